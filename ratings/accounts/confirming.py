@@ -49,13 +49,17 @@ def ask(request: HttpRequest, back: str = "") -> HttpResponseBase | None:
     """Return the response that asks for the password; None if the sign-in is recent. A file must be selected again on the page `back`."""
     if reauth.is_fresh(request):
         return None
+    # The page that asks submits the original data together with the password, to the original URL.
     if request.method == "POST" and PASSWORD in request.POST and _confirmed(request):
         return None
+    # A browser cannot fill in a file again, so with a file the user returns to the page and selects it there.
     if request.method != "POST" or request.FILES:
         match = request.resolver_match
         return _to_page(request, reverse(back, kwargs=match.kwargs) if back and match else request.get_full_path())
+    # htmx would place the page into a fragment; this response makes it open the whole page instead.
     if request.headers.get("HX-Request") == "true":
         return _to_page(request, urlsplit(request.headers.get("HX-Current-URL", "/")).path)
+    # Passwords are left out: they must not be written into the HTML of a page.
     submitted = [(name, value) for name, values in request.POST.lists() for value in values if _is_kept(name)]
     return _page(request, {"kept": submitted, "refused": PASSWORD in request.POST})
 
@@ -75,6 +79,7 @@ def _confirmed(request: HttpRequest) -> bool:
     if not reauth.confirmed(request, request.POST.get(PASSWORD, "")):
         security_event("confirmation failed", request)
         return False
+    # From here the action and others may run without asking again, until the 15 minutes have passed.
     reauth.stamp(request)
     return True
 
@@ -82,6 +87,7 @@ def _confirmed(request: HttpRequest) -> bool:
 def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     context |= {"needs_password": reauth.needs_password(request), "field": PASSWORD}
     has_error = context["refused"] or request.method == "POST"
+    # 422, because browsers and htmx treat it as a form with an error; the submitted data is still in the page.
     return render(request, "ratings/confirm.html", context, status=422 if has_error else 200)
 
 
@@ -92,6 +98,7 @@ def _to_page(request: HttpRequest, where: str) -> HttpResponse:
 
 def _where(request: HttpRequest) -> str:
     next_url = request.POST.get("next") or request.GET.get("next") or ""
+    # A redirect target from the request could lead to another site.
     safe = url_has_allowed_host_and_scheme(next_url, {request.get_host()}, request.is_secure())
     return next_url if safe else reverse("home")
 

@@ -18,11 +18,13 @@ def enter(request: HttpRequest, user: User, then: str, by_link: bool = False, fr
 
     `fresh` is False for a link that other people may have found where it was opened before.
     """
+    # Asked before the login: with a second factor, a password alone must not create a signed-in session.
     needs_code = second_step.device_of(user) is not None
     if by_link and request.user.pk == user.pk and (second_step.is_taken(request) or not needs_code):
         _mark(request, by_link, fresh)
         return True
     if needs_code:
+        # The hash covers the password, so a password that is changed in between ends the sign-in.
         waiting = {"user": user.pk, "mark": user.get_session_auth_hash(), "at": int(time.time())}
         request.session.cycle_key()  # somebody who knew the old key must not be partly signed in with it
         request.session[_WAITING] = {**waiting, "then": then, "by_link": by_link, "fresh": fresh}
@@ -35,6 +37,7 @@ def enter(request: HttpRequest, user: User, then: str, by_link: bool = False, fr
 def waiting(request: HttpRequest) -> User | None:
     """Return the user who recently gave the password in this browser and whose account has not changed since, or None."""
     pending: dict[str, Any] | None = request.session.get(_WAITING)
+    # Not negative: a clock that was set back must not extend the time.
     if pending is None or not 0 <= time.time() - pending["at"] < PATIENCE:
         return None
     user = User.objects.filter(pk=pending["user"], is_active=True).first()
@@ -44,6 +47,7 @@ def waiting(request: HttpRequest) -> User | None:
 def finish(request: HttpRequest, user: User, device: Any) -> str:
     """Sign the user in after a correct code, and return the page to show."""
     pending: dict[str, Any] = request.session.pop(_WAITING)
+    # A new session key, so that a key known before the sign-in is worthless.
     login(request, user)
     second_step.take(request, device)
     _mark(request, pending["by_link"], pending["fresh"])
@@ -52,6 +56,7 @@ def finish(request: HttpRequest, user: User, device: Any) -> str:
 
 def _mark(request: HttpRequest, by_link: bool, fresh: bool) -> None:
     if not fresh:
+        # Anybody who finds the link in a browser's history would otherwise count as recently signed in.
         reauth.unstamp(request)
     elif by_link:
         reauth.came_by_link(request)

@@ -20,9 +20,11 @@ def seconds_left(user: User) -> int:
     """Return how long this user must wait for the next export; 0 if allowed now."""
     since = timezone.now() - HOUR
     events = StudyEvent.objects.filter(kind="exported", by=user, at__gt=since).values_list("at", flat=True)
+    # Jobs that are not done count as well: their event is written at the end, and until then they would not be limited.
     open_jobs = Job.objects.filter(kind="export", asked_by=user, created_at__gt=since).exclude(status="done")
     export_times = sorted([*events, *open_jobs.values_list("created_at", flat=True)])
     limit = settings.EXPORTS_PER_HOUR
     if len(export_times) < limit:
         return 0
+    # + 1 rounds up, so that a request after the waiting time is not rejected by a fraction of a second.
     return max(1, int((export_times[-limit] + HOUR - timezone.now()).total_seconds()) + 1)

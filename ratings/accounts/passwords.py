@@ -4,7 +4,7 @@ from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
-LONGEST = 128
+LONGEST = 128  # characters
 
 
 class Argon2(Argon2PasswordHasher):

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from ratings.accounts import throttling
 
-FRESH = timedelta(minutes=15)
+FRESH = timedelta(minutes=15)  # for irreversible actions
 _SESSION_KEY = "came_by_link_at"
 _CONFIRMED = "confirmed_at"
 
@@ -46,9 +46,11 @@ def confirmed(request: HttpRequest, password: str) -> bool:
     Wrong passwords count as on the sign-in page.
     """
     user = request.user
+    # The account may have been deactivated while the page was open.
     if not isinstance(user, User) or not user.is_active:
         return False
     if user.has_usable_password():
+        # Through Django's backends, so that wrong guesses here are counted and locked as on the sign-in page.
         authenticated = authenticate(request, username=user.get_username(), password=password)
         if authenticated is None or authenticated.pk != user.pk:
             return False
@@ -57,5 +59,6 @@ def confirmed(request: HttpRequest, password: str) -> bool:
     return _recent(request.session.get(_SESSION_KEY))
 
 
+# A time in the future comes from a clock that was changed, and is not trusted.
 def _recent(at: object) -> bool:
     return isinstance(at, int) and 0 <= time.time() - at < FRESH.total_seconds()

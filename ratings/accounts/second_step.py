@@ -23,7 +23,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from ratings.models import Membership
 from wetbench_site.middleware.second_step_first import SecondStepMissing
 
-BACKUP_CODES, BACKUP_LENGTH = 10, 12
+BACKUP_CODES, BACKUP_LENGTH = 10, 12  # 12 characters of 31 are 59 bits
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without letters that are easily confused
 
 
@@ -42,6 +42,7 @@ def device_of(user: User) -> TOTPDevice | None:
 
 def is_required(user: User | AnonymousUser, role: str = "") -> bool:
     """Return whether this user must use two-factor authentication. `role` is theirs in the requested study. Never on a site that is not exposed."""
+    # A site on one computer has no other visitors; the setting is derived from how it is exposed.
     if not settings.SECOND_STEP_REQUIRED or not user.is_authenticated:
         return False
     return user.is_staff or user.is_superuser or role in ("admin", "superuser")
@@ -60,6 +61,7 @@ def is_taken(request: HttpRequest) -> bool:
 
 
 def is_missing(request: HttpRequest, role: str = "") -> bool:
+    # Not cached: a role can be granted during a session.
     """Return whether a code is required before anything else is shown."""
     return is_required(request.user, role) and not is_taken(request)
 
@@ -82,7 +84,9 @@ def untake(request: HttpRequest) -> None:
 
 def check(user: User, code: str) -> Checked:
     """Check a code of the app, or a backup code, which is then used up."""
+    # Codes are copied with spaces and hyphens, and phones capitalise the first letter.
     cleaned = "".join(code.split()).replace("-", "").lower()
+    # The length tells the two kinds apart, so a wrong code counts against one device only.
     is_backup = len(cleaned) == BACKUP_LENGTH
     kind = StaticDevice if is_backup else TOTPDevice
     with transaction.atomic():
@@ -94,6 +98,7 @@ def _try(device: Device | None, code: str) -> Checked:
     """Check one code on a locked row, so that simultaneous guesses are checked one at a time."""
     if device is None:
         return Checked(None)
+    # django-otp decides about the waiting time; an attempt during it is not checked and does not prolong it.
     allowed, details = device.verify_is_allowed()
     if not allowed:
         seconds_left = (details["locked_until"] - timezone.now()).total_seconds()
@@ -104,6 +109,7 @@ def _try(device: Device | None, code: str) -> Checked:
 @transaction.atomic
 def begin(user: User) -> TOTPDevice:
     """Create a new secret for an app, inactive until it has produced a correct code. An earlier unfinished one is deleted."""
+    # Two unfinished secrets would make the displayed QR code ambiguous.
     _alone(user)
     TOTPDevice.objects.filter(user=user, confirmed=False).delete()
     device: TOTPDevice = TOTPDevice.objects.create(user=user, name="authenticator", confirmed=False)
@@ -118,6 +124,7 @@ def begun(user: User) -> TOTPDevice | None:
 
 def secret_of(device: TOTPDevice) -> str:
     """Return the secret for manual entry: base 32, in groups of four."""
+    # The padding is not part of what an authenticator app expects.
     text = b32encode(device.bin_key).decode().rstrip("=")
     return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
@@ -128,6 +135,7 @@ def turn_on(user: User, code: str) -> Checked:
     device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
     result = _try(device, "".join(code.split()))
     if result.device:
+        # A conditional update on the locked row: the secret is active only after the app has proved that it has it.
         TOTPDevice.objects.filter(pk=result.device.pk).update(confirmed=True)
     return result
 
@@ -138,6 +146,7 @@ def new_backup_codes(user: User) -> list[str]:
     _alone(user)
     StaticDevice.objects.filter(user=user).delete()
     device = StaticDevice.objects.create(user=user, name="backup codes", confirmed=True)
+    # `secrets`, not `random`: the codes replace the second factor.
     codes = ["".join(secrets.choice(_LETTERS) for _ in range(BACKUP_LENGTH)) for _ in range(BACKUP_CODES)]
     StaticToken.objects.bulk_create(StaticToken(device=device, token=_digest(code)) for code in codes)
     return [f"{code[:4]}-{code[4:8]}-{code[8:]}" for code in codes]
@@ -161,4 +170,5 @@ def _alone(user: User) -> None:
 
 def _digest(code: str) -> str:
     """Return 64 bits of the SHA-256, the size of the column. The codes themselves have 59 bits."""
+    # A fast hash is enough, because the codes are random and guesses are slowed.
     return hashlib.sha256(code.encode(errors="replace")).hexdigest()[:16]

@@ -20,7 +20,7 @@ from wetbench_site.observability.audit_log import security_event
 from wetbench_site.prepared_queries import PreparedQuery
 
 LONGEST = timedelta(days=7)
-WRITTEN_EVERY = timedelta(minutes=10)
+WRITTEN_EVERY = timedelta(minutes=10)  # a session that is read a hundred times is written once
 _BEGUN = "signed_in_at"  # seconds since 1970
 
 
@@ -32,22 +32,26 @@ class SessionStore(db.SessionStore):
         return BrowserSession
 
     def load(self) -> dict[str, Any]:
+        # An expired session is not loaded, so nothing depends on when expired rows are deleted.
         row = _LIVE.first(self.session_key, timezone.now()) if self.session_key else None
         if row is None:
             self._session_key = None  # like Django's own: an expired key is replaced by another
             return {}
         data: dict[str, Any] = self.decode(row.session_data)
         _update_backend_path(data)
+        # Marking it as modified lets Django write the new end with this response.
         if _ends(data) - row.expire_date > WRITTEN_EVERY:
             self.modified = True
         return data
 
     def create_model_instance(self, data: dict[str, Any]) -> BrowserSession:
         row = cast(BrowserSession, super().create_model_instance(data))
+        # The user is a column, so that all sessions of a person can be ended without decoding every row.
         row.expire_date, row.user_id = _ends(data), _user_of(data)
         return row
 
 
+# This query runs with every request; it is built once, because building it takes longer than executing it.
 _LIVE = PreparedQuery(
     lambda key, now: BrowserSession.objects.filter(session_key=key, expire_date__gt=now).order_by(), "text", "time"
 )
@@ -73,6 +77,7 @@ def _update_backend_path(data: dict[str, Any]) -> None:
 def _ends(data: dict[str, Any]) -> datetime:
     idle = datetime.now(UTC) + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     begun = data.get(_BEGUN)
+    # Seven days after signing in it ends, however active it is.
     return min(idle, datetime.fromtimestamp(begun, UTC) + LONGEST) if isinstance(begun, int) else idle
 
 
@@ -93,6 +98,7 @@ def of(user: User) -> list[Open]:
     sessions = []
     for row in user.browser_sessions.filter(expire_date__gt=datetime.now(UTC)):
         begun_at = datetime.fromtimestamp(row.get_decoded().get(_BEGUN, 0), UTC)
+        # The end is written relative to the last visit, so that visit can be computed from it.
         seen_at = row.expire_date - timedelta(seconds=settings.SESSION_COOKIE_AGE)
         sessions.append(Open(row.session_key, begun_at, max(seen_at, begun_at)))
     return sorted(sessions, key=lambda one: one.seen_at, reverse=True)
@@ -100,6 +106,7 @@ def of(user: User) -> list[Open]:
 
 def end_all(user: User, why: str, request: HttpRequest | None = None, but: str | None = None) -> int:
     """Sign this user out everywhere, except in the session with key `but`. Return how many sessions ended."""
+    # An empty key excludes nothing: no session has it.
     ended, _ = BrowserSession.objects.filter(user_id=user.pk).exclude(session_key=but or "").delete()
     if ended:
         security_event("sessions ended", request, user=user.pk, why=why, sessions=ended)

@@ -36,8 +36,10 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
         if request is not None and username:
             throttling.names(request, username)
             if throttling.is_locked(request, username):
+                # One hash, so that a locked name takes as long to reject as a wrong password.
                 make_password(password)
                 raise PermissionDenied
+        # Django's own check: the one of axes would look up the lock once more.
         found = ModelBackend.authenticate(self, request, username, password, **kwargs)
         if found and request is not None and throttling.is_locked(request, found.get_username()):
             raise PermissionDenied  # other simultaneous attempts were counted as wrong while this one was hashed
@@ -45,6 +47,7 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
 
     def get_user(self, user_id: Any) -> User | None:
         """Return the user like Django's backend, with the same rule for active accounts."""
+        # Runs with every request of a signed-in user, so the query is built once.
         user = _BY_KEY.first(user_id)
         return user if user and self.user_can_authenticate(user) else None
 
@@ -54,6 +57,7 @@ _BY_KEY = PreparedQuery(lambda key: User.objects.filter(pk=key).order_by(), "num
 
 def by_email(address: str) -> User | None:
     """Return the one active person with this address; None if two have it."""
+    # Two rows are enough to see that the address is not unique.
     matches = User.objects.filter(email__iexact=address.strip(), is_active=True).exclude(email="")[:2]
     return matches[0] if len(matches) == 1 else None
 
@@ -84,6 +88,7 @@ def make_link(user: User, purpose: str, lifetime: timedelta = LIFETIME) -> str:
     """Return a new token for this user, which is stored nowhere. Earlier links of this purpose stop working."""
     token, now = new_token(), timezone.now()
     with transaction.atomic():
+        # In one transaction, so that there is never a moment with two valid links.
         revoke_links(user, purpose)
         SignInLink.objects.create(
             user=user, purpose=purpose, token_sha256=digest(token), created_at=now, expires_at=now + lifetime
@@ -92,6 +97,7 @@ def make_link(user: User, purpose: str, lifetime: timedelta = LIFETIME) -> str:
 
 
 def revoke_links(user: User, purpose: str) -> None:
+    # Updated, not deleted: the holder of an old link reads that it was replaced.
     user.sign_in_links.filter(purpose=purpose, revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
@@ -108,6 +114,7 @@ def look_at_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Ope
 def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Opened:
     """Open a link. A rater's link works once, but its signed-in rater may open it again. An admin's works for a day."""
     result, link = _look(token, visitor, purpose)
+    # A rater who reloads the page of their own link is not rejected because the link has been used.
     if link is None or result.door != Door.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
         return result
     return _enter(link)
@@ -123,9 +130,11 @@ def digest(token: str) -> str:
 
 
 def _look(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple[Opened, SignInLink | None]:
+    # The purpose is part of the query: a rater's link must not open an admin's page.
     link = SignInLink.objects.select_related("user").filter(token_sha256=digest(token), purpose=purpose).first()
     if link is None or not link.user.is_active:
         return Opened(Door.UNKNOWN), None
+    # Only for raters: an admin's link works all day anyway.
     is_signed_in = purpose == "rater" and visitor.pk == link.user_id
     if not is_signed_in and (reason := why_gone(link.revoked_at, link.used_at, link.expires_at)):
         return Opened(Door.GONE, None, purpose, reason, link.user), link
@@ -136,6 +145,7 @@ def _enter(link: SignInLink) -> Opened:
     """Mark the link as used; of several simultaneous uses of a rater's link, one succeeds."""
     now = timezone.now()
     used = {"used_at": now} if link.purpose == "rater" else {}
+    # Conditional, so that of two simultaneous clicks one signs in.
     fresh = SignInLink.objects.filter(pk=link.pk, revoked_at__isnull=True, used_at__isnull=True)
     if not fresh.update(opened_at=link.opened_at or now, **used):
         return Opened(Door.GONE, None, link.purpose, USED, link.user)
@@ -147,6 +157,7 @@ USED = "This link has been used."
 
 def why_gone(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
     """Return why a link no longer works; "" if it does."""
+    # Used before revoked: a link that was used is also revoked later, and the user remembers the first.
     if used_at:
         return USED
     if revoked_at:

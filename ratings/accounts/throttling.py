@@ -25,6 +25,7 @@ def names(request: HttpRequest, name: str) -> None:
     A name of no account may be a password in the wrong field, so it is counted and logged as a hash keyed with the site's secret.
     """
     exists = User.objects.filter(username=name).exists()
+    # Unknown names share one format, so the log does not show which names exist.
     setattr(request, _AS, name if exists else f"nobody {_hashed(name)}")
 
 
@@ -35,6 +36,7 @@ def _hashed(name: str) -> str:
 
 def named(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
     """Return the account that is tried, as axes counts it and the log shows it."""
+    # At most 250 characters, which the column of django-axes can store.
     return str(getattr(request, _AS, "") or (credentials or {}).get("username") or "")[:250]
 
 
@@ -43,6 +45,7 @@ def counted_address(request: HttpRequest) -> str | None:
     address_text = client_address(request)
     if address_text is None or (address := ipaddress.ip_address(address_text)).version == 4:
         return address_text
+    # An IPv4 address inside IPv6 is counted as IPv4, or one computer would have two counts.
     return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False).network_address)
 
 
@@ -56,6 +59,7 @@ def is_locked(request: HttpRequest, name: str) -> bool:
 
 def forget(request: HttpRequest, name: str) -> None:
     """Delete earlier wrong passwords of this address after a correct one."""
+    # Only of this address: attempts from elsewhere remain counted.
     AccessAttempt.objects.filter(username=name, ip_address=counted_address(request)).delete()
 
 
@@ -68,6 +72,7 @@ def locked_out(
     fragment = request.headers.get("HX-Request") == "true"
     template = "registration/_locked_out.html" if fragment else "registration/locked_out.html"
     answer = render(request, template, {"minutes": max(1, math.ceil(seconds / 60))}, status=429)
+    # In seconds, as HTTP requires for this header.
     answer["Retry-After"] = str(max(1, math.ceil(seconds)))
     return answer
 
@@ -81,5 +86,6 @@ def _seconds_left(request: HttpRequest, name: str) -> float:
 
 def purge() -> int:
     """Delete expired counts and return their number."""
+    # Expired counts lock nobody; deleting them removes the addresses from the database.
     deleted, _ = AccessAttempt.objects.filter(attempt_time__lt=timezone.now() - settings.AXES_COOLOFF_TIME).delete()
     return int(deleted)

@@ -36,14 +36,20 @@ def blind_transition(step: Record, perturbed: Record | None = None, *, lineage: 
 
     Without `lineage`, or where two outputs claim one input, no output is shown as the continuation of an input.
     """
+    # The before materials are the same for an original and its twins; only the outcome can differ.
     outcome = step["outcome"] if perturbed is None else perturbed
     names = Names()
+    # Letters follow the order of the inputs and are given before anything of the outcome is read, so all versions of a
+    # pair have the same letters.
     before = [_material(material, names.add(material["barcode"], material["name"])) for material in step["inputs"]]
+    # One input claimed by two outputs would be drawn as two continuations; a rater must not see a relation that is
+    # uncertain.
     is_certain = lineage and _claimed_once(outcome)
     return {
         "kind": "transition",
         "lineage": is_certain,
         "action": _action(step["action"], names),
+        # Cleaned only now: a name can contain the barcode of a material that is listed later.
         "before": [names.clean(material) for material in before],
         "after": [_shown(outcome, at, names) for at in _placed(outcome, step["inputs"], names, is_certain)],
         "observations": [_observation(observation, names) for observation in outcome["new_observations"]],
@@ -60,6 +66,7 @@ def blind_evidence(goal: str, steps: Sequence[Record]) -> Payload:
 def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
     """Return the goal and the steps before the one that is rated, without their outcomes and without later steps."""
     names = Names()
+    # A step without an end time counts with its start.
     end_times = [step.get("ended_at", step["started_at"]) for step in steps_before]
     return {
         "goal": names.text(goal),
@@ -70,6 +77,7 @@ def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
 
 def payload_digest(payload: Payload) -> str:
     """Return the SHA-256 of the payload in canonical form. Equal digests mean that raters cannot distinguish the two."""
+    # Sorted keys and no spaces: equal payloads must have equal bytes, whatever order a dictionary was built in.
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -81,6 +89,7 @@ def pair_digest(payload: Payload) -> str:
     """
     if payload["kind"] == "evidence":
         return payload_digest(payload)
+    # The outcome is left out, because it is what the versions of a pair differ in.
     return payload_digest({"action": payload["action"], "before": payload["before"]})
 
 
@@ -92,6 +101,7 @@ def targets(step: Record, outcome: Record, paths: Iterable[str], *, lineage: boo
     """
     payload = blind_transition(step, outcome, lineage=lineage)
     keys = [key for path in paths for key in _hit(path, step, outcome, payload)]
+    # Only keys that the page offers: an error in something that is not displayed cannot be marked.
     valid_keys = set(mark_keys(payload))
     return [key for key in dict.fromkeys(keys) if key in valid_keys]
 
@@ -112,6 +122,8 @@ def _claimed_once(outcome: Record) -> bool:
 def _placed(outcome: Record, inputs: Sequence[Record], names: Names, lineage: bool) -> list[_Placed]:
     """Return the materials after the action: continued ones in the order before, then new ones by name and properties."""
     barcodes = [material["barcode"] for material in inputs]
+    # An unlimited supply is never used up, so its continuation adds no information; models differ in whether they list
+    # it, which could reveal the source.
     unlimited = {material["barcode"] for material in inputs if material["available_for_use"] == UNLIMITED}
     drafts = [(at, draft) for at, draft in enumerate(outcome["new_materials"]) if draft["replaces"] not in unlimited]
     continuing = [(at, draft) for at, draft in drafts if lineage and draft["replaces"] in barcodes]
@@ -125,6 +137,7 @@ def _placed(outcome: Record, inputs: Sequence[Record], names: Names, lineage: bo
     return ordered + [_Placed(at, letters(len(barcodes) + place), "") for place, (at, _) in enumerate(new)]
 
 
+# The index of the outcome is dropped here: the letter is all that a rater sees.
 def _shown(outcome: Record, at: _Placed, names: Names) -> Payload:
     return names.clean({**_material(outcome["new_materials"][at.place], at.ref), "continues": at.continues})
 
@@ -142,6 +155,7 @@ def _action(action: Record, names: Names) -> Payload:
 
 def _parameters(action: Record, names: Names) -> list[list[str]]:
     parameters = action["parameters"]
+    # Sorted by name, because the order of parameters in a reply differs between models.
     return [[names.text(label(key)), names.text(in_words(parameters[key]))] for key in sorted(parameters)]
 
 
@@ -152,6 +166,7 @@ def _material(material: Record, ref: str) -> Payload:
         "ref": ref,
         "name": material["name"],
         "properties": [[label(key), properties[key]] for key in sorted(properties)],
+        # A value outside the vocabulary is not displayed: its spelling could identify a simulator.
         "condition": CONDITIONS.get(condition, "not stated"),
         "availability": AVAILABILITY.get(availability, "not stated"),
     }
@@ -170,6 +185,8 @@ def _evidence_step(step: Record, names: Names) -> Payload:
     inputs = [{"ref": names.add(m["barcode"], m["name"]), "name": m["name"]} for m in step["inputs"]]
     input_barcodes = {material["barcode"] for material in step["inputs"]}
     made = []
+    # In a record of evidence lineage comes from the barcodes that the laboratory assigned, not from the claims of a
+    # reply.
     for barcode, draft in zip(step["barcodes"], outcome["new_materials"], strict=True):
         ref = names.add(barcode, draft["name"])
         made.append({**_material(draft, ref), "continues": ref if barcode in input_barcodes else ""})
@@ -186,6 +203,8 @@ def _evidence_step(step: Record, names: Names) -> Payload:
 
 def _earlier(step: Record, names: Names) -> Payload:
     """Return a step of the context. Materials have names only, because letters belong to the step that is rated."""
+    # Letters from these steps would not match those of the rated step, so two sets of names are filled and only the
+    # texts are used.
     context_names = Names()
     for material in step["inputs"]:
         names.add(material["barcode"], material["name"])
@@ -212,6 +231,7 @@ def _hit(path: str, step: Record, outcome: Record, payload: Payload) -> list[str
         return []
     index, subpath = int(match[2]), match[3] or ""
     if match[1] == "new_observations":
+        # The path of a full observation does not show whether it was added or removed; the number of observations does.
         is_added = subpath or len(outcome["new_observations"]) > len(step["outcome"]["new_observations"])
         return [seen_key(index + 1) if is_added and index < len(outcome["new_observations"]) else MISSING]
     return _hit_material(index, subpath, step, outcome, payload)
@@ -221,12 +241,14 @@ def _hit_material(index: int, inside: str, step: Record, outcome: Record, payloa
     """Return the rows of a material at a path; for a full material, every row, or where it should have been."""
     names = Names()
     for material in step["inputs"]:
+        # The same order as when the payload was built, so that the letters agree.
         names.add(material["barcode"], material["name"])
     ordered_by_index = {
         ordered.place: ordered for ordered in _placed(outcome, step["inputs"], names, is_certain(payload))
     }
     if not inside and not _added(index, step["outcome"], outcome):
         lost_barcode = _draft(step["outcome"], index).get("replaces", "")
+        # Raters can mark the loss in three ways, depending on the layout; each of them counts as a hit.
         return [MISSING, f"{names.ref(lost_barcode)}/gone", f"{names.ref(lost_barcode)}/row"]
     if index not in ordered_by_index:
         return [MISSING]
@@ -260,6 +282,7 @@ def _rows_at(inside: str, draft: Record, step: Record, shown: Payload) -> list[s
 
 def _named(at: str, names: Iterable[str]) -> str:
     """Return the longest of the names that a path begins with, because a name may contain dots."""
+    # "." and "[" continue a path into a value.
     prefixes = [name for name in names if at == name or at.startswith((f"{name}.", f"{name}["))]
     return max(prefixes, key=len, default="")
 
@@ -268,6 +291,7 @@ def _added(index: int, original: Record, outcome: Record) -> bool:
     """Return whether a full material at this index is additional to the original outcome, rather than missing from it."""
     claim = _draft(outcome, index).get("replaces")
     if claim is None:
+        # An index beyond the end is something that the twin left out.
         return False
     if claim:
         return claim not in [draft["replaces"] for draft in original["new_materials"]]

@@ -27,13 +27,14 @@ _STATED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 _CONCENTRATION = re.compile(r"(.+) concentration|concentration of (.+)", re.IGNORECASE | re.DOTALL)
 _DENSITIES = {"cell density": "cells", "viable cell density": "viable cells"}
+# Ratios have no amount: multiplying one by a volume gives no substance.
 _OF_A_VOLUME = {of: amount for amount, of in PER_VOLUME.items() if of != "ratio"}
 _POWER = re.compile(r"\s?[×x]\s?10(?:\^([-−]?[0-9]{1,2})|([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))")
 _LIFTED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
 _FOUR_FIGURES = Context(prec=4)
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_LONG = Decimal(10) ** 6
-_LARGEST = Decimal(10) ** 15
+_LONG = Decimal(10) ** 6  # from here on a power of ten
+_LARGEST = Decimal(10) ** 15  # above it a value is more likely misread than measured
 
 
 class Side(NamedTuple):
@@ -71,6 +72,8 @@ class _Entry(NamedTuple):
 def sheet(payload: Payload) -> Sheet:
     """Return the balance of a transition. Lines that no material states are left out."""
     rows = lanes(payload)
+    # A material that is not declared gone remains, also where the step lists no output for it: an unlimited supply, or
+    # every input of a rejected action.
     before = [lane.before for lane in rows if lane.before is not None]
     after = [stands for lane in rows if not lane.gone and (stands := lane.after or lane.before) is not None]
     stated = [_line(name, _stated(name, before), _stated(name, after)) for name in _STATED]
@@ -81,6 +84,7 @@ def sheet(payload: Payload) -> Sheet:
 
 def _line(name: str, into: Iterable[_Entry], out: Iterable[_Entry], rounded: bool = False) -> Line | None:
     before, after = list(into), list(out)
+    # The first parsed amount decides the dimension, because a sum can only have one.
     parsed = [entry.amount for entry in (*before, *after) if entry.amount]
     unsummed = tuple(dict.fromkeys((e.ref, e.written) for e in (*before, *after) if not _fits(e, parsed)))
     if not before and not after:
@@ -88,7 +92,9 @@ def _line(name: str, into: Iterable[_Entry], out: Iterable[_Entry], rounded: boo
     if not parsed:
         return Line(name, Side("", ()), Side("", ()), "", unsummed)
     dimension = parsed[0].dimension
+    # Rounded only where concentrations were multiplied: stated values are added exactly.
     sums = [_sum((e for e in side if _fits(e, parsed)), rounded) for side in (before, after)]
+    # Both sides use the unit of the larger sum, so that they can be compared without converting.
     unit = quantities.show(max(sums, key=abs), dimension).partition(" ")[2]
     formatted = [_show(value, dimension, unit) for value in sums]
     sides = [
@@ -131,6 +137,7 @@ def _stated(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
     """Yield each material's stated value. One that states two different values is not summed, because it is unknown which is meant."""
     labels, dimensions = _STATED[name]
     for material in materials:
+        # The same value under two labels is one statement.
         written = list(dict.fromkeys(value for label, value in material["properties"] if label.lower() in labels))
         if len(written) == 1:
             yield _entry(material, _read(written[0], dimensions), written[0])
@@ -140,6 +147,7 @@ def _stated(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
 
 def _worked(substance: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
     for material in materials:
+        # Not a guess of zero: a material that does not state the substance is left out.
         if (written := _concentrations(material).get(substance)) is None:
             continue
         [volume] = list(_stated("Volume", [material])) or [_Entry(material["ref"], None, "no volume stated")]
@@ -167,10 +175,12 @@ def _concentrations(material: Payload) -> dict[str, str]:
 
 
 def _read(written: str, dimensions: Iterable[str]) -> Quantity | None:
+    # Decimal cannot parse "3 × 10⁵", so the power is rewritten as an exponent.
     text = _POWER.sub(lambda found: f"e{(found[1] or found[2]).translate(_LIFTED)}", written.strip())
     for dimension in dimensions:
         try:
             amount = quantities.parse(text, dimension)
+        # Not this dimension; the next one may fit.
         except QuantityError:
             continue
         return amount if abs(amount.value) <= _LARGEST else None

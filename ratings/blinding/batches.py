@@ -27,10 +27,12 @@ class Batch(NamedTuple):
     @property
     def named(self) -> tuple[str, tuple[str, ...]]:
         """The words that all names begin with, and the rest of each: "Culture", ("well 1", "well 2", ...)."""
+        # If a name changed, a common beginning would hide the change.
         names = [lane.name for lane in self.lanes]
         if any(lane.before and lane.after and lane.before["name"] != lane.after["name"] for lane in self.lanes):
             return "", tuple(names)
         words = [name.split(" ") for name in names]
+        # The number stays with each name: "well 1" and "well 2", not "1" and "2".
         shared = common_start(words, keep_numbers=True)
         return " ".join(words[0][:shared]), tuple(" ".join(own[shared:]) for own in words)
 
@@ -60,6 +62,7 @@ def batches(found: Iterable[Lane]) -> tuple[list[Batch], list[Lane]]:
     found = list(found)
     groups, by_ref = _groups(found), {lane.ref: lane for lane in found}
     grouped = [_batch(group, range(len(group[0].rows))) for group in groups if len(group) >= SMALLEST]
+    # A group of one or two returns to single materials with the full name.
     alone = [_headed(by_ref[lane.ref]) for group in groups if len(group) < SMALLEST for lane in group]
     return grouped, alone
 
@@ -78,6 +81,7 @@ def record(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], li
     known: dict[str, Payload] = {}
     for step in steps:
         before = [known[material["ref"]] for material in step["made"] if material["ref"] in known]
+        # The letter decides: a material with the letter of an earlier step continues that one.
         after = [m | {"continues": m["ref"] if m["ref"] in known else ""} for m in step["made"]]
         yield step, [_made(group) for group in _groups(lanes({"before": before, "after": after, "rejected": ""}))]
         known |= {material["ref"]: material for material in step["made"]}
@@ -87,6 +91,7 @@ def _groups(found: Iterable[Lane]) -> list[list[Lane]]:
     """Return material rows with the same fate and the same properties, grouped."""
     groups: dict[tuple[object, ...], list[Lane]] = {}
     for lane in map(_without_name, found):
+        # The labels are part of the key: a table needs the same rows for all its materials.
         key = (lane.before is None, lane.after is None, lane.gone, *(row.label for row in lane.rows))
         groups.setdefault(key, []).append(lane)
     return list(groups.values())
@@ -94,6 +99,7 @@ def _groups(found: Iterable[Lane]) -> list[list[Lane]]:
 
 def _made(group: Sequence[Lane]) -> Made:
     indexes = range(len(group[0].rows))
+    # A row that changed in one material is new in all, so that columns stay complete.
     changed_indexes = [place for place in indexes if any(lane.rows[place].changed for lane in group)]
     results = [_left(lane) for lane in group]
     return Made(
@@ -104,7 +110,7 @@ def _made(group: Sequence[Lane]) -> Made:
 def _lines(row: Row) -> int:
     """Return about how many lines of text a row takes: in three columns if it changed, else two."""
     value_lines = (
-        max(len(row.before), len(row.after)) / 13
+        max(len(row.before), len(row.after)) / 13  # about 13 characters fit in a changed column, 26 in a single one
         if row.changed and row.before and row.after
         else len(row.after or row.before) / 26
     )

@@ -45,10 +45,14 @@ def compare(
     """Return every row of an item in the order of its page, then marks and errors that belong to no single row."""
     ticks = ticks or {}
     rows = _steps(payload) if payload["kind"] == "evidence" else _transition(payload, original)
+    # Errors and marks are added last, so that the rows themselves do not depend on them.
     lines = [row._replace(planted=_planted(row, target), ticked=ticks.get(row.key, 0)) for row in rows]
     known = {line.key for line in lines}
     other_keys = [
-        key for key in dict.fromkeys([*ticks, *target]) if key not in known and (ticks.get(key) or key == MISSING)
+        # Marks under keys of another layout still appear, and an omission always does.
+        key
+        for key in dict.fromkeys([*ticks, *target])
+        if key not in known and (ticks.get(key) or key == MISSING)
     ]
     other_lines = [Line("", mark_name(key), key, "", "", None, key in target, ticks.get(key, 0)) for key in other_keys]
     return lines + other_lines
@@ -78,6 +82,7 @@ def _steps(payload: Payload) -> Iterator[Line]:
 
 
 def _transition(payload: Payload, original: Payload | None) -> Iterator[Line]:
+    # After a rejection there is nothing to compare row by row: one of the two has no outcome.
     is_comparable = original is not None and not (payload["rejected"] or original["rejected"])
     if payload["rejected"] or (original and original["rejected"]):
         original_text = None if original is None else original["rejected"] or "accepted"
@@ -88,6 +93,7 @@ def _transition(payload: Payload, original: Payload | None) -> Iterator[Line]:
         yield from _lane(lane, _after(partners.get(lane.ref)) if is_comparable else None)
     paired_refs = {other.ref for other in partners.values()}
     for lane in _lanes(original) if is_comparable and original else []:
+        # Rows that only the original has: without them an omitted material would be invisible.
         if lane.after is not None and lane.ref not in paired_refs:
             yield from (
                 _line(lane.name, label, f"-{lane.ref}{key}", "", "", v) for key, (label, v) in _after(lane).items()
@@ -102,9 +108,11 @@ def _lanes(payload: Payload) -> list[Lane]:
 def _partners(found: Sequence[Lane], others: Sequence[Lane]) -> dict[str, Lane]:
     """Return the original's material for each: by letter if it existed before; new ones by content, then name, then order."""
     before = {lane.ref: lane for lane in others if lane.before}
+    # Letters are reliable for materials before the action, since they come from the inputs of the same pair.
     partners = {lane.ref: before[lane.ref] for lane in found if lane.before and lane.ref in before}
     new_materials = [lane for lane in found if not lane.before]
     unpaired = [lane for lane in others if not lane.before]
+    # From strict to loose: a weak match must not take the partner of a strong one.
     for is_match in (_same_content, _same_name, _any):
         for lane in [lane for lane in new_materials if lane.ref not in partners]:
             if (
@@ -142,6 +150,7 @@ def _lane(lane: Lane, original: Values | None) -> Iterator[Line]:
         before = row.before if lane.before else ""
         yield _line(name, row.label, f"{lane.ref}{row.key}", before, "" if lane.gone else row.after, original_value)
     for key, (label, value) in (original or {}).items():
+        # A property that the twin left out has a row with an empty value.
         if key not in own_keys:
             yield _line(name, label, f"{lane.ref}{key}", "", "", value)
     if lane.gone:
@@ -152,6 +161,7 @@ def _lane(lane: Lane, original: Values | None) -> Iterator[Line]:
 def _observations(seen: Sequence[Payload], original: Sequence[Payload] | None) -> Iterator[Line]:
     """Yield each observation beside the identical one of the original, else beside the next unpaired one."""
     texts, others = [_told(one) for one in seen], [_told(one) for one in original or ()]
+    # Identical texts are paired first, so that one added observation does not shift all others.
     unpaired = list(others)
     identical = [unpaired.pop(unpaired.index(text)) if text in unpaired else None for text in texts]
     for number, (text, match) in enumerate(zip(texts, identical, strict=True), 1):
@@ -159,6 +169,7 @@ def _observations(seen: Sequence[Payload], original: Sequence[Payload] | None) -
         yield _line(
             "", f"Observation {number}", seen_key(number), "", text, None if original is None else original_text
         )
+    # A minus sign marks rows that exist in the original only; raters cannot mark them, so no key collides.
     for number, text in enumerate(unpaired, len(texts) + 1):
         yield _line("", f"Observation {number}", f"-{seen_key(number)}", "", "", text)
 

@@ -17,6 +17,7 @@ KEPT_OF_A_LABEL = 48  # characters; keys are stored in every mark
 NAME, PLACE, AVAILABLE = "/name", "/place", "/availability"
 _SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 # A number, optionally with a power of ten and a unit.
+# All repetitions are bounded, so that a hostile text cannot make the match slow.
 _QUANTITY = re.compile(
     r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)"
     rf"(\s?[×x]\s?10(?:\^[-−]?[0-9]{{1,2}}|[{_SUPERSCRIPTS}]{{1,3}})|[eE][+-]?[0-9]{{1,2}})?"
@@ -77,6 +78,8 @@ def facts(material: Payload | None) -> dict[str, tuple[str, str]]:
         return {}
     rows: dict[str, tuple[str, str]] = {}
     for label, value in material["properties"]:
+        # Whitespace is folded and the length limited: the key is stored with every mark and must not depend on line
+        # breaks.
         rows[_free(f":{' '.join(label.split())[:KEPT_OF_A_LABEL]}", rows)] = (label, value)
     return {
         **rows,
@@ -93,7 +96,7 @@ def difference(before: str, after: str) -> str:
         return ""
     change = Decimal(new[1]) - Decimal(old[1])
     sign = "+" if change > 0 else "−" if change < 0 else ""
-    size = f"{abs(change):f}"
+    size = f"{abs(change):f}"  # fixed-point, since Decimal would print small numbers as 1E-7
     size = size.rstrip("0").rstrip(".") if "." in size else size
     power, unit = _unit(new)
     return f"{sign}{size}{power} {'points' if unit == '%' else unit}".strip()
@@ -104,6 +107,7 @@ def _unit(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _lane(before: Payload, after: Payload | None, payload: Payload) -> Lane:
+    # Nothing happens to an unlimited supply or after a rejection, so a missing output is no loss.
     is_unchanged = before["availability"] == AVAILABILITY[UNLIMITED] or bool(payload["rejected"])
     rows = _rows(before, before if after is None and is_unchanged else after)
     return Lane(before["ref"], before, after, rows, gone=after is None and not is_unchanged)
@@ -114,6 +118,7 @@ def _rows(before: Payload | None, after: Payload | None) -> tuple[Row, ...]:
 
 
 def _paired(old: dict[str, tuple[str, str]], new: dict[str, tuple[str, str]]) -> Iterator[Row]:
+    # Properties first, in the order before the action; new ones after them, so that rows do not move.
     for key in [
         *(k for k in old if k[0] == ":"),
         *(k for k in new if k[0] == ":" and k not in old),

@@ -16,6 +16,7 @@ Told = dict[str, str]
 def rows(payload: Payload) -> list[Told]:
     """Return every row in the order of the payload; all of its keys also exist on a rater's page."""
     content_rows = _record(payload) if payload["kind"] == "evidence" else _step(payload)
+    # Every item has this key. If only items with an omission had it, the key itself would reveal the error.
     return [*content_rows, {"key": MISSING, "says": "something that should be there is not"}]
 
 
@@ -41,6 +42,7 @@ def _lane(lane: Lane, certain: bool) -> Iterator[Told]:
         row_text: Told = {"key": f"{lane.ref}{row.key}", **about, "row": row.label}
         if lane.before is not None:
             row_text["before"] = row.before
+        # An empty value means that the property is absent; without the key there is no such material.
         if lane.after is not None or (certain and lane.before is not None):
             row_text["after"] = row.after
         yield row_text

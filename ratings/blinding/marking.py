@@ -22,13 +22,15 @@ def mark_keys(payload: Payload) -> list[str]:
         return [*(step_key(step["number"]) for step in payload["steps"]), MISSING]
     materials = lanes(payload) if is_certain(payload) else apart(payload)
     rejected = [REJECTED] if payload["rejected"] else []
+    # The observation itself is not part of the key: texts can repeat, positions cannot.
     observation_keys = [seen_key(number) for number, _ in enumerate(payload["observations"], 1)]
+    # A key may be offered by two layouts; it is listed once.
     return list(dict.fromkeys([*rejected, *_lane_keys(materials), *_batch_keys(materials), *observation_keys, MISSING]))
 
 
 def is_certain(payload: Payload) -> bool:
     """Return whether it is known which output continues which input. Items without the field were frozen when it always was."""
-    return bool(payload.get("lineage", True))
+    return bool(payload.get("lineage", True))  # the only safe reading of a missing field
 
 
 def step_key(number: int) -> str:
@@ -42,11 +44,13 @@ def seen_key(number: int) -> str:
 
 def covering(payload: Payload, key: str) -> list[str]:
     """Return the keys of a material's row in any layout: its own, and that of a table it may be in."""
+    # Without lineage every layout is the plain one, which has no tables.
     if not is_certain(payload):
         return [key]
     ref, rest = _split(key)
     for batch in batches(lanes(payload))[0]:
         if any(lane.ref == ref for lane in batch.lanes):
+            # In a table, a row that differs is marked as the material's row; one that is shared has its own key.
             is_shared = any(row.key == rest for row in batch.shared)
             return [key, shared_key(batch, rest) if is_shared else f"{ref}/row"]
     return [key]

@@ -21,6 +21,7 @@ AVAILABILITY = {
     "available_for_further_use": "can be used further",
     "not_available_for_further_use": "used up",
 }
+# The parentheses are removed together with the barcode; the conditional group requires both or none.
 _BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
 # Control characters, unpaired surrogates and characters that reverse or hide text: a rater must see the full text.
 _UNSEEN = re.compile(
@@ -38,6 +39,7 @@ class Names:
     def add(self, barcode: str, name: str) -> str:
         """Return the material's letter; a new one for a new barcode."""
         ref = self._known[barcode][0] if barcode in self._known else letters(len(self._known))
+        # A barcode inside a name is removed, not replaced: its replacement could be the name itself.
         self._known[barcode] = (ref, visible(_BARCODE.sub("", name)))
         return ref
 
@@ -49,6 +51,7 @@ class Names:
         if barcode not in self._known:
             return "a material"
         ref, name = self._known[barcode]
+        # Two materials with equal names need their letters, or texts about them are ambiguous.
         is_unique = sum(1 for _, other in self._known.values() if other == name) == 1
         return name if is_unique else f"{name} ({ref})"
 
@@ -58,6 +61,7 @@ class Names:
             case None:
                 return ""
             case bool():
+                # Sorted, because the order of keys in a reply differs between models.
                 return "yes" if value else "no"
             case Mapping():
                 return "; ".join(f"{self.text(label(key))}: {self.text(value[key])}" for key in sorted(value))
@@ -76,7 +80,7 @@ class Names:
 
 
 def visible(text: str) -> str:
-    return _UNSEEN.sub("\ufffd", text)
+    return _UNSEEN.sub("\ufffd", text)  # a visible sign, so that the text does not appear shorter than it is
 
 
 def in_words(value: Any) -> Any:
@@ -87,7 +91,7 @@ def in_words(value: Any) -> Any:
 def label(key: Any) -> str:
     """Return a property's name as a label; one that begins with a symbol (pH, dNTP, mCherry) stays as written."""
     words = _PH.sub("pH", str(key).replace("_", " ").strip())
-    first = words.partition(" ")[0]
+    first = words.partition(" ")[0]  # only words in small letters: pH, mCherry and dNTP have a fixed spelling
     return words[:1].upper() + words[1:] if first.islower() else words
 
 
@@ -102,6 +106,7 @@ def letters(index: int) -> str:
 
 
 def elapsed(seconds: int) -> str:
+    # A time of day would show when the episode ran.
     """Return the time since the episode began, "after 1 h 05 min"; never a time of day."""
     hours, minutes = divmod(seconds // 60, 60)
     days, hours = divmod(hours, 24)

@@ -56,10 +56,12 @@ def observed(observations: Sequence[dict[str, Any]], fold: bool = True) -> Obser
         return Observed((), tuple(marked))
     groups: dict[tuple[str, str], list[Seen]] = {}
     for observation in marked:
+        # Only observations of one type that begin with the same word can share a sentence.
         groups.setdefault((observation.type, observation.description.partition(" ")[0]), []).append(observation)
     tables = {key: _table(group) for key, group in groups.items()}
     found_tables = [table for table in tables.values() if table]
     sentences = [observation for key, group in groups.items() if not tables[key] for observation in group]
+    # In the order of the record, not of the groups.
     return Observed(tuple(found_tables), tuple(sorted(sentences, key=marked.index)))
 
 
@@ -72,6 +74,7 @@ def _table(group: Sequence[Seen]) -> Table | None:
     measures = [measure if colon else "" for _, colon, measure in parts]
     before, after = _shared(heads)
     subjects = [" ".join(head[before : len(head) - after]) for head in heads]
+    # Two equal cells would overwrite each other, and fewer than two common words save no reading.
     if before + after < 2 or len(set(zip(subjects, measures, strict=True))) < len(group):
         return None
     return _tabled(group, heads[0], (before, after), subjects, measures)
@@ -86,6 +89,7 @@ def _tabled(
     if len(rows) < 2 or 2 * len(cells) < len(columns) * len(rows):
         return None
     before, after = " ".join(head[: shared[0]]), " ".join(head[len(head) - shared[1] :])
+    # The comma belongs to the sentence: with it removed from each row, it is added once to the common part.
     comma = "," if all(thing.endswith(",") for thing in rows) else ""
     after = f"{comma} {after}" if comma else after
     table = tuple(
@@ -97,4 +101,5 @@ def _tabled(
 def _shared(heads: Sequence[Sequence[str]]) -> tuple[int, int]:
     """Return how many words all begin with, and how many they end with, leaving at least one of each."""
     before = common_start(heads, keep_numbers=True)
+    # The ending is searched behind the beginning only, or short sentences would count words twice.
     return before, common_start([list(reversed(head[before:])) for head in heads])

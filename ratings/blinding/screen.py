@@ -57,6 +57,7 @@ def view(
 
 def layout_shown(payload: Payload, layout: str) -> str:
     """Return the layout that this item really gets: plain if the lineage is unknown."""
+    # A record has no before and after of one step, so the other layouts do not apply.
     if payload["kind"] == "evidence":
         return ALIGNED
     return layout if is_certain(payload) else PLAIN
@@ -66,6 +67,7 @@ def _transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
     if layout == PLAIN:
         return {"observed": _observed(payload["observations"], fold=False), **_lists(payload)}
     groups, alone = batches(lanes(payload))
+    # In the confirm layout the sheet appears only after the initial rating is stored.
     with_balance = layout == BALANCE or (layout == CONFIRM and stage == "final")
     narrow = [batch for batch in groups if batch.is_narrow]
     return {
@@ -74,6 +76,7 @@ def _transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
         "wide": [batch for batch in groups if not batch.is_narrow],
         "lanes": alone,
         "balance": _balance(payload) if with_balance else None,
+        # The page uses at most two columns for fewer than three cards; the last card holds the observations.
         "cards": len(narrow) + len(alone) + with_balance + 1,
     }
 
@@ -88,12 +91,14 @@ def _lists(payload: Payload) -> dict[str, Any]:
     """Return every row once; continued materials are marked in the list after the action."""
     after = {material["ref"]: facts(material) for material in payload["after"] if material["continues"]}
     before = [_listed(material, after.get(material["ref"], {})) for material in payload["before"]]
+    # Without lineage it is unknown whether anything was used up.
     gone = {lane.ref for lane in lanes(payload) if lane.gone} if is_certain(payload) else set()
     return {"before": before, "after": [_listed(material, ()) for material in payload["after"]], "gone": gone}
 
 
 def _listed(material: Payload, elsewhere: Collection[str]) -> Listed:
     ref, rows_of_key = material["ref"], facts(material)
+    # The key is where the row can be marked: after the action if the material continues, else before.
     rows = [(*rows_of_key[key], "" if key in elsewhere else f"{ref}{key}") for key in rows_of_key if key != NAME]
     return Listed(ref, material["name"], NAME not in elsewhere, tuple(rows))
 

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 _AHEAD, _BEHIND = 80, 60  # characters that a rule may read after and before a name
+# Fixed windows keep every rule linear; an unlimited search would be quadratic for texts that repeat a name.
 _NEAR = 3  # words after it, in one phrase, in which a companion makes a name a thing
 _BACK = 2
 
@@ -123,6 +124,7 @@ _OZONE = re.compile(r"\b(?:ozone|oxygen) [(\[]$")
 
 _CLAUSE_END = re.compile(r"[.:;!?](?=\s|$)|[,()\[\]\n\"“”]")
 _WORD = re.compile(r"[^\W_]+")
+# Units between a name and its companion belong to the number, so they are not counted as words.
 _UNITS = frozenset(
     [
         "ml",
@@ -150,6 +152,7 @@ _UNITS = frozenset(
         "k",
     ]
 )
+# After one of these words a new phrase begins, so a companion behind it belongs to something else.
 _LOOSE = frozenset(
     [
         "a",
@@ -204,13 +207,16 @@ _LOOSE = frozenset(
 
 def is_told(use: Use) -> bool:
     """Return whether the name states something here, or names a source and not a thing."""
+    # Small letters for the words, the original spelling where capitals decide.
     before, after = use.low[max(0, use.start - _BEHIND) : use.start], use.low[use.end : use.end + _AHEAD]
     if use.manner in ("label", "part"):
         return _label_tells(use, before, after)
+    # These forms occur with agents only, so they are decided before any companion is considered.
     if _SIZE.match(after) or _ACCORDING.search(before) or _BY.search(before) or _ITS_MODEL.match(after):
         return True
     if _VERSION_OUTPUT.match(after) or _AS_SPEAKER.match(after) or (_AS.search(before) and _ANY_VERB.match(after)):
         return True
+    # The thing itself can have some of the verbs: "GLM predicted means" is statistics.
     if (verb := _AGENT.match(after)) and verb[1] not in use.also:
         return True
     return _beside_tells(use, before, after) if use.manner == "beside" else _thing_tells(use, before, after)
@@ -221,15 +227,18 @@ def _beside_tells(use: Use, before: str, after: str) -> bool:
         return not (_NOUN.match(after) and _companion_ahead(use, after, 1))
     if _LARGER.match(use.cased[use.end : use.end + _AHEAD]) or _FIELD.search(before) or _WITH.search(before):
         return True
+    # "Opus 4.1" and not "OPUS 7.5": a version is written after a title, a measurement after an abbreviation.
     if _DECIMAL.match(after) and use.cased[use.start : use.end].istitle():
         return True
     if colon := _COLON.match(after):
         return not _measured(use, after[colon.end() :])
     if _companion_ahead(use, after) or _companion_behind(use, before):
         return False
+    # An article and small letters make it an ordinary noun: "an opus".
     if re.search(r"\ban? $", before) and use.cased[use.start : use.end].islower():
         return False
     handled = re.match(rf"s? {_HANDLED}([a-z]{{3,}})", after)
+    # What is handled is a thing, unless the verb is one that people use with models.
     return not (handled and not re.fullmatch(_ASKED, handled[1]))
 
 
@@ -248,6 +257,7 @@ def _thing_tells(use: Use, before: str, after: str) -> bool:
         return True
     if _PER.search(before) and _ENDS.match(after):
         return True
+    # "o3" and "4o" look like quantities or ozone, so they need further evidence.
     is_lower_o = use.cased[use.start : use.start + 1] in ("o", "4")
     if (is_lower_o or is_maker) and _BEGINS.search(before) and _COLON.match(after):
         return True
@@ -274,8 +284,9 @@ def _label_tells(use: Use, before: str, after: str) -> bool:
 def _is_proper(use: Use) -> bool:
     """Return whether the text writes the name as a proper name: "o3" and not "O3", "Granite" and not "granite"."""
     written = use.cased[use.start : use.end]
-    if any(sign.isdigit() for sign in written):
+    if any(sign.isdigit() for sign in written):  # only "o3" and "4o" are written in small letters by their makers
         return written[0] in "o4"
+    # Four or more capitals are usually an abbreviation of the laboratory.
     return written[:1].isupper() and (len(written) < 4 or not written.isupper())
 
 
@@ -286,6 +297,7 @@ def _companion_ahead(use: Use, after: str, near: int = _NEAR) -> bool:
         word = match[0]
         if word in use.beside:
             return True
+        # The unit "a" (ampere) is also an article; a unit does not end the phrase.
         if word in _LOOSE and word not in _UNITS:
             return False
         if not word[0].isdigit() and word not in _UNITS:
@@ -311,6 +323,7 @@ def _measured(use: Use, after: str) -> bool:
     number = re.match(r"\s*[\d.,]+\s*", after)
     if number is None:
         return False
+    # 8 characters: a unit such as "U/L" directly behind the number.
     return any(word in use.beside for word in _WORD.findall(after[number.end() : number.end() + 8]))
 
 

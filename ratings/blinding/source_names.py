@@ -20,6 +20,7 @@ _TWO_WRONG = 9  # letters of a name in which two may be wrong
 _LEAST_JOINED = 6  # letters of a name that may be split anywhere: "g Pt" is platinum
 _LEAST_SHORT = 4  # letters of a short name that is searched for misspelt where it states something
 _LEAST_PART = 4  # letters of a word of a source's name that is searched for by itself
+# The caches are bounded, because texts come from outside.
 _KEPT = 20_000  # texts and words in the cache: the same payload is checked for each study and audit
 _TOKEN = re.compile(r"[a-z]+|\d+")
 _RUN = re.compile(r"[a-z0-9]+")
@@ -28,10 +29,11 @@ _JOINT = re.compile(r"[ \-._/‐‑–—]{0,2}\Z")
 _MAKES = re.compile(r"(?:['’]s)?[ \-]")
 _ADDED = re.compile(r"(?:pro|flash|ultra|nano|lite|large|mini|max|instruct|chat|llm|ai)\Z")
 _LOOKALIKES = str.maketrans(
+    # Cyrillic, Greek and small capital letters that look like Latin ones; NFKD does not decompose them.
     "авсԁеёһіїјкӏмнорԛѕтухѵԝαβεικνορτυχωɡıɑᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢꜰꜱ",
     "abcdeehiijklmhopqstyxvwabeiknoptuxwgiaabcdeghijklmnoprtuvwyzfs",
 )
-_DIGITS = [str.maketrans("013457", "oieast"), str.maketrans("013457", "oleast")]
+_DIGITS = [str.maketrans("013457", "oieast"), str.maketrans("013457", "oleast")]  # the digit 1 can be an i or an l
 
 
 class Name(NamedTuple):
@@ -114,13 +116,16 @@ class Lexicon:
                 self._add_parts(name)
         for text, lab in self._lab.items():
             self._entries.setdefault(text, _allowed(lab))
+        # Every beginning of a name, so that the search for a longer name ends as soon as none can follow.
         self._prefixes = {text[:end] for text in self._entries for end in range(1, len(text) + 1)}
         self._longest = max(map(len, self._entries), default=0)  # no name has more parts
         words = [t for t, entry in self._entries.items() if entry.is_word and t.isalpha()]
         long = [t for t in words if len(t) >= LEAST_MISSPELT]
+        # Ordinary words are not searched for misspelt: their misspellings are ordinary words as well.
         self._misspelt = [t for t in long if self._entries[t].manner in ("", "beside")]
         self._inside = [t for t in long if not self._entries[t].weak]
         self._short = [t for t in words if _LEAST_SHORT <= len(t) < LEAST_MISSPELT and not self._entries[t].weak]
+        # Caches belong to the object, not the class: another list of names must not find old results.
         self._near = lru_cache(_KEPT)(self._nearest)
         self._found = lru_cache(_KEPT)(self._find)
 
@@ -131,16 +136,19 @@ class Lexicon:
     def _add(self, name: Name) -> None:
         parts = tuple(token.text for token in _tokens(folded(name.text)))
         compact = "".join(parts)
+        # The first spelling of a name wins; one without any letter would match every number.
         if not any(part.isalpha() for part in parts) or compact in self._entries:
             return
         lab = self._lab.get(compact)
         of_site = name.kind in ("cast", "source", "name")
         first = self._lab.get(parts[0])
         tight = len(parts) == 2 and (len(parts[1]) == 1 or parts[1].isdigit())
+        # With one letter or digit as second part, separate words are usually a count: "phi 3".
         tight = tight and (len(parts[0]) < 3 if of_site else first is not None and not first.beside)
         manner = ""
         if lab:
             manner = "beside" if lab.beside else "thing"
+        # Two letters are an abbreviation of nearly anything.
         elif len(compact) < 3 or (of_site and self._is_ordinary(name.text, parts)):
             manner = "label"
         kind = "model" if name.kind == "name" else name.kind
@@ -160,11 +168,13 @@ class Lexicon:
         for word in words if len(words) > 1 else ():
             if word.isalpha() and len(word) >= _LEAST_PART and word not in self._ordinary:
                 empty: frozenset[str] = frozenset()
+                # `setdefault`: a listed name keeps its own kind.
                 self._entries.setdefault(word, _Entry("source", (word,), "part", empty, empty, False, False))
 
     def _find(self, text: str) -> tuple[Finding, ...]:
         folded_text = folded(text)
         lower = folded_text.casefold()
+        # As for the tokens: positions must be the same in both texts, or the wrong characters would be read.
         cased = folded_text if len(lower) == len(folded_text) else lower
         tokens = _tokens(folded_text)
         hits = self._hits(lower, cased, tokens)
@@ -178,6 +188,7 @@ class Lexicon:
             if near_name and match[0] not in findings:
                 entry = self._entries[near_name[0]]._replace(manner=near_name[1])
                 if self._is_found(lower, cased, _Hit(entry, match.start(), match.end())):
+                    # Each spelling is reported once, where it first states something.
                     findings[match[0]] = Finding(entry.kind, match[0])
         return tuple(findings.values())
 
@@ -186,6 +197,7 @@ class Lexicon:
         hits: list[_Hit] = []
         allowed_end = 0
         for index, token in enumerate(tokens):
+            # Inside an allowed phrase nothing is a name, so its tokens are skipped.
             if token.start < allowed_end:
                 continue
             if hit := self._name_at(low, cased, tokens, index):
@@ -205,6 +217,7 @@ class Lexicon:
         """Return the longest name that begins with this token."""
         joined, best = "", None
         gaps: list[int] = []
+        # No name has more parts, so the search is linear in the text.
         for token in tokens[at : at + self._longest]:
             if joined:
                 gap = low[tokens[at + len(gaps)].end : token.start]
@@ -221,6 +234,7 @@ class Lexicon:
 
     def _plural_at(self, low: str, token: _Token) -> _Hit | None:
         """Return a name in the plural, to be read as a thing: "the Falcons were inverted", "as GPTs predicted"."""
+        # A plural that is an ordinary word by itself is not the plural of a name.
         if not (token.text.endswith("s") and len(token.text) > _LEAST_SHORT - 1) or token.text in self._other:
             return None
         entry = self._entries.get(token.text[:-1])
@@ -243,12 +257,14 @@ class Lexicon:
             or letters in self._other
         ):
             return None
+        # The same first letter is required, which excludes most ordinary words before the distance is computed.
         short = next((name for name in self._short if letters[0] == name[0] and _is_misspelt(letters, name)), None)
         return (short, "part") if short else None
 
     def _nearly(self, word: str) -> str | None:
         if len(word) < LEAST_MISSPELT - 1:
             return None
+        # Names are built with this ending; the part before it can be anything.
         if word.endswith("gpt"):
             return "gpt" if "gpt" in self._entries else None
         if not word.isalpha():
@@ -272,7 +288,7 @@ def folded(text: str) -> str:
     """Return the text with one spelling of each letter and without invisible characters; case is kept."""
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
-        text = "".join(
+        text = "".join(  # Cf: invisible characters; Mn: accents, separate after NFKD
             sign for sign in decomposed if unicodedata.category(sign) not in ("Cf", "Mn") and sign != "\ufffd"
         )
         text = "".join(_lookalike(sign) for sign in text)
@@ -290,6 +306,7 @@ def _lookalike(sign: str) -> str:
 def _tokens(plain: str) -> list[_Token]:
     """Return runs of letters and of digits; letters are split where the case changes, so "DeepSeek" is two."""
     low = plain.casefold()
+    # Some letters change their length in casefold; then the small letters serve for both, so that positions agree.
     if len(low) != len(plain):
         plain = low
     cuts = [match.start() for match in _CASES.finditer(plain)]
@@ -343,8 +360,10 @@ def _is_titled(cased: str, tokens: list[_Token]) -> bool:
 
 def _is_misspelt(word: str, name: str) -> bool:
     allowed = 2 if len(name) >= _TWO_WRONG else 1
+    # Cheap exclusions first: the distance takes time proportional to the product of the lengths.
     if abs(len(word) - len(name)) > allowed or (word[0] != name[0] and sorted(word[:2]) != sorted(name[:2])):
         return False
+    # A plural or a past tense is no misspelling.
     return _distance(word, name) <= allowed and word not in (name + "s", name + "ed")
 
 
@@ -375,6 +394,7 @@ class Written(NamedTuple):
 def read(data: Mapping[str, object]) -> Written:
     """Return the content of a data file. Raises ValueError with everything that is wrong in it."""
     kinds = {"makers": "maker", "models": "model", "misspelt": "model", "speech": "speech"}
+    # All problems at once, so that the editor of the file need not correct them one at a time.
     problems = [
         f"{key}: unknown key; allowed: {', '.join([*kinds, *_MORE])}" for key in data if key not in {*kinds, *_MORE}
     ]

@@ -20,6 +20,7 @@ def problems(data: Document) -> list[str]:
     if conditions is None:
         return [*messages, "conditions: is missing; a crossover compares sources, twins or screens"]
     n_screens = _arms(data.get("display", {}))
+    # The two screens are the conditions; with any other number of arms the sessions could not be balanced.
     if conditions == "screens":
         return (
             messages
@@ -68,9 +69,12 @@ def _sources(sources: list[Mapping[str, Any]]) -> list[str]:
     """Return a problem unless two casts are requested with the same number of each planted error, and of none."""
     if not sources:  # only imported items, which are checked when the study opens
         return []
+    # No set: a set has no fixed order, and the message must be the same each time.
     casts = list(dict.fromkeys(source["cast"] for source in sources))
     if len(casts) != 2:
         return [f"sources: contains {_many(len(casts), 'cast')}; a crossover of sources compares exactly 2"]
+    # Equal counts per planted error: otherwise the error rate would differ between the conditions and explain the
+    # difference by itself.
     counts_by_cast = [
         {s.get("perturbation", "none"): s["count"] for s in sources if s["cast"] == cast} for cast in casts
     ]
@@ -87,6 +91,7 @@ def _twins(sources: list[Mapping[str, Any]]) -> list[str]:
     counts = Counter[str]()
     originals = [source["cast"] for source in sources if source.get("perturbation", "none") == "none"]
     for source in sources:
+        # Each twin needs its own original, because no pair is used in two cases.
         counts["originals" if source.get("perturbation", "none") == "none" else "twins"] += source["count"]
     if len(originals) == 1 and counts["originals"] == counts["twins"]:
         return []

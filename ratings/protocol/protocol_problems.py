@@ -21,11 +21,12 @@ FIELDS = (
     "deadline", "withdrawal", "feedback", "vetting", "allow_unblinded", "consent", "contact", "seed", "guide",
 )  # fmt: skip
 MOST_RATERS = 200
+# The seed ends at 2**53: larger integers are not exact in programs that read JSON numbers as floating point.
 LIMITS = {
     "ratings_per_item": (1, 50), "raters": (1, MOST_RATERS), "items_per_rater": (1, 5000), "lease_minutes": (5, 1440),
     "washout_days": (0, 365),
     "practice": (0, 3), "repeat_distance": (1, 1000), "stop_ratings": (1, 500_000), "seed": (0, 2**53),
-    "count": (1, 5000),
+    "count": (1, 5000),  # count is checked for each source, not for the document
 }  # fmt: skip
 LONGEST = {"slug": 80, "question": 300, "guide": 5000, "consent": 5000, "contact": 200}
 MOST_REPEATS = 0.5
@@ -39,7 +40,7 @@ _RESERVED = ("new",)  # the URL of the page that creates studies
 _LINE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _PARAGRAPHS = ("guide", "consent")  # here line breaks and tabs are text
 _UNSEEN = "must not contain control characters or marks that reverse the writing direction"
-_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")  # no double hyphens, so that a name has one possible address
 Document = Mapping[str, Any]
 
 
@@ -59,6 +60,8 @@ def problems(data: Document, known: Known) -> list[str]:
     messages += source_problems(data, known.casts)
     # The field is the text before the first of : [ .
     invalid_fields = {problem.partition(":")[0].partition("[")[0].partition(".")[0] for problem in messages}
+    # A rule that combines fields could not handle a value of the wrong type, and its message would repeat the first
+    # problem.
     return messages + [
         said for fields, rule in _RULES if not invalid_fields.intersection(fields) for said in rule(data)
     ]
@@ -73,6 +76,7 @@ def text_problems(key: str, value: Any) -> list[str]:
     """Return the problems of one of the longer texts, such as the guide."""
     if not isinstance(value, str) or len(value) > LONGEST[key]:
         return [f"{key}: is {_shown(value)}; it must be text of at most {LONGEST[key]} characters"]
+    # Line breaks and tabs are allowed in longer texts, and only there.
     text = re.sub("[\t\n\r]", " ", value) if key in _PARAGRAPHS else value
     return [f"{key}: {_UNSEEN}"] if _LINE.search(text) else []
 
@@ -123,6 +127,7 @@ def _number_problems(data: Document) -> list[str]:
 
 def _number(data: Document, key: str, place: str = "") -> list[str]:
     value, (low, high) = data.get(key), LIMITS[key]
+    # True is an int in Python, but no number in a document.
     if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
         return []
     return [f"{place}{key}: is {_shown(value)}; it must be a whole number from {low} to {high}"]
@@ -143,6 +148,7 @@ def _other_problems(data: Document) -> list[str]:
 
 def _is_day(value: Any) -> bool:
     try:
+        # Compared again: fromisoformat also accepts 20270331 and weeks, which other readers of the document may not.
         return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
     except ValueError:
         return False
@@ -176,7 +182,7 @@ def _names(key: str, data: Document, known: Collection[str]) -> list[str]:
         return []
     if not isinstance(chosen, list) or not chosen:
         return [f'{key}: is {_shown(chosen)}; it must be "all" or a list of: {_listed(known)}']
-    unchecked = key == "actions" and not known
+    unchecked = key == "actions" and not known  # without a list of actions nothing is known about their names
     unknown = [name for name in chosen if not isinstance(name, str) or not (unchecked or name in known)]
     return [f"{key}: {_shown(name)} is not known; known {key}: {_listed(known)}" for name in unknown]
 
@@ -191,6 +197,7 @@ def source_problems(data: Document, casts: Collection[str]) -> list[str]:
     for number, source in enumerate(sources):
         place = f"sources[{number}]."
         messages += _one_source(source, place, str(data.get("kind")), casts)
+        # `repr`, because a wrong value may be a list, which a set cannot contain.
         key = (repr(source.get("cast")), repr(source.get("perturbation", "none")))
         if key in seen:
             messages.append(f"{place}cast: the same cast and perturbation occur twice")
@@ -204,6 +211,7 @@ def _one_source(source: Document, place: str, kind: str, casts: Collection[str])
     cast, perturbation = source.get("cast"), source.get("perturbation", "none")
     if not isinstance(cast, str) or cast not in casts:
         messages.append(f"{place}cast: {_shown(cast)} is not known; known casts: {_listed(casts)}")
+    # A record of evidence has no twins, so nothing can be planted in it.
     allowed_perturbations = PERTURBATIONS if kind != EVIDENCE else ("none",)
     if perturbation not in allowed_perturbations:
         messages.append(f"{place}perturbation: is {_shown(perturbation)}; allowed: {', '.join(allowed_perturbations)}")
@@ -226,7 +234,7 @@ def _enough_room(data: Document) -> list[str]:
     raters = data["ratings_per_item"] if design in CROSSED else data.get("raters")
     if limit is None or raters is None or design == "pool":
         return []
-    needed = -(-items * data["ratings_per_item"] // raters)
+    needed = -(-items * data["ratings_per_item"] // raters)  # rounded up
     if limit >= needed:
         return []
     return [f"items_per_rater: is {limit}; {items} items among {raters} raters need at least {needed}"]

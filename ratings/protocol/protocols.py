@@ -28,7 +28,7 @@ QUESTIONS = {
 }
 
 
-WASHOUT_DAYS = 14
+WASHOUT_DAYS = 14  # days; between the sessions of a crossover, so that raters forget the pairs
 
 
 class ProtocolError(ValueError):
@@ -71,7 +71,7 @@ class StudyProtocol:
     question: str
     sources: tuple[SourceRequest, ...]
     experiments: tuple[str, ...]
-    ratings_per_item: int
+    ratings_per_item: int  # None: computed from the items when the study opens
     raters: int | None
     seed: int
     guide: str
@@ -112,8 +112,10 @@ class StudyProtocol:
         return sum(s.count for s in self.sources if s.perturbation != "none") / total if total else None
 
     def to_json(self) -> dict[str, Any]:
+        # Every field is written out, so that a later change of a default does not change a stored study.
         """Return the document with every field written out."""
         sources = [{"cast": s.cast, "perturbation": s.perturbation, "count": s.count} for s in self.sources]
+        # Fields without a value are left out: null would be a value that the validation rejects.
         optional = {"raters": self.raters, "items_per_rater": self.items_per_rater, "stop_ratings": self.stop_ratings}
         crossover = {"conditions": self.conditions, "washout_days": self.washout_days} if self.is_crossover else {}
         return {
@@ -174,6 +176,7 @@ def guide_problems(text: Any) -> list[str]:
     return protocol_problems.text_problems("guide", text)
 
 
+# Not validated again: rules that became stricter later must not make a study that is running unreadable.
 def stored(data: Mapping[str, Any]) -> StudyProtocol:
     """Return the protocol of a stored document, which was validated when it was stored. Missing fields take the default."""
     experiments, actions = data.get("experiments", "all"), data.get("actions", "all")

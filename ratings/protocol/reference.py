@@ -29,6 +29,7 @@ def find_reference(perturbation: str | None, truth: bool | None) -> str:
 
     A stated perturbation decides. A truth alone is a declaration. Without either the reference is unknown.
     """
+    # A stated perturbation decides, because it records what was done; a truth is only declared.
     if perturbation is not None:
         return UNPERTURBED if perturbation == "none" else PLANTED
     if truth is None:
@@ -41,6 +42,7 @@ def read_label(reference: str) -> int | None:
     return 0 if reference in WITH_ERROR else 1 if reference in WITHOUT_ERROR else None
 
 
+# An unknown origin must not appear as "none": files would then count the item as unperturbed.
 def show_perturbation(perturbation: str, reference: str) -> str | None:
     """Return the perturbation for files and programs: None if nobody stated what was done to the item."""
     return perturbation if reference in (PLANTED, UNPERTURBED) else None

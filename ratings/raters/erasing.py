@@ -26,12 +26,14 @@ def erase(user: User, by: Actor = None) -> None:
 
     Raises StudyError for staff: what they did in other people's studies must stay attributed to them. A superuser removes their rights first.
     """
+    # Locked, because a role that is granted at the same moment must either be seen here or be refused afterwards.
     user = User.objects.select_for_update().get(pk=user.pk)
     if user.is_staff or user.is_superuser:
         raise StudyError(f"{user.get_username()} is staff; remove their rights first")
     seats = list(Rater.objects.filter(user=user).select_related("study"))
     for seat in seats:
         if seat.study.status in UNDER_WAY and not (seat.withdrawn_at or seat.finished_at):
+            # Before the account loses its identity: withdrawal follows each study's own rule on what is dropped.
             seating.withdraw(seat, by)
     _forget_ways_in(user, seats)
     _forget_person(user)
@@ -41,15 +43,19 @@ def erase(user: User, by: Actor = None) -> None:
 
 def _forget_person(user: User) -> None:
     content_type = ContentType.objects.get_for_model(User).pk
+    # Django's admin log stores the user's name as text.
     LogEntry.objects.filter(content_type_id=content_type, object_id=str(user.pk)).update(object_repr="erased")
+    # The history of membership remains in the events, which store only the account's id.
     Membership.objects.filter(user=user).delete()
     _forget_texts(user)
+    # Random, not derived from the old name, which a guess could confirm.
     user.username = f"erased-{uuid.uuid4().hex[:12]}"
     user.email = user.first_name = user.last_name = ""
     user.last_login = None
     user.is_active = False
     user.set_unusable_password()
     user.save()
+    # The row is kept, because it records when the data was erased.
     RaterProfile.objects.update_or_create(
         user=user, defaults={"degree": "", "field": "", "years": None, "erased_at": timezone.now()}
     )
@@ -63,12 +69,14 @@ def _forget_texts(user: User) -> None:
     exports = StudyEvent.objects.filter(kind=ApiExported.kind, by=user, data__has_key="token")
     for event in exports:
         StudyEvent.objects.filter(pk=event.pk).update(data={**event.data, "token": "erased"})
+    # Whole words only: the name "ann" must not be removed from inside another word.
     name_pattern = re.compile(rf"(?<!\w){re.escape(user.username)}(?!\w)")
     for event in StudyEvent.objects.filter(data__has_key=LEGACY):
         if (text := name_pattern.sub("erased", event.data[LEGACY])) != event.data[LEGACY]:
             StudyEvent.objects.filter(pk=event.pk).update(data={LEGACY: text})
 
 
+# After this no link, token or session that is still in a browser or a mailbox leads to the account.
 def _forget_ways_in(user: User, seats: list[Rater]) -> None:
     """Delete links, addresses of invitations, API tokens, two-factor devices, and every session."""
     _forget_addresses(user, seats)
@@ -82,8 +90,10 @@ def _forget_addresses(user: User, seats: list[Rater]) -> None:
     """Erase the addresses of the user in every study, and revoke open invitations to them."""
     own_invitations = Invitation.objects.filter(seat__in=seats)
     same_address = Q()
+    # An empty address would match every invitation without one.
     for address in {user.email, *own_invitations.values_list("email", flat=True)} - {""}:
         same_address |= Q(email__iexact=address)
     invitations = Invitation.objects.filter(Q(seat__in=seats) | same_address)
     invitations.filter(used_at=None, revoked_at=None).update(revoked_at=timezone.now())
+    # The mail server's error usually quotes the address.
     invitations.update(email="", send_error="")

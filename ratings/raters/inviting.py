@@ -23,14 +23,17 @@ def invite(seat: Rater, by: Actor = None, email: str = "") -> str:
     """
     Study.objects.select_for_update().get(pk=seat.study_id)  # raters may be planned again at the same time
     seat = Rater.objects.select_related("study", "user").get(pk=seat.pk)
+    # Checked with values read under the lock: the rater may have joined or withdrawn since the page was shown.
     _check(seat)
     if seat.user:
         _check_way_back(seat.user, seat)
         log(seat.study, Invited(rater=seat.label, step="sign_in_again"), by)
         return signing_in.make_link(seat.user, "rater")
+    # One valid link per rater: an old e-mail must not work beside the new one.
     _revoke(seat)
     token, now = signing_in.new_token(), timezone.now()
     Invitation.objects.create(
+        # Only the digest is stored, so a copy of the database opens no invitation.
         seat=seat, email=email, token_sha256=signing_in.digest(token), created_by=by, created_at=now,
         expires_at=now + LIFETIME,
     )  # fmt: skip
@@ -57,6 +60,7 @@ def revoke(seat: Rater, by: Actor = None) -> None:
     """Revoke every link to this rater place, which is then open again. Raises StudyError if somebody has joined."""
     Study.objects.select_for_update().get(pk=seat.study_id)
     seat = Rater.objects.select_related("study").get(pk=seat.pk)
+    # Removing somebody who joined is a withdrawal, which decides about their ratings; revoking does not.
     if seat.user_id:
         raise StudyError(f"{seat.label} has joined; remove the rater instead")
     if not _revoke(seat):
@@ -67,6 +71,7 @@ def revoke(seat: Rater, by: Actor = None) -> None:
 
 @transaction.atomic
 def start(seat: Rater) -> None:
+    # Conditional, so that a repeated request does not change the time of the first start.
     """Record that the rater may rate the first item."""
     Rater.objects.filter(pk=seat.pk, started_at__isnull=True).update(started_at=timezone.now())
 
@@ -79,6 +84,8 @@ def _revoke(seat: Rater) -> int:
 def _check_way_back(user: User, seat: Rater) -> None:
     """Raise StudyError if a link to this account would open more than this study, because an admin sees the link."""
     has_other_roles = user.seats.exclude(pk=seat.pk).exists() or user.memberships.exists()
+    # Such a link signs in without a password or a second factor, so it may only reach an account that consists of this
+    # study.
     if user.is_staff or user.is_superuser or user.has_usable_password() or has_other_roles:
         advice = "the rater must sign in, or request a link by e-mail"
         raise StudyError(f"{seat.label} has an account with access to more than this study: {advice}")

@@ -33,6 +33,7 @@ def find(token: str) -> Invitation | None:
 
 
 def why_gone(invitation: Invitation) -> str:
+    # The order decides what the holder reads: the link itself first, then the rater, then the study.
     """Return why this invitation can no longer be accepted; "" if it can."""
     seat = invitation.seat
     if reason := signing_in.why_gone(invitation.revoked_at, invitation.used_at, invitation.expires_at):
@@ -57,8 +58,10 @@ def _refuse_address(invitation: Invitation) -> str:
     # what its owner has read.
     if not invitation.email:
         return ""
+    # User names are compared as well, because an account may use its address as its name.
     has_address = Q(email__iexact=invitation.email) | Q(username__iexact=invitation.email)
     reasons = [refusal(invitation, user) for user in User.objects.filter(has_address)]
+    # an account that is a rater of this study already is handled when it joins.
     return next((_REFUSED[why] for why in reasons if why in _REFUSED), "")
 
 
@@ -76,20 +79,23 @@ def refusal(invitation: Invitation, user: User) -> str:
     They can see sources, now or once ("staff", "member"), can read every item elsewhere ("reader"), or are a rater already ("seated").
     """
     study = invitation.seat.study
+    # Staff can open the source of every item, so their ratings would not be blind.
     if user.is_staff or user.is_superuser:
         return "staff"
     if access.role_in(user, study):
         return "member"
     if study.raters.filter(user=user).exists():
         return "seated"
+    # A former role counts: what was read in it is not forgotten.
     if former.had_part(study, user):
         return "member"
+    # The most expensive check comes last; it compares the items of other studies.
     return "reader" if readable_elsewhere.would_leave_nothing(study, user) else ""
 
 
 def user_name(invitation: Invitation) -> str:
     """Return the name of a new account. It reveals nothing and is the same each time the page is shown."""
-    return f"rater-{invitation.token_sha256[:10]}"
+    return f"rater-{invitation.token_sha256[:10]}"  # of the digest, not of the token, which must not appear in a page
 
 
 @transaction.atomic
@@ -102,15 +108,18 @@ def accept(invitation: Invitation, visitor: User | AnonymousUser, said: Joining)
     seat = Rater.objects.select_for_update(of=("self",)).select_related("study").get(pk=invitation.seat_id)
     now = timezone.now()
     is_valid = Q(used_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now)
+    # The conditional UPDATE decides between simultaneous requests; the loser reads the reason from the current row.
     if not Invitation.objects.filter(is_valid, pk=invitation.pk).update(used_at=now):
         raise Gone(why_gone(Invitation.objects.get(pk=invitation.pk)) or signing_in.USED)
     if seat.user_id or seat.withdrawn_at or not seat.is_person or seat.study.status not in ("open", "paused"):
         raise Gone("This place in the study is no longer available.")
+    # Checked again under the lock: an account with this address may have received a role since the page was shown.
     if not isinstance(visitor, User) and (refused := _refuse_address(invitation)):
         raise Gone(refused)
     user = who(invitation, visitor) or _new_user(invitation)
     if reason := refusal(invitation, user):
         raise StudyError(reason)
+    # An existing password is never replaced here, or the holder of a link could take over the account.
     if said.password and not user.has_usable_password():
         user.set_password(said.password)
         user.save(update_fields=["password"])
@@ -121,6 +130,7 @@ def accept(invitation: Invitation, visitor: User | AnonymousUser, said: Joining)
 def _lock_account(invitation: Invitation, visitor: User | AnonymousUser) -> User | AnonymousUser:
     """Lock the account that would join, and return the visitor with current values."""
     account = visitor if isinstance(visitor, User) else who(invitation, visitor)
+    # NO KEY: rows that refer to this account can still be inserted while it is locked.
     locked = User.objects.select_for_update(no_key=True).get(pk=account.pk) if account else None
     return locked if locked and isinstance(visitor, User) else visitor
 
@@ -128,15 +138,18 @@ def _lock_account(invitation: Invitation, visitor: User | AnonymousUser) -> User
 def _take(seat: Rater, user: User, said: Joining) -> None:
     now = timezone.now()
     profile, _ = RaterProfile.objects.get_or_create(user=user)
+    # A profile is answered once and then used in all studies.
     if said.profile is not None and profile.answered_at is None:
         RaterProfile.objects.filter(pk=profile.pk).update(**said.profile, answered_at=now)
     seat.user, seat.consented_at, seat.last_seen_at = user, now, now
     seat.save(update_fields=["user", "consented_at", "last_seen_at"])
     log(seat.study, Joined(rater=seat.label))  # without an actor: the log must not link a name to a code
+    # What the account can already read elsewhere is reassigned before the first item is shown.
     taking_back.take_back_readable(seat.study, [seat])
 
 
 def _new_user(invitation: Invitation) -> User:
     """Create an account without a password. It gets the address unless another account has it."""
+    # Two accounts with one address could not be told apart when a link is requested by e-mail.
     is_address_unusable = not invitation.email or User.objects.filter(email__iexact=invitation.email).exists()
     return User.objects.create_user(user_name(invitation), email="" if is_address_unusable else invitation.email)

@@ -14,6 +14,7 @@ from ratings.models import Study
 from ratings.protocol.protocols import stored
 
 logger = logging.getLogger("wetbench.mail")
+# A shared pool of two threads: requests do not wait, and not every message starts a thread.
 _later = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")
 
 
@@ -30,6 +31,7 @@ Address = Callable[[str], str]  # from a path to an absolute URL
 
 def address_of(request: HttpRequest | None = None, site: str = "") -> Address:
     """Return a function that makes absolute URLs of this site: as configured, else as this request came in."""
+    # A configured address comes first: the host header of a request is written by its sender.
     base = (settings.SITE_URL or site).rstrip("/")
     if base or request is None:
         return lambda path: f"{base}{path}"
@@ -108,11 +110,14 @@ def send_later(letter: Letter) -> Future[str]:
 
 
 def _attempt(act: Callable[[], object]) -> str:
+    # Any error of the mail system is reported to the admin and must not end the request, as the links exist already.
     """Return "" if the function succeeds, else its error in one line."""
     try:
         act()
     except Exception as error:
+        # Only the type is logged, since the message usually contains the address.
         logger.warning("an e-mail could not be sent: %s", type(error).__name__)
+        # One line of limited length: it is stored with the invitation and displayed in a table.
         return " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return ""
 

@@ -21,7 +21,7 @@ from ratings.raters.mailing import Address, Letter
 from ratings.studies import StudyError, former
 from ratings.studies.lifecycle import Actor, log
 
-MOST = 200
+MOST = 200  # addresses in one request; as many as a study can have raters
 REMINDED = timedelta(days=7)  # lifetime of the link in a reminder
 
 
@@ -58,6 +58,8 @@ def free(study: Study) -> QuerySet[Rater]:
 
 def invite_all(study: Study, text: str, by: Actor, address: Address) -> Posted:
     """Create one invitation for each pasted address and send them, or raise AddressError and create none."""
+    # Links and rows are created in one transaction, and e-mails are sent after it: a message must not contain a link
+    # that was rolled back.
     with transaction.atomic():
         study = Study.objects.select_for_update().get(pk=study.pk)
         addresses = _read(study, text)
@@ -72,7 +74,7 @@ def invite_all(study: Study, text: str, by: Actor, address: Address) -> Posted:
 
 def resend(seat: Rater, by: Actor, address: Address) -> Posted:
     """Send the rater's last invitation again, with a new link that replaces the old one."""
-    last = seat.invitations.first()
+    last = seat.invitations.first()  # the newest, by the default order of the model
     if seat.user_id or last is None or not last.email:
         raise StudyError(f"{seat.label} was not invited by e-mail, or has already joined")
     return _send([_invitation(seat, last.email, by, address)])
@@ -97,6 +99,7 @@ def _read(study: Study, text: str) -> list[str]:
     line_of: dict[str, int] = {}
     problems = []
     for number, entry in _entries(text):
+        # A pasted entry can be "Name <address>"; what cannot be parsed is shown as it is.
         address = parseaddr(entry)[1] or entry
         if not _is_address(address):
             problems.append(f"Line {number}: {entry[:80]!r} is not an e-mail address")
@@ -108,6 +111,7 @@ def _read(study: Study, text: str) -> list[str]:
         problems.append("The list contains no address")
     if len(addresses) > MOST:
         problems.append(f"{len(addresses)} addresses; the maximum is {MOST} at a time")
+    # Addresses are looked up only if all are valid, so that each message is about one kind of problem.
     if problems := problems or [f"Line {line_of[address]}: {said}" for address, said in _known(study, addresses)]:
         raise AddressError(problems)
     return list(addresses.values())
@@ -180,6 +184,7 @@ def _reminder(seat: Rater, left: int | None, by: Actor, address: Address) -> Pos
 def _send(posts: Sequence[Post]) -> Posted:
     """Send e-mails after their rows are committed, and store the mail server's error with the invitation."""
     failed = []
+    # The result of each message is stored at once; if sending is interrupted, the earlier results are there.
     for email, error in zip(posts, mailing.send(email.letter for email in posts), strict=True):
         if email.invitation is not None:
             sent = None if error else timezone.now()

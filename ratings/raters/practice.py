@@ -49,7 +49,7 @@ class Result(NamedTuple):
 def wanted(seat: Rater) -> int:
     """Return how many practice items the study asks for, without the spare one."""
     requested = seat.study.protocol.get("practice", protocols.StudyProtocol.practice)
-    return min(int(requested), MOST)
+    return min(int(requested), MOST)  # a stored document can ask for more than there are files for today
 
 
 def pending(seat: Rater) -> bool:
@@ -67,6 +67,7 @@ def asked(seat: Rater, given: Mapping[str, PracticeAnswer] | None = None) -> lis
     """Return the rater's items in order: those the study asks for, and the spare one if needed."""
     given = answers(seat) if given is None else given
     all_items = items(seat.study.kind)
+    # The last ones: the order of the file decides what a shorter practice leaves out.
     regular = [item for item in all_items if not item.spare][-wanted(seat) :] if wanted(seat) else []
     return regular + [item for item in all_items if item.spare] if _failed(regular, given) else regular
 
@@ -79,12 +80,14 @@ def answer(seat: Rater, item: PracticeItem, verdict: bool, confidence: int) -> P
     """Store the first answer to this item and return it; later answers return the first."""
     right = verdict == item.answer
     values = {"verdict": verdict, "confidence": confidence, "right": right}
+    # The first answer counts: the explanation has been shown after it.
     return PracticeAnswer.objects.get_or_create(rater=seat, key=item.key, defaults=values)[0]
 
 
 def passed(seat: Rater) -> bool:
     """Return whether two thirds of all answers were right."""
     right, of = result(seat)
+    # Integers instead of a comparison with 2/3, which floating point cannot represent.
     return 3 * right >= 2 * of
 
 
@@ -93,13 +96,16 @@ def begin(seat: Rater) -> None:
     """Record that guide and practice are done, so items can be rated. A second call changes nothing."""
     now = timezone.now()
     for field in ("practised_at", "started_at"):
+        # Conditional, so a reload keeps the first time.
         if Rater.objects.filter(pk=seat.pk, **{f"{field}__isnull": True}).update(**{field: now}):
             setattr(seat, field, now)
 
 
+# The file does not change while the process runs.
 @cache
 def items(kind: str) -> tuple[PracticeItem, ...]:
     """Return all practice items for studies of this kind, in the order of the file."""
+    # Read as UTF-8 explicitly: the locale of a server may be another.
     entries = json.loads((settings.FIXTURES_DIR / "practice" / FILES[kind]).read_text("utf-8"))
     return tuple(_item(kind, entry) for entry in entries)
 
@@ -127,6 +133,7 @@ def _item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
 
 def _transition(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
     step = entry["step"]
+    # The planted error is located by the same function as in real items, so practice teaches the same keys.
     target = allow_list.targets(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
     return allow_list.blind_transition(step), allow_list.blind_context(entry["goal"], entry["before"]), tuple(target)
 

@@ -26,6 +26,7 @@ def recall_raters(now: datetime | None = None) -> int:
     now, sent = now or timezone.now(), 0
     for seat in _between_sessions():
         opens = crossover.opens_at(seat)
+        # The hourly run covers all studies, so what cannot be reached is skipped before anything is stored.
         if opens is None or now < opens or not can_reach(seat):
             continue
         # Two workers at once send one e-mail: only the first UPDATE sets the time.
@@ -36,6 +37,7 @@ def recall_raters(now: datetime | None = None) -> int:
         url = mailing.link(signing_in.make_link(seat.user, "rater", posting.REMINDED), mailing.address_of())
         error = next(mailing.send([mailing.second_session(seat.user.email, seat.study, url, left)]))
         if error:
+            # Cleared again, so that the next hourly run repeats the attempt.
             Rater.objects.filter(pk=seat.pk).update(recalled_at=None)
         sent += not error
     return sent
@@ -53,6 +55,7 @@ def tell_of_new_items(now: datetime | None = None) -> int:
     )
     for seat in seats.select_related("study", "user").order_by("pk"):
         since = seat.new_items_at
+        # A rater who has returned since needs no e-mail, but the note is cleared.
         has_come = seat.last_seen_at is not None and since is not None and seat.last_seen_at > since
         if not has_come and not can_reach(seat):
             continue
@@ -66,6 +69,7 @@ def tell_of_new_items(now: datetime | None = None) -> int:
         url = mailing.link(signing_in.make_link(seat.user, "rater", posting.REMINDED), mailing.address_of())
         error = next(mailing.send([mailing.new_items(seat.user.email, seat.study, url, left)]))
         if error:
+            # Only if nobody has stored a newer note in the meantime.
             Rater.objects.filter(pk=seat.pk, new_items_at__isnull=True).update(new_items_at=since)
         sent += not error
     return sent

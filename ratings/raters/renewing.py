@@ -19,6 +19,7 @@ def send_again(token: str, request: HttpRequest) -> None:
     if invitation := joining.find(token):
         _invite_again(invitation, request)
         return
+    # The same response whatever the token is: it must not show which tokens exist.
     result = signing_in.look_at_link(token, request.user, "rater")
     if result.owner is not None:
         send_way_back(result.owner, request)
@@ -27,6 +28,7 @@ def send_again(token: str, request: HttpRequest) -> None:
 def send_way_back(user: User, request: HttpRequest) -> None:
     """E-mail a rater a link that signs them in again. Nothing for staff, without an address, or shortly after the last one."""
     recent = SignInLink.objects.filter(user=user, purpose="rater", created_at__gt=timezone.now() - PATIENCE)
+    # Nothing for staff: a link by e-mail would bypass their password and second factor.
     if not user.email or not user.is_active or user.is_staff or user.is_superuser or recent.exists():
         return
     token = signing_in.make_link(user, "rater")
@@ -39,6 +41,7 @@ def _invite_again(invitation: Invitation, request: HttpRequest) -> None:
         send_way_back(seat.user, request)
         return
     last = seat.invitations.first()  # an invitation that an admin revoked stays revoked
+    # Only if the address is still the current one: a link that was sent to a wrong address must not be renewed there.
     if last is None or not last.email or last.email != invitation.email or last.revoked_at:
         return
     if last.created_at > timezone.now() - PATIENCE:
@@ -46,6 +49,7 @@ def _invite_again(invitation: Invitation, request: HttpRequest) -> None:
     try:
         token = inviting.invite(seat, email=last.email)
     except StudyError:
+        # The visitor sees the same page in every case; the reason would reveal the state of somebody else's invitation.
         return
     url = mailing.link(token, mailing.address_of(request))
     mailing.send_later(mailing.invitation(last.email, seat.study, url, inviting.LIFETIME.days))

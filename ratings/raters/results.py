@@ -81,6 +81,7 @@ def own_result(seat: Rater) -> OwnResult:
     """The result of one seat, from the ratings that count. StudyError while it is not to be told."""
     if not shown(seat):
         raise StudyError(f"{seat.study.name} tells no results now")
+    # The same answers as in the study's results: repeats and surplus ratings are counted nowhere.
     counted = [r for r in _ratings(seat) if r.assignment.occasion == 1 and not r.assignment.surplus]
     judged = [r for r in counted if not r.cannot_judge]
     known = [answer for rating in judged if (answer := _answer(rating))]
@@ -123,9 +124,11 @@ def _by_confidence(known: Sequence[_Answer]) -> tuple[Share, ...]:
 
 def _choose_told(shares: Sequence[Share]) -> tuple[Share, ...]:
     """Return shares that reveal no single answer, and only so many that the sum of the omitted ones does not either."""
+    # The smallest safe share is dropped first, because it costs the rater the least information.
     safe = sorted(filter(_tells_of_none, shares), key=lambda share: share.of)
     while safe:
         omitted = [share for share in shares if share not in safe]
+        # Total minus displayed shares is the sum of the omitted ones, so that sum must be safe as well.
         omitted_sum = Share("", sum(share.right for share in omitted), sum(share.of for share in omitted))
         if not omitted or _tells_of_none(omitted_sum):
             break
@@ -134,6 +137,7 @@ def _choose_told(shares: Sequence[Share]) -> tuple[Share, ...]:
 
 
 def _tells_of_none(share: Share) -> bool:
+    # All right or none right would reveal each single answer.
     return share.of >= FEW and 0 < share.right < share.of
 
 
@@ -147,5 +151,6 @@ def _same_again(ratings: Sequence[Rating]) -> Share | None:
     for rating in ratings:
         if rating.verdict is not None and not rating.assignment.surplus:
             verdicts.setdefault(rating.assignment.item_id, []).append(rating.verdict)
+    # Only pairs: an item judged once says nothing about consistency.
     pairs = [given for given in verdicts.values() if len(given) == 2]
     return Share("repeated", sum(first == second for first, second in pairs), len(pairs)) if pairs else None

@@ -59,6 +59,7 @@ class Skill:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
+            # Limits of the inverse normal distribution, which is infinite at 0 and 1.
             if not 0.001 <= value <= 0.999:
                 raise ValueError(f"{name} is {value}; it must be from 0.001 to 0.999")
 
@@ -85,6 +86,8 @@ def simulate_raters(
     Existing simulated raters count and continue where they stopped, so a second call changes nothing.
     """
     skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement, located)
+    # The rater rows are taken in one transaction; the ratings follow one by one, as people's do, so that an
+    # interruption keeps what is done.
     seats, revoked, replanned = _take_seats(study, n)
     total, n_new = _wanted(study, seats), 0
     for result in _rate_all(seats, skill, seed):
@@ -100,6 +103,7 @@ def simulate_raters(
 @transaction.atomic
 def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], bool]:
     """Return `n` simulated raters, using places nobody was invited to, then those whose link nobody accepted; plan more if needed."""
+    # The lock that claiming takes: nobody can join or claim while rater rows are taken.
     study = slots.lock(study.pk)
     if not study.is_open:
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
@@ -115,6 +119,7 @@ def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], boo
         _check_replan(study, missing, open_places)
         seating.replan(study, missing)
         open_places = seating.free_seats(study)
+    # Open rater places first, because revoking a link disappoints somebody who was invited.
     chosen = (open_places + not_accepted)[:missing]
     revoked = tuple(seat.label for seat in chosen if seat.invited_at)
     for seat in chosen:
@@ -159,8 +164,9 @@ def _wanted(study: Study, seats: Sequence[Rater]) -> int:
 def _rate_all(seats: Sequence[Rater], skill: Skill, seed: int) -> Iterator[RateResult]:
     """Yield the results of all their ratings, one rater after another, without consent, guide or practice."""
     Rater.objects.filter(pk__in=[seat.pk for seat in seats], started_at__isnull=True).update(started_at=timezone.now())
-    active = [seat for seat in seats if not seat.withdrawn_at]
+    active = [seat for seat in seats if not seat.withdrawn_at]  # a withdrawn rater has no more items
     while active:
+        # One item each in turn, so that in a pool no simulated rater takes everything.
         for seat in list(active):
             if assignment := serving.next_assignment(seat):
                 yield _rate(assignment, seat, skill, seed)
@@ -173,6 +179,7 @@ def _rate(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> RateR
     serving.mark_opened(assignment)
     source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
     judge = _evidence_judge if seat.study.kind == EVIDENCE else _transition_judge
+    # New noise for a repeat, or simulated test-retest agreement would be perfect.
     noise_key = seat.label if assignment.occasion == FIRST else f"{seat.label} again"
     noise_key = noise_key if assignment.session == 1 else f"{noise_key} in session 2"
     verdict, confidence = judge(source, seat.label, skill, seed, noise_key)
@@ -180,6 +187,7 @@ def _rate(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> RateR
     if not verdict and assignment.marks != "off":
         content = source.item.payload_sha256
         marks = mark_rows(source.target, mark_keys(source.item.payload), content, skill, seed, noise_key)
+    # A random submission id: repeating the simulation finds the items answered and submits nothing.
     return answering.rate(assignment, verdict, confidence, uuid.uuid4(), marks=marks)
 
 
@@ -197,6 +205,8 @@ def judge_transition(
     perturbation: str, content: str, label: str, skill: Skill, seed: int, look: str
 ) -> tuple[bool, int]:
     """Return the verdict and confidence: plausible unless the evidence of error exceeds the rater's threshold."""
+    # The centre is chosen per kind of error, the threshold per rater: together they give the requested share on
+    # average.
     mean = _centre(skill.shares()[perturbation])
     distance = _trace(content, look, seed) + mean - _shift(label, seed)
     return distance <= 0, _confidence(distance)
@@ -204,6 +214,7 @@ def judge_transition(
 
 def _evidence_judge(source: ItemSource, label: str, skill: Skill, seed: int, look: str = "") -> tuple[bool, int]:
     """Return the first classifier's verdict, or else the truth of the record, unless noise reverses it."""
+    # The smallest key, so that the choice is the same in each run.
     expected = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
     return judge_evidence(expected, source.item.payload_sha256, label, skill, seed, look or label)
 
@@ -221,6 +232,7 @@ def mark_rows(
 
     In the share `located` of cases it is one of `target`, the keys of the planted error, else another of `keys`.
     """
+    # A generator per item and rater: the order of rating must not change an answer.
     rng = random.Random(f"{seed}/marks/{look}/{content}")
     is_located = rng.random() < skill.located
     choices = list(target) if target and is_located else [key for key in keys if key not in target]
@@ -236,11 +248,14 @@ def _trace(content: str, look: str, seed: int) -> float:
     """Return the evidence of error in an item: a standard normal number, partly shared by all raters."""
     shared_part = random.Random(f"{seed}/item/{content}").gauss(0, 1)
     own_part = random.Random(f"{seed}/{look}/{content}").gauss(0, 1)
+    # The two weights give variance 1, and a correlation of SHARED between two raters.
     return sqrt(SHARED) * shared_part + sqrt(1 - SHARED) * own_part
 
 
 def _centre(share: float) -> float:
     """Return the mean distance from the threshold at which this share of answers lies beyond it, given the spread of raters."""
+    # The thresholds vary, so the variance of the difference is 1 + RATER_SPREAD²; without the factor extreme shares
+    # would be missed.
     return NormalDist().inv_cdf(share) * sqrt(1 + RATER_SPREAD**2)
 
 

@@ -32,6 +32,7 @@ class Answer(NamedTuple):
 class Timing(NamedTuple):
     """Times measured by the browser while the item was shown. Without scripts they are None and 0."""
 
+    # The server measures times as well and stores them apart from these.
     active_seconds: float | None = None
     first_verdict_seconds: float | None = None
     changes: int = 0
@@ -87,7 +88,7 @@ def rate(
     assignment: Assignment,
     verdict: bool | None,
     confidence: int | None,
-    submission_id: UUID,
+    submission_id: UUID,  # of the form: the same form sent twice has the same id
     now: datetime | None = None,
     *,
     cannot_judge: bool = False,
@@ -111,12 +112,19 @@ def rate(
     """
     answer = _whole(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
     place = _locked(assignment)
+    # A first answer, which is the most frequent request of a study, ends after this one query.
     has_event = bool(_KNOWN.rows(place.pk, submission_id))
+    # The rating that counts is read after the lock, so a correction that another tab has just committed is not
+    # overwritten.
     if current := Rating.objects.filter(assignment=place).first() if has_event else None:
         if result := _settled(place, current, answer, submission_id, revision):
             return result
+    # There is an event but no rating here: the submission id belongs to another item, usually because the browser
+    # restored an old form.
     elif has_event:
         raise _used_elsewhere()
+    # Checked after repeated submissions: a form that is sent again after the study closed still gets the confirmation
+    # that its answer is stored.
     _refuse_if_closed(place)
     timing, now = timing or Timing(), now or timezone.now()
     if current:
@@ -125,6 +133,7 @@ def rate(
         rating = _answer(place, answer, submission_id, now, timing, _Shown(hand, viewport, layout_shown, interface))
     _log(rating, answer, now, timing)
     _drop_draft(place)
+    # A guide that was revised meanwhile is shown first, so the next item is not opened and its time does not start.
     opens_next = go_on and place.rater.guide_seen >= place.rater.study.guide_version
     return RateResult(rating, created=True, same=True, following=serving.open_next(place.rater) if opens_next else None)
 
@@ -146,8 +155,10 @@ def first_look(
     Marks and note are copied to the unsaved answer, so that the form of the final rating shows them. Raises like `submit_rating`.
     """
     _whole(Answer(verdict, confidence))
+    # The balance sheet is shown only after this row exists, so the answer cannot have been influenced by it.
     place = _locked(assignment)
     sent = (submission_id, verdict, confidence, list(marks))
+    # The note is not compared: it is copied to the unsaved answer and can still be edited there.
     if initial_rating := FirstLook.objects.filter(assignment=place).first():
         same = sent == (
             initial_rating.submission_id,
@@ -165,6 +176,7 @@ def first_look(
         assignment=place, verdict=verdict, confidence=confidence, marks=list(marks), submission_id=submission_id,
         active_seconds=active_seconds, at=now or timezone.now(),
     )  # fmt: skip
+    # Verdict and confidence start empty, so that the final answer is chosen and not merely confirmed.
     _keep(place, Answer(None, None, marks=tuple(marks), note=note))
     return FirstResult(initial_rating, created=True, same=True)
 
@@ -174,6 +186,7 @@ def save_draft(assignment: Assignment, answer: Answer) -> bool:
     """Store what the rater has selected but not saved. Return False if the rater can no longer answer or has answered."""
     place = _locked(assignment)
     seat = place.rater
+    # A paused study still stores what was selected, so nothing is lost until it continues.
     is_over = seat.study.status not in ("open", "paused") or seat.withdrawn_at or seat.finished_at
     if is_over or Rating.objects.filter(assignment=place).exists():
         return False
@@ -190,9 +203,12 @@ def may_correct(assignment: Assignment) -> bool:
     rater = assignment.rater
     if not rater.study.is_open or rater.finished_at or rater.withdrawn_at:
         return False
+    # Session 2 may show the other condition of the same pair; an answer of session 1 must not change with that
+    # knowledge.
     if designs.is_crossover(rater.study) and assignment.session == 1 and crossover.has_begun(rater):
         return False
     rated = rater.assignments.filter(rating__isnull=False)
+    # Two answers can have the same time, so the primary key decides which one is the last.
     last_rated = rated.order_by("-rating__submitted_at", "-rating__pk").values_list("pk", flat=True).first()
     return last_rated == assignment.pk or not rater.assignments.filter(rating=None, released_at=None).exists()
 
@@ -204,10 +220,13 @@ def _settled(
     if event := RatingEvent.objects.filter(submission_id=submission_id).first():
         if event.assignment_id != place.pk:
             raise _used_elsewhere()
+        # The id is also compared with older revisions: a retry that arrives after a correction must not undo it.
         same = said(event) == answer
         return RateResult(standing, created=False, same=same, reused=not same)
+    # Two tabs with the same answer agree, whatever revision each of them displayed.
     if said(standing) == answer:
         return RateResult(standing, created=False, same=True)
+    # An outdated revision means that another tab changed the answer; the rater sees both and chooses.
     return None if revision == standing.revision else RateResult(standing, created=False, same=False)
 
 
@@ -222,8 +241,11 @@ def _locked(assignment: Assignment) -> Assignment:
         study = slots.lock(study.pk)
     else:
         slots.share(study)
+        # The state that was loaded for the page is still current in nearly all requests, so the rows are not read
+        # again.
         if _lock_rows(assignment.pk) == _state(assignment):
             return assignment
+    # NO KEY: inserting a rating needs only a key share lock on the assignment, and must not wait for this one.
     lockable = Assignment.objects.select_for_update(of=("self", "rater"), no_key=True)
     locked = lockable.select_related("rater").get(pk=assignment.pk)
     locked.rater.study = study
@@ -237,6 +259,7 @@ def _lock_rows(assignment: int) -> tuple[bool | int, ...]:
     """
     # About twenty times as fast as reading both rows through the ORM; most answers find the state unchanged.
     place, seat = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
+    # SQLite has no row locks; its single writer has the same effect.
     clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
     columns = ["place.opened_at", "place.lease_until", "place.released_at", "seat.withdrawn_at", "seat.finished_at"]
     conditions = ", ".join(f"{column} IS NULL" for column in columns)
@@ -264,6 +287,7 @@ def _whole(answer: Answer) -> Answer:
         return answer._replace(verdict=None, confidence=None)
     if answer.verdict is None:
         raise ValueError("verdict is None; it must be True or False")
+    # `range` also rejects 2.5 and text, which a comparison of limits would not.
     if answer.confidence not in range(1, 6):
         raise ValueError(f"confidence is {answer.confidence!r}; it must be 1 to 5")
     return answer
@@ -273,6 +297,7 @@ def _refuse_if_closed(place: Assignment) -> None:
     study = place.rater.study
     if not study.is_open:
         raise StudyClosed(f"{study.name} is {study.status} and accepts no more ratings.")
+    # Also checked when the item is opened; a request can reach this line without that page.
     if crossover.is_too_early(place, timezone.now()):
         raise StudyError("This item belongs to your second session, which is not open yet.")
     if place.rater.withdrawn_at:
@@ -289,6 +314,7 @@ def _answer(
     place: Assignment, answer: Answer, submission_id: UUID, now: datetime, timing: Timing, shown: _Shown
 ) -> Rating:
     _hold(place)
+    # A clock that was set back must not give a negative duration.
     opened = min(place.opened_at or now, now)
     return Rating.objects.create(
         assignment=place,
@@ -301,6 +327,7 @@ def _answer(
         hand=shown.hand,
         viewport=shown.viewport,
         layout_shown=shown.layout_shown,
+        # The version that this rater has confirmed, which can be older than the current one.
         guide_version=place.rater.guide_seen or place.rater.study.guide_version,
         interface_version=shown.interface,
     )
@@ -312,6 +339,7 @@ def _correct(place: Assignment, standing: Rating, answer: Answer, submission_id:
         raise StudyError(
             "This answer can no longer be changed. You can change your last answer, and every answer on the last page."
         )
+    # The times of the first answer remain: they measure the rating, not its correction.
     for field, value in _fields(answer).items():
         setattr(standing, field, value)
     standing.submission_id, standing.revision, standing.revised_at = submission_id, standing.revision + 1, now
@@ -326,6 +354,7 @@ def _fields(answer: Answer) -> dict[str, object]:
 def _log(rating: Rating, answer: Answer, now: datetime, timing: Timing) -> None:
     RatingEvent.objects.create(
         assignment_id=rating.assignment_id,
+        # Rows of this table are only added, so every earlier answer can be reconstructed.
         kind="answer" if rating.revision == 1 else "correction",
         revision=rating.revision,
         **_fields(answer),
@@ -344,6 +373,7 @@ def _drop_draft(place: Assignment) -> None:
 
 
 def _keep(place: Assignment, answer: Answer) -> None:
+    # An unsaved answer has no field for it: "cannot judge" is submitted at once.
     values = {field: value for field, value in _fields(answer).items() if field != "cannot_judge"}
     Draft.objects.update_or_create(assignment=place, defaults={**values, "updated_at": timezone.now()})
 
@@ -355,10 +385,13 @@ def _hold(place: Assignment) -> None:
     but not counted.
     """
     is_released = place.released_at is not None
+    # Only items of a pool study have a reservation.
     if not is_released and place.lease_until is None:
         return
     place.released_at = place.lease_until = None
+    # A repeated item has no slot and is never counted, so there is nothing to take again.
     if is_released and place.occasion == FIRST:
+        # The slot may be free now and taken a moment later by a claim; the lock is the one that claims take.
         slots.lock(place.rater.study_id)
         place.slot = slots.free_slot(place.item_id, place.rater.study.ratings_per_item)
         place.surplus = place.slot is None

@@ -22,6 +22,7 @@ from ratings.studies import designs
 from ratings.studies.seats import readable_elsewhere, slots
 from ratings.studies.seats.slots import LIVE
 
+# Released and repeated assignments do not take a slot: only these count towards the planned number of ratings.
 _TAKEN = Count("assignments", filter=Q(
     assignments__occasion=FIRST, assignments__slot__isnull=False, assignments__released_at__isnull=True
 ))  # fmt: skip
@@ -47,11 +48,13 @@ def claim(seat: Rater, now: datetime) -> Assignment | None:
 def release_expired(study: Study, now: datetime, but: Rater | None = None) -> int:
     """Release the slots of items whose reservation has expired, and return their number. The rows remain, so a late answer is still stored."""
     expired = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, lease_until__lte=now)
+    # The rater who is asking is excluded: their own expired reservation is extended, not given to others.
     return expired.exclude(rater=but).update(slot=None, released_at=now)
 
 
 def still_open(seat: Rater) -> int:
     """Return how many more items this rater could rate now."""
+    # Pairs, not items: taking one version makes all other versions of the pair unavailable.
     return min(len({place.pair for place in _open_to(seat)}), _room(seat))
 
 
@@ -60,9 +63,11 @@ def next_expiry(seat: Rater) -> datetime | None:
     if not _room(seat):
         return None
     assigned = seat.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
+    # An expired reservation does not block its pair: the rater may take the same item again.
     blocked = seat.assignments.filter(occasion=FIRST).exclude(_begun()).values("pair")
     reserved = Assignment.objects.filter(LIVE, rater__study=seat.study, rating__isnull=True, lease_until__isnull=False)
     reserved = reserved.exclude(rater=seat).exclude(item__in=assigned).exclude(pair__in=blocked)
+    # An item that the rater can read elsewhere with its source never becomes available to them.
     reserved = reserved.exclude(item__in=readable_elsewhere.find_readable_by(seat.study, seat))
     earliest: datetime | None = reserved.aggregate(first=Min("lease_until"))["first"]
     return earliest
@@ -75,7 +80,9 @@ def _claim(seat: Rater, now: datetime) -> Assignment | None:
     reserved = _held(seat).first()
     if reserved or not study.is_open:
         return _renewed(reserved, study, now) if reserved else None
+    # Only the others' expired reservations end here; nothing runs on a schedule, so the next request does this work.
     release_expired(study, now, but=seat)
+    # A repeat that is due comes first. Otherwise repeats would collect at the end, when the pool is empty.
     return _repeat(seat, study) or _take(seat, study, now)
 
 
@@ -95,6 +102,8 @@ def _renewed(held: Assignment, study: Study, now: datetime) -> Assignment:
 def _take(seat: Rater, study: Study, now: datetime) -> Assignment | None:
     if not _room(seat):
         return None
+    # An item the rater has already seen comes first, so that their time on it is not lost; then the least rated item,
+    # so coverage grows evenly.
     if (best := min(_open_to(seat), key=lambda o: (not o.begun, o.taken, o.order), default=None)) is None:
         return None
     values = {"slot": slots.free_slot(best.item, study.ratings_per_item), "lease_until": now + designs.lease(study)}
@@ -127,6 +136,7 @@ def _open_to(seat: Rater) -> Iterator[Open]:
 
 def _order(seat: Rater, content: str) -> str:
     """Return a sort key that is random per rater but constant over time."""
+    # The order comes from the content digest, not from the primary key, which may follow the order of selection.
     return hashlib.sha256(f"{seat.study.draw}/{seat.number}/{content}".encode()).hexdigest()
 
 
@@ -135,6 +145,7 @@ def _room(seat: Rater) -> int:
     limit = designs.protocol_of(seat.study).items_per_rater
     if limit is None:
         return seat.study.items.count()
+    # Expired reservations do not use up the limit, because the rater gave no answer.
     return max(limit - seat.assignments.filter(occasion=FIRST).exclude(_begun()).count(), 0)
 
 
@@ -177,7 +188,9 @@ def _repeat(seat: Rater, study: Study) -> Assignment | None:
     candidates = candidates.exclude(item__in=readable_elsewhere.find_readable_by(study, seat))
     if not (eligible := list(candidates.order_by("position"))):
         return None
+    # The seed contains the position, so a reload before the row is committed chooses the same item.
     original = random.Random(f"repeat/{study.draw}/{seat.number}/{last_position}").choice(eligible)
+    # The arm is copied: test-retest agreement compares the same screen.
     copied = {"item": original.item, "pair": original.pair, "layout": original.layout, "marks": original.marks}
     return Assignment.objects.create(
         rater=seat, occasion=SECOND, position=last_position + 1, with_context=original.with_context, **copied

@@ -15,9 +15,12 @@ from ratings.studies import crossover, designs
 from ratings.studies.designs import arm as arm  # exported for the pages of raters
 from wetbench_site.prepared_queries import PreparedQuery
 
+# Released assignments stay in the table for late answers, but are no longer offered.
 _WAITING = Q(rating__isnull=True, released_at__isnull=True)
 
 
+# These two queries run with every rating. Building a query takes Django about ten times as long as executing it, so
+# they are built once.
 _FOLLOWING = PreparedQuery(
     lambda seat: (
         Assignment.objects.filter(_WAITING, rater=seat).select_related("item", "draft").order_by("position")[:1]
@@ -57,9 +60,11 @@ def open_next(seat: Rater) -> Assignment | None:
     if designs.is_pool(seat.study):
         return None
     if assignment := _FOLLOWING.first(seat.pk):
+        # Set by hand, because joining the rater again would only return the row that the caller already has.
         assignment.rater = seat
         if _waits_for_washout(seat, assignment):
             return None
+    # The item may be reassigned between the query and this update; then nothing is opened.
     return assignment if assignment and mark_opened(assignment) else None
 
 
@@ -110,6 +115,7 @@ def washout_ends(seat: Rater, now: datetime | None = None) -> datetime | None:
 
 
 def _waits_for_washout(seat: Rater, following: Assignment, now: datetime | None = None) -> bool:
+    # The caller's rater has its study loaded; the relation of the assignment would load both again.
     following.rater = seat
     return crossover.is_too_early(following, now or timezone.now())
 
@@ -122,6 +128,7 @@ def is_shown(assignment: Assignment) -> bool:
 def mark_opened(assignment: Assignment) -> bool:
     """Store when the item was first shown. Return False if it has been reassigned to another rater."""
     now = timezone.now()
+    # An open URL from session 1 must not start an item of session 2 early.
     if crossover.is_too_early(assignment, now):
         return False
     stored = Assignment.objects.filter(pk=assignment.pk)
@@ -129,6 +136,7 @@ def mark_opened(assignment: Assignment) -> bool:
     if stored.filter(opened_at__isnull=True, released_at__isnull=True).update(opened_at=now):
         assignment.opened_at = now
         return True
+    # A second tab finds the time already set, which is fine; only a released item without a rating is refused.
     return stored.filter(Q(released_at__isnull=True) | Q(rating__isnull=False)).exists()
 
 
@@ -137,6 +145,7 @@ def extend_lease(assignment: Assignment, now: datetime | None = None) -> None:
     if assignment.lease_until is None:
         return
     until = (now or timezone.now()) + designs.lease(assignment.rater.study)
+    # A conditional UPDATE: a reservation that was released meanwhile must not become active again without its slot.
     Assignment.objects.filter(pk=assignment.pk, released_at__isnull=True).update(lease_until=until)
 
 

@@ -27,6 +27,7 @@ def check_cast(data: Mapping[str, Any], models: Models) -> list[str]:
     """Return every problem of one cast as "field: what is wrong and what is allowed"."""
     problems = entries.unknown(data, _FIELDS) + check_name(data) + text(data, "description", 2000)
     name = data.get("name")
+    # These names are taken: a person as agent is "human", and rule-based casts begin with "offline".
     if isinstance(name, str) and (name == "human" or name.startswith("offline")):
         problems.append(wrong("name", name, "a name that is neither human nor begins with offline"))
     for role in ROLES:
@@ -38,10 +39,13 @@ def complete(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same cast with all defaults written out."""
     agent = _complete(data["agent"])
     if "model" in agent:
+        # Defaults are written out when the file is loaded, so that a later change of a default does not change a stored
+        # cast.
         agent = {**agent, "scaffold": agent.get("scaffold", "react"), "history": agent.get("history", {"kind": "full"})}
     others = {role: _complete(data[role]) for role in ROLES[1:]}
     panel = [_complete(player) for player in data.get("panel", ())]
     completed = {"name": data["name"], "description": data["description"], "agent": agent, **others, "panel": panel}
+    # Left out when empty, because the configuration of casts without it must keep its digest.
     return completed | ({"successor_of": dict(data["successor_of"])} if data.get("successor_of") else {})
 
 
@@ -70,6 +74,7 @@ def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
         problems += [f"panel[{index}]{problem}" for problem in _check_player(player, "evidence_classifier", models)]
     if problems or not isinstance(data.get("evidence_classifier"), Mapping):
         return problems
+    # Compared by the name under which a verdict is stored.
     judges = [str(p.get("model") or p.get("plays")) for p in (data["evidence_classifier"], *panel)]
     return [f"panel: {name!r} judges twice" for name in sorted(set(judges)) if judges.count(name) > 1]
 
@@ -98,6 +103,7 @@ def _listed_players(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _check_player(player: Any, role: str, models: Models) -> list[str]:
     """Return problems of one role, each with the rest of its path: ".field: ..." or ": ..."."""
+    # Exactly one of the two: rules and a model for the same role would leave open who answers.
     if not isinstance(player, Mapping) or ("plays" in player) == ("model" in player):
         return [wrong("", player, 'an object with either "plays" or "model"')]
     if "plays" in player:
@@ -127,9 +133,12 @@ def _check_speaker(player: Mapping[str, Any], role: str, models: Models) -> list
 def _check_params(params: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
     """Check the model's own limits. Parameters that it does not accept are dropped later, and recorded."""
     limit = model.get("options", {}).get("output_limit")
+    # Any limit is accepted if the model declares none.
     max_output = limit if isinstance(limit, int) and limit > 0 else 10**6
+    # The upper limit is that of this model; the provider would reject a longer reply only when the first call is sent.
     problems = entries.unknown(params, _PARAMS) + count(params, "max_tokens", 1, max_output, empty=False)
     if not problems:
+        # Thinking is part of the reply's tokens, so it must leave room for an answer.
         problems += count(params, "thinking_budget", LEAST_THINKING, max(params["max_tokens"] - 1, LEAST_THINKING))
     if params.get("temperature") is not None and not _is_temperature(params["temperature"]):
         problems.append(
@@ -142,6 +151,7 @@ def _check_params(params: Mapping[str, Any], model: Mapping[str, Any]) -> list[s
 
 def _check_history(history: Any) -> list[str]:
     if not isinstance(history, Mapping) or history.get("kind") not in HISTORIES:
+        # Only a window and a summary have a number of steps.
         return [wrong("history", history, f'an object with "kind": {", ".join(HISTORIES)}')]
     problems = entries.unknown(history, {"kind", "k"})
     if history["kind"] != "full":
@@ -151,6 +161,7 @@ def _check_history(history: Any) -> list[str]:
 
 def _is_temperature(written: Any) -> bool:
     try:
+        # As text, because JSON numbers are binary fractions and the request needs the exact digits.
         value = Decimal(written) if isinstance(written, str) else Decimal("NaN")
     except InvalidOperation:
         return False

@@ -54,6 +54,7 @@ class CastInfo(NamedTuple):
 
     def setup(self) -> Setup:
         """Return the run configuration; rules need neither models nor prompts."""
+        # The first classifier alone: rule-based casts have no panel.
         roles = (Player(self.agent), Player(self.transition_model), (Player(self.evidence_classifier),))
         return Setup(*roles, models={}, prompt_sha256="")
 
@@ -107,6 +108,7 @@ class Person:
 
     def choose(self, situation: Situation) -> Action:
         if self.chosen is None:
+            # A unit that needs a person waits; it must not be run before they have chosen.
             raise LabError("nobody has chosen an action yet")
         return self.chosen
 
@@ -132,6 +134,7 @@ def cast(setup: Setup, spec: ExperimentSpec, seed: int, prompter: Prompter, chos
 def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Prompter) -> Perturber:
     """Return the creator of twins in this cast: its transition model."""
     player = setup.transition_model
+    # The role that simulates outcomes also plants the errors.
     if player.model:
         return LLMPerturber(prompter.speaker(player), prompter.texts(), perturbation)
     return Injector(perturbation, seed)
@@ -193,5 +196,6 @@ def _check_phases(materials: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"{place}.properties.phase: is {phase!r}; allowed: {', '.join(PHASES)}"
         for place, entry in entries
+        # An unknown phase would make every action on the material impossible.
         if (phase := entry.get("properties", {}).get("phase")) not in PHASES
     ]

@@ -20,10 +20,12 @@ class DataFiles(NamedTuple):
 
 def read(directory: Path) -> DataFiles:
     """Return the content of a directory. Raises CatalogueError with every problem as "path:line: field: what is wrong and what is allowed"."""
+    # Checked first: an empty directory would otherwise be valid.
     _need_files(directory)
     actions, raw_actions = catalogue.read_directory(directory / "actions")
     specs = experiments.read_directory(directory / "experiments", actions)
     problems = []
+    # Handlers and hidden truth are checked here, because the pure laboratory must not import the simulator.
     for name, problem in casting.check_handlers(actions):
         problems += positions.located(directory / "actions" / f"{name}.json", [f"handler: {problem}"])
     for spec, data in specs:

@@ -16,6 +16,7 @@ from simulation.casts.setups import Player, Setup
 TURNS: Final = 3  # a truncated answer is requested again, a malformed outcome repaired, twice
 VERDICT_TURNS: Final = 2  # one repair
 # UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average plus a thought; a bench 10,000 at the end.
+# Rounded up from the measured lengths, because a budget that is too small stops a run.
 AGENT_SYSTEM: Final = 112_000
 BENCH: Final = 12_000
 STEP: Final = 3_200
@@ -66,6 +67,7 @@ def episodes(
             calls=[Calls(size, times * count * replicates) for size, times in one.calls],
             usual=one.usual * count * replicates,
         )
+        # Experiments with the same number of steps are estimated once and multiplied.
         for most, count in Counter(steps).items()
         for one in (_episode(read, most) if read else ())
     ]
@@ -83,6 +85,7 @@ def ratings(setup: Mapping[str, Any], sizes: Iterable[int], prices: Mapping[str,
     """Return the estimate for one item per prompt size in UTF-8 bytes: sent, repeated if truncated, repaired once."""
     rater = Setup.from_json(setup).rater if setup else None
     role_calls = (
+        # A repair repeats the prompt with the reply and the list of problems, so each turn is estimated at that length.
         [Asked(rater, [Calls(size + _repair(rater), TURNS) for size in sizes], 0)] if rater and rater.model else []
     )
     return _estimate(setup, [one._replace(usual=len(one.calls)) for one in role_calls], prices)
@@ -92,6 +95,7 @@ def unpriced(setup: Mapping[str, Any], prices: Mapping[str, Price | None], names
     """Return the models that bill a class of tokens without a price, as "model: class, class"."""
     models = setup.get("models", {})
     missing = {
+        # A model may have a price for tokens in and out and none for cached ones, which it bills as well.
         name: pricing.missing(prices.get(name), models[name].get("options", {}).get("caching", "none"))
         for name in names
     }
@@ -116,6 +120,7 @@ def _estimate(setup: Mapping[str, Any], asked: list[Asked], prices: Mapping[str,
     for player, calls, _ in asked:
         for size, times in calls:
             worst = pricing.worst_case(size, player.params.max_tokens, prices.get(player.model))
+            # A missing price counts as zero here, and the total is then reported as unknown.
             tokens, cost = tokens + times * worst.tokens, cost + times * (worst.cost or 0)
     number = sum(call.times for one in asked for call in one.calls)
     return Estimate(number, sum(one.usual for one in asked), tokens, None if missing else cost, missing)
@@ -129,6 +134,7 @@ def agent_calls(player: Player, steps: int) -> Iterator[Calls]:
         yield Calls(AGENT_SYSTEM + BENCH + _history(player, done), TURNS)
     kind, k = _kind(player)
     if kind == "summary":
+        # The summary is renewed every k steps, beginning with the second window.
         yield Calls(AGENT_SYSTEM + SUMMARY + k * STEP, TURNS * max(0, (steps - 1) // k - 1))
 
 
@@ -141,6 +147,7 @@ def transition_calls(player: Player, steps: int) -> Iterator[Calls]:
 def verdict_calls(player: Player, steps: int, context_limit: int | None) -> Iterator[Calls]:
     """Yield one verdict with its repair, of a summary if the record exceeds the model's context."""
     record = VERDICT + steps * STEP
+    # Half the bytes are the most tokens; only a record that can exceed the context is summarised.
     if context_limit is not None and record // 2 + player.params.max_tokens > context_limit:
         yield Calls(2 * context_limit, TURNS)
         record = VERDICT + SUMMARY
@@ -159,6 +166,7 @@ def _history(player: Player, done: int) -> int:
 
 
 def _kind(player: Player) -> tuple[str, int]:
+    # Never zero, since steps are divided by it.
     return player.history.get("kind", "full"), max(1, int(player.history.get("k", 1)))
 
 

@@ -29,17 +29,20 @@ def load_lab(directory: Path) -> dict[str, Loaded]:
     """Load actions, experiments, models and casts. Raises LabError with every problem before anything is written."""
     actions, action_files, specs = datafiles.read(directory)
     players = read_models([path for name in ("models", "casts") if (path := directory / f"{name}.json").exists()])
+    # All or nothing: a laboratory with new actions and old experiments would reject its own protocols.
     with transaction.atomic():
         loaded = {
             "actions": _store(CatalogueEntry, ["name"], [_action(data) for data in action_files]),
             "experiments": _store(Experiment, ["slug"], [_experiment(data) for _, data in specs]),
         }
+        # Actions that are no longer in the files are removed; experiments stay, because episodes refer to them.
         CatalogueEntry.objects.exclude(name__in=actions.types).delete()
         return loaded | load_models(players)
 
 
 def read_models(paths: Sequence[Path]) -> ModelFiles:
     """Return files of models, prices and casts, checked against the loaded models."""
+    # A cast may use a model that an earlier load has stored.
     loaded_models = {row.name: {"options": row.options} for row in LanguageModel.objects.all()}
     return model_files.read(paths, loaded_models)
 
@@ -86,6 +89,7 @@ def _model(data: Mapping[str, Any]) -> dict[str, Any]:
 def _latest(keys: Mapping[str, int], prices: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Return one price per model and day: the last one given."""
     rows = [_price(keys[name], price) for name, price in prices]
+    # Later files replace earlier prices of the same day.
     return list({(row["model_id"], row["effective_from"]): row for row in rows}.values())
 
 
@@ -103,7 +107,7 @@ def _day(written: str | None) -> date | None:
     return date.fromisoformat(written) if written else None
 
 
-def _digest(data: Any) -> str:
+def _digest(data: Any) -> str:  # sorted keys, so that the order in a file does not change it
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
@@ -112,9 +116,12 @@ def _store(model: type[Model], keys: Sequence[str], wanted: Sequence[Mapping[str
     before = {tuple(getattr(row, key) for key in keys): row for row in model._default_manager.all()}
     rows = [(before.get(tuple(fields[key] for key in keys)), fields) for fields in wanted]
     new = [fields for row, fields in rows if row is None]
+    # Unchanged rows are not written, so that their numbers are reported truthfully.
     changed = [
         fields for row, fields in rows if row and any(getattr(row, name) != value for name, value in fields.items())
     ]
+    # One statement with conflict handling instead of a save for each row: two simultaneous loads neither fail nor
+    # duplicate.
     model._default_manager.bulk_create(
         [model(**fields) for fields in (*new, *changed)],
         update_conflicts=True,

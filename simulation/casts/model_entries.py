@@ -11,6 +11,7 @@ from simulation.lab import entries
 from simulation.providers import options
 from simulation.providers.base import PROVIDERS, WireOptions
 
+# Lower case only, so that two names never differ by case alone.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 TOKEN_CLASSES = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 LIFECYCLES = ("active", "retiring", "retired", "unknown")
@@ -39,6 +40,7 @@ def check_model(data: Mapping[str, Any]) -> list[str]:
     options = data.get("options", {})
     if isinstance(options, Mapping):
         problems += [f"options.{problem}" for problem in _check_options(options)]
+        # Anthropic requires a version in every request, and a default here could change what old runs meant.
         if data.get("provider") == "anthropic" and not options.get("api_version"):
             version = wrong(
                 "api_version", options.get("api_version"), "a day like 2023-06-01, because Anthropic's API has versions"
@@ -63,6 +65,7 @@ def check_price(data: Mapping[str, Any]) -> list[str]:
         for key in TOKEN_CLASSES
         if data.get(key) is not None and not _is_price(data[key])
     ]
+    # An entry without any price is a mistake; an unknown price is a missing entry.
     if all(data.get(key) is None for key in TOKEN_CLASSES):
         problems.append(f"input: no price is given; allowed: at least one of {', '.join(TOKEN_CLASSES)}")
     return problems
@@ -128,6 +131,7 @@ def _check_options(data: Mapping[str, Any]) -> list[str]:
     extra = data.get("extra_body", {})
     if not isinstance(extra, Mapping):
         return [*problems, wrong("extra_body", extra, "an object")]
+    # Fields that a cast sets must not be overwritten, or the stored configuration would be untrue.
     ours = sorted(options.OURS & set(extra))
     return problems + ([f"extra_body: must not contain {', '.join(ours)}: a cast sets these"] if ours else [])
 
@@ -145,6 +149,7 @@ def _check_lifecycle(data: Mapping[str, Any]) -> list[str]:
 
 def _is_day(written: str) -> bool:
     try:
+        # Compared again, because other spellings of a day are accepted by the parser.
         return date.fromisoformat(written).isoformat() == written
     except ValueError:
         return False

@@ -35,6 +35,7 @@ def read(paths: Sequence[Path], known: Mapping[str, Mapping[str, Any]]) -> Model
         data, unreadable = _document(path)
         documents.append((path, data))
         problems += unreadable
+    # Models of all files are collected first, so the order of the files does not matter.
     models = {**known, **_models(documents)}
     for path, data in documents:
         problems += positions.located(path, check(data, models)) if data else []
@@ -50,6 +51,7 @@ def check(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> l
     problems = entries.unknown(data, set(KINDS))
     lists = {kind: data.get(kind, []) for kind in KINDS}
     problems += [wrong(kind, value, "a list") for kind, value in lists.items() if not isinstance(value, list)]
+    # Entries of something that is no list cannot be checked.
     if problems:
         return problems
     problems += entries.each("models", lists["models"], check_model) + entries.twice("models", "name", lists["models"])
@@ -71,6 +73,7 @@ def _models(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Ma
     lists = [data.get("models") for _, data in documents]
     entries_found = [entry for entries_ in lists if isinstance(entries_, list) for entry in entries_]
     return {
+        # An entry with invalid options still counts as a model, so that casts do not report it as unknown.
         entry["name"]: entry if isinstance(entry.get("options", {}), Mapping) else {}
         for entry in entries_found
         if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
@@ -98,6 +101,7 @@ def _document(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text, parse_constant=positions.refuse_constant, object_pairs_hook=positions.take_each_once)
+        # Written and checked as text, since surrogates can hide in escaped form.
         _need_plain(json.dumps(data, ensure_ascii=False, allow_nan=False))
     except OSError as error:
         return {}, [f"{path}: cannot be read: {error.strerror}"]

@@ -42,8 +42,10 @@ def cost(usage: Usage | None, price: Price | None) -> Decimal | None:
         (usage.cache_write_1h, price.cache_write_1h),
         (usage.output, price.output),  # includes reasoning, which is billed as output
     ]
+    # Only classes with tokens need a price.
     parts = [None if each is None else tokens * each for tokens, each in used if tokens]
     priced = [part for part in parts if part is not None]
+    # A partial sum would look like a low cost.
     return money(sum(priced, Decimal(0)) / MILLION) if len(priced) == len(parts) else None
 
 
@@ -61,7 +63,7 @@ def from_snapshot(told: Mapping[str, Any]) -> Price | None:
 def worst_case(prompt: Prompt | int, max_tokens: int, price: Price | None) -> WorstCase:
     """Return the maximum of one call: a prompt (or its UTF-8 bytes) without caching, and a reply at its limit."""
     size = prompt if isinstance(prompt, int) else prompt_bytes(prompt)
-    inputs = -(-size // BYTES_PER_TOKEN_AT_WORST)
+    inputs = -(-size // BYTES_PER_TOKEN_AT_WORST)  # rounded up
     return WorstCase(inputs + max_tokens, None if price is None else _most(inputs, max_tokens, price))
 
 
@@ -87,5 +89,6 @@ def _most(inputs: int, outputs: int, price: Price) -> Decimal | None:
     if price.input is None or price.output is None:
         return None
     classes = (price.input, price.cache_read, price.cache_write_5m, price.cache_write_1h)
+    # Caching can make input more expensive than without, so the highest class is assumed.
     highest = max(each for each in classes if each is not None)
     return money((inputs * highest + outputs * price.output) / MILLION, ROUND_CEILING)

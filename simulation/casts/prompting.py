@@ -23,9 +23,11 @@ def stored(name: str = BUILT_IN) -> PromptSet:
     The built-in set is stored at first use, and again when its files have changed.
     """
     set_name = _asked(name)
+    # The built-in sets are compared by their files, so a new release stores its new texts at first use.
     for shipped in _shipped():
         if set_name.name == shipped.name and shipped.sha256.startswith(set_name.version):
             return _store(shipped)
+    # Two rows are enough to see that the abbreviation is ambiguous.
     matches = PromptSet.objects.filter(name=set_name.name, sha256__startswith=set_name.version)[:2]
     if not matches:
         raise NoSuchPromptSet(f"There is no prompt set {name[:90]!r}; there are {', '.join(known_names())}")
@@ -44,6 +46,7 @@ def for_rating(name: str = BUILT_IN_RATING) -> PromptSet:
     return _of_family(stored(name), rating=True)
 
 
+# Texts under a hash never change, so the cache needs no expiry.
 @lru_cache(maxsize=32)
 def texts(sha256: str) -> PromptTexts:
     """Return the texts with a hash. Raises NoSuchPromptSet if there are none, LabError if the row no longer matches its hash."""
@@ -54,6 +57,7 @@ def texts(sha256: str) -> PromptTexts:
     if row is None:
         raise NoSuchPromptSet(f"There is no prompt set with the hash {sha256[:64]}")
     loaded = PromptTexts(row.name, row.files)
+    # Somebody changed the row by hand; a run with other words than its hash promises would be worthless.
     if loaded.sha256 != sha256:
         raise LabError(f"The stored texts of prompt set {row} no longer match its hash")
     return loaded
@@ -62,6 +66,7 @@ def texts(sha256: str) -> PromptTexts:
 def current() -> list[PromptSet]:
     """Return the newest version of every name, the built-in set first: the choices for a run of episodes or twins."""
     rows = {BUILT_IN: stored()}
+    # The newest comes first by the default order, so the first row of a name is kept.
     for row in PromptSet.objects.exclude(files__has_key=_OF_RATERS).defer("files"):
         rows.setdefault(row.name, row)
     return list(rows.values())
@@ -110,6 +115,7 @@ def _asked(name: str) -> SetName:
 
 
 def _store(found: PromptTexts) -> PromptSet:
+    # Simultaneous imports of the same set store one row, because the hash is unique.
     row, _ = PromptSet.objects.get_or_create(
         sha256=found.sha256, defaults={"name": found.name, "files": dict(found.files)}
     )

@@ -69,6 +69,7 @@ def raters(environ: Environment = os.environ) -> list[RaterLine]:
     """Return every possible model rater, available or not, with two queries: casts first."""
     models = {row.name: row for row in LanguageModel.objects.all()}
     casts_ = {row.name: row.data for row in CastDefinition.objects.all()}
+    # A cast without a language model as classifier cannot rate.
     judges = {name: data["evidence_classifier"].get("model") for name, data in casts_.items()}
     of_casts = [
         _rating(
@@ -82,6 +83,7 @@ def raters(environ: Environment = os.environ) -> list[RaterLine]:
         for name, model in judges.items()
         if model
     ]
+    # A cast precedes a model of the same name, as it does when it is requested.
     return [*of_casts, *(_rating(name, name, "", models, environ) for name in models if name not in casts_)]
 
 
@@ -120,6 +122,7 @@ def rater(name: str, environ: Environment = os.environ) -> dict[str, Any]:
 
 def setup(name: str) -> dict[str, Any]:
     """Return the configuration like `freeze_cast`, whether or not the keys exist."""
+    # Nothing to freeze: rules have neither models nor prompts.
     if name in casting.CASTS:
         return {}
     cast = _cast(name)
@@ -132,6 +135,7 @@ def key_is_set(provider: str, environ: Environment = os.environ) -> bool:
 
 def ended(model: LanguageModel, today: date) -> bool:
     """Return whether its provider has switched it off, or announced to do so by today."""
+    # A model that retires today may stop answering during the run.
     return model.lifecycle == "retired" or bool(
         model.lifecycle == "retiring" and model.retires_on and model.retires_on <= today
     )
@@ -196,6 +200,7 @@ def _rater(name: str) -> dict[str, Any]:
             )
         return player
     if model := LanguageModel.objects.filter(name=name).first():
+        # Never more than the model can write.
         max_tokens = min(RATER_TOKENS, model.options.get("output_limit") or RATER_TOKENS)
         return {
             "model": name,
@@ -213,6 +218,7 @@ def _rater(name: str) -> dict[str, Any]:
 def reached(names: Collection[str]) -> dict[str, Any]:
     """Return the connection data of these models; unknown ones are omitted."""
     rows = LanguageModel.objects.filter(name__in=names).order_by("name")
+    # Only connection data: prices and lifecycles change and are looked up on their day.
     return {row.name: {key: getattr(row, key) for key in _REACHED} for row in rows}
 
 
@@ -227,6 +233,7 @@ def _models(cast: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_keys(made: dict[str, Any], environ: Environment) -> dict[str, Any]:
     providers = [model["provider"] for model in made.get("models", {}).values()]
+    # The key itself is never stored; only its presence is checked.
     if missing := _unreached(providers, environ, bool(made.get("cast", {}).get("scripted"))):
         raise NotReadyError(f"The cast {made['cast']['name']!r} cannot run: {missing}")
     return made
@@ -286,8 +293,10 @@ def _lost(models: list[str]) -> str:
 def _unreached(providers: Iterable[str], environ: Environment, scripted: bool = False) -> str:
     """Return what the environment lacks, with each variable; "" if every provider can be reached. A scripted cast needs none."""
     needed, reasons = set(providers), []
+    # A scripted cast must not reach a real provider by accident, where it would cost money.
     if scripted and not all(setups.leads_to_scripted_server(name, environ) for name in needed):
         return SCRIPTED_ALONE
+    # In a fixed order, so that the message does not depend on the order of a set.
     for name in PROVIDERS:
         if name in needed:
             try:
@@ -302,6 +311,7 @@ def _warnings(models: Iterable[LanguageModel], today: date) -> Iterable[str]:
         variable = PROVIDERS[model.provider].base_url_variable
         if ended(model, today):
             date_text = f" on {model.retires_on}" if model.retires_on else ""
+            # Only a warning: a compatible server may still answer under that address.
             yield f"{model.model_id} was switched off{date_text}: it answers only if {variable} points elsewhere."
         elif model.lifecycle == "retiring":
             yield f"{model.model_id} will be switched off on {model.retires_on}."

@@ -32,10 +32,12 @@ class Player:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Player":
+        # A player without a model has no other fields.
         if "plays" in data:
             return cls(plays=data["plays"])
         params = {**data["params"]}
         if params.get("temperature") is not None:
+            # Through text, because a float would add digits.
             params["temperature"] = Decimal(str(params["temperature"]))
         return cls(
             model=data["model"],
@@ -80,6 +82,7 @@ class Setup:
         model = self.models[player.model]
         options = {**model["options"]}
         if "effort_levels" in options:
+            # JSON has lists; the options compare tuples.
             options["effort_levels"] = tuple(options["effort_levels"])
         return connections.endpoint(model["provider"], model["model_id"], WireOptions(**options), environ)
 
@@ -91,6 +94,7 @@ class Setup:
 def leads_to_scripted_server(provider: str, environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether this environment sends calls for the provider to the scripted server of its own process."""
     url = environ.get(SCRIPTED_VARIABLE, "")
+    # A prefix, since the provider's base URL may have a path below the server's address.
     return bool(url) and environ.get(PROVIDERS[provider].base_url_variable, "").startswith(url)
 
 
@@ -106,9 +110,11 @@ def players(setup: Mapping[str, Any]) -> list[tuple[str, Player]]:
         ("transition", config.transition_model),
         *(("verdict", p) for p in config.classifiers),
     ]
+    # Rules cost nothing and make no calls.
     return [(role, player) for role, player in roles if player.model]
 
 
 def digest(setup: Mapping[str, Any]) -> str:
     """Return the digest of a configuration. Equal digests mean the same models with the same prompts."""
+    # Sorted keys, because a database may return them in another order.
     return hashlib.sha256(json.dumps(setup, sort_keys=True).encode()).hexdigest() if setup else ""

@@ -49,8 +49,10 @@ class Duration(NamedTuple):
         seconds = Decimal(self.seconds) if parameter_seconds is None else Decimal(parameter_seconds)
         for term in self.total:
             factors = [values[name] for name in term]
+            # A term with an omitted parameter counts as zero, as if that part of the procedure did not take place.
             if None not in factors:
                 seconds += prod(map(Decimal, factors), start=Decimal(1))
+        # Full seconds: the clock of an episode is an integer, so that replaying it gives the same times everywhere.
         return int(seconds * (max(1, materials) if self.per_material else 1))
 
 
@@ -79,6 +81,7 @@ class ActionType:
         """Return typed values of all parameters, with defaults (None where there is none). Raises ParameterError if any is invalid."""
         allowed = {parameter.name for parameter in self.parameters}
         if unknown := sorted(set(action.parameters) - allowed):
+            # The allowed names are in the message, because an agent reads it and tries again.
             names = ", ".join(sorted(allowed)) or "no parameters at all"
             raise ParameterError(f"{self.name} has no parameter {unknown[0]!r}; it takes {names}")
         values: dict[str, Any] = {}
@@ -95,6 +98,7 @@ class ActionType:
     def seconds(self, action: Action) -> int:
         """Return the duration of a valid action in seconds. Raises ParameterError like `parse_parameters`."""
         values = self.values(action)
+        # Selected materials are used, not processed, so they do not lengthen the action.
         return self.duration.of(values, len(set(action.materials) - self.named(values)))
 
     def named(self, values: Mapping[str, Any]) -> set[str]:
@@ -120,11 +124,13 @@ class Catalogue:
 
     def find(self, name: str) -> ActionType | None:
         """Return the type of that name, with or without the prefix `Experiment`, or None; `Submit` is short for the long name."""
+        # Both spellings occur: with and without the prefix.
         short = name.removeprefix("Experiment")
         return self.types.get(name) or self.types.get(SUBMIT if short == "Submit" else short)
 
     def read(self, action: Action) -> Action:
         """Return the action under its catalogue name; unchanged if the catalogue does not have it."""
+        # An unknown action stays as the agent wrote it; the rejection quotes it.
         action_type = self.find(action.name)
         return Action(action_type.name, action.materials, action.parameters) if action_type else action
 
@@ -132,6 +138,7 @@ class Catalogue:
         """Return why the action cannot be tried, or "" if it can. This needs no model call."""
         action_type = self.find(action.name)
         if action_type is None:
+            # 60 characters of a text that may be hostile.
             return f"There is no action {action.name[:60]!r}. Known actions: {', '.join(sorted(self.types))}"
         try:
             values = action_type.values(action)

@@ -12,7 +12,7 @@ from simulation.lab.materials import UNLIMITED, Draft, Inventory, Material, fres
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.lab.roles import Situation, TranscriptStep, TransitionModel
 
-REJECTIONS_ALLOWED = 3
+REJECTIONS_ALLOWED = 3  # consecutive rejections
 
 
 class Ending(StrEnum):
@@ -40,6 +40,7 @@ class Step:
         outputs = []
         for code, draft in zip(self.barcodes, self.outcome.new_materials, strict=True):
             output = draft.to_json()
+            # The hidden ledger has the true contents; neither classifiers nor raters may see it.
             del output["ledger"]
             outputs.append({"barcode": code, **output})
         return TranscriptStep(
@@ -71,6 +72,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         if self.manifest is None:
+            # Removed from the catalogue, not only rejected, so that an agent is not offered it.
             self.catalogue = self.catalogue.without(MANIFEST)
 
     def replay(self, steps: Iterable[Step]) -> None:
@@ -84,6 +86,7 @@ class Bench:
         return sum(1 for step in self.history if self._costs_step(step))
 
     @property
+    # Only consecutive rejections end an episode, so the count starts at the end of the history.
     def rejections_running(self) -> int:
         count = 0
         for step in reversed(self.history):
@@ -113,6 +116,7 @@ class Bench:
 
         Raises LabError, without changing anything, if no bench could have this outcome.
         """
+        # Inputs are stored as they were before the step, because the inventory shows them as they are now.
         inputs = tuple(m for code in action.materials if (m := self.inventory.get(code)))
         if problem := _problem(outcome, inputs):
             raise LabError(f"{action.name} was answered with an impossible outcome: {problem}")
@@ -122,6 +126,7 @@ class Bench:
         step = Step(
             number=number,
             started_at=self.elapsed,
+            # A rejected action takes no time: nothing was done.
             ended_at=self.elapsed + (action_type.seconds(action) if accepted and action_type else 0),
             action=action,
             inputs=inputs,
@@ -138,6 +143,7 @@ class Bench:
 
     def transcript(self) -> tuple[TranscriptStep, ...]:
         """Return what every classifier receives: all actions in order with their settings, materials, timing and observations."""
+        # Submitting and quitting are decisions of the agent and no evidence.
         return tuple(self._full(step) for step in self.history if step.action.name not in (SUBMIT, QUIT))
 
     def _full(self, step: Step) -> TranscriptStep:
@@ -173,6 +179,7 @@ class Bench:
         taken = {material.barcode for material in self.inventory}
         codes = []
         for index, draft in enumerate(outcome.new_materials):
+            # What continues an input keeps the barcode of its vessel; everything else gets a new one.
             code = draft.replaces or fresh_barcode(self.seed, number, index, taken)
             taken.add(code)
             codes.append(code)
@@ -180,6 +187,7 @@ class Bench:
 
     def _costs_step(self, step: Step) -> bool:
         action_type = self.catalogue.find(step.action.name)
+        # An action that the catalogue does not know costs a step as well, or an agent could guess names without limit.
         return action_type is None or action_type.costs_step
 
 
@@ -189,6 +197,7 @@ def _problem(outcome: Outcome, inputs: Sequence[Material]) -> str:
         return "it is accepted with a reason for rejection, or rejected without one"
     if outcome.new_materials and not outcome.success:
         return "it is rejected and returns materials"
+    # Taken out of the set when it is returned, so that a second return of the same vessel is found.
     limited = {material.barcode for material in inputs if material.available_for_use != UNLIMITED}
     input_barcodes = {material.barcode for material in inputs}
     for draft in outcome.new_materials:

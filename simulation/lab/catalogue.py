@@ -21,7 +21,7 @@ _PARAMETER_FIELDS = {
     "pattern", "max_length",
 }  # fmt: skip
 
-_LARGEST = 10**12
+_LARGEST = 10**12  # beyond it a bound is a typing error
 _VALUE_TYPES = ("select", "range", "range_with_units", "boolean")  # of values inside an object
 
 
@@ -42,12 +42,15 @@ def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
 def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
     """Return (name, content) of every JSON file of a directory, and "path:line: what is wrong" for invalid ones."""
     entries, problems = [], []
-    for path in sorted(directory.glob("*.json")):
+    for path in sorted(directory.glob("*.json")):  # sorted, so that problems have the same order on every system
         text = ""
         try:
             text = path.read_text(encoding="utf-8")
             data = json.loads(
-                text, parse_constant=positions.refuse_constant, object_pairs_hook=positions.take_each_once
+                # Strict parsing: NaN is no JSON, and of two equal fields the parser would silently use the last.
+                text,
+                parse_constant=positions.refuse_constant,
+                object_pairs_hook=positions.take_each_once,
             )
             _need_plain_text(json.dumps(data, ensure_ascii=False))
             entries.append((path.name, data))
@@ -101,8 +104,9 @@ def _check_counts(data: Mapping[str, Any]) -> list[str]:
     is_valid = (
         isinstance(counts, Mapping)
         and set(counts) == {"min", "max"}
+        # Booleans are integers in Python.
         and all(isinstance(n, int) and not isinstance(n, bool) for n in counts.values())
-        and 0 <= counts["min"] <= counts["max"] <= 384
+        and 0 <= counts["min"] <= counts["max"] <= 384  # 384 wells: the largest plate
     )
     problems = [] if is_valid else ['materials: must be {"min": n, "max": m} with 0 <= n <= m <= 384']
     if not isinstance(data.get("costs_step", True), bool):
@@ -171,6 +175,7 @@ def _check_parameter(data: Any) -> list[str]:
         problems.append("required: must be true or false")
     if not problems and data.get("default") is not None:
         try:
+            # The default must pass the same parser that reads agents' values.
             _parameter(data).read(data["default"])
         except LabError as error:
             problems.append(f"default: {error}")
@@ -195,6 +200,7 @@ def _check_text(data: Mapping[str, Any]) -> list[str]:
     problems = []
     pattern, longest = data.get("pattern", ""), data.get("max_length", 1)
     try:
+        # "(" is never a valid pattern, so a value of another type is reported like one.
         re.compile(pattern if isinstance(pattern, str) else "(")
     except re.error:
         problems.append(f"pattern: is {pattern!r}; allowed: a regular expression, as text")
@@ -225,6 +231,7 @@ def _check_bounds(data: Mapping[str, Any]) -> list[str]:
 
 def _plain_number(written: Any) -> Decimal:
     number = Decimal(str(written))
+    # Decimal accepts "Infinity" and "NaN", which are no bounds.
     if isinstance(written, bool) or not number.is_finite() or abs(number) > _LARGEST:
         raise CatalogueError(f"is {written!r}; allowed: a number up to {_LARGEST}")
     return number

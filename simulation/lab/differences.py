@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from simulation.lab.materials import Draft
 from simulation.lab.outcomes import Observation, Outcome
 
+# Lineage is not compared, because raters do not see it.
 _DRAFT = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
 
 _NOUGHTS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)")  # trailing zeros after the decimal point
@@ -52,6 +53,7 @@ def differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
             "new_materials",
             [_material(draft) for draft in before.new_materials],
             [_material(draft) for draft in after.new_materials],
+            # From certain to uncertain: the same vessel, the same content, the same name.
             (lambda e: str(e["replaces"]), _whole, lambda e: _plain(e["name"])),
         ),
         *_lists(
@@ -96,6 +98,7 @@ def _paired(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> 
         for at, entry in enumerate(new):
             if at not in matches and (word := key(entry)) and by_key.get(word):
                 matches[at] = by_key[word].pop(0)
+        # What an earlier key has matched is no longer available to a weaker one.
         free = [at for at in free if at not in matches.values()]
     pairs = [_Pair(at, old[matches[at]] if at in matches else None, entry) for at, entry in enumerate(new)]
     return pairs + [_Pair(at, old[at], None) for at in free]
@@ -108,6 +111,7 @@ def _any(entry: Entry) -> str:
 def _values(path: str, old: Any, new: Any) -> Iterator[Difference]:
     """Yield differences of two JSON values, as deep as both have the same shape."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
+        # A property that is only spelt differently must not appear as removed and added.
         spelt = _spelt_as(old, new)
         renamed_old = {spelt[key]: value for key, value in old.items()}
         for key in sorted({*renamed_old, *new}):
@@ -121,6 +125,7 @@ def _values(path: str, old: Any, new: Any) -> Iterator[Difference]:
 
 def _spelt_as(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     """Return each name of `old` as spelt in `new`: the same, or with other capitals and dashes if unambiguous."""
+    # Two new names that fold to the same text are ambiguous, so neither is taken for the old one.
     new_names = [_folded(key) for key in new if key not in old]
     free = {_folded(key): key for key in new if key not in old and new_names.count(_folded(key)) == 1}
     return {key: key if key in new else free.pop(_folded(key), key) for key in old}
@@ -133,6 +138,7 @@ def _is_list(value: Any) -> bool:
 def _same(old: Any, new: Any) -> bool:
     """Return whether both read the same: 5 and "5" do, 5 and 5.0 as well, true and 1 do not."""
     if isinstance(old, str | int | float) and isinstance(new, str | int | float):
+        # True equals 1 in Python, but "true" and "1" differ on a page.
         both_numbers = not isinstance(old, str | bool) and not isinstance(new, str | bool)
         return (old == new) if both_numbers else _plain(str(old)) == _plain(str(new))
     return bool(old == new)
@@ -140,6 +146,7 @@ def _same(old: Any, new: Any) -> bool:
 
 def _plain(text: str) -> str:
     """Return the text without differences of notation: 10.0 mL, 10mL, 10 ml and 10-mL all become 10mL."""
+    # NFKC unifies the two codes of µ and full-width characters.
     text_nfkc = " ".join(unicodedata.normalize("NFKC", text).split())
     text_nfkc = _GAP.sub("", _NOUGHTS.sub(r"\1\2", text_nfkc))
     return _MICRO.sub("μ", _LITRES.sub(r"\1L", text_nfkc))

@@ -39,6 +39,7 @@ def check(data: Any, catalogue: Catalogue) -> list[str]:
     problems += material_checks.check(lists["materials"])
     problems += _check_manifest(data.get("manifest", []), lists["materials"])
     problems += _check_protocol(lists["protocol"], named(lists["materials"], "key"), catalogue)
+    # Wells become materials of their own when the plate is used, so a rubric may name them.
     names = named([*lists["materials"], *material_checks.wells(lists["materials"])], "name")
     problems += rubrics.check(lists["rubric"], names, catalogue)
     return problems + _check_shortfalls(data.get("shortfalls", []), lists["protocol"], lists["rubric"])
@@ -59,6 +60,7 @@ def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
             problems += [
                 f"manifest[{index}].contents.{name}: is unknown; allowed: what everybody knows"
                 for name, content in contents.items()
+                # The manifest must not reveal a hidden value: an agent can request its materials at any time.
                 if isinstance(content, Mapping) and content.get("known") is not True
             ]
     return problems
@@ -92,6 +94,7 @@ def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) 
             problems.append(f"{path}: must be an object")
             continue
         problems += [f"{path}.{problem}" for problem in _check_step(step, references_so_far, catalogue)]
+        # Only what the step before has yielded exists for the next one.
         yields = step.get("yields", {})
         references_so_far += (
             [label for label in yields if label not in references_so_far] if isinstance(yields, Mapping) else []
@@ -125,6 +128,7 @@ def _check_use(action: ActionType, materials: list[Any], parameters: Mapping[str
             f"{action.min_materials} to {action.max_materials}"
         )
     try:
+        # The references are replaced by bare names, because the parameter's type expects a barcode.
         action.values(Action(action.name, (), {name: without_marks(value) for name, value in parameters.items()}))
     except LabError as error:
         problems.append(f"parameters: {error}")

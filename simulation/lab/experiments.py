@@ -102,9 +102,11 @@ def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
             properties[name] = quantities.show(quantities.parse(properties[name], name).value, name)
     for component, content in entry.get("contents", {}).items():
         if not content["known"]:
+            # An unknown concentration is what the experiment is about; it appears in the ledger only.
             continue
         if "concentration" in content:
             dimension, value = material_checks.concentration(content)
+            # Formatted by the same function as outcomes: a differently written value would look like a change.
             properties[f"{component} concentration"] = quantities.show_concentration(component, value, dimension)
         elif "volume" not in properties:
             dimension, amount = material_checks.read_content(content, None)
@@ -113,6 +115,7 @@ def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
+    # Decimal text, because JSON numbers would be read back as binary fractions.
     """Return the hidden ledger: amounts as decimal text in the base unit of their dimension, volume in µL (None: none)."""
     volume_text = entry["properties"].get("volume")
     volume = quantities.parse(volume_text, "volume").value if volume_text else None
@@ -145,4 +148,4 @@ def _component(content: Mapping[str, Any], volume: Decimal | None) -> dict[str, 
 
 
 def _plain(amount: Decimal) -> str:
-    return format(amount.normalize(), "f")
+    return format(amount.normalize(), "f")  # no exponent, so that equal amounts have equal text

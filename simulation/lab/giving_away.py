@@ -9,7 +9,7 @@ from functools import lru_cache
 
 RUN = 6  # consecutive words that an outcome and its own explanation may not share
 _LETTERS = 4  # different words with letters among the six; a list of readings with units is not wording
-_HINTS = re.compile(
+_HINTS = re.compile(  # words that a model may copy from the prompt that requests an error
     r"\b(?:secret|perturb\w*|deliberate(?:ly)?|(?:un)?intentional(?:ly)?|implausib\w*|error[ -]?types?"
     r"|incorrect[ -]transitions?)\b"
 )
@@ -19,6 +19,7 @@ _QUOTED = re.compile(r"“[^“”]*”|\"[^\"]*\"|`[^`]*`|(?<!\w)[‘'][^‘’
 Run = tuple[str, ...]
 
 
+# Cached: many items of a study share their texts.
 @lru_cache(maxsize=100_000)
 def hints(text: str) -> tuple[str, ...]:
     """Return the suspicious words of a text, normalised, each once."""
@@ -29,11 +30,13 @@ def runs(*texts: str) -> set[Run]:
     """Return every run of six words in these texts, normalised."""
     lists = [_WORD.findall(folded(text)) for text in texts]
     all_runs = (tuple(words[start : start + RUN]) for words in lists for start in range(len(words) - RUN + 1))
+    # Readings such as "12 13 12 14" are shared by many honest outcomes; they are not wording.
     return {run for run in all_runs if len({word for word in run if not word[:1].isdigit()}) >= _LETTERS}
 
 
 def own_runs(secret: str) -> set[Run]:
     """Return the runs of an explanation outside its quotation marks, because it may quote the outcome."""
+    # The explanation may quote the outcome, so a shared run in quotation marks proves nothing.
     return runs(*_QUOTED.split(secret))
 
 

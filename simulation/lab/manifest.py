@@ -17,6 +17,7 @@ _WORD = re.compile(r"[\w.%µ]+")
 def fulfil(action: Action, offered: Sequence[Draft], inventory: Inventory) -> Outcome:
     """Return the entries of the list that the request names, or a rejection that lists what is available."""
     request = str(action.parameters.get("request", ""))
+    # Compared by name: agents never see the keys of the data file.
     requested = [draft for draft in offered if _names(request, draft.name)]
     on_bench = {material.name for material in inventory}
     new = [draft for draft in requested if draft.name not in on_bench]
@@ -34,8 +35,9 @@ def fulfil(action: Action, offered: Sequence[Draft], inventory: Inventory) -> Ou
 def _names(request: str, name: str) -> bool:
     """Return whether a request contains every word of a name up to its first comma."""
     request_words = {_plain(word) for word in _WORD.findall(request)}
+    # The part after the first comma is a detail that a request need not repeat.
     return all(_plain(word) in request_words for word in _WORD.findall(name.partition(",")[0]))
 
 
 def _plain(word: str) -> str:
-    return word.lower().strip(".").removesuffix("s")
+    return word.lower().strip(".").removesuffix("s")  # singular and plural

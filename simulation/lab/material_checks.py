@@ -31,7 +31,7 @@ _CONCENTRATIONS = {
     "mass_concentration": ("mass", Decimal(1000)),
     "molar_concentration": ("amount", Decimal(1000)),
     "number_density": ("count", Decimal(1000)),
-    "ratio": ("volume", Decimal(100)),
+    "ratio": ("volume", Decimal(100)),  # per cent of a volume
     "activity": ("enzyme_units", Decimal(1000)),
 }
 _AMOUNTS = ("mass", "amount", "count", "volume", "enzyme_units")
@@ -40,6 +40,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
     """Return (dimension, amount in the base unit) of a component in a material of that volume in µL. Raises CatalogueError if invalid."""
+    # Both would be two statements about the same content, which could differ.
     if ("concentration" in content) == ("amount" in content):
         raise CatalogueError('must contain either "concentration" or "amount"')
     if "amount" in content:
@@ -146,6 +147,7 @@ def _check_property(key: str, value: Any) -> list[str]:
         return [f"is {value!r}; allowed: text, not empty"]
     dimension = _MEASURED.get(key)
     try:
+        # Temperatures may be below zero.
         if dimension and quantities.parse(value, dimension).value < 0 and dimension != "temperature":
             return [f"is {value!r}; allowed: no less than zero"]
     except quantities.QuantityError as error:
@@ -180,6 +182,7 @@ def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping
     name = f"{component} concentration"
     if name not in properties:
         return []
+    # The file itself must not reveal what it declares as unknown.
     if content.get("known") is False:
         return [f"properties.{name}: shows what contents.{component} hides; allowed: omit it"]
     for dimension in _CONCENTRATIONS:

@@ -151,8 +151,10 @@ class Inventory:
         touched = set(touched)
         materials = []
         for material in self.materials:
+            # Popped, so that only new materials remain for the end of the list.
             if draft := by_barcode.pop(material.barcode, None):
                 materials.append(_placed(draft, material.barcode, material.created_at, now))
+            # The model must return what is left; what it does not return no longer exists.
             elif material.barcode in touched and material.available_for_use != UNLIMITED:
                 materials.append(replace(material, available_for_use=NOT_AVAILABLE, last_modified=now))
             else:
@@ -170,6 +172,7 @@ class Inventory:
 
 def barcode(seed: int, *place: object) -> str:
     """Return a barcode `MAT-XXXXXXXX` that depends only on the episode's seed and the position it is made for."""
+    # `repr` of a tuple separates the parts; joined digits would give (1, 12) and (11, 2) the same code.
     number = int.from_bytes(hashlib.sha256(repr((seed, *place)).encode()).digest()[:8])
     letters = ""
     for _ in range(8):
@@ -192,6 +195,7 @@ def place_all(drafts: Iterable[Draft], seed: int) -> Inventory:
 def fresh_barcode(seed: int, step: int, index: int, taken: Iterable[str]) -> str:
     """Return a barcode not in `taken`. The same inputs give the same barcode, so a repeated step changes nothing."""
     taken, salt = set(taken), 0
+    # Collisions are rare but possible; the salt makes the choice reproducible.
     while (code := barcode(seed, step, index, salt)) in taken:
         salt += 1
     return code

@@ -21,7 +21,8 @@ PARAMETER_TYPES = (
     "text",
 )
 
-_LONGEST_OBJECT = 2000
+_LONGEST_OBJECT = 2000  # characters; an object is short
+# Bounded repetitions: a text of millions of digits must not be converted.
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
@@ -82,6 +83,7 @@ class Parameter:
         return chosen
 
     def _read_range(self, value: Any) -> Decimal:
+        # Booleans are integers in Python; "true" is no number here.
         if isinstance(value, bool) or not _PLAIN_NUMBER.fullmatch(str(value).strip()):
             raise ParameterError(f"{self.name} is {value!r}; it must be a number from {self.allowed()}")
         return self._bounded(Decimal(str(value).strip()), value, Decimal(str(self.minimum)), Decimal(str(self.maximum)))
@@ -112,6 +114,7 @@ class Parameter:
 
     def _read_inside(self, value: Any) -> Any:
         """Return a value inside an object. A bare number is in the base unit if both bounds are, as the paper's {FSC:400} is in V."""
+        # A bare number is accepted only if it cannot mean another unit.
         if self.type == "range_with_units" and _is_plain_number(value):
             base_unit = quantities.kept_unit(self.dimension)
             if all(quantities.unit(bound, self.dimension) == base_unit for bound in (self.minimum, self.maximum)):
@@ -154,6 +157,7 @@ def _is_plain_number(value: Any) -> bool:
 
 def _list(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
+        # A list may be written as text, as in the paper's format.
         return tuple(part.strip() for part in value.split(",") if part.strip())
     if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
         return tuple(value)

@@ -37,7 +37,9 @@ def lines(text: str) -> dict[str, int]:
     line_of_path: dict[str, int] = {}
     line, counted_to = 1, 0
     for path, offset in _places(text):
+        # Counted on from the last place: counting from the beginning would be quadratic in the length of the file.
         line, counted_to = line + text.count("\n", counted_to, offset), offset
+        # The first occurrence, since a duplicate is reported separately.
         line_of_path.setdefault(path, line)
     return line_of_path
 
@@ -48,6 +50,7 @@ def line_of(problem: str, known: Mapping[str, int]) -> int:
     Names may contain dots and colons (`contents.Na2CO3: anhydrous.known`), so the longest known path is used.
     """
     ends = [match.start() for match in _BREAK.finditer(problem[:_LONGEST])]
+    # The longest known path, because names may contain the separators.
     return next((known[problem[:end]] for end in reversed(ends) if problem[:end] in known), 1)
 
 
@@ -70,6 +73,7 @@ def unreadable(path: Path, text: str, error: Exception) -> str:
 
 
 def shown(path: Path) -> str:
+    # Relative to the working directory, so that an editor or a terminal can open it.
     return str(path.resolve().relative_to(Path.cwd()) if path.resolve().is_relative_to(Path.cwd()) else path)
 
 

@@ -14,6 +14,7 @@ import pint
 
 from simulation.lab.errors import LabError
 
+# Decimal throughout: binary fractions would make 0.1 mL + 0.2 mL unequal to 0.3 mL.
 REGISTRY: "pint.UnitRegistry[Any]" = pint.UnitRegistry(non_int_type=Decimal, autoconvert_offset_to_baseunit=True)
 
 # For each dimension: its base unit, then every allowed unit, as written -> Pint's name
@@ -30,6 +31,7 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
         {"ng/mL": "ng/mL", "µg/mL": "ug/mL", "mg/L": "mg/L", "mg/mL": "mg/mL", "g/L": "g/L", "ng/µL": "ng/uL"},
     ),
     "number_density": ("1/mL", {"cells/mL": None, "TU/mL": None, "particles/mL": None, "1/mL": None}),
+    # No unit to convert: a count is a count.
     "count": ("", {"cells": None, "TU": None, "particles": None, "fish": None, "": None}),
     "centrifugal_force": ("x g", {"x g": None}),
     "rotation": ("rpm", {"rpm": None}),
@@ -104,9 +106,11 @@ _SPELLINGS = {
     "IU": "U", "IU/mL": "U/mL", "units/mL": "U/mL", "mU/ml": "mU/mL", "mtorr": "mTorr",
 }  # fmt: skip
 _LARGEST = 10**15
+# Characters that look alike on a page but are different code points.
 _FOLD = str.maketrans(
     {"μ": "µ", "º": "°", "˚": "°", "℃": "°C", "−": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "⋅": "·"}
 )
+# At most 15 digits and two of the exponent, so that no value exceeds what decimal arithmetic handles quickly.
 _NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2})?)\s*(.{0,20})", re.DOTALL)
 
 
@@ -146,6 +150,7 @@ def parse(text: object, dimension: str) -> Quantity:
         raise QuantityError(f"{_short(text)} is not a quantity; write a number and a unit, like {_example(dimension)}")
     number, unit = Decimal(match[1]), match[2].strip()
     if not unit and dimension == "duration":
+        # Seconds, because that is the unit of the clock.
         unit = "s"
     return Quantity(number * _factor(_known_unit(unit, dimension, text), dimension), dimension)
 
@@ -168,11 +173,13 @@ def show(value: Decimal, dimension: str, unit: str = "") -> str:
 def plain(number: Decimal) -> str:
     """Return a decimal without exponent or trailing zeros, with at most six significant digits."""
     with localcontext() as context:
+        # Six digits: more would be artefacts of a division.
         context.prec = 6
         rounded = +number
     text = format(rounded, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
+    # A rounded negative value would be "-0".
     return "0" if text in ("-0", "") else text
 
 
@@ -205,6 +212,7 @@ def _known_unit(unit: str, dimension: str, text: object) -> str:
     return unit
 
 
+# Cached, because Pint is slow and the same few units occur in every step.
 @cache
 def _factor(unit: str, dimension: str) -> Decimal:
     base, table = _TABLE[dimension]
@@ -215,6 +223,7 @@ def _factor(unit: str, dimension: str) -> Decimal:
         return Decimal(1)
     target = table[base]
     assert target is not None, f"the base unit of {dimension} is known to Pint"
+    # Normalised, so that equal factors have equal digits.
     return Decimal(str(REGISTRY.Quantity(Decimal(1), pint_name).to(target).magnitude)).normalize()
 
 

@@ -24,7 +24,7 @@ from simulation.lab import quantities
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
 
-_NUMBER = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_NUMBER = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?")  # bounded, because it is searched in texts of models
 VALUES = ("", "text", "numeric")
 CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all", "absent")
 
@@ -71,10 +71,12 @@ _FIELDS = set(RubricLine.__dataclass_fields__)
 def check(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> list[str]:
     """Return every problem of a rubric for an experiment whose initial materials have those names."""
     problems = [] if rubric else ["rubric: must contain at least one line"]
+    # Lines refer to each other by name, so the names are collected before the lines are checked.
     lines = [line["line"] for line in rubric if isinstance(line, Mapping) and isinstance(line.get("line"), str)]
     problems += [f"rubric: the line {name!r} occurs twice" for name in sorted(set(lines)) if lines.count(name) > 1]
     for index, line in enumerate(rubric):
         before = (
+            # `after` may only name earlier lines: otherwise two lines could depend on each other.
             _earlier(rubric[: lines.index(line["line"])])
             if isinstance(line, Mapping) and line.get("line") in lines
             else []
@@ -145,6 +147,7 @@ def _check_seen(data: Mapping[str, Any]) -> list[str]:
 def _check_elapsed(elapsed: Any, before: Sequence[str]) -> list[str]:
     if not elapsed and isinstance(elapsed, Mapping):
         return []
+    # A reference alone, without a bound, is no condition.
     if not isinstance(elapsed, Mapping) or set(elapsed) - {"since", "at_least", "at_most"} or len(elapsed) < 2:
         return [f"elapsed: is {elapsed!r}; allowed: since, with at_least or at_most"]
     problems = []

@@ -28,6 +28,7 @@ def situation(now: Situation) -> str:
 
 
 def materials(inventory: Inventory) -> str:
+    # Materials that are used up are left out; they would only lengthen the prompt.
     return "\n".join(_material(m, f"changed at {clock(m.last_modified)}") for m in inventory.usable())
 
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 
-LONGEST = 50_000
+LONGEST = 50_000  # characters of an agent's answer
+# Limits on one answer, because everything in it is stored and shown.
 _MOST_MATERIALS, _MOST_PARAMETERS, _LONGEST_NAME, _DEEPEST = 1000, 200, 200, 3
 _LARGEST = 10**18  # Python raises ValueError when converting an integer of thousands of digits to text
 _LABELS = ("ACTION", "MATERIALS", "PARAMETERS")
@@ -46,13 +47,14 @@ def read(written: Any) -> Action:
 
 def read_text(text: str) -> Action:
     """Return the action in a text. Parameters stay texts; the catalogue defines their types."""
+    # Checked first, so that no other check reads an answer of megabytes.
     if len(text) > LONGEST:
         raise WireError(f"The answer has {len(text)} characters; {LONGEST} are read")
     _need_plain(text)
     parts = _labelled(text)
     if "ACTION" not in parts:
         raise WireError("There is no line ACTION: with the name of one action, then MATERIALS: and PARAMETERS:")
-    name = parts["ACTION"].strip(" \t*`")
+    name = parts["ACTION"].strip(" \t*`")  # emphasis that models like to add
     if not name or len(name) > _LONGEST_NAME:
         raise WireError("ACTION: needs the name of one action")
     return Action(name, read_materials(parts.get("MATERIALS", "")), read_parameters(parts.get("PARAMETERS", "")))
@@ -74,6 +76,7 @@ def read_object(data: Mapping[str, Any]) -> Action:
     if not isinstance(parameters, Mapping) or not all(isinstance(key, str) for key in parameters):
         raise WireError("parameters must be an object of values by name")
     _need_few(materials, parameters)
+    # Joined, so that one pass over the text checks all of them.
     _need_plain("".join([*materials, *parameters]))
     return Action(name.strip(), tuple(materials), {key: _value(value, 0) for key, value in parameters.items()})
 
@@ -101,12 +104,14 @@ def read_parameters(written: str) -> dict[str, str]:
     for piece in _pieces(written):
         text = written[piece.start : piece.end]
         key, equals, _ = text.partition("=")
+        # Markdown list markers before a name are ignored.
         key = key.strip(" \t-*`")
         if equals and _KEY.fullmatch(key):
             if key in spans:
                 raise WireError(f"PARAMETERS: {key} stands twice")
             spans[key], last = (piece.start + text.index("=") + 1, piece.end), key
         elif last and text.strip():
+            # The comma belonged to the value: the value is extended to the end of this part.
             spans[last] = (spans[last][0], piece.end)
         elif text.strip():
             raise WireError(f"PARAMETERS: {text.strip()[:60]!r} is not written as name=value")
@@ -120,6 +125,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
     for index, letter in enumerate(text):
         if in_quotes:
             in_quotes = letter != '"'
+        # A quote inside a value is an ordinary character, such as the inch sign.
         elif letter == '"' and before == "=":
             in_quotes = True
         elif letter in _OPEN:
@@ -149,6 +155,7 @@ def _labelled(text: str) -> dict[str, str]:
             current = parts[label] = [rest]
         elif current is not None and line.strip() and not line.strip().startswith("```"):
             current.append(line)
+        # An empty line ends the section once it has any content; prose may follow.
         elif current is not None and any(part.strip() for part in current):
             current = None
     return {label: "\n".join(lines).strip() for label, lines in parts.items()}
@@ -156,7 +163,7 @@ def _labelled(text: str) -> dict[str, str]:
 
 def _label(line: str) -> tuple[str, str]:
     """Return the label that a line begins with and the rest; emphasis around the label is ignored."""
-    bare = line.lstrip(" \t*#>`")
+    bare = line.lstrip(" \t*#>`")  # Markdown emphasis, headings and quotation marks
     for label in _LABELS:
         if bare[: len(label)].upper() == label:
             rest = bare[len(label) :].lstrip(" \t*`")
@@ -173,6 +180,7 @@ def _value(value: Any, depth: int) -> Any:
         _need_plain(value)
         return value
     if isinstance(value, bool | int | float):
+        # `not <` also rejects NaN, which is neither smaller nor larger.
         if not abs(value) < _LARGEST:
             raise WireError(f"A parameter cannot be {type(value).__name__} of that size")
         return value

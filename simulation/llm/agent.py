@@ -45,16 +45,20 @@ class LLMAgent:
 
     def choose(self, situation: Situation) -> Action:
         """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""
+        # A copy: notes are stored only when the step has a result, so a unit that runs again sends the same prompts.
         notes = {**self.memory, "thoughts": dict(self.memory.get("thoughts", {}))}
         system = self.texts.fill("agent.system.txt", actions=_catalogue(situation))
         try:
+            # The summary comes before the plan and the action, because both read it.
             self._summarise(situation, system, notes)
             self._plan(situation, system, notes)
             reply = self._say(self._prompt(situation, system, notes, FORMS[self.scaffold], "act"))
             if self.scaffold == "react" and (thought := _thought(reply)):
                 notes["thoughts"][str(len(situation.history) + 1)] = thought
+            # An unparsable reply is a rejected step of the agent, not an error of ours.
             action = wire.read_text(reply)
         except wire.WireError:
+            # The agent's mistake is a step as well, so the notes that led to it are kept.
             self.memory.update(notes)
             raise
         self.memory.update(notes)
@@ -70,9 +74,11 @@ class LLMAgent:
         """Renew the summary from the last one and the steps that have left the window."""
         last = noted.get("summary", {"upto": 0, "text": ""})
         upto = self._history.summarised(len(situation.history))
+        # Only every k steps: between them the prompt keeps its beginning, which providers cache.
         if upto <= last["upto"]:
             return
         steps = histories.in_full(situation.history[last["upto"] : upto], noted["thoughts"])
+        # The last summary and the new steps, never the full history, which may be longer than the context.
         parts = [f"STEPS 1 TO {last['upto']}, SUMMARISED\n{last['text']}"] if last["upto"] else []
         request = self.texts.fill("agent.summary.txt", goal=situation.goal, history="\n\n".join([*parts, steps]))
         reply = self._say(Prompt(system, (Message("user", request),), "summary", self.texts.sha256))
@@ -83,6 +89,7 @@ class LLMAgent:
         summary = noted.get("summary", {}).get("text", "")
         situation_text = self.texts.fill(
             "agent.user.txt",
+            # The history comes before what changes in every step, so that a cached prefix stays valid.
             goal=now.goal,
             history=histories.told(self._history, now.history, noted["thoughts"], summary),
             time=f"{telling.clock(now.elapsed)} since the start; {now.steps_left} actions left",
@@ -95,6 +102,7 @@ class LLMAgent:
     def _say(self, prompt: Prompt) -> str:
         """Return a complete answer. A truncated or empty one is requested again with the same prompt, then raises ActionFormatError."""
         problem = ""
+        # The same prompt again: nothing in it was wrong.
         for _ in range(TURNS):
             completion = self.speak(prompt)
             if completion.stop is Stop.REFUSAL:
@@ -131,6 +139,7 @@ _MOST_TOLD = 1000
 
 def _notes(now: Situation, plan: str) -> str:
     """Return the plan, and the number of consecutive rejections."""
+    # The agent learns how close the limit is, because the episode ends without a warning otherwise.
     rejected = 0
     while rejected < len(now.history) and not now.history[-1 - rejected].outcome.success:
         rejected += 1

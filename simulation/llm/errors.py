@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from simulation.lab.errors import LabError
 
-_SHOWN = 5
+_SHOWN = 5  # problems in one line of a message
 
 
 class Refusal(LabError):  # noqa: N818  # a result, not an error
     """The model refused to answer. `category` is its reason, or "unspecified". Never sent again."""
 
     def __init__(self, category: str = "") -> None:
+        # 200 characters: it comes from the provider and is stored.
         self.category = category.strip()[:200] or "unspecified"
         super().__init__(f"the model refused to answer: {self.category}")
 

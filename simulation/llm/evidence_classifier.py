@@ -13,8 +13,8 @@ from simulation.llm.replies.tags import read_verdict
 from simulation.llm.turns import ask
 from simulation.providers import Message, Prompt, Speaker
 
-REPAIRS = 1
-MOST_PARTS = 20
+REPAIRS = 1  # repair turns
+MOST_PARTS = 20  # parts of a record, which bounds the calls of one verdict
 _BYTES_PER_TOKEN = 2  # without a tokeniser: texts with numbers and units have two to four bytes per token
 
 
@@ -29,6 +29,7 @@ class LLMEvidenceClassifier:
 
     def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
         """Return the verdict. Raises Refusal, TooLong if not even a summary fits, or NoUsableAnswer; there is no default verdict."""
+        # Once as a whole if it fits: a summary can lose what a verdict depends on.
         prompt = self._question(goal, record(transcript))
         if self._fits(prompt):
             return self._verdict(prompt)
@@ -60,6 +61,7 @@ class LLMEvidenceClassifier:
         """Return the summaries of the record's parts in order, one call for each."""
         room = self._room(goal)
         pieces = parts(transcript, room)
+        # Checked before the first call, so that a hopeless record costs nothing.
         if len(pieces) > MOST_PARTS:
             raise TooLong(
                 f"the record would have to be summarised in {len(pieces)} parts; at most {MOST_PARTS} are tried"
@@ -67,6 +69,7 @@ class LLMEvidenceClassifier:
         prompts = [self._summary_prompt(goal, piece) for piece in pieces]
         if not all(map(self._fits, prompts)):
             raise TooLong(f"a single step of the record exceeds the {self.context_limit} tokens the model reads")
+        # No repair: a summary has no format that could be wrong.
         summaries = [ask(self.speak, prompt, _something, str, 0, "no_verdict") for prompt in prompts]
         lines = [line({"part": at, "of": len(summaries), "summary": text}) for at, text in enumerate(summaries, 1)]
         return framed_lines("SUMMARY", lines)
@@ -79,6 +82,7 @@ class LLMEvidenceClassifier:
         return Prompt("", (Message("user", written),), purpose, self.texts.sha256)
 
     def _room(self, goal: str) -> int:
+        # The frame without any line has the length of everything but the record.
         """Return the bytes of a record that fit into a summary prompt."""
         frame = self._summary_prompt(goal, framed_lines("RECORD", []))
         room = (self.context_limit or 0) - self.max_tokens
@@ -88,6 +92,7 @@ class LLMEvidenceClassifier:
         """Return whether prompt and reply fit into the context, assuming the most tokens that the prompt can have."""
         if self.context_limit is None:
             return True
+        # Rounded up, and with the full length of a reply, because a prompt that is too long fails at the provider.
         return -(-_bytes(prompt) // _BYTES_PER_TOKEN) + self.max_tokens <= self.context_limit
 
 

@@ -16,7 +16,7 @@ from simulation.llm.replies.parsing import Reading
 from simulation.llm.transition_model import annotated, plain_prompt, read
 from simulation.providers import Message, Prompt, Speaker
 
-LONGEST_FIELD = 200
+LONGEST_FIELD = 200  # the column of a path
 _NO_EXPLANATION = {
     "",
     "none",
@@ -60,8 +60,10 @@ class LLMPerturber:
         reading = read(self.speak, self.texts, prompt, action, asked, "no_twin", gives_away if planted else None)
         changed = differences(correct, reading.outcome)
         explanation = _explained(reading, changed) if planted else ""
+        # A twin that is rejected would differ by its ending and not by an error.
         if correct.success and not reading.outcome.success:
             raise Unusable(f"the other model rejects what was accepted: {reading.outcome.failure_reason}")
+        # Several differences have no single location, so the error could not be marked.
         only = changed[0].path if len(changed) == 1 and len(changed[0].path) <= LONGEST_FIELD else ""
         return PerturbedOutcome(annotated(reading), "", "", only, explanation)
 
@@ -77,6 +79,7 @@ def _explained(reading: Reading, changed: Sequence[Difference]) -> str:
     """Return the twin's own explanation of its error. Raises UnusableTwin if there is none."""
     if not changed:
         raise Unusable("the twin does not differ from the original in anything that can be seen")
+    # Punctuation and spaces are removed, so that "N/A." and "n / a" count as no explanation.
     if re.sub(r"[\W_]", "", reading.secret).casefold() in _NO_EXPLANATION:
         raise Unusable("the twin does not say what is wrong with it: nothing follows SECRET: in its reasoning")
     return reading.secret

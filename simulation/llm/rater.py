@@ -15,7 +15,7 @@ from simulation.providers import Message, Prompt, Speaker
 REPAIRS = 1
 MOST_MARKS = 200
 CANNOT_JUDGE = "cannot judge"
-_LONGEST_REASON = 20_000
+_LONGEST_REASON = 20_000  # characters; reasons are stored with the rating
 _BYTES_PER_TOKEN = 2  # as for the evidence classifier, without a tokeniser
 _FIELDS = ("reason", "verdict", "confidence", "marks")
 
@@ -100,7 +100,9 @@ class LLMRater:
 
 def read_judgement(text: str, kind: Kind, keys: Collection[str]) -> Judgement:
     """Return the judgement in a reply's last JSON object. Raises MalformedCompletion with everything missing or not allowed."""
+    # The last object, because models draft an answer before the final one.
     data = last_object(text, "verdict")
+    # Missing and unknown fields are reported together, so that one repair turn is enough.
     problems = [f'"{name}" is missing' for name in _FIELDS if name not in data]
     problems += [f"there is no field {quoted(name)}" for name in data if name not in _FIELDS]
     verdict = _verdict(data.get("verdict", ""), kind, problems)
@@ -115,6 +117,7 @@ def read_judgement(text: str, kind: Kind, keys: Collection[str]) -> Judgement:
 
 def _verdict(written: object, kind: Kind, problems: list[str]) -> str:
     allowed = (kind.yes, kind.no, CANNOT_JUDGE)
+    # Capitals, underscores and emphasis vary between models and mean the same.
     normalised = (
         " ".join(written[:100].lower().replace("_", " ").split()).strip(" .*`") if isinstance(written, str) else ""
     )
@@ -141,6 +144,7 @@ def _marks(written: object, keys: Collection[str], problems: list[str]) -> tuple
     if len(written) > MOST_MARKS:
         problems.append(f'"marks" has {len(written)} entries; at most {MOST_MARKS} are read')
         return ()
+    # Compared in a normal form, because a model may write a unit or a dash differently than the page.
     key_of = {plain(key): key for key in keys}
     problems += [
         f'"marks" has {quoted(mark)}, which is no key of this item' for mark in written if plain(mark) not in key_of

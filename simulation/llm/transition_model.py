@@ -14,7 +14,7 @@ from simulation.llm.replies.parsing import Reading, read_outcome
 from simulation.llm.turns import ask
 from simulation.providers import Message, Prompt, Speaker
 
-REPAIRS = 2
+REPAIRS = 2  # repair turns; an outcome has many fields that can be wrong
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ def read(
         reading = read_outcome(text, asked.inputs)
         format_problems = form.problems(action, asked.inputs.materials, reading.outcome)
         tells = (*format_problems.leaks, *(gives_away(reading) if gives_away else ()))
+        # In a correct outcome, tells are format errors like any other; in a twin they are a reason of their own to
+        # reject it.
         if format_problems.form or (tells and not gives_away):
             raise MalformedCompletion(*format_problems.form, *tells)
         if tells:
@@ -70,5 +72,5 @@ def annotated(reading: Reading) -> Outcome:
     """Return the outcome with notes on interpreted values appended to the reasoning, which only staff see."""
     if not reading.notes:
         return reading.outcome
-    notes = f"[As read by WetBench: {'; '.join(reading.notes)[:2000]}]"
+    notes = f"[As read by WetBench: {'; '.join(reading.notes)[:2000]}]"  # characters of notes, which staff read
     return replace(reading.outcome, reasoning=f"{reading.outcome.reasoning}\n\n{notes}".strip())

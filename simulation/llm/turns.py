@@ -8,7 +8,7 @@ from simulation.llm.replies.cleaning import LONGEST, answer
 from simulation.providers import Prompt, Speaker
 from simulation.providers.base import Completion, Stop
 
-TURNS = 3
+TURNS = 3  # turns of one prompt, repairs included
 _SHOWN = 20  # problems listed in a repair turn
 
 Answer = TypeVar("Answer")
@@ -32,6 +32,7 @@ def ask(
         completion = speak(prompt)
         text, missing = whole(completion)
         if missing:
+            # Sent again unchanged: a truncated or empty reply has no problem that a repair could name.
             last_error = MalformedCompletion(missing)
             continue
         try:
@@ -41,12 +42,14 @@ def ask(
         if repairs == 0:
             break
         repairs -= 1
+        # The conversation grows by the reply and the list, so the model sees what it wrote.
         prompt = prompt.answered(text, "repair", repair(told(last_error.problems)))
     raise last_error.last(reason)
 
 
 def whole(completion: Completion) -> tuple[str, str]:
     """Return the clean text of a complete reply, or "" and why it is incomplete. Raises Refusal or TooLong if there is no reply to expect."""
+    # Not sent again: a refusal is an answer, and repeating the request would only cost money.
     if completion.stop is Stop.REFUSAL:
         raise Refusal(answer(completion.refusal))
     if completion.stop is Stop.CONTEXT:

@@ -35,12 +35,15 @@ def options() -> tuple[Options, int, bool]:
 async def main() -> None:
     chosen, port, with_parent = options()
     serving, loop = (
+        # The URL is printed and flushed at once, because the process that started this one reads it from the pipe.
         asyncio.create_task(serve(chosen, port, lambda url: print(url, flush=True))),
         asyncio.get_running_loop(),
     )
     for name in (signal.SIGTERM, signal.SIGINT):
+        # Cancelled instead of killed, so that open connections are closed.
         loop.add_signal_handler(name, serving.cancel)
     if with_parent:
+        # An empty read means that the parent's end of the pipe is closed, also when the parent was killed.
         loop.add_reader(0, lambda: os.read(0, 4096) or serving.cancel())
     await asyncio.wait([serving])
     if not serving.cancelled():

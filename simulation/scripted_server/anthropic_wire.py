@@ -13,12 +13,14 @@ _STOP = {
     "refusal": "refusal",
     "filtered": "refusal",
 }
+# Models that think unless the request turns it off; for others, only on request.
 _THINKS_UNASKED = ("claude-opus-5", "claude-sonnet-5", "claude-haiku-5")
 _TTLS = ("5m", "1h")
 
 
 def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) -> Question:
     """Return the question in a request. Raises RefusedError as Anthropic would."""
+    # Anthropic accepts both headers, for keys and for tokens of a gateway.
     key = headers.get("x-api-key", "") or headers.get("authorization", "").removeprefix("Bearer").strip()
     if not key:
         raise RefusedError(401, "authentication_error", "x-api-key header is required")
@@ -41,6 +43,7 @@ def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) 
         turns=turns,
         blocks=tuple(_blocks(body)),
         max_tokens=body["max_tokens"],
+        # Drawn from the text, so that the same prompt has the same number of thinking tokens.
         hidden=24 + draw(40, turns[-1].text) if thinks else 0,
         shows_thinking=thinks,
     )
@@ -50,6 +53,7 @@ def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
     """Return the envelope of an answer. Its usage counts cached tokens separately from `input_tokens`."""
     content: list[dict[str, Any]] = []
     if answer.thinking:
+        # A signature, as the API requires in later turns.
         content.append({"type": "thinking", "thinking": answer.thinking, "signature": f"c2ln{number:08d}"})
     if answer.text:
         content.append({"type": "text", "text": answer.text})
@@ -62,6 +66,7 @@ def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
         "stop_reason": _STOP[answer.stop],
         "stop_sequence": None,
     }
+    # Anthropic explains a refusal in a field of its own, which clients must read.
     if envelope["stop_reason"] == "refusal":
         refusal_text = "Such work can be dangerous."
         envelope["stop_details"] = {"type": "refusal", "category": "bio", "explanation": refusal_text}
@@ -98,6 +103,7 @@ def _turns(messages: list[Any]) -> tuple[Turn, ...]:
     for message in messages:
         if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
             raise bad("messages: the roles are user and assistant; system is a field of its own")
+        # Whitespace alone is rejected by the real API as well.
         if not any(text.strip() for text, _ in _parts(message.get("content"))):
             raise bad("messages: text content blocks must be non-empty")
     if messages[-1]["role"] == "assistant":
@@ -111,6 +117,7 @@ def _blocks(body: Mapping[str, Any]) -> Iterator[Block]:
         *_parts(body.get("system", "")),
         *(part for message in body["messages"] for part in _parts(message["content"])),
     ]
+    # One mark for the entire request means its end.
     request_ttl = _ttl(body.get("cache_control"))
     for index, (text, ttl) in enumerate(parts):
         yield Block(text, ttl or (request_ttl if index == len(parts) - 1 else ""))
@@ -139,6 +146,6 @@ def _ttl(control: Any) -> str:
 def thinking_text(tokens: int) -> str:
     """Return a chain of thought with this many tokens."""
     words = "Weighing what is on the bench against the goal. "
-    text = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]
+    text = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]  # four bytes per token
     assert tokens_of(text) == tokens
     return text

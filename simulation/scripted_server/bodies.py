@@ -19,11 +19,13 @@ _NO_UTF8 = b"\xff\xfe\xc3("
 
 def _html(reply: Reply, question: Question, rule: "Rule") -> Reply:
     """Return a gateway's HTML page, with status 200 unless the rule has another."""
+    # Status 200 by default: a client that checks the status alone must not accept the page.
     return Reply(rule.status or 200, _PAGE, {"content-type": "text/html; charset=utf-8"})
 
 
 def _error_in_200(reply: Reply, question: Question, rule: "Rule") -> Reply:
     """Return an error object with HTTP status 200; `status` is the code inside."""
+    # An error inside a successful reply: status codes alone are not enough to detect it.
     status = rule.status or 529
     kind = "rate_limit_error" if status == 429 else "overloaded_error"
     return json_reply(200, refusals.envelope(question.flavour, status, kind, "Provider returned error"))
@@ -36,15 +38,18 @@ def _no_choices(reply: Reply, question: Question, rule: "Rule") -> Reply:
 
 def _cut_json(reply: Reply, question: Question, rule: "Rule") -> Reply:
     """Return an envelope that ends in the middle, with a matching Content-Length."""
+    # The length matches, so only the JSON parser notices.
     return reply._replace(body=reply.body[: len(reply.body) // 2])
 
 
 def _bad_utf8(reply: Reply, question: Question, rule: "Rule") -> Reply:
+    # The placeholder survives the JSON encoder; bytes that are not UTF-8 would not.
     return reply._replace(body=reply.body.replace(NOT_UTF8.encode(), _NO_UTF8))
 
 
 def _gzip_bomb(reply: Reply, question: Question, rule: "Rule") -> Reply:
     """Return the answer followed by spaces, compressed to a thousandth of the size."""
+    # The lowest level is quick, and a run of spaces compresses well at any level.
     packed = gzip.compress(reply.body + b" " * (rule.size or BOMB), compresslevel=1)
     return Reply(reply.status, packed, {**reply.headers, "content-encoding": "gzip"})
 

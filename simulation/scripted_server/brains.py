@@ -55,6 +55,7 @@ def answer(question: Question, role: Role, mind: Mind) -> str:
 def _agent(question: Question, mind: Mind) -> str:
     prompt_text = question.asked
     thought = "The record is not complete yet, so the next look at the samples is due."
+    # A thought only where the prompt asks for one: the scaffolds have different formats.
     lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + prompt_text else ""
     return lead + _chosen(prompt_text, mind)
 
@@ -63,11 +64,13 @@ def _chosen(asked: str, mind: Mind) -> str:
     """Return an action for the next step, or the submission after enough steps."""
     done, left, codes = reading.steps_done(asked), reading.steps_left(asked), reading.limited_barcodes(asked)
     seed = mind.seed
+    # The last step is used for the submission, because a record that is never submitted is not judged.
     if _enough(done, asked, mind) or not codes or (left is not None and left <= 1):
         return f"ACTION: {SUBMIT}\nMATERIALS:\nPARAMETERS:"
     choices = _DEEDS if done % 2 else _LOOKS
     choice = choices[draw(len(choices), seed, "choice", asked)]
     first, number = draw(len(codes), seed, "first", asked), 1 + draw(_AT_ONCE, seed, "number", asked)
+    # A rotation of the list, so that all materials are used over an episode.
     materials = (codes[first:] + codes[:first])[:number]
     return f"ACTION: {choice.name}\nMATERIALS: {', '.join(materials)}\nPARAMETERS: {choice.parameters}"
 
@@ -75,6 +78,7 @@ def _chosen(asked: str, mind: Mind) -> str:
 def _enough(done: int, asked: str, mind: Mind) -> bool:
     if mind.steps is not None:
         return done >= mind.steps
+    # Episodes have different lengths unless the number of steps is given.
     return done >= _MOST or (done >= _FEWEST and not draw(_MOST - _FEWEST, mind.seed, "enough", asked))
 
 
@@ -106,8 +110,10 @@ def outcome(question: Question, mind: Mind) -> dict[str, Any]:
     prompt_text = question.turns[0].text
     name, shown_materials = reading.action_name(prompt_text), reading.materials(prompt_text)
     return {
+        # Returning everything unchanged is possible on any bench, so the reply is never rejected.
         "new_materials": [_handed_back(material) for material in shown_materials if material.limited],
         "new_observations": [
+            # The wording depends on the model, so that outcomes of two models are not identical.
             _observed(name, shown_materials, draw(len(_WORDINGS), mind.seed, question.model, prompt_text))
         ],
         "reasoning": f"{name} leaves the materials as they were.",
@@ -137,6 +143,7 @@ def _observed(action: str, seen: list[Seen], wording: int) -> dict[str, str]:
 def spoilt(question: Question, mind: Mind) -> dict[str, Any]:
     """Return the same outcome with one error, described after SECRET."""
     outcome_with_error = outcome(question, mind)
+    # A number if there is one; otherwise the observation is spoilt.
     secret = _spoil_number(outcome_with_error, draw(10**6, mind.seed, "spoilt", question.asked)) or _spoil_sight(
         outcome_with_error
     )
@@ -169,6 +176,7 @@ def _spoil_sight(wrong: dict[str, Any]) -> str:
 
 def _classifier(question: Question, mind: Mind) -> str:
     drawn = draw(1000, mind.seed, "verdict", question.model, question.asked)
+    # A third is valid, so that both verdicts occur in every larger run.
     is_valid = drawn % 3 == 0
     return (
         f"<verdict>{'VALID' if is_valid else 'INVALID'}</verdict>\n"

@@ -17,6 +17,7 @@ class PromptCaches:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
+        # Entries expire like those of the provider, so long pauses cost full price again.
         self._until: dict[str, dict[int, tuple[float, str]]] = defaultdict(dict)  # prefix -> valid until, ttl
         self._seen: dict[str, set[int]] = defaultdict(set)
 
@@ -31,18 +32,22 @@ class PromptCaches:
         prefix = 0
         for block in question.blocks:
             data = encoded(block.text)
+            # Chained hashes: each prefix is identified by all blocks up to it.
             total, prefix = total + len(data), hash((prefix, data))
             sizes.append(tokens_in(total))
             prefixes.append(prefix)
+        # Below the minimum size, the provider ignores a breakpoint.
         marks = [at for at, block in enumerate(question.blocks) if block.ttl and sizes[at] >= LEAST]
         everything = tokens_in(total)
         if not marks:
             return Tokens(input_uncached=everything)
         entries, now, last = self._until[question.model], self.clock(), marks[-1]
+        # Anthropic looks back a limited number of blocks from a breakpoint.
         cached = [
             at for at in range(max(0, last - LOOK_BACK), last + 1) if entries.get(prefixes[at], (0.0, ""))[0] > now
         ]
         read = sizes[cached[-1]] if cached else 0
+        # Reading extends the life of an entry, as it does at the provider.
         for at in {*marks, *cached[-1:]}:
             ttl = question.blocks[at].ttl or entries[prefixes[at]][1]
             entries[prefixes[at]] = (now + _SECONDS[ttl], ttl)
@@ -53,10 +58,11 @@ class PromptCaches:
     def _by_prefix(self, question: Question) -> Tokens:
         """Count the longest prefix seen before, in full steps from the minimum."""
         data = encoded("".join(block.text for block in question.blocks))
-        seen, step = self._seen[question.model], STEP * 4
+        seen, step = self._seen[question.model], STEP * 4  # 128 tokens of four bytes
         prefix, steps, running = 0, 0, True
         for start in range(0, len(data) - step + 1, step):
             prefix = hash((prefix, data[start : start + step]))
+            # Only an unbroken run from the beginning counts: a cache stores prefixes.
             running = running and prefix in seen
             steps += running
             seen.add(prefix)

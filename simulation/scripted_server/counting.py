@@ -27,7 +27,7 @@ class Count:
     def begin(self, role: str, fault: str) -> None:
         self.requests += 1
         self.in_flight += 1
-        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)  # how many a worker really has under way
         self.roles[role] += 1
         if fault:
             self.faults[fault] += 1
@@ -35,6 +35,7 @@ class Count:
     def end(self, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
         """Count the end of a request. `status` None: the client did not get the complete reply."""
         self.in_flight -= 1
+        # A reply that the client did not receive must not count, since the call log does not have it either.
         if status is None:
             self.gone += 1
             return
@@ -45,6 +46,7 @@ class Count:
             self.tokens.update(tokens._asdict())
 
     def afresh(self) -> "Count":
+        # Requests in flight continue across a reset and still end.
         return Count(in_flight=self.in_flight, peak_in_flight=self.in_flight)
 
     def to_json(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from simulation.scripted_server.messages import Reply, head
 if TYPE_CHECKING:
     from simulation.scripted_server.rules import Rule
 
-_FOR_EVER = 24 * 3600.0
+_FOR_EVER = 24 * 3600.0  # seconds; longer than any timeout of a client
 
 
 class Link(NamedTuple):
@@ -25,6 +25,7 @@ class Link(NamedTuple):
         try:
             async with asyncio.timeout(seconds):
                 return not await self.reader.read(
+                    # One byte is read and dropped: only the end of the stream is of interest.
                     1
                 )  # a client that keeps writing is still connected; the data is ignored
         except TimeoutError:
@@ -37,6 +38,7 @@ class Link(NamedTuple):
         try:
             self.outgoing.write(data)
             await self.outgoing.drain()
+        # The client may have given up, which is what most faults test.
         except ConnectionError:
             return False
         return not self.reader.at_eof()
@@ -51,6 +53,7 @@ class Link(NamedTuple):
     def reset(self) -> None:
         """End the connection with a TCP reset."""
         raw = self.outgoing.get_extra_info("socket")
+        # With a linger time of zero, the kernel sends a reset instead of an orderly close.
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.outgoing.transport.abort()
 
@@ -63,6 +66,7 @@ async def plain(link: Link, reply: Reply, rule: "Rule | None" = None) -> bool:
 async def _reset(link: Link, reply: Reply, rule: "Rule") -> bool:
     """Send a TCP reset instead of a reply; variant "half" after half of it."""
     if rule.variant == "half":
+        # At least the head is sent, so that the client has begun to read.
         await link.write((head(reply) + reply.body)[: len(reply.body) // 2])
     link.reset()
     return False

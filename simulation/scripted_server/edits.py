@@ -14,6 +14,7 @@ def worded(text: str, role: Role, words: str) -> str:
         return changed(text, lambda outcome: outcome.update(reasoning=f"{words} {outcome['reasoning']}"))
     if role is Role.CLASSIFIER:
         return text.replace("<reasoning>", f"<reasoning>{_untagged(words)} ", 1)
+    # A thought belongs before the action, wherever the answer had one.
     return f"THOUGHT: {words}\n{text.partition('THOUGHT: ')[2] or text}"
 
 
@@ -24,6 +25,7 @@ def named(text: str, role: Role, words: str) -> str:
 
 def _name(outcome: dict[str, Any], words: str) -> None:
     for material in outcome["new_materials"][:1]:
+        # 60 and 200 characters: inside the limits of the parser, so that the words and not the length are tested.
         material["name"] = f"{material['name'][:60]} {words}"[:200]
         material["properties"] = {**material["properties"], "label": words}
     outcome["new_observations"][0]["description"] += f" {words}"
@@ -44,10 +46,12 @@ def changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
 
 
 def replaced_action(text: str, name: str, parameters: str) -> str:
+    # The lines are replaced in place; the rest of the answer stays valid.
     changed = re.sub(r"^ACTION: .*$", f"ACTION: {name}", text, flags=re.MULTILINE)
     return re.sub(r"^PARAMETERS:.*$", f"PARAMETERS: {parameters}", changed, flags=re.MULTILINE)
 
 
 def _untagged(words: str) -> str:
     """Return the words without tags of the answer's own format."""
+    # Closing tags in the words would end the explanation early and test something else.
     return re.sub(r"</?(verdict|confidence|reasoning|goal_relevance|evidence_strength)>", "", words)

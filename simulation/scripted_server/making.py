@@ -27,9 +27,11 @@ def made(question: Question, role: Role, rule: Rule | None, prompt: Tokens, mind
     damage = bodies.BODIES.get(rule.fault) if rule else None
     if rule and damage:
         reply = damage(reply, question, rule)
+    # A damaged body has no usage that a client could read.
     if damage or not answer.told:
         return Made(reply)
     charged = question.flavour.name == "openrouter"
+    # Only OpenRouter reports a cost.
     return Made(reply, answer.tokens, openai_wire.cost(answer.tokens) if charged else Decimal(0))
 
 
@@ -38,5 +40,6 @@ def _answer(question: Question, role: Role, rule: Rule | None, prompt: Tokens, m
     if rule is None:
         return turns.plain(question, text, prompt)
     spoil, change = spoiling.TEXTS.get(rule.fault), turns.ANSWERS.get(rule.fault)
+    # A fault in the text must arrive completely, whatever the limit is.
     answer = turns.plain(question, spoil(text, role, rule) if spoil else text, prompt, whole=bool(spoil))
     return change(answer, question, rule) if change else answer

@@ -37,17 +37,19 @@ def json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None)
     try:
         body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
+        # Surrogates cannot be encoded as UTF-8; escaped, they reach the client, as they do from real models.
         body = json.dumps(data, separators=(",", ":")).encode()
     return Reply(status, body, {"content-type": "application/json", **(headers or {})})
 
 
 def head(reply: Reply) -> bytes:
     """Return status line and headers with the empty line."""
+    # 529 is Anthropic's own status and is not in the standard library.
     is_known = reply.status in set(HTTPStatus)
     phrase = HTTPStatus(reply.status).phrase if is_known else "Overloaded" if reply.status == _OVERLOADED else "Unknown"
     headers = {"content-length": str(len(reply.body)), **reply.headers}
     lines = [f"HTTP/1.1 {reply.status} {phrase}", *(f"{name}: {value}" for name, value in headers.items())]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")  # the encoding of HTTP headers
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
@@ -56,6 +58,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
         head_bytes = await reader.readuntil(b"\r\n\r\n")
         method, path, headers = _read_head(head_bytes)
         return Request(method, path, headers, await reader.readexactly(_length(headers)))
+    # A client that disconnects between two requests is no error.
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
     except asyncio.LimitOverrunError:

@@ -18,7 +18,7 @@ PRICES = (Decimal("0.000001"), Decimal("0.0000001"), Decimal("0.000004"))
 
 def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) -> Question:
     """Return the question in a request. Raises RefusedError as the provider would."""
-    if flavour.needs_key and len(headers.get("authorization", "")) <= len("Bearer "):
+    if flavour.needs_key and len(headers.get("authorization", "")) <= len("Bearer "):  # local servers need no key
         raise RefusedError(401, "invalid_request_error", "You didn't provide an API key.")
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise bad("you must provide a model parameter")
@@ -27,6 +27,7 @@ def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) 
     turns = _turns(body.get("messages"))
     reasons = _reasons(body)
     if flavour.name == "openai":
+        # Only OpenAI itself rejects these parameters; compatible servers ignore them.
         refuse_openai(body, reasons)
     return Question(
         flavour=flavour,
@@ -44,6 +45,7 @@ def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
     flavour = question.flavour.name
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if flavour in ("openai", "openrouter"):
+        # Present and null in these APIs, absent in others.
         message["refusal"] = None
     if answer.stop == "refusal":
         message = {"role": "assistant", "content": None, "refusal": "I can't help with that request."}
@@ -72,6 +74,7 @@ def cost(tokens: Tokens) -> Decimal:
 
 def error(flavour: Flavour, status: int, kind: str, message: str) -> Any:
     """Return the envelope of an error. Google wraps it in a list, OpenRouter gives the status as a number."""
+    # A list, which parsers that expect an object must survive.
     if flavour.name == "gemini":
         return [{"error": {"code": status, "message": message, "status": _GOOGLE_STATUS.get(status, "INTERNAL")}}]
     if flavour.name == "openrouter":
@@ -89,6 +92,7 @@ def _turn(message: Any) -> Turn:
     if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
         raise bad(f"messages: the roles are {', '.join(_ROLES)}")
     content = message.get("content")
+    # Text in parts is joined without a separator, as the API defines it.
     if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
         content = "".join(str(part.get("text", "")) for part in content)
     if not isinstance(content, str):
@@ -97,6 +101,7 @@ def _turn(message: Any) -> Turn:
 
 
 def _max_tokens(body: Mapping[str, Any]) -> int:
+    # The newer field takes precedence.
     max_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
     if max_tokens is None:
         return _DEFAULT_MOST

@@ -98,7 +98,9 @@ def encoded(text: str) -> bytes:
 
 def draw(below: int, *about: object) -> int:
     """Return a number from 0 to below - 1 that depends only on `about`."""
+    # blake2b and not `hash`: Python's hash differs between processes.
     digest = hashlib.blake2b(digest_size=8)
     for part in about:
+        # A separator, so that ("a", "bc") and ("ab", "c") are different draws.
         digest.update(encoded(str(part)) + b"\x00")
     return int.from_bytes(digest.digest()) % below

@@ -52,7 +52,9 @@ class Seen(NamedTuple):
 
 def role(question: Question) -> Role:
     """Return the role by the answer format in the instructions, ignoring text between data tags."""
+    # Data can contain anything, so it is removed before the format of the answer is looked for.
     instructions = _MARKED.sub("", _TAGGED.sub("", question.asked))
+    # From specific to general: instructions for raters also contain words of other roles.
     if '"marks"' in question.system:
         return Role.RATER
     if "new_materials" in question.system:
@@ -83,6 +85,7 @@ def limited_barcodes(asked: str) -> list[str]:
     matches = list(_BARCODE.finditer(asked))
     availability: dict[str, str] = {}
     for at, this in enumerate(matches):
+        # The text up to the next barcode describes this material.
         end = matches[at + 1].start() if at + 1 < len(matches) else len(asked)
         about = asked[this.end() : end]
         if word := _AVAILABILITY.search(about):
@@ -109,6 +112,7 @@ def materials(asked: str) -> list[Seen]:
     by_alias: dict[str, Seen] = {}
     end = 0
     for start, stop, value in _objects(asked):
+        # The nearest alias before the object, but not one that belongs to the object before it.
         aliases = _ALIAS.findall(asked[max(end, start - _NEAR) : start])
         for material in _materials_in(value, aliases[-1] if aliases else ""):
             by_alias.setdefault(material.alias, material)
@@ -149,6 +153,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, Any]]:
     decoder, offset = json.JSONDecoder(), 0
     while match := _OPENING.search(text, offset):
         try:
+            # A standard decoder from each opening bracket; prose between objects is skipped.
             value, offset = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             offset = match.end()

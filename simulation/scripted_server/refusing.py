@@ -7,8 +7,8 @@ from typing import Any
 _ALWAYS_REASONS = re.compile(r"^(gpt-5(?!\.)|gpt-5\.(?:[5-9]|\d\d)|gpt-6|o\d)")
 _REASONS_IF_ASKED = re.compile(r"^gpt-5\.[1-4]")
 _ADAPTIVE_ONLY = re.compile(r"^claude-[a-z]+-(4-[789]|5)(?!\d{2})")
-_NO_SAMPLING_SINCE = "2026-10-21"
-_LEAST_BUDGET = 1024
+_NO_SAMPLING_SINCE = "2026-10-21"  # the version from which the API rejects sampling parameters
+_LEAST_BUDGET = 1024  # tokens; the API's minimum
 _OPENAI_FIELDS = frozenset(
     [
         "model",
@@ -89,6 +89,7 @@ def bad(message: str) -> RefusedError:
 def need_fields(body: Mapping[str, Any], dialect: str) -> None:
     """Raise RefusedError for a field that the provider does not know, as it would."""
     allowed = _OPENAI_FIELDS if dialect == "openai" else _ANTHROPIC_FIELDS
+    # One at a time, as the providers report it.
     if unknown := sorted(set(body) - allowed):
         word = "Unknown parameter" if dialect == "openai" else "Extra inputs are not permitted"
         raise bad(f"{word}: '{unknown[0]}'")
@@ -119,6 +120,7 @@ def refuse_anthropic(body: Mapping[str, Any], version: str) -> None:
         raise bad(f"thinking.type: {kind!r} is not known")
     if kind == "enabled":
         _need_budget(thinking.get("budget_tokens"), body["max_tokens"], adaptive)
+    # By model as well as by version: newer models reject them in every version.
     if sampling and (adaptive or version >= _NO_SAMPLING_SINCE):
         raise bad(f"{sampling[0]}: this model does not take sampling parameters")
     if kind in ("enabled", "adaptive") and body.get("temperature", 1) != 1:
@@ -131,5 +133,6 @@ def _need_budget(budget: Any, max_tokens: int, adaptive: bool) -> None:
         raise bad("thinking.budget_tokens: this model thinks adaptively; use output_config.effort")
     if not isinstance(budget, int) or budget < _LEAST_BUDGET:
         raise bad(f"thinking.budget_tokens: must be at least {_LEAST_BUDGET}")
+    # Thinking counts towards the reply, so some tokens must remain.
     if budget >= max_tokens:
         raise bad("max_tokens: must be greater than thinking.budget_tokens")

@@ -34,6 +34,7 @@ class Rule:
         """Return whether this request gets the fault, and count it."""
         if (self.model and self.model != model) or (self.role and self.role != role) or self.contains not in asked:
             return False
+        # Counted even if the fault is used up, so that "every" refers to matching requests.
         self.met += 1
         if self.met % self.every or (self.times is not None and self.struck >= self.times):
             return False
@@ -50,6 +51,7 @@ def read(data: Mapping[str, Any] | Rule) -> Rule:
         raise ValueError(f"a rule has no {unknown[0]!r}; it has {', '.join(sorted(allowed))}")
     if data.get("fault") not in FAULTS:
         raise ValueError(f"there is no fault {data.get('fault')!r}; there are {', '.join(sorted(FAULTS))}")
+    # Zero would divide by zero with the first request.
     if not isinstance(data.get("every", 1), int) or data.get("every", 1) < 1:
         raise ValueError("every must be a whole number from 1")
     return Rule(**data)

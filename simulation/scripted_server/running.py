@@ -24,6 +24,7 @@ _PATHS = {
     "OPENROUTER": "/api/v1",
     "LOCAL": "/local/v1",
 }
+# Without a proxy: the control requests must reach this machine.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -64,6 +65,7 @@ class Server(NamedTuple):
 
 
 def _as_json(rule: Rule) -> dict[str, Any]:
+    # The counters of a rule are state, not configuration.
     return {name: value for name, value in vars(rule).items() if name not in ("met", "struck")}
 
 
@@ -83,10 +85,12 @@ async def serve(options: Options, port: int, ready: Any) -> None:
         finally:
             tasks.discard(task)
 
+    # The loopback address alone: the server accepts any key.
     server = await asyncio.start_server(connected, "127.0.0.1", port, limit=LARGEST_HEAD, backlog=_BACKLOG)
     try:
         ready(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         await asyncio.Event().wait()
+    # Hanging replies would otherwise keep the server alive.
     finally:
         server.close()
         for task in [*tasks]:
@@ -110,12 +114,14 @@ def running(
         started.set()
 
     main = loop.create_task(serve(Options(latency, seed, most_at_once, tuple(faults)), port, ready))
+    # Also set when the start fails, or the waiting thread would never continue.
     main.add_done_callback(lambda _: started.set())
 
     def run() -> None:
         loop.run_until_complete(asyncio.wait([main]))  # raises nothing: the code below checks how it ended
         loop.close()
 
+    # A daemon, so that a failing test does not hang at exit.
     thread = threading.Thread(target=run, name="model server", daemon=True)
     thread.start()
     started.wait()
@@ -138,6 +144,7 @@ def spawned(*arguments: str) -> Iterator[Server]:
     """
     command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", "--with-parent", *arguments]
     pipe = subprocess.PIPE
+    # A session of its own, so that Ctrl-C in the terminal does not reach it before its parent has stopped it.
     process = subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -146,6 +153,7 @@ def spawned(*arguments: str) -> Iterator[Server]:
             raise RuntimeError(f"the model server did not start (exit status {process.wait()})")
         yield Server(url)
     finally:
+        # Terminated first and closed afterwards: the server ends its connections in between.
         process.terminate()
         process.wait()
         process.stdin.close()

@@ -71,12 +71,14 @@ class Service:
         try:
             body = _body(request)
             question = self._question(request, body, flavour)
+        # A rejected request has no question, but its model is counted if it can be read.
         except RefusedError as refused:
             model = body.get("model")
             return await self._refuse(link, flavour, model if isinstance(model, str) else "", refused)
         return await self._answer(link, question)
 
     def _question(self, request: Request, body: dict[str, Any], flavour: Flavour) -> Question:
+        # Keys are never stored, not even dummy ones: a test could print them.
         headers = {name: value for name, value in request.headers.items() if name not in _SECRET}
         self.kept.append({"path": request.path, "headers": headers, "body": body})
         read = anthropic_wire.read if flavour.dialect == "anthropic" else openai_wire.read
@@ -95,10 +97,12 @@ class Service:
         rule = self._rule(question, role)
         self.counters.begin(question.model, role, rule.fault if rule else "")
         built, sent = None, False
+        # `finally`, so that a connection that breaks is counted as ended.
         try:
             if rule and rule.fault in refusals.ERRORS:
                 built = Made(self._signed(refusals.struck(question, rule)))
                 sent = await deliveries.plain(link, built.reply)
+            # The latency is waited before the reply is built, and ends early if the client leaves.
             elif not (self.options.latency and await link.gone_within(self.options.latency)):
                 mind = Mind(self.options.seed, self.options.steps)
                 built = making.made(question, role, rule, self.caches.count(question), mind, self.number)
@@ -119,6 +123,7 @@ class Service:
         """Return the fault for this request, if any: of a rule, or because of too many requests in flight."""
         count = self.counters.models.get(question.model)
         limit = self.options.most_at_once
+        # At the limit, as a provider with a rate limit would answer.
         if limit is not None and count and count.in_flight >= limit:
             return Rule("rate_limit")
         if not self.rules:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 def plain(question: Question, text: str, prompt: Tokens, whole: bool = False) -> Answer:
     """Return the answer with this text, truncated at the request's `max_tokens` (including thinking) unless `whole`."""
     hidden = min(question.hidden, question.max_tokens)
-    room = (question.max_tokens - hidden) * 4
+    room = (question.max_tokens - hidden) * 4  # four bytes per token
     data = encoded(text)
     is_truncated = len(data) > room and not whole
     if is_truncated:
+        # A character that is cut in the middle is dropped, as a tokeniser would not produce half of it.
         text = data[:room].decode("utf-8", "ignore")
     thinking = anthropic_wire.thinking_text(hidden) if question.shows_thinking else ""
     tokens = prompt._replace(output=hidden + tokens_of(text), reasoning=hidden)
@@ -24,6 +25,7 @@ def plain(question: Question, text: str, prompt: Tokens, whole: bool = False) ->
 
 
 def _with_text(answer: Answer, text: str | None, stop: str) -> Answer:
+    # The tokens must fit the new text, because callers compare the two.
     tokens = answer.tokens._replace(output=answer.tokens.reasoning + tokens_of(text or ""))
     return answer._replace(text=text, stop=stop, tokens=tokens)
 

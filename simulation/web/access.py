@@ -21,7 +21,7 @@ class StaffRequest(HttpRequest):
 
 
 # Other apps register their own checks, because the laboratory does not know what its jobs are for.
-_seals: list[Callable[[Job], bool]] = []
+_seals: list[Callable[[Job], bool]] = []  # each returns whether the calls of a job are hidden for now
 
 
 def seal(asked: Callable[[Job], bool]) -> None:
@@ -31,10 +31,11 @@ def seal(asked: Callable[[Job], bool]) -> None:
 
 def sealed(job: Job | None) -> bool:
     """Return whether the model replies of this job are hidden from everybody for now."""
+    # Asked for each request, because a study can be unblinded at any time.
     return job is not None and any(asked(job) for asked in _seals)
 
 
-_doors: list[Callable[[User, Sequence[Job]], set[int]]] = []
+_doors: list[Callable[[User, Sequence[Job]], set[int]]] = []  # each returns the jobs whose page this user may open
 
 
 def door(asked: Callable[[User, Sequence[Job]], set[int]]) -> None:
@@ -52,6 +53,7 @@ View = Callable[Concatenate[StaffRequest, P], HttpResponseBase]
 GuardedView = Callable[..., HttpResponseBase]
 
 
+# 404 and not 403: a rater must not learn that these pages exist.
 def staff_only(view: View[P]) -> GuardedView:
     """Run the view for staff and return 404 to other users. LoginRequiredMiddleware has rejected anonymous visitors."""
 
@@ -66,8 +68,10 @@ def staff_only(view: View[P]) -> GuardedView:
 
 def page_or_fragment(request: StaffRequest, page: str, fragment: str, context: Mapping[str, Any]) -> HttpResponse:
     """Render the fragment for htmx, and otherwise the page that includes it; caches store neither."""
+    # After "back", htmx restores from its cache or asks for the full page; a fragment would then be shown alone.
     partial = request.htmx and not request.htmx.history_restore_request
     response = render(request, fragment if partial else page, context)
+    # Both variants have the same URL, so caches must distinguish them.
     patch_vary_headers(response, ["HX-Request"])
     add_never_cache_headers(response)
     return response

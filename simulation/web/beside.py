@@ -51,6 +51,7 @@ def beside(request: StaffRequest, code: UUID) -> HttpResponse:
 
 def _others(row: Episode) -> QuerySet[Episode]:
     """Return the other episodes of the same experiment, those of people first."""
+    # People first: the usual comparison is a person with a model.
     order = Case(When(cast=queueing.PERSON_CAST, then=Value(0)), default=Value(1))
     rows = Episode.objects.filter(experiment=row.experiment).exclude(pk=row.pk)
     return rows.only("code", "cast", "replicate", "status").order_by(order, "cast", "replicate", "pk")
@@ -62,11 +63,13 @@ def _chosen(request: StaffRequest, row: Episode) -> Episode | None:
         return None
     try:
         return get_object_or_404(listed().filter(experiment=row.experiment).exclude(pk=row.pk), code=UUID(code_text))
+    # An invalid code is reported like an unknown one.
     except ValueError:
         raise Http404 from None
 
 
 def _steps(request: StaffRequest, row: Episode, other: Episode) -> dict[str, Any]:
+    # The longer of the two, because the shorter one's missing steps are shown as empty.
     last_step = max(one.transitions.count() for one in (row, other))
     page = Paginator(range(1, last_step + 1), STEPS_PER_PAGE).get_page(request.GET.get("page"))
     steps = [

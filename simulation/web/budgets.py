@@ -34,12 +34,16 @@ class BudgetForm(Budget):
     )
 
     def __init__(self, run: Run, *args: Any, **kwargs: Any) -> None:
+        # Compared with the sums of the call log itself.
         self.run, self.taken = run, spending.verify(run)
+        # Rounded up: rounding down would show a limit that has already passed.
         minutes = None if run.max_seconds is None else -(-run.max_seconds // 60)
+        # No exponent, because people read and edit this number.
         cost = None if run.max_cost is None else f"{run.max_cost.normalize():f}"
         kwargs["initial"] = {"max_cost": cost, "max_tokens": run.max_tokens, "max_minutes": minutes}
         super().__init__(*args, **kwargs)
 
+    # A limit below what is used would stop the run again with its first call.
     def clean_max_cost(self) -> Decimal | None:
         taken = self.taken.ledger_cost
         return self._above(self.cleaned_data["max_cost"], taken, f"${taken.normalize():f}")
@@ -50,6 +54,7 @@ class BudgetForm(Budget):
 
     def clean_max_minutes(self) -> int | None:
         began = self.run.first_call_at
+        # Whole minutes that have passed; the current one still counts as available.
         passed = 0 if began is None else int((timezone.now() - began).total_seconds() // 60)
         return self._above(self.cleaned_data["max_minutes"], passed, f"{passed:,} minutes")
 

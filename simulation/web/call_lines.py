@@ -12,6 +12,7 @@ from simulation.models import ModelCall
 INPUTS = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
 _TONES = {"started": "info", "answered": "", "refused": "warn", "failed": "danger", "lost": "danger", "fenced": "warn"}
 _SHORT = {"lost": "lost", "fenced": "too late"}
+# Texts of calls can be megabytes; a list shows none of them.
 _LONG = ("request", "reply", "reply_headers", "effective_params", "dropped_params", "price", "error")
 
 
@@ -64,6 +65,7 @@ def together(rows: Iterable[ModelCall]) -> Calls:
         lines,
         sum((line.tokens_in or 0) + (line.tokens_out or 0) for line in lines),
         sum((line.cost for line in lines if line.cost is not None), Decimal(0)),
+        # Calls in progress have no cost yet, so they are not unknown.
         sum(1 for line in lines if line.cost is None and line.call.state != "started"),
     )
 
@@ -84,5 +86,6 @@ def _which(row: ModelCall) -> str:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
+    # None instead of zero: a call without usage is not free.
     values = [count for count in counts if count is not None]
     return sum(values) if values else None

@@ -38,10 +38,13 @@ def call(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show one HTTP attempt. `?all=1` raises the text limit to 200,000 characters; a sealed job shows no texts."""
     row = _found(code)
     about: dict[str, Any] = {"job": row.job, "open_jobs": access.open_jobs(request.user, [row.job] if row.job else [])}
+    # Before anything is read: the replies of a sealed job would reveal ratings.
     if access.sealed(row.job):
         context = {"call": row, "line": call_line(row), "sealed": True, **about}
         return render(request, "simulation/call.html", context)
+    # Long texts of requests are stored apart and are put back here.
     (body,) = shelf.take([row.request])
+    # Two limits: a page of megabytes would block the browser.
     limit = WHOLE if request.GET.get("all") == "1" else CUT
     answer, reply = _answer(row), decoded(bytes(row.reply or b""))
     context = {
@@ -53,6 +56,7 @@ def call(request: StaffRequest, code: UUID) -> HttpResponse:
         "conversation": [Said(by, visible(text, limit)) for by, text in conversation(body)],
         "answer": visible(answer, limit) if answer else None,
         "request_text": visible(json.dumps(body, indent=2, ensure_ascii=False), limit),
+        # Undecodable bytes are shown as escapes, since they may be what failed.
         "reply_text": visible(reply, limit) if reply else None,
         "error": visible(row.error, limit) if row.error else None,
         "reply_bytes": len(row.reply or b""),
@@ -76,6 +80,7 @@ def call_request(request: StaffRequest, code: UUID) -> HttpResponse:
 def call_reply(request: StaffRequest, code: UUID) -> HttpResponse:
     """Return the received bytes as a file that no browser opens by itself."""
     row = _unsealed(code)
+    # A type that no browser opens: the bytes come from outside and could be HTML.
     return _file(bytes(row.reply or b""), f"reply-{row.code}.bin")
 
 
@@ -86,6 +91,7 @@ def run_calls(request: StaffRequest, code: UUID) -> HttpResponse:
     run = get_object_or_404(Run, code=code)
     states = dict(ModelCall.STATES)
     state = request.GET.get("state", "")
+    # An unknown state is ignored, so an old link still shows the list.
     chosen = {"state": state} if state in states else {}
     page = Paginator(short(run.calls.filter(**chosen).order_by("-pk")), PER_PAGE).get_page(request.GET.get("page"))
     context = {
@@ -100,6 +106,7 @@ def run_calls(request: StaffRequest, code: UUID) -> HttpResponse:
 
 def conversation(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield author and text of each message. Anthropic's system text is beside the messages, OpenAI's among them."""
+    # Anthropic sends the system text beside the messages.
     if body.get("system"):
         yield "system", _written(body["system"])
     for message in body.get("messages") or ():
@@ -108,6 +115,7 @@ def conversation(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _written(content: Any) -> str:
     if isinstance(content, list):
+        # Parts of a message are joined with an empty line, so that their borders are visible.
         return "\n\n".join(_written(part.get("text", part) if isinstance(part, dict) else part) for part in content)
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
@@ -120,11 +128,13 @@ def _answer(row: ModelCall) -> str:
     try:
         return connections.read(endpoint, Reply(row.http_status or 0, row.reply_headers, bytes(row.reply))).text
     except ProviderError:
+        # The stored bytes may be an error page or half a reply; the raw text below shows them.
         return ""
 
 
 def _found(code: UUID) -> ModelCall:
     rows = ModelCall.objects.select_related(*_ABOUT)
+    # The columns of the episode are large, and the page of one call shows none of them.
     hidden = [f"{place}{name}" for place in ("episode__", "twin__transition__episode__") for name in _LONG]
     return get_object_or_404(
         rows.defer("run__setup", "job__result", "twin__outcome", "twin__transition__step", *hidden), code=code
@@ -145,5 +155,6 @@ def _unit(row: ModelCall) -> QuerySet[ModelCall]:
 
 
 def _file(body: bytes, name: str) -> HttpResponse:
+    # Without this header, a browser may guess a type and run the content.
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
     return HttpResponse(body, content_type="application/octet-stream", headers=headers)

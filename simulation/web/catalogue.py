@@ -34,6 +34,7 @@ class ProtocolLine(NamedTuple):
 @staff_only
 @require_safe
 def experiments(request: StaffRequest) -> HttpResponse:
+    # The column contains the complete experiment, which a list does not need.
     rows = Experiment.objects.defer("data").annotate(played=Count("episodes")).order_by("group", "name")
     return render(request, "simulation/experiments.html", {"experiments": rows})
 
@@ -42,6 +43,7 @@ def experiments(request: StaffRequest) -> HttpResponse:
 @require_safe
 def experiment(request: StaffRequest, slug: str) -> HttpResponse:
     """Show the public part of an experiment; its hidden truth is never shown."""
+    # The specification, not the stored data: the hidden truth must not reach the template.
     row = get_object_or_404(Experiment, slug=slug)
     spec = laboratory.specification(row)
     context = {
@@ -67,6 +69,7 @@ def actions(request: StaffRequest) -> HttpResponse:
 
 def _by_route(spec: ExperimentSpec) -> list[Route]:
     """Return the required lines first, then each route's own lines."""
+    # The empty route first: its lines are required whatever the route.
     routes = list(dict.fromkeys(["", *(str(line.get("route", "")) for line in spec.rubric)]))
     lines = [Route(route, [line for line in spec.rubric if line.get("route", "") == route]) for route in routes]
     return [route for route in lines if route.lines]
@@ -87,6 +90,7 @@ def protocol_lines(spec: ExperimentSpec) -> list[ProtocolLine]:
 
 
 def _named(key: str, names: Mapping[str, str]) -> str:
+    # Labels of earlier steps are no materials yet and have no name.
     return names.get(key, key.replace("_", " "))
 
 
@@ -98,4 +102,5 @@ def _written(value: Any, names: Mapping[str, str]) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = str(value)
+    # "@" marks a reference to a material in the reference protocol.
     return _named(text[1:], names) if text.startswith("@") else text

@@ -44,6 +44,7 @@ def try_again(request: StaffRequest, code: UUID) -> HttpResponse:
     """Continue blocked rows at their current step."""
     row = _run(code)
     if number := control.try_again(row):
+        # Only rows that a person could unblock; others would fail again for the same reason.
         messages.success(request, f"{number} queued again; each continues at its current step.")
     else:
         messages.info(request, "Nothing was blocked by a missing key or a rejected request.")
@@ -55,6 +56,7 @@ def try_again(request: StaffRequest, code: UUID) -> HttpResponse:
 def request_run_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
     """Request all missing verdicts of a run again."""
     row = _run(code)
+    # A provider that was blocked, for example by a wrong key, is tried again first.
     control.reopen(row)
     tell_requested(request, control.request_verdicts(row.episodes.all()))
     return _back(row)

@@ -27,6 +27,7 @@ _LONG = ("initial", "pending", "memory")
 def listed() -> QuerySet[Episode]:
     """Return episodes with everything that an `EpisodeRow` needs, without the long JSON columns."""
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
+    # Long JSON columns of fifty episodes would be loaded for nothing.
     deferred = [f"retried_as__{name}" for name in _LONG]
     return rows.defer(*_LONG, *deferred, "experiment__data", "run__setup")
 
@@ -47,6 +48,7 @@ def episode(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the transcript, twenty steps per page. While the episode runs, htmx requests only its head."""
     row = get_object_or_404(listed(), code=code)
     line = standing(row)
+    # A paused run or a waiting person needs no worker, so no warning is shown.
     notice = worker_notice(line.live and not (row.run.paused_at or row.awaits_person))
     head = {
         "line": line,
@@ -54,6 +56,7 @@ def episode(request: StaffRequest, code: UUID) -> HttpResponse:
         "notice": notice,
         "shown": _shown(request, line.steps),
     }
+    # Only the head changes while the episode runs; replacing the transcript would move the page under the reader.
     if request.htmx:
         head["ended"] = not line.live
         return page_or_fragment(request, "", "simulation/_episode_head.html", head)
@@ -62,12 +65,14 @@ def episode(request: StaffRequest, code: UUID) -> HttpResponse:
 
 def _transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
     """Return one page of steps with their calls, and the verdicts."""
+    # Only three columns of all steps for the table of contents; the steps of this page are loaded in full.
     contents = list(row.transitions.values_list("number", "action_name", "accepted"))
     page = Paginator(row.transitions.prefetch_related("twins"), STEPS_PER_PAGE).get_page(_page(request))
     steps = [step_view(step) for step in page]
     calls = list(_calls(row, page, len(contents)))
     by_number = by_step(calls)
     thoughts = row.memory.get("thoughts", {})
+    # Calls without a step on the page are shown separately, for example those of the step in progress.
     numbers = {step.number for step in steps}
     return {
         "shown": len(contents),
@@ -86,6 +91,7 @@ def _transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
 def _calls(row: Episode, page: Page[Transition], steps: int) -> QuerySet[ModelCall]:
     """Return calls of the steps on this page and of the verdict; on the last page also those without a step."""
     condition = Q(number__in=[step.number for step in page]) | Q(role="verdict")
+    # The calls of a step that is not committed belong to the end of the transcript.
     if not page.has_next():
         condition |= Q(number__gt=steps)
     return short(row.calls.filter(condition).order_by("number", "pk"))
@@ -99,6 +105,7 @@ def _verdict_calls(calls: list[ModelCall]) -> Calls | None:
 def _page(request: StaffRequest) -> str | int | None:
     """Return the requested page, or the one that contains the requested step."""
     step = request.GET.get("step", "")
+    # Fewer than six digits: a longer number is no step, and would be slow to convert.
     return page_of(int(step)) if step.isdecimal() and len(step) < 6 else request.GET.get("page")
 
 
@@ -111,6 +118,7 @@ def page_of(step: int) -> int:
 @require_POST
 def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Episode, code=code)
+    # Stopping twice is no error; the message appears only if it had ended in another way.
     if not control.stop(row) and not Episode.objects.filter(pk=row.pk, status="cancelled").exists():
         messages.info(request, "This episode has already ended.")
     return redirect(_back(request, row))
@@ -123,6 +131,7 @@ def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Episode, code=code)
     try:
         new_episode = queueing.retry(row)
+    # Somebody else may have retried it since the page was loaded.
     except ValueError:
         messages.info(request, "Not queued again: only failed or stopped episodes can be retried, and only once.")
         return redirect(_back(request, row))

@@ -67,6 +67,7 @@ def provider_lines(environ: Mapping[str, str], today: date) -> list[ProviderLine
             name,
             info,
             roster.key_is_set(name, environ),
+            # Only whether the variable is set; the page shows no address.
             bool(environ.get(info.base_url_variable, "").strip()),
             [line for line in rows if line.row.provider == name],
         )
@@ -77,6 +78,7 @@ def provider_lines(environ: Mapping[str, str], today: date) -> list[ProviderLine
 def _model_line(row: LanguageModel, today: date) -> ModelLine:
     prices = [_price_line(price) for price in row.prices.all()]
     # Prices are ordered with the latest first.
+    # The first price that is in force; later ones are listed separately.
     current = next((price for price in prices if price.row.effective_from <= today), None)
     later = [price for price in reversed(prices) if price.row.effective_from > today]
     options = [(name, _written(value)) for name, value in row.options.items()]
@@ -85,6 +87,7 @@ def _model_line(row: LanguageModel, today: date) -> ModelLine:
 
 def _price_line(row: ModelPrice) -> PriceLine:
     amounts = [(words, getattr(row, name)) for name, words in _CLASSES]
+    # No exponent and no trailing zeros.
     return PriceLine(row, [(words, "unknown" if each is None else f"{each.normalize():f}") for words, each in amounts])
 
 

@@ -27,6 +27,7 @@ def of_episodes(form: EpisodesForm) -> dict[str, Any]:
         "factors": [(len(experiments), "experiment"), (replicates, "replicate")],
         "needs": "Choose at least one experiment and 1 to 100 replicates.",
         "cast": line,
+        # Estimated only for a run that could start; other casts would raise.
         "worst": spending.estimate(roster.setup(line.name), experiments, replicates) if line and ready else None,
     }
 
@@ -34,6 +35,7 @@ def of_episodes(form: EpisodesForm) -> dict[str, Any]:
 def of_twins(form: TwinsForm, pools: Mapping[str, int]) -> dict[str, Any]:
     """Return the same for twins: accepted steps of the chosen experiments (`pools` by slug) times errors times copies."""
     steps = sum(pools.get(row.slug, 0) for row in _chosen(form))
+    # A sample larger than the pool is an error of the form; here the pool is the limit.
     steps = min(steps, _number(form["sample"].value(), 1_000_000) or steps)
     errors, each = len(ERRORS.get(str(form["error"].value()), ())), _number(form["per_transition"].value(), 5)
     line, total = _cast(form), steps * errors * each
@@ -81,4 +83,5 @@ def _cast(form: OrderForm) -> roster.CastLine | None:
 def _number(written: object, most: int) -> int:
     """Return an integer up to `most`; 0 for anything else."""
     text = str(written or "")
+    # Short ASCII digits only: other digits are accepted by `int` but not by the form.
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= most else 0

@@ -34,11 +34,13 @@ def new_person(request: StaffRequest) -> HttpResponse:
     """Start an episode: choose the experiment, and who answers."""
     if request.method == "POST":
         form = PersonForm(request.POST)
+        # The same form has a button that only updates the size, for browsers without scripts.
         if form.is_valid() and order_sizes.ASKED not in request.POST and (episode := _begun(form, request)):
             return redirect("simulation:play", code=episode.code)
     else:
         form = PersonForm(initial={"experiment": request.GET.get("experiment", "")})
     if request.htmx:
+        # The size is computed from the form as it is, without errors: somebody is still typing.
         return render(request, "simulation/_order_size.html", order_sizes.of_person(PersonForm(request.GET)))
     context = {"form": form, "lines": _begun_before(request), **order_sizes.of_person(form)}
     return render(request, "simulation/person_new.html", context, status=422 if form.errors else 200)
@@ -68,9 +70,11 @@ def play(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(_rows().select_related("run__created_by"), code=code)
     if not _by_person(row):
         return redirect("simulation:episode", code=row.code)
+    # An episode without a known creator may be continued by any member of staff.
     mine = row.run.created_by_id in (None, request.user.pk)
     if request.method == "POST":
         return _choose(request, row, mine)
+    # A request without an action is the poll for an answer.
     if request.htmx and "action" not in request.GET:
         return _answered(request, row)
     bench = laboratory.bench(row)
@@ -84,11 +88,13 @@ def _choose(request: StaffRequest, row: Episode, mine: bool) -> HttpResponse:
     """Submit an action of the person whose episode it is. A rejection by the catalogue is shown at no cost."""
     number, bench = request.POST.get("number", ""), laboratory.bench(row)
     kind = bench.catalogue.find(request.POST.get("action", ""))
+    # The number of the step protects against two tabs: the second submission finds another step.
     if not mine or kind is None or not _awaits(row) or number != str(row.next_number):
         messages.info(request, "Nothing was done: this step has already been taken, or it is not your episode.")
         return _back(row)
     form = ActionForm(kind, bench.situation(), request.POST)
     if form.is_valid():
+        # The step is checked once more when the choice is stored, since another tab may have been quicker.
         refused = queueing.choose_for(row, form.action(), row.next_number)
         if not refused:
             return _back(row)
@@ -99,9 +105,11 @@ def _choose(request: StaffRequest, row: Episode, mine: bool) -> HttpResponse:
 def _answered(request: StaffRequest, row: Episode) -> HttpResponse:
     """Return the waiting line again or, once there is an answer, the instruction to reload the page."""
     if not _answering(row):
+        # A reload instead of a fragment, because the answer changes the whole page.
         response = HttpResponse(headers={"HX-Refresh": "true"})
     else:
         response = render(request, "simulation/_person_waiting.html", _waiting(row))
+    # A cached response would never show that the answer has arrived.
     add_never_cache_headers(response)
     return response
 
@@ -109,6 +117,7 @@ def _answered(request: StaffRequest, row: Episode) -> HttpResponse:
 def _context(
     row: Episode, bench: Bench, kind: ActionType | None, form: ActionForm | None, mine: bool
 ) -> dict[str, Any]:
+    # The newest first: the last answer is what the person needs.
     steps = [step_view(step) for step in row.transitions.order_by("-number")]
     return {
         **_waiting(row),
@@ -155,6 +164,7 @@ def _groups(bench: Bench) -> list[tuple[str, list[ActionType]]]:
 def _rows() -> QuerySet[Episode]:
     """Return episodes with what a bench needs, without rarely needed long columns."""
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
+    # The steps are loaded by the bench; long columns of the retry are never shown.
     return rows.defer("initial", "memory", "experiment__data", "retried_as__initial", "retried_as__memory")
 
 
@@ -164,6 +174,7 @@ def _awaits(row: Episode) -> bool:
 
 def _answering(row: Episode) -> bool:
     """Return whether something can arrive without the person."""
+    # While a person is awaited, nothing arrives by itself and the page need not poll.
     return not row.awaits_person and row.status in WORK_LEFT
 
 

@@ -32,6 +32,7 @@ class RunState(NamedTuple):
 
 def run_state(run: Run) -> RunState:
     """Return the state of a run with one query."""
+    # Grouped in SQL: a run can have thousands of rows.
     counts = queueing.standings(run)
     blocked_status = (
         "failed" if run.kind == "ratings" else "blocked"
@@ -47,6 +48,7 @@ def run_state(run: Run) -> RunState:
         groups=causes.grouped(counts),
         total=by_status.total(),
         live=sum(by_status[status] for status in WORK_LEFT),
+        # Jobs of model raters have no status "blocked", so their failures are counted by reason.
         held=sum(may_go_on.values()) if run.kind == "ratings" else by_status["blocked"],
         held_by_budget=may_go_on["budget"],
     )

@@ -22,7 +22,7 @@ from simulation.web.standing import poll_seconds, standing, worker_notice
 from simulation.web.twin_lines import twin_line
 
 # Rows that need a person come first, then active ones, then queued ones, then the rest.
-MISSING_SHOWN = 20
+MISSING_SHOWN = 20  # the page of each episode lists all of its own
 _ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waiting"), ("queued",)]
 
 
@@ -72,6 +72,7 @@ def _missing(row: Run) -> dict[str, Any]:
     """Return how many verdicts of the panel are missing in a run of episodes, and the first few of them."""
     if row.kind != "episodes":
         return {"missing": 0}
+    # Only episodes that count: a retried one has a successor.
     rows = MissingReview.objects.filter(episode__run=row, episode__counts=True).select_related("episode__experiment")
     columns = rows.only(
         "classifier", "reason", "requested_at", "episode__code", "episode__replicate", "episode__experiment__name"
@@ -114,6 +115,7 @@ def _episodes(row: Run) -> QuerySet[Episode]:
 
 
 def _twins(row: Run) -> QuerySet[Twin]:
+    # Outcomes and differences are large and are shown on the twin's own page.
     rows = row.twins.select_related("transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]
     return rows.defer("outcome", "diff", "transition__step", *hidden).order_by(_urgency(), "pk")
@@ -121,6 +123,7 @@ def _twins(row: Run) -> QuerySet[Twin]:
 
 def _urgency() -> Case:
     ranks = [When(status__in=statuses, then=Value(rank)) for rank, statuses in enumerate(_ORDER)]
+    # Sorted in SQL, so that the urgent rows are on the first page.
     return Case(*ranks, default=Value(len(_ORDER)), output_field=IntegerField())
 
 

@@ -42,6 +42,7 @@ class Spend(NamedTuple):
 
 def spend(run: Run) -> Spend | None:
     """Return the usage with a fixed number of queries; None, without a query, if no language model takes part."""
+    # Rule-based runs make no calls, so nothing is queried for them.
     if not run.setup.get("models"):
         return None
     totals = spending.totals(run)
@@ -52,6 +53,7 @@ def spend(run: Run) -> Spend | None:
         rate=spending.rate(run),
         players=[_player(one) for one in spending.by_speaker(run)],
         clock=_clock(run),
+        # Reserved means held and not yet spent: a call in progress at its maximum cost.
         held_cost=max(run.held_cost - totals.cost, Decimal(0)) if run.max_cost is not None else Decimal(0),
         held_tokens=max(run.held_tokens - totals.tokens, 0) if run.max_tokens is not None else 0,
     )
@@ -64,6 +66,7 @@ def _player(one: spending.SpeakerTotals) -> PlayerSpend:
 
 def _cached(totals: spending.Totals) -> int:
     inputs = totals.tokens - totals.output
+    # Cache reads as a share of input tokens; output is never cached.
     return round(100 * totals.cache_read / inputs) if inputs else 0
 
 
@@ -71,4 +74,4 @@ def _clock(run: Run) -> Clock | None:
     if run.max_seconds is None:
         return None
     passed = 0 if run.first_call_at is None else int((timezone.now() - run.first_call_at).total_seconds())
-    return Clock(span(passed) or "0 s", span(run.max_seconds))
+    return Clock(span(passed) or "0 s", span(run.max_seconds))  # an empty span at the start

@@ -12,7 +12,7 @@ from simulation.runs import causes, queueing
 
 _BAD = ("failed", "rejected_out", "blocked")
 MOST_OF_AN_ERROR = 200  # characters in a list; the episode's own page shows the full text
-WORK_LEFT = ("queued", "running", "waiting")
+WORK_LEFT = ("queued", "running", "waiting")  # statuses in which something may still happen by itself
 
 
 class Standing(NamedTuple):
@@ -48,6 +48,7 @@ def standing(episode: Episode) -> Standing:
         live=status in WORK_LEFT,
         by_person=episode.cast == queueing.PERSON_CAST,
         may_stop=not episode.ended and episode.cancel_requested_at is None,
+        # A retry replaces the original, so only one that still counts can be retried.
         may_retry=status in Episode.RETRYABLE and episode.counts,
         cause=causes.cause(status, reason),
         cause_words=causes.CAUSES.get(causes.cause(status, reason), ""),
@@ -64,6 +65,7 @@ def poll_seconds(statuses: Collection[str], still: object) -> int:
     """
     if not set(WORK_LEFT) & set(statuses):
         return 0
+    # Nothing changes quickly without a worker or in a paused run, so the page asks less often.
     return 10 if still else 2
 
 
@@ -75,6 +77,7 @@ def worker_notice(work_left: bool) -> str:
     if last_seen is None:
         return "No worker is running: start one with"
     seconds_silent = int((timezone.now() - last_seen).total_seconds())
+    # At least the limit after which a worker counts as silent, or the text would contradict itself.
     return f"No heartbeat from a worker for {_ago(max(seconds_silent, int(settings.WORKER_SILENT_SECONDS)))}. Start one with"
 
 
@@ -85,8 +88,10 @@ def _ago(seconds: int) -> str:
 
 
 def _label(episode: Episode) -> str:
+    # Before the status: the worker has not seen the request yet.
     if episode.cancel_requested_at and not episode.ended:
         return "Stopping"
+    # Paused is a state of the run; its rows keep theirs.
     if episode.status in WORK_LEFT and episode.run.paused_at:
         return "Paused"
     if episode.awaits_person and episode.status in WORK_LEFT:
@@ -137,6 +142,7 @@ def _detail(episode: Episode) -> str:
 
 def _told(episode: Episode) -> str:
     """Return the reason, then the error, truncated for a list."""
+    # A list needs one line; the error of a provider can be pages long.
     error = episode.error if len(episode.error) <= MOST_OF_AN_ERROR else episode.error[:MOST_OF_AN_ERROR] + "…"
     return f"{causes.words(episode.status, episode.reason)}. {error}"
 
@@ -150,6 +156,7 @@ def again(row: Episode | Twin) -> str:
 
 def verdict_of(episode: Episode) -> EvidenceReview | None:
     """Return the verdict that ends the episode, without those of the panel."""
+    # Loaded with the list, so this makes no query for each row.
     return next((review for review in episode.reviews.all() if review.primary), None)
 
 

@@ -89,6 +89,7 @@ def step_view(row: Transition) -> StepView:
         lanes=_lanes(transcript_step),
         observations=transcript_step.observations,
         rejected=transcript_step.rejected,
+        # Only a rejected step has somebody who rejected it.
         refuser=_REFUSERS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
         fidelity=step.outcome.fidelity,
         reasoning=step.outcome.reasoning,
@@ -103,6 +104,7 @@ def checked(report: Mapping[str, Any] | None) -> Checked | None:
     findings: list[Mapping[str, Any]] = [
         {**finding, "law": LAWS.get(finding["code"], "")}
         for finding in report["findings"]
+        # Findings without a verdict are counted only: listing them would hide the errors.
         if finding["severity"] != "info"
     ]
     return Checked(report["verdict"], findings, len(report["findings"]) - len(findings))
@@ -112,7 +114,7 @@ def clock(seconds: int) -> str:
     """Return the time since the episode began, as day and hh:mm:ss."""
     days, rest = divmod(seconds, 86400)
     text = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
-    return f"day {days + 1}, {text}" if days else text
+    return f"day {days + 1}, {text}" if days else text  # day 1 is not written
 
 
 def span(seconds: int) -> str:
@@ -122,7 +124,7 @@ def span(seconds: int) -> str:
         number, seconds = divmod(seconds, size)
         if number:
             parts.append(f"{number} {unit}")
-    return " ".join(parts[:2])
+    return " ".join(parts[:2])  # two units are precise enough for a duration
 
 
 def words(name: str) -> str:
@@ -156,11 +158,13 @@ def _lanes(step: TranscriptStep) -> list[Lane]:
     for output in step.outputs:
         continued.add(output["replaces"])
         before = inputs.get(output["replaces"])
+        # The input that it replaces is shown beside it; origins are the others.
         origins = tuple(names[code] for code in output["derived_from"] if code in names and code != output["replaces"])
         lanes.append(_lane(before, output, "changed" if before else "new", origins))
     for code, material in inputs.items():
         if code not in continued:
             unlimited = material["available_for_use"] == "unlimited"
+            # A rejected action changes nothing, and an unlimited supply is never used up.
             fate = "unchanged" if step.rejected or unlimited else "used up"
             lanes.append(_lane(material, material if fate == "unchanged" else None, fate, ()))
     return lanes
@@ -172,10 +176,12 @@ def _lane(
     old, new = _properties(before), _properties(after)
     rows = [
         Row(words(name), old.get(name, ""), new.get(name, ""), old.get(name) != new.get(name))
+        # New properties in the order of the outcome, then those that have disappeared.
         for name in dict.fromkeys((*new, *old))
     ]
     material = after or before or {}
     changed = [row for row in rows if row.changed] if fate == "changed" else rows if fate == "new" else []
+    # A material that is returned without any change is called unchanged.
     final_fate = fate if fate != "changed" or changed else "unchanged"
     return Lane(
         str(material["barcode"]),

@@ -46,6 +46,7 @@ def twin_line(twin: Twin) -> TwinLine:
 
 def made_by_model(twin: Twin) -> bool:
     """Return whether a model planted the error. Its own description is unverified, whereas a rule defines its error."""
+    # A rule defines its error; a model's own description has to be vetted.
     return twin.status == "done" and twin.perturbation != "none" and not twin.rule
 
 

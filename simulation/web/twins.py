@@ -34,6 +34,7 @@ def twins(request: StaffRequest) -> HttpResponse:
         return render(request, "simulation/_order_size.html", order_sizes.of_twins(TwinsForm(request.GET), pools))
     ticked = {"experiments": request.GET.getlist("experiments")}
     form = TwinsForm(request.POST) if request.method == "POST" else TwinsForm(initial=ticked)
+    # The button that only updates the size must not start a run.
     if form.is_valid() and order_sizes.ASKED not in request.POST and (new_run := _order(form, request)):
         return redirect("simulation:run", code=new_run.code)
     step = _step(request)
@@ -109,6 +110,7 @@ def _listed(step: UUID | None) -> QuerySet[Twin]:
     hidden = [f"transition__episode__{name}" for name in _LONG]
     rows = rows.defer("outcome", "diff", "run__setup", "transition__step", "transition__findings", *hidden)
     rows = rows.filter(transition__code=step) if step else rows.order_by("-pk")
+    # Extracted in SQL, so that the large outcome is not loaded for one word.
     annotated: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
     return annotated
 
@@ -116,6 +118,7 @@ def _listed(step: UUID | None) -> QuerySet[Twin]:
 def _pools() -> dict[str, int]:
     """Return the number of steps per experiment that twins can be created from."""
     annotated = Experiment.objects.annotate(
+        # Counted by the function that chooses the steps, so that the page promises what the run can create.
         n=Count("episodes__transitions", filter=Q(episodes__transitions__in=accepted_steps(Experiment.objects.all())))
     )
     return dict(annotated.values_list("slug", "n"))

@@ -12,6 +12,7 @@ _HIDDEN = re.compile(
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
+# Runs of the same hidden character become one mark with a number: a model may write thousands.
 _RUN = re.compile(f"({_HIDDEN.pattern})\\1*")
 CUT, WHOLE = 6_000, 200_000  # characters of one text on a page, and with ?all=1
 
@@ -37,12 +38,14 @@ class Visible(NamedTuple):
 
 def visible(text: str, limit: int = CUT) -> Visible:
     """Return the first `limit` characters in pieces that are safe to encode and to read."""
+    # Cut before the pattern runs, so that the time depends on what is shown.
     begin = text[:limit]
     return Visible(list(_pieces(begin)), len(begin), len(text))
 
 
 def decoded(body: bytes) -> str:
     r"""Return bytes as text; invalid UTF-8 as \\xNN."""
+    # Escapes instead of replacement characters: the bytes may be the reason of the failure.
     return body.decode("utf-8", "backslashreplace")
 
 

@@ -18,8 +18,10 @@ def arm_of_seat(every: Sequence[Arm], seed: int, number: int) -> Arm:
 
     Each block of as many raters as arms contains every arm once. A rater who joins late gets an arm without changing anybody else's.
     """
+    # Blocks keep the arms balanced at every time, also when recruiting stops early.
     block, index = divmod(number - 1, len(every))
     order = list(every)
+    # The seed names the block, so the arm of a rater never depends on who joined later.
     random.Random(f"arms/{seed}/{block}").shuffle(order)
     return order[index]
 
@@ -31,10 +33,12 @@ def arms_by_item(
     by_item: dict[str, Counter[Arm]] = defaultdict(Counter)
     assigned: dict[tuple[int, str], Arm] = {}
     for rater, items_of_rater in given.items():
+        # The order of the keys is the order of importance: comparing within a rater and source needs balance most.
         total: Counter[Arm] = Counter()
         for items in _by_source(items_of_rater, rng):
             in_source: Counter[Arm] = Counter()
             for item in items:
+                # A random order before the minimum breaks ties at random; otherwise the first arm would be preferred.
                 order = rng.sample(every, len(every))
                 arm = min(order, key=lambda a: (in_source[a], total[a], by_item[item.key][a]))
                 in_source[arm] += 1

@@ -31,6 +31,7 @@ def assign(
     _check(items, raters, design, most)
     if design == "pool":
         return []
+    # A generator of its own, seeded with text: adding a draw elsewhere must not change this plan.
     rng = random.Random(f"assign/{seed}")
     items_by_rater: dict[int, list[Planned]] = {rater: [] for rater in range(raters)}
     slots: dict[tuple[int, str], int] = {}
@@ -38,11 +39,13 @@ def assign(
     for item, rater in deal(items, raters, rng):
         items_by_rater[rater].append(item)
         next_slot[item.key] += 1
+        # A slot is the number of an item's rating; the database allows one live assignment per slot.
         slots[rater, item.key] = next_slot[item.key]
     arms_by_item = _shown(items_by_rater, arms, by, seed, first_seat, rng)
     places = []
     for rater, items_of_rater in items_by_rater.items():
         for position, (key, occasion) in enumerate(lay_out((), items_of_rater, (), repeats, distance, rng), start=1):
+            # A repeat never counts as one of the item's ratings.
             slot = slots[rater, key] if occasion == FIRST else None
             places.append(Place(rater, key, position, occasion, slot, *arms_by_item[rater, key]))
     _check_repeats(items_by_rater, repeats, distance)
@@ -89,7 +92,7 @@ def _check(items: Sequence[Planned], raters: int, design: str, most: int | None)
         )
     total = sum(item.needed for item in items)
     if most is not None and total > most * raters:
-        sufficient = -(-total // most)
+        sufficient = -(-total // most)  # rounded up: the smallest number of raters that is enough
         raters_text = f"{raters} rater{'s' * (raters != 1)}"
         raise PlanError(f"{total} ratings by {raters_text} are more than {most} each; {sufficient} raters would work")
 
@@ -109,6 +112,7 @@ def _shown(
 
 def _check_repeats(given: Mapping[int, Sequence[Planned]], repeats: float, distance: int) -> None:
     longest = max((len(own) for own in given.values()), default=0)
+    # The longest share decides: if even that has no room, the protocol's repeats would silently be missing.
     if repeats and longest and longest <= distance:
         raise PlanError(
             f"repeats {distance} items apart need raters with more than {distance} items, and no rater has more than "

@@ -12,6 +12,7 @@ from ratings.protocol.planning.nouns import Candidate, PlanError, Source
 def distinct(pool: Iterable[Candidate]) -> list[Candidate]:
     """Return the pool in a fixed order, with only the first of candidates that look identical."""
     by_content: dict[str, Candidate] = {}
+    # A fixed order first: the choice must not depend on the order of rows in the database.
     for candidate in sorted(pool, key=lambda c: c.key):
         by_content.setdefault(candidate.content, candidate)
     return list(by_content.values())
@@ -28,6 +29,7 @@ def choose(
     matching = _Choice.over([c for c in distinct(pool) if c.source in wanted], seed, versions)
     if short_sources := [source for source in wanted if matching.supply(source) < wanted[source]]:
         raise PlanError("; ".join(_shortage(matching, source, wanted[source]) for source in short_sources))
+    # The scarcest source first: the pairs it shares with others are then still free, and fewer exchanges are needed.
     for source in sorted(wanted, key=lambda s: (matching.supply(s) - wanted[s], s)):
         if not matching.take(source, wanted[source]):
             raise PlanError(_crowding(matching, source, wanted[source], versions))
@@ -49,6 +51,7 @@ class _Choice:
         by_pair: dict[str, dict[Source, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         for candidate in pool:
             by_pair[candidate.pair][candidate.source].append(candidate)
+        # Sorted before shuffling, because the shuffle is reproducible only from a fixed order.
         pairs = sorted(by_pair)
         random.Random(f"choose/{seed}").shuffle(pairs)
         return cls(
@@ -66,6 +69,7 @@ class _Choice:
         pairs = [pair for pair in self.by_pair if self._unused(pair, source)]
         heap = [(self._merit(pair, source), pair) for pair in pairs]
         heapify(heap)
+        # The cheap choice first; only if it fails is the matching rearranged, which searches all pairs.
         return all(self._take_best(heap, source) or self._take_moved(source) for _ in range(count))
 
     def _take_best(self, heap: list[tuple[tuple[int, ...], str]], source: Source) -> bool:
@@ -95,6 +99,8 @@ class _Choice:
                     self._shift(pair, needed_source, source, path)
                     return True
                 for old in self.taken[pair]:
+                    # Items of the source itself are not exchanged: that would not change its number. A visited source
+                    # is not visited twice.
                     if old.source != source and old.source not in path:
                         path[old.source] = pair, old, needed_source
                         queue.append(old.source)
@@ -103,9 +109,10 @@ class _Choice:
     def _shift(
         self, pair: str, needing: Source, source: Source, via: Mapping[Source, tuple[str, Candidate, Source]]
     ) -> None:
-        """Put an item of `needing` into the pair with room, then refill along the path each place that this frees."""
+        """Put an item of `needing` into the pair with room, then refill along the path each item that this frees."""
         self._add(self._unused(pair, needing)[0])
         while needing != source:
+            # Walk back from the pair with room to the source that asked; each step frees an item and refills it.
             pair, old, needing = via[needing]
             self._remove(old)
             self._add(self._unused(pair, needing)[0])
@@ -115,6 +122,8 @@ class _Choice:
         taken, example = self.taken.get(pair, []), self._unused(pair, source)[0]
         same_source = sum(candidate.source == source for candidate in taken)
         uses = [self.served[source, stratum] for stratum in _strata(example)]
+        # Negative, because pairs that serve many of the requested sources are preferred. The random rank comes last and
+        # breaks ties.
         return same_source, 0 if taken else 1, -len(self.by_pair[pair]), *uses, self.rank[pair]
 
     def _unused(self, pair: str, source: Source) -> list[Candidate]:

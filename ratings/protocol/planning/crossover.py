@@ -32,12 +32,15 @@ def choose_cases(
         available = len({two.pair for _, two in cases.values() if two.source == source})
         if available < count:
             alike = _count_alike({case: versions for case, versions in by_case.items() if case[1] == source})
+            # A source with too few cases gets its own message, since the matching below could only report a shortage in
+            # total.
             raise PlanError(_too_few(first[source], source, count, available, alike))
     try:
         chosen = choose([two for _, two in cases.values()], wanted, seed, versions=1)
     except PlanError as error:
         raise PlanError(
             f"needs {sum(wanted.values())} pairs, each for one kind of case only, and the pool has too few with different outcomes: "
+            # One version per case: the partner in condition 1 is determined by it.
             "request fewer, or simulate more steps"
         ) from error
     return [cases[two.key] for two in chosen]
@@ -64,6 +67,7 @@ def _group_cases(pool: Iterable[Candidate], first: Mapping[Source, Source]) -> d
     }
 
 
+# Identical outcomes cannot show a difference between the conditions, whatever the raters answer.
 def _differing(ones: Sequence[Candidate], twos: Sequence[Candidate]) -> list[tuple[Candidate, Candidate]]:
     """Return each version in condition 2 with the first version in condition 1 that differs from it, if any."""
     matches = ((next((one for one in ones if one.content != two.content), None), two) for two in twos)
@@ -82,13 +86,16 @@ def assign_sessions(
     rng = random.Random(f"sessions/{seed}/{first_seat}")
     places = []
     for rater in range(raters):
+        # Drawn in blocks like an arm, so that the two halves differ by at most one rater at every time.
         is_second_half = arm_of_seat(_ORDERS, seed, first_seat + rater) == _ORDERS[1]
         position = 0
         for session in SESSIONS:
+            # XOR of session, half of the raters and half of the cases: the Latin square of the module's description.
             own = [case[(session == 2) ^ is_second_half ^ reversed_pairs[case[0].pair]] for case in cases]
             condition_of = {item.key: item.condition for item in own}
             for key, _ in lay_out((), own, (), 0.0, 0, rng):
                 position += 1
+                # Slot rater + 1: every rater rates every item, so the number of the rater is free in each item.
                 places.append(Place(rater, key, position, FIRST, rater + 1, *arms[condition_of[key]], session=session))
     return places
 
@@ -109,6 +116,7 @@ def _cases(items: Sequence[Planned]) -> list[tuple[Planned, Planned]]:
 def _starts_late(cases: Sequence[tuple[Planned, Planned]], seed: int) -> dict[str, bool]:
     """Return True for half of the cases of each kind: their conditions are in reverse order."""
     kinds: dict[tuple[Source, Source], list[str]] = defaultdict(list)
+    # Per kind of case, so that each kind has as many reversed cases as the others, not only all together.
     for one, two in cases:
         kinds[one.source, two.source].append(one.pair)
     rng = random.Random(f"cases/{seed}")

@@ -61,6 +61,7 @@ def deal_more(
     shared = Reading(readers)
     ordered = list(needs)
     rng.shuffle(ordered)
+    # Smallest surplus of eligible raters first: an item that few can take would otherwise find them full.
     ordered.sort(key=lambda item: sum(hand.may_have(item) for hand in hands.values()) - item.needed)
     assigned = []
     for item in ordered:
@@ -68,6 +69,7 @@ def deal_more(
             eligible = [rater for rater, hand in hands.items() if hand.may_have(item)]
             if not eligible:
                 break
+            # Shuffled before the minimum, so that equal raters do not receive items in the order of their numbers.
             rng.shuffle(eligible)
             best = min(eligible, key=lambda rater: (hands[rater].waiting, shared.met(item.key, rater)))
             shared.add(item.key, best)
@@ -129,6 +131,8 @@ class _Board:
         """Assign one pair to the raters with the smallest loads."""
         raters = list(range(len(self.loads)))
         rng.shuffle(raters)
+        # The raters with the smallest loads take exactly one item each, so loads never differ by more than one and no
+        # rater gets two versions.
         available = sorted(raters, key=self.loads.__getitem__)[: sum(item.needed for item in versions)]
         for item in versions:
             for _ in range(item.needed):
@@ -151,6 +155,7 @@ class _Board:
 
     def even_out(self, rng: random.Random) -> None:
         """Swap assignments at random, and keep swaps that lower the sum of squares, until it is minimal or the tries are used up."""
+        # An excess of 0 cannot be improved, so the loop stops early.
         excess = self._excess()
         for _ in range(min(MOST_TRIES, TRIES_PER_PLACE * len(self.places))):
             if excess <= 0:
@@ -158,7 +163,7 @@ class _Board:
             first, second = rng.randrange(len(self.places)), rng.randrange(len(self.places))
             if self._may_swap(first, second):
                 change = self._swap(first, second)
-                if change > 0:
+                if change > 0:  # neutral swaps are kept: they lead out of plateaus
                     self._swap(first, second)
                 else:
                     excess += change
@@ -174,11 +179,13 @@ class _Board:
         (x, a), (y, b) = self.places[one], self.places[two]
         if a == b or x.key == y.key:
             return False
+        # Versions of one pair may be exchanged between two raters: each of them still has one version.
         return x.pair == y.pair or (y.pair not in self.pairs[a] and x.pair not in self.pairs[b])
 
     def _swap(self, one: int, two: int) -> int:
         """Give x, which a has, to b, and y, which b has, to a. Return the change of the sum of squares."""
         (x, a), (y, b) = self.places[one], self.places[two]
+        # Raters who have both items share one with a and b before and after, so only the others change the sums.
         with_a = [o for o in self.readers[x.key] if o != a and o not in self.readers[y.key]]
         with_b = [o for o in self.readers[y.key] if o != b and o not in self.readers[x.key]]
         change = 0
@@ -193,6 +200,7 @@ class _Board:
             readers = self.readers[item.key]
             readers[readers.index(old)] = new
             self.pairs[old].discard(item.pair)
+        # Added after both were discarded: when the two items are versions of one pair, discarding last would remove it.
         self.pairs[a].add(y.pair)
         self.pairs[b].add(x.pair)
         self.places[one], self.places[two] = (x, b), (y, a)
@@ -207,7 +215,7 @@ class _Board:
     def _see(self, rater: int, source: Source, by: int) -> int:
         before = self.seen[rater][source]
         self.seen[rater][source] = before + by
-        return 2 * by * before + 1
+        return 2 * by * before + 1  # as above, for the number of items of one source
 
 
 def _above_even(numbers: Sequence[int]) -> int:

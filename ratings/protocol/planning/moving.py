@@ -31,6 +31,7 @@ def even_out(
     It ends when no newcomer can take anything from a rater with at least two more unrated items. Of the items that can be moved, it prefers
     those that the newcomer would share with the raters they share least with.
     """
+    # Shuffled, so that the moved items are not always those at the start of a rater's order.
     movable = {rater: rng.sample(items, len(items)) for rater, items in waiting.items() if rater not in newcomers}
     shared = Reading(readers)
     moves = []
@@ -50,6 +51,7 @@ def _next(
 ) -> Move | None:
     for taker in sorted(newcomers, key=lambda rater: hands[rater].waiting):
         for giver in sorted(stock, key=lambda rater: -hands[rater].waiting):
+            # Moving an item between raters who differ by one only reverses their difference, and would never end.
             if hands[giver].waiting - hands[taker].waiting < 2:
                 break
             eligible = (item for item in stock[giver] if hands[taker].may_have(item))

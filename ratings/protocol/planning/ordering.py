@@ -21,6 +21,7 @@ def spread(own: Sequence[Planned], rng: random.Random) -> list[Planned]:
 
 def imbalance(order: Sequence[Planned]) -> float:
     """Return how far the quarters of an order are from containing each source in equal shares."""
+    # The totals come from the order itself, so the measure is 0 for a perfect spread whatever the shares are.
     totals = Counter(item.source for item in order)
     bounds = [len(order) * quarter // 4 for quarter in range(5)]
     total = 0.0
@@ -45,10 +46,13 @@ def lay_out(
     is room for `distance` others in between.
     """
     firsts = [*served, *(item.key for item in spread(own, rng))]
+    # + 0.5 rounds half up; Python's round would round half to even.
     repeats_due = int(share * len(firsts) + 0.5) - len(again)
+    # The first position with enough items before it, and never among those already shown.
     positions = range(max(len(served), distance + 1), len(firsts) + 1)
     repeats: dict[int, str] = {}
     excluded = {*again, *never}
+    # Positions are drawn before items, so repeats are spread over the whole session and cannot be predicted.
     for position in rng.sample(positions, len(positions)):
         if len(repeats) >= repeats_due:
             break

@@ -16,6 +16,7 @@ from simulation.checker import Finding
 
 NAME = "WetBench checker"
 UNDECIDABLE = "undecidable"
+# The payload has the display texts; the checker needs the codes of the laboratory.
 _PLACES = {said: code for code, said in CONDITIONS.items()}
 _SUPPLY = {said: code for code, said in AVAILABILITY.items()}
 _SEEN = re.compile(r"new_observations\[(\d{1,4})\]")
@@ -40,7 +41,9 @@ def rate(payload: Payload) -> Checked:
     report = checker.check(transition(payload))
     marks = [key for finding in report.errors for key in _marks(finding, payload)]
     reason = "\n".join(f"{finding.code}: {finding.text}" for finding in report.errors)
+    # Any other verdict is undecidable, and then the answer has none instead of a guess.
     verdict = {"ok": True, "error": False}.get(report.verdict)
+    # A finding can refer to a row that the page does not offer; people could not mark it either.
     valid_keys = set(mark_keys(payload))
     return Checked(verdict, tuple(key for key in dict.fromkeys(marks) if key in valid_keys), reason)
 
@@ -56,8 +59,10 @@ def transition(payload: Payload) -> dict[str, Any]:
             "materials": [material["ref"] for material in payload["before"]],
         },
         "outcome": {
+            # `continues` is the letter of the input, and letters serve as barcodes here, so lineage is what raters see.
             "new_materials": [{**_material(made), "replaces": made["continues"]} for made in payload["after"]],
             "new_observations": [_observation(seen) for seen in payload["observations"]],
+            # Success is reconstructed from the reason, because the payload has no other field for it.
             "success": not rejected,
             "failure_reason": rejected,
         },
@@ -72,6 +77,7 @@ def _material(material: Payload) -> dict[str, Any]:
         "environmental_condition": _PLACES.get(material["condition"]),
         "available_for_use": _SUPPLY.get(material["availability"]),
     }
+    # An unknown condition is left out: the checker reads a missing field as "not stated".
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -83,6 +89,7 @@ def _unlike(pairs: list[list[str]]) -> dict[str, str]:
     """Return values by label; equal labels are numbered."""
     values: dict[str, str] = {}
     for label, value in pairs:
+        # A dictionary would lose the first of two equal labels, which people see both.
         name, number = label, 1
         while name in values:
             number += 1
@@ -109,8 +116,10 @@ def _named(finding: Finding, payload: Payload) -> list[Payload]:
     after: list[Payload] = payload["after"]
     if match := _MADE.match(finding.subject):
         return after[int(match[1]) : int(match[1]) + 1]
+    # Outputs first: an error is usually in what the step produced.
     for side in (after, payload["before"]):
         matches = [material for material in side if material["name"] == finding.subject]
         if matches:
+            # Two materials of one name: marking either would be a guess.
             return matches if len(matches) == 1 else []
     return []

@@ -47,6 +47,7 @@ class Line:
     @property
     def state(self) -> tuple[str, str]:
         """The status as text, and the tone of its pill."""
+        # A paused run keeps its job runnable, so the job alone would appear as "running".
         if self.live and self.rater.run and self.rater.run.paused_at:
             return "paused", "warn"
         if self.job is not None and self.job.status != "done":
@@ -66,6 +67,7 @@ class Line:
         return self.job is not None and self.job.status == "failed" and self.job.reason == "budget"
 
     @property
+    # An exhausted budget is a separate case: continuing without a larger one would fail at once.
     def may_go_on(self) -> bool:
         unfinished = self.job is not None and self.job.status in ("failed", "cancelled")
         return not self.live and not self.by_budget and bool(self.owed or unfinished)
@@ -113,5 +115,7 @@ def _counts(study: Study) -> dict[int, dict[str, int]]:
 
 def _jobs(study: Study) -> dict[str, Job]:
     """Return the last job of each model rater by its code."""
+    # Results can be large and are not needed for the page.
     rows = Job.objects.filter(kind=machines.KIND, subject=job_access.subject(study)).defer("result")
+    # A later row of the same rater replaces the earlier one, so the last job remains.
     return {job.params.get("rater", ""): job for job in rows.select_related("run").order_by("pk")}

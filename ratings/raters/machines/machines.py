@@ -80,6 +80,7 @@ def order(
     the study sees it. Limits that are not given stay as they are. Raises StudyError, or a LabError if the model is not available.
     """
     _refuse(study, cast)
+    # Without a lock first: most requests continue an existing rater. The lock is taken where one would be created.
     rater = MachineRater.objects.filter(study=study, cast=cast).first()
     if rater is None:
         rater = _seat(study, cast, context, by, terms)
@@ -101,6 +102,7 @@ def planned(study: Study, cast: str, *, context: bool | None = None) -> MachineR
     if cast == CHECKER:
         return MachineRater(study=study, cast=cast, name=machine_checker.NAME, setup=setup)
     availability = roster.rater(cast)
+    # Not saved, so that showing the cost reserves nothing.
     run = Run(kind="ratings", cast=cast, setup=queueing.frozen(availability))
     setup |= _asked_with(study, run.setup)
     return MachineRater(study=study, cast=cast, name=availability["cast"]["rater"]["model"], run=run, setup=setup)
@@ -113,8 +115,10 @@ def shown(rater: MachineRater) -> str:
 
 def owed(rater: MachineRater, params: Mapping[str, Any]) -> QuerySet[Item]:
     """Return the items left to rate for a request with these parameters, in order."""
+    # Failures of the current round are not repeated; a retry is a new round, which makes the older ones due again.
     failed_before = ~Q(failed="") & ~Q(failed__in=SETTLED) & Q(round__lt=params.get("round", 0))
     answered = MachineRating.objects.filter(rater=rater).exclude(failed_before)
+    # The primary key gives a fixed order, which the positions in the call log rely on.
     return Item.objects.filter(study=rater.study_id).exclude(pk__in=answered.values("item")).order_by("pk")
 
 
@@ -139,6 +143,7 @@ def rows(study: Study) -> dict[str, dict[UUID, Answer]]:
     answers: dict[str, dict[UUID, Answer]] = {label: {} for label in names(study)}
     columns = ("rater__label", "item__code", "verdict", "confidence", "marks", "failed")
     ratings = MachineRating.objects.filter(rater__study=study).order_by("rater", "item__code")
+    # Rows per fetch, so that a large study is not held in memory twice.
     for label, item, verdict, confidence, marks, failed in ratings.values_list(*columns).iterator(chunk_size=2000):
         answers[label][item] = Answer(verdict, confidence, tuple(marks), failed)
     return answers
@@ -156,6 +161,7 @@ def _refuse(study: Study, cast: str) -> None:
         raise StudyError(
             "The checker rates single steps, but the items of this study are records. Choose a model instead."
         )
+    # The call log stores the position in a small integer.
     if (number := Item.objects.filter(study=study).count()) > MOST_ITEMS:
         raise StudyError(f"{study.name} has {number} items; model raters support studies of at most {MOST_ITEMS}.")
 
@@ -163,6 +169,7 @@ def _refuse(study: Study, cast: str) -> None:
 @transaction.atomic
 def _seat(study: Study, cast: str, context: bool | None, by: User | None, terms: Terms) -> MachineRater:
     """Create a model rater with everything its answers depend on frozen. Two simultaneous requests create one."""
+    # The study's row, because the rater's row does not exist yet and cannot be locked.
     Study.objects.select_for_update().get(pk=study.pk)
     if existing := MachineRater.objects.filter(study=study, cast=cast).first():
         return existing
@@ -173,6 +180,7 @@ def _seat(study: Study, cast: str, context: bool | None, by: User | None, terms:
         run = queueing.queue_ratings(availability, by, **terms)
         name = availability["cast"]["rater"]["model"]
         setup |= _asked_with(study, run.setup)
+    # Counted under the lock, so no two raters have the same label.
     label = f"M{MachineRater.objects.filter(study=study).count() + 1}"
     return MachineRater.objects.create(
         study=study, label=label, cast=cast, name=name[:120], run=run, setup=setup, created_by=by
@@ -193,6 +201,8 @@ def _context(study: Study, cast: str, wanted: bool | None) -> bool:
         raise StudyError("No rater of this study sees a context, and the checker does not use it: omit --context.")
     if cast == CHECKER or study.kind == EVIDENCE:
         return False
+    # By default the model receives the context only if every rater sees it; otherwise the comparison with people would
+    # be unfair.
     return all(arms) if wanted is None else wanted
 
 
@@ -205,6 +215,7 @@ def _same(rater: MachineRater, context: bool | None, terms: Terms) -> None:
     frozen = rater.setup.get("prompt_set", {})
     if (requested_set := terms.get("prompt_set")) and frozen:
         name_part, _, version = requested_set.partition("@")
+        # A version may be abbreviated, as it is displayed.
         if name_part != frozen["name"] or not frozen["sha256"].startswith(version):
             prompt_version = f"{frozen['name']}@{frozen['sha256'][:12]}"
             raise StudyError(
@@ -223,6 +234,7 @@ def _one_job(rater: MachineRater, retry: bool, by: User | None, terms: Terms) ->
 
     Requests wait here for each other, and for anybody who retries the run's last job.
     """
+    # Two requests must not both find that there is no active job.
     MachineRater.objects.select_for_update().get(pk=rater.pk)
     if rater.run:
         _funded(rater, rater.run, terms)
@@ -241,6 +253,7 @@ def _params(rater: MachineRater, retry: bool) -> dict[str, Any]:
     failed items again.
     """
     jobs_of_rater = jobs_of(rater).order_by("-pk")
+    # A request while a job is active joins that job, with its parameters.
     if active := jobs_of_rater.filter(status__in=Job.RUNNABLE).first():
         if retry and not active.params["round"]:
             raise StudyError(f"{rater.label} ({rater.name}) is still rating. Retry failed items after it has ended.")
@@ -253,6 +266,7 @@ def _params(rater: MachineRater, retry: bool) -> dict[str, Any]:
 def _funded(rater: MachineRater, run: Run, terms: Terms) -> None:
     """Apply the given limits to the run, and reopen it if a person had to fix something. Locks its row."""
     latest = jobs_of(rater).order_by("-pk").first()
+    # A wrong key or a rejected request paused the run; a new request means that somebody has corrected it.
     if (latest and latest.reason in _BY_HAND) or rater.ratings.filter(failed__in=_BY_HAND).exists():
         control.reopen(run)
     limits: Limits = {name: value for name, value in terms.items() if name in Limits.__annotations__}  # type: ignore[assignment]

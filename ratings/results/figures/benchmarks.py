@@ -30,12 +30,15 @@ def failures(document: Document, profile: Profile) -> AnyChart:
     """Draw one stacked bar per agent, with the numbers of all parts as text below it."""
     found = tables.rows(document, "failures")
     agents = tables.first_seen(found, "agent")
-    pitch, bar = profile.size * 1.4, profile.size * 1.7
+    pitch, bar = profile.size * 1.4, profile.size * 1.7  # 1.4 lines of text, and a bar as high as one line of text
     parts, texts, inside = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     y = 0.0
+    # All positions are computed here in pixels, because the texts above and below a bar have a variable number of
+    # lines.
     for agent in agents:
         some = _ordered([line for line in found if text(line, "agent") == agent])
         n = sum(count(line, "n") for line in some)
+        # Long names of agents are wrapped, or they would be clipped at the edge of the drawing.
         head = lines(f"{agent}, {n} attempt{'s' if n != 1 else ''}", profile.width, profile.size)
         for line in head:
             texts.append({"text": line, "x": 0, "y": y + profile.size * 0.7, "colour": INK.light})
@@ -46,6 +49,7 @@ def failures(document: Document, profile: Profile) -> AnyChart:
             texts.append({"text": line, "x": 0, "y": y + profile.size * 0.7, "colour": MUTED.light})
             y += pitch
         y += profile.size * 0.7
+    # The legend contains only causes that occur, so it does not promise colours that nobody can find.
     causes = {text(line, "cause") for line in found if count(line, "n")}
     entries = [
         keys.Entry(said, TONES[tone].tint, TONES[tone].solid)
@@ -57,6 +61,7 @@ def failures(document: Document, profile: Profile) -> AnyChart:
     return alt.vconcat(keys.across(entries, profile), plot, spacing=profile.size)
 
 
+# The order of the causes is fixed, so that bars of different agents can be compared; unknown causes come last.
 def _ordered(some: Sequence[Line]) -> list[Line]:
     order = list(_CAUSES)
     return sorted(
@@ -67,9 +72,11 @@ def _ordered(some: Sequence[Line]) -> list[Line]:
 def _parts(
     some: Sequence[Line], agent: str, n: int, top: float, below: float, profile: Profile, inside: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
+    # One pixel remains free on each side, because the outline of a part is centred on its edge.
     x, parts, room = 1.0, list[dict[str, Any]](), profile.width - 2.0
     for line in some:
         many = count(line, "n")
+        # A part of zero would draw an outline without area.
         if not many:
             continue
         said, hue = _CAUSES.get(text(line, "cause"), (text(line, "cause"), "olive"))
@@ -86,6 +93,7 @@ def _parts(
                 "title": title,
             }
         )
+        # 4 pixels of margin; a number that does not fit is in the text below the bar.
         if width(str(many), profile.size) + 4 < end - x:
             inside.append({"text": str(many), "x": (x + end) / 2, "y": (top + below) / 2, "colour": INK.light})
         x = end
@@ -129,6 +137,7 @@ def dollars(amount: float | None) -> str:
         return "undefined"
     if amount >= 100:
         return f"${amount:,.0f}"
+    # At least two significant digits, since a single step can cost less than a cent.
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.2g}"
 
 
@@ -143,6 +152,7 @@ def cost(document: Document, profile: Profile) -> AnyChart:
     plots: list[tuple[list[Section], Scale]] = []
     for field, title in (("per_success", "US dollars per success"), ("cost", "US dollars in total")):
         rows = [_cost(line, field) for line in lines]
+        # `or 1.0`: if all costs are zero, the scale would have no extent.
         scale = spanning("", rows, ceiling=max([row.value or 0.0 for row in rows]) or 1.0, unit="$")
         plots.append(([Section(title, rows)], scale))
     return stacked(plots, profile, bars=True)

@@ -32,6 +32,8 @@ def _who(line: Line) -> str:
 def agreement(document: Document, profile: Profile) -> AnyChart:
     """Draw a section per source, all together first, with a row per defined coefficient."""
     all_lines = tables.rows(document, "agreement")
+    # An undefined coefficient has no place on the axis; the figure states how many there are, and the table gives the
+    # reasons.
     lines = [line for line in all_lines if number(line, "value") is not None]
     sections = [
         Section(
@@ -54,6 +56,7 @@ def say_agreement(document: Document) -> str:
     parts = [
         f"{text(line, 'coefficient')} {two(number(line, 'value'))}{_ends(number(line, 'low'), number(line, 'high'), two)}"
         for line in lines
+        # Only the first source: a sentence with all sources is too long to be read aloud.
         if text(line, "source") == first
     ]
     return f"Agreement, {first}: {listed(parts)}."
@@ -85,9 +88,11 @@ def human_model(document: Document, profile: Profile) -> AnyChart:
             continue
         scale = (
             shares(title)
+            # Agreement is a share from 0 to 1; differences are small and need a scale of their own.
             if say is percent
             else spanning(title, defined, *((-0.2, 0.2) if name == "difference" else ()))
         )
+        # A row without a difference is the raters themselves, which would be an empty row there.
         plot_rows = defined if name == "difference" else rows
         plots.append(([Section(title, plot_rows)], Scale("", *scale[1:])))
     return stacked(plots, profile)
@@ -97,6 +102,7 @@ def _measured(line: Line, name: str, say: Say) -> Row:
     value, low, high = (number(line, field) for field in (name, f"{name}_low", f"{name}_high"))
     who, reason = _who(line), text(line, "reason")
     title = f"{who}: {name} {say(value)}, 95% interval: {interval(low, high, say)}, {count(line, 'items')} items"
+    # The paper states no such difference.
     published = number(line, f"published_{name}") if name != "difference" else None
     title += f"; published: {say(published)}" if published is not None else ""
     title += f" ({reason})" if reason and (value is None or few_items(reason)) else ""
@@ -145,6 +151,7 @@ def contrasts(document: Document, profile: Profile) -> AnyChart:
 def _keep(lines: Sequence[Line], share: int) -> list[Line]:
     """Return this many contrasts of a family in order: all of its first quantity before any of its second."""
     order = tables.first_seen(lines, "quantity")
+    # Ranked by quantity, then put back into the order of the table, so that a truncated family is still readable.
     ranked = sorted(range(len(lines)), key=lambda at: order.index(text(lines[at], "quantity")))
     return [lines[at] for at in sorted(ranked[:share])]
 
@@ -162,6 +169,7 @@ def contrasts_known(document: Document) -> bool:
 def say_contrasts(document: Document) -> str:
     lines = _drawn_contrasts(document)
     families = [text(line, "family") for line in lines]
+    # A screen reader reads only the first few, so each family should be among them.
     # The first contrast of each family, then the others.
     order = sorted(range(len(lines)), key=lambda at: families[at] in families[:at])
     parts = [
@@ -173,6 +181,7 @@ def say_contrasts(document: Document) -> str:
 
 def _drawn_contrasts(document: Document) -> list[Line]:
     lines = tables.rows(document, "contrasts")
+    # d' has another unit than differences of shares and cannot be on their axis.
     return [line for line in lines if number(line, "low") is not None and text(line, "quantity") != "d'"]
 
 
@@ -181,6 +190,7 @@ def _pair(line: Line) -> str:
     first, second = text(line, "first"), text(line, "second")
     for mark in (": ", ", "):
         shared, separator, rest = second.rpartition(mark)
+        # The common part is removed only where both texts have it, so that the shorter text is not ambiguous.
         if separator and first.startswith(shared + mark):
             second = rest
     return f"{first} less {second}, {text(line, 'quantity')}"
@@ -201,6 +211,7 @@ def misses(document: Document, profile: Profile) -> AnyChart:
     """Draw a section per kind of error after all errors of a type and the false alarms; a row for the raters together and each model."""
     lines = _without_single_raters(document)
     keys = dict.fromkeys((text(line, "error"), words(line, "error_kind")) for line in lines)
+    # False alarms come after all errors of a type, because they are compared with those; single kinds follow.
     ordered = sorted(keys, key=lambda key: (bool(key[1]), key[0] == "none"))
     sections = [
         Section(
@@ -215,6 +226,7 @@ def misses(document: Document, profile: Profile) -> AnyChart:
 def _without_single_raters(document: Document) -> list[Line]:
     """Return the lines of all raters together and of models."""
     lines = tables.rows(document, "misses")
+    # The first row combines all raters, whatever its name is in this study.
     together = text(lines[0], "who") if lines else ""
     return [line for line in lines if text(line, "who") == together or text(line, "kind") in tables.MACHINES]
 

@@ -14,11 +14,11 @@ from ratings.results.figures.theme import AnyChart, Profile, frame, layered, val
 from ratings.results.figures.wording import lines, listed, percent
 
 LEVELS = (1, 2, 3, 4, 5)
-BANDWIDTH = 0.4
-MOST_PANELS = 12
-_POINTS = 49
-LEAST_RATINGS = 5
-_LEAST = {"wide": 210, "narrow": 160, "print": 150}
+BANDWIDTH = 0.4  # in levels of confidence; stated in the note of the figure
+MOST_PANELS = 12  # more panels would make a page too long; the others are in the table
+_POINTS = 49  # points of a curve; more make no visible difference and a larger file
+LEAST_RATINGS = 5  # a density of fewer ratings suggests a shape that is not there
+_LEAST = {"wide": 210, "narrow": 160, "print": 150}  # pixels; below this width, labels of a panel overlap
 _TONES = {1: TONES["blue"], 0: TONES["orange"]}
 
 
@@ -30,9 +30,12 @@ def density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.fl
     n = sum(counts.values())
     density = np.zeros_like(at)
     for level, n_level in counts.items():
+        # Each level and its mirror images at 1 and 5: without them, half of the density of the extreme levels would be
+        # lost.
         for centre in (level, 2 - level, 10 - level):
             density += n_level * np.exp(-0.5 * ((at - centre) / BANDWIDTH) ** 2)
     area = BANDWIDTH * np.sqrt(2 * np.pi) * n
+    # Without ratings the area is zero, and the density stays zero.
     return density / area if n else density
 
 
@@ -44,6 +47,7 @@ def known(document: Document) -> bool:
 def histograms(document: Document, profile: Profile) -> AnyChart:
     """Draw a panel per source with pairs of columns, plausible on the left."""
     panels = _panels(document)
+    # One scale for all panels, so that equal columns mean equal shares.
     top = max(share for cells in panels.values() for _, share in cells.values())
     charts = [
         _histogram(source, cells, top, profile, _panel_width(profile, len(panels)), document)
@@ -64,6 +68,7 @@ def violins(document: Document, profile: Profile) -> AnyChart:
         for source, cells in panels.items()
         for verdict in (1, 0)
     }
+    # One scale for all halves, so that equal areas mean equal shares; `or 1.0` if all are empty.
     widest = max(float(half.max()) for half in halves.values()) or 1.0
     room = _panel_width(profile, len(panels))
     charts = [
@@ -120,6 +125,7 @@ def _panel_width(profile: Profile, panels: int) -> float:
 def _columns(profile: Profile, panels: int) -> int:
     """Return as many panels per row as fit, in rows as even as possible."""
     max_columns = profile.width // _LEAST[profile.name]
+    # Rounded up twice: first the number of rows, then the panels per row, so that the last row is not nearly empty.
     return -(-panels // -(-panels // max_columns))
 
 
@@ -128,6 +134,7 @@ def _with_key(panels: Sequence[alt.LayerChart], document: Document, profile: Pro
     sources = len(
         tables.first_seen([line for line in tables.rows(document, "confidence") if count(line, "n")], "source")
     )
+    # The panels that were left out are announced, or readers would take the figure for complete.
     more_text = f"{sources - MOST_PANELS} more sources are in the table." if sources > MOST_PANELS else ""
     entries = [
         keys.Entry(word.capitalize(), _TONES[verdict].tint, _TONES[verdict].solid)
@@ -156,7 +163,8 @@ def _histogram(
     rows: list[dict[str, Any]] = []
     for (verdict, level), (n, share) in cells.items():
         title = f"{source}: {words[verdict]}, confidence {level}: {percent(share)}, {n} ratings"
-        place = level + (-0.21 if verdict else 0.21)
+        place = level + (-0.21 if verdict else 0.21)  # beside the level, so that the pair of columns is centred on it
+        # A share that is rounded to zero would look like no ratings.
         label = f"{share * 100:.0f}" if share >= 0.005 else "<1"
         tone = _TONES[verdict]
         rows.append(
@@ -165,6 +173,7 @@ def _histogram(
     base = alt.Chart(values(rows))
     axis = alt.Axis(values=list(LEVELS), format="d", grid=False, ticks=False, title="Confidence")
     x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[0.5, 5.5], nice=False, zero=False, padding=0))
+    # 16 % of room for the numbers above the columns.
     y = alt.Y("share:Q", axis=None, scale=alt.Scale(domain=[0, top * 1.16], nice=False))
     bars = base.mark_bar(size=room / 5 * 0.4, strokeWidth=profile.stroke * 0.75).encode(
         x=x,
@@ -193,9 +202,18 @@ def _violin(
     x = alt.Scale(domain=[-1.08, 1.08], nice=False, zero=False, padding=0)
     y = alt.Scale(domain=[1, 5], nice=False, zero=False, padding=0)
     axis = alt.Axis(
-        values=list(LEVELS), format="d", grid=True, ticks=False, domain=False, title=None, labelOverlap=False
+        # Every level has its label, also in narrow panels.
+        values=list(LEVELS),
+        format="d",
+        grid=True,
+        ticks=False,
+        domain=False,
+        title=None,
+        labelOverlap=False,
     )
     layers: list[alt.Chart] = [frame(-left, room - left)]
+    # An invisible layer that carries the axis: the other layers are missing where a half has no ratings, and the axis
+    # with them.
     layers.append(
         alt.Chart(values([{"y": 1}, {"y": 5}]))
         .mark_point(opacity=0, aria=False)
@@ -215,9 +233,11 @@ def _violin(
         lower, upper = number(line, "lower"), number(line, "upper")
         title = f"{source}: {words[verdict]}, {n} ratings, median {_short(median)}"
         title += f", middle half {_short(lower)} to {_short(upper)}, mean {number(line, 'mean') or 0:.2f}"
+        # With fewer ratings only the median and the middle half are drawn.
         if n >= LEAST_RATINGS:
             layers += _half(half, side, _TONES[verdict], title, profile, x, y)
         layers += _middle(median, lower, upper, side, profile, x, y)
+    # One layer per line of text, because the vertical offset belongs to the mark and not to the data.
     for place in (0, 1):
         some = [line for line in texts if line["dy"] == place]
         if some:
@@ -246,6 +266,7 @@ def _half(
 ) -> list[alt.Chart]:
     grid = np.linspace(1, 5, _POINTS)
     rows = [
+        # Rounded, since more digits only make the file larger. 0.02 leaves a gap in the middle of the violin.
         {"y": round(float(at), 3), "x": round(side * (0.02 + float(value)), 4), "x2": side * 0.02, "title": title}
         for at, value in zip(grid, half, strict=True)
     ]

@@ -14,6 +14,7 @@ from ratings.results.figures.wording import interval, listed, percent, two, whol
 
 def _look(place: int) -> tuple[str, str]:
     """Return hue and shape of the nth curve; both repeat only after thirty."""
+    # The shape moves by one after each round of hues, so that the two together repeat as late as possible.
     return keys.HUES[place % len(keys.HUES)], keys.SHAPES[(place + place // len(keys.HUES)) % len(keys.SHAPES)]
 
 
@@ -29,9 +30,11 @@ def roc(document: Document, profile: Profile) -> AnyChart:
         area_text = _area_said(areas.get(source), some)
         entries.append(keys.Entry(source or "All errors", TONES[hue].solid, TONES[hue].solid, shape, area_text))
     left = profile.size * 4.2
+    # Beside the legend if there is room, else the full width.
     side = profile.width - left - 8 if profile.stacked else profile.width * 0.56 - left
     x = alt.X("x:Q", title="False alarms", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
     y = alt.Y("y:Q", title="Hits", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
+    # The dashed line is not data, so screen readers skip it.
     chance = alt.Chart(values([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
     dashed = chance.mark_line(color=AXIS.light, strokeWidth=profile.stroke * 0.8, strokeDash=[4, 4], aria=False)
     steps = _lines(points, profile, x, y)
@@ -42,6 +45,7 @@ def roc(document: Document, profile: Profile) -> AnyChart:
 def _areas(document: Document) -> dict[str, Line]:
     """Return the row of all raters together for each source."""
     some = tables.rows(document, "detection")
+    # Single raters have areas of their own, which the legend has no room for.
     return {text(line, "source"): line for line in some if text(line, "who") == "all raters"}
 
 
@@ -57,6 +61,7 @@ def _area_said(line: Line | None, points: Sequence[Line]) -> str:
 def _roc_point(line: Line, source: str, colour: str, shape: str) -> dict[str, Any]:
     false_alarms, hits = number(line, "false_alarm_rate"), number(line, "hit_rate")
     threshold = number(line, "threshold")
+    # The title marks a point as a rating; points without one are ends of the line.
     title = ""  # the curve starts where nothing is rated as an error; this is not a rating, so it has no marker
     if threshold is not None:
         at = f"{threshold:g}".replace("-", "−")
@@ -72,6 +77,8 @@ def _lines(points: list[dict[str, Any]], profile: Profile, x: alt.X, y: alt.Y) -
     """Draw a line through the points of each name in the given order, and the points."""
     colour = alt.Stroke("colour:N", scale=None)
     defined = [
+        # The order is stored with the points, because Vega-Lite would otherwise connect them from left to right, and a
+        # curve can be vertical.
         {**point, "place": place}
         for place, point in enumerate(points)
         if point["x"] is not None and point["y"] is not None
@@ -136,6 +143,7 @@ def _part(line: Line) -> dict[str, Any]:
 def _shown(rows: Sequence[dict[str, Any]], field: str) -> list[dict[str, Any]]:
     """Return rows with the field; no times at all if none reaches a second, as for simulated raters."""
     known_rows = [row for row in rows if row[field] is not None]
+    # Simulated raters take less than a second; a curve of such times would mean nothing.
     return [] if field == "seconds" and all(row[field] < 1 for row in known_rows) else known_rows
 
 
@@ -155,10 +163,12 @@ def _over(
     plotted = _shown(rows, field)
     if not plotted:
         return None
+    # Room for the numbers above the highest point.
     top = 1.08 if ends else max(row[field] for row in plotted) * 1.2 or 1.0
     room = profile.width - left - profile.size * 2
     apart = profile.size * 0.6
     axis = alt.Axis(title="Position in the order", ticks=False, grid=False, labelOverlap=True, labelSeparation=apart)
+    # The order of positions, not of their texts: "11–20" is before "2–10" as text.
     x = alt.X("places:N", sort=order, axis=axis, scale=alt.Scale(type="band", domain=order))
     scale = alt.Scale(domain=[0, top], nice=False, zero=True)
     shown_as = ".0%" if ends else ",.0f"
@@ -207,6 +217,7 @@ def pass_at_k(document: Document, profile: Profile) -> AnyChart:
     lines = tables.rows(document, "pass_at_k")
     agents = tables.first_seen(lines, "agent")
     max_k = max(count(line, "k") for line in lines)
+    # The offsets at one k never reach the next: at most 0.6 of the distance between them.
     step = min(0.09, 0.6 / len(agents))
     points, ranked = list[dict[str, Any]](), list[tuple[float, keys.Entry]]()
     for place, agent in enumerate(agents):
@@ -216,6 +227,8 @@ def pass_at_k(document: Document, profile: Profile) -> AnyChart:
         points += [_attempt(line, agent, offset, colour, shape) for line in some]
         last = [number(line, "value") for line in some if number(line, "value") is not None]
         ranked.append(
+            # Sorted by the last value, so that the legend has the order of the lines' right ends; undefined ones come
+            # last.
             (-(last[-1] or 0.0) if last else 1.0, keys.Entry(agent, colour, colour, shape, _agent_said(some)))
         )
     left = profile.size * 4.2
@@ -244,6 +257,7 @@ def _published_points(
     lines: Sequence[Line], points: Sequence[Mapping[str, Any]], profile: Profile, x: alt.X, y: alt.Y
 ) -> list[alt.Chart]:
     """Return a layer with a diamond at each published value for the agent's model, or nothing."""
+    # A published value belongs at the agent's own offset, not at the integer k.
     places = {(point["of"], round(point["x"])): point["x"] for point in points}
     published_points = [
         {

@@ -46,6 +46,7 @@ def spanning(title: str, rows: Sequence[Row], floor: float = 0.0, ceiling: float
     ]
     low, high = min([floor, *ends]), max([ceiling, *ends])
     step, decimals = tidy_step((high - low) / 5)
+    # Small tolerances: 0.3 / 0.1 is slightly less than 3 in floating point, which would add a step.
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = [round(place * step, decimals) for place in range(first, last + 1)]
     return Scale(title, ticks[0], ticks[-1], ticks, f"{unit},.{decimals}f")
@@ -76,11 +77,13 @@ def forest(
     shown_sections = _cut(sections)
     rows = [row for section in shown_sections for row in section.rows]
     if len(rows) > MANY_ROWS:
+        # 0.74: still more than a line of text.
         profile = replace(profile, row=profile.row * 0.74)
     left, right = columns([*rows, *beside], profile)
     placed = place(shown_sections, left, right, profile, bars)
     left_out = sum(len(section.rows) for section in sections) - len(rows)
     texts = list(placed.texts)
+    # Undefined rows are announced as well, so that nothing seems to be missing without reason.
     if note := " ".join(filter(None, [more, _left_out(left_out, undefined)])):
         for at, line in enumerate(wrap(note, profile.width - 4, profile.size, most=4)):
             texts.append(text(line, -left, placed.height + profile.size * (4 + 1.3 * at), MUTED.light))
@@ -106,6 +109,7 @@ def stacked(plots: Sequence[tuple[Sequence[Section], Scale]], profile: Profile, 
     """Draw forests one below the other with the same columns, each with its own scale."""
     rows = [row for sections, _ in plots for section in sections for row in section.rows]
     charts = [forest(sections, scale, profile, bars=bars, beside=rows) for sections, scale in plots]
+    # Less distance without an axis title.
     return alt.vconcat(*charts, spacing=profile.size * (4.5 if plots[0][1].title else 3.2), bounds="flush")
 
 
@@ -113,6 +117,7 @@ def share_rows(sizes: Sequence[int], room: int = MOST_ROWS) -> list[int]:
     """Return the number of rows per section: all it has, or the same as every other that has more."""
     n_rows = [0] * len(sizes)
     n_open = len(sizes)
+    # The smallest sections first: what they do not need is distributed among the larger ones.
     for at in sorted(range(len(sizes)), key=lambda at: sizes[at]):
         n_rows[at] = min(sizes[at], (room - sum(n_rows)) // n_open)
         n_open -= 1
@@ -139,7 +144,13 @@ class _Drawer(NamedTuple):
         """Return a field of the marks on the axis; the datum without one."""
         ticks, stacked = list(self.scale.ticks), self.profile.stacked
         axis = alt.Axis(
-            values=ticks, format=self.scale.format, domain=False, grid=True, labelFlush=stacked, labelOverlap=False
+            # Every tick is labelled, as the numbers are few.
+            values=ticks,
+            format=self.scale.format,
+            domain=False,
+            grid=True,
+            labelFlush=stacked,
+            labelOverlap=False,
         )
         scale = alt.Scale(domain=[self.scale.low, self.scale.high], nice=False, zero=False)
         title = self.scale.title or None
@@ -149,6 +160,7 @@ class _Drawer(NamedTuple):
 
     def having(self, field: str) -> alt.Chart:
         """Return the marks where the field is defined, at their height."""
+        # A mark without a value would be drawn at zero.
         defined = [mark for mark in self.marks if mark[field] is not None]
         return alt.Chart(values(defined)).encode(y=alt.Y("y:Q", axis=None, scale=None))
 
@@ -156,6 +168,7 @@ class _Drawer(NamedTuple):
 def _marks(placed: Placed, scale: Scale, profile: Profile, bars: bool) -> list[alt.Chart]:
     """Draw from back to front: the baseline of bars except at headings, bars, intervals, values, published values."""
     drawer = _Drawer(placed.marks, scale, profile)
+    # Bars start at zero, or at the end of the scale that is nearest to it.
     start = min(max(0.0, scale.low), scale.high)
     spans = values([{"top": round(top, 2), "bottom": round(bottom, 2)} for top, bottom in placed.spans])
     base = alt.Chart(spans).mark_rule(color=AXIS.light, strokeWidth=profile.stroke * 0.75, aria=False)
@@ -165,6 +178,7 @@ def _marks(placed: Placed, scale: Scale, profile: Profile, bars: bool) -> list[a
         bar = drawer.having("value").mark_bar(
             size=min(profile.size * 1.35, profile.row * 0.66), strokeWidth=profile.stroke * 0.75
         )
+        # Colours are data here: the scale is None, so that Vega-Lite draws them as they are.
         fill, edge = alt.Fill("tint:N", scale=None), alt.Stroke("solid:N", scale=None)
         layers.append(
             bar.encode(x=drawer.x("value"), x2=alt.datum(start), fill=fill, stroke=edge, description="title:N")
@@ -205,6 +219,7 @@ def _backing(texts: Sequence[dict[str, Any]], profile: Profile) -> alt.Chart:
     boxes = []
     for one in texts:
         if one["bold"] or profile.stacked:
+            # The estimate is for wide fonts; a smaller background leaves more of the plot visible.
             room = width(one["text"], profile.size) * 0.9
             start = one["x"] - room if one["align"] == "right" else one["x"]
             half = profile.size * 0.6
@@ -219,6 +234,7 @@ def _backing(texts: Sequence[dict[str, Any]], profile: Profile) -> alt.Chart:
 def _words(texts: Sequence[dict[str, Any]], profile: Profile) -> list[alt.Chart]:
     """Draw one layer per alignment, which Vega-Lite takes from the mark, not from the data."""
     layers_ = []
+    # Three layers, for the combinations that occur.
     kinds: tuple[tuple[Literal["left", "right"], bool], ...] = (("left", False), ("right", False), ("left", True))
     for align, bold in kinds:
         some = [text for text in texts if (text["align"], text["bold"]) == (align, bold)]
@@ -241,7 +257,7 @@ def written(
         baseline="middle",
         fontSize=size or profile.size,
         fontWeight="bold" if bold else "normal",
-        aria=False,
+        aria=False,  # text in a figure is repeated in the titles of marks, so screen readers skip it
     )
     placed: alt.Chart = mark.encode(
         x=alt.X("x:Q", scale=None, axis=None),

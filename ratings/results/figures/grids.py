@@ -37,6 +37,7 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
     numbered = [f"{place}  {name}" for place, name in enumerate(names, 1)]
     left = min(widest(numbered, profile.size), max_left) + gap
     side = min((profile.width - left) / len(heads), profile.size * 8)
+    # Either every head fits or all become numbers: a mixture would be confusing.
     broken = [_fits(head, side - 4, profile) for head in heads]
     if all(broken):
         rows, tops = list(names), [found or [] for found in broken]
@@ -54,6 +55,7 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
         for at, line in enumerate(top):
             y = above - profile.size * 0.6 - (len(top) - 1 - at) * pitch - profile.size * 0.4
             heads_at.append({"text": line, "x": left + (place + 0.5) * side, "y": y, "colour": INK.light})
+    # The small size only if a percentage does not fit, because the numbers are the content of the figure.
     size = profile.size if side > width("100%", profile.size) + 4 else profile.small
     room = side - 2
     marks = [
@@ -65,6 +67,7 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
         for cell in cells
     ]
     labels = [_in_cell(cell, left, above, side, high) for cell in cells]
+    # A number that does not fit is left out; the title of the cell has it.
     labels = [one for one in labels if width(one["text"], size) <= room]
     layers = [
         frame(0, profile.width),
@@ -92,7 +95,7 @@ def boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -
     """Draw filled boxes between pixels x, x2, y, y2 with a gap between them."""
     edge = alt.MarkDef(type="rect", stroke=PAPER.light, strokeWidth=gap) if gap else alt.MarkDef(type="rect")
     if not titled:
-        edge.aria = False
+        edge.aria = False  # thousands of boxes would otherwise be announced one by one
     drawn = alt.Chart(values(marks), mark=edge).encode(
         x=alt.X("x:Q", scale=None, axis=None),
         x2="x2:Q",
@@ -110,6 +113,7 @@ def pairs(document: Document, profile: Profile, name: str) -> AnyChart:
     cells = [_pair(line, names) for line in lines_of_table]
     existing = {(cell.row, cell.column) for cell in cells}
     cells += [
+        # The diagonal is drawn although the table does not have it, so that rows and columns can be followed.
         Cell(place, place, QUIET.light, "–", f"{who} with itself", quiet=True)
         for place, who in enumerate(names)
         if (place, place) not in existing
@@ -122,6 +126,7 @@ def _pair(line: Line, names: Sequence[str]) -> Cell:
     place = (names.index(column), names.index(row))
     if row == column:
         return Cell(*place, QUIET.light, "–", f"{row} with itself", quiet=True)
+    # Conditional agreement has its own base: the items with a yes from the row.
     title = f"{row}, {column}: {percent(value)} of {count(line, 'base') or count(line, 'n')} items"
     if value is None:
         return Cell(*place, QUIET.light, "none", title, quiet=True)
@@ -157,9 +162,10 @@ def matrix(document: Document, profile: Profile) -> AnyChart:
         positions.setdefault(text(line, "item"), len(positions))
     left = min(widest(list(raters), profile.size), profile.width * 0.2) + profile.size * 0.7
     side = (profile.width - left) / max(len(some) for some in items.values())
-    side = min(side, profile.size * 2)
+    side = min(side, profile.size * 2)  # in small studies, cells stay about two letters wide
     high = _row_height(len(raters) * len(items), profile)
     bands = _bands(items, len(raters), high, profile)
+    # See the limit above: without titles, boxes of one colour can be merged into one path.
     titled = len(lines_of_table) <= MOST_TITLES
     marks, wrong, digits = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for line in lines_of_table:
@@ -168,14 +174,16 @@ def matrix(document: Document, profile: Profile) -> AnyChart:
         y = bands[source] + raters[text(line, "rater")] * high
         marks.append(_rating(line, document, x, y, side, high))
         if number(line, "correct") == 0:
+            # A bar in the lower fifth of the cell, so that colour and digit stay visible.
             wrong.append({"x": x, "x2": x + side, "y": y + high * 0.78, "y2": y + high, "fill": INK.light})
         if side >= profile.small * 0.9 and high >= profile.small * 1.4 and line.get("confidence") is not None:
             digit = str(count(line, "confidence"))
             digits.append({"text": digit, "x": x + side / 2, "y": y + high * 0.42, "colour": INK.light})
     if not titled:
+        # Sorted by colour, so that equal neighbours can be merged when the SVG is cleaned.
         marks.sort(key=lambda mark: str(mark["fill"]))
     height = max(bands.values()) + len(raters) * high
-    gap = 1.0 if min(side, high) > 5 else 0.0
+    gap = 1.0 if min(side, high) > 5 else 0.0  # below 5 pixels, gaps would take much of a cell
     layers = [frame(0, profile.width), boxes(marks, gap * 0.6, titled)]
     if wrong:
         layers.append(boxes(wrong, 0.0, titled=False))
@@ -227,6 +235,7 @@ def _band_words(
 ) -> list[alt.Chart]:
     """Draw the source above each band and the raters beside it; only every second or third rater in low rows."""
     heads, names = list[dict[str, Any]](), list[dict[str, Any]]()
+    # Every nth name, where n is the number of rows that one line of text covers; + 0.49 rounds up.
     label_step = max(1, round(profile.size * 1.15 / high + 0.49))
     for source, top in bands.items():
         n = len(items[source])
@@ -260,6 +269,7 @@ def say_matrix(document: Document) -> str:
         len({text(line, "item") for line in lines_of_table}),
         len({text(line, "rater") for line in lines_of_table}),
     )
+    # A note of the table means that it contains only a sample.
     of = "A sample of " if tables.notes(document, "matrix") else ""
     sentence = f"{of}{len(lines_of_table)} ratings of {items} items by {raters} raters: {percent(_share(lines_of_table, 'verdict'))} {yes}"
     judged = [line for line in lines_of_table if number(line, "correct") is not None]

@@ -85,5 +85,6 @@ def _key(
         stroke=alt.Stroke("stroke:N", scale=None),
         shape=alt.Shape("shape:N", scale=None),
     )
+    # At least one pixel wide, whatever the edges are.
     room = max(1.0, edges[1])
     return layered(frame(*edges), symbol_chart, written(texts, profile), width=room, height=height)

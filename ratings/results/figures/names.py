@@ -27,6 +27,7 @@ class Named(NamedTuple):
 
     def title_of(self, document: Document) -> str:
         """Return the figure's title for this document."""
+        # Without a reference only the pace is drawn, so the title must not promise correct answers.
         return _PACE if self.name == "drift" and not _has_correct(document) else self.title
 
     def note_of(self, document: Document) -> str:
@@ -77,6 +78,7 @@ def _notes_of(table: str) -> Extra:
 
 def _published_range(name: str) -> Extra:
     """Return the published range of a matrix from the table's notes."""
+    # The table has other notes as well; only the published range explains this figure.
     return lambda document: " ".join(note for note in tables.notes(document, name) if note.startswith("Published"))
 
 

@@ -65,6 +65,7 @@ SHADES: tuple[Shade, ...] = (
 
 def step(colours: tuple[str, ...], part: float) -> str:
     """Return the colour for `part` of the ramp (0 to 1, clipped)."""
+    # Rounded to the nearest step, so that the style sheet knows every colour.
     return colours[round(min(1.0, max(0.0, part)) * (len(colours) - 1))]
 
 

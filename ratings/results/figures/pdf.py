@@ -21,6 +21,7 @@ def ordered(pdf: bytes) -> bytes:
     trailer = pdf[pdf.index(b"trailer", table) : start.start()]
     objects = _objects(pdf, table)
     order: dict[int, int] = {}
+    # Depth first, with the references reversed on the stack, so that objects are numbered in the order of the text.
     waiting = [int(number) for number in reversed(_REFERENCE.findall(trailer))]
     while waiting:
         number = waiting.pop()
@@ -32,12 +33,14 @@ def ordered(pdf: bytes) -> bytes:
 
 def _objects(pdf: bytes, table: int) -> dict[int, tuple[bytes, bytes]]:
     """Return each object's dictionary and, from the word stream on, the rest."""
+    # The length of an object is not stored; it ends where the next one begins.
     places = sorted(int(place) for place in _ENTRY.findall(pdf, table))
     objects = {}
     for place, end in zip(places, [*places[1:], table], strict=True):
         head = _OBJECT.match(pdf, place)
         if head is None:
             raise ValueError("the table of this PDF's objects is wrong")
+        # Only the dictionary has references; the compressed stream could contain the same bytes by chance.
         body, _, stream = pdf[head.end() : end].partition(b"\nstream\n")
         objects[int(head[1])] = (_FONTS.sub(_sorted, body), b"\nstream\n" + stream if stream else b"")
     return objects
@@ -57,6 +60,7 @@ def _written(head: bytes, objects: dict[int, tuple[bytes, bytes]], order: dict[i
         body, stream = objects[old]
         output += b"%d 0 obj\n" % new + renamed(body) + stream
     start = len(output)
+    # Each entry of this table must be exactly 20 bytes long, hence CR LF.
     output += b"xref\n0 %d\n0000000000 65535 f\r\n" % (len(order) + 1)
     output += b"".join(b"%010d 00000 n\r\n" % place for place in places)
     trailer = re.sub(rb"/Size \d+", b"/Size %d" % (len(order) + 1), renamed(trailer))

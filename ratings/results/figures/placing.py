@@ -48,6 +48,7 @@ def columns(rows: Sequence[Row], profile: Profile) -> tuple[float, float]:
     if profile.stacked:
         return 2.0, 6.0
     gap = profile.size * 0.9
+    # At most 36 % for names and 30 % for numbers, so that a third of the width remains for the plot.
     left = min(widest([row.label for row in rows], profile.size), profile.width * 0.36) + gap
     right = min(widest([row.said for row in rows], profile.size), profile.width * 0.3) + gap
     return left, right
@@ -91,9 +92,11 @@ class _Placer(NamedTuple):
         value_lines = lines(row.said, self.right - gap + 1, size)
         height = max(self.profile.row, pitch * max(len(label), len(value_lines)) + size * 0.4)
         middle = top + height / 2
+        # Names right-aligned beside the plot, numbers left-aligned on its other side.
         for part, x, align in ((label, -gap, "right"), (value_lines, plot + gap * 0.8, "left")):
             for place, line in enumerate(part):
                 y = middle + (place - (len(part) - 1) / 2) * pitch
+                # An undefined value is printed muted, so that it is not taken for a number.
                 colour = MUTED.light if align == "left" and row.value is None else INK.light
                 self.texts.append(text(line, x, y, colour, align=align))
         self.marks.append(_mark(row, middle))
@@ -109,6 +112,7 @@ class _Placer(NamedTuple):
         for line in lines(row.label, room, size):
             self.texts.append(text(line, -self.left, y, INK.light))
             y += pitch
+        # With both in one line, the number continues on the line of the name.
         y -= pitch if one_line else 0.0
         x, align = (room - self.left, "right") if one_line else (-self.left, "left")
         for line in value_lines:

@@ -14,7 +14,7 @@ def precision(document: Document, profile: Profile) -> AnyChart:
     """Draw a section per quantity and source, with a row per size of study."""
     sections = [Section(heading, [_row(line) for line in some]) for heading, some in _sections(document).items()]
     all_rows = [row for section in sections for row in section.rows]
-    top = max((row.value or 0.0 for row in all_rows), default=0.0) or 0.1
+    top = max((row.value or 0.0 for row in all_rows), default=0.0) or 0.1  # a scale needs an extent
     return forest(sections, spanning("Half-width", all_rows, ceiling=top), profile, bars=True)
 
 
@@ -28,6 +28,7 @@ def _sections(document: Document) -> dict[str, list[Line]]:
 
 
 def _row(line: Line) -> Row:
+    # The half-width is undefined while there are too few raters or items; the row still shows the size of the study.
     half, is_current = number(line, "half_width"), bool(number(line, "now"))
     size = _size(line, ", ")
     value_text = f"±{two(half)}" if half is not None else _UNSAID

@@ -29,6 +29,7 @@ def grouped(document: Document, profile: Profile, name: str) -> AnyChart:
     groups: dict[str, list[Line]] = {}
     for line in lines:
         groups.setdefault(_group(line, name), []).append(line)
+    # One source per group: headings would repeat what the rows say.
     if all(len(some) == 1 for some in groups.values()):
         single_source = len({text(line, "source") for line in lines}) == 1
         rows = [
@@ -59,6 +60,7 @@ def say_grouped(document: Document, name: str) -> str:
 
 def _located(document: Document) -> list[Line]:
     """Return the defined rows of all raters together."""
+    # Single raters have too few detected errors for an interval of their own.
     lines = [line for line in tables.rows(document, "localisation") if text(line, "who") == "all raters"]
     return [line for line in lines if number(line, "rate") is not None]
 

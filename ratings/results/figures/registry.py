@@ -60,7 +60,7 @@ class Figure(NamedTuple):
         """Return the Vega-Lite specification. Raises KeyError for an unknown size."""
         size = theme.PROFILES[profile]
         # Altair would validate every row of data; the tests validate each figure instead.
-        with debug_mode(False):
+        with debug_mode(False):  # only while the specification is built, since the setting is global
             title, note = NAMES[self.name].title_of(document), NAMES[self.name].note_of(document)
             return theme.finished(self.draw(document, size), size, title, note, self.summary(document))
 
@@ -106,8 +106,9 @@ _DRAWERS: Mapping[str, Drawer] = {
     "precision": Drawer(planning.precision, planning.say_precision),
 }
 
+# The positional arguments follow the fields, so a field that is added in one place only fails at import.
 FIGURES: Mapping[str, Figure] = {name: Figure(*named, _DRAWERS[name]) for name, named in NAMES.items()}
-SCREEN = ("wide", "narrow")
+SCREEN = ("wide", "narrow")  # print sizes are rendered on request
 
 
 def draw(document: Document) -> Iterator[Drawn]:

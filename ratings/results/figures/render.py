@@ -16,7 +16,7 @@ import vl_convert
 from ratings.results.figures.pdf import ordered
 from ratings.results.figures.theme import FONT, Spec
 
-VL_VERSION = "6.4"
+VL_VERSION = "6.4"  # fixed: another version of Vega-Lite may draw the same specification differently
 PNG_PPI = 300
 _SVG = "http://www.w3.org/2000/svg"
 # Allowed attributes per element. All are drawing instructions; none can refer to anything.
@@ -29,7 +29,8 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "text": _COMMON | {"text-anchor", "font-size", "font-weight", "dx", "dy"},
     "tspan": frozenset({"x", "y", "dx", "dy"}),
 }
-# Allowed values: numbers, path letters, #rrggbb, a few words. Parentheses only in transforms.
+# Allowed values: numbers, path letters, #rrggbb, a few words. Parentheses only in transforms. No quotes, colons or
+# slashes, so a value cannot contain a URL or a style.
 _VALUE = re.compile(r"#[0-9a-f]{6}|[A-Za-z0-9 .,+%-]*")
 _TRANSFORM = re.compile(r"(?:(?:translate|rotate|scale)\([-0-9.e, ]+\) ?)+")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -43,6 +44,7 @@ def svg(spec: Spec) -> str:
     Marks with a description get a <title>. Raises ValueError if the drawing contains anything outside the allow-list.
     """
     spec = _drawable(spec)
+    # No base URL is allowed, so a specification cannot load anything.
     raw_svg: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VL_VERSION, allowed_base_urls=[])
     root = ElementTree.fromstring(raw_svg)
     return clean(root, label=str(spec.get("description", "")))
@@ -71,6 +73,7 @@ def clean(root: ElementTree.Element, label: str) -> str:
     """Return vl-convert's SVG tree rebuilt from the allow-list, as text. `label` is its accessible name."""
     size = {name: _whole(root.get(name, "")) for name in ("width", "height")}
     rebuilt = ElementTree.Element("svg", {"xmlns": _SVG, "viewBox": f"0 0 {size['width']} {size['height']}", **size})
+    # `fill: none` is inherited, so that paths without a fill do not become black.
     rebuilt.attrib |= {"role": "img", "aria-label": label, "font-family": FONT, "fill": "none"}
     for child in root:
         rebuilt.extend(list(_cleaned(child)))
@@ -84,6 +87,7 @@ def _whole(pixels: str) -> str:
 def _cleaned(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
     """Yield the element if it is allowed and draws anything; the children of a group without effect instead of the group."""
     tag = element.tag.removeprefix(f"{{{_SVG}}}")
+    # Clip paths and gradients refer to an id, and ids of two figures on a page can collide.
     if tag in ("defs", "clipPath"):
         raise ValueError(f"a figure needs no <{tag}>; draw without clipping and gradients")
     if tag not in _ALLOWED:
@@ -99,6 +103,7 @@ def _cleaned(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
     elif not _draws(tag, attributes, element.text):
         return
     made = ElementTree.Element(tag, attributes)
+    # Vega-Lite writes the description of a mark as aria-label; a title is also displayed when the pointer rests on it.
     title_text = element.get("aria-label")
     if title_text and tag != "g":
         ElementTree.SubElement(made, "title").text = title_text
@@ -113,17 +118,19 @@ def _attributes(tag: str, element: ElementTree.Element) -> Iterator[tuple[str, s
         if name not in _ALLOWED[tag] or value in ("none", "transparent"):
             continue
         shortened = _LONG_NUMBER.sub(_shorter, value)
+        # An unexpected value is an error, not removed: a figure without it could be wrong.
         if not (_TRANSFORM if name == "transform" else _VALUE).fullmatch(shortened):
             raise ValueError(f"{name}={value!r} is not allowed in a figure")
         yield name, shortened.removesuffix("px") if name == "font-size" else shortened
 
 
 def _shorter(number: re.Match[str]) -> str:
-    return f"{round(float(number[0]), 2) + 0.0:g}"
+    return f"{round(float(number[0]), 2) + 0.0:g}"  # + 0.0 turns a negative zero into zero
 
 
 def _draws(tag: str, kept: dict[str, str], text: str | None) -> bool:
     if tag in ("text", "tspan"):
+        # An empty text is kept if it is the parent of spans.
         return bool(text) or tag == "text"
     if kept.get("opacity") == "0":
         return False
@@ -135,6 +142,7 @@ def _joined(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
     merged: list[ElementTree.Element] = []
     for child in children:
         if merged and _alike(merged[-1], child):
+            # Two paths in one "d" are drawn as one; only the title would distinguish them.
             merged[-1].set("d", merged[-1].attrib["d"] + child.attrib["d"])
         else:
             merged.append(child)
@@ -142,6 +150,7 @@ def _joined(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
 
 
 def _alike(one: ElementTree.Element, other: ElementTree.Element) -> bool:
+    # A title or a transform belongs to one path alone.
     if one.tag != "path" or other.tag != "path" or len(one) or len(other) or "transform" in one.attrib:
         return False
     return all(one.get(name) == other.get(name) for name in (set(one.attrib) | set(other.attrib)) - {"d"})

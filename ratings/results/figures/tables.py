@@ -36,6 +36,7 @@ def number(row: Line, name: str) -> float | None:
         return None
     if isinstance(value, bool | int | float):
         return float(value)
+    # A text where a number belongs means another format; zero would be drawn as data.
     raise ValueError(f"{name} is {value!r}; a figure needs a number there")
 
 
@@ -63,6 +64,7 @@ def verdict_words(document: Document) -> tuple[str, str]:
     "not plausible" if unknown).
     """
     subject = document.get("subject", {})
+    # A benchmark has no kind of its own.
     kind = "evidence_sufficiency" if "benchmark" in subject else subject.get("kind", "")
     return _WORDS.get(kind, ("plausible", "not plausible"))
 

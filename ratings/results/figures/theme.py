@@ -47,11 +47,12 @@ def finished(chart: AnyChart, profile: Profile, title: str, note: str, summary: 
     """Return the chart as a Vega-Lite specification with the common style, the summary as description and, in print, its title."""
     if profile.titled:
         chart = chart.properties(title=_title(profile, title, note))
+    # The tests validate each figure; here it would only repeat that for every row of data.
     spec: Spec = _with_rows(chart.to_dict(validate=False))
     return {
         **spec,
         "description": summary,
-        "background": PAPER.light if profile.titled else None,
+        "background": PAPER.light if profile.titled else None,  # on a page the card behind the figure is the background
         "config": _look(profile),
     }
 
@@ -89,7 +90,7 @@ def _look(profile: Profile) -> Spec:
         "labelPadding": profile.size * 0.3,
         "titlePadding": profile.size * 0.5,
         "labelAngle": 0,
-        "aria": False,
+        "aria": False,  # axes are repeated in the titles of the marks
     }
     title = {"fontSize": profile.size, "fontWeight": "bold", "color": INK.light, "subtitleColor": MUTED.light}
     return {
@@ -97,7 +98,7 @@ def _look(profile: Profile) -> Spec:
         "padding": {"left": 0, "right": 0, "top": 4, "bottom": 4},
         "view": {"stroke": None},
         "axis": axis,
-        "title": {**title, "subtitleFontSize": profile.small, "aria": False},
+        "title": {**title, "subtitleFontSize": profile.small, "aria": False},  # the page has its own heading
         "text": {"fontSize": profile.size, "color": INK.light},
         "concat": {"spacing": profile.size * 1.6},
     }
@@ -131,6 +132,9 @@ def layered(*charts: alt.Chart | alt.LayerChart, width: float, height: float) ->
 
 def frame(left: float, right: float) -> alt.Chart:
     """Return an invisible mark that makes a plot occupy `left` to `right` (pixels from the plot's left edge) with any font."""
+    # Without it, the size of a plot would depend on the text that the renderer measures, and plots of one figure would
+    # not align.
     mark = alt.Chart(values([{}])).mark_rect(opacity=0, aria=False)
+    # An opacity of 0 is removed when the SVG is cleaned.
     edges: alt.Chart = mark.encode(x=alt.value(left), x2=alt.value(right), y=alt.value(0), y2=alt.value(1))
     return edges

@@ -16,6 +16,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]/ -"), frozenset("mwMWQOGD%@=+−�
 
 def plain(text: object, most: int = 300) -> str:
     """Return a name for a figure: one line, every character visible, at most `most` characters."""
+    # Replaced, not removed: two names that differ only in such a character must stay different.
     cleaned = " ".join(_UNSEEN.sub("\ufffd", re.sub(r"\s+", " ", str(text))).split())
     return cleaned if len(cleaned) <= most else cleaned[: most - 1] + "…"
 
@@ -26,6 +27,7 @@ def percent(share: float | None) -> str:
 
 def two(number: float | None) -> str:
     """Return two decimals, with a minus sign as wide as a plus."""
+    # "-0.00" would suggest a direction.
     return "undefined" if number is None else f"{number:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
@@ -63,12 +65,12 @@ def width(text: str, size: float) -> float:
 
 def _em(letter: str) -> float:
     if unicodedata.combining(letter):
-        return 0.0
+        return 0.0  # combining characters are drawn over the letter before them
     if letter in _NARROW:
         return 0.36
     if letter in _WIDE:
         return 0.9
-    if unicodedata.east_asian_width(letter) in "WF":
+    if unicodedata.east_asian_width(letter) in "WF":  # "W" and "F": a full square in East Asian fonts
         return 1.05
     return 0.68 if letter.isupper() else 0.61
 
@@ -81,6 +83,7 @@ def lines(text: str, room: float, size: float, most: int = 2) -> list[str]:
         wrapped.append(line)
     if remaining:
         last = wrapped[-1]
+        # Letters are removed until the ellipsis fits as well.
         while last and width(last + "…", size) > room:
             last = last[:-1]
         wrapped[-1] = last + "…"
@@ -90,11 +93,13 @@ def lines(text: str, room: float, size: float, most: int = 2) -> list[str]:
 def _break(text: str, room: float, size: float) -> tuple[str, str]:
     """Return the part that fits on a line, and the rest."""
     fits = len(text)
+    # At least one letter per line, or a very narrow column would never end.
     while fits > 1 and width(text[:fits], size) > room:
         fits -= 1
     if fits == len(text):
         return text, ""
     space = text.rfind(" ", 0, fits + 1)
+    # A break in the first third of a line wastes more room than a broken word.
     if space > fits / 3:
         return text[:space], text[space + 1 :]
     return text[:fits], text[fits:]

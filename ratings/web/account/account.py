@@ -57,11 +57,13 @@ def account(request: AccountRequest) -> HttpResponse:
 def set_up(request: AccountRequest) -> HttpResponse:
     """Turn two-factor authentication on and off: `do` is "begin", "turn on" or "turn off"."""
     doing = request.POST.get("do", "")
+    # An active app is not replaced by pressing the button again; it must be turned off first.
     if doing == "begin" and not second_step.device_of(request.user):
         second_step.begin(request.user)
         return redirect("ratings:second_step")
     form = CodeForm(request.POST if doing in ("turn on", "turn off") else None)
     if second_step.begun(request.user):
+        # A code of the new app is asked for here, and backup codes do not exist yet.
         form.fields["code"].help_text = "Six digits."
     if form.is_valid():
         act = _turn_on if doing == "turn on" else _turn_off
@@ -87,7 +89,9 @@ def _turn_on(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
     device = form.judged(request, request.user, second_step.turn_on(request.user, form.cleaned_data["code"]))
     if device is None:
         return None
+    # Other sessions were opened without the second factor, possibly by somebody else.
     sessions.end_all(request.user, "second step on", request, but=request.session.session_key)
+    # A new key, since the session now has more rights than before.
     request.session.cycle_key()
     second_step.take(request, device)
     security_event("second step on", request)
@@ -96,6 +100,7 @@ def _turn_on(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
 
 def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
     """Turn it off with password and code, so that neither a stolen session nor a borrowed phone is enough."""
+    # Otherwise an owner could remove the protection that the site requires of them.
     if second_step.is_required_anywhere(request.user):
         form.add_error(
             None,
@@ -133,6 +138,8 @@ def _codes_page(request: AccountRequest) -> HttpResponse:
 @require_POST
 def backup_file(request: AccountRequest) -> HttpResponse:
     """Return the displayed codes as a file. They are sent by the page, because the server does not store them."""
+    # 500 characters are ten codes with generous separators.
+    # Only text in the form of a code is returned: the file must not carry whatever a page sends.
     codes = re.findall(r"\b[a-z2-9]{4}-[a-z2-9]{4}-[a-z2-9]{4}\b", request.POST.get("codes", "")[:500])
     text = "".join(f"{code}\n" for code in codes)
     headers = {"Content-Disposition": 'attachment; filename="wetbench-backup-codes.txt"'}
@@ -147,6 +154,7 @@ def qr_code(request: AccountRequest) -> HttpResponse:
     if begun is None or not reauth.is_fresh(request):
         raise Http404
     svg: Any = io.BytesIO()
+    # The secret is drawn on the server and is in no URL, where logs and histories would keep it.
     segno.make(begun.config_url, error="m", micro=False).save(svg, kind="svg", scale=5, border=4, light="#fff")
     return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
 

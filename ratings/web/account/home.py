@@ -14,8 +14,10 @@ def home(request: HttpRequest) -> HttpResponse:
     """Redirect raters to their start page, staff and members to the studies, others to the sign-in page."""
     if not request.user.is_authenticated:
         return redirect("login")
+    # Staff first: they may also be members, and their work is the list of studies.
     if request.user.is_staff:
         return redirect("ratings:studies")
+    # A person who rates in one study and is a member of another starts with the rating.
     if access.seats_of(request.user).exists():
         return redirect("ratings:desk")
     if access.studies_of(request.user).exists():

@@ -21,6 +21,7 @@ class ChangeForm(PasswordChangeForm):
 
     def clean_old_password(self) -> str:
         password = str(self.cleaned_data["old_password"])
+        # Not the form's own check, because wrong guesses must be counted.
         if not reauth.confirmed(self.request, password):
             raise ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
         return password
@@ -32,6 +33,7 @@ class FirstForm(SetPasswordForm):  # type: ignore[type-arg]  # not subscriptable
     request: HttpRequest
 
     def clean(self) -> Any:
+        # Checked when the form is submitted, not when it is shown: the page may be open for hours.
         if not reauth.is_fresh(self.request):
             raise ValidationError(STALE)
         return super().clean()
@@ -53,6 +55,7 @@ def password_form(request: HttpRequest, data: Any = None) -> ChangeForm | FirstF
 def change(request: HttpRequest, form: ChangeForm | FirstForm) -> None:
     """Save the new password and end every other session of the user."""
     user = form.save()
+    # Django signs out all sessions with the old password; this one continues.
     update_session_auth_hash(request, user)
     reauth.stamp(request)
     sessions.end_all(user, "password changed", request, but=request.session.session_key)

@@ -28,6 +28,7 @@ def profile(request: RaterRequest) -> HttpResponse:
     about = _about_form(request.user, request.POST if sent == "about" else None)
     password = password_form(request, request.POST if sent == "password" else None)
     for name, form in (("about", about), ("password", password)):
+        # Only the submitted form is bound, so the others show no errors.
         if sent == name and form.is_valid():
             return _saved(request, form)
     return _shown(request, about, password, 422 if request.method == "POST" else 200)
@@ -36,6 +37,7 @@ def profile(request: RaterRequest) -> HttpResponse:
 def _saved(request: RaterRequest, form: forms.Form) -> HttpResponse:
     if isinstance(form, ProfileForm):
         values = {**form.profile(), "answered_at": timezone.now()}
+        # The profile is asked for once; saving it here answers it as well.
         RaterProfile.objects.update_or_create(user=request.user, defaults=values)
         messages.success(request, "Profile saved.")
     elif isinstance(form, ChangeForm | FirstForm):
@@ -51,6 +53,7 @@ def keys(request: RaterRequest) -> HttpResponse:
     enabled = request.POST.get("single_keys") == "on"
     RaterProfile.objects.update_or_create(user=request.user, defaults={"single_keys": enabled})
     if request.POST.get("from") != "profile":
+        # The keys are switched by a script on the rating page, which needs no new page.
         return HttpResponse(status=204)
     messages.success(request, f"Single-letter keys are {'on' if enabled else 'off'}.")
     return _back()
@@ -60,6 +63,7 @@ def keys(request: RaterRequest) -> HttpResponse:
 @require_POST
 def erase(request: RaterRequest) -> HttpResponse:
     """Erase everything that identifies this person; codes and answers remain. A tick confirms it."""
+    # A tick instead of a question of the browser, because it also works without scripts.
     if request.POST.get("sure") != "on":
         return _shown(request, _about_form(request.user), password_form(request), 422, unsure=True)
     try:
@@ -67,9 +71,11 @@ def erase(request: RaterRequest) -> HttpResponse:
     except StudyError as error:
         messages.error(request, str(error))
         return _back()
+    # The account can no longer sign in; the session in this browser ends with it.
     logout(request)
     messages.success(request, "Your personal data has been erased. Your answers remain under their codes.")
     response = redirect("login")
+    # 303: the browser fetches the next page with GET and does not submit the form again.
     response.status_code = 303
     return response
 

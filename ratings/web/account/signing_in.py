@@ -35,10 +35,12 @@ class SignInForm(AuthenticationForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["username"].label = "User name or e-mail address"
+        # Hashing a very long password would take the server's time.
         self.fields["password"].validators.append(MaxLengthValidator(passwords.LONGEST))
 
     def get_invalid_login_error(self) -> Any:
         assert self.request is not None  # both views pass it
+        # The name is logged as it is counted, never as it was typed: it may be a password.
         security_event("sign-in failed", self.request, name=throttling.named(self.request))
         return super().get_invalid_login_error()
 
@@ -70,6 +72,7 @@ class SignIn(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         next_url = self.get_success_url()
+        # With a second factor, the next page asks for the code before the session is signed in.
         entered = entering.enter(self.request, form.get_user(), next_url)
         return HttpResponseRedirect(next_url if entered else reverse("ratings:sign_in_code"))
 
@@ -82,6 +85,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
     """Ask for the two-factor code after the password; everybody else starts with the password."""
     user = entering.waiting(request)
     if user is None:
+        # Nobody is waiting for a code here, for example after the ten minutes.
         return redirect("home" if request.user.is_authenticated else "login")
     form = CodeForm(request.POST if request.method == "POST" else None)
     if form.is_valid() and (device := form.check(request, user)):
@@ -95,11 +99,13 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_here(request: HttpRequest) -> HttpResponse:
     """Answer the sign-in dialog: 204 once signed in, so that the page continues; 422 with the form if not."""
+    # The code belongs to the sign-in that is waiting in this session, whatever else the form sends.
     if "code" in request.POST and (user := entering.waiting(request)):
         return _code_here(request, user)
     form = SignInForm(request, request.POST if "username" in request.POST else None)
     if request.method == "POST" and form.is_valid():
         if entering.enter(request, form.get_user(), reverse("home")):
+            # 204: the page behind the dialog stays as it is, with the rater's unsaved answer.
             return HttpResponse(status=204)
         return render(request, "registration/_code_here.html", {"form": CodeForm()}, status=422)
     status = 422 if request.method == "POST" else 200
@@ -122,6 +128,7 @@ def mail_link(request: HttpRequest) -> HttpResponse:
     form = AddressForm(request.POST or None)
     sent = request.method == "POST" and form.is_valid()
     if sent and (user := signing_in.by_email(form.cleaned_data["email"])):
+        # Sent in the background, so the response takes the same time for unknown addresses.
         renewing.send_way_back(user, request)
     status = 422 if form.errors else 200
     return render(request, "registration/mail_link.html", {"form": form, "sent": sent}, status=status)

@@ -26,6 +26,7 @@ from wetbench_site.observability.audit_log import security_event
 class TokenForm(forms.Form):
     """The token's name, scopes and lifetime. Scopes of the laboratory are offered to staff only."""
 
+    # Generated with the form, so that submitting it twice creates one token.
     code = forms.UUIDField(widget=forms.HiddenInput, initial=uuid.uuid4)
     name = forms.CharField(
         max_length=60,
@@ -49,6 +50,7 @@ class TokenForm(forms.Form):
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user = user
+        # Scopes of the laboratory would show sources, which only staff may read.
         scope_names = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
         self.fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in scope_names]  # type: ignore[attr-defined]
         self.fields["studies"].queryset = access.studies_of(user)  # type: ignore[attr-defined]
@@ -76,6 +78,7 @@ def own_tokens(request: StudyRequest) -> HttpResponseBase:
     form, new_token = TokenForm(request.user, request.POST if request.method == "POST" else None), ""
     if form.is_valid() and (new_token := form.make()):
         security_event("api token made", request, token=str(form.cleaned_data["code"]))
+        # A fresh form: the old one would create nothing, as its code is used.
         form = TokenForm(request.user)
     context = {"form": form, "made": new_token, "tokens": tokens.of(request.user), "most": tokens.MOST_LIVE}
     return render(request, "ratings/tokens.html", context, status=422 if form.errors else 200)
@@ -85,6 +88,7 @@ def own_tokens(request: StudyRequest) -> HttpResponseBase:
 @require_POST
 def revoke_token(request: StudyRequest, code: uuid.UUID) -> HttpResponse:
     """Revoke a token immediately and permanently. No password is required, because an exposed token must be revoked without delay."""
+    # Only own tokens are found, so another person's code is a 404 like an unknown one.
     token = get_object_or_404(tokens.of(request.user), code=code)
     if tokens.revoke(token):
         security_event("api token revoked", request, token=str(code))

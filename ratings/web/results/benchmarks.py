@@ -43,6 +43,7 @@ class BenchmarkForm(forms.Form):
 @require_safe
 def benchmarks(request: StaffRequest) -> HttpResponse:
     """Show all benchmarks, newest first."""
+    # The runs of all benchmarks in one query more, instead of one for each row.
     rows = Benchmark.objects.select_related("created_by").prefetch_related("runs")
     return render(request, "ratings/benchmarks.html", {"benchmarks": rows})
 
@@ -52,6 +53,7 @@ def benchmarks(request: StaffRequest) -> HttpResponse:
 def new_benchmark(request: StaffRequest) -> HttpResponse:
     """Choose runs. All objections to a choice are shown at once, and no input is lost."""
     form = BenchmarkForm(request.POST if request.method == "POST" else None)
+    # Anything that is not a UUID would raise an error in the query.
     chosen = {code for code in request.POST.getlist("run") if _is_code(code)}
     problems: list[str] = []
     if form.is_valid():
@@ -61,8 +63,10 @@ def new_benchmark(request: StaffRequest) -> HttpResponse:
         except BenchmarkError as error:
             problems = error.problems
         else:
+            # Requests the computation at once, so that the page shows its progress.
             store.look(new, request.user)
             return redirect("ratings:benchmark", code=new.code)
+    # Candidates are read again after an error, with the user's choice ticked.
     lines = [(line, str(line.run.code) in chosen) for line in freezing.candidates()]
     context = {"form": form, "lines": lines, "problems": problems}
     wrong = bool(form.errors or problems)
@@ -94,6 +98,7 @@ def benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
 def results_json(request: StaffRequest, code: UUID) -> HttpResponse:
     """Return the full document; 202 with its job until it is computed."""
     analysis, job = store.look(get_object_or_404(Benchmark, code=code), request.user)
+    # 202 with the job: a program polls the same URL until it gets the file.
     return results.whole(analysis, f"benchmark-{code}") if analysis else results.pending(job, _said(job))
 
 
@@ -102,6 +107,7 @@ def results_json(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_safe
 def table_csv(request: StaffRequest, code: UUID, name: str) -> HttpResponse:
     """Return one table; 202 with its job until it is computed."""
+    # Only the tables that the page offers, so that no internal table of the document gets a URL.
     if name not in {table for _, table in PARTS}:
         raise Http404
     analysis, job = store.look(get_object_or_404(Benchmark, code=code), request.user)

@@ -22,6 +22,7 @@ from simulation.models import Job
 @require_safe
 def compare(request: StudyRequest) -> HttpResponse:
     """Show the studies to choose from, and the comparison with the chosen one. 404 while this study is sealed."""
+    # 404, not 403: while a study is sealed, the page does not exist for anybody.
     if not request.study.is_unblinded:
         raise Http404
     others = list(study_pairs.find_others(request.user, request.study))
@@ -34,6 +35,7 @@ def compare(request: StudyRequest) -> HttpResponse:
         "other": other,
     }
     if other is not None:
+        # A request with the same parameters returns the existing job, so reloading computes nothing again.
         job = study_pairs.request_comparison(request.study, other, request.user)
         context |= {"job": job, "table": job.result.get("table"), "figure": _figure(request, job, other)}
     return render(request, "ratings/compare.html", context)
@@ -53,6 +55,7 @@ def compare_csv(request: StudyRequest) -> HttpResponse:
     if job.status != "done":
         return pending(job, "The comparison is being computed.")
     table = job.result["table"]
+    # The page shows rounded numbers; a file for further computation must not.
     lines = exports.table_lines([one["name"] for one in table["columns"]], table["rows"], exact=True)
     response = HttpResponse("".join(exports.for_spreadsheets(lines)), content_type="text/csv; charset=utf-8")
     return attached(response, f"{request.study.slug}-and-{other.slug}-contrasts.csv")
@@ -61,6 +64,7 @@ def compare_csv(request: StudyRequest) -> HttpResponse:
 def _find(others: list[Study], request: StudyRequest) -> Study | None:
     """Return the study named in the URL. 404 if it is not among these."""
     slug = request.GET.get("with", "")
+    # Compared in Python among the permitted studies: an unknown study and a forbidden one both give 404.
     match = next((one for one in others if one.slug == slug), None)
     if slug and match is None:
         raise Http404

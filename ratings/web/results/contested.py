@@ -34,11 +34,13 @@ class Contested(NamedTuple):
 
 def lines(study: Study, document: Json, filters: Filters) -> list[Contested]:
     """Return the first of the document's contested items with their current ratings. Raises SealedError before unblinding."""
+    # Only items with a spread: agreement would fill the list with items that need no discussion.
     first = [row for row in records(document["tables"]["contested"]) if row["spread"]][:MOST]
     if not first:
         return []
     by_item: dict[str, list[RatingRow]] = defaultdict(list)
     for rating in filters.kept(rating_rows(study, *(UUID(row["item"]) for row in first))):
+        # The filters apply to ratings, as in every other part of the page.
         by_item[str(rating.item)].append(rating)
     return [_line(row, by_item[row["item"]], study) for row in first]
 

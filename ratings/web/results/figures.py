@@ -27,6 +27,7 @@ from simulation.web import StaffRequest, staff_only
 class EndingConverter(StringConverter):
     """The file formats of a figure."""
 
+    # Any other ending has no route and is a 404.
     regex = "svg|pdf|png|csv"
 
 
@@ -45,9 +46,12 @@ def figure(request: StudyRequest, name: str, ending: str) -> HttpResponseBase:
     try:
         look = store.look(request.study, results.asked(request), request.user)
     except UnknownFilterError as error:
+        # The error names the unknown filter and its values; a program reads it as text.
         return HttpResponse(f"{error}\n", status=400, content_type="text/plain; charset=utf-8")
+    # A stale analysis is not printed: the figure must fit the numbers that the page shows.
     if look.analysis is None or not (look.fresh and look.analysis.full):
         return _pending(look.job)
+    # The job draws the figures; the numbers of the CSV file exist before.
     if look.job and ending != "csv":
         return _pending(look.job)
     subject = job_access.subject(request.study)
@@ -87,16 +91,20 @@ def _file(
         if not analysis.document["tables"][table_name]["rows"]:
             raise Http404
         return results.table(analysis, table_name, stem)
+    # A print file is drawn from the same specification, and exists only if the wide one does.
     drawing = get_object_or_404(analysis.drawings, name=name, profile="wide")
     if ending == "svg":
+        # Standalone: in a page the styles come from the site, in a file they must be inside.
         response = HttpResponse(drawings.standalone(drawing.svg), content_type="image/svg+xml")
         return results.attached(response, f"{stem}-{name.replace('_', '-')}.svg")
+    # Drawn on request: most figures are never printed.
     job = drawings.print_job(analysis, subject, stem, name, ending, request.user)
     return _printed(request, job) if job.status == "done" else redirect("ratings:job", job.code)
 
 
 def _printed(request: StudyRequest | StaffRequest, job: Job) -> HttpResponseBase:
     (file,) = job_files.whole(job)
+    # A HEAD request needs the headers, not the file.
     pieces = job_files.read(file) if request.method == "GET" else iter(())
     headers = {
         "Content-Length": str(file.size),

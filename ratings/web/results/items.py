@@ -20,6 +20,7 @@ from ratings.web.results import strips
 from simulation.web.transcript import checked
 
 PER_PAGE = 50
+# Columns of documents, which can be large and are not shown.
 _LONG = ("initial", "pending", "memory", "experiment__data", "run__setup")
 _FROM = ("transition__episode", "review__episode")
 
@@ -45,6 +46,7 @@ class _Counted(Paginator):  # type: ignore[type-arg]  # generic only in the stub
         super().__init__(rows, PER_PAGE)
         self.number = number
 
+    # Counting would repeat the query over all ratings; the totals have the number.
     @cached_property
     def count(self) -> int:
         return self.number
@@ -56,10 +58,12 @@ def item_list(request: StudyRequest) -> HttpResponse:
     """Show fifty items per page; "?show=disputed" shows only those that most raters dispute."""
     study = request.study
     context: dict[str, Any] = {"study": study, "may_run": request.role != "analyst", "sealed": not study.is_unblinded}
+    # While sealed, the page explains what it will contain; no row of an item is read.
     if study.is_unblinded:
         only = request.GET.get("show") == "disputed"
         totals, wanted = item_lines.totals(study), item_lines.item_lines(study, disputed=only)
         page = _Counted(wanted, totals.disputed if only else totals.rated).get_page(request.GET.get("page"))
+        # Items without any rating are in no line, so their number is stated.
         n_disputed, n_unrated = totals.disputed, study.items.count() - totals.rated
         lines = [item_lines.line(row) for row in page]
         context |= {"page": page, "lines": lines, "only": only, "n_disputed": n_disputed, "n_unrated": n_unrated}
@@ -78,6 +82,7 @@ def item(request: StudyRequest, code: UUID) -> HttpResponse:
     machines = list(row.machine_ratings.select_related("rater").order_by("rater__pk"))
     ticked = _ticked(ratings)
     original, original_said = _original(row.source, kin)
+    # Compared through the blinded payloads, so the page shows the difference that raters could have seen.
     diff_lines = comparing.compare(row.payload, original, row.source.target, ticked.by_key)
     context = {
         "study": request.study,
@@ -97,6 +102,7 @@ def item(request: StudyRequest, code: UUID) -> HttpResponse:
         "lines": [one for one in diff_lines if one.open],
         "folded": [one for one in diff_lines if not one.open],
         "heat": strips.heat(diff_lines, ticked.could) if ticked.could else [],
+        # Without ratings that could mark, a share would be 0 of 0.
         "could": ticked.could,
         "is_transition": row.payload["kind"] == "transition",
         "checked": checked(_findings(row.source)),
@@ -119,6 +125,7 @@ def _items() -> Any:
         *(f"source__{of}__{more}" for of in _FROM for more in ("experiment", "run")),
     )
     hidden = [f"source__{of}__{name}" for of in _FROM for name in _LONG]
+    # Long columns are deferred: an episode and its run have large columns that the page does not show.
     return Item.objects.select_related(*joined).defer(*hidden, "source__twin__diff")
 
 
@@ -129,6 +136,7 @@ def _kin(study: Study, source: ItemSource) -> list[ItemSource]:
 
 def _original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | None, str]:
     """Return the payload that the item is compared with, and its description; nothing for an original."""
+    # A twin is compared with its own step, even if that step is no item of the study.
     if source.twin is not None and source.transition is not None:
         return blind_transition(source.transition.step), "the step as it was simulated"
     if source.perturbation == "none":
@@ -144,6 +152,7 @@ def _findings(source: ItemSource) -> Any:
 
 
 def _ticked(given: Sequence[RatingRow]) -> Ticked:
+    # Ratings that could not mark must not count as "did not see the error".
     markable = [row for row in given if row.judged and (row.marks == "always" or row.marked or _asked(row))]
     return Ticked(Counter(key for row in markable for key in row.marked), len(markable))
 
@@ -159,6 +168,7 @@ def _line(given: Sequence[RatingRow]) -> dict[str, Any] | None:
     if not judged:
         return None
     reference, yes = judged[0].reference, sum(row.verdict is True for row in judged)
+    # The same function as in the list, or an item could be disputed on one page and not on the other.
     disputed = item_lines.is_disputed(reference, yes, len(judged))
     return {"reference": reference, "yes": yes, "judged": len(judged), "disputed": disputed}
 

@@ -155,7 +155,9 @@ def matrix(document: Json, whole: bool = False) -> Matrix | None:
     for row in records(table):
         raters.add(row["rater"])
         items[row["source"]][row["item"]][row["rater"]] = _matrix_cell(row)
+    # As many rows of each source as fit, so that no source is missing from the page.
     each = None if whole else max(1, MATRIX_CELLS // len(raters) // len(items))
+    # Natural order: R2 before R10.
     labels = sorted(raters, key=natural)
     rows = [
         MatrixRow(code, source, [own[code].get(label) for label in labels])
@@ -166,16 +168,22 @@ def matrix(document: Json, whole: bool = False) -> Matrix | None:
 
 
 def _matrix_cell(row: Mapping[str, Any]) -> MatrixCell:
+    # The minus sign has the width of the plus, so that the columns align.
     sign = "+" if row["verdict"] else "\N{MINUS SIGN}"
     confidence = row["confidence"] or 0
     return MatrixCell(
-        "yes" if row["verdict"] else "no", confidence, f"{sign}{confidence or ''}", row["correct"] is False
+        # `is False`, because the reference can be unknown, which is neither right nor wrong.
+        "yes" if row["verdict"] else "no",
+        confidence,
+        f"{sign}{confidence or ''}",
+        row["correct"] is False,
     )
 
 
 def _number(entry: Mapping[str, Any]) -> Number:
     kind = entry["kind"]
     low, high = entry["low"], entry["high"]
+    # An interval without both ends is not shown, and the reason is stated with the number.
     interval = "" if low is None or high is None else f"{_said(low, kind)} to {_said(high, kind)}"
     published = entry["published"]["said"] if entry["published"] else ""
     value, target = _said(entry["value"], kind), _TARGETS.get(entry["key"], "")
@@ -194,6 +202,7 @@ def _said(value: float | None, kind: str) -> str:
 def _panel(name: str, document: Json, figure: Any) -> Panel:
     named_figure = NAMES.get(name)
     table_name = named_figure.table if named_figure else name
+    # A document of an earlier release may lack a table; the page then omits it.
     table = document["tables"].get(table_name) or {"title": table_name, "columns": [], "rows": [], "notes": []}
     summary = figure.summary if figure else table.get("summary", "")
     title = named_figure.title_of(document) if named_figure else table["title"]
@@ -204,5 +213,6 @@ _TALL = 1000  # at a width of 700 pixels, which prints with 7-point letters
 
 
 def _is_tall(figure: Any) -> bool:
+    # The height of the drawing is known only from the SVG itself.
     height = re.search(r'^<svg\b[^>]*?\sheight="([\d.]+)', str(figure.wide)) if figure else None
     return height is not None and float(height[1]) > _TALL

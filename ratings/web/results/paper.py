@@ -64,11 +64,13 @@ def paper(request: StaffRequest) -> HttpResponse:
     """Show one of the possible replications: the one with API keys if it exists, else the one with scripted replies."""
     try:
         load_paper_values()
+    # The published values are a file that people edit; an error in it must name every problem.
     except PaperValuesError as error:
         return render(request, "ratings/paper_broken.html", {"problems": error.problems}, status=503)
     parts = _choose(request)
     lines = cells.build_lines(parts)
     among = access.studies_of(request.user)
+    # The other replication is offered only if it exists.
     other = cells.find_parts(Names(not parts.names.scripted), among)
     context = {
         "parts": parts,
@@ -90,6 +92,7 @@ def paper_json(request: StaffRequest) -> HttpResponse:
     """Return the content of paper.json as written by `make paper`."""
     try:
         lines = cells.build_lines(_choose(request))
+    # As JSON, because a program asked for it.
     except PaperValuesError as error:
         return JsonResponse({"problems": error.problems}, status=503)
     answer = JsonResponse([line.cell._asdict() for line in lines], safe=False, json_dumps_params={"indent": 1})

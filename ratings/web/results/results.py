@@ -24,6 +24,7 @@ Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 @require_safe
 def results_json(request: StudyRequest) -> HttpResponse:
     """Return the complete analysis, byte for byte as stored; 202 with its job until it is computed."""
+    # The bytes, not the parsed document: their SHA-256 is published.
     try:
         look = _look(request)
     except UnknownFilterError as error:
@@ -56,9 +57,11 @@ def _look(request: StudyRequest) -> Look:
 
 def asked(request: StudyRequest) -> Filters:
     """Return the filters in the URL. Raises Http404 while the study is sealed, UnknownFilterError for unknown values."""
+    # Also for filters: known values would reveal the sources of a sealed study.
     if not request.study.is_unblinded:
         raise Http404
     parsed = filters.from_query(request.GET, filters.choices(request.study))
+    # Unknown values are errors, not ignored: a misspelt filter would return the numbers of all items.
     parsed.refuse_unknown()
     return parsed
 
@@ -69,7 +72,9 @@ def _refused(error: UnknownFilterError) -> HttpResponse:
 
 def whole(analysis: Analysis, stem: str) -> HttpResponse:
     """Return the document with the bytes that its SHA-256 covers."""
+    # Serialised in the one canonical form, so that the digest can be verified.
     response = HttpResponse(form.canonical(analysis.document), content_type="application/json")
+    # A strong validator: the digest of exactly these bytes.
     response["ETag"] = f'"{analysis.sha256}"'
     return attached(response, f"{stem}-results.json")
 
@@ -78,6 +83,7 @@ def table(analysis: Analysis, name: str, stem: str) -> HttpResponse:
     """Return one table as CSV in full precision."""
     table_data = analysis.document["tables"][name]
     lines = exports.table_lines([one["name"] for one in table_data["columns"]], table_data["rows"], exact=True)
+    # Cells that a spreadsheet would read as a formula are neutralised.
     response = HttpResponse("".join(exports.for_spreadsheets(lines)), content_type="text/csv; charset=utf-8")
     return attached(response, f"{stem}-{name.replace('_', '-')}.csv")
 

@@ -36,12 +36,16 @@ def strip(given: Iterable[RatingRow], answers: tuple[str, str]) -> list[Cell]:
 def heat(lines: Sequence[Line], could: int) -> list[Heat]:
     """Return every row of an item in order, tinted by the share of raters who marked it."""
     return [
-        Heat(_named(line), line.ticked, -(-STEPS * min(line.ticked, could) // could), line.planted) for line in lines
+        # Never above the scale, even if more rows are marked than could be.
+        # Rounded up, so that a single mark is visible.
+        Heat(_named(line), line.ticked, -(-STEPS * min(line.ticked, could) // could), line.planted)
+        for line in lines
     ]
 
 
 def _order(row: RatingRow) -> tuple[bool, int, int]:
     signed = (row.confidence or 0) * (1 if row.verdict else -1)
+    # Certain yes first, certain no last; the rater's number makes the order the same each time.
     return row.verdict is None, -signed, row.number
 
 

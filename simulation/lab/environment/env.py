@@ -16,7 +16,7 @@ from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import EvidenceClassifier, TransitionModel
 
 _UNREADABLE = "(unreadable)"
-_SEEDS = 2**31
+_SEEDS = 2**31  # seeds of roles and barcodes; 31 bits fit into any integer column
 
 
 class Players(NamedTuple):
@@ -57,6 +57,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         self.manifest = tuple(draft for _, draft in experiment.manifest) if manifest else None
         self.catalogue = catalogue if manifest else catalogue.without(MANIFEST)
         self.render_mode = render_mode
+        # Both spaces are text, because an episode is a dialogue; arrays could not hold it.
         self.action_space, self.observation_space = Choice(), UnicodeText()
         self.bench: Bench | None = None
         self.verdict: Verdict | None = None
@@ -68,6 +69,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
+        # One draw per episode: Gymnasium's generator then gives the same episodes after the same reset.
         number = int(self.np_random.integers(_SEEDS))
         self.players = self.make_players(self.experiment, number)
         self.bench = Bench(
@@ -88,6 +90,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         last_step = self._attempt(bench, action)
         ending: Ending | None = bench.ending
         if ending == Ending.SUBMITTED:
+            # The classifier is asked only after a submission: no other ending claims that the evidence is sufficient.
             self.verdict = self.players.evidence_classifier.judge(bench.goal, bench.transcript())
         reward = 1.0 if self.verdict is not None and self.verdict.sufficient else 0.0
         truncated = ending == Ending.TRUNCATED
@@ -105,6 +108,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         try:
             parsed = wire.read(action)
         except wire.WireError as error:
+            # Recorded like any rejected step, so that it counts against the limits.
             return bench.record(Action(_UNREADABLE), Outcome.rejected(str(error), RejectedBy.PARSER))
         return bench.step(parsed, self.players.transition_model)
 

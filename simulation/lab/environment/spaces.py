@@ -10,7 +10,7 @@ from simulation.lab.wire import LONGEST
 
 # Samples are drawn from these: enough to show what a text may contain, few enough to read.
 _LETTERS = "ACTIONMATERIALSPARAMETERS: =,{}\n0123456789µ°Δ²³≥×–äé"
-_LONGEST_SAMPLE = 200
+_LONGEST_SAMPLE = 200  # characters of a random sample; the space itself is larger
 
 
 class UnicodeText(spaces.Space[str]):
@@ -36,6 +36,8 @@ class UnicodeText(spaces.Space[str]):
             and len(x) <= self.max_length
             and "\x00" not in x
             and not any("\ud800" <= letter <= "\udfff" for letter in x)
+            # Unpaired surrogates cannot be encoded as UTF-8, so neither a database can store nor a response can send
+            # them.
         )
 
     def __eq__(self, other: object) -> bool:
@@ -56,5 +58,6 @@ class Choice(UnicodeText):
 
     def contains(self, x: Any) -> bool:
         if isinstance(x, Mapping):
+            # Only the shape is checked: an unknown action is an action of the agent, and is rejected as a step.
             return isinstance(x.get("name"), str) and set(x) <= {"name", "materials", "parameters"}
         return super().contains(x)

@@ -19,6 +19,7 @@ class History(NamedTuple):
 
     def summarised(self, done: int) -> int:
         """Return how many steps the summary covers after `done` of them. It is renewed every k steps, so k to 2k-1 steps stay in full."""
+        # The last k steps always stay in full, because the summary is renewed with a delay of one window.
         return max(0, (done // self.k - 1) * self.k) if self.kind == "summary" else 0
 
 
@@ -27,6 +28,7 @@ def read(data: Mapping[str, Any]) -> History:
     kind, k = data.get("kind", "full"), data.get("k", 0)
     if kind not in KINDS:
         raise LabError(f"history.kind is {kind!r}; allowed: {', '.join(KINDS)}")
+    # Booleans are integers in Python.
     if kind != "full" and not (isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= MOST_STEPS):
         raise LabError(f"history.k is {k!r}; it must be a whole number from 1 to {MOST_STEPS}")
     return History(kind, 0 if kind == "full" else k)

@@ -67,9 +67,11 @@ RATING: Mapping[str, Placeholders] = MappingProxyType(
 EVERY: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
 
 
+# Cached, because every step fills several files with the same placeholders.
 @lru_cache(maxsize=64)
 def placeholder(names: tuple[str, ...]) -> re.Pattern[str]:
     """Return a pattern that finds `{name}` for these names; it never matches if there are none."""
+    # An empty alternative would match "{}" everywhere.
     return re.compile(r"\{(" + "|".join(names) + r")\}" if names else r"(?!)()")
 
 
@@ -86,6 +88,7 @@ def read(
 ) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
     """Return the prompt files in a folder, and all problems. Files that are neither .txt nor .json are ignored."""
     try:
+        # Hidden files are those of editors and version control.
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
     except (OSError, ValueError) as error:
         return {}, (f"{folder}: cannot be read as a folder ({type(error).__name__})",)
@@ -106,8 +109,9 @@ def _text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
         return "", f"no such file in a prompt set; there are {', '.join(sorted(files))}"
     try:
         with path.open("rb") as stream:
+            # One byte more than allowed shows that the file is too long, without reading all of it.
             data = stream.read(LONGEST + 1)
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")  # the mark that some editors write at the beginning is dropped
     except UnicodeDecodeError as error:
         return "", f"is not UTF-8 text (byte {error.start + 1})"
     except OSError as error:
@@ -135,6 +139,7 @@ def _unescaped(text: str, allowed: Collection[str]) -> PromptFile:
         return PromptFile(text)
     if any(field is not None and (field not in allowed or spec or conversion) for _, field, spec, conversion in pieces):
         return PromptFile(text)
+    # Rebuilt from the parsed pieces, so that doubled braces become single everywhere and placeholders remain.
     return PromptFile("".join(literal + (f"{{{field}}}" if field else "") for literal, field, _, _ in pieces), True)
 
 
@@ -142,6 +147,7 @@ def _problems(name: str, text: str, files: Mapping[str, Placeholders]) -> tuple[
     if name == EXAMPLES:
         return _example_problems(text)
     placeholders = files[name]
+    # Known names only: other words in braces are text, for example JSON.
     known_names = tuple(sorted({each for placeholders in files.values() for each in placeholders.all}))
     used = {match[1] for match in placeholder(known_names).finditer(text)}
     missing = [f"{{{each}}} is missing in it" for each in placeholders.needed if each not in used]

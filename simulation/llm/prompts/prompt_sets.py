@@ -56,6 +56,7 @@ class PromptTexts:
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:
+        # The mapping is copied and made read-only: the hash must stay true. A frozen dataclass is set this way.
         object.__setattr__(self, "files", MappingProxyType(dict(self.files)))
         object.__setattr__(self, "sha256", content_hash(self.files))
 
@@ -69,6 +70,7 @@ class PromptTexts:
             raise TypeError(
                 f"{file} is filled with {', '.join(allowed) or 'nothing'}, not with {', '.join(sorted(values))}"
             )
+        # One pass, so that a placeholder inside a value is not filled.
         return prompt_files.placeholder(allowed).sub(lambda found: values[found[1]], self.files[file]).strip("\n")
 
     def examples(self) -> str:
@@ -91,6 +93,7 @@ class Import(NamedTuple):
 
 def content_hash(files: Mapping[str, str]) -> str:
     """Return the SHA-256 of file names and texts, independent of the set's name."""
+    # Canonical JSON, so that the order of files does not change the hash.
     canonical = json.dumps(dict(files), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

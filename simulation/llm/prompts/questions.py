@@ -29,6 +29,7 @@ class Question(NamedTuple):
 
 def question(action: Action, situation: Situation) -> Question:
     """Return the question for an action that the catalogue accepts. The same situation gives the same bytes."""
+    # Only materials of the action: the model must not use others that happen to be on the bench.
     inputs = tuple(situation.inventory[code] for code in action.materials)
     written = json.dumps(
         [action.to_json()["parameters"], [[m.name, dict(m.properties)] for m in inputs]], ensure_ascii=False
@@ -43,6 +44,7 @@ def question(action: Action, situation: Situation) -> Question:
 
 def _material(material: Material, place: int, now: int) -> dict[str, Any]:
     entry = material.seen()
+    # Replaced by durations: the model has no clock to compare with.
     del entry["created_at"], entry["last_modified"]
     return {
         "alias": alias(place),
@@ -73,10 +75,12 @@ def _action(action: Action, situation: Situation) -> dict[str, Any]:
 
 def _observations(history: Sequence[Step], inputs: Sequence[Material]) -> str:
     """Return every step with observations, one line each, without any reasoning."""
+    # Aliases only for the inputs of this action; older materials appear by name.
     aliases = {material.barcode: alias(at) for at, material in enumerate(inputs)}
     lines = [line(_seen(step, aliases)) for step in history if step.outcome.success and step.outcome.new_observations]
     recent: list[str] = []
     for told in reversed(lines):
+        # At least the newest observation is always tried, the oldest is left out first.
         if sum(map(len, recent)) + len(told) > _MOST_SEEN:
             break
         recent.append(told)

@@ -12,6 +12,7 @@ _STATE = ("name", "properties", "available_for_use", "material_type", "environme
 
 def record(transcript: Sequence[TranscriptStep]) -> str:
     """Return all steps between marks. An input that is unchanged since it was last shown appears by name only."""
+    # Repeating unchanged materials would make long records exceed the context.
     last_states: dict[str, Mapping[str, Any]] = {}
     return framed_lines("RECORD", [line(_step(step, last_states)) for step in transcript] or [line("nothing was done")])
 
@@ -22,8 +23,9 @@ def parts(transcript: Sequence[TranscriptStep], most: int) -> list[str]:
     pieces: list[list[str]] = []
     size = most
     for step in transcript:
+        # An empty state for each part, because every part is read by itself.
         step_line = line(_step(step, {}))
-        length = len(step_line.encode()) + 1
+        length = len(step_line.encode()) + 1  # one byte for the line end
         if not pieces or size + length > most:
             lines, size = [], 0
             pieces.append(lines)
@@ -52,6 +54,7 @@ def _step(step: TranscriptStep, shown: dict[str, Mapping[str, Any]]) -> dict[str
 
 def _input(material: Mapping[str, Any], shown: dict[str, Mapping[str, Any]]) -> dict[str, Any]:
     code, state = material["barcode"], _state(material)
+    # By value, not by time: a material that was touched without a change needs no repetition.
     if shown.get(code) == state:
         return {"barcode": code, "name": material["name"]}
     shown[code] = state

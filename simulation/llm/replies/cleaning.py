@@ -20,9 +20,11 @@ def clean_text(text: str) -> str:
 def answer(text: str) -> str:
     """Return the final answer of a reply: clean, without the thinking that open models write between tags before it."""
     clean = clean_text(text).strip()
+    # Open models write their thinking into the reply; it can contain drafts that look like answers.
     if clean.startswith("<think>"):
         return clean.partition("</think>")[2].strip()
     ends = list(_THOUGHTS_END.finditer(clean))
+    # Exactly one closing tag: with several it is unclear where the answer begins.
     return clean[ends[0].end() :].strip() if len(ends) == 1 else clean
 
 
@@ -33,5 +35,5 @@ def plain(text: str) -> str:
 
 def quoted(value: object, most: int = 60) -> str:
     """Return a model's text for use in a message: short, on one line, in quotation marks."""
-    text = " ".join(str(value)[: 4 * most].split())
+    text = " ".join(str(value)[: 4 * most].split())  # no more than this is normalised, however long the text is
     return repr(text if len(text) <= most else text[: most - 1] + "…")

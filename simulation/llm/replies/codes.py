@@ -23,6 +23,7 @@ def barcode(found: re.Match[str]) -> str:
 def stands_alone(found: re.Match[str]) -> bool:
     """Return whether this is a barcode although no input has it: a word of its own, not part of one like mat-finished."""
     full = _LONE.match(found.string, found.start())
+    # A word such as "mat-finished" is no barcode; capitals or digits make one.
     return full is not None and (found[0].isupper() or any(sign.isdigit() for sign in found[1]))
 
 

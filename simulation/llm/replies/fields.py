@@ -10,7 +10,7 @@ from simulation.llm.replies.vocabulary import said_by_condition
 
 # A full plate of wells and their remainders: an action may use 96 materials.
 MOST_MATERIALS, MOST_OBSERVATIONS = 200, 200
-MOST_PROPERTIES, MOST_VALUES, DEEPEST = 40, 1000, 8
+MOST_PROPERTIES, MOST_VALUES, DEEPEST = 40, 1000, 8  # bounds, so that a hostile reply fills neither a page nor a row
 LONGEST_NAME, LONGEST_KEY, LONGEST_TEXT, LONGEST_REASONING, LONGEST_TYPE = 200, 100, 4000, 20_000, 60
 _EXACT = 10**15  # larger floats are stored as text, because databases return them as integers
 
@@ -66,6 +66,7 @@ def properties(entry: Mapping[str, Any], place: str, remarks: Remarks, retold: R
     if counter[0] > MOST_VALUES:
         remarks.wrong(f"{place}.properties holds {counter[0]} values; allowed: {MOST_VALUES}")
     for name, value in said_by_condition(entry).items():
+        # A condition such as "37C" implies a temperature; a temperature that the model states takes precedence.
         if not any(name.lower() in key.lower() for key in parsed):
             parsed[name] = value
     return parsed
@@ -106,12 +107,14 @@ def unknown(data: Mapping[str, Any], known: Sequence[str], place: str, remarks: 
 def _value(written: Any, place: str, depth: int, counter: list[int], remarks: Remarks, retold: Retold) -> Any:
     """Return a property's value: text, number, boolean, or objects and lists of these."""
     counter[0] += 1
+    # The count continues beyond the limit for the message, but nothing more is stored.
     if counter[0] > MOST_VALUES:
         return ""
     match written:
         case str():
             said = within(written.strip(), place, LONGEST_TEXT, remarks)
             return within(retold(said), place, LONGEST_TEXT, remarks)
+        # Python writes such a float with an exponent, which a database may turn into an integer.
         case float() if abs(written) >= _EXACT:
             return repr(written)
         case bool() | int() | float():
@@ -136,6 +139,7 @@ def _key(key: str, taken: Mapping[str, Any], place: str, remarks: Remarks, retol
     if not 0 < len(name) <= LONGEST_KEY:
         remarks.wrong(f"{place}: {quoted(key)} is no name of a property; allowed: 1 to {LONGEST_KEY} characters")
         return ""
+    # A second value of one name would silently replace the first.
     if name in taken:
         remarks.wrong(f"{place}: {quoted(name)} stands there twice")
         return ""

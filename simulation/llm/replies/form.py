@@ -60,4 +60,5 @@ def _leaks(read: transition.Transition, before: str) -> Iterator[str]:
 def _nothing_to_tell(finding: Finding, action: Action, inputs: Sequence[Material]) -> bool:
     """Return whether the action uses only unlimited materials: they stay as they are, so it may have no results."""
     unlimited = all(material.available_for_use == UNLIMITED for material in inputs)
+    # Nothing has to be returned, because unlimited materials stay as they are.
     return finding.code == "L22" and finding.subject == action.name and bool(inputs) and unlimited

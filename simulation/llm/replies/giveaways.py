@@ -20,6 +20,7 @@ def problems(
     """
     before = [form.brought(action, inputs), *(text for _, text in _shown(original))]
     known_hints = {hint for text in before for hint in giving_away.hints(text)}
+    # Runs that were on the bench before are no copy of the explanation.
     runs = giving_away.own_runs(secret) - giving_away.runs(*before)
     problems = [_other_ending(original)] if twin.success != original.success else []
     for place, text in _shown(twin):

@@ -38,7 +38,9 @@ class Inputs:
 
     def find(self, written: str) -> Material | None:
         """Return the input that an alias, a barcode or a unique name refers to, or None."""
+        # Quotation marks and brackets around an alias have no meaning.
         stripped = written.strip().strip("[]()\"'").strip()
+        # An alias first, because prompts identify the inputs by aliases.
         if (match := _ALIAS.fullmatch(stripped)) and int(match[1]) <= len(self.materials):
             return self.materials[int(match[1]) - 1]
         code = codes.barcode(match) if (match := codes.BARCODE.fullmatch(stripped)) else stripped
@@ -54,6 +56,7 @@ class Inputs:
 
     def label(self, text: str) -> str:
         """Return a name or property with barcodes of inputs replaced by names and other barcodes removed."""
+        # Barcodes in brackets repeat the name before them, so they are removed first.
         return codes.BARCODE.sub(self._barcode, codes.BRACKETED.sub(self._bracketed, text)).strip()
 
     def named_within(self, text: str) -> str:
@@ -77,6 +80,7 @@ class Inputs:
         own = next((material for material in self.materials if material.barcode == code), None)
         if own is not None:
             return own.name[:MOST_OF_A_NAME]
+        # A barcode that no input has is removed, because a rater must never see one.
         return "" if codes.stands_alone(found) else found[0]
 
     def _alias(self, found: re.Match[str]) -> str:
@@ -104,6 +108,7 @@ def linked(
     linked_materials, taken = [], set()
     for at, (entry, draft, claim) in enumerate(zip(entries, drafts, claims, strict=True)):
         place = f"new_materials[{at}]"
+        # An unlimited input that comes back unchanged is no new material.
         if _echo(draft, claim, inputs):
             remarks.told(f"{place}: {quoted(draft.name)} is unlimited and stays as it is")
             continue
@@ -117,6 +122,7 @@ def linked(
         elif claim is not None and claim.barcode in taken:
             remarks.wrong(f"{place}.replaces names {quoted(claim.name)}, which another material replaces already")
         code = claim.barcode if claim is not None else ""
+        # The empty code of new materials is added as well; it is never looked up.
         taken.add(code)
         _tell_if_mistaken(place, draft, claim, drafts, inputs, remarks)
         linked_materials.append(
@@ -133,6 +139,7 @@ def _tell_if_mistaken(
     if claim is None or meant is None or meant.barcode == claim.barcode or plain(claim.name) == plain(draft.name):
         return
     same_name = [other for other in drafts if plain(other.name) == plain(draft.name)]
+    # Only a unique name proves a mistake; with two of that name, one may be a portion of the other.
     if _limited(meant) and len(same_name) == 1:  # with two of that name, one may have been poured from the other
         remarks.wrong(
             f"{place} is called {quoted(draft.name)} as the input {alias(inputs.materials.index(meant))} is, and replaces"
@@ -177,6 +184,7 @@ def _by_name(
     """Return claims by name: without a readable `replaces`, a material continues the one input with the same unique name."""
     claimed = {claim.barcode for claim in claims if claim}
     silent = [
+        # An explicit null means that it continues nothing, and a name must not override that.
         claim is None and ("replaces" not in entry or bool(entry["replaces"]))
         for entry, claim in zip(entries, claims, strict=True)
     ]
@@ -219,6 +227,7 @@ def _parents(entry: Mapping[str, Any], itself: str, place: str, inputs: Inputs, 
     barcodes = [material.barcode for word in words if (material := inputs.find(word))]
     if len(barcodes) < sum(1 for word in words if word.strip()):
         remarks.told(f"{place}.derived_from names what is no input; that was left out")
+    # With a single input there is only one possible origin.
     if not barcodes and not itself and len(inputs.materials) == 1:
         barcodes = [inputs.materials[0].barcode]
     return tuple(code for code in dict.fromkeys(barcodes) if code != itself)

@@ -9,8 +9,9 @@ from simulation.llm.errors import MalformedCompletion
 from simulation.llm.replies.cleaning import LONGEST, clean_text, quoted
 
 DEEPEST, MOST_DIGITS = 32, 18
-_MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3
+_MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3  # more would take too long, and no honest reply has them
 
+# A reply is searched once from the left; only an opening brace before a quotation mark or a closing brace is tried.
 _START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is rarely followed by a quotation mark
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 
@@ -29,11 +30,13 @@ def last_object(text: str, expects: str) -> dict[str, Any]:
         if objects > _MOST_OBJECTS:
             raise MalformedCompletion(f"The reply holds more than {_MOST_OBJECTS} objects; answer with one")
         if end:
+            # The last complete object counts; the search continues behind it.
             last_text, offset = text[start.start() : end], end
         else:
             unclosed, offset = unclosed + 1, start.end()
     data = _decoded(last_text) if last_text else {}
     if unclosed and expects not in data:
+        # Without the expected field, the object that was found is a part of the one that is not closed.
         raise MalformedCompletion("The JSON object is never closed: a bracket or a quotation mark is missing")
     if not last_text:
         raise MalformedCompletion("There is no JSON object in the reply")
@@ -47,6 +50,7 @@ def _end(text: str, start: int) -> int:
         match text[token.start()]:
             case "{" | "[":
                 depth += 1
+                # Checked while searching, before the parser recurses.
                 if depth > DEEPEST:
                     raise MalformedCompletion(f"The JSON object is nested deeper than {DEEPEST} levels")
             case "}" | "]":
@@ -77,7 +81,7 @@ def _decoded(text: str) -> dict[str, Any]:
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for key, value in pairs:
-        key = clean_text(key)
+        key = clean_text(key)  # cleaning may make two keys equal, so they are compared after it
         if key in data:
             raise MalformedCompletion(f"The field {quoted(key)} stands twice in one object")
         data[key] = _cleaned(value)
@@ -95,6 +99,7 @@ def _no_number(written: str) -> NoReturn:
 
 
 def _whole(written: str) -> int:
+    # Checked as text, before a number of thousands of digits is converted.
     if len(written.lstrip("-")) > MOST_DIGITS:
         raise MalformedCompletion(
             f"The number {quoted(written, 30)} has more than {MOST_DIGITS} digits; write it as text"

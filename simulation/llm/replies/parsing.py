@@ -39,6 +39,7 @@ class Reading(NamedTuple):
 def read_outcome(text: str, inputs: Inputs) -> Reading:
     """Return the last JSON object of a reply as the outcome of an action on these inputs. Raises MalformedCompletion."""
     data = last_object(text, expects="success")
+    # Labels in the reply itself are not aliases: a model may name its new tubes S1, S2 and so on.
     inputs = _without_own_series(data, inputs)
     remarks = Remarks()
     fields.unknown(data, (*_FIELDS, *_secret_keys(data)), "the object", remarks)
@@ -50,6 +51,7 @@ def read_outcome(text: str, inputs: Inputs) -> Reading:
     drafts = linked(entries, [_draft(e, at, inputs, remarks) for at, e in enumerate(entries)], inputs, remarks)
     observations = _observations(data, _with_labels(inputs, drafts), remarks)
     reasoning, secret = split_secret(_reasoning(data, remarks))
+    # A rejection changes nothing, so what the model returned with it is dropped.
     if success is False:
         _need_nothing_changed(drafts, inputs, remarks)
         if drafts or observations:
@@ -57,6 +59,7 @@ def read_outcome(text: str, inputs: Inputs) -> Reading:
         drafts, observations = (), ()
     else:
         tell_what_is_gone(drafts, inputs, remarks)
+    # All problems at once, so that one repair turn can mend them.
     if remarks.problems:
         raise MalformedCompletion(*remarks.problems)
     outcome = Outcome(
@@ -89,6 +92,7 @@ def split_secret(reasoning: str) -> tuple[str, str]:
 def _draft(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks) -> Draft:
     place = f"new_materials[{at}]"
     fields.unknown(entry, _MATERIAL, place, remarks)
+    # Aliases become names before the length is checked, because the names are longer.
     name = inputs.named_within(fields.text(entry, "name", place, fields.LONGEST_NAME, remarks))
     name = fields.within(" ".join(name.split()), f"{place}.name", fields.LONGEST_NAME, remarks)
     if not name and isinstance(entry.get("name"), str) and entry["name"].strip():

@@ -17,6 +17,7 @@ _NUMBER = re.compile(r"[01](?:\.\d{0,17})?|\.\d{1,17}")
 
 def read_verdict(text: str) -> Verdict:
     """Return the verdict given by five tags, each once. Raises MalformedCompletion with everything missing, repeated or not allowed."""
+    # Checked before any pattern is applied.
     if len(text) > LONGEST:
         raise MalformedCompletion(f"The reply has {len(text)} characters; at most {LONGEST} are read")
     problems: list[str] = []
@@ -32,6 +33,7 @@ def read_verdict(text: str) -> Verdict:
 
 def _parted(text: str, problems: list[str]) -> tuple[str, str]:
     """Return the reasoning, and the text around it, because quotations in the reasoning decide nothing."""
+    # A verdict quoted inside the reasoning must not count as the answer.
     opens, ends = list(_OPENS.finditer(text)), list(_ENDS.finditer(text))
     if len(opens) != 1 or len(ends) != 1 or ends[0].start() < opens[0].end():
         problems.append("<reasoning> must be there once, and be closed with </reasoning>")

@@ -26,6 +26,7 @@ def cast_choices() -> list[tuple[str, str]]:
 
 
 def prompt_set_choices() -> list[tuple[str, str]]:
+    # Name and hash, so that the choice still means the same texts if another version is imported.
     """Return the newest version of every set, by name and hash, so that a later import does not change the choice."""
     rows = prompting.current()
     return [(f"{row.name}@{row.sha256[:12]}", f"{row.name} ({row.sha256[:12]})") for row in rows]
@@ -51,7 +52,7 @@ class Budget(forms.Form):
     )
     max_minutes = forms.IntegerField(
         min_value=1,
-        max_value=60 * 24 * 60,
+        max_value=60 * 24 * 60,  # 60 days
         required=False,
         label="Budget in minutes",
         help_text="From the first call.",
@@ -92,11 +93,13 @@ class OrderForm(Budget):
         label="Prompts",
         help_text="Used by language models only. Import others with manage.py prompts import.",
     )
+    # The id makes a form that is sent twice create one run.
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
     def clean_cast(self) -> str:
         """Reject a cast that is not available, with what is missing."""
         name = str(self.cleaned_data["cast"])
+        # Checked again: a key can be removed while the form is open.
         line = next((line for line in self.casts if line.name == name), None)
         if line is None or not line.ready:
             raise forms.ValidationError(f"{name} is not available: {line.why_not if line else 'it no longer exists'}.")
@@ -104,6 +107,7 @@ class OrderForm(Budget):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        # A budget in dollars cannot be enforced without prices, and would let the run cost anything.
         if cleaned.get("max_cost") and cleaned.get("cast"):
             setup = roster.setup(cleaned["cast"])
             lacking = estimating.unpriced(setup, spending.prices_of(setup), setup.get("models", {}))
@@ -118,6 +122,7 @@ class OrderForm(Budget):
         """Return the options of a valid form as `create` expects them."""
         return {**self.limits(), "prompt_set": self.cleaned_data["prompt_set"]}
 
+    # Computed once per form: it queries the database and is used by several fields.
     @cached_property
     def casts(self) -> list[roster.CastLine]:
         return roster.casts()

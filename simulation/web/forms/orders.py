@@ -60,12 +60,14 @@ class TwinsForm(OrderForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         chosen = cleaned.get("experiments")
+        # Counted when the form is checked: steps can be added while it is open.
         steps = accepted_steps(chosen).count() if chosen else 0
         sample = cleaned.get("sample") or 0
         if chosen and not steps:
             self.add_error("experiments", "These experiments have no accepted steps yet. Run episodes first.")
         elif chosen and sample > steps:
             self.add_error("sample", f"The sample of {sample:,} exceeds the {steps:,} steps of these experiments.")
+        # Rules are deterministic: the same step would give the same outcome.
         if cleaned.get("error") == "none" and cleaned.get("cast") and not self._answers_by_model(cleaned["cast"]):
             message = "Rules would only repeat the original outcome. Choose a cast whose transition model is a language model."
             self.add_error("error", message)
@@ -89,5 +91,6 @@ class EpisodeFilter(forms.Form):
 
     def chosen(self) -> dict[str, Any]:
         """Return field lookups of the filters with a known value."""
+        # Unknown values are ignored, because a filter is part of links that outlive its options.
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}

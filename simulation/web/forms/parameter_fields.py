@@ -11,7 +11,7 @@ from simulation.lab.materials import Inventory
 from simulation.lab.parameters import Parameter, ParameterError
 from simulation.web.transcript import words, written
 
-_LONG_TEXT = 300
+_LONG_TEXT = 300  # characters; longer texts get several lines
 Choices = list[tuple[str, str]]
 
 
@@ -33,6 +33,7 @@ class AmountInput(forms.MultiWidget):
         return f"{id_}_{index}" if id_ else id_
 
     def decompress(self, value: str | None) -> list[str]:
+        # Only the first space separates: units such as "x g" contain one.
         number, _, unit = (value or "").partition(" ")
         return [number, unit or self.unit]
 
@@ -40,6 +41,7 @@ class AmountInput(forms.MultiWidget):
         self, data: Any, files: Any, name: str
     ) -> str:
         number, unit = (str(part or "").strip() for part in super().value_from_datadict(data, files, name))
+        # People type spaces as thousands separators; the catalogue does not parse them.
         return f"{number.replace(' ', '')} {unit}".strip() if number else ""
 
 
@@ -49,6 +51,7 @@ class ParameterField(forms.Field):
     def __init__(self, kind: ActionType, parameter: Parameter, materials: Choices, label: str) -> None:
         self.parameter = parameter
         super().__init__(
+            # A parameter with a default is never required on the form.
             required=parameter.required and parameter.default is None,
             widget=_widget(parameter, materials, label),
             label=label,
@@ -63,6 +66,7 @@ class ParameterField(forms.Field):
 
     def validate(self, value: Any) -> None:
         super().validate(value)
+        # A blank value is the default and needs no check.
         if value:
             try:
                 self.parameter.read(value)
@@ -78,6 +82,7 @@ def fields(kind: ActionType, inventory: Inventory) -> Iterator[tuple[str, Parame
         if parameter.type != "object":
             yield parameter.name, ParameterField(kind, parameter, materials, label)
             continue
+        # One field per key: people should not have to type the notation for objects.
         for key, part in parameter.keys.items():
             known = part or Parameter(key, "text", parameter.description)
             yield f"{parameter.name}.{key}", ParameterField(kind, known, materials, f"{label}: {key}")
@@ -106,6 +111,7 @@ def _widget(parameter: Parameter, materials: Choices, label: str) -> forms.Widge
 
 def _or_nothing(parameter: Parameter, choices: Choices) -> Choices:
     """Return the choices after one that omits the parameter."""
+    # The default is named, so that leaving it blank is a decision.
     blank_label = "choose" if parameter.required else "not set"
     return [("", f"{written(parameter.default)} (default)" if parameter.default is not None else blank_label), *choices]
 

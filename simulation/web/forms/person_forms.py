@@ -32,6 +32,7 @@ def answerers() -> list[Answerers]:
     by_roles: dict[tuple[str, ...], Answerers] = {}
     for info in roster.casts():
         judges = (info.evidence_classifier, *info.panel)
+        # The agent is replaced by the person, so casts that differ only in their agent are the same here.
         if (info.transition_model, *judges) not in by_roles:
             by_roles[info.transition_model, *judges] = Answerers(
                 info.name, info.transition_model, judges, _why_not(info.name)
@@ -99,6 +100,7 @@ def shelf(now: Situation, picked: Collection[str] = ()) -> list[OnBench]:
 class ActionForm(forms.Form):
     """One action of the catalogue with its materials and parameters. A rejection costs no step."""
 
+    # A prefix keeps the parameters of a laboratory apart from fields of the page.
     prefix = "bench"  # because a parameter of a laboratory may have any name
     materials = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
 
@@ -108,6 +110,7 @@ class ActionForm(forms.Form):
         self.fields.update(parameter_fields.fields(kind, situation.inventory))
         picked = self.fields["materials"]
         assert isinstance(picked, forms.MultipleChoiceField)
+        # The bench can have changed since the page was loaded; then the choice is invalid.
         picked.choices = [(m.barcode, m.name) for m in situation.inventory.usable()]
         picked.error_messages["invalid_choice"] = "%(value)s is no longer on the bench."
         if not kind.max_materials:
@@ -126,6 +129,7 @@ class ActionForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Apply the catalogue's rejection of the materials; parameters were checked before."""
         cleaned = super().clean() or {}
+        # The catalogue decides, by the same function as for agents; a rejection here costs no step.
         if not self.errors and (reason := self.situation.catalogue.refuse(self.action(), self.situation.inventory)):
             self.add_error("materials" if "materials" in self.fields else None, reason)
         return cleaned
@@ -136,6 +140,7 @@ class ActionForm(forms.Form):
         for parameter in self.kind.parameters:
             if parameter.type.endswith("material_selector"):
                 picked.update(_codes(parameters.get(parameter.name, ())))
+        # The order of the bench, not of the ticks, which a browser does not report.
         materials = tuple(m.barcode for m in self.situation.inventory if m.barcode in picked)
         return Action(self.kind.name, materials, parameters)
 
@@ -143,6 +148,7 @@ class ActionForm(forms.Form):
         """Return the entered values by parameter, with the keys of an object combined."""
         parameters: dict[str, Any] = {}
         for name, value in self.cleaned_data.items():
+            # Blank values are left out, so that the catalogue's defaults apply.
             if name == "materials" or not value:
                 continue
             parameter, dot, key = name.partition(".")

@@ -3,7 +3,7 @@
 For every design and quantity: the share of studies whose interval holds the true value of its target, with its Monte Carlo
 error, the mean half-width, the share of studies in which the interval was withheld, and beside them the naive intervals it
 replaces. FAIL is less than 92 % (the interval should have been withheld), conservative more than 99 %. Ends with 1 if one of
-the application's own fails. docs/coverage.md is its output with --write.
+the application's own fails. bench/results/coverage.md is its output with --write.
 """
 
 import argparse
@@ -45,7 +45,7 @@ PASSES = "passes"
 LEAST, MOST = 0.92, 0.99
 FEWEST = 50  # intervals given; a share of fewer says too little to call it a failure
 BLOCK = 25  # studies a process plays in one go
-OUTPUT = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
+OUTPUT = Path(__file__).resolve().parent / "results" / "coverage.md"
 
 
 class Cell(NamedTuple):
@@ -189,7 +189,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def page(found: Tallies, about: str) -> str:
-    """docs/coverage.md."""
+    """bench/results/coverage.md."""
     bad = [f"{cell.quantity}, {cell.target}, {cell.design}" for cell in failures(found)]
     verdict = (
         "Below 92 %: " + "; ".join(bad) + "."
@@ -200,7 +200,7 @@ def page(found: Tallies, about: str) -> str:
 
 How often nominal 95 % intervals hold the true value of what they claim to, in simulated studies whose truth is known.
 Every interval comes from the functions the application itself calls. The simulation is described in
-`bench/reader_worlds.py` and `bench/coverage_attempts.py`; what each target and method is, in [statistics.md](statistics.md).
+`bench/reader_worlds.py` and `bench/coverage_attempts.py`; what each target and method is, in [statistics.md](../../docs/statistics.md).
 
 {about}
 
@@ -271,7 +271,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--resamples", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--write", action="store_true", help="also to docs/coverage.md")
+    parser.add_argument("--write", action="store_true", help="also to bench/results/coverage.md")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
-"""The back office sees studies, seats and the log, and changes none of them: that is what the pages are for.
+"""The admin site shows studies, raters and the log, and changes none of them: the pages of the site do that.
 
-Items, sources, assignments and ratings are not registered: here they would be joined, and the seal with them broken.
+Items, sources, assignments and ratings are not registered: the admin site would join them and so break the blinding.
 """
 
 from typing import Any
@@ -47,12 +47,12 @@ class StudyAdmin(ReadOnlyAdmin):
 @admin.register(Rater)
 class RaterAdmin(ReadOnlyAdmin):
     list_display = ["study", "label", "simulated", "invited_at", "consented_at", "started_at", "finished_at"]
-    exclude = ["user"]  # whose a code is shows nowhere
+    exclude = ["user"]  # no page shows which person has which code
     list_select_related = ["study"]
 
 
 class StudyEventList(ChangeList):
-    """A page of events with their details in words. The names of all accounts on it take one query."""
+    """A page of events with their descriptions. The names of all accounts on it take one query."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -74,7 +74,7 @@ class StudyEventAdmin(ReadOnlyAdmin):
 
 
 def _own(request: HttpRequest, user: User) -> str | None:
-    """The session that asks, if it is this user's own."""
+    """Return the key of the current session if it is this user's own, else None."""
     return request.session.session_key if user.pk == request.user.pk else None
 
 
@@ -84,7 +84,7 @@ admin.site.unregister([TOTPDevice, StaticDevice])  # their pages would show the 
 
 @admin.register(User)
 class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
-    """Django's own, and the erasure of a rater's personal data; deleting an account would take its seats' holder away."""
+    """Django's page of accounts, with erasure of a rater's personal data and reset of two-factor authentication."""
 
     actions = ["erase_personal_data", "reset_second_step"]
 
@@ -92,46 +92,49 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         return confirming.ask(request) or super().changeform_view(request, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        asked = confirming.ask(request) if request.method == "POST" else None
-        return asked or super().changelist_view(request, *args, **kwargs)
+        sign_in_page = confirming.ask(request) if request.method == "POST" else None
+        return sign_in_page or super().changelist_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """Rights that are taken away, and an account that is closed, end every session of theirs at once."""
+        """Save the account. Changed rights and deactivation end all its sessions at once."""
         super().save_model(request, obj, form, change)
         changed = set(form.changed_data) & {"is_active", "is_staff", "is_superuser", "groups", "user_permissions"}
         if changed:
             security_event("rights changed", request, user=obj.pk, fields=", ".join(sorted(changed)))
             sessions.end_all(obj, "rights changed", request, but=_own(request, obj))
 
-    @admin.action(description="Reset the second step: for somebody who has lost their telephone and backup codes")
+    @admin.action(description="Reset two-factor authentication (for people who lost their phone and backup codes)")
     def reset_second_step(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Not one's own: that would do without the code."""
-        own = request.user.pk or 0
-        for user in queryset.exclude(pk=own):
+        """Reset the selected accounts, except one's own."""
+        # Resetting one's own would bypass the code that the account page asks for.
+        own_key = request.user.pk or 0
+        for user in queryset.exclude(pk=own_key):
             if second_step.forget(user):
                 sessions.end_all(user, "second step reset", request)
                 security_event("second step reset", request, user=user.pk)
-                self.message_user(request, f"{user.get_username()} signs in without a second step now.")
-        if queryset.filter(pk=own).exists():
-            self.message_user(request, "Your own can be reset by another superuser.", messages.ERROR)
+                self.message_user(request, f"{user.get_username()} can now sign in without two-factor authentication.")
+        if queryset.filter(pk=own_key).exists():
+            self.message_user(request, "You cannot reset your own account; ask another superuser.", messages.ERROR)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:
-        """Not one's own: this page does not ask for the old password, and unblinding asks for the one there is."""
+        """Change the password of another account, after re-authentication."""
+        # Not one's own: this page does not ask for the old password, which unblinding relies on.
         user = self.get_object(request, unquote(id))
         if user is not None and user.pk == request.user.pk:
             raise PermissionDenied
-        if asked := confirming.ask(request):
-            return asked
+        if sign_in_page := confirming.ask(request):
+            return sign_in_page
         response = super().user_change_password(request, id, form_url)
         if user is not None and request.method == "POST" and response.status_code == 302:
             sessions.end_all(user, "password changed", request)
             security_event("password changed", request, user=user.pk)
         return response
 
+    # Deleting an account would remove the person behind its ratings; erasing personal data replaces it.
     def has_delete_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False
 
-    @admin.action(description="Erase personal data: codes and ratings stay, and it cannot be undone")
+    @admin.action(description="Erase personal data (keeps codes and ratings; cannot be undone)")
     def erase_personal_data(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         for user in queryset:
             try:

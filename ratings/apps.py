@@ -1,3 +1,5 @@
+"""The Django app of studies and ratings: registers its jobs, metrics, checks and signal handlers."""
+
 from django.apps import AppConfig
 
 
@@ -6,6 +8,7 @@ class RatingsConfig(AppConfig):
     verbose_name = "Rating room"
 
     def ready(self) -> None:
+        # Imported here, because models can be imported only after Django has loaded all apps.
         from django.contrib.auth.models import User
         from django.contrib.auth.signals import user_logged_in
         from django.core.checks import register

@@ -1,4 +1,4 @@
-"""Makes the demo, on the spot and through the real code. `fixtures/demo.json` holds parameters only."""
+"""Create the demo with the real code. `fixtures/demo.json` contains only parameters."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ Watch = Callable[[queueing.RunProgress], None]
 
 
 class WaysIn(NamedTuple):
-    """Paths of the site that the demo's user is given; `rater` is "" once somebody closed the study to rate."""
+    """Paths of the site for the demo's user; `rater` is "" if the study to rate is closed."""
 
     admin: str
     rater: str
@@ -31,27 +31,27 @@ class WaysIn(NamedTuple):
 
 
 def make(directory: Path, say: Say, watch: Callable[[str], Watch], threads: int = 2) -> None:
-    """Load, play, twin, open and rate. Every part can be interrupted and is then taken up where it stopped."""
+    """Load the data files, run the casts, create twins and studies, and rate. An interrupted part continues where it stopped."""
     parameters = json.loads((directory / "demo.json").read_text(encoding="utf-8"))
     for kind, count in fixtures.load_lab(directory).items():
         say(f"Loaded {sum(count)} {kind}")
-    for order in parameters["runs"]:
-        workers.play_run(_episodes(order, parameters["experiments"]), threads, watch(f"Playing {order['cast']}"))
-    for order in parameters["twins"]:
-        workers.play_run(_twins(order), threads, watch("Planting errors in twins"))
-    for order in parameters["studies"]:
-        _study(order, say)
+    for part in parameters["runs"]:
+        workers.play_run(_episodes(part, parameters["experiments"]), threads, watch(f"Playing {part['cast']}"))
+    for part in parameters["twins"]:
+        workers.play_run(_twins(part), threads, watch("Planting errors in twins"))
+    for part in parameters["studies"]:
+        _study(part, say)
     for study in Study.objects.filter(status="unblinded").order_by("pk"):
         say(f"Analysing {study.name}")
         playing.draw(store.compute(study, Filters()))
 
 
 def ways_in(directory: Path) -> WaysIn:
-    """Fresh links; those of an earlier start stop working unless their rater has begun, whose browser goes on."""
+    """Return new links. They replace those of an earlier start, except for a rater who has begun, whose browser stays signed in."""
     parameters = json.loads((directory / "demo.json").read_text(encoding="utf-8"))
-    slugs = {order["protocol"]["slug"]: order for order in parameters["studies"]}
-    finished = next(slug for slug, order in slugs.items() if order.get("unblind"))
-    to_rate = next(slug for slug, order in slugs.items() if order.get("invite"))
+    slugs = {part["protocol"]["slug"]: part for part in parameters["studies"]}
+    finished = next(slug for slug, part in slugs.items() if part.get("unblind"))
+    to_rate = next(slug for slug, part in slugs.items() if part.get("invite"))
     return WaysIn(
         admin=f"/sign-in/{access.make_link(administrator(), 'admin')}/",
         rater=_rater_link(Study.objects.get(slug=to_rate)),
@@ -60,7 +60,7 @@ def ways_in(directory: Path) -> WaysIn:
 
 
 def administrator() -> User:
-    """The demo's admin, who has no password: links are the only way in."""
+    """Return the demo's admin, who has no password and signs in with links."""
     admin, created = User.objects.get_or_create(
         username="admin", defaults={"is_staff": True, "is_superuser": True, "password": "!"}
     )
@@ -71,10 +71,9 @@ def administrator() -> User:
 
 
 def _episodes(order: Mapping[str, Any], slugs: Sequence[str]) -> Run:
-    """One experiment of each group: all eighteen would take minutes, and anyone can seed them.
-
-    The study to try has runs of its own, of other experiments: whoever reads the finished studies reads nothing of it.
-    """
+    """Return a run of one experiment of each group."""
+    # All eighteen experiments would take minutes. The study that the user rates has runs of other experiments, so
+    # that the finished studies reveal nothing about it.
     return queueing.queue_episodes(
         Experiment.objects.filter(slug__in=order.get("experiments", slugs)),
         order["cast"],
@@ -85,15 +84,15 @@ def _episodes(order: Mapping[str, Any], slugs: Sequence[str]) -> Run:
 
 
 def _twins(order: Mapping[str, Any]) -> Run:
-    """Twins of so many steps of one of these runs, made by its own cast."""
-    played = Run.objects.get(submission_id=f"demo-{order['run']}")
+    """Return a run that creates twins of a sample of steps, with the cast of the original run."""
+    original_run = Run.objects.get(submission_id=f"demo-{order['run']}")
     steps = Transition.objects.filter(
-        episode__run=played, episode__counts=True, episode__status__in=Episode.ENDED, accepted=True
+        episode__run=original_run, episode__counts=True, episode__status__in=Episode.ENDED, accepted=True
     )
     return queueing.queue_twins(
         steps,
         order["perturbations"],
-        played.cast,
+        original_run.cast,
         order["per_transition"],
         order["seed"],
         submission_id=f"demo-twins-{order['run']}",
@@ -124,5 +123,5 @@ def _sensitivities(raters: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _rater_link(study: Study) -> str:
-    seat = study.raters.filter(simulated=False).order_by("pk").first()
-    return f"/r/{inviting.invite(seat)}/" if seat and study.is_open else ""
+    rater = study.raters.filter(simulated=False).order_by("pk").first()
+    return f"/r/{inviting.invite(rater)}/" if rater and study.is_open else ""

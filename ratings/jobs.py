@@ -1,7 +1,7 @@
-"""Every kind of job of the rating room, with the module that does it: imported when a job of that kind is first played.
+"""The kinds of jobs of this app and their modules, which are imported when a job of the kind first runs.
 
-One line for each. What a handler returns as the job's result may hold `said` (one sentence: what was done), and
-`href` with `label` (where to see it): the job's page shows them. Nothing of ours is imported here but the table of kinds.
+A handler may return `said` (a sentence: what was done) and `href` with `label` (a link to the result), which the job's page
+shows. This module imports no other module of the app than the registry.
 """
 
 from simulation.jobs import job_kinds
@@ -20,6 +20,6 @@ KINDS = (
 
 
 def declare() -> None:
-    """Make them all known; called as the app starts."""
+    """Register all kinds of jobs. The app calls it at its start."""
     for kind, title, module in KINDS:
         job_kinds.declare(kind, title, module)

@@ -1,4 +1,4 @@
-"""The numbers of the ratings in /metrics."""
+"""Metrics of ratings for /metrics."""
 
 from collections.abc import Iterator
 
@@ -9,10 +9,8 @@ from wetbench_site.observability.gauges import Gauge, cache_for_a_minute, single
 
 
 def read_rating_gauges() -> Iterator[Gauge]:
-    """Yield the ratings in force, and the versions of ratings that were saved.
-
-    The highest key is used as the number of versions: an index finds it at once, while a count reads the whole table.
-    """
-    yield single_gauge("wetbench_ratings", "Ratings that stand.", cache_for_a_minute("ratings", Rating.objects.count))
+    """Yield the number of current ratings and of saved versions of ratings."""
+    yield single_gauge("wetbench_ratings", "Current ratings.", cache_for_a_minute("ratings", Rating.objects.count))
+    # The highest key instead of a count: an index finds it at once, while a count reads the whole table.
     versions = RatingEvent.objects.aggregate(n=Max("pk"))["n"]
     yield single_gauge("wetbench_rating_versions", "Versions of ratings that were saved.", versions)

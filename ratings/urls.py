@@ -1,4 +1,4 @@
-"""Addresses of the rating room. Each module of views lists its own."""
+"""URLs of the rating app. Each module of views lists its own."""
 
 from django.urls import URLPattern
 
@@ -10,10 +10,10 @@ from ratings.web.study import auditing, building, dashboard, export, importing, 
 
 app_name = "ratings"
 
-# Raters' pages, and the way to them.
+# Pages of raters, and personal links to them.
 rater_urls: list[URLPattern] = [*links.urls, *account.urls, *desk.urls, *rating.urls]
 
-# The studies' pages, for those with a role in them.
+# Pages of studies, for people with a role in them.
 study_urls: list[URLPattern] = [
     *building.urls, *study.urls, *dashboard.urls, *people.urls, *importing.urls, *export.urls, *vetting.urls,
     *auditing.urls, *jobs.urls, *results.urls, *comparing.urls, *figures.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,

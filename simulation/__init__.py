@@ -1,1 +1,1 @@
-"""The laboratory: episodes, the roles that play them, and the twins made of their transitions."""
+"""Simulated laboratory work: episodes, the roles in them, and twins of their transitions."""

@@ -1,4 +1,4 @@
-"""Stored rows for superusers, to look at. What happened in the laboratory is not edited by hand."""
+"""Read-only admin pages of stored rows for superusers. Simulation records are never edited by hand."""
 
 from django.contrib import admin
 from django.db.models import Model
@@ -24,10 +24,10 @@ from simulation.models import (
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by all models
-    """Shows rows; adds, changes and deletes none."""
+    """Show rows without adding, changing or deleting any."""
 
     list_per_page = 50
-    show_full_result_count = False
+    show_full_result_count = False  # a count over all rows on every page would be slow on large tables
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -113,10 +113,10 @@ class PromptSetAdmin(ReadOnlyAdmin):
 
 @admin.register(ModelCall)
 class ModelCallAdmin(ReadOnlyAdmin):
-    """What was said is shown on the call's own page, escaped and made visible there."""
-
     list_display = ["code", "role", "speaker", "number", "turn", "attempt", "state", "output", "cost", "started_at"]
     list_filter = ["state", "role", "provider", "error_class"]
+    # These may have invisible or misleading characters from models. The call's own page escapes them and makes
+    # them visible.
     exclude = ["request", "reply", "reply_headers"]
     search_fields = ["code"]
 

@@ -1,6 +1,6 @@
-"""The laboratory's numbers in /metrics: rows to play, model calls and worker processes.
+"""Gauges in /metrics: claimable rows, model calls and worker processes.
 
-A count over a whole table is cached for a minute; the other queries use an index, however many rows there are.
+A count over a whole table is cached for a minute. The other queries use an index, however many rows there are.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from simulation.models import Episode, Job, ModelCall, Run, Twin, Worker
 from wetbench_site.observability.gauges import Gauge, cache_for_a_minute, labelled_gauge, single_gauge
 
 MODELS: dict[str, type[Episode] | type[Twin] | type[Job]] = {"episode": Episode, "twin": Twin, "job": Job}
-LATEST_CALLS = 10_000
+LATEST_CALLS = 10_000  # by primary key, because a count over all calls would scan the largest table
 
 
 def read_laboratory_gauges() -> Iterator[Gauge]:
@@ -28,12 +28,12 @@ def _read_row_gauges() -> Iterator[Gauge]:
     by_status = cache_for_a_minute("rows", _count_rows_by_status)
     yield labelled_gauge("wetbench_rows", "Episodes, twins and jobs by status.", ("kind", "status"), by_status)
     waiting = [(kind, model.objects.claimable().count()) for kind, model in MODELS.items()]
-    yield labelled_gauge("wetbench_rows_waiting", "Rows that a worker could play now.", ("kind",), waiting)
+    yield labelled_gauge("wetbench_rows_waiting", "Rows that a worker could run now.", ("kind",), waiting)
     lost = [
         (kind, model.objects.filter(status__in=model.RUNNABLE).aggregate(n=Sum("lost_leases"))["n"] or 0)
         for kind, model in MODELS.items()
     ]
-    yield labelled_gauge("wetbench_leases_lost", "Workers that died on rows now under way.", ("kind",), lost)
+    yield labelled_gauge("wetbench_leases_lost", "Workers that died on rows that are under way now.", ("kind",), lost)
 
 
 def _count_rows_by_status() -> list[tuple[str, str, int]]:
@@ -58,4 +58,4 @@ def _read_call_gauges() -> Iterator[Gauge]:
 def _read_worker_gauge() -> Gauge:
     since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
     alive = Worker.objects.filter(seen_at__gt=since).order_by().values_list("kind").annotate(number=Count("pk"))
-    return labelled_gauge("wetbench_workers", "Processes that play, by kind.", ("kind",), alive)
+    return labelled_gauge("wetbench_workers", "Worker processes by kind.", ("kind",), alive)

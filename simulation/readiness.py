@@ -1,4 +1,4 @@
-"""The readiness check of the laboratory: whether a worker or dispatcher is running."""
+"""Readiness check: whether a worker or dispatcher is running."""
 
 from datetime import timedelta
 
@@ -13,15 +13,14 @@ HEARTBEAT_LIMIT_SECONDS = 60
 
 
 def check_worker() -> Part:
-    """Fail unless the process that starts work has sent a heartbeat within a minute.
-
-    Without that process no episode, analysis or export is made. With a broker it is the dispatcher, else the embedded worker.
-    """
+    """Fail unless the process that starts work has sent a heartbeat within a minute."""
+    # Without that process no episode, analysis or export is created. With a broker it is the dispatcher, else the
+    # embedded worker.
     has_broker = bool(settings.CELERY_BROKER_URL)
     kind, name = ("dispatcher", "dispatcher") if has_broker else ("embedded", "worker")
     seen_at = Worker.objects.filter(kind=kind).aggregate(at=Max("seen_at"))["at"]
     if seen_at is None:
-        return Part(name, "failed", "none runs: start `manage.py worker`")
+        return Part(name, "failed", "not running: start `manage.py worker`")
     age = timezone.now() - seen_at
     state = "ok" if age < timedelta(seconds=HEARTBEAT_LIMIT_SECONDS * settings.PACE) else "failed"
-    return Part(name, state, f"last heard of {max(age.total_seconds(), 0):.0f} s ago")
+    return Part(name, state, f"last heartbeat {max(age.total_seconds(), 0):.0f} s ago")

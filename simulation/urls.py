@@ -1,4 +1,4 @@
-"""Addresses of the laboratory's pages, all for staff."""
+"""URLs of the simulation pages, all for staff."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The site: settings, the Celery app and the URL list."""
+"""The site: settings, the Celery app and the URL configuration."""
 
 from wetbench_site.celery import app as celery_app
 

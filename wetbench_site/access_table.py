@@ -1,8 +1,8 @@
-"""Who may ask what of which address. An address that is not in this table does not exist, for anybody.
+"""Who may use which URL with which methods. A URL that is not in this table does not exist, for anybody.
 
-The middleware below keeps to it as far as the account alone tells; views find out whose study, seat or item it is
-(`ratings.studies.access`). What somebody may not have answers 404, with the body of any other 404; strangers are sent to sign
-in, but for the back office. tests/promises/test_access.py walks every address as every role with every method.
+The middleware below checks what the account alone shows; views check the study, rater or item (`ratings.studies.access`).
+Anything forbidden returns 404, with the same body as any other 404. Anonymous users are redirected to the sign-in page,
+except from the admin site. tests/promises/test_access.py requests every URL in every role with every method.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from wetbench_site.observability.audit_log import security_event
 
 ROLES = ("stranger", "account", "rater", "analyst", "admin", "staff", "superuser")
-# stranger: not signed in.  account: anybody signed in.  staff: sees the laboratory, may make studies.
-# rater: in their own seat.  analyst, admin: in that study, or in some study where the address names none.
+# stranger: not signed in.  account: anybody signed in.  staff: sees the laboratory, may create studies.
+# rater: of their own assignments.  analyst, admin: in that study, or in any study if the URL names none.
 
 Row = Mapping[str, frozenset[str]]
 READ, POST, BOTH = "GET HEAD", "POST", "GET HEAD POST"
@@ -46,7 +46,7 @@ def _members(methods: str, analyst: str | None = None) -> Row:
 
 
 TABLE: dict[str, Row] = {
-    # The way in
+    # Signing in
     "home": _all(READ),
     "login": _all(BOTH),
     "logout": _row(**dict.fromkeys(ROLES[1:], POST)),
@@ -55,7 +55,7 @@ TABLE: dict[str, Row] = {
     "ratings:sign_in_here": _all(BOTH),
     "ratings:mail_link": _all(BOTH),
     "ratings:sign_in_code": _all(BOTH),
-    # One's own account
+    # The user's own account
     "ratings:account": _row(**dict.fromkeys(ROLES[1:], BOTH)),
     "ratings:confirm": _row(**dict.fromkeys(ROLES[1:], BOTH)),
     "ratings:second_step": _row(**dict.fromkeys(ROLES[1:], BOTH)),
@@ -105,7 +105,7 @@ TABLE: dict[str, Row] = {
     "ratings:reopen_study": _admins(POST),
     "ratings:unblind_study": _admins(BOTH),
     "ratings:study_guide": _admins(BOTH),
-    # People of a study
+    # Raters and team of a study
     "ratings:raters": _members(READ),
     "ratings:invite": _admins(POST),
     "ratings:add_seats": _admins(POST),
@@ -116,12 +116,12 @@ TABLE: dict[str, Row] = {
     "ratings:withdraw_rater": _admins(BOTH),
     "ratings:members": _admins(BOTH),
     "ratings:remove_member": _admins(POST),
-    # What goes in and comes out
+    # Imports and exports
     "ratings:import_items": _admins(BOTH),
     "ratings:import_ratings": _admins(BOTH),
     "ratings:items": _members(READ),
     "ratings:item": _members(READ),
-    "ratings:interim": _row(analyst=BOTH, superuser=BOTH),  # never who made the study: they could steer by it
+    "ratings:interim": _row(analyst=BOTH, superuser=BOTH),  # never the study's creator, who could act on the results
     "ratings:ratings_csv": _members(READ),
     "ratings:protocol_json": _members(READ),
     "ratings:certificate": _members(READ),
@@ -137,7 +137,7 @@ TABLE: dict[str, Row] = {
     "ratings:quarantine": _admins(BOTH),
     "ratings:vetting": _laboratory(READ),
     "ratings:vet": _laboratory(BOTH),
-    # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.job_access tells which)
+    # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.job_access decides)
     "ratings:job": _members(READ),
     "ratings:job_file": _members(READ),
     "ratings:cancel_job": _members(POST),
@@ -179,7 +179,7 @@ TABLE: dict[str, Row] = {
     "simulation:twins": _laboratory(BOTH),
     "simulation:twin": _laboratory(READ),
     "simulation:retry_twin": _laboratory(POST),
-    # The API asks every request for a token and no session: what a token opens is found out in ratings.api
+    # The API needs a token and no session in every request: ratings.api checks what the token grants
     "api:openapi": _all(READ),
     "api:studies": _all(READ),
     "api:study": _all(READ),
@@ -196,12 +196,12 @@ BACK_OFFICE: Row = _row(superuser=BOTH)  # everything of Django's admin
 
 
 def row_of(view_name: str) -> Row | None:
-    """The row of an address by its name ("namespace:name"); None: there is no such page."""
+    """Return the row of a view name ("namespace:name"), or None if there is no such page."""
     return BACK_OFFICE if view_name.startswith("admin:") else TABLE.get(view_name)
 
 
 def roles_of(user: User | AnonymousUser) -> tuple[str, ...]:
-    """The roles this account could have somewhere, asking the database nothing."""
+    """Return the roles that this account could have somewhere, without a query."""
     if not user.is_authenticated:
         return ("stranger",)
     if user.is_superuser:
@@ -210,7 +210,7 @@ def roles_of(user: User | AnonymousUser) -> tuple[str, ...]:
 
 
 class AccessTable:
-    """Turns away what the table does not grant: 404, and 405 for a method of a page that is theirs otherwise."""
+    """Reject requests that the table does not allow: 404, or 405 for a method that a permitted page does not have."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -223,11 +223,11 @@ class AccessTable:
         row = row_of(match.view_name) if match else None
         if row is None:
             raise Http404
-        granted = frozenset[str]().union(*(row[role] for role in roles_of(request.user)))
-        if not granted and not request.user.is_authenticated and row is not BACK_OFFICE:
-            return None  # to the sign-in page, by the next middleware
-        if not granted:
+        allowed_methods = frozenset[str]().union(*(row[role] for role in roles_of(request.user)))
+        if not allowed_methods and not request.user.is_authenticated and row is not BACK_OFFICE:
+            return None  # the next middleware redirects to the sign-in page
+        if not allowed_methods:
             if row is BACK_OFFICE:
                 security_event("back office refused", request)
             raise Http404
-        return None if request.method in granted else HttpResponseNotAllowed(sorted(granted))
+        return None if request.method in allowed_methods else HttpResponseNotAllowed(sorted(allowed_methods))

@@ -1,4 +1,4 @@
-"""The site itself, where it has something to say to Django at the start."""
+"""The Django app of the site: registers its system checks and the time limits of `migrate`."""
 
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate, pre_migrate
@@ -9,8 +9,9 @@ class SiteConfig(AppConfig):
     verbose_name = "Site"
 
     def ready(self) -> None:
-        from wetbench_site import migrating, refusals  # noqa: F401  # its checks register themselves
+        from wetbench_site import migrating, refusals  # noqa: F401  # the import registers its checks
 
-        told = apps.get_app_config("simulation")  # `migrate` tells apps with models alone, all of them before it begins
-        pre_migrate.connect(migrating.limit_waiting, sender=told)
-        post_migrate.connect(migrating.as_before, sender=told)
+        # `migrate` sends these signals only for apps with models, and all pre_migrate signals before its first change.
+        sender = apps.get_app_config("simulation")
+        pre_migrate.connect(migrating.limit_waiting, sender=sender)
+        post_migrate.connect(migrating.as_before, sender=sender)

@@ -1,4 +1,4 @@
-"""The Celery app. It carries doorbells only: the database holds all work (docs/architecture.md)."""
+"""The Celery app. Its messages only wake workers: the database holds all work (docs/architecture.md)."""
 
 import os
 import sys
@@ -18,12 +18,12 @@ app.autodiscover_tasks(["simulation.engine"])
 
 @setup_logging.connect
 def _log_as_the_site_does(**_signal: Any) -> None:
-    """Django has set up its logging by now; a receiver here keeps Celery from setting up its own."""
+    """Do nothing: Django has set up logging by now, and a receiver of this signal prevents Celery's own setup."""
 
 
 @worker_init.connect
 def _refuse_unfit(**_signal: Any) -> None:
-    from wetbench_site import starting  # once Django is set up
+    from wetbench_site import starting  # imports models, so only after Django's setup
 
     try:
         starting.refuse_unfit()

@@ -1,4 +1,4 @@
-"""Where a request comes from: as the outermost of our own proxies saw it, never as the caller says."""
+"""The address of the client, as the outermost of our own proxies saw it. What the client itself claims is ignored."""
 
 import ipaddress
 
@@ -7,10 +7,13 @@ from django.http import HttpRequest
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """The caller's address; None through a socket file. Each of WETBENCH_PROXIES added one entry to X-Forwarded-For."""
-    heard = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if settings.PROXIES else []
-    told = heard[-settings.PROXIES] if len(heard) >= settings.PROXIES > 0 else request.META.get("REMOTE_ADDR", "")
+    """Return the client's IP address, or None for a request through a socket file."""
+    forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if settings.PROXIES else []
+    # Each of our proxies appends one entry, so only the last WETBENCH_PROXIES entries are trustworthy.
+    address = (
+        forwarded[-settings.PROXIES] if len(forwarded) >= settings.PROXIES > 0 else request.META.get("REMOTE_ADDR", "")
+    )
     try:
-        return str(ipaddress.ip_address(told.strip()))
+        return str(ipaddress.ip_address(address.strip()))
     except ValueError:
         return None

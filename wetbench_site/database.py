@@ -1,4 +1,4 @@
-"""Two ways to use the database connection of this thread with care: release it while it is idle, and read a snapshot."""
+"""Release the database connection of this thread while it is idle, and read a snapshot of the database."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,18 +36,19 @@ def read_snapshot() -> Iterator[None]:
 
 @contextmanager
 def _defer_write_lock(database: Any) -> Iterator[None]:
-    """Begin transactions of the block without the write lock, which the site's settings otherwise take at once."""
+    """Begin transactions of the block without the write lock that the site's settings take at once."""
     database.ensure_connection()
-    usual, database.transaction_mode = database.transaction_mode, "DEFERRED"
+    usual_mode, database.transaction_mode = database.transaction_mode, "DEFERRED"
     try:
         yield
     finally:
-        database.transaction_mode = usual
+        database.transaction_mode = usual_mode
 
 
 def _begin_long_read() -> None:
-    """Make the transaction a snapshot and lift its time limits, which are meant for pages and would end a long read."""
+    """Make the transaction a snapshot without time limits."""
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        # The site's limits are meant for pages; an export or a verification reads for minutes.
         for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
             cursor.execute(f"SET LOCAL {limit} = 0")

@@ -1,7 +1,7 @@
-"""Every variable of the environment that WetBench knows, declared once; docs/operations.md has the same table.
+"""Every environment variable that WetBench uses, declared once; docs/operations.md has the same table.
 
-A secret NAME may stand in a file instead, which NAME_FILE names. What is unknown, malformed or missing stops the start:
-`read` names all of it at once, with what is allowed.
+A secret NAME can also be stored in a file that NAME_FILE names. Unknown, malformed and missing variables stop the start:
+`load_environment` reports all of them at once, with the allowed values.
 """
 
 import difflib
@@ -16,11 +16,11 @@ from wetbench_site.values import Form, Value
 
 
 class Unusable(ImproperlyConfigured):
-    """The site does not start like this; the text names everything that is wrong, a line each."""
+    """The site cannot start with this configuration. The message lists every problem, one a line."""
 
 
 class Variable(NamedTuple):
-    """`default` is read like a given value; `production` replaces it in that profile."""
+    """One environment variable. `default` is parsed like a set value; `production` replaces it in the production profile."""
 
     name: str
     form: Form
@@ -30,7 +30,7 @@ class Variable(NamedTuple):
     required: bool = False  # in production
 
 
-PREFIX = "WETBENCH_"  # nobody else's variables begin so
+PREFIX = "WETBENCH_"  # only variables of WetBench start with it, so an unknown one is a typing error
 PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER", "LOCAL")
 
 VARIABLES = (
@@ -74,7 +74,7 @@ VARIABLES = (
 
 
 class Environment(NamedTuple):
-    """What was read. Every variable has a value: the given one or its default; an empty text where it has neither."""
+    """The parsed variables. Each has its set value or its default, or an empty text if it has neither."""
 
     values: Mapping[str, Value]
     given: frozenset[str]
@@ -96,40 +96,44 @@ class Environment(NamedTuple):
         return self.values[name] is True
 
     def names(self, name: str) -> list[str]:
-        found = self.values[name]
-        return found if isinstance(found, list) else []
+        value = self.values[name]
+        return value if isinstance(value, list) else []
 
 
 def read(environ: Mapping[str, str]) -> Environment:
-    """The environment as values. Raises Unusable with everything that is wrong with it."""
+    """Return the parsed environment. Raises InvalidConfiguration with everything that is wrong with it."""
     texts, problems = dict[str, str](), list(_unknown(environ))
     for variable in VARIABLES:
         try:
             texts[variable.name] = _text(variable, environ)
         except ValueError as error:
             problems.append(str(error))
+    # Needed before the loop: the profile decides the defaults of other variables and which are required.
     production = texts.get("WETBENCH_PROFILE") == "production"
-    found = dict[str, Value]()
+    parsed = dict[str, Value]()
     for variable in VARIABLES:
         text = texts.get(variable.name, "")
+        # A variable that is missing from `texts` had a problem already; one message is enough.
         if not text and production and variable.required and variable.name in texts:
             problems.append(f"{variable.name} is not set; in production it must be {variable.form.allowed}")
         try:
-            found[variable.name] = _value(variable, text, production)
+            parsed[variable.name] = _value(variable, text, production)
         except ValueError:
-            said = "" if variable.secret else f" is {text!r};"
-            problems.append(f"{variable.name}{said} must be {variable.form.allowed}".replace("; must", "; it must"))
+            value_note = "" if variable.secret else f" is {text!r};"
+            problems.append(
+                f"{variable.name}{value_note} must be {variable.form.allowed}".replace("; must", "; it must")
+            )
     if texts.get("EMAIL_USE_TLS") == texts.get("EMAIL_USE_SSL") == "true":
         problems.append("EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them")
     if problems:
-        raise Unusable("The environment cannot be used.\n" + "\n".join(f"- {one}" for one in problems))
-    return Environment(found, frozenset(name for name, text in texts.items() if text))
+        raise Unusable("The environment variables are not valid.\n" + "\n".join(f"- {problem}" for problem in problems))
+    return Environment(parsed, frozenset(name for name, text in texts.items() if text))
 
 
 def secrets(environ: Mapping[str, str]) -> set[str]:
-    """The value of every secret that is set, of several in one each; logs never show one."""
+    """Return every secret that is set, so that logs can hide them. A variable with several keys also adds each of them."""
     texts = {variable: _text(variable, environ) for variable in VARIABLES if variable.secret}
-    return {one for variable, text in texts.items() if text for one in _parts(variable, text)}
+    return {value for variable, text in texts.items() if text for value in _parts(variable, text)}
 
 
 def _value(variable: Variable, text: str, production: bool) -> Value:
@@ -144,27 +148,27 @@ def _parts(variable: Variable, text: str) -> Iterator[str]:
 
 
 def _text(variable: Variable, environ: Mapping[str, str]) -> str:
-    """What is given, from the variable or its file. An empty one counts as none."""
+    """Return the text of the variable or of its file. An empty variable counts as not set."""
     name, text = variable.name, environ.get(variable.name, "")
     file = environ.get(f"{name}_FILE", "") if variable.secret else ""
     if text and file:
-        raise ValueError(f"{name} and {name}_FILE are both set; give one of them")
+        raise ValueError(f"{name} and {name}_FILE are both set; set only one of them")
     if not file:
         return text
     try:
         return Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise ValueError(f"{name}_FILE names {file}, which cannot be read: {why}") from error
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ValueError(f"{name}_FILE names {file}, which cannot be read: {reason}") from error
 
 
 def _unknown(environ: Mapping[str, str]) -> Iterator[str]:
-    """Names that begin as ours do and are not: a typing error would otherwise be a setting that nobody made."""
+    """Yield a problem for each unknown name with our prefix: a typing error would otherwise be ignored silently."""
     known = {variable.name for variable in VARIABLES}
     known |= {f"{variable.name}_FILE" for variable in VARIABLES if variable.secret}
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known:
             ours = [other.removeprefix(PREFIX) for other in known if other.startswith(PREFIX)]
-            near = difflib.get_close_matches(name.removeprefix(PREFIX), ours, 1)
-            meant = f"did you mean {PREFIX}{near[0]}?" if near else "docs/operations.md lists those there are"
-            yield f"{name} is no variable of WetBench; {meant}"
+            matches = difflib.get_close_matches(name.removeprefix(PREFIX), ours, 1)
+            advice = f"did you mean {PREFIX}{matches[0]}?" if matches else "docs/operations.md lists all variables"
+            yield f"{name} is not a variable of WetBench; {advice}"

@@ -1,24 +1,24 @@
-"""Pages for what went wrong. They name the status and what to do next, and nothing of whoever asked or what failed."""
+"""Error pages. They show the status and what to do next, and nothing about the request, the user or the error."""
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template import loader
 
-WITHOUT_A_PAGE = frozenset({405, 413, 429, 503})  # answered in many places with a status alone
+WITHOUT_A_PAGE = frozenset({405, 413, 429, 503})  # views return these with a status only
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400; 413 for what is too large."""
+    """Return the page of status 413 if the request is too large, else of 400."""
     return _page(request, 413 if isinstance(exception, RequestDataTooBig) else 400)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500, with the number under which the fault stands in the log."""
+    """Return the page of status 500, with the request id that finds the error in the log."""
     return _page(request, 500)
 
 
 def filled(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """The response, with a page where it is an error without a word. Fragments are answered by their status."""
+    """Return the response, with a page if it is an error with an empty body. For fragments the status is enough."""
     if response.status_code not in WITHOUT_A_PAGE or request.headers.get("HX-Request") == "true":
         return response
     if isinstance(response, HttpResponse) and not response.content:
@@ -32,5 +32,6 @@ def _page(request: HttpRequest, status: int) -> HttpResponse:
 
 
 def _written(request: HttpRequest, status: int) -> str:
-    """Without the request as context: its processors would read the session, and the database may be what failed."""
+    """Return the page of a status, rendered without a request."""
+    # Context processors of a request read the session, and the database may be what failed.
     return loader.render_to_string(f"{status}.html", {"request_id": getattr(request, "request_id", "")})

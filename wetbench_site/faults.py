@@ -1,4 +1,4 @@
-"""What is answered when something failed on our side: 503 with "come again" while the database is away, else 500."""
+"""The response to an unhandled error: 503 with Retry-After if the database is not available, else 500."""
 
 import sys
 
@@ -13,8 +13,9 @@ _DATABASE_AWAY = (OperationalError, InterfaceError)
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """Django's `handler500`, called while the exception is being handled, whichever middleware or view raised it."""
+    """Return the error response. Django calls it as `handler500` while the exception of a view or middleware is handled."""
     if not isinstance(sys.exc_info()[1], _DATABASE_AWAY):
         return server_error(request)
+    # Without the request: its context processors would query the database that is not available.
     page = loader.get_template("503.html").render()
     return HttpResponse(page, status=503, headers={"Retry-After": str(COME_AGAIN_SECONDS)})

@@ -1,4 +1,4 @@
-"""How gunicorn serves: `gunicorn wetbench_site.wsgi -c python:wetbench_site.gunicorn_conf`."""
+"""Configuration of gunicorn: `gunicorn wetbench_site.wsgi -c python:wetbench_site.gunicorn_conf`."""
 
 import fcntl
 import gc
@@ -19,16 +19,16 @@ except environment.Unusable as error:
     sys.exit(str(error))
 
 bind = "127.0.0.1:8000"
-worker_class = "gthread"  # a page that polls must not hold up a rating
+worker_class = "gthread"  # threads, so that a page that polls does not delay a rating
 workers = ENVIRONMENT.whole("WETBENCH_WEB_WORKERS")
 threads = 8
 timeout = 60
 graceful_timeout = 30
-# Of several, one is replaced now and then, not all at the same time: what leaks, leaks little. One alone is not: nobody
-# would be answered in the seconds until the next one is there.
+# Workers are replaced now and then, which limits memory leaks; the jitter keeps them from being replaced all at once. A
+# single worker is never replaced: no request would be answered for the seconds that a new one takes to start.
 max_requests = 10_000 if workers > 1 else 0
 max_requests_jitter = 1_000
-control_socket_disable = True
+control_socket_disable = True  # not used
 logconfig_dict = logs.configuration(
     ENVIRONMENT.text("WETBENCH_LOG_FORMAT"), ENVIRONMENT.text("WETBENCH_LOG_LEVEL"), environment.secrets(os.environ)
 )
@@ -36,56 +36,57 @@ NUMBERS, PREFIX = "PROMETHEUS_MULTIPROC_DIR", "wetbench-numbers-"
 
 
 def on_starting(server: Any) -> None:
-    """Refuses, before anything is bound, what the embedded profile may not be bound to."""
-    if not ENVIRONMENT.production and (why := loopback.refusal(server.cfg.address)):
-        sys.exit(why)
+    """Exit, before anything is bound, if the embedded profile may not bind the address. Create the folder of metrics."""
+    if not ENVIRONMENT.production and (reason := loopback.refusal(server.cfg.address)):
+        sys.exit(reason)
     _remove_left_behind()
     server.numbers = os.environ[NUMBERS] = tempfile.mkdtemp(prefix=PREFIX)
-    server.mark = _marked(server.numbers)  # held by every process of this server, until the last one has ended
+    server.mark = _marked(server.numbers)  # every process inherits the lock, so it ends with the last of them
 
 
 def _remove_left_behind() -> None:
-    """The folders of numbers of servers that were killed outright, which could not do so themselves."""
+    """Remove the metrics folders of servers that were killed and could not remove them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
-            mark = _marked(folder)
-        except OSError:  # a server that runs, or somebody else's
+            lock = _marked(folder)
+        except OSError:  # in use by a running server, or of another user
             continue
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(mark)
+        os.close(lock)
 
 
 def _marked(folder: str | Path) -> int:
-    """The folder, locked as long as this is open in some process. OSError if it cannot be."""
-    mark = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    """Lock the folder and return its descriptor; the lock lasts while any process has it open. Raises OSError if it is taken."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(mark)
+        os.close(descriptor)
         raise
-    return mark
+    return descriptor
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    """A worker counts in the file of one that has ended, and goes on from its numbers: there are never many files."""
-    taken = {other.place for other in server.WORKERS.values()}
-    worker.place = next(place for place in count() if place not in taken)
+    """Give the worker the lowest free number. It continues the metrics file of an earlier worker, so there are never many files."""
+    used_numbers = {other.file_number for other in server.WORKERS.values()}
+    worker.file_number = next(number for number in count() if number not in used_numbers)
 
 
 def post_fork(server: Any, worker: Any) -> None:
     from prometheus_client import values
 
-    os.makedirs(server.numbers, exist_ok=True)  # what cleans temporary folders may have been there
-    values.ValueClass = values.MultiProcessValue(lambda: worker.place)  # type: ignore[no-untyped-call]
+    os.makedirs(server.numbers, exist_ok=True)  # a cleaner of temporary folders may have removed it
+    values.ValueClass = values.MultiProcessValue(lambda: worker.file_number)  # type: ignore[no-untyped-call]
 
 
 def post_worker_init(worker: Any) -> None:
-    """What was loaded stays to the end: looking through it for garbage makes raters wait."""
+    """Tune the garbage collector and the switching of threads."""
+    # All code is loaded by now and stays: collections that scan it again would make raters wait.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
-    # A thread gives way after one millisecond, not five: one that holds the database's lock must not wait behind pages that
-    # are being drawn, at each statement again.
+    # Switch threads after one millisecond instead of five: a thread with the database lock would otherwise wait behind
+    # threads that render pages, at every statement.
     sys.setswitchinterval(0.001)
 
 

@@ -1,4 +1,4 @@
-"""The headers of every response. Apart from what sends them: the server's own settings are read before Django is there."""
+"""The headers of every response. A module of its own: gunicorn's configuration imports it before Django is set up."""
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -12,6 +12,6 @@ HEADERS = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"),
-    # Whatever does not say otherwise, as files of the site itself do, is somebody's: no cache keeps it.
+    # Responses are personal unless a view says otherwise, so caches must not store them. Static files set their own.
     ("Cache-Control", "no-store"),
 )

@@ -1,14 +1,15 @@
-"""`migrate` on PostgreSQL: it gives up a lock soon, so that raters never queue behind it, and may compute for longer."""
+"""Time limits of `migrate` on PostgreSQL: it gives up waiting for a lock soon, and its statements may run for longer."""
 
 from typing import Any
 
 from django.db import connections
 
+# A waiting ALTER TABLE blocks every later query of the table, raters' included, so it waits 2 s at most.
 LIMITS = {"lock_timeout": "2s", "statement_timeout": "60s"}
 
 
 def limit_waiting(using: str, **signal: Any) -> None:
-    """For the session of the command alone."""
+    """Set the limits for the session of the command."""
     _say(using, *(f"SET {name} = '{value}'" for name, value in LIMITS.items()))
 
 

@@ -18,9 +18,9 @@ _SHOWN = 3
 
 
 def find_missing(applied: Iterable[Key]) -> list[Key]:
-    """Return the migrations that still have to be applied, sorted; of a partly replaced set, the absent ones."""
-    there = set(applied)
-    return sorted({key for name, migration in _of_this_version() for key in _find_open(name, migration, there)})
+    """Return the migrations that still have to be applied, sorted. Of a partly applied replaced set, these are its absent ones."""
+    applied_keys = set(applied)
+    return sorted({key for name, migration in _of_this_version() for key in _find_open(name, migration, applied_keys)})
 
 
 def find_unknown(applied: Iterable[Key]) -> list[Key]:
@@ -32,9 +32,9 @@ def find_unknown(applied: Iterable[Key]) -> list[Key]:
 
 def find_gaps(applied: Iterable[Key]) -> list[Key]:
     """Return the replaced migrations that are absent although others of their set are applied, sorted."""
-    there = set(applied)
+    applied_keys = set(applied)
     replaced = [set(_list_replaced(migration)) for _, migration in _of_this_version()]
-    return sorted(key for keys in replaced if keys & there for key in keys - there)
+    return sorted(key for keys in replaced if keys & applied_keys for key in keys - applied_keys)
 
 
 def explain_gaps(applied: Iterable[Key], holder: str) -> str:
@@ -52,10 +52,11 @@ def explain_gaps(applied: Iterable[Key], holder: str) -> str:
 
 
 def _find_open(name: Key, migration: Migration, there: set[Key]) -> Iterable[Key]:
-    """Return what has to be applied of one migration. Django ignores its own row while it has `replaces`."""
+    """Return the migrations to apply for one migration of this version."""
     replaced = set(_list_replaced(migration))
     if not replaced:
         return () if name in there else (name,)
+    # Django ignores the row of a migration as long as it has `replaces`: only the replaced ones count.
     return replaced - there if replaced & there else (name,)
 
 

@@ -50,6 +50,7 @@ class PreparedQuery(Generic[M]):
 
     def rows(self, *values: object) -> Sequence[tuple[Any, ...]]:
         """Execute the query with these values and return the rows that its `values_list` would return."""
+        # Two threads may compile at the same time: the results are equal, so no lock is needed.
         compiled = self._compiled = self._compiled or self._compile()
         arguments: list[Any] = [
             constant if position is None else _adapt_value(values[position])
@@ -73,6 +74,7 @@ class PreparedQuery(Generic[M]):
         select, info = self._compiled.compiler.select, self._compiled.compiler.klass_info
         fields = info["select_fields"]
         names = [select[index][0].target.attname for index in fields]
+        # Private API of Django: what `ModelIterable` does, without compiling the query again.
         populators = get_related_populators(info, select, connection.alias)
         for row in rows:
             instance = info["model"].from_db(connection.alias, names, row[fields[0] : fields[-1] + 1])

@@ -1,4 +1,4 @@
-"""Settings, from the environment (wetbench_site/environment.py). With none: SQLite, loopback only, no broker."""
+"""Settings, from environment variables (wetbench_site/environment.py). Without any: SQLite, loopback only, no broker."""
 
 import os
 import secrets
@@ -12,21 +12,22 @@ from wetbench_site import environment
 from wetbench_site.observability import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-# Every variable is declared there; whatever is wrong with one stops the start here.
+# Every variable is declared in environment.py; an invalid value stops the start here.
 ENVIRONMENT = environment.read(os.environ)
 PRODUCTION = ENVIRONMENT.production
 
 
 def kept_secret(path: Path) -> str:
-    """The secret key of this installation: made once, readable by its owner alone."""
+    """Return the secret key of this installation. Create it on the first call, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        # O_EXCL: of two processes that start at once, one creates the file and the other reads it.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return path.read_text(encoding="ascii")
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(made := secrets.token_urlsafe(64))
-    return made
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secret := secrets.token_urlsafe(64))
+    return secret
 
 
 VAR_DIR = Path(ENVIRONMENT.text("WETBENCH_VAR_DIR") or BASE_DIR / "var")
@@ -36,8 +37,8 @@ SECRET_KEY_FALLBACKS = ENVIRONMENT.names("WETBENCH_OLD_SECRET_KEYS")
 DEBUG = ENVIRONMENT.flag("WETBENCH_DEBUG")
 ALLOWED_HOSTS = ENVIRONMENT.names("WETBENCH_HOSTS")
 METRICS_TOKEN = ENVIRONMENT.text("WETBENCH_METRICS_TOKEN")
-DISK_FREE_MB = ENVIRONMENT.whole("WETBENCH_DISK_FREE_MB")  # with less the site is not ready
-PROXIES = ENVIRONMENT.whole("WETBENCH_PROXIES")  # how many stand before the site, each adding to X-Forwarded-For
+DISK_FREE_MB = ENVIRONMENT.whole("WETBENCH_DISK_FREE_MB")  # below this, /readyz reports a failure
+PROXIES = ENVIRONMENT.whole("WETBENCH_PROXIES")  # proxies in front of the site; each adds one entry to X-Forwarded-For
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -45,7 +46,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "wetbench_site",  # before those whose commands it wraps
+    "wetbench_site",  # before the apps whose commands it wraps
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django_htmx",
@@ -57,8 +58,10 @@ INSTALLED_APPS = [
     "ratings",
 ]
 MIDDLEWARE = [
+    # Outermost: its timing and its request id cover everything below, errors included.
     "wetbench_site.middleware.request_id.traced",
     "wetbench_site.middleware.security.protective_headers",
+    # Before host names, HTTPS and sessions are checked: probes ask from inside, by IP address.
     "wetbench_site.observability.health.machines_first",
     "ratings.api.problems.problem_documents",
     "django.middleware.security.SecurityMiddleware",
@@ -71,7 +74,7 @@ MIDDLEWARE = [
     "wetbench_site.access_table.AccessTable",
     "wetbench_site.middleware.security.SignInRequired",
     "wetbench_site.middleware.second_step_first.SecondStepFirst",
-    "django.middleware.csrf.CsrfViewMiddleware",  # reads the body, of those alone who may send one
+    "django.middleware.csrf.CsrfViewMiddleware",  # reads the body, so only after the checks above
     "wetbench_site.middleware.write_limit.WriteLimit",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -97,39 +100,41 @@ TEMPLATES = [
 
 
 def database() -> dict[str, Any]:
-    """DATABASE_URL if there is one, else SQLite under var/."""
-    chosen: dict[str, Any] = dict(
+    """Return the database of DATABASE_URL, or SQLite under var/ if it is not set."""
+    database: dict[str, Any] = dict(
         dj_database_url.parse(ENVIRONMENT.text("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'wetbench.sqlite3'}")
     )
-    if chosen["ENGINE"] == "django.db.backends.sqlite3":
-        chosen["ENGINE"] = "wetbench_site.sqlite"
-        # IMMEDIATE takes the write lock when a transaction begins: read-then-write cannot deadlock, it waits.
-        # FULL keeps a confirmed rating through a power cut. 16 MB of pages are kept by a connection: with the 2 MB that
-        # are usual, a count over 50,000 ratings takes three times as long.
-        chosen["OPTIONS"] = {
+    if database["ENGINE"] == "django.db.backends.sqlite3":
+        database["ENGINE"] = "wetbench_site.sqlite"
+        # IMMEDIATE takes the write lock when a transaction begins: a read followed by a write waits instead of deadlocking.
+        # FULL makes confirmed ratings survive a power cut. Each connection caches 16 MB of pages: with the default of 2 MB,
+        # a count over 50,000 ratings takes three times as long.
+        database["OPTIONS"] = {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000;",
         }
-        # Kept by each thread: closing the last one writes the whole log back into the file, which takes longer than a rating.
-        chosen["CONN_MAX_AGE"] = None
-        chosen["TEST"] = {"NAME": None}
+        # Each thread keeps its connection open: closing the last one copies the whole WAL into the file, which takes longer
+        # than a rating.
+        database["CONN_MAX_AGE"] = None
+        database["TEST"] = {"NAME": None}
     else:
+        # In milliseconds. A page that waits longer fails, so that it cannot block raters behind it.
         limits = "-c statement_timeout=15000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
-        # Hundreds of threads share ten connections of a process: none is held while a model thinks.
+        # Hundreds of threads share the ten connections of a process; none keeps one while it waits for a model.
         pool = {"min_size": 0, "max_size": 10, "timeout": 20, "max_idle": 60}
-        chosen |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
-        # The same few statements by the hundred a second: the server keeps them planned (a third of its time).
+        database |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
+        # A few statements run hundreds of times a second: prepared ones spare the server a third of its time.
         prepared = {"server_side_binding": True, "prepare_threshold": 3}
         defaults = {"options": limits, "connect_timeout": 5, "pool": pool, **prepared}
-        chosen["OPTIONS"] = defaults | chosen.get("OPTIONS", {})
-    return chosen
+        database["OPTIONS"] = defaults | database.get("OPTIONS", {})
+    return database
 
 
 DATABASES = {"default": database()}
-# Where a blinding audit on PostgreSQL puts its copy, if the role of DATABASE_URL may not create databases.
+# Scratch database of blinding audits on PostgreSQL, if the role of DATABASE_URL may not create databases.
 SCRATCH_DATABASE_URL = ENVIRONMENT.text("WETBENCH_SCRATCH_DATABASE_URL")
-# Each process keeps the items it has drawn (ratings/web/rater/drawn_items.py): some 20 MB at most.
+# Each process caches the items it has rendered (ratings/web/rater/drawn_items.py), some 20 MB at most.
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     "drawn_items": {
@@ -149,7 +154,7 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 
-# Raters sign in by name or e-mail address; most have no password and come by a link.
+# People sign in with their name or e-mail address; most raters have no password and use a link.
 AUTHENTICATION_BACKENDS = ["ratings.accounts.signing_in.NameOrEmail"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
@@ -159,52 +164,52 @@ AUTH_PASSWORD_VALIDATORS = [
         ("UserAttributeSimilarityValidator", {}),
     )
 ] + [{"NAME": "ratings.accounts.passwords.MaximumLengthValidator"}]
-# The first makes; the others read what older versions made, which is made anew at the next sign-in.
+# The first one hashes new passwords. The others verify hashes of older versions, which are replaced at the next sign-in.
 PASSWORD_HASHERS = [
     "ratings.accounts.passwords.Argon2",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
     "django.contrib.auth.hashers.ScryptPasswordHasher",
 ]
-# Wrong passwords: eight for one account from one address, then a quarter of an hour without.
+# Eight wrong passwords for one account from one address lock that pair for a quarter of an hour.
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_USERNAME_CALLABLE = "ratings.accounts.throttling.named"
 AXES_CLIENT_IP_CALLABLE = "ratings.accounts.throttling.counted_address"
 AXES_LOCKOUT_CALLABLE = "ratings.accounts.throttling.locked_out"
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else whoever goes on guessing keeps the owner out
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else an attacker who keeps guessing locks the owner out
 AXES_RESET_ON_SUCCESS = True
-AXES_DISABLE_ACCESS_LOG = True  # the log of security events tells it
+AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in the log of security events
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 AXES_SENSITIVE_PARAMETERS = [
     *("username", "code", "csrfmiddlewaretoken", "confirm_password"),
     *("old_password", "new_password1", "new_password2", "password1", "password2"),
 ]
-# Who may see where items come from needs a second step where a site is exposed.
+# On a public site, people who may see the sources of items need two-factor authentication.
 SECOND_STEP_REQUIRED = PRODUCTION
 OTP_TOTP_ISSUER = "WetBench"
-# A brake on what runs wild, per person.
+# Limits per person, against scripts that run out of control.
 WRITES_PER_MINUTE = ENVIRONMENT.whole("WETBENCH_WRITES_PER_MINUTE")
 EXPORTS_PER_HOUR = ENVIRONMENT.whole("WETBENCH_EXPORTS_PER_HOUR")
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 SESSION_ENGINE = "ratings.accounts.sessions"
-SESSION_COOKIE_AGE = 12 * 3600  # without a visit; ratings/accounts/sessions.py has the longest
+SESSION_COOKIE_AGE = 12 * 3600  # of inactivity; ratings/accounts/sessions.py has the maximum age
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = ENVIRONMENT.flag("WETBENCH_HTTPS")
-# Browsers take a cookie of such a name over HTTPS alone, from this very host, and from no other of its domain.
+# Browsers accept a __Host- cookie only over HTTPS and only from this host, not from others of its domain.
 SESSION_COOKIE_NAME = f"{'__Host-' if SESSION_COOKIE_SECURE else ''}wb_session"
 CSRF_COOKIE_NAME = f"{'__Host-' if SESSION_COOKIE_SECURE else ''}wb_csrf"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-# Exposed, everything goes over HTTPS, for a year of the browser's memory. A proxy's word for it is believed only where
-# one is said to be there; health is asked without it, from inside.
+# In production everything uses HTTPS, and browsers remember that for a year. X-Forwarded-Proto is trusted only if
+# WETBENCH_PROXIES names a proxy. Health checks come from inside, without HTTPS.
 SECURE_SSL_REDIRECT = PRODUCTION and SESSION_COOKIE_SECURE
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if SECURE_SSL_REDIRECT else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_SSL_REDIRECT
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PROXIES else None
-SILENCED_SYSTEM_CHECKS = ["security.W021"]  # to be preloaded by browsers is for whoever owns the domain to ask
+SILENCED_SYSTEM_CHECKS = ["security.W021"]  # only the owner of the domain can ask for HSTS preloading
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
@@ -220,8 +225,8 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 API_PER_MINUTE = ENVIRONMENT.whole("WETBENCH_API_PER_MINUTE")  # requests of one token to one web process
 
-# Mail is printed to the console until a server is named.
-SITE_URL = ENVIRONMENT.text("WETBENCH_URL")  # where the site is, for links in letters; else as a request came in
+# E-mail is printed to the console until EMAIL_HOST is set.
+SITE_URL = ENVIRONMENT.text("WETBENCH_URL")  # base of links in e-mails; if unset, the address of the request is used
 CSRF_TRUSTED_ORIGINS = [SITE_URL] if SITE_URL else []
 EMAIL_HOST = ENVIRONMENT.text("EMAIL_HOST")
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"
@@ -233,14 +238,15 @@ EMAIL_USE_TLS = ENVIRONMENT.flag("EMAIL_USE_TLS") and not EMAIL_USE_SSL
 EMAIL_TIMEOUT = ENVIRONMENT.number("EMAIL_TIMEOUT")
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = ENVIRONMENT.text("EMAIL_FROM")
 
-# No broker named: `manage.py work` plays everything in its own threads, from the same rows.
+# Without a broker, `manage.py work` runs everything in its own threads, from the same rows.
 CELERY_BROKER_URL = ENVIRONMENT.text("CELERY_BROKER_URL")
+# The database is the source of truth: a lost message is sent again, a repeated one finds the row leased.
 CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# Threads cannot be interrupted from outside: what ends a call is our transport's own deadline.
+# Celery's time limits cannot interrupt threads: the deadline of our HTTP transport ends a call.
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -253,7 +259,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
 }
 
-# Seconds of the runner's clockwork. WETBENCH_PACE shortens them all alike; tests run at a twentieth.
+# Time intervals of workers, in seconds. WETBENCH_PACE scales all of them; tests use a twentieth.
 PACE = ENVIRONMENT.number("WETBENCH_PACE")
 LEASE_SECONDS = 60 * PACE
 HEARTBEAT_SECONDS = 15 * PACE
@@ -262,10 +268,10 @@ RING_AGAIN_SECONDS = 15 * PACE
 SWEEP_SECONDS = 15 * PACE
 WORKER_SILENT_SECONDS = 90 * PACE
 LOST_LEASES_ALLOWED = 3
-JOB_FILE_DAYS = ENVIRONMENT.number("WETBENCH_JOB_FILE_DAYS")  # how long the files of a job that has ended are kept
-TURN_SECONDS = 60 * PACE  # how long one task plays the same row before others have their turn
+JOB_FILE_DAYS = ENVIRONMENT.number("WETBENCH_JOB_FILE_DAYS")  # how long files of finished jobs are stored
+TURN_SECONDS = 60 * PACE  # how long one task works on a row before other rows get their turn
 
-# Calls of language models. How long one may take is not paced: models think as long as they think.
+# Calls of language models. WETBENCH_PACE does not scale their time limit: models are as slow in tests as elsewhere.
 CALL_SECONDS = ENVIRONMENT.number("WETBENCH_CALL_SECONDS")
 PROVIDER_CALLS_START = ENVIRONMENT.whole("WETBENCH_PROVIDER_START")
 PROVIDER_CALLS_MAX = ENVIRONMENT.whole("WETBENCH_PROVIDER_CALLS")
@@ -277,10 +283,10 @@ SLOT_WAIT_SECONDS = 2 * PACE
 RETRY_SECONDS, RETRY_MAX_SECONDS, RETRY_WINDOW_SECONDS = 2 * PACE, 120 * PACE, 1800 * PACE
 RETRY_ATTEMPTS = 10
 RETRY_AFTER_MAX_SECONDS = 600
-PRICE_SECONDS = 60  # how long a process believes a price it has read
-TALLY_SECONDS = 60  # how long a process keeps what it counted for pages of a study or for /metrics; 0: not at all
+PRICE_SECONDS = 60  # how long a process caches prices of models
+TALLY_SECONDS = 60  # how long a process caches counts for study pages and /metrics; 0: no cache
 
-# Every process, gunicorn's and Celery's too, writes the same lines to standard error.
+# Every process, those of gunicorn and Celery included, logs in the same format to standard error.
 REQUEST_LOG = ENVIRONMENT.flag("WETBENCH_REQUEST_LOG")
 LOGGING = logs.configuration(
     ENVIRONMENT.text("WETBENCH_LOG_FORMAT"),

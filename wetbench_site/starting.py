@@ -1,4 +1,4 @@
-"""The start of a server or worker: it asks once whether the site is fit, and ends with all that is wrong if it is not."""
+"""Checks at the start of a server or worker, which ends with a list of problems if the site is not usable."""
 
 import logging
 
@@ -12,19 +12,20 @@ log = logging.getLogger("wetbench.starting")
 
 
 def refuse_unfit() -> None:
-    """Raises Unusable, which names everything at once. For those who serve or play, not for commands."""
-    faults = [*run_checks(tags=["wetbench"]), *_of_database()]
-    if faults:
-        told = "\n".join(f"- {fault.msg} {fault.hint or ''}".rstrip() for fault in faults)
-        raise Unusable(f"WetBench will not start like this:\n{told}")
+    """Raise InvalidConfiguration with every problem found. Servers and workers call it; commands do not."""
+    errors = [*run_checks(tags=["wetbench"]), *_of_database()]
+    if errors:
+        problems = "\n".join(f"- {fault.msg} {fault.hint or ''}".rstrip() for fault in errors)
+        raise Unusable(f"WetBench cannot start:\n{problems}")
 
 
 def _of_database() -> list[CheckMessage]:
-    """A database that is away is no fault of the site's: it comes back, and /readyz tells of it until then."""
+    """Return the errors of the database; none if it is not available."""
     try:
         return [*refusals.durability(databases=["default"]), *refusals.pending_migrations()]
+    # A database that is down can come back without a restart of the site; /readyz reports it until then.
     except (DatabaseError, InterfaceError) as error:
-        log.warning("the database did not answer at the start, so it was not checked: %s", error)
+        log.warning("the database did not answer at the start and was not checked: %s", error)
         return []
     finally:
         if not connection.in_atomic_block:

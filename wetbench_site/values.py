@@ -1,4 +1,4 @@
-"""Forms of values: how a text from the environment is read, or why it cannot be. Each names what it allows in words."""
+"""Types of environment variables: how each text is parsed, and a description of the allowed values."""
 
 import logging
 import re
@@ -12,7 +12,7 @@ Value = str | int | float | bool | list[str]
 
 
 class Form(NamedTuple):
-    """`read` raises ValueError for what is not `allowed`."""
+    """A type of values. `parse` raises ValueError for a text that is not `allowed`."""
 
     allowed: str
     read: Callable[[str], Value]
@@ -24,7 +24,7 @@ def _refuse(condition: bool) -> None:
 
 
 def words(allowed: str) -> Form:
-    """Any text; `allowed` says what it is."""
+    """Return a type for any text; `allowed` describes the expected content."""
     return Form(allowed, lambda text: text)
 
 
@@ -37,18 +37,19 @@ def choice(*names: str) -> Form:
 
 
 def number(low: float = 0, high: float = 1e9) -> Form:
-    """Greater than `low`, up to `high`."""
+    """Return a type for numbers greater than `low`, up to `high`."""
 
     def read(text: str) -> float:
         _refuse(not low < float(text) <= high)
         return float(text)
 
-    most = f" and at most {high:g}" if high < 1e9 else ""
-    return Form(f"a number greater than {low:g}{most}", read)
+    upper_bound = f" and at most {high:g}" if high < 1e9 else ""
+    return Form(f"a number greater than {low:g}{upper_bound}", read)
 
 
 def whole(low: int, high: int) -> Form:
     def read(text: str) -> int:
+        # int() also accepts signs, underscores and digits of other scripts.
         _refuse(not re.fullmatch(r"[0-9]{1,10}", text) or not low <= int(text) <= high)
         return int(text)
 
@@ -56,7 +57,7 @@ def whole(low: int, high: int) -> Form:
 
 
 def secret(fewest: int) -> Form:
-    """A text without blanks that nobody guesses."""
+    """Return a type for secrets: printable ASCII without blanks, `fewest` characters or more."""
 
     def read(text: str) -> str:
         _refuse(not re.fullmatch(rf"[\x21-\x7e]{{{fewest},}}", text))
@@ -80,7 +81,7 @@ def _address(text: str) -> str:
     parts = urlsplit(text)
     _refuse(parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None)
     _refuse(bool(parts.query or parts.fragment) or bool(re.search(r"[^\x21-\x7e]", text)))
-    _refuse(parts.port == 0)  # asking for the port raises ValueError where it is none
+    _refuse(parts.port == 0)  # `port` raises ValueError if it is not a number up to 65535
     return text
 
 
@@ -109,19 +110,19 @@ def _level(text: str) -> str:
 
 
 def listed(text: str) -> list[str]:
-    """Several secrets of one text, by comma or a line each."""
-    return [one.strip() for one in re.split(r"[,\n]", text)]
+    """Return the secrets of a text that separates them by commas or line breaks."""
+    return [secret_text.strip() for secret_text in re.split(r"[,\n]", text)]
 
 
 def _secrets(text: str) -> list[str]:
-    return [str(secret(20).read(one)) for one in listed(text)]
+    return [str(secret(20).read(key)) for key in listed(text)]
 
 
 FLAG = Form("true or false", _flag)
-HOSTS = Form("host names without scheme or port, by comma", _hosts)
+HOSTS = Form("host names without scheme or port, separated by commas", _hosts)
 ADDRESS = Form("an address such as https://host/path", _address)
 SITE = Form("an address such as https://wetbench.example.org, without a path", _site)
 DATABASE = Form("postgres://user:password@host:port/name or sqlite:///path", _database)
 BROKER = Form("redis://host:port/number or rediss://host:port/number", _broker)
 LEVEL = Form("DEBUG, INFO, WARNING, ERROR or CRITICAL", _level)
-SECRETS = Form("keys of 20 characters or more, by comma", _secrets)
+SECRETS = Form("keys of 20 characters or more, separated by commas", _secrets)

@@ -1,4 +1,4 @@
-"""The WSGI application that gunicorn serves. It does not start unfit, and embedded it answers its own machine alone."""
+"""The WSGI application that gunicorn serves. It does not start with invalid settings; embedded, it serves only this machine."""
 
 import os
 import sys
@@ -17,6 +17,8 @@ try:
     starting.refuse_unfit()
 except Unusable as error:
     sys.stderr.write(f"{error}\n")
-    sys.exit(4)  # gunicorn's code for "it cannot be loaded": with another one it would try again for ever
-get_resolver().check()  # imports every page now, not while somebody waits for the first
+    sys.exit(
+        4
+    )  # gunicorn's code for an application that cannot be loaded; it would restart the worker for ever after another one
+get_resolver().check()  # imports all views now instead of during the first request
 application = site if settings.PRODUCTION else loopback.loopback_alone(site)

@@ -1,4 +1,4 @@
-"""Whose request it is: the token in its header, and nothing else. A session's cookie opens nothing here."""
+"""Authenticate requests by the bearer token in their header. Session cookies are ignored."""
 
 import math
 import time
@@ -20,26 +20,27 @@ from wetbench_site.observability.audit_log import security_event
 
 
 class ApiRequest(HttpRequest):
-    """A request that a token came with."""
+    """A request with a valid token."""
 
     auth: ApiToken
 
 
 class Token(HttpBearer):
-    """Finds the token, counts the request and notes that it was used."""
+    """Find the token, count the request against its rate limit and record that it was used."""
 
-    openapi_description = "A token made at /account/tokens/ or by `manage.py api_token create`."
+    openapi_description = "A token created at /account/tokens/ or with `manage.py api_token create`."
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken | None:
-        found = tokens.live(token.strip())
-        if found is None:
+        api_token = tokens.live(token.strip())
+        if api_token is None:
             security_event("api token refused", request)
             return None
-        if wait := buckets.wait(found.code, settings.API_PER_MINUTE, time.monotonic()):
-            security_event("api token held back", request, token=str(found.code))
+        # in each web process by itself: a shared counter would cost a write per request
+        if wait := buckets.wait(api_token.code, settings.API_PER_MINUTE, time.monotonic()):
+            security_event("api token held back", request, token=str(api_token.code))
             raise Throttled(math.ceil(wait))
-        tokens.mark_used(found)
-        return found
+        tokens.mark_used(api_token)
+        return api_token
 
 
 buckets = Buckets()
@@ -50,7 +51,7 @@ View = Callable[Concatenate[ApiRequest, P], Any]
 def reads(
     router: Router, path: str, name: str, scopes: Collection[str], answer: Any, *errors: int
 ) -> Callable[[View[P]], Callable[..., Any]]:
-    """Makes a view the address `path`, for tokens with one of these scopes; `errors` beside those that all have."""
+    """Register a view at `path` for tokens with one of these scopes. `errors` are in addition to those of every operation."""
 
     def decorate(view: View[P]) -> Callable[..., Any]:
         @wraps(view)
@@ -60,10 +61,11 @@ def reads(
             _refuse_unknown(request, kwargs.get("window"))
             return view(request, *args, **kwargs)
 
-        said = (view.__doc__ or "").strip()
+        description = (view.__doc__ or "").strip()
         router.api_operation(
-            ["GET", "HEAD"], path, response=answer, url_name=name, operation_id=name, summary=said.split(".")[0],
-            description=f"{said}\n\nScope: {' or '.join(f'`{one}`' for one in scopes)}.", openapi_extra=described.errors(*errors),
+            # HEAD too, as for every page; the description of the API leaves it out
+            ["GET", "HEAD"], path, response=answer, url_name=name, operation_id=name, summary=description.split(".")[0],
+            description=f"{description}\n\nScope: {' or '.join(f'`{scope}`' for scope in scopes)}.", openapi_extra=described.errors(*errors),
         )(guarded)  # fmt: skip
         return guarded
 
@@ -73,7 +75,6 @@ def reads(
 def _refuse_unknown(request: HttpRequest, window: Any) -> None:
     """A parameter with a typing error in its name must not be taken for none."""
     known = type(window).model_fields if isinstance(window, Window) else {}
-    if strange := sorted(set(request.GET) - set(known)):
-        raise ValidationError(
-            [{"loc": ("query", name[:60]), "msg": "there is no such parameter here"} for name in strange]
-        )
+    # A misspelt filter that is ignored would return more rows than the caller believes.
+    if unknown := sorted(set(request.GET) - set(known)):
+        raise ValidationError([{"loc": ("query", name[:60]), "msg": "unknown parameter"} for name in unknown])

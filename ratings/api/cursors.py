@@ -1,4 +1,4 @@
-"""Where the next page begins. A cursor is signed and names the last row by what may be read of it, never by its key."""
+"""Pages of lists. A cursor is signed and identifies the last row of a page by its public fields, never by its database key."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -13,17 +13,19 @@ Row = TypeVar("Row")
 
 
 class CursorError(ValueError):
-    """The cursor is not of this list; the message says what to do."""
+    """The cursor does not belong to this list. The message explains what to do."""
 
 
 class Window(BaseModel):
-    """Which rows of a list are asked for."""
+    """The part of a list that is requested."""
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: int = Field(LIMIT, ge=1, le=MOST, description="How many rows a page holds at most.")
+    limit: int = Field(LIMIT, ge=1, le=MOST, description="Maximum number of rows in a page.")
     cursor: str = Field(
-        "", max_length=600, description="Where the page begins, from `next` of the page before; empty: at the start."
+        "",
+        max_length=600,
+        description="Start of the page, from `next` of the previous page; empty: the start of the list.",
     )
 
 
@@ -35,30 +37,31 @@ class Cut(NamedTuple):
 
 
 def cut(rows: Sequence[Row], limit: int) -> Cut:
-    """Of one row more than fits, those that fit."""
+    """Return the rows that fit. The query fetches one row more than `limit`, which shows whether there is a next page."""
     return Cut(rows[:limit], len(rows) > limit)
 
 
 def read(form: str, cursor: str) -> list[Any] | None:
-    """What `following` was given for a list of this form; None at its start. CursorError for anything else."""
+    """Return the values given to `build_next_url` for this list, or None at its start. Raises CursorError for any other cursor."""
     if not cursor:
         return None
     try:
-        found: list[Any] = signing.loads(cursor, salt=_salt(form))
+        values: list[Any] = signing.loads(cursor, salt=_salt(form))
     except signing.BadSignature as error:
         raise CursorError(GONE) from error
-    return found
+    return values
 
 
-GONE = "This cursor is not of this list as it is now. Begin again without one."
+GONE = "This cursor does not belong to this list in its current form. Start again without a cursor."
 
 
 def following(request: HttpRequest, form: str, window: Window, last: Sequence[Any]) -> str:
-    """The address of the page after the row `last`, on the same host and with the same parameters."""
-    asked = {name: value for name, value in request.GET.items() if name not in ("limit", "cursor")}
+    """Return the URL path of the page after the row `last`, with the same parameters."""
+    parameters = {name: value for name, value in request.GET.items() if name not in ("limit", "cursor")}
     cursor = signing.dumps(list(last), salt=_salt(form))
-    return f"{request.path}?{urlencode({**asked, 'limit': window.limit, 'cursor': cursor})}"
+    return f"{request.path}?{urlencode({**parameters, 'limit': window.limit, 'cursor': cursor})}"
 
 
 def _salt(form: str) -> str:
+    # one salt per list, so that a cursor of another list or form has an invalid signature
     return f"ratings.api/{form}"

@@ -1,4 +1,4 @@
-"""The description of the API: OpenAPI 3.1, with every error an operation can answer."""
+"""The OpenAPI 3.1 description of the API, with every error that an operation can return."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -6,7 +6,7 @@ from typing import Any
 
 PROBLEM: Mapping[str, Any] = {
     "title": "Problem",
-    "description": "What went wrong, as RFC 9457 has it.",
+    "description": "A problem document (RFC 9457).",
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
@@ -16,7 +16,7 @@ PROBLEM: Mapping[str, Any] = {
         "detail": {"type": "string", "description": "What is wrong, and what to do next."},
         "errors": {
             "type": "array",
-            "description": "With 422: each parameter that is wrong.",
+            "description": "With 422: every invalid parameter.",
             "items": {
                 "type": "object",
                 "required": ["parameter", "problem"],
@@ -26,26 +26,27 @@ PROBLEM: Mapping[str, Any] = {
     },
 }
 _WHEN: Mapping[int, str] = {
-    400: "The cursor is not of this list as it is now.",
-    401: "No token, or one that does not work.",
+    400: "The cursor does not belong to this list in its current form.",
+    401: "There is no token, or it is not valid.",
     403: "The token lacks the scope.",
-    404: "It does not exist, or whose token it is may not read it.",
-    405: "Another method than GET or HEAD.",
+    404: "It does not exist, or the user of the token may not read it.",
+    405: "The method is not GET or HEAD.",
     409: "The study is not unblinded yet.",
-    422: "A parameter is not as described, or there is no such.",
-    429: "More requests than a token may make.",
+    422: "A parameter is invalid or unknown.",
+    429: "The token has reached its rate limit.",
 }
 _TEXT, _SECONDS = {"schema": {"type": "string"}}, {"schema": {"type": "integer", "minimum": 1}}
 _HEADERS: Mapping[int, Mapping[str, Any]] = {
-    401: {"WWW-Authenticate": {**_TEXT, "description": "How to come in."}},
-    403: {"WWW-Authenticate": {**_TEXT, "description": "What is missing."}},
+    401: {"WWW-Authenticate": {**_TEXT, "description": "How to authenticate."}},
+    403: {"WWW-Authenticate": {**_TEXT, "description": "The missing scope."}},
     429: {"Retry-After": {**_SECONDS, "description": "Seconds to wait."}},
 }
+# every operation needs a token, has scopes, rejects unknown parameters and has a rate limit
 _ALWAYS = (401, 403, 422, 429)
 
 
 def errors(*also: int) -> dict[str, Any]:
-    """What every operation can answer beside its result, and these."""
+    """Return the error responses common to all operations, and these."""
     return {"responses": {status: _response(status) for status in sorted({*_ALWAYS, *also})}}
 
 
@@ -60,10 +61,14 @@ def _response(status: int) -> dict[str, Any]:
 
 
 def whole(made: Mapping[str, Any]) -> dict[str, Any]:
-    """The library's description without its doubles for HEAD, and with the form of a problem."""
+    """Return the library's description without the duplicates for HEAD, and with the schema of a problem."""
     paths = {
-        path: {method: told for method, told in methods.items() if method != "head"}
+        path: {method: operation for method, operation in methods.items() if method != "head"}
         for path, methods in made["paths"].items()
     }
-    parts = made["components"]
-    return {**made, "paths": paths, "components": {**parts, "schemas": {**parts["schemas"], "Problem": PROBLEM}}}
+    components = made["components"]
+    return {
+        **made,
+        "paths": paths,
+        "components": {**components, "schemas": {**components["schemas"], "Problem": PROBLEM}},
+    }

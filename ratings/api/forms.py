@@ -1,4 +1,4 @@
-"""What the API answers, form by form. Null: not known, does not apply, or is sealed."""
+"""The JSON documents of the API. Null means not known, not applicable, or sealed."""
 
 from datetime import date, datetime
 from typing import Any
@@ -11,7 +11,7 @@ from ratings.exchange.archive import fields
 _TYPES: dict[str, Any] = {
     "text": str, "count": int, "number": float, "flag": bool, "moment": datetime, "list": list[str],
 }  # fmt: skip
-NEXT = Field(description="The address of the next page, on the same host; null: this was the last.")
+NEXT = Field(description="URL path of the next page; null: this is the last page.")
 
 
 class Form(BaseModel):
@@ -19,13 +19,13 @@ class Form(BaseModel):
 
 
 class Study(Form):
-    slug: str = Field(description="Its name in addresses.", examples=["titration-pilot"])
+    slug: str = Field(description="Short name, used in URLs.", examples=["titration-pilot"])
     code: UUID
     name: str
     kind: str = Field(description="transition_plausibility or evidence_sufficiency.")
     question: str
     status: str = Field(description="draft, open, paused, closed or unblinded.")
-    unblinded: bool = Field(description="Whether sources and statistics can be read.")
+    unblinded: bool = Field(description="Whether sources and statistics are available.")
     ratings_per_item: int
     deadline: date | None
     created_at: datetime
@@ -35,19 +35,19 @@ class Study(Form):
 
 
 class Progress(Form):
-    """As on the study's page: repeats, surplus ratings and those of dropped raters are not counted."""
+    """Progress as on the study's page: without repeats, surplus ratings and ratings of dropped raters."""
 
     items: int
     ratings: int = Field(description="Ratings that count.")
     wanted: int
-    complete: bool = Field(description="Whether the study's own stop rule is met.")
+    complete: bool = Field(description="Whether the study's stop rule is met.")
     said: str
 
 
 class WholeStudy(Study):
-    guide: str = Field(description="The study's own instructions to raters.")
+    guide: str = Field(description="Instructions of this study for raters.")
     progress: Progress
-    protocol: dict[str, Any] = Field(description="The study document.")
+    protocol: dict[str, Any] = Field(description="The study protocol.")
 
 
 class Studies(Form):
@@ -56,7 +56,7 @@ class Studies(Form):
 
 
 def _columns(named: tuple[fields.Field, ...]) -> dict[str, Any]:
-    return {one.name: (_TYPES[one.kind] | None, Field(description=one.meaning)) for one in named}
+    return {column.name: (_TYPES[column.kind] | None, Field(description=column.meaning)) for column in named}
 
 
 _COUNTS = ("item", "ratings", "could_not_judge")
@@ -66,36 +66,38 @@ Source: Any = create_model(
     __base__=Form,
     **(
         _columns(tuple(one for one in fields.ITEMS if one.name not in (*_COUNTS, "classifiers", "payload_sha256")))
-        | {"classifiers": (dict[str, bool] | None, Field(description="What classifiers said when the study opened."))}
+        | {"classifiers": (dict[str, bool] | None, Field(description="Verdicts of classifiers when the study opened."))}
     ),
 )
 
 
 class Item(Form):
-    item: UUID = Field(description="Its code; random, it says nothing of where the item came from.")
-    ratings: int = Field(
-        description="Ratings that count; where sources are left out, without those that were imported."
+    item: UUID = Field(description="Code of the item; it is random and does not reveal the source.")
+    ratings: int = Field(description="Number of ratings that count; if sources are left out, without imported ratings.")
+    could_not_judge: int = Field(description="Of these, ratings of raters who could not judge.")
+    payload: dict[str, Any] | None = Field(
+        description="What raters saw of the item; null until the study is unblinded."
     )
-    could_not_judge: int = Field(description="Of these, raters who could not judge.")
-    payload: dict[str, Any] | None = Field(description="What raters saw of it; null until the study is unblinded.")
-    context: dict[str, Any] | None = Field(description="The goal and earlier steps; empty where no arm shows them.")
-    source: Source | None = Field(description="Null until unblinding, and without the scope items:unblinded.")
+    context: dict[str, Any] | None = Field(
+        description="The goal and earlier steps; empty if no display arm shows them."
+    )
+    source: Source | None = Field(description="Null before unblinding or without the scope items:unblinded.")
 
 
 class Items(Form):
-    blinded: bool = Field(description="Whether where items came from is left out.")
+    blinded: bool = Field(description="Whether the sources of items are left out.")
     data: list[Item]
     next: str | None = NEXT
 
 
 class Ratings(Form):
-    blinded: bool = Field(description="Whether where items came from, notes and imported ratings' items are left out.")
+    blinded: bool = Field(description="Whether sources, notes and the items of imported ratings are left out.")
     data: list[Rating]
     next: str | None = NEXT
 
 
 class Statistics(BaseModel):
-    """The analysis as it is stored, byte for byte the page's results.json; docs/statistics.md says what each table holds."""
+    """The stored analysis, byte for byte the results.json of the page. docs/statistics.md describes each table."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -103,20 +105,22 @@ class Statistics(BaseModel):
     subject: dict[str, Any]
     seed: int
     resamples: int
-    data: dict[str, Any] = Field(description="Counts of the ratings it is of, and the SHA-256 of them.")
+    data: dict[str, Any] = Field(description="Number and SHA-256 of the ratings behind the analysis.")
     tables: dict[str, Any]
 
 
 class Comparison(Form):
     first: str = Field(description="The short name of the first study.")
     second: str
-    table: dict[str, Any] = Field(description="As the table `contrasts` of the statistics: columns, rows, notes.")
+    table: dict[str, Any] = Field(
+        description="Same format as the table `contrasts` of the statistics: columns, rows, notes."
+    )
 
 
 class Pending(Form):
-    status: str = Field(description="Of the job: pending, queued, running, waiting, failed or cancelled.")
+    status: str = Field(description="Status of the job: pending, queued, running, waiting, failed or cancelled.")
     said: str
-    job: str | None = Field(description="The page of the job.")
+    job: str | None = Field(description="URL path of the job's page.")
 
 
 class Verdict(Form):
@@ -127,20 +131,20 @@ class Verdict(Form):
 class Episode(Form):
     code: UUID
     run: UUID
-    experiment: str = Field(description="Its short name.")
+    experiment: str = Field(description="Short name of the experiment.")
     cast: str
     replicate: int
-    counts: bool = Field(description="False once a retry took this replicate's place.")
+    counts: bool = Field(description="False if a retry has replaced this episode.")
     status: str
-    reason: str = Field(description="Why it failed, is held or waits; empty while nothing is wrong.")
+    reason: str = Field(description="Why it failed, is blocked or waits; empty if nothing is wrong.")
     steps: int
     max_steps: int
     seed: int
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
-    verdict: Verdict | None = Field(description="What the classifier said of a submitted episode.")
-    panel: list[Verdict] = Field(description="Verdicts of others, which end nothing.")
+    verdict: Verdict | None = Field(description="Verdict of the classifier on a submitted episode.")
+    panel: list[Verdict] = Field(description="Verdicts of further classifiers, which do not affect the episode.")
 
 
 class Episodes(Form):
@@ -149,21 +153,21 @@ class Episodes(Form):
 
 
 class Step(Form):
-    """Nothing of a prompt, a reply or the simulator's ledger is in here."""
+    """One step. It contains nothing of prompts, replies or the simulator's ledger."""
 
     number: int
-    started_at: int = Field(description="Seconds since the episode began.")
+    started_at: int = Field(description="Seconds since the start of the episode.")
     ended_at: int
     action: str
     parameters: dict[str, Any]
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]] = Field(
-        description="Materials handed back or new; `replaces` names the input it was."
+        description="Output materials; `replaces` is the input that an output continues."
     )
     observations: list[dict[str, Any]]
     accepted: bool
     rejected_by: str = Field(description="parser, catalogue or transition_model; empty if accepted.")
-    rejected: str = Field(description="Why; empty if accepted.")
+    rejected: str = Field(description="Reason of the rejection; empty if accepted.")
     checker: str | None = Field(description="The checker's verdict on the step; null: not checked.")
 
 

@@ -1,4 +1,4 @@
-"""Items of a study. Until it is unblinded, codes and counts alone: who made an item could know it by what it shows."""
+"""Items of a study. Before unblinding only codes and counts: the person who generated an item could recognise its content."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,20 +22,20 @@ SCOPES = ("items:blinded", "items:unblinded")
 
 @reads(router, "/studies/{slug:slug}/items", "items", SCOPES, forms.Items, 400, 404)
 def items(request: ApiRequest, slug: str, window: Query[Window]) -> forms.Items:
-    """Items in the order of their random codes."""
+    """List items in the order of their random codes."""
     study = own_study(request, slug)
-    form, found = f"items/{study.code}", _items(study)
-    if at := cursors.read(form, window.cursor):
-        found = found.filter(code__gt=at[0])
-    rows, more = cursors.cut(list(found[: window.limit + 1]), window.limit)
-    following = cursors.following(request, form, window, [str(rows[-1].code)]) if more else None
-    told = shows_sources(request, study)
-    return forms.Items(blinded=not told, data=_told(study, rows, told), next=following)
+    list_name, matches = f"items/{study.code}", _items(study)
+    if last_row := cursors.read(list_name, window.cursor):
+        matches = matches.filter(code__gt=last_row[0])
+    rows, more = cursors.cut(list(matches[: window.limit + 1]), window.limit)
+    next_url = cursors.following(request, list_name, window, [str(rows[-1].code)]) if more else None
+    with_sources = shows_sources(request, study)
+    return forms.Items(blinded=not with_sources, data=_told(study, rows, with_sources), next=next_url)
 
 
 @reads(router, "/studies/{slug:slug}/items/{uuid:code}", "item", SCOPES, forms.Item, 404)
 def item(request: ApiRequest, slug: str, code: UUID) -> forms.Item:
-    """One item."""
+    """Return one item."""
     study = own_study(request, slug)
     rows = list(_items(study).filter(code=code))
     if not rows:
@@ -44,13 +44,14 @@ def item(request: ApiRequest, slug: str, code: UUID) -> forms.Item:
 
 
 def shows_sources(request: ApiRequest, study: Study) -> bool:
-    """Whether this token may read where items came from, now."""
+    """Return whether this token may currently read the sources of items."""
     return study.is_unblinded and "items:unblinded" in request.auth.scopes
 
 
 def _items(study: Study) -> QuerySet[Item]:
-    found = Item.objects.filter(study=study).order_by("code")
-    return found if study.is_unblinded else found.only("code")
+    study_items = Item.objects.filter(study=study).order_by("code")
+    # before unblinding, payloads are not even read from the database
+    return study_items if study.is_unblinded else study_items.only("code")
 
 
 def _told(study: Study, rows: Sequence[Item], sources: bool) -> list[forms.Item]:
@@ -60,26 +61,28 @@ def _told(study: Study, rows: Sequence[Item], sources: bool) -> list[forms.Item]
 
 
 def _item(study: Study, row: Item, given: int, unsure: int, source: forms.Source | None) -> forms.Item:
-    shown = (
+    content = (
         {"payload": row.payload, "context": row.context} if study.is_unblinded else {"payload": None, "context": None}
     )
-    return forms.Item(item=row.code, ratings=given, could_not_judge=unsure, source=source, **shown)
+    return forms.Item(item=row.code, ratings=given, could_not_judge=unsure, source=source, **content)
 
 
 def _counts(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
-    """Ratings that count of each, and how many of them could not be judged, as `items.csv` of the archive has them.
-
-    Not `imported`: without those that came from elsewhere. Who brought them knows what they are of, and a count would tell where.
-    """
-    place = "assignment__"
-    live = Rating.objects.filter(
+    """Return for each item its counted ratings and how many of them could not judge, as in `items.csv` of the archive."""
+    prefix = "assignment__"
+    counted = Rating.objects.filter(
         assignment__item__in=[row.pk for row in rows], assignment__occasion=FIRST, assignment__released_at__isnull=True,
         assignment__surplus=False, assignment__rater__dropped=False,
     )  # fmt: skip
     if not imported:
-        live = live.filter(imported=False)
-    unsure = Count("pk", filter=Q(cannot_judge=True))
-    return {one: (n, m) for one, n, m in live.order_by().values_list(f"{place}item").annotate(n=Count("pk"), m=unsure)}
+        # The person who imported ratings knows which items they belong to; a higher count would
+        # reveal their codes.
+        counted = counted.filter(imported=False)
+    n_unsure = Count("pk", filter=Q(cannot_judge=True))
+    return {
+        item: (n, m)
+        for item, n, m in counted.order_by().values_list(f"{prefix}item").annotate(n=Count("pk"), m=n_unsure)
+    }
 
 
 def _sources(rows: Sequence[Item]) -> dict[int, Any]:

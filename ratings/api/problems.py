@@ -1,4 +1,4 @@
-"""What went wrong, as RFC 9457 has it: every answer under /api/ that is an error is a problem document."""
+"""Errors of the API as problem documents (RFC 9457): every error response under /api/ is one."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,34 +13,34 @@ from ratings.api.cursors import CursorError
 
 ROOT = "/api/"
 MEDIA_TYPE = "application/problem+json"
-_NOTHING = "There is nothing at this address, or it is not yours to read."
+_NOTHING = "This address does not exist, or you may not read it."
 _SAID: Mapping[int, str] = {
-    400: "The request could not be read.",
+    400: "The request is malformed.",
     404: _NOTHING,
-    405: "Nothing is written here: ask with GET or HEAD.",
-    413: "The request is too large: ask with GET, without a body.",
-    429: "Too many requests. Come again after as many seconds as Retry-After says.",
-    503: "The database is away. Come again after as many seconds as Retry-After says.",
+    405: "This API is read-only. Use GET or HEAD.",
+    413: "The request is too large. Use GET without a body.",
+    429: "Too many requests. Try again after the number of seconds in Retry-After.",
+    503: "The database is not available. Try again after the number of seconds in Retry-After.",
 }
-_OURS = "Something failed on our side; it stands in the server's log. The same request may work later."
+_OURS = "The server failed to answer and logged the error. You can try the same request again later."
 _KEPT = ("Allow", "Retry-After")
 _CHALLENGE = 'Bearer realm="WetBench"'
 
 
 class ConflictError(Exception):
-    """What is asked for cannot be given in the state the study is in; the message says why."""
+    """The study's state does not allow this request. The message explains why."""
 
 
 def problem(status: int, detail: str, **more: Any) -> HttpResponse:
-    """The document; `more` are members of its own beside the four of the standard."""
-    told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
-    return HttpResponse(json.dumps(told, ensure_ascii=False), status=status, content_type=MEDIA_TYPE)
+    """Return a problem document. `more` are members in addition to the four of the standard."""
+    document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    return HttpResponse(json.dumps(document, ensure_ascii=False), status=status, content_type=MEDIA_TYPE)
 
 
 def problem_documents(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Puts one in the place of every error page under /api/, whoever answered it."""
+    """Replace every error page under /api/ by a problem document, also those of other middleware."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
@@ -53,16 +53,16 @@ def problem_documents(
 
 def _instead_of(response: HttpResponseBase) -> HttpResponse:
     status = response.status_code
-    told = problem(status, _SAID.get(status, _OURS if status >= 500 else HTTPStatus(status).description))
+    document = problem(status, _SAID.get(status, _OURS if status >= 500 else HTTPStatus(status).description))
     for name in _KEPT:
         if name in response:
-            told[name] = response[name]
-    return told
+            document[name] = response[name]
+    return document
 
 
 def handle(api: NinjaAPI) -> None:
-    """Tells the API what to answer for each of its errors; other faults go on to Django's own handling and log."""
-    for error, answer in (
+    """Register a response for each error of the API."""
+    for error, handler in (
         (AuthenticationError, _stranger),
         (AuthorizationError, _not_allowed),
         (Throttled, _too_many),
@@ -70,20 +70,21 @@ def handle(api: NinjaAPI) -> None:
         (Http404, lambda request, error: problem(404, _NOTHING)),
         (CursorError, lambda request, error: problem(400, str(error))),
         (ConflictError, lambda request, error: problem(409, str(error))),
+        # without this the library would answer itself; Django logs unexpected errors and sends reports
         (Exception, _raise),
     ):
-        api.add_exception_handler(error, answer)  # type: ignore[arg-type]  # a handler takes its own kind of error
+        api.add_exception_handler(error, handler)  # type: ignore[arg-type]  # a handler takes its own kind of error
 
 
 def _stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    given = "Authorization" in request.headers
+    has_token = "Authorization" in request.headers
     detail = (
-        "The token is unknown, expired or revoked, or whose it is may read nothing any more. Make a new one at /account/tokens/."
-        if given
-        else "A token is needed: send 'Authorization: Bearer' and a token made at /account/tokens/."
+        "The token is unknown, expired or revoked, or its user no longer has access. Create a new token at /account/tokens/."
+        if has_token
+        else "A token is required. Send 'Authorization: Bearer' and a token created at /account/tokens/."
     )
     response = problem(401, detail)
-    response["WWW-Authenticate"] = _CHALLENGE + (', error="invalid_token"' if given else "")
+    response["WWW-Authenticate"] = _CHALLENGE + (', error="invalid_token"' if has_token else "")
     return response
 
 
@@ -100,10 +101,14 @@ def _too_many(request: HttpRequest, error: Throttled) -> HttpResponse:
 
 
 def _malformed(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    """Names each parameter that is wrong; what was sent is not said back."""
-    found = [{"parameter": str(one["loc"][-1]), "problem": str(one["msg"])} for one in error.errors]
-    said = "; ".join(f"{one['parameter']}: {one['problem']}" for one in found)
-    return problem(422, f"{said}." if said else "The parameters are not as described.", errors=found)
+    """Return a problem that names each invalid parameter."""
+    # the values sent are not repeated: they may contain secrets, and responses may be logged
+    invalid = [
+        {"parameter": str(parameter_error["loc"][-1]), "problem": str(parameter_error["msg"])}
+        for parameter_error in error.errors
+    ]
+    summary = "; ".join(f"{parameter_error['parameter']}: {parameter_error['problem']}" for parameter_error in invalid)
+    return problem(422, f"{summary}." if summary else "The parameters are invalid.", errors=invalid)
 
 
 def _raise(request: HttpRequest, error: Exception) -> HttpResponse:

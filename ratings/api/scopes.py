@@ -1,14 +1,14 @@
-"""What a token can be allowed: a closed list. A scope narrows what its user may read; it never adds anything."""
+"""The scopes of tokens: a closed list. A scope narrows what its user may read and never adds to it."""
 
 from collections.abc import Mapping
 
 SCOPES: Mapping[str, str] = {
-    "studies:read": "the studies you have a role in, with their documents and how far they are",
-    "items:blinded": "items under their random codes, and what raters saw of them once the study is unblinded",
-    "items:unblinded": "where items and ratings came from, once the study is unblinded",
-    "ratings:read": "ratings; without their sources unless items:unblinded is given too",
-    "statistics:read": "the analysis of an unblinded study",
+    "studies:read": "studies in which you have a role, with their protocols and progress",
+    "items:blinded": "items under their random codes; after unblinding also what raters saw of them",
+    "items:unblinded": "sources of items and ratings after unblinding",
+    "ratings:read": "ratings; their sources only together with items:unblinded",
+    "statistics:read": "the analysis of unblinded studies",
     "episodes:read": "episodes of the laboratory (staff only)",
-    "transcripts:read": "their transcripts: actions and outcomes, no prompts, no replies (staff only)",
+    "transcripts:read": "transcripts of episodes: actions and outcomes, without prompts and replies (staff only)",
 }
 LABORATORY = frozenset({"episodes:read", "transcripts:read"})

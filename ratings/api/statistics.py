@@ -1,4 +1,4 @@
-"""The analysis of an unblinded study, as its page has it."""
+"""The analysis of an unblinded study, identical to the one on its page."""
 
 from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
@@ -22,16 +22,17 @@ AGAIN_SECONDS = 5
     {200: forms.Statistics, 202: forms.Pending}, 404, 409,
 )  # fmt: skip
 def statistics(request: ApiRequest, slug: str) -> HttpResponse:
-    """The stored analysis of all ratings. 202 while a worker computes it: ask again; 409 before the study is unblinded."""
+    """Return the stored analysis of all ratings. 202 while a worker computes it: retry later. 409 before the study is unblinded."""
     study = own_study(request, slug)
     if not study.is_unblinded:
-        said = f"{study.name} is {study.status}. There are no statistics before it is unblinded."
-        raise ConflictError(said)
-    look = store.look(study, Filters(), request.auth.user)
-    if look.analysis is None or not (look.fresh and look.analysis.full):
-        return _pending(look)
-    response = HttpResponse(form.canonical(look.analysis.document), content_type="application/json")
-    response["ETag"] = f'"{look.analysis.sha256}"'
+        message = f"{study.name} is {study.status}. Statistics are available after unblinding."
+        raise ConflictError(message)
+    lookup = store.look(study, Filters(), request.auth.user)
+    if lookup.analysis is None or not (lookup.fresh and lookup.analysis.full):
+        return _pending(lookup)
+    # canonical bytes: their SHA-256 is that of results.json in the archive
+    response = HttpResponse(form.canonical(lookup.analysis.document), content_type="application/json")
+    response["ETag"] = f'"{lookup.analysis.sha256}"'
     return response
 
 
@@ -40,15 +41,17 @@ def statistics(request: ApiRequest, slug: str) -> HttpResponse:
     {200: forms.Comparison, 202: forms.Pending}, 404, 409,
 )  # fmt: skip
 def contrasts(request: ApiRequest, slug: str, other: str) -> HttpResponse:
-    """The contrasts of two studies, the first less the second. 202 while a worker computes them: ask again; 409 before
-    both are unblinded, or where they are not of one kind."""
+    """Return the contrasts of two studies, the first minus the second. 202 while a worker computes them: retry later.
+
+    409 before both are unblinded, or if they are of different kinds.
+    """
     first, second = own_study(request, slug), own_study(request, other)
     if sealed := [study for study in (first, second) if not study.is_unblinded]:
         raise ConflictError(
-            f"{sealed[0].name} is {sealed[0].status}. There are no contrasts before both are unblinded."
+            f"{sealed[0].name} is {sealed[0].status}. Contrasts are available after both are unblinded."
         )
     if first == second or first.kind != second.kind:
-        raise ConflictError("Two different studies of one kind are compared.")
+        raise ConflictError("Choose two different studies of the same kind.")
     job = study_pairs.request_comparison(first, second, request.auth.user)
     if job.status != "done":
         return _wait(job.status, "The comparison is being computed.", job)
@@ -60,6 +63,6 @@ def _pending(look: store.Look) -> HttpResponse:
 
 
 def _wait(status: str, said: str, job: Job | None) -> HttpResponse:
-    page = reverse("ratings:job", kwargs={"job": job.code}) if job else None
-    told = {"status": status, "said": said, "job": page}
-    return JsonResponse(told, status=202, headers={"Retry-After": str(AGAIN_SECONDS)})
+    page_url = reverse("ratings:job", kwargs={"job": job.code}) if job else None
+    document = {"status": status, "said": said, "job": page_url}
+    return JsonResponse(document, status=202, headers={"Retry-After": str(AGAIN_SECONDS)})

@@ -1,4 +1,4 @@
-"""Studies that the token's user has a role in."""
+"""Studies in which the token's user has a role."""
 
 from typing import Any
 
@@ -16,18 +16,18 @@ router = Router(tags=["studies"])
 
 @reads(router, "/studies", "studies", ["studies:read"], forms.Studies, 400)
 def studies(request: ApiRequest, window: Query[Window]) -> forms.Studies:
-    """Studies you have a role in, newest first."""
-    own = tokens.studies(request.auth).order_by("-pk").defer("protocol", "guide")
-    if at := cursors.read("studies", window.cursor):
-        own = own.filter(pk__lt=_key(at[0]))
-    rows, more = cursors.cut(list(own[: window.limit + 1]), window.limit)
-    following = cursors.following(request, "studies", window, [str(rows[-1].code)]) if more else None
-    return forms.Studies(data=[forms.Study(**_columns(row)) for row in rows], next=following)
+    """List the studies in which you have a role, newest first."""
+    matches = tokens.studies(request.auth).order_by("-pk").defer("protocol", "guide")
+    if last_row := cursors.read("studies", window.cursor):
+        matches = matches.filter(pk__lt=_key(last_row[0]))
+    rows, more = cursors.cut(list(matches[: window.limit + 1]), window.limit)
+    next_url = cursors.following(request, "studies", window, [str(rows[-1].code)]) if more else None
+    return forms.Studies(data=[forms.Study(**_columns(row)) for row in rows], next=next_url)
 
 
 @reads(router, "/studies/{slug:slug}", "study", ["studies:read"], forms.WholeStudy, 404)
 def study(request: ApiRequest, slug: str) -> forms.WholeStudy:
-    """One study with its document, and how far it is."""
+    """Return one study with its protocol and its progress."""
     row = own_study(request, slug)
     stop = stopping.look(row)
     progress = forms.Progress(
@@ -37,10 +37,10 @@ def study(request: ApiRequest, slug: str) -> forms.WholeStudy:
 
 
 def own_study(request: ApiRequest, slug: str) -> Study:
-    """The study of that slug, if its user has a role in it and the token reaches it; else Http404."""
-    if (found := tokens.studies(request.auth).filter(slug=slug).first()) is None:
+    """Return the study if the token's user has a role in it and the token covers it. Raises Http404 otherwise."""
+    if (study_row := tokens.studies(request.auth).filter(slug=slug).first()) is None:
         raise Http404
-    return found
+    return study_row
 
 
 def _columns(row: Study) -> dict[str, Any]:
@@ -49,6 +49,7 @@ def _columns(row: Study) -> dict[str, Any]:
 
 
 def _key(code: str) -> int:
-    if (found := Study.objects.filter(code=code).values_list("pk", flat=True).first()) is None:
+    if (key := Study.objects.filter(code=code).values_list("pk", flat=True).first()) is None:
+        # the study of the last row was deleted
         raise CursorError(GONE)
-    return found
+    return key

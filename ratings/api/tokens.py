@@ -1,4 +1,4 @@
-"""Tokens: made, found again by their hash, withdrawn. Who may read nothing now has no token that works."""
+"""API tokens: create, find and revoke them. Only their SHA-256 is stored. A token of a user without access does not work."""
 
 import hashlib
 import secrets
@@ -21,11 +21,11 @@ _MARKED_EVERY = timedelta(minutes=1)
 
 
 class TokenError(ValueError):
-    """A token cannot be made like that; the message says why, for people."""
+    """A token cannot be created like this. The message explains why."""
 
 
 def may_have(user: User) -> bool:
-    """Staff, and whoever has a role in some study. Raters have no API."""
+    """Return whether the user is staff or has a role in a study. Raters have no API."""
     return user.is_active and (user.is_staff or access.studies_of(user).exists())
 
 
@@ -37,14 +37,15 @@ def make(
     studies: Collection[Study] | None = None,
     code: UUID | None = None,
 ) -> tuple[ApiToken, str]:
-    """A new token and its text, which is kept nowhere. `studies` None: all its user may read. TokenError otherwise.
+    """Return a new token and its text, which is stored nowhere. `studies` None: all studies that its user may read.
 
-    `code`, drawn with a form, keeps the same form from making two.
+    `code` is created with the form, so that the same form cannot create two tokens. Raises TokenError with every problem.
     """
     _refuse(user, name, scopes, days, studies)
     text, now = PREFIX + secrets.token_urlsafe(32), timezone.now()
     values = {"code": code} if code else {}
     try:
+        # an inner transaction: the IntegrityError must not break the one around it
         with transaction.atomic():
             token = ApiToken.objects.create(
                 user=user, name=name.strip(), token_sha256=digest(text), scopes=sorted(scopes), limited=studies is not None,
@@ -53,64 +54,68 @@ def make(
             token.studies.set(studies or ())
     except IntegrityError as error:
         raise TokenError(
-            "This form has made its token already, and a token is shown once. Make another one."
+            "This form has already created a token, and a token is shown only once. Create another one."
         ) from error
     return token, text
 
 
 def revoke(token: ApiToken) -> bool:
-    """False if somebody had withdrawn it before."""
+    """Revoke the token. Return False if it was already revoked."""
     return bool(ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now()))
 
 
 def of(user: User) -> QuerySet[ApiToken]:
-    """All of a person's tokens, newest first, with what a list shows of them."""
+    """Return all tokens of a user, newest first, with their studies."""
     return ApiToken.objects.filter(user=user).prefetch_related("studies")
 
 
 def live(text: str) -> ApiToken | None:
-    """The token with its user, if it works now; one query."""
-    found = ApiToken.objects.select_related("user").filter(token_sha256=digest(text), revoked_at=None)
+    """Return the token with its user if it currently works, otherwise None. Needs one query."""
+    matches = ApiToken.objects.select_related("user").filter(token_sha256=digest(text), revoked_at=None)
+    # checked on every request, so that a token stops working when the last role is removed
     has_role = Exists(Membership.objects.filter(user=OuterRef("user")))
     entitled = Q(user__is_staff=True) | Q(user__is_superuser=True) | has_role
-    return found.filter(entitled, expires_at__gt=timezone.now(), user__is_active=True).first()
+    return matches.filter(entitled, expires_at__gt=timezone.now(), user__is_active=True).first()
 
 
 def mark_used(token: ApiToken) -> None:
-    """Written at most once a minute, by one of the requests that come at once."""
+    """Store the time of use, at most once a minute."""
     before = timezone.now() - _MARKED_EVERY
     if token.last_used_at is None or token.last_used_at < before:
+        # repeated in the UPDATE, so that only one of several simultaneous requests writes
         unmarked = Q(last_used_at=None) | Q(last_used_at__lt=before)
         ApiToken.objects.filter(unmarked, pk=token.pk).update(last_used_at=timezone.now())
 
 
 def studies(token: ApiToken) -> QuerySet[Study]:
-    """What its user has a role in now, as far as the token goes."""
-    own = access.studies_of(token.user)
-    return own.filter(pk__in=token.studies.values("pk")) if token.limited else own
+    """Return the studies in which the token's user currently has a role, restricted to those of the token."""
+    user_studies = access.studies_of(token.user)
+    return user_studies.filter(pk__in=token.studies.values("pk")) if token.limited else user_studies
 
 
 def digest(text: str) -> str:
+    # A fast hash is enough: a token has 256 random bits. Lone surrogates from a header are
+    # replaced: they must not cause an error.
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def _refuse(user: User, name: str, scopes: Collection[str], days: int, studies: Collection[Study] | None) -> None:
-    strange = sorted(set(scopes) - set(SCOPES))
-    of_laboratory = sorted(set(scopes) & LABORATORY)
-    told = (
-        (not may_have(user), f"{user.get_username()} may read no study and no episode, so a token would open nothing"),
+    unknown = sorted(set(scopes) - set(SCOPES))
+    laboratory_scopes = sorted(set(scopes) & LABORATORY)
+    checks = (
+        (not may_have(user), f"{user.get_username()} cannot read any study or episode, so a token would be useless"),
         (not name.strip() or len(name) > 60, "Give the token a name of at most 60 characters"),
-        (bool(strange), f"There is no scope {', '.join(strange)}; there are {', '.join(SCOPES)}"),
+        (bool(unknown), f"Unknown scope {', '.join(unknown)}; available: {', '.join(SCOPES)}"),
         (not scopes, "Choose at least one scope"),
-        (bool(of_laboratory) and not user.is_staff, f"Only staff can have {' and '.join(of_laboratory)}"),
-        (bool(of_laboratory) and studies is not None, "The laboratory belongs to no study: a token limited to studies cannot have "
-                                                      f"{' and '.join(of_laboratory)}"),
-        (not 1 <= days <= MOST_DAYS, f"A token lasts 1 to {MOST_DAYS} days"),
-        (studies is not None and not studies, "Choose the studies the token is limited to, or do not limit it"),
+        (bool(laboratory_scopes) and not user.is_staff, f"Only staff can have {' and '.join(laboratory_scopes)}"),
+        (bool(laboratory_scopes) and studies is not None, "Episodes do not belong to studies: a token limited to studies cannot have "
+                                                      f"{' and '.join(laboratory_scopes)}"),
+        (not 1 <= days <= MOST_DAYS, f"Choose a lifetime of 1 to {MOST_DAYS} days"),
+        (studies is not None and not studies, "Choose the studies to which the token is limited, or do not limit it"),
         (bool(studies) and not _all_readable(user, studies or ()), f"{user.get_username()} has no role in one of these studies"),
-        (_live_tokens(user) >= MOST_LIVE, f"{MOST_LIVE} tokens are in use already; revoke one first"),
+        (_live_tokens(user) >= MOST_LIVE, f"{MOST_LIVE} tokens are already active; revoke one first"),
     )  # fmt: skip
-    if problems := [said for wrong, said in told if wrong]:
+    if problems := [message for failed, message in checks if failed]:
         raise TokenError(f"{'. '.join(problems)}.")
 
 

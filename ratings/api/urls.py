@@ -1,4 +1,4 @@
-"""Addresses of the API under /api/v1/, all of them read."""
+"""URLs of the API under /api/v1/, all read-only."""
 
 import json
 from functools import cache
@@ -20,7 +20,7 @@ PREFIX = "api/v1/"
 
 
 class Json(BaseRenderer):
-    """Moments and numbers in full, as the files have them."""
+    """Times and numbers in full precision, as in the files."""
 
     media_type = "application/json"
 
@@ -32,11 +32,12 @@ api = NinjaAPI(
     title="WetBench",
     version="1",
     description=(
-        "Studies, items, ratings, statistics, episodes and transcripts, read as the pages show them. Every list comes in "
-        "pages: follow `next` until it is null. Errors are problem documents (RFC 9457)."
+        "Read access to studies, items, ratings, statistics, episodes and transcripts, as the pages show them. Lists are "
+        "paginated: follow `next` until it is null. Errors are problem documents (RFC 9457)."
     ),
     auth=Token(),
     renderer=Json(),
+    # the library's pages load scripts from another host; the site serves its own description
     docs_url=None,
     openapi_url=None,
     urls_namespace=app_name,
@@ -49,7 +50,7 @@ for part in (studies, items, ratings, statistics, episodes):
 @login_not_required
 @require_safe
 def openapi(request: HttpRequest) -> HttpResponse:
-    """The description, for everybody: it says nothing of this site's studies."""
+    """Return the description of the API. It is public, because it contains nothing about the studies of this site."""
     return HttpResponse(_description(), content_type="application/json")
 
 
@@ -59,11 +60,11 @@ def _description() -> bytes:
 
 
 def _ours(pattern: URLPattern) -> URLPattern:
-    """For programs without a session: the token decides, in the view."""
+    """Return the URL pattern without the login requirement: the view checks the token instead of a session."""
     return URLPattern(pattern.pattern, login_not_required(pattern.callback), name=pattern.name)
 
 
-# The library's own first page answers nothing.
+# without the library's own index page, which has no content
 urlpatterns = [
     path("openapi.json", openapi, name="openapi"),
     *(_ours(one) for one in api.urls[0] if isinstance(one, URLPattern) and one.name != "api-root"),

@@ -1,4 +1,4 @@
-"""Ratings as CSV: the same rows the study's page is computed from, streamed."""
+"""Ratings as streamed CSV, from the same rows that the study's results are computed from."""
 
 import csv
 import json
@@ -27,41 +27,44 @@ ALL = Filters()
 
 
 def rows(study: Study, blinded: bool, filters: Filters = ALL) -> Iterator[Cells]:
-    """One row per rating under COLUMNS; truths are 1 and 0. SealedError unless blinded or the study is unblinded.
+    """Yield one row per rating, keyed by COLUMNS. Booleans become 1 and 0.
 
-    Blinded ones have no note, and of imported ratings no item: who imported them by a name of their own could tell
-    its code by either.
+    Raises SealedError unless the rows are blinded or the study is unblinded.
 
-    Those that count nowhere are there too: `counts` is 1 where the reports have it, `cannot_judge` 1 where no rate does.
-    Sealed columns can filter only what is unblinded.
+    Ratings that are not counted are included: `counts` is 1 if the results include the rating, `cannot_judge` is 1 if
+    no rate does. Filters on sealed columns work only on unblinded rows.
     """
-    found: Iterable[BlindRow] = filters.kept(blind_rows(study) if blinded else rating_rows(study))
-    return (told(study, row, blinded) for row in found)
+    # Before unblinding, rows come from a query that does not read the item sources at all.
+    matches: Iterable[BlindRow] = filters.kept(blind_rows(study) if blinded else rating_rows(study))
+    return (told(study, row, blinded) for row in matches)
 
 
 def told(study: Study, row: BlindRow, blinded: bool) -> Cells:
-    """One rating under COLUMNS."""
+    """Return one rating as cells keyed by COLUMNS."""
     return {**_cells(study, row), **(_withheld(row.imported) if blinded else {})}
 
 
 def csv_lines(study: Study, blinded: bool, by: User | None = None, filters: Filters = ALL) -> Iterator[str]:
-    """The file line by line, header first, safe to open in a spreadsheet. The export is logged before the first line."""
+    """Log the export and yield the CSV file line by line, header first. The text is safe to open in a spreadsheet."""
     cells = rows(study, blinded, filters)
+    # Log before the first line is sent: a client that disconnects early has still received data.
+    # The seal is checked in the line above, so a refused export is not logged.
     lifecycle.log(study, TableExported(blinded=blinded, filters=filters.to_json()), by)
     return _lines(cells)
 
 
 class _Echo:
-    """A file for csv.writer that hands back what is written to it."""
+    """A file for csv.writer whose write() returns the formatted line instead of storing it."""
 
     def write(self, line: str) -> str:
         return line
 
 
 def table_lines(columns: Sequence[str], cells: Iterable[Iterable[Any]], *, exact: bool = False) -> Iterator[str]:
-    """Any table line by line, header first: every cell quoted, text made safe, truths as 1 and 0.
+    """Yield any table as CSV lines, header first. Quote every cell, make text safe for spreadsheets, write booleans as 1 and 0.
 
-    Numbers have three decimals, or with `exact` as many as give the same number again; none is taken for a formula.
+    Numbers have three decimals, or with `exact` as many as needed to restore the same number. A spreadsheet reads no
+    cell as a formula.
     """
     writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL)
     yield writer.writerow(map(plain, columns))
@@ -73,7 +76,8 @@ def table_lines(columns: Sequence[str], cells: Iterable[Iterable[Any]], *, exact
 
 
 def for_spreadsheets(lines: Iterable[str]) -> Iterator[str]:
-    """The lines behind the mark by which spreadsheets know UTF-8, for files that pages hand out."""
+    """Yield a byte order mark and then the lines, so that spreadsheets read the file as UTF-8."""
+    # Only for downloads from pages: the command line and archives write plain UTF-8, which scripts expect.
     yield "\ufeff"
     yield from lines
 
@@ -81,7 +85,8 @@ def for_spreadsheets(lines: Iterable[str]) -> Iterator[str]:
 def _said(value: Any, exact: bool) -> object:
     if isinstance(value, int | float | None):
         return value if exact and isinstance(value, float) else _cell(value)
-    return plain(str(_cell(value)))  # text of a class of its own too, as choices of a field are
+    # str subclasses, such as the choices of a model field, also end here and are made safe
+    return plain(str(_cell(value)))
 
 
 def _lines(cells: Iterable[Cells]) -> Iterator[str]:
@@ -90,41 +95,49 @@ def _lines(cells: Iterable[Cells]) -> Iterator[str]:
 
 def _cells(study: Study, row: BlindRow) -> Cells:
     cells: dict[str, object] = {**dict.fromkeys(COLUMNS, ""), "study": study.slug}
-    known, read = _reading(type(row))  # type: ignore[arg-type]  # mypy takes a class for one of its rows
-    for name, value in zip(known, read(row), strict=True):
-        tell = _TOLD.get(type(value))
-        cells[name] = tell(value) if tell else value
+    column_names, read_columns = _reading(type(row))  # type: ignore[arg-type]  # mypy takes a class for one of its rows
+    for name, value in zip(column_names, read_columns(row), strict=True):
+        format_value = _TOLD.get(type(value))
+        cells[name] = format_value(value) if format_value else value
+    # Imported ratings have model defaults in these columns; exporting them would
+    # claim a display that was never recorded.
     if row.imported:
         cells |= dict.fromkeys(_UNKNOWN_ELSEWHERE, "")
     if isinstance(row, RatingRow):
         cells["perturbation"] = _cell(show_perturbation(row.perturbation, row.reference))
+    # An import without times stores 0 seconds, which is unknown and not instantaneous.
     cells["seconds"] = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
     return cells
 
 
 @cache
 def _reading(kind: type[BlindRow]) -> tuple[tuple[str, ...], Callable[[BlindRow], tuple[Any, ...]]]:
-    """The columns that rows of this kind have, and how all of them are read at once."""
-    known = tuple(name for name in COLUMNS if hasattr(kind, name))
-    return known, attrgetter(*known)
+    """Return the columns that rows of this class have, and a function that reads all of them at once."""
+    # The row classes have attributes named like the CSV columns. One attrgetter reads a row much faster than
+    # a getattr per column, and the columns of a class never change, so the result is cached.
+    column_names = tuple(name for name in COLUMNS if hasattr(kind, name))
+    return column_names, attrgetter(*column_names)
 
 
 def _withheld(imported: bool) -> Cells:
+    # Before unblinding: people who import ratings choose the texts of notes and know their own items. A note, or
+    # the row of an imported rating beside an item code, would let them link codes to sources.
     return {"note": "", "item": ""} if imported else {"note": ""}
 
 
-# How ratings that were collected elsewhere were shown and taken is not known.
+# It is unknown how ratings that were collected elsewhere were displayed and entered.
 _UNKNOWN_ELSEWHERE = ("layout", "layout_shown", "context", "marks", "changes", "guide_version")
 
 
 def _cell(value: Any) -> object:
-    """A value as a cell holds it: truths as 1 and 0, unknown as nothing, a list in JSON."""
-    tell = _TOLD.get(type(value))
-    return tell(value) if tell else value
+    """Return a value as its cell: booleans as 1 and 0, unknown as empty, a list as JSON."""
+    format_value = _TOLD.get(type(value))
+    return format_value(value) if format_value else value
 
 
 _TOLD: Mapping[type, Callable[[Any], object]] = {
     type(None): lambda _: "",
+    # exact types, because bool is a subclass of int: a lookup by type does not confuse them
     bool: int,
     float: "{:.3f}".format,
     datetime: datetime.isoformat,

@@ -1,4 +1,4 @@
-"""Files that commands read from outside."""
+"""Input files of commands, and safe output of their content."""
 
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 @contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """The file, or standard input for "-"; CommandError (exit 2) if there is no such file."""
+    """Yield the file, or standard input for "-". Raises CommandError (exit 2) if there is no such file."""
     if name == "-":
         yield sys.stdin.buffer
         return
@@ -22,12 +22,13 @@ def opened(name: str) -> Iterator[BinaryIO]:
 
 
 def plain(text: str) -> str:
-    """Text of unknown origin as a terminal may print it: on one line, without anything that steers it."""
+    """Return text of unknown origin so that a terminal can print it: on one line, without control sequences."""
+    # Escape sequences in a file could otherwise recolour, move or overwrite what the terminal shows.
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:300])
 
 
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # ValueError: a name with a NUL byte
         return False

@@ -1,4 +1,4 @@
-"""What was computed, what machines said of the same items, and sets of runs that are compared."""
+"""Stored analyses and their figures, ratings by models, and sets of runs for comparison."""
 
 import uuid
 from typing import Any
@@ -14,7 +14,7 @@ from simulation.models import Episode, Run
 
 
 class Benchmark(models.Model):
-    """A frozen set of episodes whose agents are compared. What is in it never changes."""
+    """A frozen set of episodes whose agents are compared. Its content never changes."""
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -35,10 +35,10 @@ class Benchmark(models.Model):
 
 
 class Analysis(models.Model):
-    """A computed result as it was stored: page, file, figure and API all read it, so they cannot disagree.
+    """A stored result. Page, file, figure and API all read it, so they cannot disagree.
 
-    `mark` says which state of the ratings it is of (ratings.studies.progress.state_digest.mark), `key` which request: subject, mark, filters,
-    version, seed, resamples. `full` once intervals by resampling are in it.
+    `mark` is the digest of the state of the ratings (ratings.studies.progress.state_digest). `key` identifies the request:
+    subject, state digest, filters, version, seed, resamples. `full` is true once intervals by resampling are included.
     """
 
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="analyses")
@@ -72,7 +72,7 @@ class Analysis(models.Model):
 
 
 class Drawing(models.Model):
-    """A figure of an analysis as SVG for the screen, cleaned; print forms are drawn when they are asked for."""
+    """A figure of an analysis as cleaned SVG for the screen; print versions are rendered on request."""
 
     analysis = models.ForeignKey(Analysis, on_delete=models.CASCADE, related_name="drawings")
     name = models.CharField(max_length=40)
@@ -89,9 +89,9 @@ class Drawing(models.Model):
 
 
 class MachineRater(models.Model):
-    """A model, or the checker, that rates a study's items beside people. No rate or agreement of people has its answers:
-    they are in a table of their own, so that no forgotten filter can let them in."""
+    """A model rater or the rule-based checker, which rates the items of a study in addition to people."""
 
+    # Its answers have a table of their own, so that no forgotten filter can count them as answers of people.
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="machine_raters")
     label = models.CharField(max_length=12, help_text="M1, M2, ...")
@@ -121,7 +121,7 @@ class MachineRater(models.Model):
 
 
 class MachineRating(models.Model):
-    """What a machine said of an item's frozen payload, or why it said nothing."""
+    """The verdict of a model rater on an item's frozen payload, or the reason why there is none."""
 
     rater = models.ForeignKey(MachineRater, on_delete=models.PROTECT, related_name="ratings")
     item = models.ForeignKey(Item, on_delete=models.PROTECT, related_name="machine_ratings")

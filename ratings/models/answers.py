@@ -1,4 +1,4 @@
-"""Who is to rate what, and the answers: the standing one, and every version of it."""
+"""Assignments, current ratings and every version of them."""
 
 import uuid
 from typing import Any
@@ -12,18 +12,17 @@ from ratings.models.people import Rater
 
 LAYOUTS = [(name, name) for name in ("plain", "aligned", "balance", "confirm")]
 MARKS = [("off", "off"), ("if_not_plausible", "if not plausible"), ("always", "always")]
-FIRST, SECOND = 1, 2  # occasions: the second exists for test-retest alone
+FIRST, SECOND = 1, 2  # occasions: the second one is the repeat for test-retest agreement
 
 _ANSWERED = Q(cannot_judge=False, verdict__isnull=False, confidence__gte=1, confidence__lte=5)
 _NOT_JUDGED = Q(cannot_judge=True, verdict__isnull=True, confidence__isnull=True)
 
 
 class Assignment(models.Model):
-    """One rater is to rate one item, at this place of their own order. `code` is all that a rater's address shows.
+    """One item that a rater rates, at a position of the rater's own order. Raters' URLs contain only its `code`.
 
-    `slot` is which of the item's wanted ratings this one is to be (1 to k): no two live first-occasion assignments
-    share it, so an item can never get more than k that count. It is empty on the second occasion, for imported
-    ratings, and for what was released or came too late (`surplus`).
+    `slot` is the number (1 to k) of this rating among the k ratings that the study plans per item. It is empty on the second
+    occasion, for imported ratings, and for released and surplus assignments.
     """
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
@@ -33,6 +32,8 @@ class Assignment(models.Model):
     session = models.PositiveSmallIntegerField(default=1, help_text="crossover studies: 1 or 2; 1 in all others")
     position = models.PositiveIntegerField()
     pair = models.UUIDField()
+    # Two live assignments of an item cannot share a slot, so the database guarantees at most k ratings that
+    # count.
     slot = models.PositiveSmallIntegerField(null=True, blank=True)
     layout = models.CharField(max_length=8, choices=LAYOUTS, default="aligned")
     with_context = models.BooleanField(default=False)
@@ -46,7 +47,7 @@ class Assignment(models.Model):
 
     class Meta:
         ordering = ["rater", "position"]
-        # What a study's numbers are counted from, without a look at the rows: a rater's are all over a large table.
+        # A covering index for the counts of a study: the rows of one rater are spread over the whole table.
         indexes = [
             models.Index(fields=["rater", "item", "occasion", "released_at", "surplus"], name="assignment_counts")
         ]
@@ -70,11 +71,11 @@ class Assignment(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.rater.label}, place {self.position}"
+        return f"{self.rater.label}, position {self.position}"
 
 
 class Rating(models.Model):
-    """A rater's answer as it stands. Every version of it, this one too, is a RatingEvent."""
+    """A rater's current answer. Every version of it, including this one, is a RatingEvent."""
 
     HANDS = [("", "not known"), ("keys", "keys"), ("pointer", "pointer"), ("both", "both")]
 
@@ -113,11 +114,11 @@ class Rating(models.Model):
 
 
 class RatingEvent(models.Model):
-    """One version of an answer. Rows are only ever added; the standing Rating equals the last one."""
+    """One version of an answer. Rows are only added; the current Rating equals the last one."""
 
     KINDS = [("answer", "answer"), ("correction", "correction"), ("imported", "imported")]
 
-    # Found by the index of `rating_event_once_per_revision`: one of its own would only make each answer slower.
+    # The index of `rating_event_once_per_revision` also serves lookups by assignment; a second one would slow down writes.
     assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="rating_events", db_index=False)
     kind = models.CharField(max_length=12, choices=KINDS)
     revision = models.PositiveSmallIntegerField()
@@ -142,7 +143,7 @@ class RatingEvent(models.Model):
 
 
 class FirstLook(models.Model):
-    """In the confirm arm: the answer before the balance sheet was shown. Kept beside the final one, never changed."""
+    """In the confirm arm: the answer before the balance sheet was shown. Stored in addition to the final one, never changed."""
 
     assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="first_look")
     verdict = models.BooleanField()
@@ -162,7 +163,7 @@ class FirstLook(models.Model):
 
 
 class Draft(models.Model):
-    """What a rater has chosen and not saved yet. It is no answer, and no number anywhere counts it."""
+    """A rater's unsaved answer. It is not a rating and is never counted."""
 
     assignment = models.OneToOneField(Assignment, on_delete=models.CASCADE, related_name="draft")
     verdict = models.BooleanField(null=True, blank=True)
@@ -176,7 +177,7 @@ class Draft(models.Model):
 
 
 class PracticeAnswer(models.Model):
-    """A rater's first answer to a practice item: shown to them with the explanation, told to analysts, never counted."""
+    """A rater's first answer to a practice item. The rater sees it explained, analysts see it, results do not count it."""
 
     rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="practice_answers")
     key = models.CharField(max_length=60, help_text="of the practice item in fixtures/practice/")

@@ -1,4 +1,4 @@
-"""Blinded items, and apart from them where they came from."""
+"""Blinded items and, separately, their sources."""
 
 import uuid
 from typing import Any
@@ -16,7 +16,7 @@ NO_CONTEXT_SHA256 = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61ca
 
 
 class Item(models.Model):
-    """One blinded thing to rate: `payload` and `context` hold all that a rater may ever see of it."""
+    """One blinded thing to rate. `payload` and `context` contain everything that a rater may ever see of it."""
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="items")
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
@@ -38,7 +38,7 @@ class Item(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        # To find the studies that hold a version of the same thing.
+        # Finds the studies with another version of the same transition, which could reveal the source.
         indexes = [models.Index(fields=["pair_sha256", "study"], name="item_pair_in_studies")]
         constraints = [
             models.UniqueConstraint(fields=["study", "payload_sha256", "screen"], name="item_once_per_screen"),
@@ -49,7 +49,7 @@ class Item(models.Model):
 
 
 class ImportedItem(models.Model):
-    """An item from elsewhere, waiting in its study: the record as the file had it, and what it becomes for raters."""
+    """An item imported into a draft: the record of the file, and the payload that raters will see."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="imported_items")
     key = models.CharField(max_length=120, help_text="its id in the file")
@@ -86,8 +86,9 @@ class ImportedItem(models.Model):
 
 
 class ItemSource(models.Model):
-    """Where an item came from: the sealed side. Read by `rows` after unblinding, and by simulated raters."""
+    """The sealed source of an item. Read after unblinding and by simulated raters."""
 
+    # A table of its own, so that queries for raters cannot include it by accident.
     item = models.OneToOneField(Item, on_delete=models.PROTECT, related_name="source")
     pair = models.UUIDField(help_text="shared by an original and its twins")
     label = models.CharField(max_length=80, help_text="the cast that made it")
@@ -124,7 +125,7 @@ class ItemSource(models.Model):
 
 
 class Quarantine(models.Model):
-    """A candidate whose shown text might give it away: out of the study until a person releases it."""
+    """A candidate whose text might reveal its source. It is not used unless a person releases it."""
 
     DECISIONS = [("", "undecided"), ("released", "released"), ("dropped", "dropped")]
 

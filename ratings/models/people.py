@@ -1,4 +1,4 @@
-"""Seats and who holds them, members of a study, invitations and links."""
+"""Raters, members of studies, and personal links."""
 
 import uuid
 
@@ -11,7 +11,7 @@ from ratings.models.studies import Study
 
 
 class Membership(models.Model):
-    """What somebody who is no rater may do in a study: its admins create and run it, its analysts read its results."""
+    """The role of a person who is not a rater: admins create and run the study, analysts read its results."""
 
     ROLES = [("admin", "study admin"), ("analyst", "analyst")]
 
@@ -28,10 +28,10 @@ class Membership(models.Model):
 
 
 class MembershipChange(models.Model):
-    """A role in a study that was given or taken away. Rows are only added.
+    """A role in a study that was granted or removed. Rows are only added.
 
-    Who ever was a member is read from here alone: the study's log shows the same for people. The account's name is not
-    stored, so that erasing a person changes no row. The row of a deleted account stays, and counts for nobody.
+    Former members are found through this table only; the study's log shows the same changes to people. The account's name is
+    not stored, so erasing a person changes no row. The row of a deleted account stays, without a user.
     """
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="membership_changes")
@@ -59,9 +59,9 @@ class MembershipChange(models.Model):
 
 
 class RightsPeriod(models.Model):
-    """Since when an account is or was staff or superuser, and until when: what was read under a right stays known.
+    """The period in which an account is or was staff or superuser, to know later what it was able to read.
 
-    Written by `ratings.studies.rights` whenever an account is saved. Accounts changed by an SQL update have no row for it.
+    `ratings.studies.rights` writes it whenever an account is saved. Accounts changed with SQL have no rows for the change.
     """
 
     STAFF, SUPERUSER = "staff", "superuser"
@@ -85,8 +85,11 @@ class RightsPeriod(models.Model):
 
 
 class Rater(models.Model):
-    """A seat in a study under a pseudonymous label. `user` is empty until somebody takes it, and for raters that are
-    simulated or whose ratings were collected elsewhere, which are called so wherever they show."""
+    """A rater of a study under a pseudonymous label.
+
+    `user` is empty until somebody accepts the invitation, and for simulated raters and raters whose ratings were imported. The
+    latter are labelled as such wherever they are shown.
+    """
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="raters")
@@ -137,7 +140,7 @@ class Rater(models.Model):
 
 
 class RaterProfile(models.Model):
-    """What an expert says of themselves, asked once, and how they like to work. Erased with the person's other data."""
+    """An expert's description of themselves, asked once, and their preferences. Erased with the person's other data."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="rater_profile")
     degree = models.CharField(max_length=60, blank=True)
@@ -152,7 +155,7 @@ class RaterProfile(models.Model):
 
 
 class Invitation(models.Model):
-    """A personal link to a seat. Only the hash of its token is kept; it is used once, by consenting."""
+    """A personal link to a place in a study. Only the hash of its token is stored. Consenting uses it up."""
 
     seat = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(blank=True)
@@ -175,7 +178,7 @@ class Invitation(models.Model):
 
 
 class SignInLink(models.Model):
-    """A link that signs its user in once. Only the hash of its token is kept."""
+    """A link that signs its user in once. Only the hash of its token is stored."""
 
     PURPOSES = [("admin", "admin"), ("rater", "rater")]
 

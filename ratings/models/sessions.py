@@ -1,4 +1,4 @@
-"""Sessions of browsers, with whose they are."""
+"""Browser sessions with their users."""
 
 from importlib import import_module
 from typing import Any
@@ -9,8 +9,10 @@ from django.db import models
 
 
 class BrowserSession(AbstractBaseSession):
-    """Django's own with a column for its user, so that all of a person's can be ended at once. Empty: nobody signed in."""
+    """Django's session with a column for its user (empty if nobody is signed in)."""
 
+    # So that all sessions of a person can be ended at once: Django's own table would have to be decoded row by
+    # row.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="browser_sessions"
     )

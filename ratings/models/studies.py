@@ -1,4 +1,4 @@
-"""A study, its log, its guide and its blinding audits."""
+"""Studies, their log, their instructions and their blinding audits."""
 
 import hashlib
 import secrets
@@ -22,6 +22,7 @@ def new_salt() -> str:
 class Study(models.Model):
     """A question put to raters about a frozen set of blinded items."""
 
+    # Status -> statuses that may follow. docs/states.md is generated from it.
     MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
         "draft": ("open",),
         "open": ("paused", "closed"),
@@ -79,13 +80,14 @@ class Study(models.Model):
 
     @property
     def draw(self) -> int:
-        """What orders, slots and arms are drawn from. The seed is in the document and in every copy of the study: who
-        knew the whole of this could deal the same cards again, and look at them."""
+        """Return the seed of item orders, slots and arms."""
+        # With the salt, because the seed is in the document and in every copy of the study: anybody who knew the
+        # full value could compute the assignments. 7 bytes fit into a signed 64-bit integer.
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{self.salt}".encode()).digest()[:7])
 
     @property
     def answers(self) -> tuple[str, str]:
-        """The words for verdict yes and no."""
+        """Return the labels of the verdicts yes and no."""
         return ("Plausible", "Not plausible") if self.kind == TRANSITION else ("Sufficient", "Not sufficient")
 
     def may_become(self, status: str) -> bool:
@@ -118,7 +120,7 @@ class StudyEvent(models.Model):
         return f"{self.kind} {self.at:%Y-%m-%d %H:%M}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Store the event. ContentError if its data does not have the fields and types of its kind."""
+        """Store the event. Raises ContentError if its data does not have the fields and types of its kind."""
         study_events.parse_content(self.kind, self.data)
         super().save(*args, **kwargs)
 
@@ -129,12 +131,12 @@ class StudyEvent(models.Model):
 
     @property
     def content(self) -> study_events.Content | study_events.LegacyText:
-        """The data with its types. ContentError if it was changed past this model."""
+        """Return the typed data. Raises ContentError if the row was changed without this model."""
         return study_events.read_content(self.kind, self.data)
 
 
 class GuideVersion(models.Model):
-    """The study's own instructions as they stood from `at` on; every rating names the version its rater had read."""
+    """The study's own instructions since `at`. Every rating names the version that its rater had read."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="guides")
     number = models.PositiveSmallIntegerField()
@@ -151,7 +153,7 @@ class GuideVersion(models.Model):
 
 
 class BlindingAudit(models.Model):
-    """What `audit_blinding` found, as it was found; the last one goes into the export as the blinding certificate."""
+    """The stored result of `audit_blinding`; the latest one is exported as the blinding certificate."""
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="audits")
     at = models.DateTimeField(default=timezone.now)

@@ -1,7 +1,7 @@
-"""The content of the events in a study's log: one class for each event, with its fields and their types.
+"""The content of events in a study's log: one class for each event, with its fields and their types.
 
-Content is data that decisions may read. `ratings.results.event_sentences` turns it into words, which nothing reads back.
-No name of a person is in any content: accounts are stored by their number.
+Content is data that the code may evaluate. `ratings.results.event_sentences` describes it in sentences, which nothing
+parses. No content includes a person's name: accounts are stored by their number.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class ContentError(ValueError):
 
 
 class Content(BaseModel):
-    """What every content has in common: no field may be added, missing, of another type, or changed later."""
+    """The base of all contents: no field may be added, missing, of another type, or changed later."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
     kind: ClassVar[str]
@@ -32,7 +32,7 @@ class Content(BaseModel):
 
 
 class LegacyText(BaseModel):
-    """The sentence of an earlier release that could not be converted. It is shown, and no decision reads it."""
+    """A sentence of an earlier release that could not be converted. It is shown but not evaluated."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
     text: str
@@ -57,7 +57,7 @@ class Duplicated(Content):
 
 
 class Opened(Content):
-    """The size of the study, and how many items or cases could not be used, or can be read in an unblinded study."""
+    """The size of the study, and how many items or cases were left out, or are visible in an unblinded study."""
 
     kind = "opened"
     items: Count
@@ -81,7 +81,7 @@ class Closed(Content):
 
 
 class Reopened(Content):
-    """`left` assignments wait for another seat."""
+    """`dealt` assignments were reassigned, `left` still have no rater."""
 
     kind = "reopened"
     dealt: Count = 0
@@ -114,7 +114,7 @@ class Joined(Content):
 
 
 class Withdrawn(Content):
-    """`dropped`: the rater's ratings count no more."""
+    """`dropped`: the rater's ratings no longer count."""
 
     kind = "withdrawn"
     rater: str
@@ -135,7 +135,7 @@ class Simulated(Content):
 
 
 class SeatsAdded(Content):
-    """`items` were given to the new seats."""
+    """`items` were assigned to the new raters."""
 
     kind = "replanned"
     added: Texts
@@ -143,7 +143,7 @@ class SeatsAdded(Content):
 
 
 class SeatsReplanned(Content):
-    """`free` seats were replaced by `raters` new ones."""
+    """`free` open rater places were replaced by `raters` new ones."""
 
     kind = "replanned"
     free: Count
@@ -176,7 +176,7 @@ class RatingsImported(Content):
 
 
 class QuarantineDecided(Content):
-    """`digest` is the start of the payload's SHA-256, `things` are [name, what it is in the laboratory]."""
+    """`digest` is the start of the payload's SHA-256; `things` are pairs of a name and what it is in the laboratory."""
 
     kind = "quarantine"
     decision: Literal["released", "dropped"]
@@ -191,7 +191,10 @@ class Audited(Content):
 
 
 class InterimLook(Content):
-    """`shown` of `sources` had enough ratings when `ratings` of those planned were reached; 0 before the first snapshot."""
+    """An interim analysis: `shown` of `sources` had enough ratings.
+
+    `ratings` of the `planned` ones were included; 0 before the first snapshot.
+    """
 
     kind = "looked"
     ratings: Count
@@ -210,7 +213,7 @@ class InterimLookBySource(Content):
 
 
 class TableExported(Content):
-    """A CSV file. `filters_text` is what earlier releases stored in place of `filters`."""
+    """A CSV file. Earlier releases stored `filters_text` instead of `filters`."""
 
     kind = "exported"
     blinded: bool
@@ -219,7 +222,7 @@ class TableExported(Content):
 
 
 class ArchiveExported(Content):
-    """`sha256` is the digest of the zip file, or of SHA256SUMS in a folder; "" if the file is not kept any more."""
+    """`sha256` is the digest of the zip file, or of SHA256SUMS in a folder; "" if the file was deleted."""
 
     kind = "exported"
     blinded: bool
@@ -236,9 +239,9 @@ class ApiExported(Content):
 
 
 class MemberChanged(Content):
-    """A role was given or taken away. `MembershipChange` holds the same for authorisation, which never reads the log.
+    """A role was granted or removed. `MembershipChange` has the same for authorisation, which never reads the log.
 
-    `role` is "" where an earlier release took away a role that its log did not name.
+    `role` is "" if an earlier release removed a role without logging which.
     """
 
     kind = "member"
@@ -267,7 +270,7 @@ class MachineRated(Content):
 
 
 class ItemsTakenBack(Content):
-    """Items were taken from raters who can read them elsewhere. Only early releases named the rater."""
+    """Items were reassigned because their raters can read them elsewhere. Only early releases named the rater."""
 
     kind = "taken back"
     items: Count = 0
@@ -286,19 +289,20 @@ KINDS = tuple(dict.fromkeys(cls.kind for cls in CLASSES))
 
 
 def parse_content(kind: str, data: Any) -> Content:
-    """Return the content of an event of this kind. ContentError for an unknown kind or field, or a wrong type."""
+    """Return the content of an event of this kind. Raises ContentError for an unknown kind or field, or a wrong type."""
     if kind not in _ADAPTERS:
-        raise ContentError(f"{kind!r} is no kind of study event")
+        raise ContentError(f"{kind!r} is not a kind of study event")
     try:
         return _ADAPTERS[kind].validate_python(data)
     except ValidationError as error:
+        # A union of classes reports an error for each of them; the first one is of the current class.
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "data"
-        raise ContentError(f"{kind}: {place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"])) or "data"
+        raise ContentError(f"{kind}: {location}: {first['msg']}") from error
 
 
 def read_content(kind: str, data: Any) -> Content | LegacyText:
-    """Return stored content, which may be a sentence of an earlier release. Otherwise ContentError."""
+    """Return stored content, which may be a sentence of an earlier release. Raises ContentError for anything else."""
     if isinstance(data, Mapping) and set(data) == {LEGACY} and isinstance(data[LEGACY], str):
         return LegacyText(text=data[LEGACY])
     return parse_content(kind, data)

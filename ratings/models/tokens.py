@@ -1,4 +1,4 @@
-"""Keys of programs: what reads a study through the API instead of a page."""
+"""API tokens, with which programs read studies."""
 
 import uuid
 from typing import Any
@@ -12,16 +12,14 @@ from ratings.models.studies import Study
 
 
 class ApiToken(models.Model):
-    """Lets a program read what its user may read, as far as its scopes go. Only the hash of it is kept.
-
-    `limited` says whether `studies` narrows it: a study that is deleted must not make it wider.
-    """
+    """Allows a program to read what its user may read, within its scopes. Only the hash of the token is stored."""
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=60)
     token_sha256 = models.CharField(max_length=64, unique=True)
     scopes: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="names of ratings.api.scopes")
+    # Not derived from `studies`: deleting the only study of a token must not give it access to all of them.
     limited = models.BooleanField(default=False, help_text="reads `studies` alone, and nothing of the laboratory")
     studies: "models.ManyToManyField[Study, Any]" = models.ManyToManyField(Study, blank=True, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
@@ -40,7 +38,7 @@ class ApiToken(models.Model):
 
     @property
     def state(self) -> str:
-        """ "live", "expired" or "revoked"."""
+        """Return "live", "expired" or "revoked"."""
         if self.revoked_at:
             return "revoked"
         return "live" if timezone.now() < self.expires_at else "expired"

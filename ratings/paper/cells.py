@@ -1,4 +1,4 @@
-"""Every number of the paper beside ours: one list for the page and for paper.json."""
+"""The numbers of the paper beside ours: one list for the page and for paper.json."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,19 +17,19 @@ from ratings.results.declared_models import DeclaredModel, find_agent_models, fi
 from ratings.results.paper_values import ENSEMBLES, PaperValue, load_paper_values
 from ratings.stats.estimates import CONSENSUS, MAJORITY
 
-NOT_MADE = "not made yet (run `make paper`), or in a study that you have no role in"
+NOT_MADE = "not created yet (run `make paper`), or in a study in which you have no role"
 NOT_COMPUTED = (
-    "the study is not unblinded, or its results are not computed yet: open its page or run `make paper` again"
+    "the study is not unblinded, or its results are not computed yet: open its page, or run `make paper` again"
 )
-NO_BENCHMARK = "the benchmark is not made yet (run `make paper`)"
-BENCHMARK_NOT_COMPUTED = "the benchmark is not computed yet: open its page or run `make paper` again"
-STALE = "ours is of an earlier state of the benchmark"
-NOT_PRINTED = "the paper does not print it"
+NO_BENCHMARK = "the benchmark does not exist yet (run `make paper`)"
+BENCHMARK_NOT_COMPUTED = "the benchmark is not computed yet: open its page, or run `make paper` again"
+STALE = "our number is from an earlier state of the benchmark"
+NOT_PRINTED = "not printed in the paper"
 Json = dict[str, Any]
 
 
 class Cell(NamedTuple):
-    """One number: the paper's and ours. `reason` says why the paper's, ours or our interval is missing; else it is ""."""
+    """One number: the paper's and ours. `reason`: why the paper's number, ours or our interval is missing; otherwise ""."""
 
     cell: str
     paper: float | None
@@ -41,9 +41,9 @@ class Cell(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A cell with what people read: what it is of, where the paper prints it, and the unit of n.
+    """A number with what people see beside it: its name, where the paper prints it, and the unit of n.
 
-    `basis`: standard deviation, n and interval of the paper's number. `remark`: what keeps ours from comparing with it.
+    `basis`: standard deviation, n and interval of the paper's number. `remark`: what limits the comparison.
     """
 
     cell: Cell
@@ -82,7 +82,7 @@ class Line(NamedTuple):
 
 
 class Own(NamedTuple):
-    """A number of ours as a table has it."""
+    """One of our numbers, as a table has it."""
 
     value: float | None
     low: float | None
@@ -93,9 +93,9 @@ class Own(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a replication has come to: the analyses of its studies and of its benchmark, None for what is not made.
+    """The results of a replication: the analyses of its studies and of its benchmark, None for what does not exist.
 
-    `why`: of each part without an analysis, why. `stale`: what changed since the benchmark was computed, "" if nothing.
+    `missing_reasons`: the reason for each part without an analysis. `stale`: what changed since the benchmark was computed, or "".
     """
 
     names: Names
@@ -104,10 +104,10 @@ class Parts(NamedTuple):
     benchmark: Analysis | None
     declared: Mapping[str, DeclaredModel]
     agents: Mapping[str, str]  # cast -> its agent's model
-    successors: Mapping[str, tuple[str, ...]]  # model of the paper -> models that casts declare to be its successors
+    successors: Mapping[str, tuple[str, ...]]  # model of the paper -> models that casts declare as its successors
     why: Mapping[str, str]
     stale: str
-    missing: Mapping[str, int]  # classifier -> verdicts of the panel that it has not given
+    missing: Mapping[str, int]  # further classifier -> verdicts it has not given
 
     @property
     def is_empty(self) -> bool:
@@ -118,15 +118,15 @@ class Parts(NamedTuple):
         return sum(self.missing.values())
 
     def say_raters(self, study: str) -> str:
-        """Return that ours are of simulated raters, where they are; "" for numbers that are of no raters."""
+        """Return that our raters are simulated, if they are; "" for numbers without raters."""
         analysis = {"transition_plausibility": self.transitions, "evidence_sufficiency": self.evidence}.get(study)
-        who = {row["who"] for row in records(analysis.document["tables"]["raters"])} if analysis else set()
-        if "simulated" not in who:
+        kinds = {row["who"] for row in records(analysis.document["tables"]["raters"])} if analysis else set()
+        if "simulated" not in kinds:
             return ""
-        return "ours are of simulated raters" if who == {"simulated"} else "some of our raters are simulated"
+        return "our raters are simulated" if kinds == {"simulated"} else "some of our raters are simulated"
 
     def has_played(self, role: str | None, model: str) -> bool:
-        """Whether numbers of this model in this role can be ours."""
+        """Return whether our numbers can be about this model in this role."""
         if role == "agent":
             return model in self.agents.values()
         if role == "evidence_classifier":
@@ -134,7 +134,7 @@ class Parts(NamedTuple):
         return DeclaredModel(model, role or "") in self.declared.values()
 
     def find_classifiers(self) -> set[str]:
-        """Return the classifiers of which there are verdicts."""
+        """Return the classifiers that gave verdicts."""
         tables = [
             analysis.document["tables"][name]
             for analysis, name in ((self.benchmark, "fractions"), (self.evidence, "human_model"))
@@ -144,21 +144,22 @@ class Parts(NamedTuple):
 
 
 def find_parts(names: Names, among: QuerySet[Study] | None = None) -> Parts:
-    """Return what exists of a replication; of its studies only those `among` what somebody may read. Computes nothing."""
-    every = Study.objects.all() if among is None else among
-    studies = {row.slug: row for row in every.filter(slug__in=[names.transitions, names.evidence])}
+    """Return what exists of a replication, of its studies only those in `among`. Computes nothing."""
+    visible = Study.objects.all() if among is None else among
+    studies = {row.slug: row for row in visible.filter(slug__in=[names.transitions, names.evidence])}
     transitions, evidence = (studies.get(slug) for slug in (names.transitions, names.evidence))
     benchmark = Benchmark.objects.filter(name=names.benchmark).first()
     newest = benchmark_store.find_newest(benchmark) if benchmark else None
-    shown = transitions if transitions and transitions.is_unblinded else None
+    # Which models made the items is sealed until then.
+    unblinded = transitions if transitions and transitions.is_unblinded else None
     return Parts(
         names,
         store.find_full(transitions) if transitions else None,
         store.find_full(evidence) if evidence else None,
         newest,
-        find_declared_models(shown) if shown else {},
+        find_declared_models(unblinded) if unblinded else {},
         find_agent_models(benchmark) if benchmark else {},
-        find_successors(shown, benchmark),
+        find_successors(unblinded, benchmark),
         {
             "transition_plausibility": NOT_COMPUTED if transitions else NOT_MADE,
             "evidence_sufficiency": NOT_COMPUTED if evidence else NOT_MADE,
@@ -175,20 +176,20 @@ def build_lines(parts: Parts) -> list[Line]:
 
 
 def write_json(lines: Iterable[Line], path: Path) -> None:
-    """Write the cells as a list of objects."""
+    """Write the numbers as a list of objects."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([line.cell._asdict() for line in lines], indent=1) + "\n", encoding="utf-8")
 
 
 def summarise(lines: Iterable[Line]) -> str:
-    """Return the last line of `make paper`: how many cells there are, and for how many ours is missing."""
-    every = [line.cell for line in lines]
-    missing = sum(cell.ours is None for cell in every)
-    return f"paper: {len(every)} cells, {missing} without a number, each with its reason"
+    """Return the last line of `make paper`: how many numbers there are, and for how many ours is missing."""
+    numbers = [line.cell for line in lines]
+    missing = sum(cell.ours is None for cell in numbers)
+    return f"paper: {len(numbers)} cells, {missing} without a number, each with its reason"
 
 
 class _Asked(NamedTuple):
-    """An entry of the paper, and the model or models of ours that stand beside its own: the same ones, or successors."""
+    """An entry of the paper, and the models of ours to compare it with: the same ones, or their successors."""
 
     entry: PaperValue
     model: str | None
@@ -198,75 +199,79 @@ class _Asked(NamedTuple):
 
     @property
     def remark(self) -> str:
-        same = self.model == self.entry.model and self.models == (self.entry.models or ())
-        return "" if same else "ours is of a successor" if not self.models else "ours are of successors"
+        is_same = self.model == self.entry.model and self.models == (self.entry.models or ())
+        return "" if is_same else "our number is for a successor" if not self.models else "our number is for successors"
 
 
 def _lines(entry: PaperValue, parts: Parts) -> Iterator[Line]:
-    """Yield the cells of one entry: one, or one for each level of confidence, pair of classifiers or successor."""
-    for asked in _ask(entry, parts):
+    """Yield the rows of one entry: one, or one per level of confidence, pair of classifiers or successor."""
+    for model_match in _ask(entry, parts):
         match entry.quantity:
             case "confidence_histogram":
-                yield from _histogram(asked, parts)
+                yield from _histogram(model_match, parts)
             case "model_agreement" | "conditional_agreement":
-                yield from _matrix(asked, parts)
+                yield from _matrix(model_match, parts)
             case _:
-                own = _find(asked, parts)
-                yield _line(asked, parts, asked.key, asked.name, entry.value, entry.reason or "", own)
+                our_number = _find(model_match, parts)
+                yield _line(
+                    model_match, parts, model_match.key, model_match.name, entry.value, entry.reason or "", our_number
+                )
 
 
 def _ask(entry: PaperValue, parts: Parts) -> list[_Asked]:
-    """Return what of ours stands beside an entry: its own model; successors of it that were played instead or as well."""
-    same = _Asked(entry, entry.model, entry.models or (), entry.key, _name(entry))
+    """Return what of ours to compare with an entry: its own model, and successors that were played instead or as well."""
+    own_model = _Asked(entry, entry.model, entry.models or (), entry.key, _name(entry))
     if entry.models:
         swap = {model: _swap(entry, model, parts) for model in entry.models}
         models = tuple(swap[model] for model in entry.models)
+        # Nothing was replaced, so there is only the comparison with the same models.
         if models == entry.models:
-            return [same]
+            return [own_model]
         model = swap[entry.model] if entry.model else None
         name = _name(entry, f"{entry.model} → {model}, successors" if entry.model else "successors")
         return [_Asked(entry, model, models, f"{entry.key}-successors", name)]
     if not entry.model:
-        return [same]
-    found = [
+        return [own_model]
+    successors = [
         _Asked(entry, model, (), f"{entry.key}-successor-{model}", _name(entry, f"{entry.model} → {model}, successor"))
         for model in parts.successors.get(entry.model, ())
         if parts.has_played(entry.role, model)
     ]
-    return found if found and not parts.has_played(entry.role, entry.model) else [same, *found]
+    return successors if successors and not parts.has_played(entry.role, entry.model) else [own_model, *successors]
 
 
 def _swap(entry: PaperValue, model: str, parts: Parts) -> str:
-    """Return the model itself, or its successor where only that was played."""
+    """Return the model itself, or its successor if only that was played."""
     if parts.has_played(entry.role, model):
         return model
-    return next((one for one in parts.successors.get(model, ()) if parts.has_played(entry.role, one)), model)
+    return next((name for name in parts.successors.get(model, ()) if parts.has_played(entry.role, name)), model)
 
 
 def _line(asked: _Asked, parts: Parts, key: str, name: str, paper: float | None, why: str, own: Own) -> Line:
     entry, reasons = asked.entry, []
-    of_benchmark = _source(entry) == "benchmark"
+    is_benchmark = _source(entry) == "benchmark"
     if paper is None:
         reasons.append(f"paper: {why or NOT_PRINTED}")
     if own.value is None:
         reasons.append(f"ours: {own.reason or 'not computed'}")
     elif own.low is None:
-        reasons.append(f"no interval of ours: {own.reason or 'none is computed for it'}")
-    if own.value is not None and of_benchmark and parts.stale:
+        reasons.append(f"no interval for ours: {own.reason or 'none is computed for it'}")
+    if own.value is not None and is_benchmark and parts.stale:
         reasons.append(STALE)
     cell = Cell(key, paper, own.value, own.low, own.high, own.n, "; ".join(reasons))
     where = "not in the paper" if entry.where == "nowhere" else entry.where
-    raters = "" if of_benchmark or own.value is None else parts.say_raters(entry.study)
+    raters = "" if is_benchmark or own.value is None else parts.say_raters(entry.study)
     remark = "; ".join(filter(None, (asked.remark, raters)))
     basis = entry.format_spread() if paper is not None else ""
     return Line(cell, name, where, own.unit, entry.study, entry.quantity, basis, remark)
 
 
 def _source(entry: PaperValue) -> str:
-    """Return which part of the replication has our number: a kind of study, or the benchmark."""
+    """Return the part of the replication that has our number: a kind of study, or the benchmark."""
     return "benchmark" if entry.quantity in _OF_BENCHMARK else entry.study
 
 
+# Also quantities of the evidence study: the benchmark has the verdicts of all classifiers on all records.
 _OF_BENCHMARK = (
     "pass_at_k", "sufficient_rate", "majority_sufficient_rate", "consensus_sufficient_rate", "model_agreement",
     "conditional_agreement",
@@ -275,7 +280,7 @@ _NUMBERS = (
     "mean_confidence", "avg_pairwise_kappa", "human_model_kappa", "auc_confidence_correct", "dprime", "mrmc_mean_auc",
 )  # fmt: skip
 _NAMES = {
-    "plausibility_rate": "Called plausible",
+    "plausibility_rate": "Rated plausible",
     "mean_confidence": "Mean confidence",
     "confidence_histogram": "Share of ratings",
     "avg_pairwise_kappa": "Cohen's kappa of raters, mean over pairs",
@@ -289,9 +294,9 @@ _NAMES = {
     "human_model_agreement": "Agreement with raters",
     "model_agreement": "Agreement of classifiers",
     "conditional_agreement": "Also sufficient for the second, given sufficient for the first",
-    "sufficient_rate": "Called sufficient",
-    "majority_sufficient_rate": "Called sufficient by most classifiers",
-    "consensus_sufficient_rate": "Called sufficient by all classifiers",
+    "sufficient_rate": "Judged sufficient",
+    "majority_sufficient_rate": "Judged sufficient by most classifiers",
+    "consensus_sufficient_rate": "Judged sufficient by all classifiers",
     "pass_at_k": "pass@{k}",
 }
 _ERRORS = {"none": "unperturbed", "obvious": "Error Type 1 (obvious)", "subtle": "Error Type 2 (subtle)"}
@@ -307,7 +312,7 @@ def _none(reason: str) -> Own:
 
 
 def _find(asked: _Asked, parts: Parts) -> Own:
-    """Return our number for an entry, or why there is none."""
+    """Return our number for an entry, or the reason why there is none."""
     entry = asked.entry
     if entry.study == "benchmark":
         return _pass_at_k(asked, parts)
@@ -323,7 +328,7 @@ def _find(asked: _Asked, parts: Parts) -> Own:
     return _result(entry.quantity, analysis.document)
 
 
-# Which result of a statistic stands beside the paper's: the args that tell it from others of its name.
+# Arguments that select the result to compare with the paper's, among others of the same statistic.
 _ARGS: Mapping[str, Json] = {
     "avg_pairwise_kappa": {"min_overlap": 20},
     "avg_pairwise_agreement": {"min_overlap": 20},
@@ -332,8 +337,8 @@ _ARGS: Mapping[str, Json] = {
 
 
 def _result(stat: str, document: Json) -> Own:
-    wanted = _ARGS.get(stat, {})
-    row = next((row for row in document["results"] if row["stat"] == stat and row["args"] == wanted), None)
+    args = _ARGS.get(stat, {})
+    row = next((row for row in document["results"] if row["stat"] == stat and row["args"] == args), None)
     if row is None:
         return _none("this study has no such number")
     return Own(row["value"], row["low"], row["high"], row["n"].get("ratings"), "ratings", row["reason"])
@@ -347,18 +352,18 @@ def _rate(asked: _Asked, parts: Parts, document: Json) -> Own:
 
 
 def _is_of(asked: _Asked, parts: Parts, row: Json) -> bool:
-    """Whether a row of rates is of the model asked for, in the role and with the error of the entry."""
+    """Return whether a row of rates is for this model, in the role and with the error of the entry."""
     declared = DeclaredModel(asked.model or "", asked.entry.role or "")
     return parts.declared.get(row["source"]) == declared and row["error"] == asked.entry.error
 
 
 def _no_items(asked: _Asked, parts: Parts) -> str:
-    said = f"no items by {asked.model} as {(asked.entry.role or '').replace('_', ' ')}"
-    return said + _no_successor(asked.model, parts)
+    message = f"no items by {asked.model} as {(asked.entry.role or '').replace('_', ' ')}"
+    return message + _no_successor(asked.model, parts)
 
 
 def _no_successor(model: str | None, parts: Parts) -> str:
-    """Return what is added to why a model has no number of ours, where successors were played."""
+    """Return the addition to a missing number's reason if successors were played, but none of this model."""
     return (
         f"; no successor of {model} was played either"
         if parts.successors and model not in _every(parts.successors)
@@ -381,31 +386,34 @@ def _human_model(asked: _Asked, parts: Parts, document: Json) -> Own:
 def _fraction(asked: _Asked, parts: Parts) -> Own:
     if parts.benchmark is None:
         return _none(parts.why["benchmark"])
-    who = {
+    ensemble = {
         "majority_sufficient_rate": MAJORITY,
         "consensus_sufficient_rate": CONSENSUS,
     }.get(asked.entry.quantity)
     for row in records(parts.benchmark.document["tables"]["fractions"]):
-        if who is None:
-            found = (row["who"], row["kind"]) == (asked.model, "classifier")
+        if ensemble is None:
+            is_match = (row["who"], row["kind"]) == (asked.model, "classifier")
         else:
-            of = set(row.get("models", "").split(", "))
-            found = row["who"] in (who, ENSEMBLES[who]) and of == set(asked.models)
-        if found:
+            # An ensemble is comparable only if it is over exactly the paper's classifiers.
+            classifiers = set(row.get("models", "").split(", "))
+            is_match = row["who"] in (ensemble, ENSEMBLES[ensemble]) and classifiers == set(asked.models)
+        if is_match:
             return Own(row["share"], row["low"], row["high"], row["n"], "records")
-    if who is None:
+    if ensemble is None:
         return _none(f"no verdicts of {asked.model}{_no_successor(asked.model, parts)}")
     return _none(_say_silent(asked, parts) or "computed by an earlier version; open the benchmark's page")
 
 
 def _say_silent(asked: _Asked, parts: Parts) -> str:
-    """Return which of the classifiers that a number is over gave no verdict, "" where all did."""
+    """Return which of the classifiers behind a number gave no verdict; "" if all did."""
     rows = records(parts.benchmark.document["tables"]["fractions"]) if parts.benchmark else []
-    judged = {row["who"] for row in rows if row["kind"] == "classifier"}
-    silent = [model for model in asked.models if model not in judged]
+    classifiers = {row["who"] for row in rows if row["kind"] == "classifier"}
+    silent = [model for model in asked.models if model not in classifiers]
     if not silent:
         return ""
-    return f"the paper's is over {len(asked.models)} classifiers, and there are no verdicts of {', '.join(silent)}"
+    return (
+        f"the paper's number is over {len(asked.models)} classifiers, but there are no verdicts of {', '.join(silent)}"
+    )
 
 
 def _pass_at_k(asked: _Asked, parts: Parts) -> Own:
@@ -424,31 +432,43 @@ def _histogram(asked: _Asked, parts: Parts) -> Iterator[Line]:
         tables = parts.transitions.document["tables"]
         sources = {row["source"] for row in records(tables["rates"]) if _is_of(asked, parts, row)}
         rows = [row for row in records(tables["confidence"]) if row["source"] in sources]
-    why = parts.why[asked.entry.study] if parts.transitions is None else _no_items(asked, parts)
+    reason = parts.why[asked.entry.study] if parts.transitions is None else _no_items(asked, parts)
     total = sum(row["n"] for row in rows)
-    for verdict, word in ((1, "plausible"), (0, "implausible")):
+    for verdict, label in ((1, "plausible"), (0, "implausible")):
         for level in range(1, 6):
-            own = _none(why)
+            our_number = _none(reason)
             if total:
                 n = sum(row["n"] for row in rows if (row["verdict"], row["confidence"]) == (verdict, level))
-                own = Own(
-                    n / total, None, None, total, "ratings", "the shares of a histogram have none; the rates have"
+                our_number = Own(
+                    n / total,
+                    None,
+                    None,
+                    total,
+                    "ratings",
+                    "not computed for the shares of a histogram, only for rates",
                 )
-            name = f"{asked.name}: {word}, confidence {level}"
-            yield _line(asked, parts, f"{asked.key}-{word}-{level}", name, None, asked.entry.reason or "", own)
+            name = f"{asked.name}: {label}, confidence {level}"
+            yield _line(asked, parts, f"{asked.key}-{label}-{level}", name, None, asked.entry.reason or "", our_number)
 
 
 def _matrix(asked: _Asked, parts: Parts) -> Iterator[Line]:
-    """Yield the ends of the printed range, then each pair of the same classifiers, of which the paper prints no number."""
+    """Yield the ends of the printed range, then each pair of the same classifiers, for which the paper prints no number."""
     entry, cells = asked.entry, _find_cells(asked, parts)
-    why = parts.why["benchmark"] if parts.benchmark is None else _say_silent(asked, parts)
-    values = [own.value for own in cells.values() if own.value is not None]
-    if not why and len(values) < len(cells):
-        why = "a pair has no number"
-    for end, name, choose in ((0, "lowest", min), (1, "highest", max)):
-        own = _none(why)
-        if not why:
-            own = Own(choose(values), None, None, len(values), "pairs", "an extreme of several shares has none")
+    reason = parts.why["benchmark"] if parts.benchmark is None else _say_silent(asked, parts)
+    values = [number.value for number in cells.values() if number.value is not None]
+    if not reason and len(values) < len(cells):
+        reason = "one of the pairs has no number"
+    for end, name, choose_extreme in ((0, "lowest", min), (1, "highest", max)):
+        our_number = _none(reason)
+        if not reason:
+            our_number = Own(
+                choose_extreme(values),
+                None,
+                None,
+                len(values),
+                "pairs",
+                "not computed for the extreme of several shares",
+            )
         paper = entry.range[end] if entry.range else None
         yield _line(
             asked,
@@ -457,31 +477,31 @@ def _matrix(asked: _Asked, parts: Parts) -> Iterator[Line]:
             f"{asked.name}: {name}",
             paper,
             "" if paper else entry.reason or "",
-            own,
+            our_number,
         )
-    for (row, col), own in cells.items():
+    for (row, col), our_number in cells.items():
         name, key = f"{asked.name}: {row} and {col}", f"{asked.key}-{row}-{col}"
-        yield _line(asked, parts, key, name, None, "printed only as a figure", own)
+        yield _line(asked, parts, key, name, None, "printed only as a figure", our_number)
 
 
 def _find_cells(asked: _Asked, parts: Parts) -> dict[tuple[str, str], Own]:
-    """Return our number, or the reason why there is none, for each pair of the entry's classifiers."""
-    others = sorted(asked.models)
+    """Return our number for each pair of the entry's classifiers, or the reason why there is none."""
+    classifiers = sorted(asked.models)
     if asked.entry.quantity == "model_agreement":  # symmetric: each pair once
-        pairs = list(combinations(others, 2))
+        pairs = list(combinations(classifiers, 2))
     else:
-        pairs = [(row, col) for row in others for col in others if row != col and asked.model in (None, row)]
+        pairs = [(row, col) for row in classifiers for col in classifiers if row != col and asked.model in (None, row)]
     if parts.benchmark is None:
         return dict.fromkeys(pairs, _none(parts.why["benchmark"]))
     table = "agreement_matrix" if asked.entry.quantity == "model_agreement" else "conditional_matrix"
     rows = {(row["row"], row["col"]): row for row in records(parts.benchmark.document["tables"][table])}
-    judged = {row["who"] for row in records(parts.benchmark.document["tables"]["fractions"])}
-    return {pair: _cell(pair, rows.get(pair), judged) for pair in pairs}
+    all_judges = {row["who"] for row in records(parts.benchmark.document["tables"]["fractions"])}
+    return {pair: _cell(pair, rows.get(pair), all_judges) for pair in pairs}
 
 
 def _cell(pair: tuple[str, str], row: Json | None, judged: Collection[str]) -> Own:
     if row is None:
         return _none(f"no verdicts of {' and '.join(name for name in pair if name not in judged)}")
     if row["value"] is None:
-        return _none("there is no record that the share could be of")
-    return Own(row["value"], None, None, row["base"], "records", "none is computed for cells of a matrix")
+        return _none("no record to compute the share from")
+    return Own(row["value"], None, None, row["base"], "records", "not computed for cells of a matrix")

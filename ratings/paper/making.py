@@ -1,4 +1,4 @@
-"""Makes the replication step by step. Each step looks for what exists and makes the rest, so it can be interrupted anywhere."""
+"""Create the replication step by step. Each step looks for what exists and creates the rest, so the command can be interrupted."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -33,16 +33,16 @@ Say = Callable[[str], None]
 Watch = Callable[[str], Callable[[queueing.RunProgress], None]]
 
 PERTURBATIONS = (Perturbation.NONE, Perturbation.OBVIOUS, Perturbation.SUBTLE)
-UNREAD = "Accepted unread by `manage.py paper`: nobody has looked at this twin"
-SCRIPTED_NOTE = "Scripted replies of a local server: no language model was asked."
+UNREAD = "Accepted unread by `manage.py paper`: nobody has reviewed this twin"
+SCRIPTED_NOTE = "Scripted replies of a local server: no language model was called."
 
 
 class PaperError(LabError):
-    """The replication cannot go on; the message says what to do."""
+    """The replication cannot continue. The message says what to do."""
 
 
 class Cost(NamedTuple):
-    """The most that a part can come to, in US dollars; None where a model has no price."""
+    """The maximum cost of a part in US dollars, or None if a model has no price."""
 
     part: str
     worst: Decimal | None
@@ -50,7 +50,7 @@ class Cost(NamedTuple):
 
 
 class Maker:
-    """One replication. `max_cost`: US dollars that all its runs together may cost, None with scripted replies."""
+    """One replication. `max_cost`: US dollars that all its runs together may cost; None with scripted replies."""
 
     def __init__(
         self, plan: Plan, scripted: bool, say: Say, watch: Watch, threads: int, max_cost: Decimal | None
@@ -59,11 +59,12 @@ class Maker:
         self.max_cost = max_cost
 
     def make(self) -> None:
-        """Play, plant errors, rate, unblind and analyse. PaperError where it cannot go on."""
+        """Play, plant errors, rate, unblind and analyse. Raises PaperError if it cannot continue."""
         self.check()
+        # Stored before anything is created, for the comparison when the command is run again.
         PaperPlan.objects.update_or_create(name=self.names.replication, defaults={"plan": self.plan.model_dump()})
         runs = [self._episodes(self.plan.agents[0])]
-        self._check_samples(runs[0])  # before the others cost anything
+        self._check_samples(runs[0])  # before the other runs cost anything
         runs += [self._episodes(agent) for agent in self.plan.agents[1:]]
         for error in PERTURBATIONS:
             self._accept(self._twins(runs[0], error))
@@ -72,36 +73,36 @@ class Maker:
         self._study(self.names.evidence, self._evidence)
 
     def check(self) -> None:
-        """Refuse a plan that cannot be made here, or differs from what was made already. PaperError says in what."""
+        """Raise PaperError if the plan is not possible here, or differs from what was already created."""
         problems = list(find_problems(self.plan, len(list(self._experiments()))))
         problems += [problem for name in dict.fromkeys(self.plan.agents) for problem in _check_cast("agents", name)]
         problems += _check_cast("twin_maker", self.plan.twin_maker)
         if problems:
-            raise PaperError("The plan cannot be made:\n" + "\n".join(problems))
-        before = PaperPlan.objects.filter(name=self.names.replication).first()
-        if before and (changes := find_changes(before.plan, self.plan, self._fixed())):
+            raise PaperError("This plan is not possible:\n" + "\n".join(problems))
+        stored = PaperPlan.objects.filter(name=self.names.replication).first()
+        if stored and (changes := find_changes(stored.plan, self.plan, self._fixed())):
             raise PaperError(
-                f"This replication was begun with another plan: {'; '.join(changes)}. Go on with the plan that it was begun "
-                "with; for another replication start with an empty data folder (WETBENCH_VAR_DIR)"
+                f"This replication was started with another plan: {'; '.join(changes)}. Continue with that plan, or start "
+                "another replication with an empty data folder (WETBENCH_VAR_DIR)"
             )
 
     def _fixed(self) -> list[str]:
-        """Return the parts of the plan that something has been made of."""
-        made = {run.kind for run in self._runs()}
-        fixed = ["agents", "experiments", "attempts", "seed"] if made else []
-        fixed += ["twin_maker", "sample"] if "twins" in made else []
-        for part, slug in (("transitions", self.names.transitions), ("evidence", self.names.evidence)):
-            fixed += [part, "simulated_raters"] if Study.objects.filter(slug=slug).exists() else []
-        return list(dict.fromkeys(fixed))
+        """Return the parts of the plan that something was already created from."""
+        kinds_created = {run.kind for run in self._runs()}
+        parts = ["agents", "experiments", "attempts", "seed"] if kinds_created else []
+        parts += ["twin_maker", "sample"] if "twins" in kinds_created else []
+        for key, slug in (("transitions", self.names.transitions), ("evidence", self.names.evidence)):
+            parts += [key, "simulated_raters"] if Study.objects.filter(slug=slug).exists() else []
+        return list(dict.fromkeys(parts))
 
     def _check_samples(self, run: Run) -> None:
-        """Raise PaperError where the steps of the run are too few for the samples, which do not overlap."""
-        have = accepted_steps(self._experiments()).filter(episode__run=run).count()
+        """Raise PaperError if the run has too few steps for samples that do not overlap."""
+        available = accepted_steps(self._experiments()).filter(episode__run=run).count()
         samples, sample = len(PERTURBATIONS), self.plan.sample
-        if have < samples * sample:
+        if available < samples * sample:
             raise PaperError(
-                f"sample: {samples} samples of {sample} steps that do not overlap need {samples * sample} accepted steps, and "
-                f"{run.cast} took {have}. Make sample smaller (and transitions.items); the same command goes on"
+                f"sample: {samples} samples of {sample} steps that do not overlap need {samples * sample} accepted steps, but "
+                f"{run.cast} took {available}. Reduce sample (and transitions.items) and run the same command again"
             )
 
     def find_retired(self) -> list[roster.Retired]:
@@ -109,20 +110,20 @@ class Maker:
         return roster.find_retired(self.names.cast(name) for name in [*self.plan.agents, self.plan.twin_maker])
 
     def costs(self) -> list[Cost]:
-        """Return the worst case of every run, before any is ordered."""
-        found, experiments = [], list(self._experiments())
+        """Return the worst case of every run, before any is started."""
+        costs, experiments = [], list(self._experiments())
         for name in self.plan.agents:
             worst = spending.estimate(roster.setup(self.names.cast(name)), experiments, self.plan.attempts)
-            found.append(Cost(f"{self.names.cast(name)}: episodes", worst.cost, worst.unpriced))
+            costs.append(Cost(f"{self.names.cast(name)}: episodes", worst.cost, worst.unpriced))
         maker = self.names.cast(self.plan.twin_maker)
         worst = spending.estimate_twins(roster.setup(maker), len(PERTURBATIONS) * self.plan.sample)
-        return [*found, Cost(f"{maker}: twins", worst.cost, worst.unpriced)]
+        return [*costs, Cost(f"{maker}: twins", worst.cost, worst.unpriced)]
 
     def _experiments(self) -> Iterator[Experiment]:
-        wanted = self.plan.experiments
-        rows = Experiment.objects.all() if wanted == "all" else Experiment.objects.filter(slug__in=wanted)
-        if isinstance(wanted, list) and (lost := sorted(set(wanted) - {row.slug for row in rows})):
-            raise PaperError(f"There is no experiment {', '.join(lost)}")
+        planned = self.plan.experiments
+        rows = Experiment.objects.all() if planned == "all" else Experiment.objects.filter(slug__in=planned)
+        if isinstance(planned, list) and (missing := sorted(set(planned) - {row.slug for row in rows})):
+            raise PaperError(f"There is no experiment {', '.join(missing)}")
         yield from rows
 
     def _episodes(self, agent: str) -> Run:
@@ -132,58 +133,59 @@ class Maker:
                 self._experiments(), cast, self.plan.attempts, self.plan.seed, submission_id=self.names.submission(agent),
                 **self._limits(),
             )  # fmt: skip
+            # In the same transaction: no worker ever sees the run unpaused.
             self._leave(run)
         self._play(run, f"Playing {cast}")
         return run
 
     def _twins(self, run: Run, error: Perturbation) -> Run:
-        """Make the twins of one error type, or GPT-5's own answers, of a sample of steps that have no twin by it yet.
-
-        Samples do not overlap: a rater sees one version of a step only, so that several versions of one would need more raters.
-        """
+        """Create the twins of one error type, or the twin maker's own answers, for a sample of steps that have no twin by it yet."""
         maker = self.names.cast(self.plan.twin_maker)
+        # Samples do not overlap: a rater sees only one version of a step, so several versions of one would need
+        # more raters.
         steps = accepted_steps(self._experiments()).filter(episode__run=run).exclude(twins__cast=maker)
         with transaction.atomic():
-            made = queueing.queue_twins(
+            twins_run = queueing.queue_twins(
                 steps, [error], maker, 1, self.plan.seed, None, self.names.submission(f"twins-{error}"), self.plan.sample,
                 **self._limits(),
             )  # fmt: skip
-            self._leave(made)
-        self._play(made, f"Making {'answers' if error == Perturbation.NONE else f'{error} twins'} by {maker}")
-        return made
+            self._leave(twins_run)
+        self._play(twins_run, f"Making {'answers' if error == Perturbation.NONE else f'{error} twins'} by {maker}")
+        return twins_run
 
     def _play(self, run: Run, what: str) -> None:
-        """Play a run to its end here. PaperError where rows are held for money, a key or a refused request."""
-        now = queueing.progress(run)
-        if not now.finished or now.by_status.get("blocked"):
+        """Play a run to its end in this process. Raises PaperError if rows are blocked by the budget, a key or a refused request."""
+        progress = queueing.progress(run)
+        # A finished run is left alone, so that the command can be repeated at no cost.
+        if not progress.finished or progress.by_status.get("blocked"):
             self._go_on(run)
             try:
-                now = workers.play_run(run, self.threads, self.watch(what))
+                progress = workers.play_run(run, self.threads, self.watch(what))
             finally:
                 self._leave(run)
-        if held := now.by_status.get("blocked", 0):
-            raise PaperError(f"{what}: {held} of {now.total} are held ({self._why_held(run)}")
+        if blocked := progress.by_status.get("blocked", 0):
+            raise PaperError(f"{what}: {blocked} of {progress.total} are blocked ({self._why_held(run)}")
 
     def _why_held(self, run: Run) -> str:
-        """Return why rows of the run are held, and what to do about it."""
-        found = [trouble for trouble in queueing.troubles(run) if trouble.status == "blocked"]
-        reasons = "; ".join(sorted({trouble.error for trouble in found})[:3])
-        if self.max_cost is None or all(trouble.reason != "budget" for trouble in found):
-            return f"{reasons}). Mend it and run `make paper` again"
+        """Return why rows of the run are blocked, and what to do about it."""
+        troubles = [trouble for trouble in queueing.troubles(run) if trouble.status == "blocked"]
+        reasons = "; ".join(sorted({trouble.error for trouble in troubles})[:3])
+        if self.max_cost is None or all(trouble.reason != "budget" for trouble in troubles):
+            return f"{reasons}). Fix this and run `make paper` again"
         return (
-            f"{reasons}). MAX_COST={self.max_cost:f} is used up: ${self._used():,.2f} are spent or reserved for calls whose cost "
-            "nobody knows. The same command with a larger MAX_COST goes on"
+            f"{reasons}). MAX_COST={self.max_cost:f} is used up: ${self._used():,.2f} are spent, or reserved for calls of unknown "
+            "cost. Run the same command with a larger MAX_COST to continue"
         )
 
     def _go_on(self, run: Run) -> None:
-        """Release what an earlier start left held, under what is left of the money now."""
+        """Release what an earlier start left blocked, within the money that is left now."""
         if self.max_cost is not None:
             control.continue_run(run, max_cost=self._left(besides=run))
         control.try_again(run)
         control.resume_run(run)
 
     def _leave(self, run: Run) -> None:
-        """Pause what is not ended and only this command can play, so that no worker holds it."""
+        """Pause a run that has not ended and that only this command can play, so that no worker blocks it."""
         if self.names.scripted and not queueing.progress(run).finished:
             control.pause_run(run)
 
@@ -196,38 +198,37 @@ class Maker:
         return max(self.max_cost - self._used(besides), Decimal(0))
 
     def _used(self, besides: Run | None = None) -> Decimal:
-        """Return what the runs have cost, a call of unknown cost at its worst case, as budgets count it (docs/models.md)."""
+        """Return what the runs have cost, counted as budgets count it (docs/models.md)."""
         runs = [run for run in self._runs() if besides is None or run.pk != besides.pk]
+        # A call of unknown cost counts at its worst case: the limit must hold whatever it turns out to cost.
         return sum((spending.verify(run).ledger_cost for run in runs), start=Decimal(0))
 
     def _runs(self) -> list[Run]:
         return list(Run.objects.filter(submission_id__startswith=self.names.submission("")))
 
     def _accept(self, run: Run) -> None:
-        """Accept the twins that nobody has looked at, on record as accepted unread."""
+        """Accept the twins that nobody has reviewed. Each is recorded as accepted unread."""
         if accepted := vetting.accept_unread(run.twins.all(), UNREAD):
-            self.say(
-                f"Accepted {accepted} twins unread; that is on record with each, and they wait in the vetting queue"
-            )
+            self.say(f"Accepted {accepted} twins unread; each is recorded as such and stays in the vetting queue")
 
     def _benchmark(self, runs: list[Run]) -> None:
         name = self.names.benchmark
-        made = Benchmark.objects.filter(name=name).first()
-        if made is None:
+        benchmark = Benchmark.objects.filter(name=name).first()
+        if benchmark is None:
             note = SCRIPTED_NOTE if self.names.scripted else ""
-            made = freezing.freeze(name, runs, demonstration.administrator(), note)
+            benchmark = freezing.freeze(name, runs, demonstration.administrator(), note)
         self.say("Comparing the agents")
-        benchmark_playing.compute(made)
+        benchmark_playing.compute(benchmark)
 
     def _study(self, slug: str, protocol: Callable[[StudyPlan], Mapping[str, Any]]) -> None:
         admin, plan = demonstration.administrator(), self._plan_of(slug)
         study = Study.objects.filter(slug=slug).first() or self._open({**protocol(plan), "slug": slug}, admin)
         if study.is_open:
-            self.say(f"Simulated raters rate {study.name}")
-            own = self.plan.simulated_raters
+            self.say(f"Simulated raters are rating {study.name}")
+            rater_plan = self.plan.simulated_raters
             simulated.simulate_raters(
-                study, plan.raters, own.sensitivity_obvious, own.sensitivity_subtle, own.specificity,
-                agreement=own.agreement, located=own.located, seed=self.plan.seed,
+                study, plan.raters, rater_plan.sensitivity_obvious, rater_plan.sensitivity_subtle, rater_plan.specificity,
+                agreement=rater_plan.agreement, located=rater_plan.located, seed=self.plan.seed,
             )  # fmt: skip
         lifecycle.close_and_unblind(study, by=admin)
         study.refresh_from_db()
@@ -240,25 +241,25 @@ class Maker:
     @staticmethod
     @transaction.atomic
     def _open(protocol: Mapping[str, Any], admin: User) -> Study:
-        """Open a study. PaperError where the pool holds too little for it."""
+        """Open a study. Raises PaperError if the pool has too few items for it."""
         study = lifecycle.create_study(lifecycle.read_protocol(protocol), by=admin)
         try:
             lifecycle.open_study(study, by=admin)
         except (PlanError, StudyError) as error:
-            told = f"{study.slug}: {error}. With fewer items in the plan the same command goes on"
-            raise PaperError(told) from error
+            message = f"{study.slug}: {error}. Reduce the items in the plan and run the same command again"
+            raise PaperError(message) from error
         study.refresh_from_db()
         return study
 
     def _transitions(self, plan: StudyPlan) -> Mapping[str, Any]:
-        """Claude's steps of the first agent, GPT-5's answers to such steps, and GPT-5's errors of both types."""
+        """Return the study document: steps of the first agent, the twin maker's answers to such steps, and its errors of both types."""
         maker = self.names.cast(self.plan.twin_maker)
-        wanted = [(self.names.cast(self.plan.agents[0]), "none"), *((maker, error) for error in PERTURBATIONS)]
-        return self._protocol(self.names.title("Paper: are the steps plausible?"), TRANSITION, wanted, plan)
+        sources = [(self.names.cast(self.plan.agents[0]), "none"), *((maker, error) for error in PERTURBATIONS)]
+        return self._protocol(self.names.title("Paper: are the steps plausible?"), TRANSITION, sources, plan)
 
     def _evidence(self, plan: StudyPlan) -> Mapping[str, Any]:
-        wanted = [(self.names.cast(agent), "none") for agent in self.plan.agents]
-        return self._protocol(self.names.title("Paper: is the evidence sufficient?"), EVIDENCE, wanted, plan)
+        sources = [(self.names.cast(agent), "none") for agent in self.plan.agents]
+        return self._protocol(self.names.title("Paper: is the evidence sufficient?"), EVIDENCE, sources, plan)
 
     def _protocol(self, name: str, kind: str, wanted: list[tuple[str, str]], plan: StudyPlan) -> dict[str, Any]:
         sources = [{"cast": cast, "perturbation": str(error), "count": plan.items} for cast, error in wanted]
@@ -271,38 +272,41 @@ class Maker:
 def _check_cast(place: str, name: str) -> Iterator[str]:
     row = CastDefinition.objects.filter(name=name).first()
     if row is None:
-        yield f"{place}: there is no cast {name!r} with language models"
+        yield f"{place}: there is no language-model cast {name!r}"
     elif "model" not in row.data["transition_model"]:
-        yield f"{place}: the transition model of {name!r} is no language model"
+        yield f"{place}: the transition model of {name!r} is not a language model"
 
 
 @contextmanager
 def scripted_replies(plan: Plan) -> Iterator[None]:
-    """Start the scripted server, send every provider's calls of this process to it, and name casts after it.
+    """Start the scripted server, send all provider calls of this process to it, and create casts that use it.
 
-    PaperError while workers of other processes are alive: they cannot play such runs (journal.dial) and would hold them.
+    Raises PaperError while workers of other processes are running.
     """
+    # Other processes do not have the server's address: they could not play these runs and would block them.
     if queueing.workers_alive():
-        raise PaperError("Stop the workers first: they do not know the server with the scripted replies")
+        raise PaperError("Stop the workers first: they cannot reach the server with the scripted replies")
     names = Names(scripted=True)
     for name in [*plan.agents, plan.twin_maker]:
         row = CastDefinition.objects.filter(name=name).first()
         if row is None:
             raise PaperError(
-                f"There is no cast {name!r} with language models: run `python manage.py load_models fixtures/casts.json`"
+                f"There is no language-model cast {name!r}: run `python manage.py load_models fixtures/casts.json`"
             )
-        told = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}", "scripted": True}
+        definition = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}", "scripted": True}
         CastDefinition.objects.update_or_create(
-            name=told["name"], defaults={"description": told["description"], "data": {**row.data, **told}}
+            name=definition["name"],
+            defaults={"description": definition["description"], "data": {**row.data, **definition}},
         )
     with scripted_server.spawned() as server:
-        own = {**server.environ(), setups.SCRIPTED_VARIABLE: server.url}
-        before = {name: os.environ.get(name) for name in own}
-        os.environ.update(own)
+        variables = {**server.environ(), setups.SCRIPTED_VARIABLE: server.url}
+        previous = {name: os.environ.get(name) for name in variables}
+        # The providers' clients read their base URLs and keys from the environment.
+        os.environ.update(variables)
         try:
             yield
         finally:
-            for name, value in before.items():
+            for name, value in previous.items():
                 if value is None:
                     del os.environ[name]
                 else:
@@ -310,11 +314,11 @@ def scripted_replies(plan: Plan) -> Iterator[None]:
 
 
 def missing_keys(plan: Plan) -> tuple[list[str], list[str]]:
-    """Return the environment variables of keys that the plan's casts need, and those of them that are not set."""
+    """Return the environment variables of the keys that the plan's casts need, and those that are not set."""
     needed = set()
     for name in [*plan.agents, plan.twin_maker]:
         for model in roster.setup(name).get("models", {}).values():
-            info = PROVIDERS[model["provider"]]
-            if info.needs_key:
-                needed.add(info.key_variable)
+            provider = PROVIDERS[model["provider"]]
+            if provider.needs_key:
+                needed.add(provider.key_variable)
     return sorted(needed), sorted(name for name in needed if not os.environ.get(name))

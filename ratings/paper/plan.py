@@ -1,4 +1,4 @@
-"""What the replication consists of: fixtures/paper_study.json, and what its parts are called in the database."""
+"""The plan of the replication, fixtures/paper_study.json, and the names of its parts in the database."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -14,11 +14,11 @@ SCRIPTED_PREFIX = "scripted-"
 
 
 class PlanFileError(ValueError):
-    """The file cannot be read, or has wrong keys or values; the message lists all of them."""
+    """The plan file cannot be read or has wrong keys or values. The message lists all problems."""
 
 
 class StudyPlan(BaseModel):
-    """`items`: of each source."""
+    """The sizes of a study. `items`: per source."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -28,8 +28,10 @@ class StudyPlan(BaseModel):
 
 
 class RaterPlan(BaseModel):
-    """How the simulated raters answer: shares called rightly, how often they follow the classifier, and the share of called
-    errors whose row they mark, where rows can be marked."""
+    """How the simulated raters answer.
+
+    Shares of correct verdicts, how often they follow the classifier, and the share of reported errors whose row they mark.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -40,8 +42,9 @@ class RaterPlan(BaseModel):
     located: float = Field(default=0.8, gt=0, lt=1)
 
 
+# Strict and without unknown keys: a misspelt size must not silently fall back to a default.
 class Plan(BaseModel):
-    """The whole file. The first of `agents` is the one whose steps the transition study is about."""
+    """The content of the plan file. The transition study uses steps of the first of `agents`."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -57,7 +60,7 @@ class Plan(BaseModel):
 
 
 class Names(NamedTuple):
-    """What the parts of a replication are called: with scripted replies all names say so, so that nothing mixes."""
+    """The names of the parts of a replication. With scripted replies all names show it, so that nothing is mixed up."""
 
     scripted: bool
 
@@ -82,11 +85,12 @@ class Names(NamedTuple):
         return "The paper's benchmark, scripted replies" if self.scripted else "The paper's benchmark"
 
     def cast(self, name: str) -> str:
-        """Return the name of the cast that plays in place of the paper's."""
+        """Return the name of the cast that plays instead of the paper's cast."""
         return f"{self.prefix}{name}"
 
     def submission(self, part: str) -> str:
-        """Return what identifies a run of this replication."""
+        """Return the submission id of a run of this replication."""
+        # Runs with the same submission id are one run: this is what makes the command repeatable.
         return f"{self.prefix}paper-{part}"
 
     def title(self, text: str) -> str:
@@ -94,50 +98,52 @@ class Names(NamedTuple):
 
 
 def read_plan(path: Path = PATH) -> Plan:
-    """Return the plan. PlanFileError with every problem."""
+    """Load the plan. Raises PlanFileError with every problem."""
     try:
         plan = Plan.model_validate_json(path.read_bytes())
     except OSError as error:
         raise PlanFileError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        problems = [f"{path}: {'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors()]
+        problems = [f"{path}: {'.'.join(map(str, item['loc'])) or 'file'}: {item['msg']}" for item in error.errors()]
         raise PlanFileError("\n".join(problems)) from error
-    if found := list(find_problems(plan)):
-        raise PlanFileError("\n".join(f"{path}: {problem}" for problem in found))
+    if contradictions := list(find_problems(plan)):
+        raise PlanFileError("\n".join(f"{path}: {problem}" for problem in contradictions))
     return plan
 
 
 def find_problems(plan: Plan, experiments: int | None = None) -> Iterator[str]:
-    """Say what cannot be made because of two values together. `experiments`: how many there are, where the plan says "all"."""
+    """Yield the contradictions between values of the plan. `experiments`: their number, if the plan has "all"."""
     for name in ("agents", "experiments"):
-        listed = getattr(plan, name)
-        if isinstance(listed, list) and (twice := sorted({one for one in listed if listed.count(one) > 1})):
-            yield f"{name}: {', '.join(twice)} more than once"
+        values = getattr(plan, name)
+        if isinstance(values, list) and (duplicates := sorted({value for value in values if values.count(value) > 1})):
+            yield f"{name}: {', '.join(duplicates)} more than once"
     if not plan.experiments:
-        yield 'experiments: none; name some, or say "all"'
+        yield 'experiments: empty; list some, or use "all"'
     if plan.twin_maker == plan.agents[0]:
-        yield f"twin_maker: {plan.twin_maker} is the first of agents too: its answers and its steps would be one source"
+        yield f"twin_maker: {plan.twin_maker} is also the first of agents, so its answers and its steps would be the same source"
     for name in ("transitions", "evidence"):
         study: StudyPlan = getattr(plan, name)
         if study.raters < study.ratings_per_item:
-            yield f"{name}: ratings_per_item is {study.ratings_per_item}, more than raters, which is {study.raters}"
+            yield f"{name}: ratings_per_item ({study.ratings_per_item}) is larger than raters ({study.raters})"
     if plan.transitions.items > plan.sample:
-        yield f"transitions.items: {plan.transitions.items} is more than sample, which is {plan.sample}"
-    number = len(plan.experiments) if isinstance(plan.experiments, list) else experiments
-    if number and plan.evidence.items > number * plan.attempts:
+        yield f"transitions.items: {plan.transitions.items} is larger than sample ({plan.sample})"
+    n_experiments = len(plan.experiments) if isinstance(plan.experiments, list) else experiments
+    if n_experiments and plan.evidence.items > n_experiments * plan.attempts:
         yield (
-            f"evidence.items: {plan.evidence.items} is more than the {number * plan.attempts} attempts of each agent "
-            f"(experiments {number}, attempts {plan.attempts})"
+            f"evidence.items: {plan.evidence.items} is larger than the {n_experiments * plan.attempts} attempts of each agent "
+            f"(experiments {n_experiments}, attempts {plan.attempts})"
         )
 
 
 def find_changes(before: Mapping[str, Any], plan: Plan, fixed: Collection[str]) -> list[str]:
-    """Say in what the parts `fixed` of the plan differ from those of an earlier one, as it was stored."""
+    """Return how the parts `fixed` of the plan differ from those of an earlier plan, as it was stored."""
     with suppress(ValidationError):
-        before = Plan.model_validate(before).model_dump()  # what an older version did not write has its default
-    old, new = (dict(_flatten({name: data.get(name) for name in fixed})) for data in (before, plan.model_dump()))
-    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return [f"{name} was {old.get(name)} and is {new.get(name)}" for name in changed]
+        before = Plan.model_validate(before).model_dump()  # keys that an older version did not store get their defaults
+    old_values, new_values = (
+        dict(_flatten({name: data.get(name) for name in fixed})) for data in (before, plan.model_dump())
+    )
+    changed_names = [name for name in {**old_values, **new_values} if old_values.get(name) != new_values.get(name)]
+    return [f"{name} was {old_values.get(name)} and is now {new_values.get(name)}" for name in changed_names]
 
 
 def _flatten(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:
@@ -149,5 +155,5 @@ def _flatten(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, s
 
 
 def write_plan(plan: Plan, path: Path) -> None:
-    """Write the plan as `read_plan` reads it."""
+    """Write the plan in the format of `load_plan`."""
     path.write_text(json.dumps(plan.model_dump(), indent=2) + "\n", encoding="utf-8")

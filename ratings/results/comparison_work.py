@@ -1,4 +1,7 @@
-"""The job that compares two studies and draws the figure of their contrasts. Imports what draws, so only workers import this."""
+"""The job that compares two studies and draws the figure of their contrasts.
+
+It imports the plotting libraries, so only workers import this module.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,21 +18,22 @@ from simulation.jobs import jobs
 
 @jobs.handles(study_pairs.KIND)
 def play(work: jobs.Work) -> Mapping[str, Any]:
-    """Compute the table of contrasts of two studies and draw it for both sizes of screen."""
+    """Compute the table of contrasts of two studies and draw it for wide and narrow screens."""
     studies = [Study.objects.filter(code=work.params[name]).first() for name in ("study", "other")]
     first, second = studies
     if first is None or second is None or not (first.is_unblinded and second.is_unblinded):
-        raise jobs.Failed("One of the two studies is not unblinded, or is there no more: choose another one.")
-    work.tell(0, 2, "Comparing the ratings of both")
+        raise jobs.Failed("One of the two studies is not unblinded or no longer exists. Choose another study.")
+    work.tell(0, 2, "Comparing the ratings of both studies")
     table = two_studies.compare_studies(first, second)
     work.tell(1, 2, "Drawing")
+    # As much of an analysis document as the figure of contrasts needs.
     document = {"tables": {"contrasts": table}, "subject": {"kind": first.kind}}
-    drawn = [one for one in registry.draw(document) if one.name == "contrasts"]
+    drawings = [drawing for drawing in registry.draw(document) if drawing.name == "contrasts"]
     return {
         "table": table,
-        "figure": {one.profile: one.svg for one in drawn},
-        "summary": drawn[0].summary if drawn else table["summary"],
+        "figure": {drawing.profile: drawing.svg for drawing in drawings},
+        "summary": drawings[0].summary if drawings else table["summary"],
         "said": f"{len(table['rows'])} contrasts of {first.name} and {second.name}.",
         "href": f"{reverse('ratings:compare', kwargs={'slug': first.slug})}?{urlencode({'with': second.slug})}",
-        "label": "See the comparison",
+        "label": "View comparison",
     }

@@ -1,4 +1,7 @@
-"""Figures as pages show them: the stored drawings of an analysis, their files, and the request for print. Draws nothing."""
+"""Stored figures as pages show them: the drawings of an analysis, their files, and the request for a print version.
+
+Nothing is drawn here, so that web processes need no plotting library.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -12,13 +15,14 @@ from ratings.results.figures.tables import Document
 from simulation.jobs import jobs
 from simulation.models import Job
 
-# An address for a figure by its name and the ending of the file.
+# Returns the URL of a figure, given its name and the ending of the file.
 Links = Callable[[str, str], str]
+# SVG and CSV come from the stored analysis at once; PDF and PNG are drawn by a job on request.
 ENDINGS = ("svg", "pdf", "png", "csv")
 
 
 class File(NamedTuple):
-    """One form of a figure to take away."""
+    """One downloadable format of a figure."""
 
     label: str
     url: str
@@ -37,29 +41,30 @@ class Shown(NamedTuple):
 
 
 def shown(analysis: Analysis, links: Links) -> dict[str, Shown]:
-    """The figures that were drawn of an analysis, by name, in one query."""
-    drawn: dict[str, dict[str, Any]] = {}
+    """Return the figures that were drawn for an analysis, by name, in one query."""
+    drawings_by_name: dict[str, dict[str, Any]] = {}
     for drawing in analysis.drawings.all():
-        drawn.setdefault(drawing.name, {})[drawing.profile] = drawing
+        drawings_by_name.setdefault(drawing.name, {})[drawing.profile] = drawing
     return {
         name: _shown(name, analysis.document, profiles, links)
-        for name, profiles in drawn.items()
+        for name, profiles in drawings_by_name.items()
+        # A figure that a newer release no longer has, or whose second size is not stored yet, is left out.
         if name in NAMES and profiles.keys() == {"wide", "narrow"}
     }
 
 
 def study_links(study: Study, query: str = "") -> Links:
-    """Addresses of a study's figures; `query` are the filters."""
+    """Return the function that builds the URLs of a study's figures. `query` holds the filters."""
 
     def link(name: str, ending: str) -> str:
-        to = reverse("ratings:figure", kwargs={"slug": study.slug, "name": name, "ending": ending})
-        return f"{to}?{query}" if query else to
+        url = reverse("ratings:figure", kwargs={"slug": study.slug, "name": name, "ending": ending})
+        return f"{url}?{query}" if query else url
 
     return link
 
 
 def benchmark_links(benchmark: Benchmark) -> Links:
-    """Addresses of a benchmark's figures."""
+    """Return the function that builds the URLs of a benchmark's figures."""
 
     def link(name: str, ending: str) -> str:
         return reverse("ratings:benchmark_figure", kwargs={"code": benchmark.code, "name": name, "ending": ending})
@@ -68,36 +73,40 @@ def benchmark_links(benchmark: Benchmark) -> Links:
 
 
 def standalone(svg: str) -> str:
-    """A stored drawing as a file of its own: on paper, as it looks on a light page."""
-    head, _, rest = svg.partition(">")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><rect width="100%" height="100%" fill="#ffffff" />{rest}\n'
+    """Return a stored drawing as a separate SVG file with a white background, as it looks on a light page."""
+    # Inline drawings are transparent, so that they fit a dark page; a file needs a background of its own.
+    head, _, remainder = svg.partition(">")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><rect width="100%" height="100%" fill="#ffffff" />{remainder}\n'
 
 
 def print_job(analysis: Analysis, subject: str, stem: str, name: str, ending: str, by: Any) -> Job:
-    """The job that draws one figure for print (ratings.results.figure_work), or the one that did, while its file is kept."""
-    asked = {
+    """Return the job that draws one figure for print (ratings.results.figure_job).
+
+    A job that drew the same figure before is reused as long as its file is stored.
+    """
+    params = {
         "analysis": analysis.pk,
         "sha256": analysis.sha256,
         "figure": name,
         "ending": ending,
         "file": f"{stem}-{name.replace('_', '-')}.{ending}",
     }
-    return jobs.request("figure", asked, subject=subject, by=by, reuse=True)
+    return jobs.request("figure", params, subject=subject, by=by, reuse=True)
 
 
 def show_result(job: Job, name: str, files: list[File]) -> Shown | None:
-    """Return the figure that a job has drawn as its result, or None where it has drawn none."""
-    drawn = job.result.get("figure") or {}
-    if drawn.keys() != {"wide", "narrow"}:
+    """Return the figure that a job has drawn as its result, or None if it drew none."""
+    drawing = job.result.get("figure") or {}
+    if drawing.keys() != {"wide", "narrow"}:
         return None
-    # Cleaned by an allow-list as they were drawn (ratings.results.figures.render).
-    inline = mark_safe(drawn["wide"]), mark_safe(drawn["narrow"])
+    # Safe to mark: render.py checked every element against an allow-list when it was drawn.
+    inline = mark_safe(drawing["wide"]), mark_safe(drawing["narrow"])
     return Shown(name, NAMES[name].title, NAMES[name].note, job.result["summary"], inline[0], inline[1], files)
 
 
 def _shown(name: str, document: Document, profiles: Mapping[str, Any], links: Links) -> Shown:
     figure, wide, narrow = NAMES[name], profiles["wide"], profiles["narrow"]
-    # Cleaned by an allow-list as they were drawn (ratings.results.figures.render).
+    # Safe to mark: render.py checked every element against an allow-list when it was drawn.
     inline = mark_safe(wide.svg), mark_safe(narrow.svg)
     files = [File(ending.upper(), links(name, ending)) for ending in ENDINGS]
     return Shown(name, figure.title, figure.note_of(document), wide.summary, inline[0], inline[1], files)

@@ -1,8 +1,8 @@
-"""Which results a study will not have, told before it opens: the plan is rehearsed with simulated answers.
+"""Forecast which results a study will not have, before it opens: rehearse the plan with simulated answers.
 
-The panel of statistics itself says what it cannot give and why, so a warning cannot differ from what the results page
-later withholds. Answers are drawn at planning values, several times: what is missing each time will be missing, what is
-missing sometimes may be. Nothing is written.
+The summary of statistics itself reports what it cannot compute and why, so a warning cannot differ from what the results
+page later withholds. Answers are drawn at planning values, several times: what is missing every time will be missing,
+what is missing sometimes may be. Nothing is stored.
 """
 
 import random
@@ -35,11 +35,11 @@ from ratings.studies.pool import opening
 from ratings.studies.pool.opening import Preview
 
 REHEARSALS = 20
-RESAMPLES = 50  # as many as are needed to see whether an interval is withheld, not to compute it
+RESAMPLES = 50  # enough to see whether an interval is withheld, too few to report it
 MANY_RATINGS, FEWER_REHEARSALS = 3000, 5
-MOST_RATINGS = 20_000  # a larger plan is not rehearsed: it takes longer than a page may
+MOST_RATINGS = 20_000  # larger plans are not rehearsed: it would take longer than a page may
 SKILL = Skill(obvious=0.9, subtle=0.6)  # planning values; specificity and agreement are those of simulated raters
-# Reasons that no design changes: the interval stands beside the number, or there is none to be had.
+# Reasons that no design changes: the interval is in another result, or does not exist.
 _BY_CONSTRUCTION = (
     "beside ",
     "ratings of one item and of one rater go together",
@@ -47,7 +47,7 @@ _BY_CONSTRUCTION = (
     "items have a known",
     dawid_skene.LABEL,
 )
-# Reasons that follow from what raters answered, not from the design alone.
+# Reasons that follow from the answers, not from the design alone. Parts of the sentences of ratings.stats.
 _BY_ANSWERS = (
     "one and the same", "no rating is incorrect", "no rating is correct", "has one rating only", "have the same value",
     "rarer verdict", "same value, so", "there is no variance", "unbiased estimate of the variance", "without exception", "too few of some outcomes", "undefined in", "undefined for",
@@ -55,7 +55,7 @@ _BY_ANSWERS = (
 
 
 class Key(NamedTuple):
-    """A result, or all of its kind: `scope` are its args without the names of raters; `of` "", "rater" or "pair"."""
+    """A kind of result. `scope`: its arguments without the names of raters; `of`: "", "rater" or "pair"."""
 
     stat: str
     scope: tuple[tuple[str, str], ...]
@@ -63,7 +63,7 @@ class Key(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """How many results of a kind there are, and those that lack their number or their interval, each with its reason."""
+    """How many results of a kind there are, and the reasons of those that lack their number or their interval."""
 
     n: int
     without_number: tuple[str, ...]
@@ -73,9 +73,10 @@ class Cells(NamedTuple):
 
 
 class Warning(NamedTuple):
-    """A result that will be empty by the design (`sure`), or was in `times` of the rehearsals, by the answers given there.
+    """A result that will be empty.
 
-    Of results of each rater or pair it may be some; `where` says so. `missing` is "number" or "interval", `change` what would give it.
+    `sure`: by the design, whatever raters answer; otherwise it was empty in `times` of the rehearsals. For results of each
+    rater or pair it may be some of them; `where` says so. `missing`: "number" or "interval"; `change`: what would provide it.
     """
 
     key: Key
@@ -90,11 +91,11 @@ class Warning(NamedTuple):
 
     @property
     def expected(self) -> bool:
-        """Whether it was empty in every rehearsal, by the answers expected and not by the design alone."""
+        """Return whether it was empty in every rehearsal, because of the expected answers and not of the design alone."""
         return not self.sure and self.times == self.of_times
 
     def to_json(self) -> dict[str, Any]:
-        """The warning as the plan's JSON has it."""
+        """Return the warning as it is in the plan's JSON."""
         return {
             "result": self.key.stat, "name": self.name, "of": self.where, "missing": self.missing,
             "by": "design" if self.sure else "expected answers" if self.expected else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
@@ -103,8 +104,10 @@ class Warning(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Warnings that need the same change: the results, what they are of, and the reason of the first. `often` is the most
-    of their rehearsals."""
+    """A change and the results that need it, with what they are of and the reasons.
+
+    `often`: the largest share of rehearsals in which one of them was empty.
+    """
 
     change: str
     missing: str
@@ -115,54 +118,59 @@ class Line(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """All warnings of a plan; `skipped` says why there are none where the plan could not be rehearsed."""
+    """All warnings of a plan. `skipped`: why the plan could not be rehearsed."""
 
     warnings: tuple[Warning, ...]
     skipped: str = ""
 
     @property
     def by_design(self) -> list[Line]:
-        """What will be empty whatever raters answer."""
-        return _lines(one for one in self.warnings if one.sure)
+        """Return what will be empty whatever raters answer."""
+        return _lines(warning for warning in self.warnings if warning.sure)
 
     @property
     def by_expected(self) -> list[Line]:
-        """What was empty in all of the rehearsals, by the answers expected."""
-        return _lines(one for one in self.warnings if one.expected)
+        """Return what was empty in all rehearsals because of the expected answers."""
+        return _lines(warning for warning in self.warnings if warning.expected)
 
     @property
     def by_answers(self) -> list[Line]:
-        """What was empty in some of the rehearsals."""
-        return _lines(one for one in self.warnings if not one.sure and not one.expected)
+        """Return what was empty in some of the rehearsals."""
+        return _lines(warning for warning in self.warnings if not warning.sure and not warning.expected)
 
     def to_json(self) -> dict[str, Any]:
-        """All warnings, one by one."""
-        return {"empty": [one.to_json() for one in self.warnings], "not_rehearsed": self.skipped}
+        """Return all warnings, one by one, for programs."""
+        return {"empty": [warning.to_json() for warning in self.warnings], "not_rehearsed": self.skipped}
 
 
 def _lines(warnings: Iterable[Warning]) -> list[Line]:
-    """Numbers first, then intervals; the change that gives most results first."""
+    """Return the suggested changes: for numbers first, then for intervals; the change that provides most results first."""
     groups: dict[tuple[str, str], list[Warning]] = defaultdict(list)
-    for one in warnings:
-        groups[one.missing, one.change].append(one)
-    found = []
-    for (missing, change), own in sorted(groups.items(), key=lambda group: (group[0][0] != "number", -len(group[1]))):
-        most = max(own, key=lambda one: one.times / one.of_times)
-        named = [
-            tuple(dict.fromkeys(values)) for values in zip(*((w.name, w.where, w.reason) for w in own), strict=True)
+    for warning in warnings:
+        groups[warning.missing, warning.change].append(warning)
+    changes = []
+    for (missing, change), same_change in sorted(
+        groups.items(), key=lambda group: (group[0][0] != "number", -len(group[1]))
+    ):
+        most_often = max(same_change, key=lambda warning: warning.times / warning.of_times)
+        columns = [
+            tuple(dict.fromkeys(values))
+            for values in zip(*((warning.name, warning.where, warning.reason) for warning in same_change), strict=True)
         ]
-        found.append(Line(change, missing, named[0], named[1], f"{most.times} of {most.of_times}", named[2]))
-    return found
+        changes.append(
+            Line(change, missing, columns[0], columns[1], f"{most_often.times} of {most_often.of_times}", columns[2])
+        )
+    return changes
 
 
 def forecast(study: Study, raters: int | None = None) -> Forecast:
-    """Return what a draft's results would lack if it were opened now. PlanError and ProtocolError as opening raises them."""
+    """Return what the results of a draft would lack if it were opened now. Raises PlanError and ProtocolError as opening does."""
     protocol = lifecycle.read_protocol(study.protocol)
     return of_plan(protocol, opening.preview(protocol, study, raters))
 
 
 def plan_to_json(study: Study, raters: int | None = None) -> dict[str, Any]:
-    """Return the plan of a draft for programs: its sizes, each rater's items by source, and what would be empty."""
+    """Return the plan of a draft for programs: its sizes, the items of each rater by source, and what would be empty."""
     protocol = lifecycle.read_protocol(study.protocol)
     plan = opening.preview(protocol, study, raters)
     lines = [
@@ -179,20 +187,24 @@ def plan_to_json(study: Study, raters: int | None = None) -> dict[str, Any]:
 
 def of_plan(protocol: StudyProtocol, plan: Preview) -> Forecast:
     """Return what the results of this plan would lack."""
-    places = plan.places or _as_if_dealt(protocol, plan)
-    if len(places) > MOST_RATINGS:
-        return Forecast((), f"The plan has {len(places):,} ratings; up to {MOST_RATINGS:,} are rehearsed.")
-    times = REHEARSALS if len(places) <= MANY_RATINGS else FEWER_REHEARSALS
-    rehearsed = [cells(_results(protocol, plan, places, seed)) for seed in range(times)]
-    facts = _facts(protocol, plan, places)
-    found: list[Warning] = []
+    assignments = plan.places or _as_if_dealt(protocol, plan)
+    if len(assignments) > MOST_RATINGS:
+        return Forecast(
+            (), f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
+        )
+    # Fewer rehearsals of large plans keep the page fast; large plans also leave less to chance.
+    times = REHEARSALS if len(assignments) <= MANY_RATINGS else FEWER_REHEARSALS
+    rehearsed = [cells(_results(protocol, plan, assignments, seed)) for seed in range(times)]
+    facts = _facts(protocol, plan, assignments)
+    warnings: list[Warning] = []
+    # A kind can be absent from a rehearsal, where no answer gave rise to it.
     for key in dict.fromkeys(key for cells_of in rehearsed for key in cells_of):
-        found += _warnings(key, times, [cells_of[key] for cells_of in rehearsed if key in cells_of], facts)
-    return Forecast(tuple(found))
+        warnings += _warnings(key, times, [cells_of[key] for cells_of in rehearsed if key in cells_of], facts)
+    return Forecast(tuple(warnings))
 
 
 def cells(results: Sequence[Estimate]) -> dict[Key, Cells]:
-    """Return the results by kind: those of single raters and of pairs of raters together."""
+    """Return the results by kind: those of single raters together, and those of pairs of raters together."""
     groups: dict[Key, list[Estimate]] = defaultdict(list)
     for row in results:
         groups[_key(row)].append(row)
@@ -200,70 +212,73 @@ def cells(results: Sequence[Estimate]) -> dict[Key, Cells]:
 
 
 def _key(row: Estimate) -> Key:
-    of = "pair" if "raters" in row.args else "rater" if "rater" in row.args else ""
+    rater_or_pair = "pair" if "raters" in row.args else "rater" if "rater" in row.args else ""
     scope = {name: str(value) for name, value in row.args.items() if name not in ("rater", "raters")}
-    return Key(row.stat, tuple(sorted(scope.items())), of)
+    return Key(row.stat, tuple(sorted(scope.items())), rater_or_pair)
 
 
 def _counted(key: Key, rows: Sequence[Estimate]) -> Cells:
-    kept = [row for row in rows if not row.reason.startswith(_BY_CONSTRUCTION)]
-    own = {name: value for name, value in rows[0].args.items() if name not in ("rater", "raters")}
-    shown = panel_words.line(rows[0]._replace(args=own))
-    each = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
-    rest = shown.of.removeprefix("all together").lstrip(", ") if each else shown.of
+    not_by_construction = [row for row in rows if not row.reason.startswith(_BY_CONSTRUCTION)]
+    scope_args = {name: value for name, value in rows[0].args.items() if name not in ("rater", "raters")}
+    summary_line = panel_words.line(rows[0]._replace(args=scope_args))
+    rater_label = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
+    remainder = summary_line.of.removeprefix("all together").lstrip(", ") if rater_label else summary_line.of
     return Cells(
         len(rows),
-        tuple(row.reason for row in kept if row.value is None),
-        tuple(row.reason for row in kept if row.value is not None and row.low is None),
-        shown.name,
-        ", ".join(filter(None, [each, rest])),
+        tuple(row.reason for row in not_by_construction if row.value is None),
+        tuple(row.reason for row in not_by_construction if row.value is not None and row.low is None),
+        summary_line.name,
+        ", ".join(filter(None, [rater_label, remainder])),
     )
 
 
 def is_by_design(n: int, reasons: Sequence[str]) -> bool:
-    """Return whether all `n` results of a kind are missing, and none of them for what raters answered."""
-    return len(reasons) == n and not any(words in reason for words in _BY_ANSWERS for reason in reasons)
+    """Return whether all `n` results of a kind are missing, and none of them because of what raters answered."""
+    return len(reasons) == n and not any(phrase in reason for phrase in _BY_ANSWERS for reason in reasons)
 
 
 def _warnings(key: Key, times: int, seen: Sequence[Cells], facts: Facts) -> Iterator[Warning]:
     for missing in ("number", "interval"):
-        reasons = [one.without_number if missing == "number" else one.without_interval for one in seen]
+        reasons = [cell.without_number if missing == "number" else cell.without_interval for cell in seen]
         if not any(reasons):
             continue
-        designed = [said for one, said in zip(seen, reasons, strict=True) if is_by_design(one.n, said)]
+        design_reasons = [
+            cell_reasons for cell, cell_reasons in zip(seen, reasons, strict=True) if is_by_design(cell.n, cell_reasons)
+        ]
         # Without a number there is no interval either, whatever the design.
-        never = all(
-            len(one.without_number) + (missing == "interval") * len(one.without_interval) == one.n for one in seen
+        is_always_missing = all(
+            len(cell.without_number) + (missing == "interval") * len(cell.without_interval) == cell.n for cell in seen
         )
-        sure = bool(designed) and never and len(seen) == times
-        reason = next(said[0] for said in [*designed, *reasons] if said)
+        sure = bool(design_reasons) and is_always_missing and len(seen) == times
+        reason = next(cell_reasons[0] for cell_reasons in [*design_reasons, *reasons] if cell_reasons)
         change = advise(key.stat, dict(key.scope), missing, reason, facts)
-        where = seen[0].where if never else _some(seen[0].where)
+        where = seen[0].where if is_always_missing else _some(seen[0].where)
         yield Warning(key, seen[0].name, where, missing, sure, sum(map(bool, reasons)), times, reason, change)
 
 
 def _some(where: str) -> str:
-    """Return what results are of where not all of each rater or pair are missing."""
+    """Return what results are of, if not all raters or pairs lack theirs."""
     return where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
 
 
 def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> list[Estimate]:
-    found = reading.gather(_rows(protocol, plan, places, seed))
-    results = panel.panel(found.table, found.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
-    results += sections_detection.find_localisation(found)
-    if not len(found.table):
+    data = reading.gather(_rows(protocol, plan, places, seed))
+    results = panel.panel(data.table, data.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
+    results += sections_detection.find_localisation(data)
+    # Contrasts need ratings; the results above already have their reasons.
+    if not len(data.table):
         return results
     conditions = {str(_code(item.key)): item.condition for item in plan.planned if item.condition}
     names = crossover.name_conditions(protocol, (item.source for item in plan.planned)) if conditions else ("", "")
-    contrasts = sections_contrasts.find_by_design(gather_pool(found.table), conditions, names)
+    contrasts = sections_contrasts.find_by_design(gather_pool(data.table), conditions, names)
     return results + [
-        _contrast(one.family, one.first, one.second, one.quantity, one.difference, one.low, one.high, one.reason)
-        for one in contrasts
+        _contrast(row.family, row.first, row.second, row.quantity, row.difference, row.low, row.high, row.reason)
+        for row in contrasts
     ]
 
 
 def read_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
-    """Return the contrasts of a results table that a plan foretells, as the forecast has them."""
+    """Return those contrasts of a results table that follow from the plan, in the form of the forecast."""
     names = ("family", "first", "second", "quantity", "difference", "low", "high", "reason")
     rows = [row for row in records(table) if row["family"] in sections_contrasts.BY_DESIGN]
     return [_contrast(*(row[name] for name in names)) for row in rows]
@@ -287,31 +302,33 @@ def _contrast(
 def _rows(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> Iterator[RatingRow]:
     items = {item.key: item for item in plan.planned}
     codes = {key: _code(key) for key in items}
-    for place in places:
-        yield _row(protocol, plan, items[place.key], place, codes[place.key], seed)
+    for assignment in places:
+        yield _row(protocol, plan, items[assignment.key], assignment, codes[assignment.key], seed)
 
 
 def _code(key: str) -> uuid.UUID:
+    # Not random: the same plan gives the same warnings each time it is shown.
     return uuid.UUID(int=random.Random(f"code/{key}").getrandbits(128))
 
 
 def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, code: uuid.UUID, seed: int) -> RatingRow:
     label = f"R{place.rater + 1:02}"
-    look = label if (place.occasion, place.session) == (FIRST, 1) else f"{label} {place.occasion} {place.session}"
+    # Another stream for a repeat or the second session: a rater need not answer the same twice.
+    rater_seed = label if (place.occasion, place.session) == (FIRST, 1) else f"{label} {place.occasion} {place.session}"
     origin = plan.origins.get(item.key, {})
     target, reference = origin.get("target", []), origin.get("reference", "")
     if protocol.kind == EVIDENCE:
-        verdict, confidence = simulated.judge_evidence(_says(origin), item.key, label, SKILL, seed, look)
+        verdict, confidence = simulated.judge_evidence(_says(origin), item.key, label, SKILL, seed, rater_seed)
     else:
         error = simulated.find_error(item.source[1], reference)
-        verdict, confidence = simulated.judge_transition(error, item.key, label, SKILL, seed, look)
-    called = not verdict and place.marks != "off"
-    marked = simulated.mark_rows(target, [MISSING], item.key, SKILL, seed, look) if called else ()
+        verdict, confidence = simulated.judge_transition(error, item.key, label, SKILL, seed, rater_seed)
+    reports_error = not verdict and place.marks != "off"
+    marked_rows = simulated.mark_rows(target, [MISSING], item.key, SKILL, seed, rater_seed) if reports_error else ()
     return RatingRow(
         item=code, rater=label, number=place.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
         opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=place.position, occasion=place.occasion,
         session=place.session, released_at=None, surplus=False, layout=place.layout, layout_shown=place.layout,
-        context=place.with_context, marks=place.marks, marked=list(marked), first_verdict=None, first_confidence=None, revision=1,
+        context=place.with_context, marks=place.marks, marked=list(marked_rows), first_verdict=None, first_confidence=None, revision=1,
         active_seconds=60.0, first_verdict_seconds=None, changes=0, hand="", viewport="", guide_version=1,
         interface_version="", imported=False, note="", pair=uuid.uuid5(uuid.NAMESPACE_OID, item.pair),
         source=item.source[0], perturbation=item.source[1], truth=origin.get("truth"),
@@ -320,7 +337,7 @@ def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, co
     )  # fmt: skip
 
 
-_WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+_WHEN = datetime(2026, 1, 1, tzinfo=UTC)  # no result depends on dates
 
 
 def _says(origin: Mapping[str, Any]) -> bool:
@@ -329,7 +346,8 @@ def _says(origin: Mapping[str, Any]) -> bool:
 
 
 def _as_if_dealt(protocol: StudyProtocol, plan: Preview) -> tuple[Place, ...]:
-    """A pool deals nothing out before raters come: as if all seats took equal shares."""
+    """Return the assignments of a plan whose design leaves them to the raters' arrival."""
+    # A pool assigns nothing before raters come: rehearse it as if all raters took equal shares.
     even = replace(protocol, design="balanced")
     return tuple(opening.assign(even, protocol.seed, plan.planned, plan.seats))
 

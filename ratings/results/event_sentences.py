@@ -1,8 +1,7 @@
-"""Events of a study's log in words: one sentence for pages, the back office and archives alike.
+"""Sentences for the events of a study's log: the same for pages, the admin site and archives.
 
-These are functions and no templates: archives need plain text, and a type checker then sees every field that a
-sentence uses. Pages escape the result as they do any text. Nothing reads these words back, so they can be changed or
-translated freely.
+These are functions and not templates: archives need plain text, and a type checker sees every field that a sentence
+uses. Pages escape the result like any text. Nothing parses these sentences, so they can be changed or translated freely.
 """
 
 from collections.abc import Mapping
@@ -15,15 +14,15 @@ from ratings.results.analyses.filters import Filters
 from ratings.stats.nouns import counted
 from ratings.studies import crossover
 
-Names = Mapping[int, str]  # what accounts are called now, by their number
+Names = Mapping[int, str]  # current username by account number
 
 _TITLES = {
     "guide": "guide revised",
-    "member": "role given",
-    "machine": "machine rater",
-    "looked": "interim look",
+    "member": "role granted",
+    "machine": "model rater",
+    "looked": "interim analysis",
     "quarantine": "quarantine decided",
-    "taken back": "items taken back",
+    "taken back": "items reassigned",
 }
 _ROLES = {"admin": "study admin", "analyst": "analyst"}
 
@@ -31,19 +30,21 @@ _ROLES = {"admin": "study admin", "analyst": "analyst"}
 def title_event(kind: str, content: Content | LegacyText) -> str:
     """Return what happened, in two or three words."""
     if isinstance(content, events.MemberChanged) and not content.granted:
-        return "role taken back"
+        return "role removed"
     if isinstance(content, LegacyText) and kind == "member":
-        return kind  # whether a role was given or taken back is not known
+        return kind  # old events do not record whether a role was granted or removed
     return _TITLES.get(kind, kind)
 
 
 def describe_event(content: Content | LegacyText, names: Names) -> str:
-    """Return the details in words; "" if there are none. `names` must have every account of the event that still exists."""
+    """Return the details as text; "" if there are none. `names` must have every account of the event that still exists."""
     if isinstance(content, events.MemberChanged):
+        # Apart from the dispatch below because it alone needs the names of accounts.
         return _describe_member(content, names)
     return describe_content(content)
 
 
+# Events without a function of their own have no details, such as paused and resumed.
 @singledispatch
 def describe_content(content: Content | LegacyText) -> str:
     """Return the details of an event that names no account; "" if there are none."""
@@ -52,7 +53,7 @@ def describe_content(content: Content | LegacyText) -> str:
 
 def _describe_member(content: events.MemberChanged, names: Names) -> str:
     who = f"{names.get(content.account, 'deleted')} (account {content.account})"
-    return f"{who} is {_ROLES[content.role]}" if content.granted and content.role else f"{who} has no role any more"
+    return f"{who} is {_ROLES[content.role]}" if content.granted and content.role else f"{who} no longer has a role"
 
 
 @describe_content.register
@@ -76,15 +77,15 @@ def _describe_opened(content: events.Opened) -> str:
     if content.left_out:
         parts.append(f"{counted(content.left_out, 'item')} of unblinded studies left out")
     if content.shown:
-        parts.append(f"{counted(content.shown, 'item')} of episodes that stand in unblinded studies")
+        parts.append(f"{counted(content.shown, 'item')} of episodes that are part of unblinded studies")
     parts.append(crossover.say_alike(Alike(content.identical_cases, content.cases)))
     return "; ".join(filter(None, parts))
 
 
 @describe_content.register
 def _describe_reopened(content: events.Reopened) -> str:
-    dealt = f"{counted(content.dealt, 'place')} dealt" if content.dealt else ""
-    return "; ".join(filter(None, [dealt, _describe_left(content.left)]))
+    assigned = f"{counted(content.dealt, 'item')} assigned" if content.dealt else ""
+    return "; ".join(filter(None, [assigned, _describe_left(content.left)]))
 
 
 @describe_content.register
@@ -94,9 +95,7 @@ def _describe_guide(content: events.GuideRevised) -> str:
 
 @describe_content.register
 def _describe_invited(content: events.Invited) -> str:
-    return (
-        content.rater + {"invited": "", "sign_in_again": ", to sign in again", "revoked": ", taken back"}[content.step]
-    )
+    return content.rater + {"invited": "", "sign_in_again": ", to sign in again", "revoked": ", revoked"}[content.step]
 
 
 @describe_content.register
@@ -111,9 +110,9 @@ def _describe_seat(content: events.Joined | events.Erased) -> str:
 
 @describe_content.register
 def _describe_withdrawn(content: events.Withdrawn) -> str:
-    rule = "ratings dropped" if content.dropped else "ratings kept"
-    dealt = f"{counted(content.dealt, 'place')} dealt to others"
-    return "; ".join(filter(None, [f"{content.rater}, {rule}", dealt, _describe_left(content.left)]))
+    rule = "ratings discarded" if content.dropped else "ratings kept"
+    reassigned = f"{counted(content.dealt, 'item')} reassigned to others"
+    return "; ".join(filter(None, [f"{content.rater}, {rule}", reassigned, _describe_left(content.left)]))
 
 
 @describe_content.register
@@ -128,7 +127,7 @@ def _describe_seats_added(content: events.SeatsAdded) -> str:
 
 @describe_content.register
 def _describe_seats_replanned(content: events.SeatsReplanned) -> str:
-    return f"{content.free} free seats became {content.raters}"
+    return f"open rater places: {content.free} became {content.raters}"
 
 
 @describe_content.register
@@ -138,7 +137,7 @@ def _describe_items_added(content: events.ItemsAdded) -> str:
 
 @describe_content.register
 def _describe_items_imported(content: events.ItemsImported) -> str:
-    """In a blinded archive the sources are left out."""
+    # Blinded archives leave the sources out.
     return ": ".join(filter(None, [_count_plainly(content.items, "item"), ", ".join(content.sources)]))
 
 
@@ -154,29 +153,29 @@ def _describe_ratings_imported(content: events.RatingsImported) -> str:
 
 @describe_content.register
 def _describe_quarantine(content: events.QuarantineDecided) -> str:
-    text = f"{content.decision} {content.digest}: {content.reason or 'no reason left'}"
+    text = f"{content.decision} {content.digest}: {content.reason or 'no reason given'}"
     if content.things:
         things = "; ".join(f"“{name}”, {meaning}" for name, meaning in content.things)
-        text += f"; declared things in the laboratory: {things}"
+        text += f"; declared as things in the laboratory: {things}"
     return text
 
 
 @describe_content.register
 def _describe_audited(content: events.Audited) -> str:
-    return f"blinding {'holds' if content.passed else 'LEAKS'}"
+    return f"blinding audit {'passed' if content.passed else 'FAILED: LEAKS FOUND'}"
 
 
 @describe_content.register
 def _describe_look(content: events.InterimLook) -> str:
-    at = (
+    moment = (
         f"at {content.ratings} of {content.planned} planned ratings" if content.ratings else "before the first snapshot"
     )
-    return f"{at}: {content.shown} of {content.sources} sources shown"
+    return f"{moment}: {content.shown} of {content.sources} sources shown"
 
 
 @describe_content.register
 def _describe_look_by_source(content: events.InterimLookBySource) -> str:
-    return f"interim look: {content.shown} of {content.sources} sources with {content.least} ratings or more"
+    return f"interim analysis: {content.shown} of {content.sources} sources with at least {content.least} ratings"
 
 
 @describe_content.register
@@ -187,8 +186,8 @@ def _describe_table(content: events.TableExported) -> str:
 
 @describe_content.register
 def _describe_archive(content: events.ArchiveExported) -> str:
-    of = " of SHA256SUMS" if content.of == "SHA256SUMS" else ""
-    return f"archive, {_describe_variant(content.blinded)}, SHA-256 {content.sha256}{of}"
+    hashed_file = " of SHA256SUMS" if content.of == "SHA256SUMS" else ""
+    return f"archive, {_describe_variant(content.blinded)}, SHA-256 {content.sha256}{hashed_file}"
 
 
 @describe_content.register
@@ -198,8 +197,8 @@ def _describe_api(content: events.ApiExported) -> str:
 
 @describe_content.register
 def _describe_machine_ordered(content: events.MachineOrdered) -> str:
-    shown = "payload and context" if content.with_context else "payload alone"
-    return f"{content.rater}, {content.name}: {content.items} items to rate, {shown}"
+    content_shown = "payload and context" if content.with_context else "payload alone"
+    return f"{content.rater}, {content.name}: {content.items} items to rate, {content_shown}"
 
 
 @describe_content.register
@@ -211,18 +210,18 @@ def _describe_machine_rated(content: events.MachineRated) -> str:
 @describe_content.register
 def _describe_taken_back(content: events.ItemsTakenBack) -> str:
     if content.rater:
-        elsewhere = f"who can read {counted(content.items, 'item')} in another study or in the laboratory"
-        return f"{content.rater}, {elsewhere}: not dealt to them"
+        elsewhere = f"who can see {counted(content.items, 'item')} in another study or in the laboratory"
+        return f"{content.rater}, {elsewhere}: not assigned to them"
     parts = (
-        [f"{counted(content.items, 'item')} not dealt to raters who can read them elsewhere"] if content.items else []
+        [f"{counted(content.items, 'item')} not assigned to raters who can see them elsewhere"] if content.items else []
     )
     if content.incomplete:
-        parts.append(f"{counted(content.incomplete, 'case')} of the crossover incomplete")
+        parts.append(f"{counted(content.incomplete, 'case')} of the crossover left incomplete")
     return "; ".join(filter(None, [*parts, _describe_left(content.left)]))
 
 
 def _describe_left(left: int) -> str:
-    return f"{counted(left, 'place')} left until another seat is added" if left else ""
+    return f"{counted(left, 'item')} unassigned until another rater is added" if left else ""
 
 
 def _describe_variant(blinded: bool) -> str:
@@ -230,5 +229,6 @@ def _describe_variant(blinded: bool) -> str:
 
 
 def _count_plainly(number: int, noun: str) -> str:
-    """Return "2000 items": these sentences never had a thousands separator."""
+    """Return a count such as "2000 items"."""
+    # Not `counted`, which writes 2,000: logs and archives have always had these sentences without a separator.
     return f"{number} {noun}{'s' * (number != 1)}"

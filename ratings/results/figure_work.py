@@ -1,4 +1,4 @@
-"""The job that draws one figure for print. Imports what draws, so only workers import this."""
+"""The job that draws one figure for print. It imports the plotting libraries, so only workers import this module."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,6 +9,7 @@ from ratings.results.figures.registry import FIGURES, for_print
 from simulation.jobs import jobs
 
 PRINTED: Mapping[str, tuple[str, Callable[[str], bytes]]] = {
+    # File ending -> content type and converter.
     "pdf": ("application/pdf", render.pdf),
     "png": ("image/png", render.png),
 }
@@ -16,14 +17,17 @@ PRINTED: Mapping[str, tuple[str, Callable[[str], bytes]]] = {
 
 @jobs.handles("figure")
 def play(work: jobs.Work) -> Mapping[str, Any]:
-    """One figure of a stored analysis as PDF or PNG."""
-    asked = work.params
-    analysis = Analysis.objects.filter(pk=asked["analysis"], sha256=asked["sha256"]).first()
-    figure = FIGURES.get(asked["figure"])
+    """Draw one figure of a stored analysis as PDF or PNG and store it as the file of the job.
+
+    Raises jobs.Failed if the analysis was replaced or no longer has data for the figure.
+    """
+    params = work.params
+    analysis = Analysis.objects.filter(pk=params["analysis"], sha256=params["sha256"]).first()
+    figure = FIGURES.get(params["figure"])
     if analysis is None or figure is None or not figure.has_data(analysis.document):
-        raise jobs.Failed("The results it was to be drawn from are there no more: open the page again.")
-    content_type, convert = PRINTED[asked["ending"]]
+        raise jobs.Failed("The results for this figure no longer exist. Reload the page and try again.")
+    content_type, convert = PRINTED[params["ending"]]
     work.tell(0, 1, f"Drawing {figure.title}")
     file = convert(for_print(analysis.document, figure.name))
-    work.put(asked["file"], content_type, [file])
+    work.put(params["file"], content_type, [file])
     return {"said": f"{figure.title}, {len(file) / 1000:,.0f} KB, for print."}

@@ -1,4 +1,4 @@
-"""The items of an unblinded study, each with what was said of it: counted by the database, a page at a time."""
+"""The items of an unblinded study, each with a summary of its ratings. The database counts, one page at a time."""
 
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -10,6 +10,7 @@ from ratings.models.answers import FIRST
 from ratings.protocol.reference import WITH_ERROR, WITHOUT_ERROR, read_label
 from ratings.studies import SealedError
 
+# The conditions of BlindRow.is_counted as SQL, for items.
 _COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _JUDGED = Q(rating__verdict__isnull=False)
 _SHOWN = (
@@ -24,7 +25,7 @@ _SHOWN = (
 
 
 class ItemLine(NamedTuple):
-    """One item after unblinding: where it came from, and what was said of it."""
+    """One item after unblinding: its source, and how raters judged it."""
 
     code: UUID
     source: str
@@ -40,7 +41,7 @@ class ItemLine(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How many items somebody rated, and how many of them raters dispute."""
+    """How many items have a rating, and how many of them are disputed."""
 
     rated: int
     disputed: int
@@ -50,24 +51,28 @@ Lines = QuerySet[Assignment, dict[str, Any]]
 
 
 def item_lines(study: Study, *, disputed: bool = False) -> Lines:
-    """Every rated item as a mapping for `line`, those that raters dispute first. SealedError before unblinding."""
+    """Return a row for each rated item, for `build_item_summary`, disputed items first.
+
+    Raises SealedError before the study is unblinded.
+    """
     rows = _counted(study, *(f"item__{name}" for name in _SHOWN))
-    found: Lines = (rows.filter(is_disputed=True) if disputed else rows).order_by("-is_disputed", "item__code")
-    return found
+    item_rows: Lines = (rows.filter(is_disputed=True) if disputed else rows).order_by("-is_disputed", "item__code")
+    return item_rows
 
 
 def totals(study: Study) -> Totals:
-    """Of the whole study, in one query. SealedError before unblinding."""
-    found = _counted(study, "item", "item__source__reference").aggregate(
+    """Count the rated and the disputed items of the study in one query. Raises SealedError before unblinding."""
+    numbers = _counted(study, "item", "item__source__reference").aggregate(
         rated=Count("given"), disputed=Count("given", filter=Q(is_disputed=True))
     )
-    return Totals(**found)
+    return Totals(**numbers)
 
 
 def _counted(study: Study, *columns: str) -> Any:
-    """Each rated item, from the ratings that count: those of the study's own raters, found by their seats."""
+    """Return each rated item with the numbers of its ratings that count, those of the study's own raters."""
+    # In the one function that both public ones use, so neither can skip it.
     if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; where its items came from is sealed until it is unblinded")
+        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
     rows = Assignment.objects.filter(_COUNTS, rater__study=study).order_by().values(*columns)
     counted = rows.annotate(
         yes=Count("rating", filter=Q(rating__verdict=True)),
@@ -78,23 +83,26 @@ def _counted(study: Study, *columns: str) -> Any:
 
 
 def line(row: dict[str, object]) -> ItemLine:
-    """The line of one row of `item_lines`."""
-    code, label, wrong, truth, reference, experiment, action, yes, judged, given, disputed = row.values()
-    counts = yes, judged, given - judged, disputed  # type: ignore[operator]
-    return ItemLine(code, label, wrong, truth, reference, experiment, action, *counts)  # type: ignore[arg-type]
+    """Return the summary of one row of `list_item_rows`."""
+    # By position: _ITEM_COLUMNS, then the annotations in the order in which they were added.
+    code, label, perturbation, truth, reference, experiment, action, yes, n_judged, n_ratings, disputed = row.values()
+    numbers = yes, n_judged, n_ratings - n_judged, disputed  # type: ignore[operator]
+    return ItemLine(code, label, perturbation, truth, reference, experiment, action, *numbers)  # type: ignore[arg-type]
 
 
 def is_disputed(reference: str, yes: int, judged: int) -> bool:
-    """Whether most of two or more raters contradict the item's reference. A flag: no number is changed by it."""
+    """Return whether most of two or more raters contradict the item's reference. This is a flag; it changes no number."""
     label = read_label(reference)
     against = judged - yes if label else yes
     return label is not None and judged >= 2 and 2 * against > judged
 
 
 def _disputed() -> Case:
-    """The same for the database."""
-    says_no, says_yes = Q(judged__gt=2 * F("yes")), Q(judged__lt=2 * F("yes"))
+    """Return the condition of `is_disputed` as a database expression."""
+    # Doubled instead of halved: no division, and a tie is not disputed.
+    mostly_no, mostly_yes = Q(judged__gt=2 * F("yes")), Q(judged__lt=2 * F("yes"))
     against = (
-        Q(item__source__reference__in=WITHOUT_ERROR) & says_no | Q(item__source__reference__in=WITH_ERROR) & says_yes
+        Q(item__source__reference__in=WITHOUT_ERROR) & mostly_no
+        | Q(item__source__reference__in=WITH_ERROR) & mostly_yes
     )
     return Case(When(against & Q(judged__gte=2), then=Value(True)), default=Value(False), output_field=BooleanField())

@@ -1,7 +1,7 @@
-"""The numbers that the WetBench paper prints, read from fixtures/paper_values.json, to stand beside ours.
+"""The numbers that the WetBench paper prints, loaded from fixtures/paper_values.json, for comparison with ours.
 
-A value attaches to a number of ours by quantity and by the model that was declared for a role (in a run's frozen setup, or as
-the name of a classifier), never by the name of a cast.
+A value belongs to a number of ours by quantity and by the model declared for a role (in a run's frozen configuration, or
+as the name of a classifier), never by the name of a cast.
 """
 
 import json
@@ -28,7 +28,7 @@ Quantity = Literal[
     "consensus_sufficient_rate", "pass_at_k",
 ]  # fmt: skip
 _OF_SEVERAL = ("model_agreement", "conditional_agreement", "majority_sufficient_rate", "consensus_sufficient_rate")
-# What a value of these can be; every other quantity but d' is a share or an area, from 0 to 1.
+# Allowed range of a value. Every quantity that is not listed is a share or an area, from 0 to 1.
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "mean_confidence": (1, 5),
     "avg_pairwise_kappa": (-1, 1),
@@ -39,7 +39,7 @@ NOT_REPORTED = "n and interval not reported"
 
 
 class PaperValuesError(ValueError):
-    """The data file cannot be read; `problems` are all there are, each as "path:line: key: what is wrong"."""
+    """The data file is invalid. `problems` lists everything wrong, each as "path:line: key: what is wrong"."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -49,8 +49,8 @@ class PaperValuesError(ValueError):
 class PaperValue(BaseModel):
     """One number of the paper, or the reason why it prints none.
 
-    `model` and `role`: whose outcomes or verdicts it is of. `models`: the classifiers that a number of several is over.
-    `range`: several values of which only the ends are printed.
+    `model` and `role`: whose outcomes or verdicts the number is about. `models`: the classifiers behind a number of several.
+    `range`: the ends, if several values are printed only as a range.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -79,26 +79,26 @@ class PaperValue(BaseModel):
 
     @property
     def description(self) -> str:
-        """Return a sentence with the value, what it is of, its n and interval, and where it is printed."""
-        of = f" for {self.model} as {self.role.replace('_', ' ')}" if self.model and self.role else ""
+        """Return a sentence with the value, what it is about, its n and interval, and where it is printed."""
+        subject = f" for {self.model} as {self.role.replace('_', ' ')}" if self.model and self.role else ""
         if self.value is None and self.range is None:
-            return f"Published{of}: no value, {self.reason} ({self.where})."
-        shown = _format(self.value, self.quantity) if self.value is not None else self._format_range()
+            return f"Published{subject}: no value, {self.reason} ({self.where})."
+        value_text = _format(self.value, self.quantity) if self.value is not None else self._format_range()
         spread = f" ± {self.sd:g}" if self.sd is not None else ""
-        return f"Published{of}: {shown}{spread} ({self.format_basis()}; {self.where})."
+        return f"Published{subject}: {value_text}{spread} ({self.format_basis()}; {self.where})."
 
     def format_basis(self) -> str:
-        """Return n and interval as far as the paper gives them."""
+        """Return n and interval as far as the paper reports them."""
         if self.n is None and self.interval is None:
             return NOT_REPORTED
-        n = f"n = {self.n:,}" if self.n is not None else "n not reported"
-        ends = (
+        n_text = f"n = {self.n:,}" if self.n is not None else "n not reported"
+        interval_text = (
             f"95% interval {' to '.join(_format(end, self.quantity) for end in self.interval)}" if self.interval else ""
         )
-        return f"{n}, {ends or 'interval not reported'}"
+        return f"{n_text}, {interval_text or 'interval not reported'}"
 
     def format_spread(self) -> str:
-        """Return the standard deviation, n and interval that the paper gives, "" where it gives none of them."""
+        """Return the standard deviation, n and interval that the paper reports; "" if it reports none of them."""
         parts = [f"± {self.sd:g}"] if self.sd is not None else []
         return "; ".join(parts if self.format_basis() == NOT_REPORTED else [*parts, self.format_basis()])
 
@@ -122,7 +122,7 @@ def _format(value: float, quantity: str) -> str:
 
 
 class PaperValues(BaseModel):
-    """The whole file."""
+    """The content of the data file."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -131,7 +131,7 @@ class PaperValues(BaseModel):
 
 
 def read_paper_values(path: Path = PATH) -> PaperValues:
-    """Return the file's values. PaperValuesError with every problem, each with its line and key."""
+    """Return the values of a data file. Raises PaperValuesError with every problem, each with its line and key."""
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
@@ -140,75 +140,78 @@ def read_paper_values(path: Path = PATH) -> PaperValues:
         raise PaperValuesError([f"{positions.shown(path)}: cannot be read: {error.strerror}"]) from error
     except (ValueError, RecursionError) as error:
         raise PaperValuesError([positions.unreadable(path, text, error)]) from error
-    problems, made = [], None
+    problems, values = [], None
     try:
-        made = PaperValues.model_validate_json(text)
+        values = PaperValues.model_validate_json(text)
     except ValidationError as error:
         problems += [_describe(problem) for problem in error.errors()]
+    # Also when types are wrong: an editor of the file should see all problems at once.
     problems += _find_faults(data)
-    if problems or made is None:
+    if problems or values is None:
         raise PaperValuesError(positions.located(path, problems))
-    return made
+    return values
 
 
 def _describe(problem: Mapping[str, Any]) -> str:
-    """Return a problem as "place: what is wrong and what is allowed"."""
-    place = ""
+    """Return a problem as "location: what is wrong and what is allowed"."""
+    location = ""
     for part in problem["loc"]:
-        place += f"[{part}]" if isinstance(part, int) else f"{'.' if place else ''}{part}"
+        location += f"[{part}]" if isinstance(part, int) else f"{'.' if location else ''}{part}"
     if problem["type"] == "extra_forbidden":
         model = PaperValue if len(problem["loc"]) > 1 else PaperValues
-        return f"{place}: unknown key; allowed: {', '.join(model.model_fields)}"
-    return f"{place or 'file'}: {problem['msg']}"
+        return f"{location}: unknown key; allowed: {', '.join(model.model_fields)}"
+    return f"{location or 'file'}: {problem['msg']}"
 
 
 def _find_faults(data: Any) -> Iterator[str]:
-    """Yield what is wrong with entries whose keys and types are right: their values, and two that are the same."""
-    listed = data.get("values") if isinstance(data, dict) else None
+    """Yield what is wrong with entries of the right types: values out of range, and entries that contradict each other."""
+    entries = data.get("values") if isinstance(data, dict) else None
     keys: dict[str, int] = {}
     identities: dict[tuple[Any, ...], int] = {}
-    for at, raw in enumerate(listed if isinstance(listed, list) else ()):
+    for index, raw in enumerate(entries if isinstance(entries, list) else ()):
         try:
+            # Each entry on its own: one with a wrong type must not hide the contradictions of the others.
             entry = PaperValue.model_validate_json(json.dumps(raw))
         except ValidationError:
-            continue  # told already
-        place = f"values[{at}]"
-        yield from (f"{place}.{fault}" for fault in _find_entry_faults(entry))
+            continue  # already reported
+        location = f"values[{index}]"
+        yield from (f"{location}.{fault}" for fault in _find_entry_faults(entry))
         if entry.key in keys:
-            yield f"{place}.key: {entry.key!r} is given twice, first in values[{keys[entry.key]}]"
-        elif (same := identities.get(_identify(entry))) is not None:
-            yield f"{place}: is of the same quantity, study, model, role, error and k as values[{same}]"
-        keys.setdefault(entry.key, at)
-        identities.setdefault(_identify(entry), at)
+            yield f"{location}.key: {entry.key!r} is used twice, first in values[{keys[entry.key]}]"
+        elif (first_index := identities.get(_identify(entry))) is not None:
+            yield f"{location}: has the same quantity, study, model, role, error and k as values[{first_index}]"
+        keys.setdefault(entry.key, index)
+        identities.setdefault(_identify(entry), index)
 
 
 def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
-    least, most = _LIMITS.get(entry.quantity, (0, 1))
+    lowest, highest = _LIMITS.get(entry.quantity, (0, 1))
     ends = {"range": entry.range, "interval": entry.interval}
-    given = {
+    values = {
         "value": () if entry.value is None else (entry.value,),
         **{name: pair or () for name, pair in ends.items()},
     }
-    for name, numbers in given.items():
-        if outside := [number for number in numbers if not least <= number <= most]:
-            yield f"{name}: is {outside[0]:g}; allowed for {entry.quantity}: {least:g} to {most:g}"
+    for name, numbers in values.items():
+        if outside := [number for number in numbers if not lowest <= number <= highest]:
+            yield f"{name}: is {outside[0]:g}; allowed for {entry.quantity}: {lowest:g} to {highest:g}"
     for name, pair in ends.items():
         if pair and pair[0] > pair[1]:
-            yield f"{name}: is {pair[0]:g} to {pair[1]:g}; allowed: the lower end first"
+            yield f"{name}: is {pair[0]:g} to {pair[1]:g}; expected: the lower end first"
+    # Keys that belong to some quantities only: the model above cannot express this.
     if (entry.k is not None) != (entry.quantity == "pass_at_k"):
-        yield f"k: {'is needed' if entry.k is None else 'is allowed'} with the quantity pass_at_k{' alone' * (entry.k is not None)}"
+        yield f"k: is {'required' if entry.k is None else 'allowed only'} with the quantity pass_at_k"
     if (entry.models is not None) != (entry.quantity in _OF_SEVERAL):
-        said = "is needed with" if entry.models is None else "is allowed only with"
-        yield f"models: {said} the quantities {', '.join(_OF_SEVERAL)}"
+        rule = "is required with" if entry.models is None else "is allowed only with"
+        yield f"models: {rule} the quantities {', '.join(_OF_SEVERAL)}"
     if entry.models and len(set(entry.models)) < len(entry.models):
-        yield "models: names one twice"
+        yield "models: lists a model twice"
     if entry.models and entry.model and entry.model not in entry.models:
         yield f"model: {entry.model!r} is not one of models"
 
 
 @cache
 def load_paper_values() -> tuple[PaperValue, ...]:
-    """Return the shipped values, read once per process."""
+    """Return the shipped values, loaded once per process."""
     return tuple(read_paper_values(PATH).values)
 
 
@@ -222,30 +225,31 @@ def find_paper_value(
     k: int | None = None,
 ) -> PaperValue | None:
     """Return the paper's entry for exactly this quantity, study, declared model, role, error type and k, or None."""
-    asked = (quantity, study, model, role, error, k)
-    return next((entry for entry in load_paper_values() if _identify(entry) == asked), None)
+    identity = (quantity, study, model, role, error, k)
+    # An exact match: a number of another model or role must never appear beside ours.
+    return next((entry for entry in load_paper_values() if _identify(entry) == identity), None)
 
 
-# What ensembles of the paper's classifiers alone are called, where others judged too.
+# Labels of ensembles of the paper's classifiers only, in benchmarks where others judged too.
 ENSEMBLES = {MAJORITY: "majority of the paper's models", CONSENSUS: "all of the paper's models"}
 _OF_ENSEMBLES = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
 
 
 def find_published_fraction(who: str, kind: str, models: Collection[str] = ()) -> "PaperValue | str | None":
-    """Return the paper's entry of the share of records called sufficient (Fig. 4) by this classifier or ensemble.
+    """Return the paper's share of records judged sufficient (Fig. 4) by this classifier or ensemble.
 
-    The ensembles of the paper are of certain classifiers; for one of other `models` the reason why it is none of them.
+    For an ensemble of other `models` than the paper's, return the reason why it is not comparable.
     """
     if kind == "classifier":
         return find_paper_value("sufficient_rate", "evidence_sufficiency", model=who, role="evidence_classifier")
     entry = find_ensemble(who) if kind == "ensemble" else None
     if entry is None or set(entry.models or ()) == set(models):
         return entry
-    return "the paper's is of other classifiers"
+    return "the paper's number is of other classifiers"
 
 
 def find_ensemble(who: str) -> PaperValue | None:
-    """Return the paper's entry of what most of its classifiers, or all of them, call sufficient."""
+    """Return the paper's entry for what most of its classifiers, or all of them, judge sufficient."""
     quantity = _OF_ENSEMBLES.get(who)
     return find_paper_value(quantity, "evidence_sufficiency", role="evidence_classifier") if quantity else None
 
@@ -254,14 +258,14 @@ NO_ENTRY = "the paper has no such number"
 
 
 def pair_with_reasons(found: Iterable[PaperValue | str | None]) -> list[tuple[float | None, str]]:
-    """Return value and reason for the rows of a table: the paper's value, or why it has none.
+    """Return value and reason for each row of a table: the paper's value, or the reason why there is none.
 
-    Where the paper is about none of the rows, there are no reasons either, and the column stays empty.
+    If the paper has a value for none of the rows, the reasons are left out as well and the column stays empty.
     """
-    every = list(found)
-    if not any(isinstance(one, PaperValue) for one in every):
-        return [(None, "")] * len(every)
-    return [_pair(one) for one in every]
+    entries = list(found)
+    if not any(isinstance(entry, PaperValue) for entry in entries):
+        return [(None, "")] * len(entries)
+    return [_pair(entry) for entry in entries]
 
 
 def _pair(one: PaperValue | str | None) -> tuple[float | None, str]:
@@ -275,7 +279,7 @@ def _identify(entry: PaperValue) -> tuple[Any, ...]:
 
 
 def each_value(matches: Callable[[PaperValue], bool]) -> Iterator[PaperValue]:
-    """Yield the entries that match, in the file's order."""
+    """Yield the entries that match, in the order of the file."""
     return filter(matches, load_paper_values())
 
 

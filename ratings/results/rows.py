@@ -1,10 +1,12 @@
-"""Ratings as rows, each one read once: what reports and files know of them, and of where their items came from.
+"""Ratings as rows, each loaded once, for reports and files: with the sources of their items after unblinding, without before.
 
-Five others join ratings to sources, each behind a door of its own: `interim` for a logged look at rates before unblinding,
-and after it `item_lines` for counts by item, `results` for a rater's own answers, `archive.study_files` and `api.items` for the items' table.
+Five other modules join ratings to sources, each with an access check of its own: `interim` for a logged interim analysis
+before unblinding, and after it `item_summaries` for counts per item, `results` for a rater's own answers,
+`archive.study_files` and `api.items` for the table of items.
 
-A rating counts if it is of the first occasion, its place was not taken back, it is no surplus, and its rater has not
-been dropped; into rates and agreement only if the rater could judge. Those of dropped raters are in no row at all.
+A rating counts if it is the rater's first answer to the item (not a repeat), its assignment was not reassigned, it is
+not surplus, and the rater was not removed. Rates and agreement also leave out ratings that could not be judged. Ratings
+of removed raters are in no row at all.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,21 +21,23 @@ from ratings.models import Rating, Study
 from ratings.protocol import reference
 from ratings.studies import SealedError
 
+# No condition: every rating of the study.
 EVERY = Q()
 
 
 def source_name(label: str, perturbation: str) -> str:
-    """ "gpt-5" or "gpt-5, subtle error"."""
+    """Return the display name of a source: "gpt-5", or "gpt-5, subtle error"."""
     return label if perturbation == "none" else f"{label}, {perturbation} error"
 
 
+# Slots: an analysis builds one of these per rating.
 @dataclass(frozen=True, slots=True)
 class BlindRow:
-    """One rating as it may be read before unblinding. `verdict` and `confidence` are None where it could not be judged."""
+    """One rating as it may be shown before unblinding. `verdict` and `confidence` are None if the rater could not judge."""
 
     item: UUID
     rater: str
-    number: int  # of the rater's label
+    number: int  # in the rater's label: 7 in R07
     simulated: bool
     verdict: bool | None
     confidence: int | None
@@ -42,7 +46,7 @@ class BlindRow:
     seconds: float
     position: int
     occasion: int
-    session: int  # of a crossover study: 1 or 2; 1 in all others
+    session: int  # 1 or 2 in a crossover study; 1 in all others
     released_at: datetime | None
     surplus: bool
     layout: str
@@ -50,7 +54,7 @@ class BlindRow:
     context: bool
     marks: str
     marked: list[str]
-    first_verdict: bool | None  # confirm arm: before the balance was shown
+    first_verdict: bool | None  # confirm arm: the verdict before the balance was shown
     first_confidence: int | None
     revision: int
     active_seconds: float | None
@@ -73,20 +77,24 @@ class BlindRow:
 
     @property
     def judged(self) -> bool:
-        """Whether rates and agreement have it."""
+        """Return whether rates and agreement include this rating."""
         return self.counts and self.verdict is not None
 
     @property
     def timed(self) -> float | None:
-        """Seconds it took: of activity where the browser told, else by the server's clock; None where nobody knows."""
+        """Return the seconds the answer took, or None if unknown.
+
+        The active time is used if the browser measured it, otherwise the time between the server's two clock readings.
+        """
         if self.active_seconds is not None:
             return self.active_seconds
+        # An imported rating without a time is stored with 0 seconds: unknown, not instant.
         return None if self.imported and not self.seconds else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class RatingRow(BlindRow):
-    """One rating joined to its item's source; `verdicts` are the classifiers' (name -> sufficient)."""
+    """One rating joined to its item's source. `verdicts` maps the name of each classifier to its verdict (sufficient or not)."""
 
     pair: UUID
     source: str
@@ -97,46 +105,48 @@ class RatingRow(BlindRow):
     action: str
     verdicts: dict[str, bool]
     target: list[str]
-    error_kind: str | None  # which error was planted, as the twin maker names it; None where no twin of ours
+    error_kind: str | None  # the planted error as the twin maker names it; None if the item is not one of our twins
 
     @property
     def source_name(self) -> str:
-        """What the item's source is called wherever it shows: the cast, and the planted error."""
+        """Return the display name of the source: the cast and the planted error."""
         return source_name(self.source, self.perturbation)
 
     @property
     def correct(self) -> bool | None:
-        """Whether the verdict equals the item's reference; None where either is unknown."""
+        """Return whether the verdict equals the item's reference, or None if either is unknown."""
         label = reference.read_label(self.reference)
         return None if label is None or self.verdict is None else self.verdict == label
 
     @property
     def localised(self) -> bool | None:
-        """Whether a ticked row holds the planted error; None where that is unknown or no row could be ticked.
-
-        A verdict that nothing is wrong has not located it, as in localisation ROC studies.
-        """
+        """Return whether a marked row has the planted error, or None if that is unknown or marks were not offered."""
         if not self.target or self.marks == "off" or self.verdict is None:
             return None
+        # A verdict that nothing is wrong counts as not located, as in localisation ROC studies.
         return self.verdict is False and not set(self.target).isdisjoint(self.marked)
 
 
 def rating_rows(study: Study, *items: UUID, within: Q = EVERY, most: int | None = None) -> Iterator[RatingRow]:
-    """Every rating with its source, unblinded, one query, constant memory. SealedError before the study is unblinded.
+    """Yield every rating with its source, in one query and constant memory.
 
-    With codes of items, the ratings of those alone; `within` and `most`: of a page, as for `blind_rows`.
+    `items` limits the rows to these item codes. `within` and `limit` select a page, as in `iter_blind_rows`.
+
+    Raises SealedError before the study is unblinded.
     """
+    # Checked here and not only in views: exports, jobs and the API come this way as well.
     if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; where its items came from is sealed until it is unblinded")
+        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
     return _unblinded_rows(study, items, within, most)
 
 
 def blind_rows(study: Study, within: Q = EVERY, most: int | None = None) -> Iterator[BlindRow]:
-    """Every rating without its source, in an order that tells nothing, one query: by random item code, imported ones last.
+    """Yield every rating without its source, in one query. `within` is a condition; `limit` is the largest number of rows.
 
-    An importer knows what their own rows are of, and must not find them beside the item's other ratings. Those `within` a
-    condition alone, and the first `most` of them.
+    The order reveals no source: by random item code, imported ratings last.
     """
+    # The person who imported ratings knows their items. Sorted by item code, their rows would
+    # show which of the other ratings are of the same item; without a code in the sort key they do not.
     item = Case(When(imported=False, then=F(f"{_PLACE}item__code")))
     order = "imported", item, f"{_PLACE}rater__number", f"{_PLACE}rater", f"{_PLACE}occasion", f"{_PLACE}position"
     rows = _ratings(study).filter(within).order_by(*order).values_list(*_BLIND)[:most]
@@ -144,16 +154,20 @@ def blind_rows(study: Study, within: Q = EVERY, most: int | None = None) -> Iter
 
 
 def blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
-    """(item, rater, verdict) of the ratings that rates have, without their sources: the least that a precision is of."""
-    judged = _ratings(study).filter(
+    """Yield (item, rater, verdict) of the ratings that rates include, without their sources: all that a precision needs."""
+    # The same conditions as BlindRow.is_judged, as SQL.
+    judged_ratings = _ratings(study).filter(
         verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
     )
     columns = f"{_PLACE}item__code", f"{_PLACE}rater__label", "verdict"
-    found: Iterator[tuple[UUID, str, bool]] = judged.order_by().values_list(*columns).iterator(chunk_size=2000)
-    return found
+    verdicts: Iterator[tuple[UUID, str, bool]] = (
+        judged_ratings.order_by().values_list(*columns).iterator(chunk_size=2000)
+    )
+    return verdicts
 
 
 _PLACE = "assignment__"
+# In the order of BlindRow's fields: rows are built by position.
 _BLIND = (
     f"{_PLACE}item__code", f"{_PLACE}rater__label", f"{_PLACE}rater__number", f"{_PLACE}rater__simulated", "verdict",
     "confidence", "opened_at", "submitted_at", "seconds", f"{_PLACE}position", f"{_PLACE}occasion",
@@ -162,6 +176,7 @@ _BLIND = (
     "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version", "interface_version",
     "imported", "note",
 )  # fmt: skip
+# In the order of the fields that RatingRow adds.
 _SOURCE = (
     "pair",
     "label",
@@ -185,4 +200,5 @@ def _unblinded_rows(study: Study, items: Collection[UUID], within: Q, most: int 
     ratings = _ratings(study).filter(assignment__item__code__in=items) if items else _ratings(study)
     columns = (*_BLIND, *(f"{_PLACE}item__source__{name}" for name in _SOURCE))
     rows = ratings.filter(within).values_list(*columns)[:most]
+    # A generator over a cursor: exports of any size run in constant memory.
     return (RatingRow(*row) for row in rows.iterator(chunk_size=500))

@@ -1,4 +1,4 @@
-"""A study's log as people read it: its events in order, each with a title and its details in words."""
+"""The activity log of a study as pages show it: its events in order, each with a title and a description."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -10,11 +10,12 @@ from ratings.models import StudyEvent
 from ratings.models.study_events import MemberChanged
 from ratings.results import event_sentences
 
-ERASED = "erased"  # stands for the name of an account whose personal data was erased
+# Erasing a rater deletes the username as well; the log must not bring it back.
+ERASED = "erased"  # shown instead of the username once the personal data was erased
 
 
 class LogLine(NamedTuple):
-    """One event in words."""
+    """One event as pages show it."""
 
     at: datetime
     by: User | None
@@ -23,9 +24,9 @@ class LogLine(NamedTuple):
 
 
 def describe_events(events: Iterable[StudyEvent]) -> list[LogLine]:
-    """Return these events in words, in their order. One query for the names of all accounts in them."""
-    rows = list(events)
-    names = read_names(rows)
+    """Return a log line for each event, in the given order. One query loads the names of all accounts."""
+    event_list = list(events)
+    names = read_names(event_list)
     return [
         LogLine(
             row.at,
@@ -33,16 +34,17 @@ def describe_events(events: Iterable[StudyEvent]) -> list[LogLine]:
             event_sentences.title_event(row.kind, row.content),
             event_sentences.describe_event(row.content, names),
         )
-        for row in rows
+        for row in event_list
     ]
 
 
 def read_names(events: Sequence[StudyEvent]) -> dict[int, str]:
-    """Return what the accounts in these events are called now. Accounts that were deleted are missing."""
-    numbers = set(_list_accounts(events))
-    if not numbers:
+    """Return the current username of each account in these events, by account number. Deleted accounts are missing."""
+    # A log can have thousands of events but names few accounts: one query for all of them.
+    account_numbers = set(_list_accounts(events))
+    if not account_numbers:
         return {}
-    accounts = User.objects.filter(pk__in=numbers).values_list("pk", "username", "rater_profile__erased_at")
+    accounts = User.objects.filter(pk__in=account_numbers).values_list("pk", "username", "rater_profile__erased_at")
     return {number: ERASED if erased_at else username for number, username, erased_at in accounts}
 
 

@@ -1,4 +1,4 @@
-"""Two unblinded studies to compare: which can be, and the request for the job that does it (ratings.results.comparison_work)."""
+"""Pairs of unblinded studies: which can be compared, and the request for the job that does it (ratings.results.comparison_job)."""
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
@@ -14,16 +14,18 @@ KIND = "comparison"
 
 
 def find_others(user: User, study: Study) -> QuerySet[Study]:
-    """Return the studies that this user may compare this one with: unblinded, of the same kind, and open to them."""
-    found = access.studies_of(user).filter(status="unblinded", kind=study.kind)
-    return found.exclude(pk=study.pk).order_by("name", "pk")
+    """Return the studies this user may compare with this one: unblinded, of the same kind, and visible to the user."""
+    studies = access.studies_of(user).filter(status="unblinded", kind=study.kind)
+    # Contrasts compare rates of the same question, so only studies of the same kind are offered.
+    return studies.exclude(pk=study.pk).order_by("name", "pk")
 
 
 def request_comparison(study: Study, other: Study, by: User) -> Job:
-    """Return the job that compares the two as their ratings are now: newly asked for, under way, or done."""
+    """Return the job that compares the two studies with their current ratings: new, in progress, or done."""
     params = {
         "study": str(study.code),
         "other": str(other.code),
+        # Part of the parameters, so that a finished job is reused only while no rating changed.
         "states": [state_digest.mark(study), state_digest.mark(other)],
         "version": form.VERSION,
     }

@@ -1,7 +1,7 @@
-"""Statistics of ratings: columns in, estimates with intervals out.
+"""Compute the statistics of ratings: columns in, estimates with intervals out.
 
 Agreement coefficients are in `agreement/`, areas under the ROC curve in `areas/`. Every function names its source; a
-number that cannot be given is a reason in words. Nothing here reads a database.
+number that cannot be computed is replaced by a reason in words. Nothing here reads a database.
 
 May import: nothing else of ours.
 

@@ -1,6 +1,6 @@
-"""Contrasts: differences of shares, of areas and of d' between two sets of ratings.
+"""Compute contrasts: differences of shares, of areas and of d' between two sets of ratings.
 
-Shares are compared by stats.differences, areas and d' by stats.mrmc_two.
+Shares are compared by stats.differences, areas and d' by stats.areas.mrmc_comparison.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ from ratings.stats.table import Bools, Floats, Ints, Ratings
 RATERS, MACHINES = "raters", "raters and machines"
 OTHERS, PEOPLE = "the others", "raters"
 RATE, CORRECT, SENSITIVITY, SPECIFICITY = "rate", "correct", "sensitivity", "specificity"
-# The shares that need a reference, each with the references of its items: 0 with an error, 1 without.
+# Shares that need a reference, and the references of the items they are over: 0 with an error, 1 without.
 REFERENCES_OF: Mapping[str, tuple[int, ...]] = {CORRECT: (0, 1), SENSITIVITY: (0,), SPECIFICITY: (1,)}
 AREA, AREA_U, D_PRIME = "AUC", "AUC, U-statistic", "d'"
 
 CLUSTERED = "difference_clustered"
-# Who an interval is for, by its method; items are always new ones.
+# Whom an interval generalises to, by its method; items are always new ones.
 TARGETS: Mapping[str, str] = {
     CLUSTERED: "new raters",
     "difference_paired": "new raters",
@@ -41,7 +41,7 @@ TARGETS: Mapping[str, str] = {
 
 
 class Contrast(NamedTuple):
-    """One row: the first less the second. `method` is a key of METHODS, `reason` says why a number is missing."""
+    """One row: first minus second. `method` is a key of METHODS; `reason` says why a number is missing."""
 
     family: str
     first: str
@@ -63,7 +63,7 @@ class Contrast(NamedTuple):
         return self.first_value - self.second_value
 
     def cells(self, p_holm: float | None, reference_name: str) -> list[Any]:
-        """Return the row of the table."""
+        """Return the cells of the contrast's table row."""
         return [
             self.family, self.first, self.second, self.quantity, self.first_value, self.second_value, self.difference,
             self.low, self.high, self.p, p_holm, *self.counts, TARGETS.get(self.method, ""), self.reason,
@@ -72,11 +72,11 @@ class Contrast(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Judged ratings as contrasts take them, with what each is of; shapes (n,) beside the table's own columns.
+    """Judged ratings of a contrast with the properties of their items; shapes (n,) beside the table's own columns.
 
-    `cluster`: the number of the thing that the item is a version of; `case`: the same for versions of one error type and
+    `cluster`: number of the thing that the item is a version of; `case`: the same for versions of one error type and
     reference, so that a rater has one reading of each in a condition; `label`: who simulated the item; `error`: none,
-    obvious or subtle, or what else is known.
+    obvious or subtle, or another known kind.
     """
 
     table: Ratings
@@ -100,21 +100,20 @@ class Pool(NamedTuple):
     @property
     def known(self) -> Bools:
         """Which ratings are of items with a reference."""
-        found: Bools = self.table.reference >= 0
-        return found
+        is_known: Bools = self.table.reference >= 0
+        return is_known
 
 
 def gather_pool(own: Ratings) -> Pool:
     """Return the ratings of a table with the numbers of their cases.
 
     The table's factor `error` names the planted error of each rating's item; sources are named by it (see rows.source_name).
-    The factor `kind`, if there is one, has in its place "declared right", "declared wrong" or "not known" for items of which
-    nobody stated what was done to them.
-    Items without a pair are versions of nothing.
+    The factor `kind`, if there is one, has "declared right", "declared wrong" or "not known" instead for items without a stated
+    perturbation. Items without a pair form clusters of their own.
     """
-    blank = (np.zeros(len(own), dtype=np.int64), ("none",))
-    codes, names = own.factors.get("error", blank)
-    kind_codes, kinds = own.factors.get("kind", own.factors.get("error", blank))
+    no_error = (np.zeros(len(own), dtype=np.int64), ("none",))
+    codes, names = own.factors.get("error", no_error)
+    kind_codes, kinds = own.factors.get("kind", own.factors.get("error", no_error))
     error = (
         np.array([name or "none" for name in kinds], dtype=np.str_)[kind_codes]
         if len(own)
@@ -126,6 +125,7 @@ def gather_pool(own: Ratings) -> Pool:
     pair = [pair or code for pair, code in zip(own.pairs or own.items, own.items, strict=True)]
     cluster = np.unique(np.array(pair, dtype=np.str_), return_inverse=True)[1][own.item]
     case = np.unique(np.stack([cluster, codes, own.reference]), axis=1, return_inverse=True)[1].reshape(-1)
+    # Needed where a side's answers are all alike and have no design effect of their own.
     deff = detection.find_design_effect(own) if own.binary and len(own) else 1.0
     return Pool(own, cluster, case, label[own.source, codes], error, deff)
 
@@ -133,51 +133,64 @@ def gather_pool(own: Ratings) -> Pool:
 def contrast_shares(
     family: str, names: tuple[str, str], quantity: str, sides: tuple[Side, Side], deff: float, fixed: str = ""
 ) -> Contrast:
-    """Return the row of a difference of two shares. `fixed` is the method's name where a side is one rater or one machine."""
-    found = compare_shares(*sides, deff, is_rater=bool(fixed))
-    usual = (
-        "difference_one_rater" if found.counts.raters == 1 else "difference_paired" if found.is_paired else CLUSTERED
+    """Return the row of a difference of two shares. `fixed`: the method's name where a side is one rater or one machine."""
+    difference = compare_shares(*sides, deff, is_rater=bool(fixed))
+    default_method = (
+        "difference_one_rater"
+        if difference.counts.raters == 1
+        else "difference_paired"
+        if difference.is_paired
+        else CLUSTERED
     )
-    method = (fixed or usual) if found.low is not None else ""
-    values = (found.first, found.second, found.low, found.high, found.p)
-    return Contrast(family, *names, quantity, found.counts, *values, method, found.reason)
+    method = (fixed or default_method) if difference.low is not None else ""
+    values = (difference.first, difference.second, difference.low, difference.high, difference.p)
+    return Contrast(family, *names, quantity, difference.counts, *values, method, difference.reason)
 
 
 def contrast_detection(family: str, names: tuple[str, str], first: Pool, second: Pool) -> Iterator[Contrast]:
     """Yield the differences of the mean area, of the pooled area and of d' of two sets of ratings.
 
-    Nothing where neither has both unperturbed and planted items.
+    Nothing if neither has both unperturbed and planted items.
     """
-    if not any(_has_both(one.table) for one in (first, second)):
+    if not any(_has_both(pool.table) for pool in (first, second)):
         return
-    columns = _number_cases((first, second), [mrmc.columns(one.table, one.table.signed)[0] for one in (first, second)])
-    found = mrmc_two.compare_conditions(columns[0], columns[1])
-    if isinstance(found, str):
-        found = next(
-            filter(None, (_explain_none(one, own) for one, own in zip((first, second), columns, strict=True))), found
+    columns = _number_cases(
+        (first, second), [mrmc.columns(pool.table, pool.table.signed)[0] for pool in (first, second)]
+    )
+    comparison = mrmc_two.compare_conditions(columns[0], columns[1])
+    if isinstance(comparison, str):
+        comparison = next(
+            filter(
+                None,
+                (
+                    _explain_none(pool, pool_columns)
+                    for pool, pool_columns in zip((first, second), columns, strict=True)
+                ),
+            ),
+            comparison,
         )
-    only_common = not isinstance(found, str) and found.dropped > 0
-    blank = Contrast(family, *names, AREA, _count_scored((first, second), only_common))
-    yield _of_conditions(blank, found)
-    yield _of_u_statistic(blank._replace(quantity=AREA_U), (first, second), found)
-    yield _of_d_prime(blank._replace(quantity=D_PRIME), (first, second))
+    only_common = not isinstance(comparison, str) and comparison.dropped > 0
+    empty_row = Contrast(family, *names, AREA, _count_scored((first, second), only_common))
+    yield _of_conditions(empty_row, comparison)
+    yield _of_u_statistic(empty_row._replace(quantity=AREA_U), (first, second), comparison)
+    yield _of_d_prime(empty_row._replace(quantity=D_PRIME), (first, second))
 
 
 def _explain_none(pool: Pool, columns: Sequence[mrmc.Column]) -> str:
-    """Return why no rater of this condition has an area; "" where one has."""
+    """Return why no rater of this condition has an area; "" if one has."""
     return "" if columns else mrmc.nothing(pool.table, pool.table.signed)
 
 
 def _count_scored(pools: tuple[Pool, Pool], only_common: bool) -> Counts:
-    """Return what areas rest on: ratings with a reference and a confidence; `only_common`: of raters of both conditions."""
-    first, second = ({one.table.raters[at] for at in np.unique(one.table.rater)} for one in pools)
+    """Return the sample sizes of areas: ratings with a reference and a confidence; `only_common`: of raters of both conditions."""
+    first, second = ({pool.table.raters[index] for index in np.unique(pool.table.rater)} for pool in pools)
     common = first & second
     sides = []
-    for one in pools:
-        mask = one.known & np.isfinite(one.table.signed)
+    for pool in pools:
+        mask = pool.known & np.isfinite(pool.table.signed)
         if only_common:
-            mask &= np.array([name in common for name in one.table.raters], dtype=np.bool_)[one.table.rater]
-        sides.append(one.side(mask, one.rate))
+            mask &= np.array([name in common for name in pool.table.raters], dtype=np.bool_)[pool.table.rater]
+        sides.append(pool.side(mask, pool.rate))
     return count_clusters(sides[0], sides[1])
 
 
@@ -191,16 +204,16 @@ def _number_cases(pools: tuple[Pool, Pool], columns: Sequence[Sequence[mrmc.Colu
     If a rater has several versions of one case in one condition, every item is a case of its own, in both conditions.
     """
     if any(is_repeated(pool.table, pool.case) for pool in pools):
-        return [list(own) for own in columns]
-    found = []
-    for pool, own in zip(pools, columns, strict=True):
+        return [list(pool_columns) for pool_columns in columns]
+    numbered = []
+    for pool, pool_columns in zip(pools, columns, strict=True):
         case = np.zeros(len(pool.table.items), dtype=np.int64)
         case[pool.table.item] = pool.case
-        found.append([
+        numbered.append([
             column._replace(positive_case=case[column.positive_case], negative_case=case[column.negative_case])
-            for column in own
+            for column in pool_columns
         ])  # fmt: skip
-    return found
+    return numbered
 
 
 def _of_conditions(blank: Contrast, found: TwoConditions | str) -> Contrast:
@@ -220,62 +233,64 @@ def _of_conditions(blank: Contrast, found: TwoConditions | str) -> Contrast:
 
 
 def _of_u_statistic(blank: Contrast, pools: tuple[Pool, Pool], averages: TwoConditions | str) -> Contrast:
-    """Return the pooled areas' difference; its interval has the degrees of freedom of the raters' mean areas."""
+    """Return the row of the pooled areas' difference; its interval has the degrees of freedom of the raters' mean areas."""
     if isinstance(averages, str):
         return blank._replace(reason=averages)
-    if any(is_repeated(one.table, one.case) for one in pools):
+    if any(is_repeated(pool.table, pool.case) for pool in pools):
         return blank._replace(reason="a rater has read several versions of one case in one condition")
-    raters = sorted({one.table.raters[at] for one in pools for at in np.unique(one.table.rater)})
-    cases = max(int(one.case.max(initial=0)) for one in pools) + 1
-    grids = [mrmc_two.arrange_readings(one.table, one.table.signed, one.case, raters, cases) for one in pools]
-    found = mrmc_two.compare_areas(grids[0], grids[1], paired=averages.parts is not None)
-    if isinstance(found, str):
-        return blank._replace(reason=found)
-    row = blank._replace(first_value=found.first, second_value=found.second)
-    if averages.test.low is None or not found.se > 0:
-        return row._replace(reason=found.reason or averages.reason)
-    df, fewer = averages.test.df, max(1, averages.readers - 1)
-    if (
-        mrmc_two.INCOMPLETE in found.reason
-    ):  # that variance is wide enough near 1 as well, and each area's own is far too wide
-        p, low, high = mrmc_two.infer(found.first - found.second, found.se, df)
+    raters = sorted({pool.table.raters[index] for pool in pools for index in np.unique(pool.table.rater)})
+    cases = max(int(pool.case.max(initial=0)) for pool in pools) + 1
+    grids = [mrmc_two.arrange_readings(pool.table, pool.table.signed, pool.case, raters, cases) for pool in pools]
+    statistic = mrmc_two.compare_areas(grids[0], grids[1], paired=averages.parts is not None)
+    if isinstance(statistic, str):
+        return blank._replace(reason=statistic)
+    row = blank._replace(first_value=statistic.first, second_value=statistic.second)
+    if averages.test.low is None or not statistic.se > 0:
+        return row._replace(reason=statistic.reason or averages.reason)
+    df, rater_df = averages.test.df, max(1, averages.readers - 1)
+    # The variance with replacement is large enough near 1 as well, and that of each single area is far too large.
+    if mrmc_two.INCOMPLETE in statistic.reason:
+        p, low, high = mrmc_two.infer(statistic.first - statistic.second, statistic.se, df)
         assert low is not None and high is not None  # the standard error is above 0
-        return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=found.reason)
+        return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=statistic.reason)
     means = [
-        mrmc_two.Mean(value, se, min(df, fewer) if is_extreme(value) else df, mrmc_two.count_readings(grid))
-        for value, se, grid in zip((found.first, found.second), found.own_se, grids, strict=True)
+        mrmc_two.Mean(value, se, min(df, rater_df) if is_extreme(value) else df, mrmc_two.count_readings(grid))
+        for value, se, grid in zip((statistic.first, statistic.second), statistic.own_se, grids, strict=True)
     ]
-    # Unbiased, but by itself it held 91 % with eight raters: no smaller than that of the mean areas, which are the same.
-    se = max(found.se, averages.test.se)
+    # Unbiased, but alone it covered 91 % with eight raters. The mean areas are the same here, so their error is a lower limit.
+    se = max(statistic.se, averages.test.se)
     p, low, high = mrmc_two.infer_areas((means[0], means[1]), se, df, mrmc.AREAS)
-    return row._replace(low=low, high=high, p=p, method="u_statistic", reason=found.reason)
+    return row._replace(low=low, high=high, p=p, method="u_statistic", reason=statistic.reason)
 
 
 def _of_d_prime(blank: Contrast, pools: tuple[Pool, Pool]) -> Contrast:
-    """Return the difference of d'; without an interval where the correction of the rates moves it far."""
-    columns = _number_cases(pools, [detection.columns(one.table, detection.D_PRIME)[0] for one in pools])
+    """Return the row of the difference of d', without an interval where the correction of the rates moves it far."""
+    columns = _number_cases(pools, [detection.columns(pool.table, detection.D_PRIME)[0] for pool in pools])
     row = _of_conditions(blank, mrmc_two.compare_conditions(columns[0], columns[1], mrmc.ANYWHERE))
     if row.low is None or row.high is None:
         return row
     shifts = [
-        detection.find_shift(detection.D_PRIME, detection.outcomes(one.table), own)
-        for one, own in zip(pools, columns, strict=True)
+        detection.find_shift(detection.D_PRIME, detection.outcomes(pool.table), pool_columns)
+        for pool, pool_columns in zip(pools, columns, strict=True)
     ]
+    # A shift that both conditions share cancels in the difference.
     if abs(shifts[0] - shifts[1]) <= detection.MOST_SHIFT * (row.high - row.low) / 2:
         return row
-    why = detection.explain_shift(shifts[0] - shifts[1], "difference")
-    return row._replace(low=None, high=None, p=None, method="", reason="; ".join(filter(None, (why, row.reason))))
+    shift_reason = detection.explain_shift(shifts[0] - shifts[1], "difference")
+    return row._replace(
+        low=None, high=None, p=None, method="", reason="; ".join(filter(None, (shift_reason, row.reason)))
+    )
 
 
 def is_repeated(table: Ratings, case: Ints) -> bool:
     """Return whether a rater has rated a case with a reference more than once. `case`: shape (ratings,)."""
-    known = table.reference >= 0
-    keys = case[known] * (int(table.rater.max(initial=0)) + 1) + table.rater[known]
+    has_reference = table.reference >= 0
+    keys = case[has_reference] * (int(table.rater.max(initial=0)) + 1) + table.rater[has_reference]
     return len(np.unique(keys)) < len(keys)
 
 
 def restrict(pool: Pool, mask: Bools) -> Pool:
-    """Return only these ratings."""
+    """Return the pool of these ratings only."""
     return Pool(
         pool.table.where(mask), pool.cluster[mask], pool.case[mask], pool.label[mask], pool.error[mask], pool.deff
     )
@@ -298,7 +313,7 @@ def contrast_known(
 ) -> Iterator[Contrast]:
     """Yield the differences that need a reference: of correct verdicts, sensitivity and specificity, or of these `quantities`.
 
-    A quantity is left out where neither side has an item for it.
+    A quantity is left out if neither side has an item for it.
     """
     sides = [(pool, mask, pool.rate) for mask in masks]
     rows = _contrast_answers(family, names, sides[0], sides[1], pool.deff, fixed)
@@ -326,77 +341,81 @@ def _contrast_answers(
     for quantity, references in REFERENCES_OF.items():
         sides = []
         for pool, mask, verdicts in (first, second):
-            own = mask & np.isin(pool.table.reference, references)
-            sides.append(pool.side(own, (verdicts == pool.table.reference).astype(np.float64)))
+            in_class = mask & np.isin(pool.table.reference, references)
+            sides.append(pool.side(in_class, (verdicts == pool.table.reference).astype(np.float64)))
         if any(len(side.answers) for side in sides):
             yield contrast_shares(family, names, quantity, (sides[0], sides[1]), deff, fixed)
 
 
 def contrast_machine(pool: Pool, name: str, given: Mapping[str, int]) -> Iterator[Contrast]:
-    """Yield a machine against all raters on the items that both judged; the machine is itself, raters are a sample."""
+    """Yield a machine against all raters on the items that both judged: for this machine, and for raters as a sample."""
     machine = _gather_machine(pool, given)
     if not len(machine.table):
         return
-    own = np.isin(pool.table.item, machine.table.item)
-    every = np.ones(len(machine.table), dtype=np.bool_)
-    people = len(np.unique(pool.table.rater[own]))
-    names, method = (name, PEOPLE), "difference_machine" if people > 1 else "difference_machine_rater"
-    sides = (machine.side(every, machine.rate), pool.side(own, pool.rate))
+    shared = np.isin(pool.table.item, machine.table.item)
+    all_ratings = np.ones(len(machine.table), dtype=np.bool_)
+    rater_count = len(np.unique(pool.table.rater[shared]))
+    names, method = (name, PEOPLE), "difference_machine" if rater_count > 1 else "difference_machine_rater"
+    sides = (machine.side(all_ratings, machine.rate), pool.side(shared, pool.rate))
     yield contrast_shares(MACHINES, names, RATE, sides, pool.deff, method)
     yield from _contrast_answers(
-        MACHINES, names, (machine, every, machine.rate), (pool, own, pool.rate), pool.deff, method
+        MACHINES, names, (machine, all_ratings, machine.rate), (pool, shared, pool.rate), pool.deff, method
     )
 
 
 def contrast_machines(
     pool: Pool, names: tuple[str, str], first: Mapping[str, int], second: Mapping[str, int]
 ) -> Iterator[Contrast]:
-    """Yield a machine against another on the items that both judged and a rater did; both are themselves."""
-    both = first.keys() & second.keys()
-    machines = [_gather_machine(pool, {code: own[code] for code in both}, at) for at, own in ((1, first), (2, second))]
+    """Yield a machine against another on the items that both and a rater judged: for these two machines."""
+    common = first.keys() & second.keys()
+    machines = [
+        _gather_machine(pool, {code: verdicts[code] for code in common}, place)
+        for place, verdicts in ((1, first), (2, second))
+    ]
     if not len(machines[0].table):
         return
-    every, method = np.ones(len(machines[0].table), dtype=np.bool_), "difference_machines"
+    all_ratings, method = np.ones(len(machines[0].table), dtype=np.bool_), "difference_machines"
     a, b = machines
-    sides = (a.side(every, a.rate), b.side(every, b.rate))
+    sides = (a.side(all_ratings, a.rate), b.side(all_ratings, b.rate))
     yield contrast_shares(MACHINES, names, RATE, sides, 1.0, method)
-    yield from _contrast_answers(MACHINES, names, (a, every, a.rate), (b, every, b.rate), 1.0, method)
+    yield from _contrast_answers(MACHINES, names, (a, all_ratings, a.rate), (b, all_ratings, b.rate), 1.0, method)
 
 
 def _gather_machine(pool: Pool, given: Mapping[str, int], place: int = 1) -> Pool:
     """Return a machine's verdicts on the items of this pool as ratings by one more rater, `place` numbers after the last."""
-    codes = {code: at for at, code in enumerate(pool.table.items)}
+    codes = {code: index for index, code in enumerate(pool.table.items)}
     judged = {codes[code]: verdict for code, verdict in sorted(given.items()) if code in codes}
-    items, verdicts = (np.array(list(found), dtype=np.int64) for found in (judged, judged.values()))
-    last = int(pool.table.rater.max(initial=0))
+    items, verdicts = (np.array(list(values), dtype=np.int64) for values in (judged, judged.values()))
+    last_rater = int(pool.table.rater.max(initial=0))
     cluster = np.zeros(len(pool.table.items), dtype=np.int64)
     cluster[pool.table.item] = pool.cluster
     table = replace(
         pool.table,
         item=items,
-        rater=np.full(len(items), last + place, dtype=np.int64),
+        # A number of its own: the machine must not share a cluster with a rater or with another machine.
+        rater=np.full(len(items), last_rater + place, dtype=np.int64),
         source=np.zeros(len(items), dtype=np.int64),
         verdict=verdicts,
         confidence=np.full(len(items), np.nan),
         reference=pool.table.item_reference[items],
         factors={},
     )
-    blank = np.zeros(len(items), dtype=np.str_)
-    return Pool(table, cluster[items], items, blank, blank, pool.deff)
+    empty_labels = np.zeros(len(items), dtype=np.str_)
+    return Pool(table, cluster[items], items, empty_labels, empty_labels, pool.deff)
 
 
 def contrast_rater(pool: Pool, at: int) -> Iterator[Contrast]:
-    """Yield the rater of this number against the others, on the items that this rater and somebody else judged."""
-    mine: Bools = pool.table.rater == at
-    seen = np.zeros(len(pool.table.items), dtype=np.bool_)
-    seen[pool.table.item[mine]] = True
-    theirs = ~mine & seen[pool.table.item]
+    """Yield the rater of this number against the others, on the items that this rater and at least one other judged."""
+    of_rater: Bools = pool.table.rater == at
+    rated = np.zeros(len(pool.table.items), dtype=np.bool_)
+    rated[pool.table.item[of_rater]] = True
+    of_others = ~of_rater & rated[pool.table.item]
     shared = np.zeros(len(pool.table.items), dtype=np.bool_)
-    shared[pool.table.item[theirs]] = True
-    mine = mine & shared[pool.table.item]
-    if not mine.any():
+    shared[pool.table.item[of_others]] = True
+    of_rater = of_rater & shared[pool.table.item]
+    if not of_rater.any():
         return
     names = (pool.table.raters[at], OTHERS)
-    method = "difference_rater" if len(np.unique(pool.table.rater[theirs])) > 1 else "difference_pair"
-    yield contrast_rates(RATERS, names, pool, mine, theirs, method)
-    yield from contrast_known(RATERS, names, pool, (mine, theirs), method)
+    method = "difference_rater" if len(np.unique(pool.table.rater[of_others])) > 1 else "difference_pair"
+    yield contrast_rates(RATERS, names, pool, of_rater, of_others, method)
+    yield from contrast_known(RATERS, names, pool, (of_rater, of_others), method)

@@ -1,10 +1,10 @@
-"""Differences of two shares, each with an interval and a p-value that agree with each other.
+"""Compute differences of two shares, each with an interval and a p-value that agree with each other.
 
-Ratings of one item, and ratings by one rater, are not independent. The variance of a difference therefore takes items
+Ratings of one item, and ratings by one rater, are not independent. The variance of a difference therefore has items
 and raters as clusters (Cameron, Gelbach and Miller 2011, Journal of Business and Economic Statistics 29:238). What both
-sides share, raters who judge both or items with a version on each side, cancels out of it. The intervals are adjusted
-Wald intervals, which hold near 0 % and 100 % too: each side gets one more yes and one more no (Agresti and Caffo 2000, The
-American Statistician 54:280); where every answer has its partner on the other side, each way to change is added once
+sides share, raters who judge both or items with a version on each side, cancels. The intervals are adjusted
+Wald intervals, which are reliable near 0 % and 100 % too: each side gets one more yes and one more no (Agresti and Caffo 2000, The
+American Statistician 54:280); where every answer has its partner on the other side, each direction of change is added once
 (Bonett and Price 2012, Journal of Educational and Behavioral Statistics 37:479).
 """
 
@@ -19,17 +19,15 @@ from ratings.stats.estimates import LEVEL
 from ratings.stats.quantiles import find_student_quantile
 from ratings.stats.table import Floats, Ints
 
-INDEPENDENT = (
-    "no rater and no item in common, so the two are compared as independent groups and a difference may be the raters'"
-)
-ONE_ITEM = "a single item says nothing about other items"
-FEW_ITEMS_ON_A_SIDE = "fewer than three items on one side: no interval was found to hold"
-FEW_RATERS = "fewer than three raters on one side and others on the other: no interval was found to hold"
-FEWEST_RATERS = (
-    3  # on each side, unless the same raters are on both; two against six held 89 %, one against one 48 to 81 %
-)
-LEAST_ITEMS = 3  # on each side; two against eighteen held 92 %
-LEAST_SHARE = 0.1  # of the variance of independent sides: less is left by chance only, when few clusters cancel exactly
+INDEPENDENT = "no rater and no item in common, so the two are compared as independent groups and the difference may be one between raters"
+ONE_ITEM = "a single item does not show how items differ"
+FEW_ITEMS_ON_A_SIDE = "fewer than three items on one side: no interval is reliable"
+FEW_RATERS = "fewer than three raters on one side and others on the other: no interval is reliable"
+# On each side, unless the same raters are on both: with two against six, coverage was 89 %, with one against one 48 to 81 %.
+FEWEST_RATERS = 3
+LEAST_ITEMS = 3  # on each side; with two against eighteen, coverage was 92 %
+# Of the variance of independent sides. A smaller remainder is chance: few clusters can cancel exactly.
+LEAST_SHARE = 0.1
 
 
 class Side(NamedTuple):
@@ -48,7 +46,7 @@ class Side(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a contrast rests on; items that are versions of one thing count once, shared ones are on both sides."""
+    """Sample sizes of a contrast; items that are versions of one thing count once, shared ones are on both sides."""
 
     items: int
     raters: int
@@ -58,10 +56,10 @@ class Counts(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Share of the first side less that of the second; None, with the reason, where there is none.
+    """Share of the first side minus that of the second; None, with the reason, where there is none.
 
     `low`, `high`: the 95 % interval for new raters and new items (on a side that is one rater: for that rater). `p` is
-    two-sided and below .05 where and only where the interval leaves 0 out. `df`: degrees of freedom of Student's t.
+    two-sided and below .05 exactly where the interval excludes 0. `df`: degrees of freedom of Student's t.
     `is_paired`: whether every answer has its partner on the other side.
     """
 
@@ -77,14 +75,14 @@ class Difference(NamedTuple):
 
 
 class _Clustered(NamedTuple):
-    """Variance of a weighted sum of residuals and Satterthwaite's degrees of freedom of that variance."""
+    """Variance of a weighted sum of residuals, and Satterthwaite's degrees of freedom of that variance."""
 
     variance: float
     df: float
 
 
 class _Adjusted(NamedTuple):
-    """A difference with the added answers, and its standard error: the centre of the interval."""
+    """A difference with the added answers, the centre of the interval, and its standard error."""
 
     difference: float
     se: float
@@ -94,7 +92,7 @@ def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool 
     """Return the difference of the two shares with its interval and p-value.
 
     `deff`: the design effect that divides n of a side whose answers are all alike, where the data show none. `is_rater`: a
-    side is one rater or one machine, and the difference is about that one.
+    side is one rater or one machine, and the difference is for that one.
     """
     counts = count_clusters(first, second)
     sides = (first, second)
@@ -108,14 +106,16 @@ def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool 
     raters = [len(np.unique(side.rater)) for side in sides]
     if not is_rater and min(raters) < FEWEST_RATERS and counts.shared_raters < counts.raters:
         return Difference(counts, *shares, reason="; ".join(filter(None, (_describe_sharing(counts), FEW_RATERS))))
-    both, pairs = _variance_of(sides), _find_pairs(sides)
-    found = _adjust_sides(sides, both, deff) if pairs is None else _adjust_pairs(pairs, both, deff)
-    df, difference = _degrees_of_freedom(sides, both), shares[0] - shares[1]
-    half = find_student_quantile((1 + LEVEL) / 2, df) * found.se
-    low, high = max(-1.0, found.difference - half), min(1.0, found.difference + half)
-    p = float(2 * stdtr(df, -abs(found.difference) / found.se))
+    clustered, changes = _variance_of(sides), _find_pairs(sides)
+    adjusted = _adjust_sides(sides, clustered, deff) if changes is None else _adjust_pairs(changes, clustered, deff)
+    df, difference = _degrees_of_freedom(sides, clustered), shares[0] - shares[1]
+    half_width = find_student_quantile((1 + LEVEL) / 2, df) * adjusted.se
+    low, high = max(-1.0, adjusted.difference - half_width), min(1.0, adjusted.difference + half_width)
+    # From the same centre and standard error as the interval, so that both agree.
+    p = float(2 * stdtr(df, -abs(adjusted.difference) / adjusted.se))
+    # The added answers move the centre; the interval must still include the observed difference.
     low, high = min(low, difference), max(high, difference)
-    return Difference(counts, *shares, low, high, p, df, pairs is not None, _describe_sharing(counts))
+    return Difference(counts, *shares, low, high, p, df, changes is not None, _describe_sharing(counts))
 
 
 def _describe_sharing(counts: "Counts") -> str:
@@ -134,56 +134,60 @@ def count_clusters(first: Side, second: Side) -> Counts:
 
 
 def _find_pairs(sides: Sequence[Side]) -> Floats | None:
-    """Return the difference of each pair of answers, shape (pairs,), or None where an answer has no partner.
+    """Return the difference of each pair of answers, shape (pairs,), or None if an answer has no partner.
 
-    Partners are of one item and one rater; of one item alone where each side is one rater, as two machines are.
+    Partners share item and rater, or only the item if each side is one rater, as two machines are.
     """
     if len(sides[0].answers) != len(sides[1].answers):
         return None
-    alone = all(len(np.unique(side.rater)) == 1 for side in sides)
-    keys = [np.stack([side.item, np.zeros_like(side.rater) if alone else side.rater]) for side in sides]
+    is_single_rater = all(len(np.unique(side.rater)) == 1 for side in sides)
+    keys = [np.stack([side.item, np.zeros_like(side.rater) if is_single_rater else side.rater]) for side in sides]
     orders = [np.lexsort(key) for key in keys]
     first, second = (key[:, order] for key, order in zip(keys, orders, strict=True))
     repeated = (first[:, 1:] == first[:, :-1]).all(axis=0).any()
+    # Two answers of one rater to one item have no unique partner.
     if repeated or not np.array_equal(first, second):
         return None
-    found: Floats = sides[0].answers[orders[0]] - sides[1].answers[orders[1]]
-    return found
+    changes: Floats = sides[0].answers[orders[0]] - sides[1].answers[orders[1]]
+    return changes
 
 
 def _adjust_pairs(pairs: Floats, both: _Clustered, deff: float) -> _Adjusted:
     """Return the adjusted difference of Bonett and Price; the clusters multiply its variance by their design effect."""
-    n, alone = len(pairs), float(np.var(pairs)) / len(pairs)
-    effect = max(1.0, both.variance / alone if alone > 0 else deff)
+    n, independent_variance = len(pairs), float(np.var(pairs)) / len(pairs)
+    effect = max(1.0, both.variance / independent_variance if independent_variance > 0 else deff)
     up, down = ((float(np.sum(pairs == change)) + 1) / (n + 2) for change in (1, -1))
     return _Adjusted(up - down, math.sqrt(effect * (up + down - (up - down) ** 2) / (n + 2)))
 
 
 def _adjust_sides(sides: Sequence[Side], both: _Clustered, deff: float) -> _Adjusted:
     """Return the adjusted difference of Agresti and Caffo, with effective numbers of ratings and the clustered variance."""
-    shares, spread, added = [], 0.0, 0.0
+    shares, independent_variance, added_variance = [], 0.0, 0.0
     for side in sides:
         n = _effective(side.share, _variance_of((side,)).variance, side, deff)
-        share, own = (n * side.share + 1) / (n + 2), side.share * (1 - side.share) / n
+        share, side_variance = (n * side.share + 1) / (n + 2), side.share * (1 - side.share) / n
         shares.append(share)
-        spread += own
-        added += max(0.0, share * (1 - share) / (n + 2) - own)
-    return _Adjusted(shares[0] - shares[1], math.sqrt(max(both.variance, LEAST_SHARE * spread) + added))
+        independent_variance += side_variance
+        # What the added answers contribute to the variance of a side; never less than nothing.
+        added_variance += max(0.0, share * (1 - share) / (n + 2) - side_variance)
+    return _Adjusted(
+        shares[0] - shares[1], math.sqrt(max(both.variance, LEAST_SHARE * independent_variance) + added_variance)
+    )
 
 
 def _degrees_of_freedom(sides: Sequence[Side], both: _Clustered) -> float:
-    least = _fewest_clusters(sides)
+    fewest = _fewest_clusters(sides)
     if not math.isfinite(both.df):
-        return least
-    # Where no rater is on both sides nothing of the raters cancels, and few raters weigh as much as in a rate.
+        return fewest
+    # If no rater is on both sides, the raters do not cancel, and few of them limit the degrees of freedom as in a rate.
     if not len(np.intersect1d(sides[0].rater, sides[1].rater)):
-        several = [(side,) for side in sides if len(np.unique(side.rater)) > 1]
-        return min(both.df, sum(map(_fewest_clusters, several))) if several else both.df
-    return max(both.df, least)
+        rater_sides = [(side,) for side in sides if len(np.unique(side.rater)) > 1]
+        return min(both.df, sum(map(_fewest_clusters, rater_sides))) if rater_sides else both.df
+    return max(both.df, fewest)
 
 
 def _effective(share: float, variance: float, side: Side, deff: float) -> float:
-    """Return the effective number of ratings: p(1-p)/V, no more than there are; n / deff where all answers are alike."""
+    """Return the effective number of ratings: p(1-p)/V, at most all of them; n / deff where all answers are alike."""
     n = len(side.answers)
     if share in (0.0, 1.0):
         return n / max(1.0, deff)
@@ -194,46 +198,49 @@ def _variance_of(sides: Sequence[Side]) -> _Clustered:
     """Return V = V_item + V_rater - V_both, but no less than either, with Satterthwaite's degrees of freedom.
 
     The degrees of freedom are those of a sum of independent variances, V^2 / sum of V_k^2/(clusters_k - 1)
-    (Satterthwaite 1946, Biometrics Bulletin 2:110), k: items and raters of one side, of the other and of both. A rater's own
-    sum of residuals on a side that has no other rater is 0, so a side of one rater is about that rater.
+    (Satterthwaite 1946, Biometrics Bulletin 2:110), k: items and raters of one side, of the other and of both.
     """
     signs = (1.0, -1.0)
+    # Opposite signs: a cluster on both sides contributes its difference, so what both sides share cancels.
     residuals = np.concatenate(
         [sign * (side.answers - side.share) / len(side.answers) for sign, side in zip(signs, sides, strict=False)]
     )
     item = np.unique(np.concatenate([side.item for side in sides]), return_inverse=True)[1]
     rater = np.unique(np.concatenate([side.rater for side in sides]), return_inverse=True)[1]
+    # The residuals of a side with one rater sum to 0, so that side is about that rater.
     items, raters = int(item.max()) + 1, _count_varying(sides)
-    of_items = _of_clusters(residuals, item, items)
-    of_raters = _of_clusters(residuals, rater, raters)
-    each = np.unique(item * (int(rater.max()) + 1) + rater, return_inverse=True)[1]
-    of_each = _of_clusters(residuals, each, int(each.max()) + 1) if raters > 1 else 0.0
-    variance = max(of_items + of_raters - of_each, of_items, of_raters)
+    item_variance = _of_clusters(residuals, item, items)
+    rater_variance = _of_clusters(residuals, rater, raters)
+    item_rater = np.unique(item * (int(rater.max()) + 1) + rater, return_inverse=True)[1]
+    item_rater_variance = _of_clusters(residuals, item_rater, int(item_rater.max()) + 1) if raters > 1 else 0.0
+    variance = max(item_variance + rater_variance - item_rater_variance, item_variance, rater_variance)
     side = np.repeat(np.arange(1, len(sides) + 1), [len(one.answers) for one in sides])
-    below = sum(_of_degrees(residuals, cluster, side, n) for cluster, n in ((item, items), (rater, raters)) if n > 1)
-    return _Clustered(variance, variance**2 / below if below > 0 else math.inf)
+    df_denominator = sum(
+        _of_degrees(residuals, cluster, side, n) for cluster, n in ((item, items), (rater, raters)) if n > 1
+    )
+    return _Clustered(variance, variance**2 / df_denominator if df_denominator > 0 else math.inf)
 
 
 def _of_degrees(residuals: Floats, cluster: Ints, side: Ints, clusters: int) -> float:
-    """Return the sum of variance^2 / (clusters - 1) over the clusters of the first side, of the second and of both.
-
-    A side with few clusters of its own has its few degrees of freedom, however many the other has.
-    """
+    """Return the sum of variance^2 / (clusters - 1) over the clusters of the first side, of the second and of both."""
     sums = np.bincount(cluster, weights=residuals) ** 2 * clusters / (clusters - 1)
-    on = np.zeros(len(sums), dtype=np.int64)
-    np.bitwise_or.at(on, cluster, side)
-    parts = [(float(sums[on == where].sum()), int((on == where).sum())) for where in (1, 2, 3)]
-    return sum(part**2 / max(1, n - 1) for part, n in parts if n)
+    sides_of_cluster = np.zeros(len(sums), dtype=np.int64)
+    np.bitwise_or.at(sides_of_cluster, cluster, side)
+    # Split by side, so that a side with few clusters has few degrees of freedom however many the other has.
+    parts = [
+        (float(sums[sides_of_cluster == sides].sum()), int((sides_of_cluster == sides).sum())) for sides in (1, 2, 3)
+    ]
+    return sum(variance**2 / max(1, n - 1) for variance, n in parts if n)
 
 
 def _count_varying(sides: Sequence[Side]) -> int:
-    """Return how many raters there are on sides that have several: those whose sums of residuals can differ from 0."""
-    several = [raters for side in sides if len(raters := np.unique(side.rater)) > 1]
-    return len(np.unique(np.concatenate(several))) if several else 0
+    """Return how many raters are on sides with several raters: those whose sums of residuals can differ from 0."""
+    rater_sets = [raters for side in sides if len(raters := np.unique(side.rater)) > 1]
+    return len(np.unique(np.concatenate(rater_sets))) if rater_sets else 0
 
 
 def _of_clusters(residuals: Floats, cluster: Ints, clusters: int) -> float:
-    """Return the variance of the sum of the residuals when whole clusters are drawn, g/(g-1) times the sum of squares."""
+    """Return the variance of the sum of the residuals when whole clusters are sampled, g/(g-1) times the sum of squares."""
     if clusters < 2:
         return 0.0
     sums = np.bincount(cluster, weights=residuals)
@@ -241,18 +248,19 @@ def _of_clusters(residuals: Floats, cluster: Ints, clusters: int) -> float:
 
 
 def _fewest_clusters(sides: Sequence[Side]) -> float:
-    """Return one less than the fewest clusters of either kind: the least degrees of freedom, and those where nothing varies."""
+    """Return one less than the smaller number of clusters: the least degrees of freedom, also used where nothing varies."""
     items = len(np.unique(np.concatenate([side.item for side in sides])))
     raters = _count_varying(sides)
     return float(max(1, min(items, raters if raters > 1 else items) - 1))
 
 
 def adjust_by_holm(p: Sequence[float | None]) -> list[float | None]:
-    """Return Holm's adjusted p-values in the same order (Holm 1979, Scandinavian Journal of Statistics 6:65); None stays."""
-    known = sorted((value, at) for at, value in enumerate(p) if value is not None)
-    found: list[float | None] = [None] * len(p)
+    """Return Holm's adjusted p-values in the same order (Holm 1979, Scandinavian Journal of Statistics 6:65); None stays None."""
+    ordered = sorted((value, index) for index, value in enumerate(p) if value is not None)
+    adjusted: list[float | None] = [None] * len(p)
     largest = 0.0
-    for rank, (value, at) in enumerate(known):
-        largest = max(largest, min(1.0, value * (len(known) - rank)))
-        found[at] = largest
-    return found
+    for rank, (value, index) in enumerate(ordered):
+        # Adjusted p-values must not decrease along the order of the p-values.
+        largest = max(largest, min(1.0, value * (len(ordered) - rank)))
+        adjusted[index] = largest
+    return adjusted

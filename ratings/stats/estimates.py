@@ -1,4 +1,4 @@
-"""What every statistic answers: one number with its interval, how it was made, what it rests on, or why there is none."""
+"""The result type of every statistic: one number with its interval, method and sample sizes, or the reason why it is missing."""
 
 import hashlib
 import json
@@ -12,27 +12,28 @@ Args = Mapping[str, Any]
 N = Mapping[str, int]
 
 LEVEL = 0.95
-MAJORITY, CONSENSUS = "majority of the models", "all models"  # ensembles beside models
-FEW_ITEMS = "few items"  # the reasons of point estimates from few shared items start so
+MAJORITY, CONSENSUS = "majority of the models", "all models"  # names of ensembles in tables of models
+FEW_ITEMS = "few items"  # first words of the reason of a point estimate from few shared items; callers test for them
 
-# How intervals are made; the words go beside them. docs/coverage.md has their measured coverage.
+# The key is stored in documents and CSV files; the text is shown beside the interval.
+# docs/coverage.md has the measured coverage of each.
 METHODS: Mapping[str, str] = {
     "": "no interval",
-    "wilson": "Wilson, ratings taken as independent",
+    "wilson": "Wilson, ratings treated as independent",
     "wilson_cluster": "Wilson with the effective n of items and raters, t quantile; new raters, new items",
     "wilson_items": "Wilson with the effective n of items, t quantile; this rater, new items",
     "mean_cluster": "items and raters as clusters, t quantile; new raters, new items",
     "mean_items": "items as clusters, t quantile; this rater, new items",
     "item_bootstrap": "items resampled within source; these raters, new items",
-    "item_bootstrap_any": "items resampled whatever their source; these raters, new items",
-    "item_bootstrap_corrected": "items resampled within source, less the bias found there; these raters, new items",
+    "item_bootstrap_any": "items resampled across sources; these raters, new items",
+    "item_bootstrap_corrected": "items resampled within source, bias-corrected; these raters, new items",
     "item_bootstrap_fisher": "items resampled within source, on Fisher's z scale; these raters, new items",
-    "item_bootstrap_rater_jackknife": "items resampled within source, raters left out in turn; new raters, new items",
+    "item_bootstrap_rater_jackknife": "items resampled within source, jackknife over raters; new raters, new items",
     "item_bootstrap_rater_jackknife_t": (
-        "items resampled within source, raters left out in turn, t quantile; new raters, new items"
+        "items resampled within source, jackknife over raters, t quantile; new raters, new items"
     ),
     "two_way_bootstrap": "items and raters resampled; new raters, new items",
-    "paired_bootstrap": "experiments resampled, both agents on the same ones",
+    "paired_bootstrap": "experiments resampled, the same draws for both agents",
     "wilson_tasks": "Wilson with the effective n of experiments, t quantile; new experiments",
     "delong": "DeLong; this rater, new items",
     "newcombe_score": "Newcombe's score interval, for an area near 1; this rater, new items",
@@ -57,11 +58,11 @@ METHODS: Mapping[str, str] = {
 
 
 class Estimate(NamedTuple):
-    """One result. `value` is None where it is undefined, `low` and `high` where there is no interval; then `reason` says why.
+    """One result. `value` is None where it is undefined, `low` and `high` where there is no interval; `reason` then says why.
 
-    `args` tell which of the statistic's many it is (source, rater, raters, level, ...), `n` what it rests on: items,
-    raters, ratings, and what else counts (pairs_used, pairs_undefined, positives, ...). `method` is a key of METHODS,
-    `reference` a key of table.REFERENCES where the number compares verdicts with one ("" where it needs none).
+    `args` identify the result among those of its statistic (source, rater, raters, level, ...). `n` has the sample sizes: items,
+    raters, ratings, and other counts (pairs_used, pairs_undefined, positives, ...). `method` is a key of METHODS,
+    `reference` a key of ratings_table.REFERENCES where the number compares verdicts with one ("" where it needs none).
     """
 
     stat: str
@@ -79,7 +80,7 @@ class Estimate(NamedTuple):
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def to_json(self) -> dict[str, Any]:
-        """For files and pages: no NaN, no infinity, args and n in the order they were given."""
+        """Return a dictionary for files and pages: no NaN, no infinity, args and n in their own order."""
         return {**self._asdict(), "args": dict(self.args), "n": dict(self.n)}
 
     @classmethod
@@ -97,20 +98,27 @@ def estimate(
     method: str = "",
     reason: str = "",
 ) -> Estimate:
-    """An Estimate from Python or NumPy numbers. ValueError for a NaN, an unknown method, or a missing number without a reason."""
+    """Return an Estimate of Python or NumPy numbers.
+
+    Raises ValueError for a NaN or an infinity, an unknown method, or a missing number without a reason.
+    """
     if method not in METHODS:
-        raise ValueError(f"{method!r} is no method; those are {', '.join(filter(None, METHODS))}")
-    found = None if value is None else float(value)
+        raise ValueError(f"{method!r} is not a method; use one of {', '.join(filter(None, METHODS))}")
+    number = None if value is None else float(value)
     low, high = (None, None) if interval is None else (float(interval[0]), float(interval[1]))
-    if any(number is not None and not math.isfinite(number) for number in (found, low, high)):
-        raise ValueError(f"{stat} came out as {found}, {low} to {high}; what is undefined is None and has a reason")
-    if found is None and not reason:
-        raise ValueError(f"{stat} is undefined and nothing says why")
+    # JSON has no NaN and no infinity, and a page would show them as numbers.
+    if any(bound is not None and not math.isfinite(bound) for bound in (number, low, high)):
+        raise ValueError(f"{stat} is {number}, {low} to {high}; pass None with a reason for what is undefined")
+    if number is None and not reason:
+        raise ValueError(f"{stat} is undefined and has no reason")
+    # NumPy integers cannot be written as JSON.
     counts = {name: int(count) for name, count in n.items()}
-    return Estimate(stat, dict(args or {}), found, low, high, method if interval else "", counts, reason)
+    # A method without an interval would describe an interval that is not there.
+    return Estimate(stat, dict(args or {}), number, low, high, method if interval else "", counts, reason)
 
 
 def generator(seed: int, stat: str, args: Args | None = None) -> np.random.Generator:
-    """The random numbers of one statistic: its own stream of the seed, whatever else is computed before or after it."""
-    name = json.dumps([stat, dict(args or {})], sort_keys=True, ensure_ascii=False)
-    return np.random.default_rng([seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])])
+    """Return the random generator of one statistic: a stream of the seed that no other statistic uses."""
+    # The stream depends on statistic and args, so adding a statistic changes the numbers of no other.
+    stream = json.dumps([stat, dict(args or {})], sort_keys=True, ensure_ascii=False)
+    return np.random.default_rng([seed, int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8])])

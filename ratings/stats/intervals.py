@@ -1,4 +1,4 @@
-"""The two intervals of an agreement coefficient: for new items with these raters, and for new items with new raters."""
+"""Compute the two intervals of an agreement coefficient: for new items with these raters, and for new items with new raters."""
 
 from collections.abc import Iterator, Mapping
 from math import atanh, inf, tanh
@@ -14,32 +14,33 @@ from ratings.stats.table import Floats, Ratings
 THESE, CORRECTED, FISHER = "item_bootstrap", "item_bootstrap_corrected", "item_bootstrap_fisher"
 NEW, NEW_T = "item_bootstrap_rater_jackknife", "item_bootstrap_rater_jackknife_t"
 NEW_RATERS = {"target": "new raters"}
-SKEWED = 0.85  # one verdict at least so often: kappa says little about how far raters agree
-# Fewer items on which two raters would both give the rarer verdict by chance: no interval of kappa for these raters, and
-# below the second number none for new raters either, whose interval is wider.
+SKEWED = 0.85  # share of the commonest verdict from which kappa no longer reflects how far raters agree
+# Co-minority count: items on which two raters would both give the rarer verdict by chance. Below the first number there is no
+# interval of kappa for these raters; below the second there is none for new raters either, whose interval is wider.
 CO_MINORITY, CO_MINORITY_NEW = 5.0, 1.0
-FEW_RATERS = 4  # fewer, and the normal quantile is too short
-LEAST_RATERS = 3  # fewer, and nothing is said about new ones
-HELD = "widened to hold the interval for these raters"
-TOO_FEW_RATERS = "an interval for new raters needs three raters or more"
+FEW_RATERS = 4  # below it the normal quantile is too short
+LEAST_RATERS = 3  # below it there is no interval for new raters
+HELD = "widened to include the interval for these raters"
+TOO_FEW_RATERS = "an interval for new raters needs at least three raters"
 WITHOUT_ONE = "undefined without one of the raters, so there is no interval for new raters"
 
 
 class Uncertainty(NamedTuple):
-    """What the intervals of one value are made of. `refused`, `refused_new`: why there is none whatever these say.
+    """What the two intervals of a value are computed from.
 
-    replicates: shape (resamples,), items drawn again within source. left_out: shape (raters,), one rater left out in
-    turn. `student`: Student's t with one degree less than raters instead of the normal quantile, for new raters.
-    `corrected`: for these raters a normal interval less the bias that the replicates show, instead of their percentiles;
-    pairs that share few items have kappas that are too small, in the sample and once more in its resamples. `fisher`: for
-    these raters a normal interval on the scale of Fisher's z, for a coefficient whose percentiles are lopsided. `widening`:
-    of the interval for these raters, for few items (resampling.widening). `linear`: nearly a mean of ratings, so that
-    with three raters V_rater and V_item each take their own quantile.
+    replicates: shape (resamples,), items resampled within source. leave_one_out: shape (raters,), the value without each rater in turn.
+    `use_student`: for new raters, Student's t with one degree of freedom less than raters, instead of the normal quantile.
+    `bias_corrected`: for these raters, a normal interval minus the bias of the replicates, instead of their percentiles.
+    `fisher`: for these raters, a normal interval on the scale of Fisher's z, for a coefficient with skewed percentiles.
+    `widening`: factor for the interval for these raters, for few items (resampling.compute_widening). `linear`: the coefficient is
+    nearly a mean of ratings, so that with three raters V_rater and V_item each take their own quantile. `withheld`, `withheld_new`:
+    why an interval is not given, whatever the other fields are; "" if it may be given.
     """
 
     replicates: Floats
     left_out: Floats
     student: bool = False
+    # Pairs that share few items have kappas that are too small, in the sample and once more in its resamples.
     corrected: bool = False
     fisher: bool = False
     linear: bool = False
@@ -59,32 +60,46 @@ class Found(NamedTuple):
 
 
 def with_intervals(found: Found, by: Uncertainty) -> Iterator[Estimate]:
-    """Two rows: the value with the interval for these raters, and (args target: new raters) with that for new ones, which holds
-    the former: new raters cannot be surer."""
+    """Yield two rows of a value: with the interval for these raters, and (args target: new raters) with that for new raters.
+
+    The second interval includes the first.
+    """
     if found.value is None:
         for extra in ({}, NEW_RATERS):
             yield estimate(found.stat, None, found.n, args={**found.args, **extra}, reason=found.reason)
         return
-    drawn = of_these_raters(found.value, by.replicates, corrected=by.corrected, widening=by.widening)
-    if by.fisher and drawn.interval:
-        drawn = drawn._replace(interval=_by_fisher(found.value, by.widening**2 * replicate_variance(by.replicates)))
-    these = Resampled(None, reason=by.refused) if by.refused else drawn
-    new = _holding(these, _of_new_raters(found.value, by)) if drawn.interval or by.refused_new else drawn
+    resampled = of_these_raters(found.value, by.replicates, corrected=by.corrected, widening=by.widening)
+    if by.fisher and resampled.interval:
+        resampled = resampled._replace(
+            interval=_by_fisher(found.value, by.widening**2 * replicate_variance(by.replicates))
+        )
+    these = Resampled(None, reason=by.refused) if by.refused else resampled
+    # An interval that also covers new raters cannot be narrower than one for these raters.
+    new_raters = _holding(these, _of_new_raters(found.value, by)) if resampled.interval or by.refused_new else resampled
     methods = CORRECTED if by.corrected else FISHER if by.fisher else THESE, NEW_T if _takes_t(by) else NEW
-    made: tuple[tuple[Resampled, str, dict[str, str], str], ...] = (
+    rows: tuple[tuple[Resampled, str, dict[str, str], str], ...] = (
         (these, methods[0], {}, by.refused),
-        (new, methods[1], NEW_RATERS, by.refused_new),
+        (new_raters, methods[1], NEW_RATERS, by.refused_new),
     )
-    for one, name, extra, refused in made:
+    for interval_row, method, extra, refused in rows:
         args = {**found.args, **extra}
-        n = {**found.n, "undefined_resamples": drawn.undefined} if drawn.undefined and not refused else found.n
-        yield estimate(found.stat, found.value, n, args=args, interval=one.interval, method=name, reason=one.reason)
+        n = {**found.n, "undefined_resamples": resampled.undefined} if resampled.undefined and not refused else found.n
+        yield estimate(
+            found.stat,
+            found.value,
+            n,
+            args=args,
+            interval=interval_row.interval,
+            method=method,
+            reason=interval_row.reason,
+        )
 
 
 def _holding(these: Resampled, new: Resampled) -> Resampled:
-    """Percentiles can be lopsided, and then reach beyond an interval that lies evenly around the value: the hull of both."""
+    """Return the smallest interval that includes both, with the reason if the second was widened."""
     if these.interval is None or new.interval is None:
         return new
+    # Percentiles can be skewed and then exceed an interval that is symmetric around the value.
     hull = min(these.interval[0], new.interval[0]), max(these.interval[1], new.interval[1])
     return new if hull == new.interval else new._replace(interval=hull, reason=HELD)
 
@@ -92,42 +107,49 @@ def _holding(these: Resampled, new: Resampled) -> Resampled:
 def of_these_raters(
     value: float, replicates: Floats, *, corrected: bool, widening: float, within: tuple[float, float] = (-1, 1)
 ) -> Resampled:
-    """Percentiles of the replicates, or a normal interval less their bias, for these raters and new items (Uncertainty)."""
-    drawn = percentile(replicates, widening=widening)
-    if not corrected or drawn.interval is None:
-        return drawn
+    """Return percentiles of the replicates, or a normal interval minus their bias, for these raters and new items (see Uncertainty)."""
+    percentiles = percentile(replicates, widening=widening)
+    if not corrected or percentiles.interval is None:
+        return percentiles
+    # The replicates repeat the bias of the sample, so their mean shows how large it is.
     bias = float(np.nanmean(replicates)) - value
-    return drawn._replace(interval=around(value - bias, widening**2 * replicate_variance(replicates), within=within))
+    return percentiles._replace(
+        interval=around(value - bias, widening**2 * replicate_variance(replicates), within=within)
+    )
 
 
 def _by_fisher(value: float, variance: float) -> tuple[float, float]:
-    """tanh(atanh(value) +- 1.96 * se / (1 - value^2)): Fisher's z (1915, Biometrika 10:507) by the delta method."""
+    """Return tanh(atanh(value) +- 1.96 * se / (1 - value^2)): Fisher's z (1915, Biometrika 10:507) by the delta method."""
     low, high = around(atanh(value), variance / (1 - value**2) ** 2, within=(-inf, inf))
     return tanh(low), tanh(high)
 
 
 def _of_new_raters(value: float, by: Uncertainty) -> Resampled:
-    """V_item from the bootstrap plus V_rater from the jackknife: a resample of raters would pair one with itself.
+    """Return value +- quantile * sqrt(V_item + V_rater), V_item from the bootstrap and V_rater from the jackknife.
 
-    With three raters only V_rater rests on so few: the degrees of freedom are Satterthwaite's, as they are for any number of
-    raters where the coefficient is nearly a mean of ratings (its jackknife overstates nothing); for those with three raters
-    the half-widths of the two parts are added as squares.
+    With three raters V_rater has two degrees of freedom. Then, and for coefficients that are nearly means of ratings with any
+    number of raters, the degrees of freedom are Satterthwaite's; a linear coefficient of three raters instead adds the squared
+    half-widths of its two parts.
     """
     if by.refused_new:
         return Resampled(None, reason=by.refused_new)
-    raters = len(by.left_out)
-    if raters < LEAST_RATERS:
+    rater_count = len(by.left_out)
+    if rater_count < LEAST_RATERS:
         return Resampled(None, reason=TOO_FEW_RATERS)
-    of_raters = jackknife_variance(by.left_out)
-    of_items = replicate_variance(by.replicates)
-    variance = of_items + of_raters
+    # Jackknife and not bootstrap: a resample of raters would pair a rater with a copy of the same rater, who
+    # always agree.
+    rater_variance = jackknife_variance(by.left_out)
+    item_variance = replicate_variance(by.replicates)
+    variance = item_variance + rater_variance
     if np.isnan(variance):
         return Resampled(None, reason=WITHOUT_ONE)
+    # The jackknife of a linear coefficient does not overstate V_rater, so one pooled quantile would be too short
+    # for it.
     if by.linear and _are_few(by):
-        ratio = find_student_quantile((1 + LEVEL) / 2, raters - 1) / NORMAL
-        return Resampled(around(value, of_items + ratio**2 * of_raters))
-    pooled = (raters - 1) * (variance / of_raters) ** 2 if _takes_t(by) and of_raters else None
-    return Resampled(around(value, variance, df=raters - 1 if by.student else pooled))
+        ratio = find_student_quantile((1 + LEVEL) / 2, rater_count - 1) / NORMAL
+        return Resampled(around(value, item_variance + ratio**2 * rater_variance))
+    pooled_df = (rater_count - 1) * (variance / rater_variance) ** 2 if _takes_t(by) and rater_variance else None
+    return Resampled(around(value, variance, df=rater_count - 1 if by.student else pooled_df))
 
 
 def _takes_t(by: Uncertainty) -> bool:
@@ -139,7 +161,7 @@ def _are_few(by: Uncertainty) -> bool:
 
 
 class Scope(NamedTuple):
-    """Ratings one coefficient is of: all, or one source's. `args` goes into the result."""
+    """The ratings that one coefficient is computed from: all, or those of one source. `args` becomes part of the result."""
 
     args: Mapping[str, str]
     own: Ratings
@@ -150,21 +172,27 @@ class Scope(NamedTuple):
 
 
 def scopes(table: Ratings) -> list[Scope]:
-    """All ratings, then those of each source that has any; with one source only the first."""
-    present = [table.sources[at] for at in np.unique(table.source)]
-    single = len(present) < 2
-    return [Scope({}, table), *([] if single else [Scope({"source": name}, table.of_source(name)) for name in present])]
+    """Return all ratings, then those of each source; only the first if there is one source."""
+    sources = [table.sources[index] for index in np.unique(table.source)]
+    is_single = len(sources) < 2
+    return [
+        Scope({}, table),
+        *([] if is_single else [Scope({"source": name}, table.of_source(name)) for name in sources]),
+    ]
 
 
 def too_rare(items: float, floor: float) -> str:
-    """Why no interval is given where two raters would hardly ever meet in the rarer verdict: none was measured to cover
-    there. `items`: on how many they would by chance. "" if there may be one."""
+    """Return why no interval is given where the rarer verdict is rare, or "" if one may be given.
+
+    `items`: on how many items two raters would both give the rarer verdict by chance.
+    """
+    # In simulated studies no method reached its coverage below the floor (docs/coverage.md).
     if items >= floor:
         return ""
-    return f"by chance two raters would both give the rarer verdict on {items:.1f} items; below {floor:.0f} no interval holds"
+    return f"by chance two raters would both give the rarer verdict on {items:.1f} items; below {floor:.0f} no interval is reliable"
 
 
 def commonest(table: Ratings) -> tuple[int, float]:
-    """The category most ratings give, and their share. ValueError for a table without ratings."""
+    """Return the index of the category that most ratings have, and its share. Raises ValueError for a table without ratings."""
     counts = np.bincount(table.verdict, minlength=len(table.categories))
     return int(np.argmax(counts)), float(np.max(counts) / len(table))

@@ -1,4 +1,4 @@
-"""Right for the right reason: of errors that were called, how many had the injected place marked."""
+"""Estimate localisation: of the errors that a rater called, the share in which a mark hits the planted row."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -13,10 +13,10 @@ LOCALISATION = "localisation"
 
 
 class Marked(NamedTuple):
-    """A wrong item that this rater called implausible; `localised` whether a mark hits the injected place.
+    """An item with an error that this rater rated not plausible; `localised` is True if a mark hits the planted row.
 
-    None where it cannot be told: no marks were asked for, or the place is not known. A rater who left no mark where
-    marks were asked for has False.
+    None where this cannot be determined: no marks were requested, or the location is unknown. A rater who left no mark where marks
+    were requested has False.
     """
 
     item: str
@@ -26,44 +26,46 @@ class Marked(NamedTuple):
 
 
 def localisation(rows: Iterable[Marked]) -> list[Estimate]:
-    """Share of localised among the called errors that can tell: of all, of each source, each rater, each rater and
-    source. The order of the rows changes no number."""
-    given = sorted(rows, key=lambda row: (row.item, natural(row.rater)))
-    sources = sorted({row.source for row in given})
-    raters = sorted({row.rater for row in given}, key=natural)
-    found = [_share(given, {})]
-    found += [_share([row for row in given if row.source == source], {"source": source}) for source in sources]
+    """Return the share of localised errors among the called errors for which it is known: of all, of each source, each rater, each
+    rater and source. The order of the rows changes no number.
+    """
+    ordered = sorted(rows, key=lambda row: (row.item, natural(row.rater)))
+    sources = sorted({row.source for row in ordered})
+    raters = sorted({row.rater for row in ordered}, key=natural)
+    results = [_share(ordered, {})]
+    results += [_share([row for row in ordered if row.source == source], {"source": source}) for source in sources]
     for rater in raters:
-        found += _of_rater([row for row in given if row.rater == rater], rater, sources)
-    return found
+        results += _of_rater([row for row in ordered if row.rater == rater], rater, sources)
+    return results
 
 
 def _of_rater(theirs: Sequence[Marked], rater: str, sources: Sequence[str]) -> Iterator[Estimate]:
     yield _share(theirs, {"rater": rater})
     for source in sources:
-        if own := [row for row in theirs if row.source == source]:
-            yield _share(own, {"rater": rater, "source": source})
+        if of_source := [row for row in theirs if row.source == source]:
+            yield _share(of_source, {"rater": rater, "source": source})
 
 
 def _share(rows: Sequence[Marked], args: Mapping[str, str]) -> Estimate:
-    """The share with items and raters as clusters; `untold` counts rows that cannot tell."""
-    told = [row for row in rows if row.localised is not None]
-    item, rater = ([row.item for row in told], [row.rater for row in told])
+    """Return the share with items and raters as clusters; `untold` counts the rows in which it is unknown."""
+    known = [row for row in rows if row.localised is not None]
+    item, rater = ([row.item for row in known], [row.rater for row in known])
     n = {
         "items": len(set(item)),
         "raters": len(set(rater)),
-        "ratings": len(told),
-        "k": sum(bool(row.localised) for row in told),
-        "untold": len(rows) - len(told),
+        "ratings": len(known),
+        "k": sum(bool(row.localised) for row in known),
+        "untold": len(rows) - len(known),
     }
-    if not told:
+    if not known:
         reason = "no called error has marks that can be compared" if rows else "no error was called implausible"
         return estimate(LOCALISATION, None, n, args=args, reason=reason)
-    answers = np.array([float(bool(row.localised)) for row in told])
+    answers = np.array([float(bool(row.localised)) for row in known])
+    # The clusters need numbers only; which item or rater they belong to does not matter.
     codes = [np.unique(names, return_inverse=True)[1] for names in (item, rater)]
-    found = proportions.clustered(answers, codes[0], codes[1])
-    alike = "all are alike; the interval takes the ratings as independent" if np.isnan(found.deff) else ""
-    reason = found.reason or alike
+    interval = proportions.clustered(answers, codes[0], codes[1])
+    constant_reason = "all are alike; the interval treats the ratings as independent" if np.isnan(interval.deff) else ""
+    reason = interval.reason or constant_reason
     return estimate(
-        LOCALISATION, answers.mean(), n, args=args, interval=found.interval, method=found.method, reason=reason
+        LOCALISATION, answers.mean(), n, args=args, interval=interval.interval, method=interval.method, reason=reason
     )

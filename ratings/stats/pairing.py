@@ -1,4 +1,4 @@
-"""Pairs of raters on the items both rated: their tables of verdicts, and kappa of all pairs and resamples at once."""
+"""Tabulate pairs of raters on the items that both rated, and compute agreement and kappa of all pairs and resamples at once."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,12 +11,12 @@ from ratings.stats.table import Bools, Floats, Ints, Ratings
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of raters who rated an item in common. first, second: rater indices, shape (pairs,).
+    """The pairs of raters who have an item in common. first, second: rater indices, shape (pairs,).
 
-    raters: those whose pairs these are; of a whole table also whoever has no item in common with anyone.
+    raters: the raters considered, including those of the table without an item in common with another rater.
 
-    The cells of all pairs' tables that are not 0, shape (cells,): pair, given (category of the first rater), other
-    (of the second), count.
+    The cells of all pairs' contingency tables that are not 0, shape (cells,): pair, first_category (of the first rater),
+    second_category, count.
     """
 
     raters: Ints
@@ -32,34 +32,34 @@ class Pairs:
 
     @property
     def apart(self) -> int:
-        """How many pairs of these raters have no item in common, and so are not among these."""
+        """Number of pairs of these raters without an item in common, which are not in this table."""
         return len(self.raters) * (len(self.raters) - 1) // 2 - len(self)
 
     def where(self, mask: Bools) -> "Pairs":
-        """Only these pairs, and the raters in them."""
-        place, kept = np.cumsum(mask) - 1, mask[self.pair]
-        cells = (place[self.pair[kept]], self.given[kept], self.other[kept], self.count[kept])
+        """Return these pairs only, with the raters in them."""
+        new_index, has_cell = np.cumsum(mask) - 1, mask[self.pair]
+        cells = (new_index[self.pair[has_cell]], self.given[has_cell], self.other[has_cell], self.count[has_cell])
         first, second = self.first[mask], self.second[mask]
         return Pairs(np.union1d(first, second), first, second, *cells)
 
     @cached_property
     def n(self) -> Floats:
-        """Items both rated, shape (pairs,)."""
+        """Number of items that both rated, shape (pairs,)."""
         return self.shared(self.count)
 
     @cached_property
     def agreement(self) -> Floats:
-        """Share of those items with one and the same verdict; NaN without an item."""
+        """Share of those items with equal verdicts; NaN without an item."""
         return self.agreements(self.count)
 
     @cached_property
     def kappa(self) -> Floats:
-        """Cohen's kappa; NaN without an item, and where both gave one and the same verdict throughout (0/0)."""
+        """Cohen's kappa; NaN without an item, and 0/0 where both gave one and the same verdict throughout."""
         return self.kappas(self.count)
 
     @cached_property
     def kappa_max(self) -> Floats:
-        """The largest kappa that raters with these shares of verdicts could have."""
+        """The largest kappa possible with these shares of verdicts."""
         possible = self._level_to_pair @ np.minimum(self._to_first @ self.count, self._to_second @ self.count)
         return _kappa(possible, self.n, self._by_chance(self.count))
 
@@ -75,47 +75,53 @@ class Pairs:
             # A cell on the diagonal brings 1 - (p_c. + p_.c)(1 - kappa), one off it (p_.c + p_d.)(1 - kappa).
             weight = np.where(same, 1.0, 0.0) - (row + column) * (1 - of_pair)
             spread = self._to_pair @ (share * weight**2) - (kappa - chance * (1 - kappa)) ** 2
-            found: Floats = np.maximum(spread, 0) / (n * (1 - chance) ** 2)
-        return found
+            # Rounding can leave a variance of 0 slightly negative.
+            variance: Floats = np.maximum(spread, 0) / (n * (1 - chance) ** 2)
+        return variance
 
     @property
     def _margins(self) -> Floats:
-        """For each cell (c, d) the items the second rater gave c, and those the first gave d; shape (2, cells)."""
-        ones, twos = self._to_first @ self.count, self._to_second @ self.count
-        return np.array([_looked_up(twos, self._levels, self.pair, self.given, self._size),
-                         _looked_up(ones, self._levels, self.pair, self.other, self._size)])  # fmt: skip
+        """For each cell (c, d): items for which the second rater gave c, and for which the first gave d; shape (2, cells)."""
+        first_counts, second_counts = self._to_first @ self.count, self._to_second @ self.count
+        return np.array([_looked_up(second_counts, self._levels, self.pair, self.given, self._size),
+                         _looked_up(first_counts, self._levels, self.pair, self.other, self._size)])  # fmt: skip
 
     def shared(self, counts: Floats) -> Floats:
-        """Items each pair shares for these counts of the cells, shapes (cells, ...) to (pairs, ...)."""
-        found: Floats = self._to_pair @ counts
-        return found
+        """Return the items that each pair shares for these cell counts, shapes (cells, ...) to (pairs, ...)."""
+        totals: Floats = self._to_pair @ counts
+        return totals
 
     def agreements(self, counts: Floats) -> Floats:
-        """Agreement of each pair for these counts of the cells, shapes (cells, ...) to (pairs, ...)."""
+        """Return the agreement of each pair for these cell counts, shapes (cells, ...) to (pairs, ...)."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: Floats = (self._to_agreed @ counts) / (self._to_pair @ counts)
-        return found
+            shares: Floats = (self._to_agreed @ counts) / (self._to_pair @ counts)
+        return shares
 
     def kappas(self, counts: Floats) -> Floats:
-        """Kappa of each pair for these counts of the cells, shapes (cells, ...) to (pairs, ...)."""
+        """Return the kappa of each pair for these cell counts, shapes (cells, ...) to (pairs, ...)."""
         return _kappa(self._to_agreed @ counts, self._to_pair @ counts, self._by_chance(counts))
 
     @cached_property
     def minority(self) -> Floats:
-        """Items on which both would give another than the pair's commonest verdict if they answered by chance; (pairs,)."""
-        ones, twos = self._to_first @ self.count, self._to_second @ self.count
-        order = np.lexsort((ones + twos, self._levels // self._size))
+        """Items on which both would deviate from the pair's commonest verdict if they answered by chance; (pairs,)."""
+        first_counts, second_counts = self._to_first @ self.count, self._to_second @ self.count
+        order = np.lexsort((first_counts + second_counts, self._levels // self._size))
         pair = (self._levels // self._size)[order]
-        last = order[np.flatnonzero(np.append(pair[1:] != pair[:-1], True)[: len(pair)])]
-        found = np.zeros(len(self))
-        of = self._levels[last] // self._size
-        found[of] = (self.n[of] - ones[last]) * (self.n[of] - twos[last]) / self.n[of]
-        return found
+        # Sorted by count within a pair, the last level of each pair is its commonest verdict.
+        commonest = order[np.flatnonzero(np.append(pair[1:] != pair[:-1], True)[: len(pair)])]
+        counts = np.zeros(len(self))
+        pair_index = self._levels[commonest] // self._size
+        counts[pair_index] = (
+            (self.n[pair_index] - first_counts[commonest])
+            * (self.n[pair_index] - second_counts[commonest])
+            / self.n[pair_index]
+        )
+        return counts
 
     def _by_chance(self, counts: Floats) -> Floats:
-        """The product of the two raters' counts of a category, summed over categories: n squared times chance agreement."""
-        found: Floats = self._level_to_pair @ ((self._to_first @ counts) * (self._to_second @ counts))
-        return found
+        """Return the products of the two raters' counts of a category, summed over categories: n squared times chance agreement."""
+        products: Floats = self._level_to_pair @ ((self._to_first @ counts) * (self._to_second @ counts))
+        return products
 
     @cached_property
     def _size(self) -> int:
@@ -124,6 +130,7 @@ class Pairs:
     @cached_property
     def _levels(self) -> Ints:
         """Pair and category as one number, for all that occur on either side; sorted."""
+        # Only categories that occur: 200 raters with many categories would need 20,000 full margins.
         return np.unique(np.concatenate([self.pair * self._size + self.given, self.pair * self._size + self.other]))
 
     @cached_property
@@ -148,45 +155,51 @@ class Pairs:
 
 
 def _kappa(agreed: Floats, n: Floats, by_chance: Floats) -> Floats:
-    """(po - pe) / (1 - pe) from whole numbers: exact zeros stay exact, 0/0 is NaN."""
+    """Return (po - pe) / (1 - pe) from whole numbers; NaN for 0/0."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = (agreed * n - by_chance) / (n**2 - by_chance)
-    return found
+        # Multiplied out by n squared: whole numbers keep exact zeros exact, so that 0/0 is recognised.
+        kappa: Floats = (agreed * n - by_chance) / (n**2 - by_chance)
+    return kappa
 
 
 def adding(to: Ints, size: int, values: Floats | None = None) -> csr_array:
-    """The matrix that adds up entries that go to the same place, shape (size, len(to))."""
-    filled = np.ones(len(to)) if values is None else values
-    return csr_array((filled, (to, np.arange(len(to)))), shape=(size, len(to)))
+    """Return the matrix that sums entries with the same target, shape (size, len(to))."""
+    entries = np.ones(len(to)) if values is None else values
+    return csr_array((entries, (to, np.arange(len(to)))), shape=(size, len(to)))
 
 
 def _looked_up(values: Floats, levels: Ints, pair: Ints, category: Ints, size: int) -> Floats:
-    """values at (pair, category). Every category of a cell is a level, on one side or the other."""
-    found: Floats = values[np.searchsorted(levels, pair * size + category)]
-    return found
+    """Return values at (pair, category)."""
+    # Every category of a cell is a level on one side or the other, so searchsorted always finds it.
+    matches: Floats = values[np.searchsorted(levels, pair * size + category)]
+    return matches
 
 
 def pairs_of(table: Ratings) -> Pairs:
-    """The tables of all pairs of raters with an item in common in `table`, in the order of the raters."""
-    present = np.unique(table.rater)
-    columns, size = _columns(table, present)
-    both = (columns.T @ columns).tocoo()
-    row, column = both.coords[0], both.coords[1]
-    one, two = row % size, column % size
-    kept = one < two
-    one, two = one[kept], two[kept]
-    named, pair = np.unique(one.astype(np.int64) * size + two, return_inverse=True)
-    cells = (pair, row[kept] // size, column[kept] // size, both.data[kept])
+    """Return the contingency tables of all pairs of raters with an item in common, in the order of the raters."""
+    raters = np.unique(table.rater)
+    indicators, size = _columns(table, raters)
+    # One sparse product gives the tables of all pairs: entry ((verdict, rater), (verdict, rater)) counts their
+    # common items.
+    products = (indicators.T @ indicators).tocoo()
+    row, column = products.coords[0], products.coords[1]
+    first, second = row % size, column % size
+    # The product is symmetric, and its diagonal compares raters with themselves.
+    is_upper = first < second
+    first, second = first[is_upper], second[is_upper]
+    pair_codes, pair = np.unique(first.astype(np.int64) * size + second, return_inverse=True)
+    cells = (pair, row[is_upper] // size, column[is_upper] // size, products.data[is_upper])
+    # A fixed order of cells: sums of floats, and so results, must not depend on how SciPy orders entries.
     order = np.lexsort((cells[2], cells[1], cells[0]))
-    kinds = (cell[order].astype(kind) for cell, kind in zip(cells, _KINDS, strict=True))
-    return Pairs(present, present[named // size], present[named % size], *kinds)
+    typed_cells = (cell[order].astype(dtype) for cell, dtype in zip(cells, _KINDS, strict=True))
+    return Pairs(raters, raters[pair_codes // size], raters[pair_codes % size], *typed_cells)
 
 
 _KINDS: tuple[type[np.generic], ...] = (np.int64, np.int64, np.int64, np.float64)
 
 
 def _columns(table: Ratings, present: Ints) -> tuple[csr_array, int]:
-    """One row an item, one column a (verdict, rater): 1 where that rater gave that verdict. And the number of raters."""
+    """Return a matrix with a row per item and a column per (verdict, rater), 1 where that rater gave that verdict; and the number of raters."""
     size = len(present)
     column = table.verdict * size + np.searchsorted(present, table.rater)
     shape = (len(table.items), size * len(table.categories))
@@ -194,11 +207,14 @@ def _columns(table: Ratings, present: Ints) -> tuple[csr_array, int]:
 
 
 def left_out(used: Pairs, values: Floats) -> Floats:
-    """The mean over the pairs without each of their raters, shape (raters,); NaN where no pair is left."""
+    """Return the mean over the pairs without each of their raters, shape (raters,); NaN where no pair remains."""
     defined = np.isfinite(values)
-    known, places = values[defined], [np.searchsorted(used.raters, side[defined]) for side in (used.first, used.second)]
+    defined_values, rater_index = (
+        values[defined],
+        [np.searchsorted(used.raters, side[defined]) for side in (used.first, used.second)],
+    )
     size = len(used.raters)
-    with_rater = sum(np.bincount(place, weights=known, minlength=size) for place in places)
-    left = len(known) - sum(np.bincount(place, minlength=size) for place in places)
-    found: Floats = np.where(left > 0, (known.sum() - with_rater) / np.maximum(left, 1), np.nan)
-    return found
+    with_rater = sum(np.bincount(positions, weights=defined_values, minlength=size) for positions in rater_index)
+    remaining = len(defined_values) - sum(np.bincount(positions, minlength=size) for positions in rater_index)
+    means: Floats = np.where(remaining > 0, (defined_values.sum() - with_rater) / np.maximum(remaining, 1), np.nan)
+    return means

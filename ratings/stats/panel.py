@@ -1,4 +1,4 @@
-"""The panel: every statistic of a table in a fixed order, the same on the study's page, in its files, and in a terminal."""
+"""Compute every statistic of a table in a fixed order: the summary on a study's page, in its files and in a terminal."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ YES_OR_NO = (
     "plausibility_rate", "auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc", "dprime", "criterion_c",
     "mrmc_mean_auc",
 )  # fmt: skip
-MOST_LINES = 60  # of one statistic in a terminal
-_CATEGORIES = "the verdicts are categories; this needs verdicts of 1 and 0"
+MOST_LINES = 60  # lines of one statistic in a terminal
+_CATEGORIES = "the verdicts are categories; this statistic needs verdicts of 1 and 0"
 _NO_CONFIDENCE = "no rating has a confidence"
 
 
@@ -30,9 +30,9 @@ def panel(
     resamples: int = 2000,
     min_overlap: int = agreement.MIN_OVERLAP,
 ) -> list[Estimate]:
-    """Rates, agreement, agreement with oneself, detection, and the latent truth where none is known; pooled and by source.
+    """Return rates, agreement, test-retest agreement, detection, and the latent truth if no reference is known; pooled and by source.
 
-    Averages over pairs stand there for `min_overlap` and for 1. What a table does not allow is undefined, with the reason.
+    Means over pairs are given for `min_overlap` and for 1. What a table does not allow is undefined, with the reason.
     """
     rows = [*_rates(table), *agreement.prevalence(table)]
     rows += _averages(table, min_overlap, seed, resamples)
@@ -57,23 +57,23 @@ def _rates(table: Ratings) -> list[Estimate]:
 
 
 def _averages(table: Ratings, min_overlap: int, seed: int, resamples: int) -> list[Estimate]:
-    enough = agreement.average(table, min_overlap, seed=seed, resamples=resamples)
+    rows = agreement.average(table, min_overlap, seed=seed, resamples=resamples)
     if min_overlap == 1:
-        return enough
-    if any(row.n["pairs_below_overlap"] for row in enough):
-        return enough + agreement.average(table, 1, seed=seed, resamples=resamples)
-    # All pairs have enough in common: the same pairs, the same draws, so the same numbers.
-    return enough + [row._replace(args={**row.args, "min_overlap": 1}) for row in enough]
+        return rows
+    if any(row.n["pairs_below_overlap"] for row in rows):
+        return rows + agreement.average(table, 1, seed=seed, resamples=resamples)
+    # All pairs have enough items in common: the same pairs and the same draws give the same numbers.
+    return rows + [row._replace(args={**row.args, "min_overlap": 1}) for row in rows]
 
 
 def _coefficients(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """The coefficients; alpha of the confidence and of the signed rating is undefined where there is no such rating."""
+    """Return the coefficients; alpha of confidence and of the signed rating is undefined where there is no such rating."""
     rows = coefficients(table, seed=seed, resamples=resamples)
-    there = {row.args.get("of") for row in rows}
-    for of in ("confidence", "signed"):
-        if of not in there:
-            why = _CATEGORIES if of == "signed" and not table.binary else _NO_CONFIDENCE
-            rows.append(estimate(ALPHA, None, table.n, args={"level": "ordinal", "of": of}, reason=why))
+    present = {row.args.get("of") for row in rows}
+    for answer in ("confidence", "signed"):
+        if answer not in present:
+            reason = _CATEGORIES if answer == "signed" and not table.binary else _NO_CONFIDENCE
+            rows.append(estimate(ALPHA, None, table.n, args={"level": "ordinal", "of": answer}, reason=reason))
     return rows
 
 
@@ -82,16 +82,16 @@ def _no_pairs(table: Ratings) -> list[Estimate]:
 
 
 def json_lines(rows: Iterable[Estimate]) -> Iterator[str]:
-    """One JSON list, a row a line; undefined values are null."""
-    sign = "["
+    """Yield one JSON list, one result per line; undefined values are null."""
+    prefix = "["
     for row in rows:
-        yield sign + json.dumps(row.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
-        sign = ","
-    yield "]\n" if sign == "," else "[]\n"
+        yield prefix + json.dumps(row.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
+        prefix = ","
+    yield "]\n" if prefix == "," else "[]\n"
 
 
 def about(table: Ratings, left_out: Mapping[str, int], notes: Iterable[str] = ()) -> list[str]:
-    """What the numbers are of, in sentences: the first thing to read."""
+    """Return sentences that describe the ratings of the summary, to be read first."""
     n = table.n
     lines = [
         f"{counted('ratings', n['ratings'])} of {counted('items', n['items'])} by {counted('raters', n['raters'])}."
@@ -101,15 +101,15 @@ def about(table: Ratings, left_out: Mapping[str, int], notes: Iterable[str] = ()
     else:
         lines.append(f"Verdicts are categories: {', '.join(map(str, table.categories))}.")
     lines.append(f"Sources: {'; '.join(table.sources)}." if len(table.sources) > 1 else "There is one source.")
-    known = int((table.item_reference >= 0).sum())
-    lines.append(f"Reference of {counted('items', known)}: {REFERENCES[table.reference_name]}.")
+    with_reference = int((table.item_reference >= 0).sum())
+    lines.append(f"Reference of {counted('items', with_reference)}: {REFERENCES[table.reference_name]}.")
     lines += [f"Left out: {counted('ratings', n)}: {reason}." for reason, n in left_out.items()]
     lines += [f"Note: {note}." for note in notes]
     return [*lines, *filter(None, [agreement.skew_note(table)])]
 
 
 def text_lines(rows: Sequence[Estimate], head: Sequence[str]) -> Iterator[str]:
-    """The panel for a terminal: estimate, 95 % interval, how it was made, every n, and why something is undefined."""
+    """Yield the summary for a terminal: estimate, 95 % interval, method, every n, and why something is undefined."""
     yield from (said_of(line) for line in head)
     for section in sections(rows):
         yield ""
@@ -118,23 +118,29 @@ def text_lines(rows: Sequence[Estimate], head: Sequence[str]) -> Iterator[str]:
 
 
 def _section(section: Section) -> Iterator[str]:
-    methods = {method: chr(97 + at) for at, method in enumerate(dict.fromkeys(line.method for line in section.lines if line.method))}  # fmt: skip
-    by_name = dict.fromkeys(line.name for line in section.lines)
-    for name in by_name:
-        own = [line for line in section.lines if line.name == name]
-        shown = own[:MOST_LINES]
-        width = max(len(said_of(line.of)) for line in shown)
+    letters = {method: chr(97 + index) for index, method in enumerate(dict.fromkeys(line.method for line in section.lines if line.method))}  # fmt: skip
+    names = dict.fromkeys(line.name for line in section.lines)
+    for name in names:
+        statistic_lines = [line for line in section.lines if line.name == name]
+        printed = statistic_lines[:MOST_LINES]
+        width = max(len(said_of(line.of)) for line in printed)
         yield f"  {said_of(name)}"
-        if len(own) > 2 and len({(line.value, line.reason) for line in own}) == 1 and own[0].value == "undefined":
-            yield f"    all {len(own):,} undefined: {said_of(own[0].reason)}"
+        # Hundreds of pairs without an item in common would fill the screen with one sentence.
+        if (
+            len(statistic_lines) > 2
+            and len({(line.value, line.reason) for line in statistic_lines}) == 1
+            and statistic_lines[0].value == "undefined"
+        ):
+            yield f"    all {len(statistic_lines):,} undefined: {said_of(statistic_lines[0].reason)}"
             continue
-        before = ""
-        for line in shown:
+        previous_reason = ""
+        for line in printed:
             cells = (f"{said_of(line.of):{width}}", f"{line.value:>9}", f"{line.interval or 'no interval':16}")
-            yield f"    {'  '.join(cells)}  {methods.get(line.method, ' ')}  n: {said_of(line.n)}"
-            if line.reason and (line.reason != before or not line.method):
+            yield f"    {'  '.join(cells)}  {letters.get(line.method, ' ')}  n: {said_of(line.n)}"
+            # A reason is printed once for consecutive lines that share it.
+            if line.reason and (line.reason != previous_reason or not line.method):
                 yield f"        {said_of(line.reason)}"
-            before = line.reason
-        if len(own) > len(shown):
-            yield f"    and {len(own) - len(shown):,} more; --json has all"
-    yield from (f"  ({letter}) {method}" for method, letter in methods.items())
+            previous_reason = line.reason
+        if len(statistic_lines) > len(printed):
+            yield f"    and {len(statistic_lines) - len(printed):,} more; --json has all"
+    yield from (f"  ({letter}) {method}" for method, letter in letters.items())

@@ -1,4 +1,4 @@
-"""Statistics in words: what each is called, what it is of, and its numbers as text. Page and terminal say the same."""
+"""Describe statistics in words: names, what they are computed from, and their numbers as text, the same on the page and in a terminal."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from ratings.stats.table import PLANTED, WITH_ERROR, WITHOUT_ERROR
 
 
 class Line(NamedTuple):
-    """One result, every field ready to be shown; value is "undefined" where there is none, interval "" likewise."""
+    """One result with every field as text to show; `value` is "undefined" where there is none, `interval` is then ""."""
 
     name: str
     of: str
@@ -34,57 +34,57 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "brennan_prediger",
     ),
     "Pairs of raters": ("percent_agreement", "cohen_kappa"),
-    "Raters with themselves": ("retest_agreement", "retest_kappa"),
+    "Test-retest agreement": ("retest_agreement", "retest_kappa"),
     "Areas under ROC curves": (
         "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc",
     ),
-    "Errors as signals": ("sensitivity", "specificity", "dprime", "criterion_c"),
-    "Right for the right reason": ("localisation",),
+    "Signal detection": ("sensitivity", "specificity", "dprime", "criterion_c"),
+    "Localisation of errors": ("localisation",),
     "People and models": (
         "model_agreement", "model_kappa", "model_difference", "leave_one_out_agreement", "leave_one_out_kappa",
     ),
-    "Latent truth, estimated": ("dawid_skene_prevalence", "dawid_skene_errors"),
+    "Estimated latent truth": ("dawid_skene_prevalence", "dawid_skene_errors"),
 }  # fmt: skip
-FURTHER = "Further"
+FURTHER = "Other"
 
 MEAN_CONFIDENCE, POOLED = "Mean confidence, 1 to 5", "all together"
 _NAMES: Mapping[str, str] = {
     "plausibility_rate": "Share of verdict 1",
-    "plausibility_rate_item_weighted": "Share of verdict 1, every item alike",
-    "plausibility_rate_rater_weighted": "Share of verdict 1, every rater alike",
+    "plausibility_rate_item_weighted": "Share of verdict 1, items weighted equally",
+    "plausibility_rate_rater_weighted": "Share of verdict 1, raters weighted equally",
     "prevalence": "Prevalence",
     "mean_confidence": MEAN_CONFIDENCE,
     "avg_pairwise_agreement": "Agreement, mean over pairs of raters",
     "avg_pairwise_kappa": "Cohen's kappa, mean over pairs of raters",
     "avg_pairwise_kappa_weighted": "Cohen's kappa, mean over pairs weighted by items in common",
-    "kappa_max": "Largest kappa these shares of verdicts allow, mean over pairs",
+    "kappa_max": "Largest possible kappa with these shares of verdicts, mean over pairs",
     "fleiss_kappa": "Fleiss' kappa, missing ratings allowed",
     "krippendorff_alpha": "Krippendorff's alpha",
     "gwet_ac1": "Gwet's AC1",
     "gwet_ac2": "Gwet's AC2",
     "brennan_prediger": "Brennan and Prediger's coefficient (PABAK of two verdicts)",
-    "percent_agreement": "Agreement of two",
-    "cohen_kappa": "Cohen's kappa of two",
-    "retest_agreement": "Agreement with oneself",
-    "retest_kappa": "Cohen's kappa with oneself",
+    "percent_agreement": "Agreement of two raters",
+    "cohen_kappa": "Cohen's kappa of two raters",
+    "retest_agreement": "Test-retest agreement",
+    "retest_kappa": "Test-retest Cohen's kappa",
     "auc_confidence_correct": "AUC of confidence for a correct verdict, ratings pooled",
     "type2_auc": "AUC of confidence for a correct verdict, within a rater (type 2)",
-    "auc_unsigned_truth": "AUC of confidence, whatever the verdict: {with_error} against {without}",
+    "auc_unsigned_truth": "AUC of confidence regardless of the verdict: {with_error} against {without}",
     "auc_signed": "AUC of the signed rating: {with_error} against {without}, ratings pooled",
     "mrmc_mean_auc": "AUC of the signed rating: {with_error} against {without}, mean over raters",
-    "sensitivity": "Sensitivity: {with_error} items called implausible",
-    "specificity": "Specificity: {without} items called plausible",
+    "sensitivity": "Sensitivity: {with_error} items rated not plausible",
+    "specificity": "Specificity: {without} items rated plausible",
     "dprime": "d', sensitivity in standard deviations",
     "criterion_c": "Criterion c, above 0: reluctant to call errors",
-    "localisation": "Localisation: called errors whose mark hits the planted row",
+    "localisation": "Localisation: called errors with a mark on the planted row",
     "model_agreement": "Agreement of a model with raters, mean over raters",
     "model_kappa": "Cohen's kappa of a model with raters, mean over raters",
-    "model_difference": "Kappa of a model less that of people, mean over raters",
+    "model_difference": "Kappa of a model minus that of people, mean over raters",
     "leave_one_out_agreement": "Agreement of each rater with the others, mean over raters",
     "leave_one_out_kappa": "Cohen's kappa of each rater with the others, mean over raters",
     "contrast": "Difference",
     "dawid_skene_prevalence": "Prevalence by Dawid and Skene's model",
-    "dawid_skene_errors": "What a rater says of an item of each true class, by Dawid and Skene's model",
+    "dawid_skene_errors": "A rater's answers to items of each true class, by Dawid and Skene's model",
 }
 _OF_REFERENCE = ("auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "sensitivity", "specificity")
 _IN_NAME = ("min_overlap", "level", "of", "weights", "family", "quantity")
@@ -103,28 +103,28 @@ _COUNTS: Mapping[str, str] = {
     "negatives": "of items with an error",
     "false_alarms": "false alarms",
     "correct_rejections": "correct rejections",
-    "untold": "without marks or a known place",
+    "untold": "without marks or a known location",
     "starts": "starts",
-    "starts_alike": "starts that ended alike",
+    "starts_alike": "starts with the same optimum",
 }
 
 
 def sections(rows: Iterable[Estimate]) -> list[Section]:
-    """The results in the panel's order, in words; sections without a result are left out."""
+    """Return the results as text in the order of the summary; sections without a result are left out."""
     title_of = {stat: title for title, stats in _SECTIONS.items() for stat in stats}
-    place = {stat: at for at, stat in enumerate(stat for stats in _SECTIONS.values() for stat in stats)}
-    found: dict[str, list[Estimate]] = {title: [] for title in (*_SECTIONS, FURTHER)}
+    position = {stat: index for index, stat in enumerate(stat for stats in _SECTIONS.values() for stat in stats)}
+    by_title: dict[str, list[Estimate]] = {title: [] for title in (*_SECTIONS, FURTHER)}
     for row in rows:
-        found[title_of.get(row.stat, FURTHER)].append(row)
+        by_title[title_of.get(row.stat, FURTHER)].append(row)
     return [
-        Section(title, [line(row) for row in sorted(own, key=lambda row: place.get(row.stat, len(place)))])
-        for title, own in found.items()
-        if own
+        Section(title, [line(row) for row in sorted(results, key=lambda row: position.get(row.stat, len(position)))])
+        for title, results in by_title.items()
+        if results
     ]
 
 
 def line(row: Estimate) -> Line:
-    """One result in words."""
+    """Return one result as text."""
     interval = "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}"
     return Line(
         name=_name(row),
@@ -138,8 +138,9 @@ def line(row: Estimate) -> Line:
 
 
 def said_of(text: str) -> str:
-    """Text of unknown origin as a terminal may print it: nothing in it steers."""
-    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
+    """Return text of unknown origin with every unprintable character escaped."""
+    # Control sequences in an imported name could move the cursor or change what the terminal shows.
+    return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
 
 
 def _name(row: Estimate) -> str:
@@ -147,14 +148,20 @@ def _name(row: Estimate) -> str:
     if row.stat in _OF_REFERENCE:
         reference = row.reference or PLANTED
         name = name.format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
-    few = row.reason.startswith(FEW_ITEMS)  # then the mean is over pairs that do not have so many items in common
-    about = [_option(key, row.args[key]) for key in _IN_NAME if key in row.args and not (few and key == "min_overlap")]
-    return f"{name} ({', '.join(about)})" if about else name
+    is_few_items = row.reason.startswith(
+        FEW_ITEMS
+    )  # then the mean is over pairs with fewer items in common than min_overlap
+    options = [
+        _option(key, row.args[key])
+        for key in _IN_NAME
+        if key in row.args and not (is_few_items and key == "min_overlap")
+    ]
+    return f"{name} ({', '.join(options)})" if options else name
 
 
 def _option(key: str, value: Any) -> str:
     if key == "min_overlap":
-        return f"with {value} items or more in common" if value != 1 else "whatever they have in common"
+        return f"with {value} items or more in common" if value != 1 else "with any number of items in common"
     if key == "of":
         return "of the signed rating" if value == "signed" else f"of the {value}"
     return f"{value} weights" if key == "weights" else f"between {value}" if key == "family" else str(value)
@@ -177,19 +184,19 @@ def _of(args: Mapping[str, Any]) -> str:
             case "truth", _:
                 words.append(f"truth {value}")
             case "verdict" | "category", _:
-                words.append(f"says {value}" if key == "verdict" else f"category {value}")
+                words.append(f"verdict {value}" if key == "verdict" else f"category {value}")
             case "source" | "rater" | "model" | "sides", _:
                 words.append(str(value))
             case _:
                 words.append(f"{key} {value}")
-    placed = {"source", "rater", "raters", "model", "category", "sides"} & args.keys()
-    return ", ".join(words if placed else [POOLED, *words])
+    identifying = {"source", "rater", "raters", "model", "category", "sides"} & args.keys()
+    return ", ".join(words if identifying else [POOLED, *words])
 
 
 def counted(name: str, count: int) -> str:
-    """A count with its noun: "1 pair used", "2 pairs used"."""
-    word = _COUNTS.get(name, name.replace("_", " "))
-    return f"{count:,} {_PLURAL.sub(lambda found: _ONE[found[0]], word, count=1) if count == 1 else word}"
+    """Return a count with its noun: "1 pair used", "2 pairs used"."""
+    noun = _COUNTS.get(name, name.replace("_", " "))
+    return f"{count:,} {_PLURAL.sub(lambda match: _ONE[match[0]], noun, count=1) if count == 1 else noun}"
 
 
 _ONE: Mapping[str, str] = {
@@ -197,4 +204,6 @@ _ONE: Mapping[str, str] = {
     "misses": "miss", "resamples": "resample", "verdicts": "verdict", "starts": "start",
     "false alarms": "false alarm", "correct rejections": "correct rejection",
 }  # fmt: skip
-_PLURAL = re.compile(rf"^({'|'.join(_ONE)})\b")  # the noun that is counted stands first; what it is "of" stays plural
+_PLURAL = re.compile(
+    rf"^({'|'.join(_ONE)})\b"
+)  # only the counted noun at the start becomes singular; what it is "of" stays plural

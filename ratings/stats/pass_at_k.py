@@ -1,4 +1,4 @@
-"""How often an agent reaches a goal within k attempts, and how two agents differ on the same experiments."""
+"""Estimate how often an agent reaches a goal within k replicates, and how two agents differ on the same experiments."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -12,12 +12,12 @@ from ratings.stats.proportions import wilson
 from ratings.stats.resampling import SAME, percentile, percentile_p, widening
 from ratings.stats.table import Floats
 
-LEAST_TASKS = 5  # fewer say too little of how tasks differ
-_AT_ONCE = 2_000_000  # drawn numbers that are held at once
+LEAST_TASKS = 5  # fewer do not show how tasks differ
+_AT_ONCE = 2_000_000  # sampled numbers in memory at once: 16 MB
 
 
 class Attempts(NamedTuple):
-    """One experiment (task): `n` attempts of an agent, `successes` of them reached the goal."""
+    """One experiment (task): `n` replicates by an agent; `successes` of them reached the goal."""
 
     task: str
     n: int
@@ -25,131 +25,145 @@ class Attempts(NamedTuple):
 
 
 def pass_at_k(n: int, successes: int, k: int) -> float | None:
-    """1 - C(n-c, k) / C(n, k): the share of k-subsets of n attempts with a success in them; None below k attempts.
+    """Return 1 - C(n-c, k) / C(n, k): the share of k-subsets of n replicates that contain a success; None below k replicates.
 
-    The unbiased estimator of Chen et al. 2021 (arXiv 2107.03374, equation 1), in its product form. ValueError unless
+    The unbiased estimator of Chen et al. 2021 (arXiv 2107.03374, equation 1), in its product form. Raises ValueError unless
     0 <= successes <= n and k >= 1.
     """
     if not 0 <= successes <= n or k < 1:
-        raise ValueError(f"pass@{k} of {successes} successes in {n} attempts")
+        raise ValueError(f"pass@{k} is not defined for {successes} successes in {n} replicates")
+    # Extrapolating, as 1 - (1 - c/n)^k does, is biased.
     if n < k:
         return None
     if n - successes < k:
         return 1.0
+    # The binomial coefficients themselves overflow a float for large n.
     return 1.0 - prod(1.0 - k / i for i in range(n - successes + 1, n + 1))
 
 
 def mean_pass_at_k(agent: str, tasks: Sequence[Attempts], k: int) -> Estimate:
-    """The mean over tasks. Undefined as soon as one task has fewer than k attempts.
+    """Return the mean over tasks. It is undefined as soon as one task has fewer than k replicates.
 
-    Interval for new tasks, attempted as often: Wilson with the effective number of tasks, n_eff = p(1-p) / V with V the
-    variance of the mean of their values, which already vary as the attempts do, and Student's t with one degree less than
-    tasks. Percentiles of resampled tasks were found to hold less often near 1. Where every task has the same 0 or 1,
-    Clopper-Pearson.
+    Interval for new tasks with as many replicates: Wilson with the effective number of tasks, n_eff = p(1-p) / V with V the
+    variance of the mean of the tasks' values, and Student's t with one degree of freedom less than tasks. Where every task has the
+    same 0 or 1, Clopper-Pearson.
     """
     args = {"agent": agent, "k": k}
-    short = sum(task.n < k for task in tasks)
+    short_tasks = sum(task.n < k for task in tasks)
     n = {
         "tasks": len(tasks),
-        "tasks_short": short,
+        "tasks_short": short_tasks,
         "attempts": sum(task.n for task in tasks),
         "successes": sum(task.successes for task in tasks),
     }
-    if not tasks or short:
-        return estimate("pass_at_k", None, n, args=args, reason=_too_few(tasks, short, k))
+    if not tasks or short_tasks:
+        return estimate("pass_at_k", None, n, args=args, reason=_too_few(tasks, short_tasks, k))
     values = _values(tasks, k)
     value = float(values.mean())
+    # Tasks that are all alike have no variance; the exact binomial interval needs none.
     if value in (0.0, 1.0):
         low, high = binomtest(round(value) * len(tasks), len(tasks)).proportion_ci(LEVEL)
         return estimate("pass_at_k", value, n, args=args, interval=(low, high), method="clopper_pearson")
     if len(tasks) < LEAST_TASKS:
-        why = f"an interval needs {LEAST_TASKS} experiments"
-        return estimate("pass_at_k", value, n, args=args, reason=why)
+        reason = f"an interval needs {LEAST_TASKS} experiments"
+        return estimate("pass_at_k", value, n, args=args, reason=reason)
     if np.ptp(values) == 0:
-        why = "all experiments have the same value, which does not say how others would differ"
-        return estimate("pass_at_k", value, n, args=args, reason=why)
-    effective = value * (1 - value) * len(values) / float(np.var(values, ddof=1))
-    interval = wilson(value, effective, float(t.ppf((1 + LEVEL) / 2, len(values) - 1)))
+        reason = "all experiments have the same value, which does not show how others would differ"
+        return estimate("pass_at_k", value, n, args=args, reason=reason)
+    # The values already vary as their replicates do, so these are no second source of variance.
+    # Percentiles of resampled tasks covered less often near 1.
+    effective_tasks = value * (1 - value) * len(values) / float(np.var(values, ddof=1))
+    interval = wilson(value, effective_tasks, float(t.ppf((1 + LEVEL) / 2, len(values) - 1)))
     return estimate("pass_at_k", value, n, args=args, interval=interval, method="wilson_tasks")
 
 
 def compare(
     first: str, second: str, by_agent: Mapping[str, Sequence[Attempts]], k: int, *, seed: int, resamples: int = 10_000
 ) -> list[Estimate]:
-    """First minus second over the experiments both have with k attempts: the difference, and its two-sided p-value.
+    """Return first minus second over the experiments that both have with k replicates: the difference, and its two-sided p-value.
 
-    Tasks are resampled, both agents on the same ones. Interval and p widen the draws alike for few tasks (percentile_p).
-    With one attempt of each on every task McNemar's exact test is added.
+    With one replicate of each agent on every task McNemar's exact test is added.
     """
     args = {"agents": [first, second], "k": k}
-    mine, theirs = ({task.task: task for task in by_agent[agent] if task.n >= k} for agent in (first, second))
-    common = sorted(mine.keys() & theirs.keys())
-    n = {"tasks": len(common), "tasks_not_common": len(mine.keys() ^ theirs.keys())}
+    first_tasks, second_tasks = (
+        {task.task: task for task in by_agent[agent] if task.n >= k} for agent in (first, second)
+    )
+    common = sorted(first_tasks.keys() & second_tasks.keys())
+    n = {"tasks": len(common), "tasks_not_common": len(first_tasks.keys() ^ second_tasks.keys())}
     names = ("pass_at_k_difference", "pass_at_k_difference_p")
     if not common:
-        why = f"no experiment has {'an attempt' if k == 1 else f'{k} attempts'} of both agents"
-        return [estimate(name, None, n, args=args, reason=why) for name in names]
-    pairs = [mine[task] for task in common], [theirs[task] for task in common]
-    each = _values(pairs[0], k) - _values(pairs[1], k)
-    difference = float(each.mean())
-    exact = _mcnemar(*pairs, args) if k == 1 and all(task.n == 1 for side in pairs for task in side) else []
+        reason = f"no experiment has {'a replicate' if k == 1 else f'{k} replicates'} by both agents"
+        return [estimate(name, None, n, args=args, reason=reason) for name in names]
+    task_pairs = [first_tasks[task] for task in common], [second_tasks[task] for task in common]
+    differences = _values(task_pairs[0], k) - _values(task_pairs[1], k)
+    difference = float(differences.mean())
+    exact = _mcnemar(*task_pairs, args) if k == 1 and all(task.n == 1 for side in task_pairs for task in side) else []
+    # McNemar's test is exact, so it is given for few tasks as well.
     if len(common) < LEAST_TASKS or not resamples:
-        why = f"an interval needs {LEAST_TASKS} experiments" if resamples else "the interval needs resampling"
-        found = [
-            estimate(names[0], difference, n, args=args, reason=why),
-            estimate(names[1], None, n, args=args, reason=why),
+        reason = f"an interval needs {LEAST_TASKS} experiments" if resamples else "the interval needs resampling"
+        rows = [
+            estimate(names[0], difference, n, args=args, reason=reason),
+            estimate(names[1], None, n, args=args, reason=reason),
         ]
-        return found + exact
-    if not each.any():
-        why = "both agents did alike on every experiment"
+        return rows + exact
+    if not differences.any():
+        reason = "both agents did equally well on every experiment"
         return [
-            estimate(names[0], 0.0, n, args=args, reason=why),
-            estimate(names[1], 1.0, n, args=args, reason=why),
+            estimate(names[0], 0.0, n, args=args, reason=reason),
+            estimate(names[1], 1.0, n, args=args, reason=reason),
             *exact,
         ]
-    if np.ptp(each) < SAME:
-        why = "the difference is the same on every experiment, so that resampling tells nothing"
+    if np.ptp(differences) < SAME:
+        reason = "the difference is the same on every experiment, so resampling shows no uncertainty"
         return [
-            estimate(names[0], difference, n, args=args, reason=why),
-            estimate(names[1], None, n, args=args, reason=why),
+            estimate(names[0], difference, n, args=args, reason=reason),
+            estimate(names[1], None, n, args=args, reason=reason),
             *exact,
         ]
-    # Sums of the same tasks in another order differ in the last digit: that is no difference.
-    drawn = np.round(_means(each, resamples, generator(seed, names[0], args)), 12)
-    wide = widening(len(each))
-    apart = percentile(drawn, widening=wide)
+    # Rounded, because sums of the same tasks in another order differ in the last digit.
+    # The same draws for both agents: difficult tasks are difficult for both. Interval and p use the same
+    # widening, so they agree.
+    replicates = np.round(_means(differences, resamples, generator(seed, names[0], args)), 12)
+    widening_factor = widening(len(differences))
+    resampled = percentile(replicates, widening=widening_factor)
     return [
         estimate(
-            names[0], difference, n, args=args, interval=apart.interval, method="paired_bootstrap", reason=apart.reason
+            names[0],
+            difference,
+            n,
+            args=args,
+            interval=resampled.interval,
+            method="paired_bootstrap",
+            reason=resampled.reason,
         ),
-        estimate(names[1], percentile_p(drawn, widening=wide), n, args=args),
+        estimate(names[1], percentile_p(replicates, widening=widening_factor), n, args=args),
         *exact,
     ]
 
 
 def _mcnemar(first: Sequence[Attempts], second: Sequence[Attempts], args: Mapping[str, object]) -> list[Estimate]:
-    """McNemar 1947, exact: of the experiments where only one of the two got there, how uneven is the split?"""
+    """Return McNemar's exact test (1947) of the experiments in which only one of the two agents succeeded."""
     only_first = sum(a.successes > b.successes for a, b in zip(first, second, strict=True))
     only_second = sum(a.successes < b.successes for a, b in zip(first, second, strict=True))
-    apart = only_first + only_second
+    discordant = only_first + only_second
     n = {"tasks": len(first), "only_first": only_first, "only_second": only_second}
-    value = float(binomtest(only_first, apart).pvalue) if apart else 1.0
-    reason = "" if apart else "both agents did alike on every experiment"
+    value = float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
+    reason = "" if discordant else "both agents did equally well on every experiment"
     return [estimate("mcnemar_p", value, n, args=args, reason=reason)]
 
 
 def _values(tasks: Sequence[Attempts], k: int) -> Floats:
-    found = [pass_at_k(task.n, task.successes, k) for task in tasks]
-    return np.array([value for value in found if value is not None], dtype=np.float64)
+    values = [pass_at_k(task.n, task.successes, k) for task in tasks]
+    return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
 def _too_few(tasks: Sequence[Attempts], short: int, k: int) -> str:
     if not tasks:
-        return "there are no attempts"
+        return "there are no replicates"
     if k == 1:
-        return f"{short} of {len(tasks)} experiments have no attempt"
-    least = min(task.n for task in tasks)
-    return f"{short} of {len(tasks)} experiments have fewer than {k} attempts; the least is {least}"
+        return f"{short} of {len(tasks)} experiments have no replicate"
+    smallest = min(task.n for task in tasks)
+    return f"{short} of {len(tasks)} experiments have fewer than {k} replicates; the smallest number is {smallest}"
 
 
 def _means(each: Floats, resamples: int, rng: np.random.Generator) -> Floats:
@@ -158,5 +172,5 @@ def _means(each: Floats, resamples: int, rng: np.random.Generator) -> Floats:
 
 
 def _portions(resamples: int, width: int) -> list[int]:
-    each = max(1, _AT_ONCE // width)
-    return [min(each, resamples - done) for done in range(0, resamples, each)]
+    block_size = max(1, _AT_ONCE // width)
+    return [min(block_size, resamples - done) for done in range(0, resamples, block_size)]

@@ -1,8 +1,8 @@
-"""Planning: how narrow the interval of a rate, a kappa or an AUC would be with so many raters and items.
+"""Plan a study: half-widths that the intervals of a rate, a kappa or an AUC would have with more raters and items.
 
-Variance components come from the ratings so far. A half-width is what a study of that shape gives on average, by the same
-kind of interval as the results have (new raters, new items); where these have none there is none here, for their reason.
-Before any truth may be looked at the AUC's are those of planning values.
+Variance components come from the ratings so far. A half-width is the average for a study of that shape, with the
+kind of interval that the results have (new raters, new items). Where results have none, the half-width is missing for the same reason.
+While the truth is sealed, the half-widths of the AUC come from planning values.
 """
 
 import math
@@ -27,7 +27,7 @@ MORE_ITEMS = (1.5, 2.0)
 
 
 class Design(NamedTuple):
-    """A study's shape: `per_item` ratings of each item, everyone rating alike many."""
+    """A study's shape: `per_item` ratings of each item, with all raters rating equally many."""
 
     raters: int
     items: int
@@ -38,20 +38,20 @@ class Design(NamedTuple):
         return self.items * self.per_item
 
     def with_raters(self, more: int) -> "Design":
-        """So many raters more, each rating as many items as the present ones."""
+        """Return the design with more raters, each rating as many items as the present ones."""
         raters = self.raters + more
         return Design(raters, self.items, min(raters, self.per_item * raters / self.raters))
 
     def with_items(self, times: float) -> "Design":
-        """So many times the items, each rated as often as now."""
+        """Return the design with `times` as many items, each rated as often as now."""
         return self._replace(items=round(self.items * times))
 
 
 class Components(NamedTuple):
-    """Where the variance of a verdict comes from: shares of p(1 - p). kappa_raters: variance of kappa one rater brings.
+    """Variance components of a verdict as shares of p(1 - p). kappa_raters: variance of kappa that one rater contributes.
 
     rho_item: correlation of two raters' verdicts on one item; rho_rater: of one rater's verdicts on two items. `kappa` is
-    the mean pairwise one; None where it is undefined. kappa_raters None where it is unknown, and then `why`.
+    the mean pairwise one, None where it is undefined. kappa_raters is None where it is unknown, with the `reason`.
     """
 
     share: float
@@ -63,8 +63,9 @@ class Components(NamedTuple):
 
 
 class AucComponents(NamedTuple):
-    """Of the mean AUC over so many raters, as measured with `items` items: variance between raters, mean covariance of two,
-    and mean variance of one."""
+    """Components of the mean AUC over this many raters, as measured with `items` items: variance between raters, mean
+    covariance of two, and mean variance of one.
+    """
 
     value: float
     between: float
@@ -75,7 +76,7 @@ class AucComponents(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a study of this shape would give. `now`: the present shape. half_width None where `said` tells why."""
+    """The expected precision of a study of this shape. `is_present`: the present shape. half_width is None where `description` says why."""
 
     what: str  # rate, kappa or auc
     source: str
@@ -87,11 +88,11 @@ class Step(NamedTuple):
 
 
 HalfWidth = Callable[[Design], float | None]
-Why = Callable[[Design], str]  # there is no half-width
+Why = Callable[[Design], str]  # the reason why there is no half-width
 
 
 def design_of(table: Ratings) -> Design:
-    """The shape a table has on average. ValueError without ratings."""
+    """Return the average shape of a table. Raises ValueError without ratings."""
     if not len(table):
         raise ValueError("there are no ratings yet")
     n = table.n
@@ -99,44 +100,48 @@ def design_of(table: Ratings) -> Design:
 
 
 def components(table: Ratings) -> Components:
-    """Moment estimates: mean products of residuals over pairs of ratings of one item, and of one rater. Never below 0.
+    """Return moment estimates: mean products of residuals over pairs of ratings of one item, and of one rater. Never below 0.
 
-    ValueError where the table is not binary or has no ratings.
+    Raises ValueError where the table is not binary or has no ratings.
     """
     if not table.binary or not len(table):
         raise ValueError("variance components need ratings of 1 and 0")
     share = float(table.verdict.mean())
     residuals: Floats = table.verdict - np.float64(share)
-    spread = share * (1 - share)
-    by_item, by_rater = (_correlation(residuals, codes, spread) for codes in (table.item, table.rater))
+    variance = share * (1 - share)
+    by_item, by_rater = (_correlation(residuals, codes, variance) for codes in (table.item, table.rater))
+    # The two correlations are parts of one variance and cannot exceed it together.
     by_item = min(by_item, 1 - by_rater)
-    found = pairs_of(table)
-    values = found.kappa[np.isfinite(found.kappa)]
-    kappa = float(values.mean()) if len(values) else None
+    rater_pairs = pairs_of(table)
+    kappas = rater_pairs.kappa[np.isfinite(rater_pairs.kappa)]
+    kappa = float(kappas.mean()) if len(kappas) else None
     if table.n["raters"] < LEAST_RATERS:
         return Components(share, by_item, by_rater, kappa, None, TOO_FEW_RATERS)
-    without = left_out(found, found.kappa)
-    if not np.all(np.isfinite(without)):
+    leave_one_out = left_out(rater_pairs, rater_pairs.kappa)
+    if not np.all(np.isfinite(leave_one_out)):
         return Components(share, by_item, by_rater, kappa, None, WITHOUT_ONE)
-    return Components(share, by_item, by_rater, kappa, len(without) * jackknife_variance(without))
+    return Components(share, by_item, by_rater, kappa, len(leave_one_out) * jackknife_variance(leave_one_out))
 
 
 def auc_components(table: Ratings, source: str) -> AucComponents | None:
-    """Of the signed rating, this error source against the unperturbed items (Obuchowski and Rockette's); None below two raters."""
-    own = table.against_unperturbed(source)
-    found, _ = mrmc.columns(own, own.signed)
-    if len(found) < 2:
+    """Return components for the signed rating of this error source against the unperturbed items (Obuchowski and Rockette's); None below two raters."""
+    ratings = table.against_unperturbed(source)
+    rater_columns, _ = mrmc.columns(ratings, ratings.signed)
+    if len(rater_columns) < 2:
         return None
-    one = mrmc.one_condition(found)
-    if not all(map(math.isfinite, (one.msr, one.cov2, one.var_error))):
+    condition = mrmc.one_condition(rater_columns)
+    if not all(map(math.isfinite, (condition.msr, condition.cov2, condition.var_error))):
         return None
-    cov2 = max(one.cov2, 0.0)
-    between = max(one.msr - one.var_error + cov2, 0.0)
-    return AucComponents(one.mean, between, cov2, max(one.var_error, cov2), own.n["items"], one.raters)
+    # Moment estimates can be negative by chance; a variance cannot.
+    cov2 = max(condition.cov2, 0.0)
+    between = max(condition.msr - condition.var_error + cov2, 0.0)
+    return AucComponents(
+        condition.mean, between, cov2, max(condition.var_error, cov2), ratings.n["items"], condition.raters
+    )
 
 
 def rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Ints, per_rater: Ints) -> float:
-    """Variance of a share of N ratings: p(1-p)/N^2 [N + rho_item sum m(m-1) + rho_rater sum n(n-1)].
+    """Return the variance of a share of N ratings: p(1-p)/N^2 [N + rho_item sum m(m-1) + rho_rater sum n(n-1)].
 
     per_item, per_rater: how many ratings each item and each rater has.
     """
@@ -146,45 +151,47 @@ def rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Int
 
 
 def kappa_variance(share: float, kappa: float, items: int, per_item: float) -> float:
-    """Large-sample variance of kappa over `items` items with so many ratings each, these raters, equal shares.
+    """Return the large-sample variance of kappa over `items` items with this many ratings each, these raters, equal shares.
 
     The delta method on kappa = 1 - A/pq, A the mean of y(m-y)/(m(m-1)) over items with y of m verdicts 1, y beta-binomial with
     correlation kappa. For two raters that is the variance of Fleiss, Cohen and Everitt (1969) with equal margins.
     """
+    # Some items have one rating and contribute nothing to kappa; the others have two.
     if per_item < 2:
         return _kappa_variance(share, kappa, 2) / max(items * (per_item - 1), 1e-9)
+    # Between whole numbers of ratings per item, part of the items has one more.
     low = math.floor(per_item)
-    part = per_item - low
+    fraction = per_item - low
     at_low = _kappa_variance(share, kappa, low)
-    at_high = _kappa_variance(share, kappa, low + 1) if part else at_low
-    return ((1 - part) * at_low + part * at_high) / items
+    at_high = _kappa_variance(share, kappa, low + 1) if fraction else at_low
+    return ((1 - fraction) * at_low + fraction * at_high) / items
 
 
 def auc_variance(auc: float, positives: int, negatives: int, per_item: float = 1, rho: float = 0) -> float:
-    """Hanley and McNeil's (1982) variance of an AUC, for so many ratings of each item correlated by rho.
+    """Return Hanley and McNeil's (1982) variance of an AUC, with this many ratings of each item, correlated by rho.
 
-    For planning before there is anything to measure: `positives` and `negatives` are ratings.
+    For planning before anything is measured: `positives` and `negatives` are numbers of ratings.
     """
-    one, two = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    own = auc * (1 - auc) + (positives - 1) * (one - auc**2) + (negatives - 1) * (two - auc**2)
-    return own / (positives * negatives) * (1 + (per_item - 1) * rho)
+    q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
+    return variance / (positives * negatives) * (1 + (per_item - 1) * rho)
 
 
 def rate_half_width(found: Components, design: Design) -> float | None:
-    """Half of the Wilson interval with the effective n and Student's t that rates are given with; None below two clusters."""
+    """Return half of the Wilson interval with the effective n and Student's t, as rates have it; None below two clusters."""
     clusters = min(design.items, design.raters) if design.raters > 1 else design.items
     if clusters < 2 or not 0 < found.share < 1:
         return None
     per_item = np.full(design.items, design.per_item)
     per_rater = np.full(design.raters, design.ratings / design.raters)
     variance = rate_variance(found.share, found.rho_item, found.rho_rater, per_item, per_rater)
-    effective = min(design.ratings, found.share * (1 - found.share) / variance)
-    low, high = wilson(found.share, effective, float(t.ppf(0.975, clusters - 1)))
+    effective_ratings = min(design.ratings, found.share * (1 - found.share) / variance)
+    low, high = wilson(found.share, effective_ratings, float(t.ppf(0.975, clusters - 1)))
     return (high - low) / 2
 
 
 def kappa_half_width(found: Components, design: Design) -> float | None:
-    """Items' variance and that between raters together, normal quantile; None where `no_kappa` says why."""
+    """Return the half-width from the variances over items and between raters, normal quantile; None where `explain_no_kappa` says why."""
     if no_kappa(found, design) or found.kappa is None or found.kappa_raters is None:
         return None
     variance = kappa_variance(found.share, found.kappa, design.items, design.per_item)
@@ -192,7 +199,7 @@ def kappa_half_width(found: Components, design: Design) -> float | None:
 
 
 def no_kappa(found: Components, design: Design) -> str:
-    """Why results of this shape have no kappa, or no interval of one for new raters; "" if they have."""
+    """Return why results of this shape have no kappa, or no interval of one for new raters; "" if they have."""
     if found.kappa is None or not 0 < found.share < 1 or design.per_item <= 1:
         return _NO_KAPPA
     if found.why or design.raters < LEAST_RATERS:
@@ -201,17 +208,19 @@ def no_kappa(found: Components, design: Design) -> str:
 
 
 def auc_half_width(found: AucComponents | None, design: Design) -> float | None:
-    """Obuchowski and Rockette's standard error with Hillis' degrees of freedom, new raters and new items; of an area near
-    1 half of the logit's interval. None where `no_auc` says why."""
+    """Return the half-width by Obuchowski and Rockette's standard error with Hillis' degrees of freedom, new raters and new items.
+
+    Of an area near 1 half of the logit's interval. None where `explain_no_auc` says why.
+    """
     if found is None or no_auc(found, design):
         return None
-    one = _one_condition(found, design)
-    low, high = mrmc.new_raters(one, mrmc.AREAS if delong.is_extreme(one.mean) else mrmc.ANYWHERE)
+    condition = _one_condition(found, design)
+    low, high = mrmc.new_raters(condition, mrmc.AREAS if delong.is_extreme(condition.mean) else mrmc.ANYWHERE)
     return (high - low) / 2
 
 
 def no_auc(found: AucComponents | None, design: Design) -> str:
-    """Why results of this shape have no mean AUC, or no interval of it for new raters; "" if they have."""
+    """Return why results of this shape have no mean AUC, or no interval of it for new raters; "" if they have."""
     if found is None:
         return _NO_AUC
     if min(found.raters, design.raters) < LEAST_RATERS:
@@ -220,35 +229,42 @@ def no_auc(found: AucComponents | None, design: Design) -> str:
 
 
 def _one_condition(found: AucComponents, design: Design) -> OneCondition:
-    """What a study of this shape is expected to measure."""
+    """Return the expected measurements of a study of this shape."""
     raters, scale = design.raters, found.items / design.items
+    # Variances and covariances of areas fall with the number of items, the variance between raters does not.
     error, cov2 = scale * found.error, scale * found.cov2
     return mrmc.of_parts(found.value, raters, found.between + error - cov2, cov2, error)
 
 
 def next_steps(table: Ratings) -> list[Step]:
-    """The present precision and what more raters or items would give: rates and kappa of each source, AUC of each error source.
+    """Return the present precision and that with more raters or items: rates and kappa of each source, AUC of each error source.
 
-    With one source, or none known, of all ratings together. Nothing that needs a reference where none is known.
+    With one or no source, of all ratings together. Nothing that needs a reference where none is known.
     """
     if not table.binary or not len(table):
         return []
-    names = [table.sources[at] for at in np.unique(table.source)]
+    sources = [table.sources[index] for index in np.unique(table.source)]
     steps: list[Step] = []
-    for name in names:
-        own = table.of_source(name)
-        found = components(own)
-        steps += _steps("rate", name, own, partial(rate_half_width, found), partial(_no_rate, found))
-    for name in dict.fromkeys(["" if len(names) > 1 else names[0], *names]):
-        own = table.of_source(name) if name else table
-        found = components(own)
-        steps += _steps("kappa", name, own, partial(kappa_half_width, found), partial(no_kappa, found))
+    for name in sources:
+        ratings = table.of_source(name)
+        verdict_components = components(ratings)
+        steps += _steps(
+            "rate", name, ratings, partial(rate_half_width, verdict_components), partial(_no_rate, verdict_components)
+        )
+    for name in dict.fromkeys(["" if len(sources) > 1 else sources[0], *sources]):
+        ratings = table.of_source(name) if name else table
+        verdict_components = components(ratings)
+        steps += _steps(
+            "kappa", name, ratings, partial(kappa_half_width, verdict_components), partial(no_kappa, verdict_components)
+        )
     if not np.any(table.reference == 1):
         return steps
     for name in table.error_sources:
-        own = table.against_unperturbed(name)
-        parts = auc_components(table, name)
-        steps += _steps("auc", name, own, partial(auc_half_width, parts), partial(no_auc, parts))
+        ratings = table.against_unperturbed(name)
+        components_of_auc = auc_components(table, name)
+        steps += _steps(
+            "auc", name, ratings, partial(auc_half_width, components_of_auc), partial(no_auc, components_of_auc)
+        )
     return steps
 
 
@@ -260,11 +276,11 @@ def _no_rate(found: Components, design: Design) -> str:
     return "all verdicts are alike so far" if found.share in (0.0, 1.0) else "two raters and two items are needed first"
 
 
-_PLANNED_AUC = 0.75
+_PLANNED_AUC = 0.75  # planning value while no AUC may be computed
 
 
 def planned_auc_steps(design: Design, *, negative_share: float = 0.25, rho: float = 0.2) -> list[Step]:
-    """The AUC's precision from planning values (Hanley and McNeil): what can be said while no truth may be looked at."""
+    """Return the AUC's precision from planning values (Hanley and McNeil), for studies whose truth is sealed."""
 
     def half_width(shape: Design) -> float | None:
         negatives = round(shape.ratings * negative_share)
@@ -286,7 +302,7 @@ def _designs(now: Design) -> list[tuple[str, Design]]:
     return [("", now), *raters, *items]
 
 
-# Half of what a share, a kappa or an AUC can range over: an interval as wide as that excludes nothing.
+# Half of the range of a share, a kappa or an AUC: an interval that wide excludes nothing.
 WHOLE_SCALE = {"rate": 0.5, "kappa": 1.0, "auc": 0.5}
 _TIMES = {1.5: "half again", 2.0: "twice"}
 _NUMBERS = {2: "two", 4: "four"}
@@ -299,43 +315,50 @@ def _more(more: int, noun: str) -> str:
 def _of_designs(
     what: str, source: str, designs: Sequence[tuple[str, Design]], half_width: HalfWidth, nothing: Why
 ) -> Iterator[Step]:
-    now, present = half_width(designs[0][1]), designs[0][1]
-    for name, design in designs if now is not None else designs[:1]:
-        found = half_width(design)
-        if found is not None and found >= WHOLE_SCALE[what]:
-            said = f"{name or 'now'}: no sharper than the whole scale, which tells nothing"
-            yield Step(what, source, design.raters, design.items, None, not name, said)
+    present_half_width, present_design = half_width(designs[0][1]), designs[0][1]
+    for name, design in designs if present_half_width is not None else designs[:1]:
+        expected = half_width(design)
+        if expected is not None and expected >= WHOLE_SCALE[what]:
+            description = f"{name or 'now'}: as wide as the whole scale, so it shows nothing"
+            yield Step(what, source, design.raters, design.items, None, not name, description)
             continue
-        said = (
-            nothing(design) if found is None else _said(name, found, now or 0.0, present.raters == 1, WHOLE_SCALE[what])
+        description = (
+            nothing(design)
+            if expected is None
+            else _said(name, expected, present_half_width or 0.0, present_design.raters == 1, WHOLE_SCALE[what])
         )
-        yield Step(what, source, design.raters, design.items, found, not name, said)
+        yield Step(what, source, design.raters, design.items, expected, not name, description)
 
 
 def _said(name: str, found: float, now: float, one_rater: bool, whole: float) -> str:
-    """One rater's interval is about that rater, those of more are about any raters: the two are not set side by side."""
+    """Return the half-width in words."""
+    # One rater's interval is for that rater, those of more raters for any: the two are not compared.
     if not name:
         return f"now ±{found:.2f}{' for this rater alone' if one_rater else ''}"
     return f"{name}: ±{found:.2f} for new raters" if one_rater or now >= whole else f"{name}: {now:.2f} to {found:.2f}"
 
 
 def _correlation(residuals: Floats, codes: Ints, spread: float) -> float:
-    """Mean product of the residuals of two ratings of one cluster, as a share of the variance; at least 0, at most 1."""
+    """Return the mean product of the residuals of two ratings of one cluster as a share of the variance; at least 0, at most 1."""
     sums, squares = (np.bincount(codes, weights=values) for values in (residuals, residuals**2))
     counts = np.bincount(codes).astype(np.float64)
     pairs = float(np.sum(counts * (counts - 1)))
     if not pairs or not spread:
         return 0.0
+    # The square of a sum minus the sum of squares is the sum over all ordered pairs.
     return float(min(1.0, max(0.0, np.sum(sums**2 - squares) / pairs / spread)))
 
 
 def _kappa_variance(share: float, kappa: float, per_item: int) -> float:
-    """Of one item."""
-    yes = np.arange(per_item + 1)
+    """Return the variance that one item contributes."""
+    yes_count = np.arange(per_item + 1)
+    # The beta-binomial distribution needs a correlation strictly between 0 and 1.
     rho = min(max(kappa, 1e-6), 1 - 1e-6)
-    chance = betabinom.pmf(yes, per_item, share * (1 / rho - 1), (1 - share) * (1 / rho - 1))
-    spread = share * (1 - share)
-    differing = yes * (per_item - yes) / (per_item * (per_item - 1))
-    mean = float(chance @ differing)
-    moved = -(differing - mean) / spread + mean * (1 - 2 * share) * (yes / per_item - share) / spread**2
-    return float(chance @ moved**2)
+    probability = betabinom.pmf(yes_count, per_item, share * (1 / rho - 1), (1 - share) * (1 / rho - 1))
+    variance = share * (1 - share)
+    disagreement = yes_count * (per_item - yes_count) / (per_item * (per_item - 1))
+    mean = float(probability @ disagreement)
+    influence = (
+        -(disagreement - mean) / variance + mean * (1 - 2 * share) * (yes_count / per_item - share) / variance**2
+    )
+    return float(probability @ influence**2)

@@ -1,4 +1,4 @@
-"""Drawing items and raters again: weights of a bootstrap, jackknife variances, and the intervals made of them."""
+"""Resample items and raters: bootstrap weights, jackknife variances, and the intervals computed from them."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from ratings.stats.estimates import LEVEL
 from ratings.stats.quantiles import NORMAL, find_normal_quantile, find_student_quantile
 from ratings.stats.table import Floats, Ints
 
-UNDEFINED_AT_MOST = 0.05  # of the replicates; beyond it there is no interval
-SAME = 1e-12  # replicates this close are equal
-CELLS = 2_000_000  # weights held at once
+UNDEFINED_AT_MOST = 0.05  # share of the replicates; with more there is no interval
+SAME = 1e-12  # replicates this close are equal but for rounding
+CELLS = 2_000_000  # weights in memory at once: 16 MB of int64
 
 
 class Resampled(NamedTuple):
-    """An interval from replicates; None, with the reason, where there is none. `undefined` replicates were left out."""
+    """An interval from replicates, or None with the reason. `undefined` is the number of replicates that were left out."""
 
     interval: tuple[float, float] | None
     undefined: int = 0
@@ -27,104 +27,113 @@ NOT_RESAMPLED = Resampled(None, reason="the interval needs resampling")
 
 
 def item_weights(strata: Ints, resamples: int, rng: np.random.Generator) -> Ints:
-    """How often each item is drawn in each resample, shape (resamples, len(strata)), int64.
+    """Return how often each item is sampled in each resample, shape (resamples, len(strata)), int64.
 
-    `strata[i]` is the stratum of item i (its source); each stratum is drawn with replacement to its own size, so sizes by
-    source stay as they were designed. Items with a negative stratum are in no draw and weigh 0.
+    `strata[i]` is the stratum of item i (its source). Each stratum is sampled with replacement to its own size. Items with a negative
+    stratum are in no resample and weigh 0.
     """
     chunks = list(weight_chunks(strata, resamples, rng))
     return np.concatenate(chunks) if chunks else np.zeros((0, len(strata)), dtype=np.int64)
 
 
 def weight_chunks(strata: Ints, resamples: int, rng: np.random.Generator) -> Iterator[Ints]:
-    """The rows of `item_weights`, the same numbers in the same order, a few million at a time: for large tables."""
-    own = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata[strata >= 0])]
-    rows = max(1, CELLS // max(1, len(strata)))
-    for start in range(0, resamples, rows):
-        size = min(rows, resamples - start)
-        weights = np.zeros((size, len(strata)), dtype=np.int64)
-        for places in own:
-            weights[:, places] = _drawn(len(places), size, rng)
+    """Yield the rows of `sample_item_weights` in blocks: the same numbers in the same order."""
+    # The number of items per source is fixed by the design, so it must not vary between resamples.
+    strata_items = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata[strata >= 0])]
+    # Blocks bound the memory: 2,000 resamples of a million items would take 16 GB.
+    block_size = max(1, CELLS // max(1, len(strata)))
+    for start in range(0, resamples, block_size):
+        block = min(block_size, resamples - start)
+        weights = np.zeros((block, len(strata)), dtype=np.int64)
+        for items in strata_items:
+            weights[:, items] = _drawn(len(items), block, rng)
         yield weights
 
 
 def rater_weights(n: int, resamples: int, rng: np.random.Generator) -> Ints:
-    """How often each of n raters is drawn in each resample, shape (resamples, n)."""
+    """Return how often each of n raters is sampled in each resample, shape (resamples, n)."""
     return item_weights(np.zeros(n, dtype=np.int64), resamples, rng)
 
 
 def pattern_chunks(counts: Ints, resamples: int, rng: np.random.Generator) -> Iterator[Ints]:
-    """For items of one stratum that fall into patterns: how many of the drawn items have each, shapes (rows, len(counts)).
+    """Yield how many of the resampled items of one stratum have each pattern, in blocks of shape (rows, len(counts)).
 
-    `counts` are the items of each pattern. The same distribution as drawing the items one by one and counting.
+    `counts`: items of each pattern. The distribution equals that of sampling the items one by one and counting their patterns.
     """
-    total, rows = int(counts.sum()), max(1, CELLS // max(1, len(counts)))
-    for start in range(0, resamples, rows):
-        size = min(rows, resamples - start)
-        if 2 * len(counts) > total:  # so many patterns that counting drawn items is quicker than a multinomial
+    total, block_size = int(counts.sum()), max(1, CELLS // max(1, len(counts)))
+    for start in range(0, resamples, block_size):
+        block = min(block_size, resamples - start)
+        if 2 * len(counts) > total:  # with many patterns, counting sampled items is faster than a multinomial
             ends = np.cumsum(counts)
-            yield np.add.reduceat(_drawn(total, size, rng), ends - counts, axis=1)
+            yield np.add.reduceat(_drawn(total, block, rng), ends - counts, axis=1)
         else:
-            yield rng.multinomial(total, counts / total, size=size).astype(np.int64)
+            yield rng.multinomial(total, counts / total, size=block).astype(np.int64)
 
 
 def _drawn(n: int, resamples: int, rng: np.random.Generator) -> Ints:
-    drawn = rng.integers(0, n, size=(resamples, n), dtype=np.int32)
-    return np.array([np.bincount(row, minlength=n) for row in drawn], dtype=np.int64).reshape(resamples, n)
+    # int32 halves the memory of the sampled indices.
+    sampled = rng.integers(0, n, size=(resamples, n), dtype=np.int32)
+    return np.array([np.bincount(row, minlength=n) for row in sampled], dtype=np.int64).reshape(resamples, n)
 
 
 def widening(items: int, strata: int = 1) -> float:
-    """How much too narrow percentiles are when so many items are drawn again within strata: at least 1.
+    """Return the factor by which percentiles are too narrow if this number of items is resampled within strata: at least 1.
 
-    sqrt(N / (N - S)) for the variance that drawing with replacement loses, times Student's t over the normal quantile
+    sqrt(N / (N - S)) for the variance that sampling with replacement loses, times Student's t over the normal quantile
     (the expanded percentile interval, Hesterberg 2015, The American Statistician 69:371). inf without a degree of freedom.
     """
-    free = items - strata
-    if free < 1:
+    degrees = items - strata
+    if degrees < 1:
         return float("inf")
-    return float(np.sqrt(items / free) * find_student_quantile((1 + LEVEL) / 2, free) / NORMAL)
+    return float(np.sqrt(items / degrees) * find_student_quantile((1 + LEVEL) / 2, degrees) / NORMAL)
 
 
 def percentile(values: Floats, *, widening: float = 1.0) -> Resampled:
-    """The percentile interval of replicates, NaN where undefined, its quantiles that many times as many normal deviates
-    from the middle. No interval if more than 5 % are undefined, or if all are equal: then the sample has nothing to tell
-    how far off it is."""
+    """Return the percentile interval of replicates (NaN where undefined), with quantiles `widening` times as many normal deviates out.
+
+    There is no interval if more than 5 % of the replicates are undefined or all are equal.
+    """
     if not len(values):
         return NOT_RESAMPLED
-    found = values[np.isfinite(values)]
-    undefined = len(values) - len(found)
+    defined = values[np.isfinite(values)]
+    undefined = len(values) - len(defined)
     if undefined > UNDEFINED_AT_MOST * len(values):
         return Resampled(
             None, undefined, f"undefined in {undefined} of {len(values)} resamples, so there is no interval"
         )
-    if np.ptp(found) < SAME:
+    # Equal replicates say nothing about the error of the estimate; an interval of width 0 would claim certainty.
+    if np.ptp(defined) < SAME:
         return Resampled(None, undefined, "every resample gives the same value, so there is no interval")
     upper = float(ndtr(widening * NORMAL))
-    low, high = np.quantile(found, [1 - upper, upper])
+    low, high = np.quantile(defined, [1 - upper, upper])
     return Resampled((float(low), float(high)), undefined)
 
 
 def percentile_p(values: Floats, *, widening: float = 1.0) -> float:
-    """Two-sided p of no difference by the same rule: 1 less the level of the percentile interval that just reaches 0, so that
-    p < .05 where and only where the 95 % one leaves 0 out. Never below what so many replicates can tell."""
+    """Return the two-sided p-value of no difference: 1 minus the level of the percentile interval that just reaches 0.
+
+    It is never below what this number of replicates can resolve.
+    """
+    # The same rule as for the interval, so that p < .05 exactly where the 95 % interval excludes 0.
     tail = min(_at_most_zero(values), _at_most_zero(-values))
     return min(1.0, 2 * float(ndtr(find_normal_quantile(tail) / widening)))
 
 
 def _at_most_zero(values: Floats) -> float:
-    """The largest share whose quantile, interpolated as `percentile` has it, is at most 0; above 0 in any case."""
-    found = np.sort(values)
-    below = int(np.searchsorted(found, 0.0, side="right"))
-    if below == len(found):
+    """Return the largest share whose quantile, interpolated as in `compute_percentile_interval`, is at most 0; always above 0."""
+    ordered = np.sort(values)
+    below = int(np.searchsorted(ordered, 0.0, side="right"))
+    if below == len(ordered):
         return 1.0
-    place = below - 1 - found[below - 1] / (found[below] - found[below - 1]) if below else 0.0
-    return max(float(place) / (len(found) - 1), 1 / (len(found) + 1))
+    # np.quantile interpolates linearly between order statistics; this inverts it.
+    position = below - 1 - ordered[below - 1] / (ordered[below] - ordered[below - 1]) if below else 0.0
+    return max(float(position) / (len(ordered) - 1), 1 / (len(ordered) + 1))
 
 
 def jackknife_variance(left_out: Sequence[float] | Floats) -> float:
-    """(m-1)/m times the squared deviations of the m values with one left out from their mean (Tukey's jackknife).
+    """Return (m-1)/m times the sum of squared deviations of the m leave-one-out values from their mean (Tukey's jackknife).
 
-    NaN where fewer than two were left out, or one of the values is NaN.
+    NaN for fewer than two values, or if one of them is NaN.
     """
     values = np.asarray(left_out, dtype=np.float64)
     if len(values) < 2:
@@ -133,11 +142,11 @@ def jackknife_variance(left_out: Sequence[float] | Floats) -> float:
 
 
 def replicate_variance(values: Floats) -> float:
-    """Variance of the defined replicates; NaN where there are fewer than two, or more than 5 % are undefined."""
-    found = values[np.isfinite(values)]
-    if len(found) < 2 or len(values) - len(found) > UNDEFINED_AT_MOST * len(values):
+    """Return the variance of the defined replicates; NaN if fewer than two are defined or more than 5 % are undefined."""
+    defined = values[np.isfinite(values)]
+    if len(defined) < 2 or len(values) - len(defined) > UNDEFINED_AT_MOST * len(values):
         return float("nan")
-    return float(np.var(found, ddof=1))
+    return float(np.var(defined, ddof=1))
 
 
 def around(
@@ -147,7 +156,7 @@ def around(
     df: float | None = None,
     within: tuple[float, float] = (-1, 1),
 ) -> tuple[float, float]:
-    """value +- quantile * sqrt(variance), normal or Student's t with `df`, cut to where the statistic can lie."""
+    """Return value +- quantile * sqrt(variance), normal or Student's t with `df`, limited to the range of the statistic."""
     quantile = NORMAL if df is None else find_student_quantile((1 + LEVEL) / 2, df)
-    half = quantile * float(np.sqrt(variance))
-    return max(within[0], value - half), min(within[1], value + half)
+    half_width = quantile * float(np.sqrt(variance))
+    return max(within[0], value - half_width), min(within[1], value + half_width)

@@ -1,4 +1,4 @@
-"""Where a job stands, for any page that shows one."""
+"""Template tags that show the progress of a job on any page."""
 
 from django import template
 from django.template import Context
@@ -11,16 +11,17 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def job_state(context: Context, job: Job) -> job_states.JobState:
-    """The job's state for the one who looks; without a request in the context, without buttons."""
+    """Return the job's status for the current user; without a request in the context, no buttons are offered."""
     request = context.get("request")
     return job_states.state(job, request.user if request is not None else None)
 
 
 @register.simple_tag(takes_context=True)
 def included_in(context: Context, job_page: str) -> str:
-    """The page a fragment stands in, where that is not the job's own; "" if it is, or nobody says."""
+    """Return the path of the page that includes the fragment, or "" if that is the job's own page or is not known."""
     request = context.get("request")
     if request is None:
         return ""
-    here = (request.htmx.current_url_abs_path or "") if request.htmx else request.path
-    return "" if here.startswith(job_page) else here
+    # While polling, the request's own path is that of the fragment; htmx sends the path of the page.
+    page_path = (request.htmx.current_url_abs_path or "") if request.htmx else request.path
+    return "" if page_path.startswith(job_page) else page_path

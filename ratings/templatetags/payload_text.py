@@ -1,4 +1,4 @@
-"""How the text of an item is set."""
+"""Template filters for the text of an item."""
 
 import re
 
@@ -9,5 +9,5 @@ register = template.Library()
 
 @register.filter
 def name_parts(name: str) -> list[str]:
-    """A name in capitals-inside style cut where a line may break: "AgaroseGel" is "Agarose", "Gel"."""
+    """Split a CamelCase name where a line may break: "AgaroseGel" gives "Agarose", "Gel"."""
     return re.split(r"(?<=[a-z])(?=[A-Z])", name)

@@ -1,4 +1,4 @@
-"""Tables of an analysis as pages show them: two ends of an interval in one cell, no empty columns, no endless rows."""
+"""Tables of an analysis as pages show them: the two ends of an interval in one cell, no empty columns, a limited number of rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,19 +9,19 @@ from ratings.templatetags.study_numbers import seconds
 
 register = template.Library()
 
-MOST = 60  # rows on a page; the file has them all
-GROUPED_BY = "family"  # a first column of this name makes groups, which are folded and whole
-_SIDES = ("first", "second", "quantity")  # name a row together
-_TELLING = ("difference", "low", "p", "p_holm")  # stand next to its name: a phone has room for few
+MOST = 60  # rows on a page; the CSV file has all of them
+GROUPED_BY = "family"  # a first column with this name defines groups, which are folded and complete
+_SIDES = ("first", "second", "quantity")  # these three together name a row
+_TELLING = ("difference", "low", "p", "p_holm")  # placed next to the name: a phone has room for few columns
 ADJUSTED, LEVEL = "p_holm", 0.05
 _ENDS: Mapping[str, tuple[str, str]] = {
-    "low": ("high", "95% interval"),
+    "low": ("high", "95 % interval"),
     "low_new": ("high_new", "Interval, new raters"),
 }
 
 
 class Head(NamedTuple):
-    """A column's head. `meaning` stands below the table; `long`: whole sentences, which need room."""
+    """The heading of a column. `meaning` is shown below the table; `long` columns hold whole sentences and need room."""
 
     title: str
     meaning: str
@@ -30,7 +30,7 @@ class Head(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One cell; `label` is its column's title, for narrow screens where cells stand below each other."""
+    """One cell. `label` is its column's title, for narrow screens where cells are stacked."""
 
     text: str
     label: str
@@ -39,7 +39,7 @@ class Cell(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The rows of one group, whose name is not among their cells. `clear`: how many have an adjusted p below LEVEL, or None."""
+    """The rows of one group, whose name is not in their cells. `clear`: how many have an adjusted p below LEVEL, or None."""
 
     name: str
     heads: list[Head]
@@ -48,7 +48,7 @@ class Group(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A table for a page. Of `total` rows it shows the first `len(rows)`; with `groups` all of them, there."""
+    """A table for a page: the first `len(rows)` of `total` rows or, with `groups`, all of them within the groups."""
 
     title: str
     heads: list[Head]
@@ -59,7 +59,7 @@ class Grid(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A column of the page: one of the table's columns, or two that are told in one cell."""
+    """A column of the page: one column of the table, or two that share a cell."""
 
     head: Head
     at: int
@@ -71,20 +71,20 @@ class _Part(NamedTuple):
     def text(self, row: Sequence[Any]) -> str:
         if self.other is None:
             return _cell(row[self.at], self.kind, self.name, self.head.title)
-        one, two = row[self.at], row[self.other]
+        first, second = row[self.at], row[self.other]
         if self.joined == OR:
-            return written(one if one is not None else two, self.kind if one is not None else "text")
-        if one is None or two is None or not self.filled(row):
+            return written(first if first is not None else second, self.kind if first is not None else "text")
+        if first is None or second is None or not self.filled(row):
             return NOTHING
-        return f"{written(one, self.kind)} {self.joined} {written(two, self.kind)}"
+        return f"{written(first, self.kind)} {self.joined} {written(second, self.kind)}"
 
     def cell(self, row: Sequence[Any]) -> Cell:
-        """Return the cell of a row; a reason in the place of a number is a sentence, and needs room."""
-        told = self.joined == OR and row[self.at] is None
-        return Cell(self.text(row), self.head.title, self.head.number, self.head.long or told)
+        """Return the cell of a row. A reason in place of a number is a sentence and needs room."""
+        is_reason = self.joined == OR and row[self.at] is None
+        return Cell(self.text(row), self.head.title, self.head.number, self.head.long or is_reason)
 
     def filled(self, row: Sequence[Any]) -> bool:
-        """Whether the row has something to say here: "0 of 0" says nothing."""
+        """Return whether the row has content in this column: "0 of 0" has none."""
         if self.joined == "of" and self.other is not None:
             return bool(row[self.other])
         if self.joined == OR and self.other is not None:
@@ -94,67 +94,73 @@ class _Part(NamedTuple):
 
 NOTHING = "–"
 WHY_UNPUBLISHED = "published_reason"
-OR = "or"  # a value, or why there is none
+OR = "or"  # a value, or the reason why there is none
 _LONG = ("reason", "said", "flags", "models")
-# The column of names of our own making, which have no spaces in files.
+# The column with internal names, which have underscores in the document.
 _CODED = "Kind of error"
 _P_VALUES, _WHOLE, _SECONDS = ("p", "p_holm", "mcnemar_p"), ("threshold",), ("median_seconds",)
 
 
-@register.filter
+@register.filter("grid")
 def grid(table: Mapping[str, Any]) -> Grid:
-    """A table of an analysis document as a page shows it."""
+    """Return a table of an analysis document as a page shows it."""
     rows, columns = table["rows"], table["columns"]
     notes = list(table.get("notes", ()))
     if columns and columns[0]["name"] == GROUPED_BY:
         groups = _groups(rows, columns)
         heads = list(dict.fromkeys(head for group in groups for head in group.heads))
         return Grid(table["title"], heads, [], len(rows), notes, groups)
-    heads, shown = _shown(rows, _parts(columns), MOST)
-    return Grid(table["title"], heads, shown, len(rows), notes, [])
+    heads, cells = _shown(rows, _parts(columns), MOST)
+    return Grid(table["title"], heads, cells, len(rows), notes, [])
 
 
 def _groups(rows: Sequence[Sequence[Any]], columns: Sequence[Mapping[str, str]]) -> list[Group]:
-    """Return the rows by what the first column says, each group with the columns in which it has something to say."""
+    """Return the rows grouped by their first column, each group with the columns in which it has content."""
     names = [column["name"] for column in columns]
     adjusted = names.index(ADJUSTED) if ADJUSTED in names else None
     parts = sorted(
         _parts(columns)[1:], key=lambda part: (part.name not in _SIDES) + (part.name not in (*_SIDES, *_TELLING))
     )
-    joined = [part for part in parts if part.name in _SIDES]
-    found = []
+    contrast_parts = [part for part in parts if part.name in _SIDES]
+    row_groups = []
     for name in dict.fromkeys(row[0] for row in rows):
-        own = [row for row in rows if row[0] == name]
+        group_rows = [row for row in rows if row[0] == name]
         clear = (
-            None if adjusted is None else sum(1 for row in own if row[adjusted] is not None and row[adjusted] < LEVEL)
+            None
+            if adjusted is None
+            else sum(1 for row in group_rows if row[adjusted] is not None and row[adjusted] < LEVEL)
         )
-        heads, cells = _shown(own, parts, len(own))
-        if len(joined) == len(_SIDES) and heads[: len(_SIDES)] == [part.head for part in joined]:
-            told = f"the first side less the second, and of what; {joined[-1].head.meaning}"
-            heads = [Head("Contrast", told, False), *heads[len(_SIDES) :]]
+        # Groups are folded, so they are shown completely.
+        heads, cells = _shown(group_rows, parts, len(group_rows))
+        # Three columns become one only if all of them are present and first; otherwise the slices below would cut
+        # others.
+        if len(contrast_parts) == len(_SIDES) and heads[: len(_SIDES)] == [part.head for part in contrast_parts]:
+            meaning = f"the first side minus the second, and the quantity; {contrast_parts[-1].head.meaning}"
+            heads = [Head("Contrast", meaning, False), *heads[len(_SIDES) :]]
             cells = [[_name_contrast(line[: len(_SIDES)], heads[0].title), *line[len(_SIDES) :]] for line in cells]
-        found.append(Group(str(name), heads, cells, clear))
-    return found
+        row_groups.append(Group(str(name), heads, cells, clear))
+    return row_groups
 
 
 def _name_contrast(sides: Sequence[Cell], label: str) -> Cell:
-    """Return the name of a row in one cell, which stays in sight while the numbers beside it move."""
+    """Return the name of a row in one cell, which stays visible while the numbers beside it scroll."""
     first, second, quantity = (cell.text for cell in sides)
-    return Cell(f"{first} less {second}, {quantity}", label, False)
+    return Cell(f"{first} minus {second}, {quantity}", label, False)
 
 
 def _shown(rows: Sequence[Sequence[Any]], every: Sequence[_Part], most: int) -> tuple[list[Head], list[list[Cell]]]:
+    # A column counts as empty only if it is empty in all rows, including those that are not shown.
     parts = [part for part in every if any(part.filled(row) for row in rows)]
     cells = [[part.cell(row) for part in parts] for row in rows[:most]]
     return [part.head for part in parts], cells
 
 
 def written(value: Any, kind: str) -> str:
-    """A cell by the kind of its column; a dash for what is undefined or not known."""
+    """Return a value formatted by the kind of its column; a dash if it is undefined or unknown."""
     if value is None or value == "":
         return NOTHING
     if kind == "share":
-        return f"{value:.1%}"
+        return f"{value:.1%}".replace("%", " %")
     if kind == "count":
         return f"{value:,}"
     if kind == "number":
@@ -165,7 +171,7 @@ def written(value: Any, kind: str) -> str:
 
 
 def _cell(value: Any, kind: str, name: str, title: str) -> str:
-    """A cell by its column: what its kind alone would show too coarsely, or as a code."""
+    """Return a value formatted for its column, where its kind alone would be too coarse or would show a code."""
     if value is None or value == "":
         return NOTHING
     if name in _P_VALUES:
@@ -178,29 +184,30 @@ def _cell(value: Any, kind: str, name: str, title: str) -> str:
 
 
 def p_value(p: float) -> str:
-    """Three decimals, and no p-value of zero."""
+    """Return a p-value with three decimals, and never zero."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _parts(columns: Sequence[Mapping[str, str]]) -> list[_Part]:
     names = [column["name"] for column in columns]
     parts: list[_Part] = []
-    told: set[int] = set()
-    for at, column in enumerate(columns):
-        if at in told:
+    merged: set[int] = set()
+    for index, column in enumerate(columns):
+        if index in merged:
             continue
         other, head, joined = _joined(column, columns, names)
         if other is not None:
-            told.add(other)
-        parts.append(_Part(head, at, column["kind"], column["name"], other, joined))
+            merged.add(other)
+        parts.append(_Part(head, index, column["kind"], column["name"], other, joined))
     return parts
 
 
 def _joined(
     column: Mapping[str, str], columns: Sequence[Mapping[str, str]], names: Sequence[str]
 ) -> tuple[int | None, Head, str]:
-    """The column this one shares a cell with, the head of both, and the word between them."""
+    """Return the index of the column that shares a cell with this one (or None), the heading of both, and the word between them."""
     name, title, meaning = column["name"], column["title"], column["meaning"]
+    # The names of the two ends are fixed by the analysis document: low/high, x_low/x_high.
     if name.startswith("low") and name in _ENDS and _ENDS[name][0] in names:
         return names.index(_ENDS[name][0]), Head(_ENDS[name][1], _target(meaning), True), "to"
     if name.endswith("_low") and name[:-3] + "high" in names:
@@ -211,6 +218,7 @@ def _joined(
         )
     if name.startswith("published") and name != WHY_UNPUBLISHED and WHY_UNPUBLISHED in names:
         return names.index(WHY_UNPUBLISHED), Head(title, meaning, False), OR
+    # A count is followed by its total in a column titled "of": "3" and "5" become "3 of 5".
     after = names.index(name) + 1
     if after < len(columns) and columns[after]["title"] == "of":
         return after, Head(title, f"{meaning}; of {columns[after]['meaning']}", True), "of"
@@ -218,5 +226,5 @@ def _joined(
 
 
 def _target(meaning: str) -> str:
-    """What is said of the lower end, said of both."""
+    """Return the meaning of the lower end as the meaning of the interval."""
     return meaning.replace("lower end of the ", "")

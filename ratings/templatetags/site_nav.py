@@ -1,4 +1,4 @@
-"""The main navigation's links."""
+"""Links of the main navigation."""
 
 from django import template
 from django.template import Context
@@ -11,9 +11,10 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def nav_link(context: Context, name: str, label: str) -> SafeString:
-    """A link that tells whether the page shown lies under it."""
+    """Return a link that is marked as current if it leads to the current page or a page above it."""
     address = reverse(name)
-    here = context["request"].path.startswith(address)
+    # By prefix, so that the pages below a section keep its link highlighted.
+    is_current = context["request"].path.startswith(address)
     return format_html(
-        '<a href="{}"{}>{}</a>', address, format_html(' aria-current="{}"', "page") if here else "", label
+        '<a href="{}"{}>{}</a>', address, format_html(' aria-current="{}"', "page") if is_current else "", label
     )

@@ -1,25 +1,26 @@
-"""Numbers of a study's page as people read them."""
+"""Template filters that format the numbers of a study's page."""
 
 from django import template
 
 register = template.Library()
 
 
-@register.filter
+@register.filter("percent")
 def percent(share: float | None) -> str:
-    """A share as whole per cent; "undefined" for None."""
-    return "undefined" if share is None else f"{share:.0%}"
+    """Return a share as a whole percentage, or "undefined" for None."""
+    # Formatted as % first: multiplying by 100 would round some shares differently.
+    return "undefined" if share is None else f"{share:.0%}".replace("%", " %")
 
 
-@register.filter
+@register.filter("seconds")
 def seconds(number: float | None) -> str:
-    """A time per item; a dash before there is one."""
+    """Return a time per item; a dash if there is none yet."""
     if number is None:
         return "–"
     return f"{number:.0f} s" if number >= 1 or number == 0 else "under 1 s"
 
 
-@register.filter
+@register.filter("words")
 def words(code: str) -> str:
-    """A name of our own making, such as a kind of error, with spaces for its underscores."""
+    """Return an internal name, such as an error kind, with spaces in place of underscores."""
     return code.replace("_", " ")

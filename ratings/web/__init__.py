@@ -1,8 +1,8 @@
 """The pages of studies: views and their forms.
 
-One folder for each subject: `rater/`, `study/`, `results/`, `account/`. `guards` decides who reaches a view; `jobs`
-shows longer work. A view fetches what this user may see, validates a form, calls one function of another room, and
-renders a page or a fragment.
+One folder for each subject: `rater/`, `study/`, `results/`, `account/`. `decorators` decides who reaches a view; `jobs`
+shows the progress of longer work. A view fetches what this user may see, validates a form, calls one function of another
+package, and renders a page or a fragment.
 
 May import: ratings.accounts, ratings.api, ratings.blinding, ratings.exchange, ratings.models, ratings.paper,
 ratings.protocol, ratings.raters, ratings.rating, ratings.results, ratings.stats, ratings.studies,

@@ -1,4 +1,7 @@
-"""Who gets to a view of the rating room. What is not yours does not exist: 404, with the body of any other 404."""
+"""Decorators that decide who reaches a view.
+
+A page that is not the user's own answers 404, with the same body as any other 404.
+"""
 
 from collections.abc import Callable
 from functools import wraps
@@ -18,7 +21,7 @@ from ratings.studies import access
 
 
 class RaterRequest(HttpRequest):
-    """A request that a guard of raters let through. `rater` is set by `seat_page` and `item_page`, `place` by the latter."""
+    """A request that passed a decorator for raters. `study_rater_page` and `item_page` set `rater`; `item_page` also sets `place`."""
 
     user: User
     htmx: HtmxDetails
@@ -27,9 +30,9 @@ class RaterRequest(HttpRequest):
 
 
 class StudyRequest(HttpRequest):
-    """A request that `study_page` let through: `study`, and `role` is "superuser", "admin" or "analyst" of it.
+    """A request that passed `study_page`: it has `study`, and `role` is "superuser", "admin" or "analyst".
 
-    `staff_or_member` sets `role` alone: "staff" or "member".
+    `staff_or_member` sets only `role`, to "staff" or "member".
     """
 
     user: User
@@ -43,7 +46,7 @@ Guarded = Callable[..., HttpResponseBase]
 
 
 def rater_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> Guarded:
-    """For whoever holds a seat anywhere; no cache keeps the answer. Strangers are sent to sign in (401 to htmx)."""
+    """Allow users who rate in any study, and forbid caching. Visitors are sent to the sign-in page (401 for htmx)."""
 
     @login_not_required
     @wraps(view)
@@ -58,7 +61,7 @@ def rater_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -
 
 
 def seat_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> Guarded:
-    """Like `rater_page`, for addresses with `<uuid:seat>`: the user's own seat is `request.rater`."""
+    """Like `rater_page`, for URLs with `<uuid:seat>`: sets `request.rater` to the user's own rater in that study."""
 
     @login_not_required
     @wraps(view)
@@ -72,16 +75,17 @@ def seat_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) ->
 
 
 def item_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> Guarded:
-    """Like `seat_page`, for addresses with `<uuid:code>`: the user's own assignment is `request.place`. Whoever asks to
-    see it gets its answer and draft with it; who sends something finds the answer under a lock."""
+    """Like `study_rater_page`, for URLs with `<uuid:code>`: sets `request.place` to the user's own assignment."""
 
     @login_not_required
     @wraps(view)
     def guarded(request: RaterRequest, *args: Any, code: UUID, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
             return _private(_stranger(request))
-        also = () if request.method == "POST" else ("rating", "draft")
-        request.place = access.assignment_for(request.user, code, *also)
+        # A page shows the answer and the unsaved answer, so both are loaded here. A POST reads them later, under
+        # a lock: loaded here they could be out of date.
+        related = () if request.method == "POST" else ("rating", "draft")
+        request.place = access.assignment_for(request.user, code, *related)
         request.rater = request.place.rater
         return _private(view(request, *args, **kwargs))
 
@@ -89,7 +93,7 @@ def item_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) ->
 
 
 def study_page(*roles: str) -> Callable[[Callable[Concatenate[StudyRequest, P], HttpResponseBase]], Guarded]:
-    """For those with one of these roles in the study of `<slug:slug>`: it is `request.study`. Superusers always are."""
+    """Allow users with one of these roles in the study of `<slug:slug>`, and set `request.study`. Superusers are always allowed."""
 
     def decorate(view: Callable[Concatenate[StudyRequest, P], HttpResponseBase]) -> Guarded:
         @wraps(view)
@@ -105,7 +109,7 @@ def study_page(*roles: str) -> Callable[[Callable[Concatenate[StudyRequest, P], 
 
 
 def staff_or_member(view: Callable[Concatenate[StudyRequest, P], HttpResponseBase]) -> Guarded:
-    """For staff, and for whoever has a role in some study."""
+    """Allow staff and users with a role in any study."""
 
     @wraps(view)
     def guarded(request: StudyRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -113,6 +117,7 @@ def staff_or_member(view: Callable[Concatenate[StudyRequest, P], HttpResponseBas
             raise Http404
         if second_step.is_required_anywhere(request.user):
             second_step.require(request, "admin")
+        # 404 instead of 403 above: a stranger must not learn which studies exist.
         request.role = "staff" if request.user.is_staff else "member"
         return view(request, *args, **kwargs)
 
@@ -120,10 +125,12 @@ def staff_or_member(view: Callable[Concatenate[StudyRequest, P], HttpResponseBas
 
 
 def _stranger(request: RaterRequest) -> HttpResponse:
+    # htmx would swap a sign-in page into the fragment; the 401 makes the page open its sign-in dialog instead.
     return HttpResponse(status=401) if request.htmx else redirect_to_login(request.get_full_path())
 
 
 def _private(response: HttpResponseBase) -> HttpResponseBase:
+    # The back button after signing out, or the next person at this computer, must not see the page again.
     response["Cache-Control"] = "no-store"
     patch_vary_headers(response, ["HX-Request", "Cookie"])
     return response

@@ -1,4 +1,4 @@
-"""How far a job has come, in words for people."""
+"""Describe the progress of a job in words for people."""
 
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -24,30 +24,31 @@ _TONES = {"running": "info", "waiting": "info", "done": "ok", "failed": "danger"
 
 
 class JobState(NamedTuple):
-    """What a page shows of a job. `poll`: seconds until it should ask again, 0 when the job has ended."""
+    """What a page shows of a job. `poll` is the number of seconds until the next poll, 0 once the job has ended."""
 
     job: Job
     title: str
     label: str
-    tone: str  # of its pill in site.css, "" for a plain one
+    tone: str  # colour of its pill in site.css, "" for a plain pill
     said: str
-    notice: str  # why nothing may be moving
-    start_worker: bool  # whether the notice is to be followed by how to start one
+    notice: str  # why the job may not be progressing, or ""
+    start_worker: bool  # show the command that starts a worker after the notice
     poll: int
     files: list[JobFile]
-    removed: bool  # it had files, and they were kept as long as files are
-    days: int
+    removed: bool  # its files were deleted after the retention period
+    days: int  # for which files are kept
     may_cancel: bool
     may_retry: bool
 
 
 def state(job: Job, user: Any = None) -> JobState:
-    """At most five queries, whatever the job."""
+    """Return what a page shows of this job. Runs at most five queries."""
     live = job.status in Leased.RUNNABLE
     paused = bool(live and job.run and job.run.paused_at)
+    # Asked only for live jobs: the check costs a query.
     alive = live and not paused and queueing.workers_alive()
     silent = _silent(job)
-    missing = live and not paused and not alive
+    no_worker = live and not paused and not alive
     may_steer = _may_steer(job, user)
     return JobState(
         job=job,
@@ -55,9 +56,10 @@ def state(job: Job, user: Any = None) -> JobState:
         label=_label(job, paused),
         tone="warn" if paused else _TONES.get(job.status, ""),
         said=_said(job),
-        notice=_notice(job, missing, silent),
-        start_worker=missing,
-        poll=0 if not live else 10 if missing or paused or job.status != "running" else 2,
+        notice=_notice(job, no_worker, silent),
+        start_worker=no_worker,
+        # A job that nobody works on changes rarely: every open page would poll in vain.
+        poll=0 if not live else 10 if no_worker or paused or job.status != "running" else 2,
         files=job_files.whole(job) if job.status == "done" else [],
         removed="files_removed" in job.result,
         days=int(settings.JOB_FILE_DAYS),
@@ -67,7 +69,7 @@ def state(job: Job, user: Any = None) -> JobState:
 
 
 def _title(job: Job) -> str:
-    """Of which of its variants it is, where its kind has some: two of them may stand on one page."""
+    """Return the title of the job's kind, with the variant if there are several: two of them may be on one page."""
     variant = job.params.get("variant")
     return f"{job_kinds.title(job.kind)}, {variant}" if variant else job_kinds.title(job.kind)
 
@@ -75,7 +77,7 @@ def _title(job: Job) -> str:
 def _may_steer(job: Job, user: Any) -> bool:
     try:
         return user is not None and job_access.look(user, job).may_steer
-    except Http404:  # shown in a page of somebody who could not open it
+    except Http404:  # the job is shown on a page of a user who may not open the job itself
         return False
 
 
@@ -88,31 +90,35 @@ def _label(job: Job, paused: bool) -> str:
 def _said(job: Job) -> str:
     match job.status:
         case "queued":
-            return "It begins as soon as a worker is free."
+            return "It starts as soon as a worker is free."
         case "waiting":
-            again = f" It is tried again at {job.not_before:%H:%M:%S} UTC." if job.not_before else ""
-            why = f"{causes.words(job.status, job.reason).capitalize()}. {causes.help(job.status, job.reason)}"
-            return f"{why if job.reason else ''}{again}".strip()
+            retry_note = f" Next attempt at {job.not_before:%H:%M:%S} UTC." if job.not_before else ""
+            explanation = f"{causes.words(job.status, job.reason).capitalize()}. {causes.help(job.status, job.reason)}"
+            return f"{explanation if job.reason else ''}{retry_note}".strip()
         case "done":
             return str(job.result.get("said", ""))
         case "failed":
             return job.error or causes.words(job.status, job.reason)
         case "cancelled":
-            return "It was stopped by hand."
+            return "It was stopped by a user."
         case _:
             return job.said
 
 
 def _silent(job: Job) -> int:
-    """Seconds since the worker that has the job last said that it lives; 0 where nobody has it, or it is not long."""
+    """Return the seconds since the worker's last heartbeat, or 0 if no worker has the job or the silence is short."""
     if job.status != "running" or job.lease_until is None:
         return 0
-    heard = job.lease_until - timedelta(seconds=settings.LEASE_SECONDS)
-    silence = (timezone.now() - heard).total_seconds()
+    # Each heartbeat sets the lease to end LEASE_SECONDS later, so the end of the lease gives the time of the
+    # heartbeat.
+    last_heartbeat = job.lease_until - timedelta(seconds=settings.LEASE_SECONDS)
+    silence = (timezone.now() - last_heartbeat).total_seconds()
     return int(silence) if silence > settings.WORKER_SILENT_SECONDS else 0
 
 
 def _notice(job: Job, missing: bool, silent: int) -> str:
     if silent:
-        return f"No word from the worker for {silent} s." + ("" if missing else " Another one takes over soon.")
+        return f"The worker has not responded for {silent} s." + (
+            "" if missing else " Another worker will take over soon."
+        )
     return "No worker is running: start one with" if missing else ""

@@ -1,4 +1,4 @@
-"""Longer work under way: how far it has come, what came out of it, and the buttons that stop it and try it again."""
+"""Pages of jobs: progress, result files, and the buttons that stop a job or try it again."""
 
 from uuid import UUID
 
@@ -23,12 +23,17 @@ from simulation.models import Job
 
 @require_safe
 def job(request: StudyRequest, job: UUID) -> HttpResponse:
-    """The job's page; for htmx the fragment alone, which asks again until the job has ended."""
-    seen = _seen(request, job)
+    """Show the job's page; for htmx only the fragment, which polls until the job has ended."""
+    permitted = _seen(request, job)
     partial = request.htmx and not request.htmx.history_restore_request
-    context = {"job": seen.job, "study": seen.study, "role": seen.role, "may_run": seen.role in ("superuser", "admin")}
+    context = {
+        "job": permitted.job,
+        "study": permitted.study,
+        "role": permitted.role,
+        "may_run": permitted.role in ("superuser", "admin"),
+    }
     if not partial:
-        context["title"] = job_kinds.title(seen.job.kind)
+        context["title"] = job_kinds.title(permitted.job.kind)
     response = render(request, "ratings/_job.html" if partial else "ratings/job.html", context)
     patch_vary_headers(response, ["HX-Request"])
     add_never_cache_headers(response)
@@ -37,67 +42,69 @@ def job(request: StudyRequest, job: UUID) -> HttpResponse:
 
 @require_safe
 def job_file(request: StudyRequest, job: UUID, file: int) -> HttpResponseBase:
-    """A file that came out of the job, sent piece by piece. Of a study's archive the study's log says who took it."""
-    seen = _seen(request, job)
-    found = next((one for one in job_files.whole(seen.job) if one.pk == file), None)
-    if found is None or seen.job.status != "done":
+    """Stream a result file of the job. Downloads of a study's archive are recorded in the study's log."""
+    permitted = _seen(request, job)
+    result_file = next((candidate for candidate in job_files.whole(permitted.job) if candidate.pk == file), None)
+    if result_file is None or permitted.job.status != "done":
         raise Http404
     headers = {
-        "Content-Length": str(found.size),
-        "Content-Disposition": content_disposition_header(True, found.name) or "attachment",
+        "Content-Length": str(result_file.size),
+        "Content-Disposition": content_disposition_header(True, result_file.name) or "attachment",
         "Cache-Control": "private, no-store",
     }
     if (
-        seen.job.kind == orders.KIND
-        and seen.job.params["variant"] != orders.BLINDED
-        and (asked := confirming.ask(request))
+        permitted.job.kind == orders.KIND
+        and permitted.job.params["variant"] != orders.BLINDED
+        and (challenge := confirming.ask(request))
     ):
-        return asked
-    if request.method == "GET" and seen.study and seen.job.kind == orders.KIND:
-        orders.taken(seen.study, seen.job, request.user, found.sha256)
-    pieces = job_files.read(found) if request.method == "GET" else iter(())
-    return StreamingHttpResponse(pieces, content_type=found.content_type, headers=headers)
+        return challenge
+    # A HEAD request transfers nothing, so it is not recorded as a download.
+    if request.method == "GET" and permitted.study and permitted.job.kind == orders.KIND:
+        orders.taken(permitted.study, permitted.job, request.user, result_file.sha256)
+    pieces = job_files.read(result_file) if request.method == "GET" else iter(())
+    return StreamingHttpResponse(pieces, content_type=result_file.content_type, headers=headers)
 
 
 @require_POST
 def cancel_job(request: StudyRequest, job: UUID) -> HttpResponse:
-    """Ask for an end. Its worker finishes what it has begun."""
-    seen = _steered(request, job)
-    if jobs.cancel(seen.job):
-        messages.success(request, "It is being stopped.")
+    """Ask the worker to stop the job. The worker first completes the step it has started."""
+    permitted = _steered(request, job)
+    if jobs.cancel(permitted.job):
+        messages.success(request, "The job is being stopped.")
     else:
-        messages.info(request, "It has ended already.")
-    return redirect("ratings:job", seen.job.code)
+        messages.info(request, "The job has already ended.")
+    return redirect("ratings:job", permitted.job.code)
 
 
 @require_POST
 def retry_job(request: StudyRequest, job: UUID) -> HttpResponse:
-    """The same work once more, as a new job. A machine goes on instead where it stands."""
-    seen = _steered(request, job)
-    again: Job | None = seen.job
+    """Run the same work again as a new job. A model rater continues its existing job instead."""
+    permitted = _steered(request, job)
+    next_job: Job | None = permitted.job
     try:
-        if seen.job.kind == machines.KIND:
-            again = machines.again(seen.job, request.user).job
+        if permitted.job.kind == machines.KIND:
+            next_job = machines.again(permitted.job, request.user).job
         else:
-            again = jobs.retry(seen.job, request.user)
+            next_job = jobs.retry(permitted.job, request.user)
     except (jobs.Failed, StudyError, LabError) as error:
         messages.error(request, str(error))
-    if again is None:
+    if next_job is None:
         messages.info(request, "Nothing is left to rate.")
-    return redirect("ratings:job", (again or seen.job).code)
+    return redirect("ratings:job", (next_job or permitted.job).code)
 
 
 def _seen(request: StudyRequest, code: UUID) -> Seen:
-    seen = job_access.seen(request.user, code)
-    second_step.require(request, seen.role)
-    return seen
+    permitted = job_access.seen(request.user, code)
+    # Jobs are outside the pages of a study, so `study_page` has not checked this.
+    second_step.require(request, permitted.role)
+    return permitted
 
 
 def _steered(request: StudyRequest, code: UUID) -> Seen:
-    seen = _seen(request, code)
-    if not seen.may_steer:
+    permitted = _seen(request, code)
+    if not permitted.may_steer:
         raise Http404
-    return seen
+    return permitted
 
 
 urls: list[URLPattern] = [

@@ -1,11 +1,8 @@
-"""Who may call a provider now: one limiter per provider and key, in the database, for all workers together.
+"""Rate limit per provider and key, in the database, shared by all workers.
 
-The limit is raised by answers and lowered by 429 and overloads. It closes for as long as the provider asks, and, after
-several infrastructure faults with no answer between, for a doubling pause with one probe at a time after each. A key
-that is not accepted blocks it until a person reopens it.
-
-The gate's row may stay locked until the transaction of `enter`, `answered` or `faulted` ends. One that also changes a
-Run passes the gate first, as the journal does: in two orders, two transactions could wait for each other.
+Answers raise the limit; 429 responses and overloads lower it. It closes for as long as the provider requests. After
+several infrastructure faults with no answer in between, it closes for a pause that doubles each time, and admits one
+probe at a time after each pause. A key that the provider does not accept blocks it until a person reopens it.
 """
 
 import hashlib
@@ -28,19 +25,19 @@ from simulation.providers.base import PROVIDERS
 from simulation.providers.retrying import asked_wait, doubled
 
 log = logging.getLogger("wetbench.gates")
-WIDE = (ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED)  # they close the gate for all at once
+# Lock order: the limiter's row may stay locked until the transaction of `request_slot`, `record_answer` or
+# `record_fault` ends. A transaction that also changes a Run must lock the limiter first, as
+# simulation.calls.replay does: with two orders, two transactions could wait for each other.
+WIDE = (ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED)  # they concern every call with the key
 FAULTS = (*WIDE, ErrorClass.SERVER, ErrorClass.CONNECTION, ErrorClass.TIMEOUT, ErrorClass.GARBLED)
 KEY_FAULTS = {
     ErrorClass.CREDENTIALS: "The provider does not accept the key",
-    ErrorClass.CREDITS: "The provider says that the account has no credit left",
+    ErrorClass.CREDITS: "The provider reports that no credit is left for the key",
 }
-
-
-# So many transactions at most are between counting and committing: four processes with ten connections each.
+# Upper bound of transactions between counting and committing: four processes with ten connections each.
 AT_ONCE = 40
 
-
-# By hand, because building the same subquery for every call costs more than asking it. No text of anybody's is in it.
+# Raw SQL, because building the same subquery with the ORM for every call costs more than running it. It has no parameters.
 _UNDER_WAY = RawSQL(
     "(SELECT COUNT(*) FROM simulation_modelcall AS under_way"
     " WHERE under_way.gate = simulation_providergate.name AND under_way.state = 'started')",
@@ -50,130 +47,138 @@ _UNDER_WAY = RawSQL(
 
 
 class Answer(NamedTuple):
-    """Whether one more call may leave now; if not, in how many seconds to ask again, or why nobody may."""
+    """Whether one more call may leave now. If not, when to try again, or why a person must act."""
 
     open: bool
     wait: float = 0.0
     blocked: str = ""
-    calm: bool = False  # at its most and without a fault: an answer tells it nothing new
-    reason: str = ""  # why it waits: rate_limit, provider_unavailable, no_slot; credentials where it is blocked
+    calm: bool = False  # and without a fault: an answer would change nothing
+    reason: str = ""  # rate_limit, provider_unavailable or no_slot; credentials if a person must act
 
 
 def name_of(endpoint: Endpoint) -> str:
-    """provider:fingerprint of the key, which is never stored."""
+    """Return provider:fingerprint of the key. The key itself is never stored."""
     return f"{endpoint.provider}:{hashlib.sha256(endpoint.key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def enter(name: str) -> Answer:
-    """Ask for one call more, inside the transaction that stores the call: near the limit the gate is locked until then."""
+    """Request one more call, inside the transaction that stores the call."""
     if not connection.in_atomic_block:
-        raise TransactionManagementError("gates.enter is asked inside the transaction that stores the call")
-    rule, now = gate_rules(), timezone.now()
-    free = _free(name, rule, now)
-    if free is not None:
-        return free
+        raise TransactionManagementError(
+            "rate_limit.request_slot must be called inside the transaction that stores the call"
+        )
+    rules, now = gate_rules(), timezone.now()
+    admission = _free(name, rules, now)
+    if admission is not None:
+        return admission
+    # Near the limit the row stays locked until the call is stored: two workers must not both take the last slot.
     gate = _locked(name)
     if gate.blocked:
         return Answer(False, blocked=gate.blocked, reason="credentials")
-    tripped = gate.faults_running >= rule.faults
+    is_tripped = gate.faults_running >= rules.faults
     if gate.closed_until and gate.closed_until > now:
-        left = (gate.closed_until - now).total_seconds()
-        return Answer(False, left, reason="provider_unavailable" if tripped else "rate_limit")
-    if tripped and _probing(gate):
-        return Answer(False, _about(rule.slot_wait), reason="provider_unavailable")
-    if _under_way(name).count() >= max(1, int(min(gate.limit, rule.most))):
-        return Answer(False, _about(rule.slot_wait), reason="no_slot")
+        seconds_left = (gate.closed_until - now).total_seconds()
+        return Answer(False, seconds_left, reason="provider_unavailable" if is_tripped else "rate_limit")
+    if is_tripped and _probing(gate):
+        return Answer(False, _about(rules.slot_wait), reason="provider_unavailable")
+    if _under_way(name).count() >= max(1, int(min(gate.limit, rules.most))):
+        return Answer(False, _about(rules.slot_wait), reason="no_slot")
     return Answer(True)
 
 
 def answered(name: str) -> None:
-    """The provider answered. One UPDATE, which touches no row while all is well and the limit at its most."""
-    most = float(gate_rules().most)
+    """Record that the provider answered."""
+    max_calls = float(gate_rules().most)
     # A key that never met a limit doubles with every full round of answers; one that did gains one call a round.
     gain = Case(When(lowered_at=None, then=Value(1.0)), default=1.0 / F("limit"), output_field=FloatField())
-    touched = ProviderGate.objects.filter(Q(limit__lt=most) | Q(faults_running__gt=0), name=name)
-    touched.update(limit=Least(Value(most), F("limit") + gain), faults_running=0)
+    # One UPDATE, which matches no row while the limit is at its maximum without faults: this runs for every
+    # answer.
+    changed = ProviderGate.objects.filter(Q(limit__lt=max_calls) | Q(faults_running__gt=0), name=name)
+    changed.update(limit=Least(Value(max_calls), F("limit") + gain), faults_running=0)
 
 
 @transaction.atomic
 def faulted(name: str, error: ProviderError) -> None:
-    """An attempt gave no completion: lower the limit, close for a while, or block, as its class asks."""
+    """Record an attempt without a completion: lower the limit, close it for a while, or block it, as the class of the error requires."""
     gate, kind = _locked(name), error.error_class
     if kind in KEY_FAULTS:
         gate.blocked = _blocked_text(name, kind)
         log.error("%s: %s", name, gate.blocked)
     elif kind in FAULTS:
         if gate.faults_running and _answered_since(gate):
-            gate.faults_running = 0  # calm answers do not say so themselves
+            gate.faults_running = 0  # answers at the maximum are not recorded, so nothing reset it
         _close(gate, error, gate_rules(), timezone.now())
         gate.faulted_at = timezone.now()
     else:
-        gate.faults_running = 0  # it answered, only not what was asked
+        gate.faults_running = 0  # the provider answered, only not with a completion
     gate.save()
 
 
 def reopen(name: str) -> bool:
-    """Let calls through again, after a person has seen to the key; False if there is no such gate."""
-    opened = {"blocked": "", "closed_until": None, "faults_running": 0}
-    return ProviderGate.objects.filter(name=name).update(**opened) == 1
+    """Admit calls again after a person has fixed the key. Return False if there is no such limiter."""
+    changes = {"blocked": "", "closed_until": None, "faults_running": 0}
+    return ProviderGate.objects.filter(name=name).update(**changes) == 1
 
 
 def _free(name: str, rule: GateRules, now: datetime) -> Answer | None:
-    """Open, where the gate is so far from its limit that not even all who come now could pass it; None: look closer.
-
-    One plain read and no lock: every call passes here.
-    """
+    """Return an open admission if the limit is far away, else None: then the caller must lock the row."""
+    # Every call passes here, so this is one read without a lock. It is safe because even if all open transactions
+    # were admitted at once, they would not exceed the limit.
     if rule.most <= AT_ONCE:
         return None
     columns = ("limit", "faults_running", "closed_until", "blocked", _UNDER_WAY)
-    for limit, faults, closed_until, blocked, out in ProviderGate.objects.filter(name=name).values_list(*columns):
+    for limit, faults, closed_until, blocked, under_way in ProviderGate.objects.filter(name=name).values_list(*columns):
         if blocked or faults >= rule.faults or (closed_until is not None and closed_until > now):
             return None
-        if min(limit, rule.most) - out > AT_ONCE:
+        if min(limit, rule.most) - under_way > AT_ONCE:
             return Answer(True, calm=limit >= rule.most and not faults)
     return None
 
 
 def _locked(name: str) -> ProviderGate:
-    """The gate's row for this transaction alone, made on first use."""
-    gates = ProviderGate.objects.select_for_update()
-    gate = gates.filter(name=name).first()
+    """Return the limiter's row, locked for this transaction. Create it on first use."""
+    limiters = ProviderGate.objects.select_for_update()
+    gate = limiters.filter(name=name).first()
     if gate is None:
         ProviderGate.objects.get_or_create(name=name, defaults={"limit": float(gate_rules().start)})
-        gate = gates.get(name=name)
+        gate = limiters.get(name=name)
     return gate
 
 
 def _close(gate: ProviderGate, error: ProviderError, rule: GateRules, now: datetime) -> None:
-    """Calls that left before the gate closed and fail while it is closed tell nothing new: they are not counted."""
+    """Close the limiter for as long as this fault requires."""
     if error.error_class in WIDE:
         _lower(gate, rule, now)
-    closed = gate.closed_until is not None and gate.closed_until > now
-    gate.faults_running += not closed
-    until = now + timedelta(seconds=_pause(gate.faults_running, error, rule, closed))
-    if until > now and (gate.closed_until is None or until > gate.closed_until):
-        gate.closed_until = until
-        log.warning("%s closed until %s after %s", gate.name, until.isoformat(timespec="seconds"), error.error_class)
+    is_closed = gate.closed_until is not None and gate.closed_until > now
+    # Calls that left before the limiter closed and fail while it is closed are no new evidence, so they are not
+    # counted.
+    gate.faults_running += not is_closed
+    closed_until = now + timedelta(seconds=_pause(gate.faults_running, error, rule, is_closed))
+    if closed_until > now and (gate.closed_until is None or closed_until > gate.closed_until):
+        gate.closed_until = closed_until
+        log.warning(
+            "%s closed until %s after %s", gate.name, closed_until.isoformat(timespec="seconds"), error.error_class
+        )
 
 
 def _lower(gate: ProviderGate, rule: GateRules, now: datetime) -> None:
     if gate.lowered_at and now - gate.lowered_at < timedelta(seconds=rule.lower_every):
         return
-    # A limit that nobody came near would have to fall many times before it meant anything.
-    busy = _under_way(gate.name).count()
-    gate.limit = max(1.0, 0.8 * min(gate.limit, rule.most, max(busy, rule.start)))
+    # Start from what is under way: a limit that was never nearly used would have to fall many times before it had an effect.
+    under_way = _under_way(gate.name).count()
+    gate.limit = max(1.0, 0.8 * min(gate.limit, rule.most, max(under_way, rule.start)))
     gate.lowered_at = now
 
 
 def _pause(faults: int, error: ProviderError, rule: GateRules, closed: bool) -> float:
-    """How long to stay closed after this many faults in a row: what was asked, and the circuit's own pause."""
-    asked = asked_wait(error.retry_after, rule.retry_after_cap) if error.error_class in WIDE else 0.0
+    """Return how many seconds to stay closed after this many faults in a row: the longer of the provider's request and the circuit breaker's pause."""
+    requested = asked_wait(error.retry_after, rule.retry_after_cap) if error.error_class in WIDE else 0.0
     if closed:
-        return asked
+        return requested
     if error.error_class in WIDE and error.retry_after is None:
-        asked = doubled(rule.pause, faults - 1, rule.pause_cap)
-    tripped = faults >= rule.faults
-    return max(asked, doubled(rule.circuit_pause, faults - rule.faults, rule.circuit_cap) if tripped else 0.0)
+        requested = doubled(rule.pause, faults - 1, rule.pause_cap)
+    is_tripped = faults >= rule.faults
+    return max(requested, doubled(rule.circuit_pause, faults - rule.faults, rule.circuit_cap) if is_tripped else 0.0)
 
 
 def _under_way(name: str) -> QuerySet[ModelCall]:
@@ -181,25 +186,26 @@ def _under_way(name: str) -> QuerySet[ModelCall]:
 
 
 def _answered_since(gate: ProviderGate) -> bool:
-    """Whether any call was answered after the last fault that was counted."""
-    answered = ModelCall.objects.filter(gate=gate.name, state="answered").order_by("-pk")
-    last = answered.values_list("ended_at", flat=True).first()
+    """Return whether any call was answered after the last counted fault."""
+    answers = ModelCall.objects.filter(gate=gate.name, state="answered").order_by("-pk")
+    last = answers.values_list("ended_at", flat=True).first()
     return last is not None and gate.faulted_at is not None and last > gate.faulted_at
 
 
 def _probing(gate: ProviderGate) -> bool:
-    """Whether a call that left after the pause is still out: it is the probe, and the others wait for its answer."""
+    """Return whether a call that left after the pause is still under way: it is the probe, and other calls wait for its answer."""
     since = gate.closed_until
     return since is not None and _under_way(gate.name).filter(started_at__gte=since).exists()
 
 
 def _about(seconds: float) -> float:
-    """Half to one and a half times as long, so that those who wait do not all ask at once."""
+    """Return half to one and a half times the seconds."""
+    # Spread the retries: otherwise all rows that wait for a slot would try again at the same moment.
     return seconds * (0.5 + random.random())
 
 
 def _blocked_text(name: str, kind: ErrorClass) -> str:
-    """In our own words: what a provider says of a key may repeat it."""
+    # Never the provider's message: it may repeat the key.
     provider = name.partition(":")[0]
     variable = PROVIDERS[provider].key_variable if provider in PROVIDERS else "its environment variable"
-    return f"{KEY_FAULTS[kind]} in {variable} (gate {name}). Put that right, then press Try again on the run."
+    return f"{KEY_FAULTS[kind]} in {variable} (rate limiter {name}). Fix this, then press Try again on the run."

@@ -1,7 +1,8 @@
-"""What is said to language models: written down before it leaves, completed when the answer came, never said twice.
+"""Replay the model calls of a unit, and send at most one new call.
 
-A role speaks as if it had a telephone. Behind it, a turn that was answered before is given back from the ledger; the
-first one that was not is sent; and a further one in the same unit ends the unit, so that a unit is one call.
+A role calls its model as if every call were new. Calls that were answered before are returned from the call log. The
+first unanswered call is sent. A second new call ends the unit. So a unit costs at most one call, and no call is paid
+for twice.
 """
 
 import itertools
@@ -30,7 +31,7 @@ _PASSING = {str(kind) for kind, follows in retrying.REACTIONS.items() if isinsta
 
 
 class Line(NamedTuple):
-    """A model's endpoint and what sends to it."""
+    """A model's endpoint and the connection that sends to it."""
 
     endpoint: Endpoint
     connection: Connection
@@ -40,8 +41,11 @@ Dial = Callable[[Setup, Player], Line]
 
 
 def dial(setup: Setup, player: Player) -> Line:
-    """The real thing: over the wire, with the keys of this process's environment. MissingKey where the setup is scripted and
-    this environment leads to the providers."""
+    """Return a connection to the player's model, with the keys of this process's environment.
+
+    Raises MissingKey if the run configuration is for the scripted server but this environment leads to real providers.
+    """
+    # A run that was created for the scripted server must not reach, and pay, a real provider.
     if setup.scripted and not setups.leads_to_scripted_server(setup.models[player.model]["provider"]):
         raise MissingKey(setups.SCRIPTED_ALONE)
     endpoint = setup.endpoint(player)
@@ -50,7 +54,7 @@ def dial(setup: Setup, player: Player) -> Line:
 
 @dataclass
 class Journal:
-    """The telephone of one unit of one row."""
+    """The model calls of one unit of one leased row."""
 
     lease: Lease[Any]
     setup: Setup
@@ -58,50 +62,59 @@ class Journal:
     number: int
     dial: Dial
     spent: bool = False
-    jobs: tuple[
-        int, ...
-    ] = ()  # of ratings: this job and those it goes on from; what they were answered is not asked again
+    # Of ratings: this job and the jobs that it continues. Their answers are replayed, so nothing is paid for twice.
+    jobs: tuple[int, ...] = ()
 
     def speaker(self, player: Player) -> Speaker:
-        """Says prompts to this player's model; the n-th one it is asked is the n-th turn of the unit."""
+        """Return a function that completes prompts with this player's model. Its n-th call is the n-th turn of the unit."""
         turns = itertools.count()
         return lambda prompt: self._say(player, prompt, next(turns))
 
     def _say(self, player: Player, prompt: Prompt, turn: int) -> Completion:
+        """Return the logged completion of this turn, or send the prompt.
+
+        Raises CallDone after the one new call of the unit, LeaseLost if another worker took over while the model was
+        answering, Blocked if a person must act, RetryLater for transient errors, RetriesExhausted after too many of them.
+        """
         try:
-            endpoint, line = self.dial(self.setup, player)
+            endpoint, connection = self.dial(self.setup, player)
         except MissingKey as error:
             raise Held("credentials", str(error)) from error
-        request = line.prepare(prompt, player.params)
-        before = self._tries(player, turn)
-        for call in before:
+        request = connection.prepare(prompt, player.params)
+        earlier = self._tries(player, turn)
+        for call in earlier:
+            # The hash of the whole request: an answer to another prompt or with other parameters must not be
+            # replayed.
             if call.state in ledger.ANSWERED and call.request_sha256 == request.sha256:
                 return _again(call, endpoint)
         if self.spent:
             raise UnitSpent
         self.spent = True
-        # What was tried in vain while the provider was away is not counted against a job that goes on later.
-        tries = [call for call in before if call.job_id in (None, self.lease.row.pk)]
-        opened = self._open(player, endpoint, prompt, request, turn, tries)
-        release_connection()  # no connection is held while a model thinks
-        said = _send(line, request)
-        if not ledger.complete(opened, self.lease, said):
+        # Failures of an earlier job, while the provider was unavailable, do not count against the job that continues it.
+        attempts = [call for call in earlier if call.job_id in (None, self.lease.row.pk)]
+        pending = self._open(player, endpoint, prompt, request, turn, attempts)
+        # Models answer after seconds or minutes, and a process has only a few database connections.
+        release_connection()
+        result = _send(connection, request)
+        if not ledger.complete(pending, self.lease, result):
             raise Fenced
-        if isinstance(said.outcome, Completion):
-            return said.outcome
-        raise self._after(said.outcome, [*tries, opened.call])
+        if isinstance(result.outcome, Completion):
+            return result.outcome
+        raise self._after(result.outcome, [*attempts, pending.call])
 
     def _tries(self, player: Player, turn: int) -> list[ModelCall]:
-        """Every time this turn was sent before. What an earlier holder left under way is lost."""
+        """Return all earlier calls of this turn, and mark those that a former holder of the row left under way as lost."""
+        # Nothing was called in this phase before, so the query is spared.
         if self.lease.fresh and not self.spent and len(self.jobs) < 2:
             return []
         turns = ModelCall.objects.filter(number=self.number, role=self.role, speaker=player.name, turn=turn)
         calls = turns.filter(**self._subject())
-        asked = turns.filter(job_id__in=self.jobs) if self.jobs else calls
-        found = list(asked.defer("request", "reply").order_by("pk"))
-        if any(call.state == "started" for call in found):
+        relevant = turns.filter(job_id__in=self.jobs) if self.jobs else calls
+        # Bodies are large; only the one that is replayed is loaded, below.
+        attempts = list(relevant.defer("request", "reply").order_by("pk"))
+        if any(call.state == "started" for call in attempts):
             calls.filter(state="started", fence__lt=self.lease.fence).update(state="lost", ended_at=timezone.now())
-        return found
+        return attempts
 
     def _open(
         self,
@@ -112,17 +125,17 @@ class Journal:
         turn: int,
         tries: list[ModelCall],
     ) -> Opened:
-        """Everything that must hold before a request may leave, in one transaction with the call itself."""
+        """Check every condition for sending the request, and log the call, in one transaction."""
         gate, run = gates.name_of(endpoint), self.lease.row.run
-        price, told = spending.recent_price(player.model, timezone.now().date())
-        most = pricing.worst_case(prompt, player.params.max_tokens, price)
+        price, price_record = spending.recent_price(player.model, timezone.now().date())
+        worst_case = pricing.worst_case(prompt, player.params.max_tokens, price)
         try:
             with transaction.atomic():
                 if not self.lease.held():
                     raise Fenced
-                entered = self._enter(gate, tries)  # before the run: everyone takes these rows in one order
-                ledger.reserve(run, most)
-                kept = shelf.put(request.body, prompt.system)
+                admission = self._enter(gate, tries)  # before the run is locked: see the lock order in rate_limit
+                ledger.reserve(run, worst_case)
+                stored_request = shelf.put(request.body, prompt.system)
                 call = ModelCall.objects.create(
                     **self._subject(),
                     run_id=run.pk,
@@ -139,47 +152,49 @@ class Journal:
                     requested_model=endpoint.model_id,
                     prompt_set=prompt.prompt_set,
                     request_sha256=request.sha256,
-                    request=kept,
+                    request=stored_request,
                     effective_params=dict(request.effective),
                     dropped_params=dict(request.dropped),
-                    reserved_tokens=most.tokens,
-                    reserved_cost=most.cost,
-                    price=told,
+                    reserved_tokens=worst_case.tokens,
+                    reserved_cost=worst_case.cost,
+                    price=price_record,
                 )
         except IntegrityError as error:
-            # A holder that was thought dead has written this attempt in between: look again.
+            # A former holder that was presumed dead has logged this attempt in between. Try again, with its call in view.
             raise Wait(settings.POLL_SECONDS, "no_slot") from error
-        shelf.remember(kept)
-        return Opened(call, entered.calm)
+        shelf.remember(stored_request)
+        return Opened(call, admission.calm)
 
     def _enter(self, gate: str, tries: list[ModelCall]) -> gates.Answer:
-        answer = gates.enter(gate)
-        if answer.blocked:
-            raise Held("credentials", answer.blocked)
-        if answer.open:
-            return answer
-        failed = _in_a_row(tries, gate) if answer.reason == retrying.UNAVAILABLE else []
-        if failed and _since(failed) >= pace.retry_policy().window:
-            told = f"after {len(failed)} tries, and nobody else was answered either: {failed[-1].error}"
-            raise GaveUp(retrying.UNAVAILABLE, told)
-        raise Wait(answer.wait * _crowd(answer.reason), answer.reason)
+        admission = gates.enter(gate)
+        if admission.blocked:
+            raise Held("credentials", admission.blocked)
+        if admission.open:
+            return admission
+        failures = _in_a_row(tries, gate) if admission.reason == retrying.UNAVAILABLE else []
+        if failures and _since(failures) >= pace.retry_policy().window:
+            message = f"after {len(failures)} attempts, and no other call was answered either: {failures[-1].error}"
+            raise GaveUp(retrying.UNAVAILABLE, message)
+        raise Wait(admission.wait * _crowd(admission.reason), admission.reason)
 
     def _after(self, error: ProviderError, tries: list[ModelCall]) -> Exception:
-        """What follows from a failed try: wait, be held, or give up."""
-        passing = [call for call in tries if call.error_class in _PASSING] or [tries[-1]]
+        """Return the exception that follows a failed attempt: retry later, block the row, or fail it."""
+        # Faults that do not pass with time are not retried, so only transient ones count towards the number of
+        # attempts.
+        transient = [call for call in tries if call.error_class in _PASSING] or [tries[-1]]
         in_a_row = _in_a_row(tries, tries[-1].gate) or [tries[-1]]
         policy = pace.retry_policy()
-        follows = retrying.reaction(
-            error.error_class, len(passing), _since(in_a_row), error.retry_after, random(), policy
+        reaction = retrying.reaction(
+            error.error_class, len(transient), _since(in_a_row), error.retry_after, random(), policy
         )
-        told = ledger.plain(str(error), 2000)
-        match follows:
+        message = ledger.plain(str(error), 2000)
+        match reaction:
             case retrying.Again():
-                return Wait(follows.seconds, follows.reason, told)
+                return Wait(reaction.seconds, reaction.reason, message)
             case retrying.Block():
-                return Held(follows.reason, told)
+                return Held(reaction.reason, message)
             case retrying.GiveUp():
-                return GaveUp(follows.reason, f"after {len(passing)} tries: {told}")
+                return GaveUp(reaction.reason, f"after {len(transient)} attempts: {message}")
 
     def _subject(self) -> dict[str, Any]:
         kind = {"twin": "twin", "rating": "job"}.get(self.role, "episode")
@@ -187,25 +202,26 @@ class Journal:
 
 
 def _send(line: Connection, request: WireRequest) -> Said:
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         outcome: Completion | ProviderError = line.send(request, settings.CALL_SECONDS)
     except ProviderError as error:
         outcome = error
-    return Said(outcome, time.monotonic() - began)
+    return Said(outcome, time.monotonic() - started)
 
 
 def _again(call: ModelCall, endpoint: Endpoint) -> Completion:
-    """A stored answer, read from its bytes as it was the first time."""
+    """Return a logged completion, parsed from the stored bytes exactly as at first."""
     return connections.read(endpoint, Reply(call.http_status or 0, call.reply_headers, bytes(call.reply or b"")))
 
 
 def _in_a_row(tries: list[ModelCall], gate: str) -> list[ModelCall]:
-    """The passing faults of this turn since anybody was last answered through the gate: while one is, time is no proof."""
+    """Return the transient failures of this turn since any call through this limiter was answered."""
     answered = ModelCall.objects.filter(gate=gate, state="answered").order_by("-pk").values_list("ended_at", flat=True)
-    last = answered.first()
-    failed = [call for call in tries if call.state == "failed" and call.error_class in _PASSING]
-    return [call for call in failed if last is None or call.started_at > last]
+    last_answer = answered.first()
+    failures = [call for call in tries if call.state == "failed" and call.error_class in _PASSING]
+    # While other calls are answered, elapsed time does not show that the provider is unavailable.
+    return [call for call in failures if last_answer is None or call.started_at > last_answer]
 
 
 def _since(failed: list[ModelCall]) -> float:
@@ -213,8 +229,9 @@ def _since(failed: list[ModelCall]) -> float:
 
 
 def _crowd(reason: str) -> float:
-    """How much longer to wait for a slot the more rows wait for one: each question costs a claim and a prompt."""
+    """Return how many times longer to wait for a slot, by the number of rows that wait for one."""
     if reason != "no_slot":
         return 1.0
+    # Every attempt to get a slot costs a claim and a prompt, so a long queue must try less often.
     waiting = Episode.objects.filter(status="waiting", reason="no_slot").count()
     return min(10.0, 1.0 + waiting / settings.PROVIDER_CALLS_MAX)

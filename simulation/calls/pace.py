@@ -1,4 +1,4 @@
-"""The settings that pace calls, read in this one place: how the limiter moves, and how long a turn is tried."""
+"""The settings of the rate limiter and of retries, read in this one place."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ from simulation.providers.retrying import Policy
 
 
 class GateRules(NamedTuple):
-    """How simulation.calls.gates rises, falls, closes and reopens. Seconds, but for the counts."""
+    """How simulation.calls.rate_limit raises, lowers, closes and reopens a limit. Times are in seconds."""
 
-    start: int  # calls at once with a key that was never used
+    start: int  # calls under way with a key that was never used
     most: int
-    lower_every: float  # the limit falls once in so long: one burst of 429 is one sign
-    pause: float  # after a 429 or an overload without Retry-After, doubling with each
+    lower_every: float  # at least this long between two cuts: a burst of 429 is one signal
+    pause: float  # after a 429 or an overload without Retry-After; doubles each time
     pause_cap: float
-    faults: int  # so many in a row open the circuit
-    circuit_pause: float  # doubling with each further fault
+    faults: int  # in a row; then the circuit breaker opens
+    circuit_pause: float  # doubles with each further fault
     circuit_cap: float
     retry_after_cap: float
-    slot_wait: float  # about how soon to ask again where all slots are taken
+    slot_wait: float  # roughly when to try again if all slots are taken; jitter is added
 
 
 def gate_rules() -> GateRules:

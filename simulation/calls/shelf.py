@@ -1,4 +1,4 @@
-"""Requests as they are kept: what all calls of a role begin with once, under its hash, and the rest as it was said."""
+"""Store the text that all calls of a role begin with once, under its hash, and the rest of each request as it was sent."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -6,34 +6,37 @@ from typing import Any
 
 from simulation.models import CallText
 
-_LONG = 1000  # characters; a shorter text stays where it is
+_LONG = 1000  # characters; a shorter text stays in its request
 _KEY = "text_sha256"
 _MOST_KNOWN = 5000
+# Hashes of texts that are committed. Spares an INSERT for almost every call.
 _known: set[str] = set()
 
 
 def put(body: Any, recurring: str) -> Any:
-    """The body with this text of it on the shelf. Belongs into the transaction that stores the call."""
+    """Return the body with `recurring` replaced by its hash, and store that text. Call it in the transaction that stores the call."""
     if len(recurring) < _LONG:
         return body
     sha = hashlib.sha256(recurring.encode("utf-8", "replace")).hexdigest()
     if sha not in _known:
+        # Two workers may store the same text at once; the hash is the key, so either row will do.
         CallText.objects.bulk_create([CallText(sha256=sha, text=recurring)], ignore_conflicts=True)
     return _without(body, recurring, {_KEY: sha})
 
 
 def remember(body: Any) -> None:
-    """The texts of this body are stored for good: they need not be offered again by this process."""
+    """Note that the texts of this body are committed, so this process need not store them again."""
     if len(_known) > _MOST_KNOWN:
+        # A bound on memory; the only cost is that some texts are offered to the database once more.
         _known.clear()
     _known.update(hashes(body))
 
 
 def take(bodies: Iterable[Any]) -> list[Any]:
-    """These bodies whole again, with one query."""
+    """Return these bodies with their texts in place. Costs one query."""
     stored = list(bodies)
-    wanted = {sha for body in stored for sha in hashes(body)}
-    texts = dict(CallText.objects.filter(pk__in=wanted).values_list("sha256", "text")) if wanted else {}
+    requested = {sha for body in stored for sha in hashes(body)}
+    texts = dict(CallText.objects.filter(pk__in=requested).values_list("sha256", "text")) if requested else {}
     return [_with(body, texts) for body in stored]
 
 

@@ -1,4 +1,4 @@
-"""What runs have used, as sums over the ledger of calls, and the prices it is reckoned with."""
+"""What runs have used, as sums over the call log, and the prices that apply."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -22,13 +22,13 @@ CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "
 RATE_WINDOW = timedelta(minutes=5)
 _MONEY: "DecimalField[Any, Any]" = DecimalField(max_digits=20, decimal_places=6)
 _ENDED = Q(state__in=("answered", "refused", "failed", "fenced"))
-_COUNTED = Q(input_uncached__isnull=False, output__isnull=False)  # the provider said how many tokens
-# Wide before they are added: two classes near the top of a column would overflow PostgreSQL's integer.
+_COUNTED = Q(input_uncached__isnull=False, output__isnull=False)  # the provider reported token counts
+# Cast before the sum: two classes near the top of a column would overflow PostgreSQL's integer.
 _USED = sum((Coalesce(Cast(F(name), BigIntegerField()), 0) for name in CLASSES), start=Value(0))
 
 
 class Totals(NamedTuple):
-    """What calls came to. Money in US dollars; tokens as the providers counted them."""
+    """Sums over calls. Money in US dollars; tokens as the providers counted them."""
 
     calls: int
     started: int
@@ -44,9 +44,9 @@ class Totals(NamedTuple):
     output: int  # reasoning included
     reasoning: int
     cost: Decimal  # of the calls whose cost is known
-    unknown_cost: int  # ended calls that may have cost something, and nobody knows what
-    uncounted: int  # ended calls of which the provider did not say the tokens
-    lost_tokens: int  # reserved for calls that were lost with their worker: perhaps paid
+    unknown_cost: int  # ended calls that may have cost something unknown
+    uncounted: int  # ended calls without token counts from the provider
+    lost_tokens: int  # reserved for calls that were lost with their worker, and may be charged
     lost_cost: Decimal
 
     @property
@@ -55,7 +55,7 @@ class Totals(NamedTuple):
 
 
 class SpeakerTotals(NamedTuple):
-    """What one player in one role came to."""
+    """The usage of one player in one role."""
 
     role: str
     speaker: str
@@ -64,7 +64,7 @@ class SpeakerTotals(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """Calls that ended, and tokens they used, per minute over the last while."""
+    """Ended calls, and tokens they used, per minute over a recent period."""
 
     calls: float
     tokens: float
@@ -72,7 +72,7 @@ class Rate(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A capped run's counters beside what the ledger says they should be."""
+    """The budget counters of a run with limits, and what the call log says they should be."""
 
     tokens: int
     ledger_tokens: int
@@ -85,7 +85,7 @@ class Held(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A price as it was read, and until when it is believed (monotonic seconds)."""
+    """A price, and until when it may be reused (monotonic seconds)."""
 
     price: Price
     told: dict[str, str]
@@ -96,98 +96,106 @@ _known: dict[tuple[str, date], Known] = {}
 
 
 def recent_price(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:
-    """`price_on`, as this process last read it at most PRICE_SECONDS ago: every call asks for it."""
-    known = _known.get((model_name, day))
-    if known is not None and time.monotonic() < known.until:
-        return known.price, known.told
-    price, told = price_on(model_name, day)
+    """Return `get_price_on`, cached by this process for PRICE_SECONDS."""
+    # Every call needs a price, so it is not queried each time. A missing price is not cached: it is usually about
+    # to be entered.
+    cached = _known.get((model_name, day))
+    if cached is not None and time.monotonic() < cached.until:
+        return cached.price, cached.told
+    price, price_record = price_on(model_name, day)
     if price is not None:
-        _known[model_name, day] = Known(price, told, time.monotonic() + settings.PRICE_SECONDS)
-    return price, told
+        _known[model_name, day] = Known(price, price_record, time.monotonic() + settings.PRICE_SECONDS)
+    return price, price_record
 
 
 def price_on(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:
-    """The model's price on that day, and what the ledger keeps of it; None and {} if it has none by then."""
+    """Return the model's price on that day and the record that the call log stores, or None and {} if there was none yet."""
     row = ModelPrice.objects.filter(model__name=model_name, effective_from__lte=day).order_by("-effective_from").first()
     if row is None:
         return None, {}
     price = _price(row)
-    told = {"model": model_name, "effective_from": row.effective_from.isoformat(), "source": row.source}
-    return price, {**told, **pricing.snapshot(price)}
+    price_record = {"model": model_name, "effective_from": row.effective_from.isoformat(), "source": row.source}
+    return price, {**price_record, **pricing.snapshot(price)}
 
 
 def tokens(counts: Mapping[str, Any]) -> int | None:
-    """All tokens of a call's columns, each once; None where the provider did not count input or output."""
+    """Return all tokens of a call's columns, each counted once, or None if the provider did not count input or output."""
     if counts.get("input_uncached") is None or counts.get("output") is None:
         return None
     return sum(counts.get(name) or 0 for name in CLASSES)
 
 
 def totals(run: Run) -> Totals:
-    """One query, whatever the length of the run."""
+    """Return the usage of a run. Costs one query, whatever the length of the run."""
     return _totals(run.calls.order_by().aggregate(**_sums()))
 
 
 def of_runs(runs: Iterable[int]) -> dict[int, Totals]:
-    """`totals` of many runs by their keys, one query; a run without calls is left out."""
+    """Return the usage of many runs by primary key with one query. Runs without calls are left out."""
     rows = ModelCall.objects.filter(run__in=list(runs)).order_by("run").values("run").annotate(**_sums())
     return {row["run"]: _totals(row) for row in rows}
 
 
 def by_speaker(run: Run) -> list[SpeakerTotals]:
-    """The same for each role and player: one query."""
+    """Return the usage of each role and player with one query."""
     names = ("role", "speaker", "model_name")
     rows = run.calls.order_by(*names).values(*names).annotate(**_sums())
     return [SpeakerTotals(row["role"], row["speaker"], row["model_name"], _totals(row)) for row in rows]
 
 
 def rate(run: Run) -> Rate | None:
-    """How fast it goes now: over the last five minutes, or since its first call; None if none ended in them."""
+    """Return the rate over the last five minutes, or since the run's first call. Return None if no call ended in that time."""
     now = timezone.now()
     recent = run.calls.order_by().filter(ended_at__gt=now - RATE_WINDOW)
-    found = recent.aggregate(n=Count("pk"), used=Sum(_USED, default=0))
-    if not found["n"]:
+    sums = recent.aggregate(n=Count("pk"), used=Sum(_USED, default=0))
+    if not sums["n"]:
         return None
-    going = now - run.first_call_at if run.first_call_at else RATE_WINDOW
-    minutes = max(min(going, RATE_WINDOW), timedelta(seconds=1)).total_seconds() / 60
-    return Rate(found["n"] / minutes, found["used"] / minutes, minutes)
+    elapsed = now - run.first_call_at if run.first_call_at else RATE_WINDOW
+    # At least one second: the first call may have started at this very moment.
+    minutes = max(min(elapsed, RATE_WINDOW), timedelta(seconds=1)).total_seconds() / 60
+    return Rate(sums["n"] / minutes, sums["used"] / minutes, minutes)
 
 
 def estimate(setup: Mapping[str, Any], experiments: Iterable[Experiment], replicates: int) -> Estimate:
-    """At worst, what that many attempts at each experiment would come to by today's prices."""
+    """Return the worst-case cost of `replicates` episodes of each experiment at today's prices."""
     steps = [experiment.max_steps for experiment in experiments]
     return estimating.episodes(setup, steps, replicates, prices_of(setup))
 
 
 def estimate_twins(setup: Mapping[str, Any], count: int) -> Estimate:
-    """At worst, what so many twins by the cast's transition model would come to by today's prices."""
+    """Return the worst-case cost of `count` twins by the cast's transition model at today's prices."""
     return estimating.twins(setup, count, prices_of(setup))
 
 
 def estimate_ratings(setup: Mapping[str, Any], sizes: Iterable[int]) -> Estimate:
-    """At worst, what ratings with prompts of these sizes (UTF-8 bytes) would come to by today's prices."""
+    """Return the worst-case cost of ratings with prompts of these sizes (UTF-8 bytes) at today's prices."""
     return estimating.ratings(setup, sizes, prices_of(setup))
 
 
 def prices_of(setup: Mapping[str, Any]) -> dict[str, Price | None]:
-    """Today's price of every model of a setup. A run capped in money must not start while one of them lacks a class."""
+    """Return today's price of every model of a run configuration, or None for a model without one.
+
+    A run with a cost limit must not start while a model lacks the price of a token class.
+    """
     names = setup.get("models", {})
     rows = ModelPrice.objects.filter(model__name__in=names, effective_from__lte=timezone.now().date())
-    in_turn = rows.order_by("effective_from").select_related("model")  # the newest of a model comes last, and stays
-    return {**dict.fromkeys(names), **{row.model.name: _price(row) for row in in_turn}}
+    # Oldest first: the dict below keeps the last row of each model, which is the newest.
+    by_date = rows.order_by("effective_from").select_related("model")
+    return {**dict.fromkeys(names), **{row.model.name: _price(row) for row in by_date}}
 
 
 def verify(run: Run) -> Held:
-    """The counters that guard the run's budget, beside the ledger. They are kept only while the run has a cap."""
+    """Return the counters that guard the run's budget beside the sums of the call log. They are kept only while the run has a limit."""
     row = Run.objects.get(pk=run.pk)
-    ledger = _held(row)
-    return Held(row.held_tokens, ledger["used"], pricing.money(row.held_cost), ledger["cost"])
+    logged = _held(row)
+    return Held(row.held_tokens, logged["used"], pricing.money(row.held_cost), logged["cost"])
 
 
 def recount(run: Run) -> None:
-    """Set the counters to what the ledger says, as when a run that had no cap gets one. Inside the run's own lock."""
-    ledger = _held(run)
-    Run.objects.filter(pk=run.pk).update(held_tokens=ledger["used"], held_cost=ledger["cost"])
+    """Set the counters to the sums of the call log. The caller must have locked the run."""
+    logged = _held(run)
+    # Needed when a run without limits gets one: its counters were not kept until then.
+    Run.objects.filter(pk=run.pk).update(held_tokens=logged["used"], held_cost=logged["cost"])
 
 
 def _price(row: ModelPrice) -> Price:
@@ -195,21 +203,23 @@ def _price(row: ModelPrice) -> Price:
 
 
 def recount_live() -> None:
-    """Set right the counters of runs with a cap and work left: a cap that came while calls were under way missed those."""
-    capped = Run.objects.filter(Q(max_cost__isnull=False) | Q(max_tokens__isnull=False))
-    live = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
-    live |= Q(jobs__status__in=Leased.RUNNABLE)
-    for pk in capped.filter(live).order_by("pk").values_list("pk", flat=True).distinct():
+    """Correct the counters of all runs that have a limit and unfinished rows."""
+    # A limit that was set while calls were under way missed those calls.
+    limited = Run.objects.filter(Q(max_cost__isnull=False) | Q(max_tokens__isnull=False))
+    unfinished = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
+    unfinished |= Q(jobs__status__in=Leased.RUNNABLE)
+    for pk in limited.filter(unfinished).order_by("pk").values_list("pk", flat=True).distinct():
+        # One transaction per run, in the order of keys: no run stays locked while the others are counted.
         with transaction.atomic():
             recount(Run.objects.select_for_update().get(pk=pk))
 
 
 def _held(run: Run) -> dict[str, Any]:
-    """What is known to be used, and for every call of which it is not known, what was reserved for it."""
-    used = Case(When(_COUNTED, then=_USED), default=F("reserved_tokens"), output_field=BigIntegerField())
+    """Return known usage plus, for every call of unknown usage, what was reserved for it."""
+    tokens_used = Case(When(_COUNTED, then=_USED), default=F("reserved_tokens"), output_field=BigIntegerField())
     cost = Coalesce(F("cost"), F("reserved_cost"), Value(Decimal(0)), output_field=_MONEY)
-    found = run.calls.order_by().aggregate(used=Sum(used, default=0), cost=Sum(cost, default=Decimal(0)))
-    return {"used": found["used"], "cost": pricing.money(found["cost"])}
+    sums = run.calls.order_by().aggregate(used=Sum(tokens_used, default=0), cost=Sum(cost, default=Decimal(0)))
+    return {"used": sums["used"], "cost": pricing.money(sums["cost"])}
 
 
 def _sums() -> dict[str, Any]:

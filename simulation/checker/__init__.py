@@ -1,7 +1,7 @@
-"""Rule-based checks of any transition, from any simulator: checks L01 to L24.
+"""Rule-based checks of one transition from any simulator: checks L01 to L24.
 
-A transition is read as raters see it (`reading`), then each check looks for one kind of impossibility: amounts that
-are not conserved (`amounts`), materials in states they cannot have (`materials`), records that contradict the action
+`reading` parses a transition as raters see it. Each check then searches for one kind of impossibility: amounts that are
+not conserved (`amounts`), materials in states they cannot have (`materials`), records that contradict the action
 (`records`). `checks` runs all of them; `suite` measures them on labelled transitions.
 
 May import: simulation.lab.

@@ -1,4 +1,4 @@
-"""All checks over one transition, and the verdict they add up to."""
+"""Run all checks on one transition and derive the verdict."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,10 +19,13 @@ from simulation.checker.reading import transition
 from simulation.checker.records import fields, observables, readings, sentences, settings, slips
 from simulation.lab.actions import Catalogue
 
+# In order of the codes. The order does not affect the result: a report sorts its findings.
 CHECKS: tuple[tuple[str, Callable[[transition.Transition], Said]], ...] = (
     ("L01", materials.origins),
     ("L02", balance.volumes),
     ("L03", dilutions.dilutions),
+    # One code may have several checks: concentrations, weighed solids and counted amounts have little code in
+    # common.
     ("L04", concentrations.amounts),
     ("L04", masses.solids),
     ("L04", counted.kept),
@@ -51,9 +54,12 @@ CHECKS: tuple[tuple[str, Callable[[transition.Transition], Said]], ...] = (
 
 
 def check(data: Any, catalogue: Catalogue | None = None) -> Report:
-    """Everything L01 to L24 have to say of a transition as plain JSON. TransitionError if it is none."""
-    read = transition.read(data, catalogue)
-    return report(item for code, one in CHECKS for item in _said(code, one, read))
+    """Return the report of all checks L01 to L24 on a transition given as plain JSON.
+
+    Raises TransitionError if the data is not a transition.
+    """
+    transition_read = transition.read(data, catalogue)
+    return report(item for code, run in CHECKS for item in _said(code, run, transition_read))
 
 
 def _said(
@@ -62,5 +68,5 @@ def _said(
     try:
         yield from one(read)
     except ArithmeticError:
-        # Numbers at the edge of what decimals hold: nothing can be said of them.
+        # Input is foreign and may hold numbers near the limits of Decimal. One such number must not stop the other checks.
         yield undecided(code, read.action, "numbers too large or too small to compare")

@@ -1,42 +1,42 @@
-"""What a check says: findings, and the report they add up to."""
+"""The findings of the checks, and the report with its verdict."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 OK, UNDECIDABLE = "ok", "undecidable"
-# What each code is about; docs/checker.md says more.
+# Shown beside each finding; docs/checker.md describes the checks in full.
 LAWS: Mapping[str, str] = {
-    "L01": "nothing from nowhere",
-    "L02": "volume",
+    "L01": "origin of materials",
+    "L02": "volume balance",
     "L03": "dilution",
-    "L04": "amounts",
-    "L05": "capacity",
-    "L06": "phase",
+    "L04": "conservation of amounts",
+    "L05": "container capacity",
+    "L06": "physical state",
     "L07": "dead volume",
-    "L08": "used up",
-    "L09": "unlimited supply",
-    "L10": "barcode in words",
-    "L11": "fields and their values",
+    "L08": "used-up materials",
+    "L09": "unlimited supplies",
+    "L10": "barcode in a text",
+    "L11": "fields and allowed values",
     "L12": "units",
-    "L13": "time",
-    "L14": "surroundings",
-    "L15": "what can be measured",
-    "L16": "as it was set",
-    "L17": "what can be seen or pipetted",
+    "L13": "times and growth",
+    "L14": "storage conditions",
+    "L15": "measurable quantities",
+    "L16": "settings of the action",
+    "L17": "limits of seeing and pipetting",
     "L18": "number of outputs",
-    "L19": "identity",
-    "L20": "readings",
-    "L21": "separating changes nothing",
-    "L22": "success and failure",
+    "L19": "identity of materials",
+    "L20": "agreement of readings",
+    "L21": "separating wells",
+    "L22": "success and reason for failure",
     "L23": "possible values",
-    "L24": "words of a prompt",
+    "L24": "prompt text",
 }
 CODES = tuple(LAWS)
 
 
 class Finding(NamedTuple):
-    """One thing a check has to say. `decidable` is False where it could not tell; then it is never an error."""
+    """One finding of a check. `decidable` is False if the check lacks data; such a finding is never an error."""
 
     code: str
     severity: str
@@ -48,11 +48,12 @@ class Finding(NamedTuple):
     text: str
 
     def to_json(self) -> dict[str, Any]:
+        # Stored findings and the API have no tolerance; docs/checker.md lists the tolerances.
         return {key: value for key, value in self._asdict().items() if key != "tolerance"}
 
 
 class Ran(NamedTuple):
-    """A check of this code had what it needs and compared something; `quantity` if that was an amount."""
+    """A check of this code had the data it needs and made a comparison; `quantity` if it compared an amount."""
 
     code: str
     quantity: bool = False
@@ -62,20 +63,22 @@ Said = Iterator[Finding | Ran]
 
 
 def error(code: str, subject: str, expected: str, got: str, text: str, tolerance: str = "") -> Finding:
+    """Return a finding that something is impossible."""
     return Finding(code, ERROR, True, subject, expected, got, tolerance, text)
 
 
 def warning(code: str, subject: str, expected: str, got: str, text: str, decidable: bool = True) -> Finding:
+    """Return a finding that does not affect the verdict."""
     return Finding(code, WARNING, decidable, subject, expected, got, "", text)
 
 
 def undecided(code: str, subject: str, text: str) -> Finding:
-    """The check applies here and could not be decided: unknown stays unknown."""
+    """Return the finding that the check applies here but lacks data to decide."""
     return Finding(code, INFO, False, subject, "", "", "", text)
 
 
 class Report(NamedTuple):
-    """All findings of one transition, which codes were decided, and the verdict they give."""
+    """All findings of one transition, the codes that were decided or not, and the verdict."""
 
     verdict: str
     findings: tuple[Finding, ...]
@@ -88,22 +91,25 @@ class Report(NamedTuple):
 
     @property
     def coverage(self) -> float:
-        """Share of the codes that applied here which could be decided."""
-        asked = set(self.decided) | set(self.undecided)
-        return len(self.decided) / len(asked) if asked else 0.0
+        """Share of the applicable codes that could be decided, from 0 to 1."""
+        applicable = set(self.decided) | set(self.undecided)
+        return len(self.decided) / len(applicable) if applicable else 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {"verdict": self.verdict, "findings": [finding.to_json() for finding in self.findings]}
 
 
 def report(said: Iterable[Finding | Ran]) -> Report:
-    """The verdict is error if any finding is, undecidable if no amount could be compared, else ok."""
+    """Return the report; its verdict is error if any finding is, undecidable if no amount was compared, otherwise ok."""
     said = list(said)
+    # Two ways to reach the same finding (two checks of one code) must not be listed twice; sorting makes reports
+    # comparable.
     findings = tuple(sorted({item for item in said if isinstance(item, Finding)}))
-    ran = [item for item in said if isinstance(item, Ran)]
-    decided = {item.code for item in ran} | {finding.code for finding in findings if finding.decidable}
-    quantity = any(item.quantity for item in ran)
-    wrong = any(finding.severity == ERROR for finding in findings)
-    verdict = ERROR if wrong else OK if quantity else UNDECIDABLE
+    decisions = [item for item in said if isinstance(item, Ran)]
+    decided = {item.code for item in decisions} | {finding.code for finding in findings if finding.decidable}
+    has_quantity = any(item.quantity for item in decisions)
+    has_error = any(finding.severity == ERROR for finding in findings)
+    verdict = ERROR if has_error else OK if has_quantity else UNDECIDABLE
+    # A code that was decided for one material is not open because another material lacks data.
     open_codes = {finding.code for finding in findings if not finding.decidable} - decided
     return Report(verdict, findings, tuple(sorted(decided)), tuple(sorted(open_codes)))

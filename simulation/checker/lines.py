@@ -1,4 +1,4 @@
-"""A file of transitions, one JSON object a line, read one at a time. A line that cannot be read says why."""
+"""Check a file of transitions, one JSON object per line, without loading the whole file."""
 
 import json
 from codecs import BOM_UTF8
@@ -10,11 +10,11 @@ from simulation.checker.findings import Report
 from simulation.checker.reading.transition import TransitionError
 from simulation.lab.actions import Catalogue
 
-LONGEST = 4_000_000  # bytes of one line
+LONGEST = 4_000_000  # bytes of one line; limits the memory that a file from elsewhere can take
 
 
 class Line(NamedTuple):
-    """One line of the file: its report, or the error for which it has none."""
+    """One line of the file: its report, or the error that explains why there is none."""
 
     number: int
     data: dict[str, Any]
@@ -23,13 +23,15 @@ class Line(NamedTuple):
 
 
 def read(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterator[Line]:
-    """Every line that is not blank, checked; nothing a line holds stops the next."""
+    """Check every line that is not blank; a line that cannot be read does not stop the next one."""
     number = 0
     while raw := stream.readline(LONGEST + 1):
         number += 1
         if number == 1:
+            # Windows editors start a file with a byte order mark, which JSON does not allow.
             raw = raw.removeprefix(BOM_UTF8)
         if len(raw) > LONGEST:
+            # Skip the rest of the line in pieces, so that it never is in memory as a whole.
             while raw and not raw.endswith(b"\n"):
                 raw = stream.readline(LONGEST)
             yield Line(number, {}, None, f"longer than {LONGEST} bytes")
@@ -39,14 +41,16 @@ def read(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterator[Line]
 
 def _line(number: int, raw: bytes, catalogue: Catalogue | None) -> Line:
     try:
+        # NaN and Infinity are no JSON, but Python accepts them; no check could compare them.
         data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
         report = check(data, catalogue)
-    except TransitionError as problem:
-        return Line(number, {}, None, str(problem))
+    except TransitionError as error:
+        return Line(number, {}, None, str(error))
+    # Python's JSON parser recurses; a line of 100,000 brackets must not end the command.
     except RecursionError:
         return Line(number, {}, None, "nested too deep")
-    except ValueError as problem:
-        return Line(number, {}, None, f"not JSON: {str(problem)[:200]}")
+    except ValueError as error:
+        return Line(number, {}, None, f"not JSON: {str(error)[:200]}")
     return Line(number, data, report)
 
 

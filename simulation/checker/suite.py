@@ -1,4 +1,4 @@
-"""How good the checks are on labelled transitions: recall per code, false alarms, share undecidable."""
+"""Measure the checks on labelled transitions: recall per code, false alarms and undecidable lines."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,14 +10,15 @@ from simulation.checker.findings import CODES, ERROR, UNDECIDABLE
 from simulation.checker.lines import Line
 from simulation.lab.actions import Catalogue
 
+# Labels of this project and of other simulators.
 CORRECT = ("correct", "none", "0")
 WRONG = ("type1", "type2", "obvious", "subtle", "1", "2")
-# Found as a warning: text that leaks never decides a verdict.
+# A warning counts as found for these codes: leaked text never decides a verdict.
 WARNED = ("L10", "L24")
 
 
 class Share(NamedTuple):
-    """So many of so many."""
+    """A part of a whole, both counted."""
 
     part: int
     whole: int
@@ -30,6 +31,7 @@ class Share(NamedTuple):
         return self.part / self.whole if self.whole else None
 
     def plus(self, hit: bool) -> "Share":
+        """Return the share with one more case, which is part of it if `hit`."""
         return Share(self.part + hit, self.whole + 1)
 
 
@@ -38,21 +40,22 @@ NOTHING = Share(0, 0)
 
 @dataclass
 class SuiteResult:
-    """Counts over a file. Recall is over errors that arithmetic or a rule can decide; the others stand apart."""
+    """Counts over a file. Recall covers the errors that arithmetic or a rule can decide; the others are counted in `beyond`."""
 
     recall: Share = NOTHING
     false_alarms: Share = NOTHING
     undecidable: Share = NOTHING
-    beyond: Share = NOTHING  # errors marked as not decidable that were found all the same
+    beyond: Share = NOTHING  # errors labelled as not decidable that were found nevertheless
     malformed: int = 0
     recall_by_code: dict[str, Share] = field(default_factory=dict)
-    named_by_code: dict[str, Share] = field(default_factory=dict)  # found under the very code that was broken
+    named_by_code: dict[str, Share] = field(default_factory=dict)  # found under the same code as the label
     alarms_by_code: dict[str, int] = field(default_factory=dict)  # findings of severity error on correct lines
     found_by_code: dict[str, int] = field(default_factory=dict)  # findings of severity error on wrong lines
     misses: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
 
     def add(self, line: Line) -> None:
+        """Add the result of one line to the counts."""
         if line.report is None:
             self.malformed += 1
             return
@@ -60,6 +63,7 @@ class SuiteResult:
         self.undecidable = self.undecidable.plus(line.report.verdict == UNDECIDABLE)
         if truth in CORRECT:
             self._correct(line)
+        # Errors that only an expert can see are no fault of the checks; they are left out of recall.
         elif truth in WRONG and line.data.get("decidable") is False:
             self.beyond = self.beyond.plus(line.report.verdict == ERROR)
         elif truth in WRONG:
@@ -76,19 +80,19 @@ class SuiteResult:
     def _wrong(self, line: Line) -> None:
         assert line.report is not None
         broken = str(line.data.get("code", ""))
-        errors = {finding.code for finding in line.report.errors}
-        warned = {finding.code for finding in line.report.findings if finding.decidable}
-        found = bool(errors) or (broken in WARNED and broken in warned)
-        self.recall = self.recall.plus(found)
-        self.recall_by_code[broken] = self.recall_by_code.get(broken, NOTHING).plus(found)
-        self.named_by_code[broken] = self.named_by_code.get(broken, NOTHING).plus(broken in errors | warned)
-        for code in errors:
+        error_codes = {finding.code for finding in line.report.errors}
+        decided_codes = {finding.code for finding in line.report.findings if finding.decidable}
+        is_found = bool(error_codes) or (broken in WARNED and broken in decided_codes)
+        self.recall = self.recall.plus(is_found)
+        self.recall_by_code[broken] = self.recall_by_code.get(broken, NOTHING).plus(is_found)
+        self.named_by_code[broken] = self.named_by_code.get(broken, NOTHING).plus(broken in error_codes | decided_codes)
+        for code in error_codes:
             self.found_by_code[code] = self.found_by_code.get(code, 0) + 1
-        self.misses += [] if found else [f"{line.data.get('id')}: {broken}"]
+        self.misses += [] if is_found else [f"{line.data.get('id')}: {broken}"]
 
 
 def measure(path: Path, catalogue: Catalogue | None = None) -> SuiteResult:
-    """The checks over a labelled file."""
+    """Run the checks on a labelled file and count the results."""
     with path.open("rb") as stream:
         return tally(lines.read(stream, catalogue))
 
@@ -101,5 +105,5 @@ def tally(read: Iterable[Line]) -> SuiteResult:
 
 
 def by_finding(result: SuiteResult) -> list[tuple[str, int, int]]:
-    """(code, wrong lines on which it found an error, correct lines on which it raised a false alarm)."""
+    """Return (code, wrong lines with an error of this code, correct lines with a false alarm of this code) for every code."""
     return [(code, result.found_by_code.get(code, 0), result.alarms_by_code.get(code, 0)) for code in CODES]

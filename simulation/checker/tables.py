@@ -1,4 +1,4 @@
-"""The numbers of docs/checker.md, written between its markers from the suites' files.
+"""Write the tables of docs/checker.md, between their markers, from the files of the suites.
 
 python -m simulation.checker.tables
 """
@@ -17,18 +17,19 @@ SUITES = (
     ("foreign.jsonl", "Foreign spellings (development)"),
     ("handmade.jsonl", "Written by hand, in foreign spellings (never used for tuning)"),
 )
+# A test compares the page with fresh tables, so the numbers in the documentation cannot become stale.
 START, END = "<!-- suites: written by python -m simulation.checker.tables -->", "<!-- end of suites -->"
 
 
 def measured() -> str:
-    """All suites in short, then recall by code for each."""
-    types = catalogue.read_directory(ROOT / "fixtures" / "actions")[0]
-    found = [(title, suite.measure(ROOT / "fixtures" / "checker" / name, types)) for name, title in SUITES]
-    return "\n".join([*_short(found), "", *_by_code(found)])
+    """Measure all suites; return a summary table and a table of recall by code."""
+    action_types = catalogue.read_directory(ROOT / "fixtures" / "actions")[0]
+    results = [(title, suite.measure(ROOT / "fixtures" / "checker" / name, action_types)) for name, title in SUITES]
+    return "\n".join([*_short(results), "", *_by_code(results)])
 
 
 def with_tables(page: str) -> str:
-    """The page with what stands between the markers written anew."""
+    """Return the page with new tables between the markers."""
     before, _, rest = page.partition(START)
     after = rest.partition(END)[2]
     return f"{before}{START}\n\n{measured()}\n\n{END}{after}"
@@ -44,8 +45,8 @@ def _short(found: list[tuple[str, SuiteResult]]) -> list[str]:
 
 
 def _by_code(found: list[tuple[str, SuiteResult]]) -> list[str]:
-    heads = " | ".join(f"{title.split(',')[0]}: found, under this code, false alarms" for title, _ in found)
-    rows = [f"| Code | {heads} |", "|---|" + "---|" * len(found)]
+    headings = " | ".join(f"{title.split(',')[0]}: found, under this code, false alarms" for title, _ in found)
+    rows = [f"| Code | {headings} |", "|---|" + "---|" * len(found)]
     return rows + [f"| {code} | {' | '.join(_cell(result, code) for _, result in found)} |" for code in CODES]
 
 

@@ -1,4 +1,4 @@
-"""Plays one unit of an episode: at most one call of one model, then one committed step."""
+"""Run one unit of an episode: at most one call of one model, then one committed step."""
 
 import logging
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Unit = Callable[[Lease[Episode], Bench, Play], bool]
 
 
 def advance(lease: Lease[Episode], dial: Dial = dial) -> bool:
-    """Play the unit that the episode's phase names. True if this worker's result stands."""
+    """Run the unit that the episode's phase names. Return True if its result is committed."""
     episode = lease.row
     if episode.cancel_requested_at:
         return _give_up_requests(lease) if episode.verdict_requests else lease.finish("cancelled")
@@ -40,12 +40,13 @@ def _play(lease: Lease[Episode], dial: Dial) -> bool:
 
 
 def _choose(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
-    """The agent's turn. What the catalogue refuses, and submit and quit, need no transition model."""
+    """Run the agent's turn."""
     try:
         chosen = play.cast.agent.choose(bench.situation())
     except wire.WireError as error:
-        unread = Outcome.rejected(str(error), RejectedBy.PARSER)
-        return _commit_step(lease, bench, play, Action(UNREADABLE), unread)
+        rejected = Outcome.rejected(str(error), RejectedBy.PARSER)
+        return _commit_step(lease, bench, play, Action(UNREADABLE), rejected)
+    # Actions that the catalogue rejects, submit and quit need no transition model: their outcome is known here.
     action, outcome = bench.attempt(chosen)
     if outcome is None:
         return lease.commit(phase="transition", pending=action.to_json(), **play.notes())
@@ -53,52 +54,49 @@ def _choose(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
 
 
 def _answer(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
-    """The transition model's turn."""
-    chosen = lease.row.pending
-    assert chosen is not None, "the constraint episode_pending_in_transition"
-    action = Action.from_json(chosen)
+    """Run the transition model's turn."""
+    pending = lease.row.pending
+    assert pending is not None, "the constraint episode_pending_in_transition"
+    action = Action.from_json(pending)
     outcome = play.cast.transition_model.predict(action, bench.situation())
     return _commit_step(lease, bench, play, action, outcome)
 
 
 def _judge(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
-    """The evidence classifiers' turn after a submission, one a unit; what the panel says changes nothing.
-
-    An episode that had ended is here again for verdicts that were requested again: whatever keeps one from being given, it ends
-    as it had.
-    """
+    """Run the next evidence classifier after a submission, one per unit. Only the first one decides; the panel has no effect on the ending."""
     episode = lease.row
     done = {*episode.reviews.values_list("classifier", flat=True)}
     done |= {*episode.missing_reviews.filter(requested_at=None).values_list("classifier", flat=True)}
-    owed = [judge for judge in play.cast.judges if judge.name not in done]
-    if not owed:
+    remaining = [judge for judge in play.cast.judges if judge.name not in done]
+    if not remaining:
         return lease.finish("submitted")
-    judge, primary = owed[0], owed[0].name == play.cast.judges[0].name
+    judge, primary = remaining[0], remaining[0].name == play.cast.judges[0].name
     try:
         review: Callable[[], None] = partial(_keep_verdict, _review(episode, bench, judge, primary))
     except (*units.FAULTS, Held) as fault:
-        # A panel member that is gone for good (its model was retired, say) does not keep the episode from ending.
-        again = episode.verdict_requests > 0
-        if primary or (isinstance(fault, Held) and fault.reason != "bad_request" and not again):
+        # An episode must end even if a panel member is permanently unavailable, for example because its model was
+        # retired. For verdicts that were requested again, any fault ends the episode as it had ended before.
+        requested_again = episode.verdict_requests > 0
+        if primary or (isinstance(fault, Held) and fault.reason != "bad_request" and not requested_again):
             raise
         reason = fault.reason if isinstance(fault, Held) else units.reason(fault)
         review = partial(_note_missing, episode, judge.name, reason, str(fault)[:2000])
-    return lease.finish("submitted", also=review) if len(owed) == 1 else lease.commit(review)
+    return lease.finish("submitted", also=review) if len(remaining) == 1 else lease.commit(review)
 
 
 def _note_missing(episode: Episode, classifier: str, reason: str, error: str) -> None:
-    given = {"reason": reason, "error": error, "requested_at": None}
-    MissingReview.objects.update_or_create(episode=episode, classifier=classifier, defaults=given)
+    values = {"reason": reason, "error": error, "requested_at": None}
+    MissingReview.objects.update_or_create(episode=episode, classifier=classifier, defaults=values)
 
 
 def _give_up_requests(lease: Lease[Episode]) -> bool:
-    """End an episode as it had ended before missing verdicts were requested again; they stay missing."""
+    """End the episode as it had ended before missing verdicts were requested again. They stay missing."""
     rows = MissingReview.objects.filter(episode=lease.row)
     return lease.finish("submitted", also=lambda: rows.update(requested_at=None), cancel_requested_at=None)
 
 
 def _keep_verdict(review: EvidenceReview) -> None:
-    """Store a verdict, and that it is missing no more."""
+    """Store a verdict, and remove it from the missing ones."""
     review.save()
     MissingReview.objects.filter(episode=review.episode, classifier=review.classifier).delete()
 
@@ -119,7 +117,7 @@ _UNITS: dict[str, Unit] = {"agent": _choose, "transition": _answer, "verdict": _
 
 
 def _commit_step(lease: Lease[Episode], bench: Bench, play: Play, action: Action, outcome: Outcome) -> bool:
-    """Store the step and move the cursor in one transaction; end the episode if the step ended it."""
+    """Store the step and advance the episode in one transaction. End the episode if the step ended it."""
     step = bench.record(action, outcome)
     notes = play.notes()
     if bench.ending is Ending.SUBMITTED:
@@ -127,6 +125,8 @@ def _commit_step(lease: Lease[Episode], bench: Bench, play: Play, action: Action
     if bench.ending is Ending.QUIT:
         return lease.finish("quit", pending=None, **notes)
     row = _row(lease.row, step)
+    # The transition and the episode's position are one commit: after a crash, a step is either stored and passed
+    # or neither.
     cursor: dict[str, Any] = {"phase": "agent", "pending": None, "next_number": step.number + 1, **notes}
     if bench.ending:
         return lease.commit(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)
@@ -137,6 +137,7 @@ def _row(episode: Episode, step: Step) -> Transition:
     return Transition(
         episode=episode,
         number=step.number,
+        # A model may invent a name of any length; the step itself has it in full.
         action_name=step.action.name[:80],
         accepted=step.outcome.success,
         rejected_by=str(step.outcome.rejected_by),

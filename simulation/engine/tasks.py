@@ -1,7 +1,7 @@
-"""The doorbell: a task carries the code of a row and nothing else. Losing one, or getting it twice, changes nothing.
+"""Celery tasks: a message has the code of a row and nothing else. If it is lost or arrives twice, nothing changes.
 
-A worker that hears no bell for a while looks at the door itself: the broker may be away, or a consumer that lost its
-connection may have come back deaf.
+A worker that receives no messages for a while polls the database itself: the broker may be down, or a consumer may not
+have reconnected.
 """
 
 import logging
@@ -22,60 +22,64 @@ from simulation.leases.leases import DATABASE_AWAY
 from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.tasks")
-PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is taken first: people wait for jobs
+PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is delivered first: people wait for jobs
 _at_work = ExitStack()
 _stopping = threading.Event()
-_heard = 0.0  # when this process last heard a bell, by the monotonic clock
+_heard = 0.0  # monotonic seconds
 
 
 @shared_task(name="simulation.advance")
 def advance(kind: str, code: str, **_later: Any) -> None:
-    """Play units of a job, episode or twin, if it is this worker's to play, and ring for what is left."""
+    """Run units of a job, episode or twin if it is claimable, and send a message for the work that is left."""
     global _heard
     _heard = time.monotonic()
     try:
         if workers.play_on(kind, code, _stopping.is_set):
             publish(kind, code)
     except DATABASE_AWAY as error:
-        log.warning("the database did not answer; the dispatcher will ring again for %s: %s", code, error)
+        log.warning("the database is unavailable; the dispatcher will notify again for %s: %s", code, error)
 
 
 def ring(kind: str, code: str) -> bool:
-    """The dispatcher's bell: remembered with the row, so that it does not ring each second."""
+    """Mark the row as notified and send a message. Return False if the broker is down."""
+    # Marked first: otherwise the dispatcher would send a message every second until a worker takes the row.
     workers.rung(kind, code)
     return publish(kind, code)
 
 
 def publish(kind: str, code: str) -> bool:
-    """One message; False if the broker is away, and then the dispatcher will ring again."""
+    """Send one message. Return False if the broker is down; the dispatcher then sends another later."""
     try:
+        # No retry: each could block for seconds, and the dispatcher repeats what was lost.
         advance.apply_async((kind, code), retry=False, priority=PRIORITY[kind])
     except (OperationalError, OSError) as error:
-        log.warning("the broker did not take the bell for %s: %s", code, error)
+        log.warning("the broker did not accept the message for %s: %s", code, error)
         return False
     return True
 
 
 def waiting() -> int:
-    """How many messages no worker has taken yet."""
+    """Return how many messages no worker has taken yet."""
     with advance.app.connection_or_acquire() as broker:
         try:
             return int(broker.default_channel.queue_declare(advance.app.conf.task_default_queue).message_count)
         except (*broker.connection_errors, *broker.channel_errors) as error:
-            log.warning("the broker does not say how many messages wait: %s", error)
+            log.warning("could not get the number of queued messages from the broker: %s", error)
+            # as if the queue were full: no messages are added to a broker whose state is unknown
             return workers.BELLS
 
 
 @contextmanager
 def looking() -> Iterator[None]:
-    """A thread of this worker that plays what waits while no bell is heard: slower than all of them, and never stuck."""
-    done = threading.Event()
-    thread = threading.Thread(target=_look, args=(done,), daemon=True, name="look")
+    """Run claimable rows in a thread of this worker while no messages arrive."""
+    # One row at a time: slower than all threads of the worker, but work never stops for want of a broker.
+    stop = threading.Event()
+    thread = threading.Thread(target=_look, args=(stop,), daemon=True, name="look")
     thread.start()
     try:
         yield
     finally:
-        done.set()
+        stop.set()
         thread.join()
 
 
@@ -83,19 +87,18 @@ def _look(done: threading.Event) -> None:
     try:
         while not done.wait(settings.RING_AGAIN_SECONDS):
             while not (done.is_set() or _stopping.is_set()) and _deaf() and workers.try_next(_stopping):
-                log.warning("no bell was heard for %.0f s and work waited: played without one", _silence())
+                log.warning("no broker messages for %.0f s; found work by polling the database", _silence())
             release_connection()
     finally:
         connection.close()
 
 
 def _deaf() -> bool:
-    """Whether the dispatcher must have rung again by now if anything waits."""
+    """Return whether the dispatcher must have sent a message by now if any row is claimable."""
     return _silence() > 2 * settings.RING_AGAIN_SECONDS
 
 
 def _silence() -> float:
-    """Seconds since a bell was heard."""
     return time.monotonic() - _heard
 
 
@@ -109,7 +112,7 @@ def _announce(**_signal: Any) -> None:
 
 @worker_shutting_down.connect
 def _stop_soon(**_signal: Any) -> None:
-    """SIGTERM: what is under way is finished, the row is given back after that unit."""
+    """Finish the units under way after SIGTERM, and release their rows."""
     _stopping.set()
 
 

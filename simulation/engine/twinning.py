@@ -1,4 +1,4 @@
-"""Makes a twin: the same inventory and action with another outcome, an error planted in it or by another model."""
+"""Create a twin: the same inventory and action with another outcome, either with a planted error or from another model."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from simulation.runs import checking, laboratory
 
 
 def advance(lease: Lease[Twin]) -> bool:
-    """Perturb the transition's outcome, once. True if this worker's result stands."""
+    """Perturb the transition's outcome once. Return True if the result is committed."""
     return units.played(lease, lambda: _play(lease))
 
 
@@ -23,23 +23,23 @@ def _play(lease: Lease[Twin]) -> bool:
     step = step_from_json(twin.transition.step)
     bench = laboratory.bench(twin.transition.episode, before=twin.transition.number)
     try:
-        made = players.of_twin(lease).perturb(step.action, bench.situation(), step.outcome)
-        bench.record(step.action, made.outcome)  # LabError if no bench could be left so
+        perturbed = players.of_twin(lease).perturb(step.action, bench.situation(), step.outcome)
+        bench.record(step.action, perturbed.outcome)  # raises LabError if no bench can be in that state
     except NoErrorFits as error:
         return lease.finish("unsuited", error=str(error))
     except Unusable as error:
         return lease.finish("unusable", error=str(error))
-    return lease.finish("done", **_columns(step, made))
+    return lease.finish("done", **_columns(step, perturbed))
 
 
 def _columns(step: Step, made: PerturbedOutcome) -> dict[str, Any]:
-    found = differences(step.outcome, made.outcome)
+    changes = differences(step.outcome, made.outcome)
     return {
         "outcome": made.outcome.to_json(),
         "kind": made.kind,
         "rule": made.rule,
         "field": made.field[:200],
         "why": made.why,
-        "diff": [difference._asdict() for difference in found],
+        "diff": [difference._asdict() for difference in changes],
         "findings": checking.findings(step, made.outcome),
     }

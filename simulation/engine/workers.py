@@ -1,6 +1,6 @@
-"""Who plays: the embedded worker's threads, and the dispatcher that rings for Celery workers.
+"""The embedded worker's threads, and the dispatcher that sends messages to Celery workers.
 
-Both find claimable rows in the database and call the same `play`; a message only says where to look.
+Both find claimable rows in the database and run them with the same function. A message only names a row.
 """
 
 import logging
@@ -27,29 +27,28 @@ from wetbench_site.database import release_connection
 from wetbench_site.observability import log_context
 
 log = logging.getLogger("wetbench.workers")
-BELLS = 500  # messages that may wait at once: without workers, ringing again and again would fill the broker
-# In the order in which they are looked for: people wait for jobs.
+BELLS = 500  # without workers, repeated messages would fill the broker
+# In the order of the search: people wait for jobs.
 ROWS: dict[str, type[Job] | type[Episode] | type[Twin]] = {"job": Job, "episode": Episode, "twin": Twin}
-_at_jobs = 0  # threads of this process that play one
+_at_jobs = 0  # threads of this process that run a job
 _counting = threading.Lock()
 
 
 def play(kind: str, code: object) -> bool:
-    """Play the next unit of a row and no more. True if it was ours to play, and more is left to do at once."""
+    """Run the next unit of a row and no more. Return True if the row was claimed and its next unit can start at once."""
     return play_on(kind, code, lambda: True)
 
 
 def play_on(kind: str, code: object, stop: Callable[[], bool]) -> bool:
-    """Play a row unit after unit, for a while. True if it was given back with more left to do: ring for it.
-
-    The lease is kept between units, which spares a claim and a message for each; nobody waits long for a turn.
-    """
-    until = time.monotonic() + settings.TURN_SECONDS
+    """Run a row unit after unit for up to TURN_SECONDS. Return True if it was released with work left: send a message for it."""
+    # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their
+    # turn.
+    deadline = time.monotonic() + settings.TURN_SECONDS
     if kind == "job":
-        return _play_on(leases.claim(Job, code), jobs.advance, until, stop)
+        return _play_on(leases.claim(Job, code), jobs.advance, deadline, stop)
     if kind == "episode":
-        return _play_on(leases.claim(Episode, code), runner.advance, until, stop)
-    return _play_on(leases.claim(Twin, code), twinning.advance, until, stop)
+        return _play_on(leases.claim(Episode, code), runner.advance, deadline, stop)
+    return _play_on(leases.claim(Twin, code), twinning.advance, deadline, stop)
 
 
 def _play_on(
@@ -67,21 +66,18 @@ def _play_on(
 
 
 def _advance(lease: Lease[Row], advance: Callable[[Lease[Row]], bool]) -> bool:
-    """One unit; whatever is logged meanwhile says of which row and step."""
+    """Run one unit. Log lines of the unit have the row and the step."""
     row = lease.row
-    far: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
-    with log_context.bind(type(row).__name__.lower(), row.code, **far):
+    position: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
+    with log_context.bind(type(row).__name__.lower(), row.code, **position):
         return advance(lease)
 
 
 def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:
-    """Find a claimable row, an old one first, and play it as far as it goes. False if there was none.
-
-    So many threads that look at once each take one of as many rows: all after the oldest, only one would get it.
-    """
+    """Find a claimable row, one of the oldest, and run it as far as possible. Return False if there was none."""
     for kind, model in ROWS.items():
-        with _place_at(kind, among) as free:
-            if not free:
+        with _place_at(kind, among) as may_take:
+            if not may_take:
                 continue
             rows = model.objects.claimable().order_by("pk")
             if run:
@@ -89,6 +85,8 @@ def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> 
             codes = list(rows.values_list("code", flat=True)[:among])
             if not codes:
                 continue
+            # One of as many rows as there are threads: if all threads took the oldest row, all but one would fail
+            # to claim it.
             code = random.choice(codes)
             try:
                 play_on(kind, code, stop.is_set)
@@ -100,94 +98,97 @@ def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> 
 
 @contextmanager
 def _place_at(kind: str, threads: int) -> Iterator[bool]:
-    """Whether this thread may look for that kind: jobs, which can take long, get half of the threads at most."""
+    """Yield whether this thread may run a row of that kind."""
     global _at_jobs
     if kind != "job":
         yield True
         return
     with _counting:
-        free = _at_jobs < max(1, threads // 2)
-        _at_jobs += free
+        # Jobs can take long. At most half of the threads run them, so that episodes continue.
+        is_free = _at_jobs < max(1, threads // 2)
+        _at_jobs += is_free
     try:
-        yield free
+        yield is_free
     finally:
         with _counting:
-            _at_jobs -= free
+            _at_jobs -= is_free
 
 
 def work(stop: threading.Event, threads: int) -> None:
-    """The worker that needs no broker: plays whatever is claimable until told to stop."""
+    """Run claimable rows until `stop` is set. This worker needs no broker."""
     try:
-        if lapsed := leases.expire_dead():
-            log.info("took over %d rows of workers that died on this machine", lapsed)
+        if expired := leases.expire_dead():
+            log.info("took over %d rows of workers that died on this machine", expired)
     except leases.DATABASE_AWAY as error:
-        log.warning("the database did not answer; leases of workers that died run out by themselves: %s", error)
-    crew = [threading.Thread(target=_work_on, args=(stop, None, threads), name=f"worker-{n}") for n in range(threads)]
-    for member in crew:
-        member.start()
+        log.warning("the database is unavailable; leases of workers that died expire by themselves: %s", error)
+    worker_threads = [
+        threading.Thread(target=_work_on, args=(stop, None, threads), name=f"worker-{n}") for n in range(threads)
+    ]
+    for thread in worker_threads:
+        thread.start()
     with announced("embedded"), sweeping():
         release_connection()
         while not stop.wait(settings.POLL_SECONDS):
             pass
-    for member in crew:
-        member.join()
+    for thread in worker_threads:
+        thread.join()
 
 
 def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], None]) -> queueing.RunProgress:
-    """Play one run to its end in this process, calling `watch` as it goes on. One thread means the caller's own."""
+    """Run all rows of one run in this process, and call `watch` with its progress. With one thread, only the caller's thread works."""
     leases.expire_dead()
     stop = threading.Event()
-    crew = [threading.Thread(target=_work_on, args=(stop, run, threads), daemon=True) for _ in range(threads - 1)]
-    for member in crew:
-        member.start()
+    worker_threads = [
+        threading.Thread(target=_work_on, args=(stop, run, threads), daemon=True) for _ in range(threads - 1)
+    ]
+    for thread in worker_threads:
+        thread.start()
     try:
         with announced("command"), sweeping():
-            while not (now := queueing.progress(run)).finished:
-                watch(now)
+            while not (current := queueing.progress(run)).finished:
+                watch(current)
                 if not try_next(stop, run, threads):
                     release_connection()
                     stop.wait(settings.POLL_SECONDS / 5)
     finally:
         stop.set()
-        for member in crew:
-            member.join()
-    watch(now)
-    return now
+        for thread in worker_threads:
+            thread.join()
+    watch(current)
+    return current
 
 
 def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], None]) -> queueing.RunProgress:
-    """Wait until a run has ended: watch live workers play it, or play it here when there is none."""
-    while not (now := queueing.progress(run)).finished:
+    """Wait until a run has ended. If no worker is alive, run it in this process."""
+    while not (current := queueing.progress(run)).finished:
         if not queueing.workers_alive():
             return play_run(run, threads, watch)
-        watch(now)
+        watch(current)
         release_connection()
         time.sleep(settings.POLL_SECONDS)
-    watch(now)
-    return now
+    watch(current)
+    return current
 
 
 def dispatch(stop: threading.Event, ring: Callable[[str, str], bool], waiting: Callable[[], int]) -> None:
-    """Every second, ring for claimable rows that nobody rang for lately. Lost messages are rung for again.
-
-    A broker that does not take one bell is not offered the others: each could hang for seconds.
-    """
+    """Every POLL_SECONDS, send messages for claimable rows that got none recently, so lost messages are repeated."""
     with announced("dispatcher"), sweeping():
         while not stop.wait(settings.POLL_SECONDS):
             try:
                 for kind, code in due(max(0, BELLS - waiting())):
+                    # If the broker rejects one message, the others are not tried: each could block for seconds.
                     if stop.is_set() or not ring(kind, code):
                         break
             except leases.DATABASE_AWAY as error:
-                log.warning("the database did not answer; trying again: %s", error)
+                log.warning("the database is unavailable; trying again: %s", error)
                 close_old_connections()
             release_connection()
 
 
 def due(limit: int = BELLS) -> list[tuple[str, str]]:
-    """Rows to ring for now, jobs before others, oldest first."""
+    """Return the kind and code of rows that need a message now: jobs first, then the oldest."""
     since = timezone.now() - timedelta(seconds=settings.RING_AGAIN_SECONDS)
-    found = [
+    rows = [
         (kind, str(code))
         for kind, model in ROWS.items()
         for code in model.objects.claimable()
@@ -195,7 +196,7 @@ def due(limit: int = BELLS) -> list[tuple[str, str]]:
         .order_by("pk")
         .values_list("code", flat=True)[:limit]
     ]
-    return found[:limit]
+    return rows[:limit]
 
 
 def rung(kind: str, code: str) -> None:
@@ -204,30 +205,31 @@ def rung(kind: str, code: str) -> None:
 
 @contextmanager
 def announced(kind: str) -> Iterator[None]:
-    """Says in the database, every heartbeat, that this process plays; takes the word back at the end."""
-    done = threading.Event()
+    """Register this process as a live worker in the database, refresh that at every heartbeat, and remove it at the end."""
+    stop = threading.Event()
     _say(kind)
-    voice = threading.Thread(target=_announce, args=(kind, done), daemon=True, name="announce")
-    voice.start()
+    heartbeat = threading.Thread(target=_announce, args=(kind, stop), daemon=True, name="announce")
+    heartbeat.start()
     try:
         yield
     finally:
-        done.set()
-        voice.join()
+        stop.set()
+        heartbeat.join()
         with suppress(*leases.DATABASE_AWAY):
             Worker.objects.filter(owner=leases.owner_name()).delete()
 
 
 @contextmanager
 def sweeping() -> Iterator[None]:
-    """Every so often, write off the calls that died with their workers: they would hold their slots for ever."""
-    done = threading.Event()
-    sweeper = threading.Thread(target=_sweep, args=(done,), daemon=True, name="sweep")
+    """Run the periodic repairs in a thread of this process."""
+    stop = threading.Event()
+    # Calls of workers that died would otherwise occupy their slots for ever.
+    sweeper = threading.Thread(target=_sweep, args=(stop,), daemon=True, name="sweep")
     sweeper.start()
     try:
         yield
     finally:
-        done.set()
+        stop.set()
         sweeper.join()
 
 
@@ -244,11 +246,14 @@ def _sweep(done: threading.Event) -> None:
             except leases.DATABASE_AWAY as error:
                 log.warning("could not sweep; trying again: %s", error)
                 close_old_connections()
-            except Exception:  # of any part: without this thread lost calls would hold their slots until a restart
+            except (
+                Exception
+            ):  # any part may fail: without this thread, lost calls would occupy their slots until a restart
                 log.exception("could not sweep; trying again")
                 close_old_connections()
             release_connection()
     finally:
+        # each thread has its own connection, and Django closes only those of requests
         connection.close()
 
 
@@ -264,9 +269,10 @@ def _announce(kind: str, done: threading.Event) -> None:
 def _say(kind: str) -> None:
     try:
         Worker.objects.update_or_create(owner=leases.owner_name(), defaults={"kind": kind, "seen_at": timezone.now()})
+        # Workers that were killed cannot remove their own rows.
         Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(days=1)).delete()
     except leases.DATABASE_AWAY as error:
-        log.warning("could not say that this worker is alive; trying again: %s", error)
+        log.warning("could not record this worker's heartbeat; trying again: %s", error)
         close_old_connections()
 
 
@@ -281,12 +287,12 @@ def _work_on(stop: threading.Event, run: Run | None, among: int) -> None:
 
 
 def try_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:
-    """`play_next`, or False if it broke down."""
+    """Return `run_next_row`, or False after logging an exception."""
     try:
         return play_next(stop, run, among)
     except leases.DATABASE_AWAY as error:
-        log.warning("the database did not answer; trying again: %s", error)
-    except Exception:  # the next row needs this thread; a row that always breaks it ends as "worker lost"
-        log.exception("a row could not be played; it is tried again")
+        log.warning("the database is unavailable; trying again: %s", error)
+    except Exception:  # the thread must survive for the next row; a row that always fails ends as "worker lost"
+        log.exception("a row failed unexpectedly; it will be tried again")
     close_old_connections()
     return False

@@ -1,6 +1,6 @@
-"""Files that go into jobs and come out of them, kept in the database in pieces: workers may be on any host.
+"""Input and output files of jobs, stored in the database in pieces because workers may run on any host.
 
-Nothing here holds more than one piece in memory.
+No function here holds more than one piece in memory.
 """
 
 import hashlib
@@ -15,27 +15,27 @@ from django.utils import timezone
 
 from simulation.models import Job, JobChunk, JobFile
 
-PIECE = 1 << 18
-_REMOVED_AT_ONCE = 20  # jobs whose files one sweep removes
+PIECE = 1 << 18  # bytes; every piece of a file but the last has this size
+_REMOVED_AT_ONCE = 20  # keeps each sweep short; the next one removes more
 Pieces = Iterable[bytes]
 Commit = Callable[[Callable[[], Any]], Any]
-Watch = Callable[[int, int], None]  # bytes read, bytes in all
+Watch = Callable[[int, int], None]  # bytes read, bytes in total
 
 
-class FileGone(LookupError):  # noqa: N818  # a state the reader is told about
+class FileGone(LookupError):  # noqa: N818  # a state of the file, not a fault
     """The file was removed while it was read."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that goes with a request: its stream is read twice from its beginning, once for its digest."""
+    """A file that is part of a request."""
 
     name: str
     content_type: str
-    stream: BinaryIO
+    stream: BinaryIO  # must be seekable: it is read twice, once for its digest
 
     def hashed(self) -> tuple[str, str]:
-        """Its name and SHA-256."""
+        """Return the name and the SHA-256 of the file."""
         digest = hashlib.sha256()
         for piece in self.pieces():
             digest.update(piece)
@@ -52,10 +52,10 @@ class Reading(io.BufferedReader):
 
 
 class _Stored(io.RawIOBase):
-    """Every piece but the last has PIECE bytes, so a place in the file tells its piece."""
+    """The raw stream under StoredFileReader."""
 
     def __init__(self, file: JobFile, watch: Watch) -> None:
-        self._file, self._watch, self._at = file, watch, 0
+        self._file, self._on_progress, self._position = file, watch, 0
         self._number, self._piece = -1, b""
 
     def readable(self) -> bool:
@@ -65,28 +65,30 @@ class _Stored(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        self._at = max(0, start + offset)
-        return self._at
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
 
     def readinto(self, buffer: Any, /) -> int:
-        if self._at >= self._file.size:
+        if self._position >= self._file.size:
             return 0
-        number, inside = divmod(self._at, PIECE)
+        # All pieces but the last have the same size, so the position gives the piece.
+        number, inside = divmod(self._position, PIECE)
+        # The last piece is cached: the buffered reader asks for much less than a piece at a time.
         if number != self._number:
             self._number, self._piece = number, _piece(self._file, number)
-        self._watch(self._at, self._file.size)
+        self._on_progress(self._position, self._file.size)
         part = self._piece[inside : inside + len(buffer)]
         buffer[: len(part)] = part
-        self._at += len(part)
+        self._position += len(part)
         return len(part)
 
 
 def opened(job: Job, name: str, watch: Watch = lambda _at, _size: None) -> Reading:
-    """The file of that name that came with the request; `watch` is told how far it was read. KeyError if there is none."""
+    """Open the file of that name that came with the request. Raise KeyError if there is none."""
     file = job.files.filter(role="in", name=name).first()
     if file is None:
         raise KeyError(name)
@@ -94,33 +96,35 @@ def opened(job: Job, name: str, watch: Watch = lambda _at, _size: None) -> Readi
 
 
 def read(file: JobFile) -> Iterator[bytes]:
-    """The file's bytes in order, a piece at a time. FileGone if it is removed meanwhile."""
+    """Yield the file's bytes in order, one piece at a time. Raise FileRemoved if it is removed in the meantime."""
     for number in range(-(-file.size // PIECE)):
         yield _piece(file, number)
 
 
 def put(job: Job, name: str, content_type: str, pieces: Pieces, commit: Commit) -> JobFile:
-    """A file that comes out of a job, each piece written by a `commit` of its own; half a file has no digest."""
+    """Store an output file of a job."""
+    # Each piece is a transaction of its own, so the job's row is never locked for long. An unfinished file has no
+    # digest.
     file = commit(lambda: _begun(job, name, content_type))
     return _filled(file, pieces, commit)
 
 
 def take_in(job: Job, uploads: Sequence[Upload]) -> None:
-    """Store what came with a request, in the transaction of whoever calls."""
+    """Store the files of a request, in the caller's transaction."""
     for upload in uploads:
         file = JobFile.objects.create(job=job, role="in", name=upload.name, content_type=upload.content_type, size=0)
         _filled(file, upload.pieces(), lambda write: write())
 
 
 def hand_on(job: Job, to: Job) -> None:
-    """What came with a request goes on to the job that tries it again."""
+    """Move the files of a request to the job that retries it."""
     job.files.filter(role="in").update(job=to)
 
 
 def remove_old(before: datetime) -> int:
-    """Remove the files of some jobs that ended before then, and say so in their results. The number of jobs."""
-    kept = Job.objects.filter(status__in=Job.ENDED, ended_at__lt=before, files__isnull=False)
-    jobs = list(kept.order_by("pk").distinct()[:_REMOVED_AT_ONCE])
+    """Remove the files of some jobs that ended before that time, and record it in their results. Return the number of jobs."""
+    expired = Job.objects.filter(status__in=Job.ENDED, ended_at__lt=before, files__isnull=False)
+    jobs = list(expired.order_by("pk").distinct()[:_REMOVED_AT_ONCE])
     for job in jobs:
         with transaction.atomic():
             removed = {"files_removed": timezone.now().isoformat(timespec="seconds")}
@@ -132,11 +136,13 @@ def remove_old(before: datetime) -> int:
 
 
 def whole(job: Job) -> list[JobFile]:
-    """The finished files that came out of a job, by name."""
+    """Return the finished output files of a job, by name."""
+    # The digest is stored last, so a file without one is unfinished.
     return list(job.files.filter(role="out").exclude(sha256="").order_by("name"))
 
 
 def _begun(job: Job, name: str, content_type: str) -> JobFile:
+    # A unit that was interrupted may have left part of this file.
     job.files.filter(role="out", name=name).delete()
     return JobFile.objects.create(job=job, role="out", name=name, content_type=content_type, size=0)
 
@@ -154,15 +160,15 @@ def _filled(file: JobFile, pieces: Pieces, commit: Commit) -> JobFile:
 
 
 def _even(pieces: Pieces) -> Iterator[bytes]:
-    """The same bytes in pieces of PIECE, the last one shorter."""
-    waiting = bytearray()
+    """Yield the same bytes in pieces of PIECE_SIZE; the last one is shorter."""
+    buffer = bytearray()
     for piece in pieces:
-        waiting += piece
-        while len(waiting) >= PIECE:
-            yield bytes(waiting[:PIECE])
-            del waiting[:PIECE]
-    if waiting:
-        yield bytes(waiting)
+        buffer += piece
+        while len(buffer) >= PIECE:
+            yield bytes(buffer[:PIECE])
+            del buffer[:PIECE]
+    if buffer:
+        yield bytes(buffer)
 
 
 def _piece(file: JobFile, number: int) -> bytes:

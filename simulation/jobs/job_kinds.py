@@ -1,7 +1,7 @@
-"""Which kinds of jobs there are, what people call them, and who does them. Light: it is loaded with every process.
+"""The registry of job kinds: their titles for people, and their handlers.
 
-A kind is declared with the module of its handler, which is imported when a job of it is first played: web processes,
-which only ask for jobs, never load what the work needs.
+A kind is declared with the module of its handler, which is imported when a job of the kind is first run. Every process
+loads this module; web processes, which only request jobs, never load what the work needs.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ Handler = Callable[["Work"], Outcome]
 
 
 class Declared(NamedTuple):
-    """A kind's name for people, and the module whose import registers its handler."""
+    """A kind's title for people, and the module whose import registers its handler."""
 
     title: str
     module: str
@@ -27,14 +27,14 @@ _handlers: dict[str, Handler] = {}
 
 
 def declare(kind: str, title: str, module: str) -> None:
-    """Make a kind known without importing anything. ValueError if it stands in another module already."""
-    declared = Declared(title, module)
-    if _declared.setdefault(kind, declared) != declared:
+    """Declare a kind without importing its module. Raise ValueError if another module has declared it."""
+    declaration = Declared(title, module)
+    if _declared.setdefault(kind, declaration) != declaration:
         raise ValueError(f"jobs of kind {kind!r} are declared twice")
 
 
 def handles(kind: str) -> Callable[[Handler], Handler]:
-    """Registers who does jobs of this kind, which is declared elsewhere."""
+    """Return a decorator that registers the handler of a declared kind."""
 
     def register(handler: Handler) -> Handler:
         if _handlers.setdefault(kind, handler) is not handler:
@@ -45,19 +45,20 @@ def handles(kind: str) -> Callable[[Handler], Handler]:
 
 
 def handler(kind: str) -> Handler | None:
-    """Who does jobs of this kind, imported if need be; None if nobody does."""
+    """Return the handler of this kind, importing its module if necessary, or None if there is none."""
     if kind not in _handlers and kind in _declared:
         import_module(_declared[kind].module)
     return _handlers.get(kind)
 
 
 def known(kind: str) -> bool:
-    """Whether somebody does such jobs. Imports nothing."""
+    """Return whether the kind is declared. Imports nothing."""
     return kind in _declared
 
 
 def title(kind: str) -> str:
-    """What people call jobs of this kind. Imports nothing."""
+    """Return the kind's title for people. Imports nothing."""
+    # A kind of a newer or older release may be in the database without being declared here.
     return _declared[kind].title if kind in _declared else _plain(kind)
 
 

@@ -1,7 +1,8 @@
-"""Longer work that a page or a command asks for: asked for once, played by any worker, never done twice.
+"""Request, run and cancel jobs.
 
-A kind of job is a function that registers itself (`handles`; declared in job_kinds). It is given a `Work`: what it was told, and the only ways
-to write anything down, all under the job's fence. This module knows the rows and nothing of what is done with them.
+A kind of job is a function that registers itself (`register_handler`; declared in job_kinds). It receives a `Work`, with
+the parameters of the job and the only ways to write results, all under the job's fence. This module manages the rows and
+does not depend on what the jobs do.
 """
 
 import hashlib
@@ -34,28 +35,28 @@ from wetbench_site.database import release_connection
 log = logging.getLogger("wetbench.jobs")
 Made = TypeVar("Made")
 
-_TRIES = 5  # of a request that meets others for the same work
+_TRIES = 5  # of a request that meets concurrent ones for the same work
 _UNKNOWN_SECONDS = 30
 
 MORE: Final[Outcome] = MappingProxyType({})
-"""What a handler returns, itself and no copy, when its unit is over and another one waits."""
+"""What a handler returns (this very object, not a copy) if its unit is over and the job has another one."""
 
 
-class Failed(Exception):  # noqa: N818  # what people are told, not a fault of ours
-    """The work cannot be done; the message says why and what to do, for people."""
+class Failed(Exception):  # noqa: N818  # a message for people, not a fault of this program
+    """The work cannot be done. The message gives the reason and what to do, for people."""
 
 
 class Cancelled(Exception):  # noqa: N818  # a state, not a fault
-    """Somebody asked for an end: the handler is to leave by letting this pass."""
+    """A person cancelled the job. Handlers must not catch this."""
 
 
 @dataclass
 class Work:
-    """One unit of a job in a worker's hands. Whatever it writes is written only while the job is still this worker's."""
+    """One unit of a job. Everything that it writes is written only while this worker holds the job."""
 
     lease: Lease[Job]
-    finished: Outcome | None = None  # what `finish` stored
-    _told: float = field(default=-1e9, repr=False)
+    finished: Outcome | None = None  # by `finish_job`
+    _told: float = field(default=-1e9, repr=False)  # monotonic seconds
 
     @property
     def job(self) -> Job:
@@ -63,15 +64,16 @@ class Work:
 
     @property
     def params(self) -> dict[str, Any]:
-        """What was asked for."""
+        """The parameters of the request."""
         return dict(self.job.params)
 
     def tell(self, step: int, of: int = 0, said: str = "") -> None:
-        """Say how far it is (`of` 0: not known) and what it does; at most twice a poll, so that it may be called often.
+        """Store how far the job is (`total` 0: unknown) and a message for people.
 
-        Fenced if another worker took the job over, Cancelled if somebody asked for an end. Not for use inside a
-        transaction: nobody would see it before that ends.
+        Raises LeaseLost if another worker took over the job, JobCancelled if a person cancelled it. Do not call it inside a
+        transaction: the progress would not be visible before the transaction ends.
         """
+        # At most twice per poll of a page, so that handlers may call this in a tight loop.
         if time.monotonic() - self._told < settings.POLL_SECONDS / 2:
             return
         self._told = time.monotonic()
@@ -81,20 +83,18 @@ class Work:
             raise Cancelled
 
     def commit(self, also: Callable[[], Made]) -> Made:
-        """Do `also` in one transaction with the question whether the job is still ours; Fenced, and nothing done, if not.
-
-        The question comes last: the row is not locked while `also` is at work, so heartbeats go on.
-        """
+        """Call `write` in a transaction that also checks the lease. Raise LeaseLost, with nothing written, if another worker took over."""
         with transaction.atomic():
-            made = also()
+            result = also()
+            # The check comes last: the row is not locked while `write` works, so heartbeats are not delayed.
             if not self.lease.still_ours():
                 raise Fenced
-        return made
+        return result
 
     def finish(self, also: Callable[[], Outcome]) -> Outcome:
-        """Do the last of the work and end the job with what it returns, in one transaction: both happen, or neither.
+        """Call `write` and end the job with the result that it returns, in one transaction.
 
-        The handler returns what this returns.
+        The handler must return the result of this method.
         """
         with transaction.atomic():
             result = dict(also())
@@ -104,16 +104,16 @@ class Work:
         return result
 
     def put(self, name: str, content_type: str, pieces: job_files.Pieces) -> JobFile:
-        """Store a file that comes out of the job, piece by piece; one of that name that was begun before is replaced."""
+        """Store an output file of the job, piece by piece. Replaces an unfinished file of the same name."""
         return job_files.put(self.job, name, content_type, pieces, self.commit)
 
     def input(self, name: str) -> Reading:
-        """The file of that name that came with the request, to be read and sought in. KeyError if there is none.
+        """Open the input file of that name for reading and seeking. Raise KeyError if there is none.
 
-        Reading it tells how far it is, so it is not for use inside a transaction.
+        Reading it reports progress, so do not read it inside a transaction.
         """
         return job_files.opened(
-            self.job, name, lambda at, size: self.tell(at >> 10, size >> 10, "KiB of the file read")
+            self.job, name, lambda position, size: self.tell(position >> 10, size >> 10, "KiB of the file read")
         )
 
 
@@ -127,15 +127,15 @@ def request(
     files: Sequence[Upload] = (),
     reuse: bool = False,
 ) -> Job:
-    """The job of this work: one that is under way already, or a new one that workers will find.
+    """Return the job for this work: one that is under way, or a new one that workers will find.
 
-    `reuse` gives a done one back as well, while it has its files. Whether two requests are the same is decided by kind,
-    subject, params and what the files hold. ValueError if no handler of this kind is known.
+    With `reuse`, a finished job is also returned while it has its files. Two requests are the same if kind, subject,
+    params and the contents of the files are the same. Raises ValueError if the kind is not declared.
     """
     if not job_kinds.known(kind):
-        raise ValueError(f"nobody handles jobs of kind {kind!r}")
-    hashed = [upload.hashed() for upload in files]
-    key = _key(kind, subject, params, hashed)
+        raise ValueError(f"no handler is declared for jobs of kind {kind!r}")
+    digests = [upload.hashed() for upload in files]
+    key = _key(kind, subject, params, digests)
     if reuse and (done := _done(key)):
         return done
     row = Job(kind=kind, key=key, params=dict(params), subject=subject, run=run, asked_by=by)  # type: ignore[misc]
@@ -143,44 +143,47 @@ def request(
 
 
 def cancel(job: Job) -> bool:
-    """Ask for an end: at once if nobody holds the job, else as its worker looks up. False if it has ended already.
+    """Cancel the job: at once if no worker holds it, else when its worker next checks. Return False if it has ended.
 
-    Whoever asks for the same work while it is being stopped takes the stop back.
+    A request for the same work withdraws the cancellation while the job is still running.
     """
     now = timezone.now()
-    left = Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE)
-    return _end(left.filter(_nobodys(now)), cancel_requested_at=now) or left.update(cancel_requested_at=now) == 1
+    unfinished = Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE)
+    return (
+        _end(unfinished.filter(_nobodys(now)), cancel_requested_at=now)
+        or unfinished.update(cancel_requested_at=now) == 1
+    )
 
 
 def retry(job: Job, by: AbstractBaseUser | None = None) -> Job:
-    """A new job for the same work as one that failed or was stopped; whoever asks twice gets the same.
+    """Return a new job for the same work as one that failed or was cancelled. A second call returns the same job.
 
-    Failed if what it was to read has been removed meanwhile.
+    Raises JobFailed if its input has been removed.
     """
-    later: Job | None = job
-    while later:
-        job, later = later, Job.objects.filter(retry_of=later).order_by("-pk").first()
+    newer: Job | None = job
+    while newer:
+        job, newer = newer, Job.objects.filter(retry_of=newer).order_by("-pk").first()
     if job.status not in ("failed", "cancelled"):
         return job
     if (job.result or {}).get("inputs_removed"):
-        raise Failed("The file it was to read has been removed meanwhile: send it again.")
-    again = Job(
+        raise Failed("The uploaded file has been removed since. Upload it again.")
+    retried = Job(
         kind=job.kind, key=job.key, params=job.params, subject=job.subject, run=job.run, retry_of=job,
         asked_by=by or job.asked_by,  # type: ignore[misc]
     )  # fmt: skip
-    return _shared(again, lambda made: job_files.hand_on(job, made))
+    return _shared(retried, lambda created: job_files.hand_on(job, created))
 
 
 def advance(lease: Lease[Job]) -> bool:
-    """Play one unit of a job. True if this worker's result stands and there may be more to do."""
+    """Run one unit of a job. Return True if its result is committed and there may be more to do."""
     return units.played(lease, lambda: _play(lease))
 
 
 def play_here(job: Job, watch: Callable[[Job], None] = lambda _: None) -> Job:
-    """For commands: see a job to its end, in this process or, where a worker has it, by waiting for that one.
+    """Wait until a job has ended, for commands: run it in this process, or wait for the worker that holds it.
 
-    A job whose run is paused is given back as it stands. `watch` is called with it after every unit that is played here,
-    and now and then while others play it.
+    A job whose run is paused is returned as it is. `watch` is called with the job after every unit that runs here, and
+    periodically while another worker runs it.
     """
     while True:
         try:
@@ -192,16 +195,16 @@ def play_here(job: Job, watch: Callable[[Job], None] = lambda _: None) -> Job:
                 continue
             watch(row)
         except leases.DATABASE_AWAY as error:
-            log.warning("the database did not answer; trying again: %s", error)
+            log.warning("the database is unavailable; trying again: %s", error)
             close_old_connections()
         release_connection()
         time.sleep(settings.POLL_SECONDS / 5)
 
 
 def sweep() -> int:
-    """End what was to stop and is held by nobody; remove the files of jobs that ended long ago. The number of jobs."""
-    told = Job.objects.filter(cancel_requested_at__isnull=False, status__in=Leased.RUNNABLE)
-    _end(told.filter(_nobodys(timezone.now())))
+    """End cancelled jobs that no worker holds, and remove the files of jobs that ended long ago. Return the number of the latter."""
+    cancelled = Job.objects.filter(cancel_requested_at__isnull=False, status__in=Leased.RUNNABLE)
+    _end(cancelled.filter(_nobodys(timezone.now())))
     return job_files.remove_old(timezone.now() - timedelta(days=settings.JOB_FILE_DAYS))
 
 
@@ -212,10 +215,11 @@ def _play(lease: Lease[Job]) -> bool:
             raise Cancelled
         handler = job_kinds.handler(job.kind)
         if handler is None:
-            raise Wait(_UNKNOWN_SECONDS, "old_worker")  # asked for by a newer version, whose workers are to come
+            raise Wait(_UNKNOWN_SECONDS, "old_worker")  # requested by a newer version; its workers will start soon
         result = handler(work)
     except Cancelled:
-        if not lease.stopped():  # taken back in this moment: whoever claims it next begins this unit anew
+        if not lease.stopped():
+            # The cancellation was withdrawn in this moment: release the job, so that this unit runs again.
             lease.hand_back()
         return False
     except Failed as error:
@@ -230,50 +234,52 @@ def _finish(lease: Lease[Job], result: Outcome) -> bool:
 
 
 def _play_on(lease: Lease[Job], watch: Callable[[Job], None]) -> None:
-    """Units until nothing is left; what is interrupted by hand is given back at once."""
+    """Run units until no work is left."""
     lease.keep = True
     try:
         while advance(lease) and lease.left and lease.go_on():
             watch(lease.row)
     except BaseException:
+        # Ctrl-C must not leave the job leased: release it at once, so that another worker can continue.
         with suppress(*leases.DATABASE_AWAY):
             lease.hand_back()
         raise
 
 
 def _shared(row: Job, fill: Callable[[Job], None]) -> Job:
-    """`row` stored and filled, or the job under way that has its key."""
-    for left in reversed(range(_TRIES)):
-        found: Job | None = Job.objects.filter(key=row.key, status__in=Leased.RUNNABLE).first()
-        if found is not None:
-            if found.cancel_requested_at is None or _taken_back(found):
-                return found
+    """Return the job under way that has the key of `row`, or store `row` and fill it."""
+    for attempts_left in reversed(range(_TRIES)):
+        existing: Job | None = Job.objects.filter(key=row.key, status__in=Leased.RUNNABLE).first()
+        if existing is not None:
+            if existing.cancel_requested_at is None or _taken_back(existing):
+                return existing
             continue
         try:
             with transaction.atomic():
                 row.save(force_insert=True)
                 fill(row)
                 return row
-        except IntegrityError:  # another request was first
+        except IntegrityError:  # a concurrent request was faster (constraint job_once_under_way)
             row.pk = None
-            if not left:
+            if not attempts_left:
                 raise
-    raise RuntimeError(f"{row} was ended again and again while it was asked for")
+    raise RuntimeError(f"{row} ended {_TRIES} times while it was requested")
 
 
 def _taken_back(job: Job) -> bool:
-    """Whether the job goes on although somebody wanted it stopped."""
+    """Withdraw a cancellation. Return False if the job has ended."""
     return Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE).update(cancel_requested_at=None) == 1
 
 
 def _done(key: str) -> Job | None:
-    kept = Job.objects.filter(key=key, status="done").exclude(result__has_key="files_removed")
-    done: Job | None = kept.order_by("-pk").first()
+    finished = Job.objects.filter(key=key, status="done").exclude(result__has_key="files_removed")
+    done: Job | None = finished.order_by("-pk").first()
     return done
 
 
 def _end(rows: Any, **more: Any) -> bool:
     ended = {"status": "cancelled", "ended_at": timezone.now(), "reason": "", "error": "", "not_before": None}
+    # The fence rises, so a worker that was presumed dead cannot write to the job any more.
     return bool(rows.update(fence=F("fence") + 1, lease_until=None, **ended, **more))
 
 
@@ -282,6 +288,6 @@ def _nobodys(now: datetime) -> Q:
 
 
 def _key(kind: str, subject: str, params: Mapping[str, Any], files: Sequence[tuple[str, str]]) -> str:
-    said = [kind, subject, params, [list(file) for file in files]]
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    parts = [kind, subject, params, [list(file) for file in files]]
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A report of what the laboratory can do: every reference protocol played offline, and the checker's figures.
+"""A report of what the laboratory can do: every reference protocol run offline, and the results of the checker.
 
 May import: simulation.casts, simulation.checker, simulation.lab, simulation.offline.
 

@@ -1,4 +1,7 @@
-"""Plays reference protocols offline: whole, without what one line of the rubric counts, and short in named ways."""
+"""Run reference protocols offline: in full, without the steps that one rubric line counts, and without those of a shortfall.
+
+A reference protocol must be sufficient, and every required part of it must be necessary.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,56 +17,61 @@ from simulation.offline.rules import RuleBasedTransitionModel
 
 
 class Play(NamedTuple):
-    """One attempt by the protocol agent: `valid` when it was submitted and judged sufficient."""
+    """One run by the protocol agent. `valid`: it was submitted and judged sufficient."""
 
     steps: int
     elapsed: int
     ending: str
     valid: bool
-    missed: tuple[str, ...]  # the judged lines that were not met
+    missed: tuple[str, ...]  # rubric lines that were not met
     refused: tuple[str, ...]  # "step 3, Transfer: reason"
     findings: tuple[Finding, ...]
-    unmade: str  # the first label that its step's outcome has no material for; "" if there is none
+    unmade: str  # the first label whose step did not produce the material; "" if there is none
 
 
 class Ablation(NamedTuple):
-    """The protocol without some of its steps (from 1), which must not come out VALID."""
+    """A run without some of the steps (counted from 1), which must not be VALID."""
 
     name: str
     without: tuple[int, ...]
     valid: bool
     ending: str
     missed: tuple[str, ...]
-    fault: str  # why this is not as it should be; "" if it is
+    fault: str  # what is wrong with the protocol or the rubric; "" if nothing
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """An experiment's reference protocol, and what happens without parts of it."""
+    """The reference protocol of an experiment, and the runs without parts of it."""
 
     spec: ExperimentSpec
     reference: Play
-    lines: tuple[Ablation, ...]  # one for each line that the protocol meets, without the steps counted for it
-    unused: tuple[str, ...]  # lines of another route, for which nothing of the protocol counts
+    lines: tuple[Ablation, ...]  # one per rubric line that the protocol meets, without the steps that it counts
+    unused: tuple[str, ...]  # rubric lines of another route, for which no step of the protocol counts
     shortfalls: tuple[Ablation, ...]
 
     @property
     def faults(self) -> list[str]:
-        """Everything that must be mended; none when the protocol suffices and no part of it can be left out."""
-        found = [] if self.reference.valid else [f"the reference protocol is not VALID: {_why(self.reference)}"]
-        found += [f"the reference protocol is refused at {reason}" for reason in self.reference.refused]
-        found += [f"the reference protocol cannot go on after {self.reference.unmade}"] if self.reference.unmade else []
-        return found + [f"{cut.name}: {cut.fault}" for cut in (*self.lines, *self.shortfalls) if cut.fault]
+        """Everything to correct; empty if the protocol is sufficient and every required part is necessary."""
+        faults = [] if self.reference.valid else [f"the reference protocol is not VALID: {_why(self.reference)}"]
+        faults += [f"the reference protocol is rejected at {reason}" for reason in self.reference.refused]
+        faults += (
+            [f"the reference protocol cannot continue after {self.reference.unmade}"] if self.reference.unmade else []
+        )
+        return faults + [
+            f"{ablation.name}: {ablation.fault}" for ablation in (*self.lines, *self.shortfalls) if ablation.fault
+        ]
 
 
 def rehearse(spec: ExperimentSpec, catalogue: Catalogue, seed: int) -> Rehearsal:
-    """The reference protocol with all its steps, then once for each line of the rubric and each shortfall."""
+    """Run the reference protocol with all its steps, then once for each line of the rubric and each shortfall."""
     reference = play(spec, catalogue, seed)
     lines, unused = [], []
     for finding in reference.findings:
-        without = tuple(sorted({reading.step for reading in finding.counted}))
-        if without:
-            lines.append(_without(finding.line.line, without, play(spec, catalogue, seed, without), ""))
+        # Several readings of one step may count for a line; the step is removed once.
+        removed = tuple(sorted({reading.step for reading in finding.counted}))
+        if removed:
+            lines.append(_without(finding.line.line, removed, play(spec, catalogue, seed, removed), ""))
         else:
             unused.append(finding.line.line)
     shortfalls = [
@@ -79,37 +87,39 @@ def rehearse(spec: ExperimentSpec, catalogue: Catalogue, seed: int) -> Rehearsal
 
 
 def play(spec: ExperimentSpec, catalogue: Catalogue, seed: int, without: Collection[int] = ()) -> Play:
-    """The protocol without those steps (from 1), each tried once and submitted; the same seed gives the same play."""
-    kept = tuple(step for number, step in enumerate(spec.protocol, start=1) if number not in without)
-    agent = ProtocolAgent(replace(spec, protocol=kept), seed)
+    """Run the protocol without the given steps (from 1), each tried once, and judge it. The same seed gives the same run."""
+    # Steps are counted from 1, as in the data files and in the report.
+    remaining = tuple(step for number, step in enumerate(spec.protocol, start=1) if number not in without)
+    agent = ProtocolAgent(replace(spec, protocol=remaining), seed)
     model = RuleBasedTransitionModel(seed, spec.truth)
     bench = Bench(spec.goal, catalogue, place_all(spec.drafts(), seed), seed, spec.max_steps)
     while bench.ending is None:
         bench.step(agent.choose(bench.situation()), model)
-    return _judged(spec, bench, _unmade(kept, bench.history))
+    return _judged(spec, bench, _unmade(remaining, bench.history))
 
 
 def _unmade(protocol: Iterable[Mapping[str, Any]], history: Iterable[Step]) -> str:
-    for step, done in zip(protocol, history, strict=False):
-        for label, at in step.get("yields", {}).items():
-            if done.outcome.success and at >= len(done.barcodes):
-                made = len(done.barcodes)
-                return f"step {done.number}, {done.action.name}: {label!r} is none of the {made} materials it made"
+    for step, executed in zip(protocol, history, strict=False):
+        for label, index in step.get("yields", {}).items():
+            # A rejected step produces nothing and is reported by itself.
+            if executed.outcome.success and index >= len(executed.barcodes):
+                count = len(executed.barcodes)
+                return f"step {executed.number}, {executed.action.name}: {label!r} is none of the {count} materials produced"
     return ""
 
 
 def _judged(spec: ExperimentSpec, bench: Bench, unmade: str) -> Play:
     classifier, transcript = ChecklistClassifier(spec.rubric), bench.transcript()
     verdict, findings = classifier.judge(spec.goal, transcript), classifier.findings(transcript)
-    done = [step for step in bench.history if step.action.name not in (SUBMIT, QUIT)]
-    refused = [step for step in bench.history if not step.outcome.success]
+    steps_done = [step for step in bench.history if step.action.name not in (SUBMIT, QUIT)]
+    rejected = [step for step in bench.history if not step.outcome.success]
     return Play(
-        steps=len(done),
+        steps=len(steps_done),
         elapsed=bench.elapsed,
         ending=str(bench.ending),
         valid=bench.ending == Ending.SUBMITTED and verdict.sufficient,
         missed=tuple(finding.line.line for finding in findings if not finding.met),
-        refused=tuple(f"step {s.number}, {s.action.name}: {s.outcome.failure_reason}" for s in refused),
+        refused=tuple(f"step {s.number}, {s.action.name}: {s.outcome.failure_reason}" for s in rejected),
         findings=tuple(findings),
         unmade=unmade,
     )
@@ -117,8 +127,9 @@ def _judged(spec: ExperimentSpec, bench: Bench, unmade: str) -> Play:
 
 def _without(name: str, without: tuple[int, ...], done: Play, missing: str) -> Ablation:
     fault = "" if not done.valid else f"still VALID without steps {', '.join(map(str, without))}"
+    # Invalid for another reason than the shortfall declares: the rubric or the shortfall is wrong.
     if not fault and missing and missing not in done.missed:
-        fault = f"INVALID, yet the line {missing!r} is met; missed: {', '.join(done.missed) or 'none'}"
+        fault = f"INVALID, but the line {missing!r} is met; missed: {', '.join(done.missed) or 'none'}"
     return Ablation(name, without, done.valid, done.ending, done.missed, fault)
 
 

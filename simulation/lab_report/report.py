@@ -1,4 +1,4 @@
-"""What the laboratory can do and whether it holds together, as values and as JSON; tables are in report_tables.py."""
+"""What the laboratory can do and whether its data files are consistent, as values and as JSON. Tables are in report_tables.py."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from simulation.offline.checklist import Finding
 
 @dataclass(frozen=True)
 class LabReport:
-    """Actions, rehearsed experiments and the checker's results on labelled files of a directory of data files."""
+    """Actions, checked experiments, and the checker's results on the labelled files of a directory of data files."""
 
     catalogue: Catalogue
     rehearsals: tuple[Rehearsal, ...]
@@ -31,20 +31,24 @@ class LabReport:
 def report(
     directory: Path, seed: int, only: Sequence[str] = (), say: Callable[[str], None] = lambda _: None
 ) -> LabReport:
-    """Reads the data files and plays every experiment (or `only` those). CatalogueError if a file is wrong."""
+    """Load the data files and check the protocol of every experiment, or only of those in `only`.
+
+    Raises LabError for an unknown experiment, CatalogueError if a file is wrong.
+    """
     actions, _, files = datafiles.read(directory)
     specs = [spec for spec, _ in files]
-    known = [spec.slug for spec in specs]
-    if strange := [slug for slug in only if slug not in known]:
-        raise LabError(f"There is no experiment {strange[0]!r}; there are {', '.join(known)}")
+    slugs = [spec.slug for spec in specs]
+    if unknown := [slug for slug in only if slug not in slugs]:
+        raise LabError(f"There is no experiment {unknown[0]!r}. Experiments: {', '.join(slugs)}")
     rehearsals = []
     for spec in specs:
         if not only or spec.slug in only:
             say(spec.slug)
             rehearsals.append(rehearse(spec, actions, seed))
-    labelled = [] if only else sorted((directory / "checker").glob("*.jsonl"))
+    # The checker's suites do not depend on the experiments, so a report of some of them leaves them out.
+    labelled_files = [] if only else sorted((directory / "checker").glob("*.jsonl"))
     suites = []
-    for path in labelled:
+    for path in labelled_files:
         say(f"checker, {path.name}")
         suites.append((path.stem, measure(path, actions)))
     return LabReport(actions, tuple(rehearsals), tuple(suites), seed)
@@ -71,11 +75,11 @@ def action_json(kind: ActionType) -> dict[str, Any]:
 
 
 def time_taken(kind: ActionType) -> str:
-    """How long it takes, in words: a fixed time, a parameter's, and what is added."""
+    """Describe how long an action takes: a fixed time or a parameter, and what is added to it."""
     duration = kind.duration
-    told = duration.parameter or telling.clock(duration.seconds)
-    told += "".join(f" + {' x '.join(term)}" for term in duration.total)
-    return f"{told}, each" if duration.per_material else told
+    text = duration.parameter or telling.clock(duration.seconds)
+    text += "".join(f" + {' x '.join(term)}" for term in duration.total)
+    return f"{text}, each" if duration.per_material else text
 
 
 def verdict(valid: bool) -> str:
@@ -104,9 +108,9 @@ def _experiment_json(rehearsal: Rehearsal) -> dict[str, Any]:
 
 def _suite_json(result: SuiteResult) -> dict[str, Any]:
     shares = {name: getattr(result, name) for name in ("recall", "false_alarms", "undecidable", "beyond")}
-    counted = {name: {"part": share.part, "whole": share.whole} for name, share in shares.items()}
+    shares_json = {name: {"part": share.part, "whole": share.whole} for name, share in shares.items()}
     by_code = {code: {"part": s.part, "whole": s.whole} for code, s in sorted(result.recall_by_code.items())}
-    return {**counted, "malformed": result.malformed, "recall_by_code": by_code}
+    return {**shares_json, "malformed": result.malformed, "recall_by_code": by_code}
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:

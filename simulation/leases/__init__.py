@@ -1,7 +1,7 @@
-"""Leases: which worker may write to a row now, and what becomes of a row when its unit of work fails.
+"""Leases: which worker may write to a row, and what happens to the row when its unit of work fails.
 
-A claim raises the row's fence; every commit requires that fence, so a worker that was presumed dead writes nothing.
-`interruptions` are the ways in which a unit can stop early, and `units` turns each of them into a state of the row.
+A claim raises the row's fence, and every commit requires that fence, so a worker that was presumed dead writes nothing.
+`interruptions` lists the ways in which a unit can stop early. `unit_outcomes` turns each of them into a state of the row.
 
 May import: simulation.casts, simulation.lab, simulation.llm, simulation.models.
 """

@@ -1,4 +1,4 @@
-"""One heartbeat for all leases that this process holds: a single UPDATE each, however many calls are under way."""
+"""Renew all leases that this process holds, with one UPDATE per model and heartbeat however many calls are under way."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ log = logging.getLogger("wetbench.leases")
 
 
 class Held(NamedTuple):
-    """A row that a unit of this process holds, under the fence it was given."""
+    """A row that a unit of this process holds, and the fence of its claim."""
 
     model: type[Leased]
     pk: int
@@ -27,7 +27,7 @@ class Held(NamedTuple):
 
 
 _lock = threading.Lock()
-_held: dict[Held, float] = {}  # -> when it was last renewed, by the monotonic clock
+_held: dict[Held, float] = {}  # seconds of the monotonic clock
 _beating: threading.Thread | None = None
 
 
@@ -37,21 +37,23 @@ def lease_end() -> datetime:
 
 @contextmanager
 def kept(model: type[Leased], pk: int, fence: int) -> Iterator[None]:
-    """While this lasts, the row's lease is renewed each heartbeat, as long as it is held under this fence."""
-    row = Held(model, pk, fence)
+    """Renew the row's lease at every heartbeat inside this context, as long as the fence is still current."""
+    key = Held(model, pk, fence)
     with _lock:
-        _held[row] = time.monotonic()
+        _held[key] = time.monotonic()
         _start()
     try:
         yield
     finally:
         with _lock:
-            _held.pop(row, None)
+            _held.pop(key, None)
 
 
 def _start() -> None:
-    """The thread lives for as long as anything is held, so that no process ends with one at work."""
     global _beating
+    # The thread ends when nothing is leased (see _run_heartbeat), so an idle process has none, and fork and exit
+    # are
+    # clean. The caller holds _lock: otherwise two units could start two threads.
     if _beating is None or not _beating.is_alive():
         _beating = threading.Thread(target=_beat, daemon=True, name="heartbeat")
         _beating.start()
@@ -61,12 +63,18 @@ def _beat() -> None:
     global _beating
     try:
         while True:
+            # Much shorter than a heartbeat: leases taken at any time are renewed on time, and the thread ends
+            # soon after the last one.
             time.sleep(min(settings.HEARTBEAT_SECONDS / 3, 0.5))
             with _lock:
                 if not _held:
                     _beating = None
                     return
-                due = [row for row, at in _held.items() if time.monotonic() - at >= settings.HEARTBEAT_SECONDS]
+                due = [
+                    key
+                    for key, renewed_at in _held.items()
+                    if time.monotonic() - renewed_at >= settings.HEARTBEAT_SECONDS
+                ]
             if due:
                 _renew(due)
     finally:
@@ -76,21 +84,24 @@ def _beat() -> None:
 def _renew(due: list[Held]) -> None:
     now = time.monotonic()
     try:
-        for model in {row.model for row in due}:
+        for model in {key.model for key in due}:
             _rows(model, due).update(lease_until=lease_end())
     except (OperationalError, InterfaceError):
         log.warning("could not renew %d leases; trying again", len(due))
+        # The entries stay due, so the next round tries again; a lease lasts for several heartbeats.
         close_old_connections()
         return
     connection.close()
     with _lock:
-        _held.update({row: now for row in due if row in _held})
+        # Only those still there: a unit may have ended during the UPDATE, and adding it again would renew it for
+        # ever.
+        _held.update({key: now for key in due if key in _held})
 
 
 def _rows(model: Any, due: list[Held]) -> Any:
-    """Those of this model that are still held under their fences."""
-    ours = Q()
-    for row in due:
-        if row.model is model:
-            ours |= Q(pk=row.pk, fence=row.fence)
-    return model.objects.filter(ours, status__in=Leased.RUNNABLE, lease_until__isnull=False)
+    """Return the rows of this model that are still leased under the fences of `due`."""
+    held = Q()
+    for key in due:
+        if key.model is model:
+            held |= Q(pk=key.pk, fence=key.fence)
+    return model.objects.filter(held, status__in=Leased.RUNNABLE, lease_until__isnull=False)

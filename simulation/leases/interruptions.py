@@ -1,18 +1,18 @@
-"""How a unit can stop short of its result. None of these is the agent's doing."""
+"""Exceptions that end a unit before its result. The agent causes none of them."""
 
 from simulation.lab.errors import LabError
 
 
-class UnitSpent(Exception):  # noqa: N818  # not an error: the unit is over, the next one goes on
-    """The unit's one call was made and answered; what follows is the next unit's."""
+class UnitSpent(Exception):  # noqa: N818  # not an error: the next unit continues from the call log
+    """The unit's one new call was answered; further calls belong to the next unit."""
 
 
 class Fenced(Exception):  # noqa: N818  # as above
-    """Another worker has taken the row over: what came too late is kept in the ledger and used by nobody."""
+    """Another worker took over the row. The late answer is stored in the call log and is not used."""
 
 
 class Wait(Exception):  # noqa: N818  # as above
-    """The call cannot be made now, or failed in a way that passes."""
+    """The call cannot be made now, or failed with a transient error."""
 
     def __init__(self, seconds: float, reason: str, error: str = "") -> None:
         super().__init__(error or reason)
@@ -20,7 +20,7 @@ class Wait(Exception):  # noqa: N818  # as above
 
 
 class Held(Exception):  # noqa: N818  # as above
-    """Somebody must do something before the call can be made: a key, a budget, a request that is not accepted."""
+    """A person must act before the call can be made: add a key, raise a budget, or change a request that was refused."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
@@ -28,7 +28,7 @@ class Held(Exception):  # noqa: N818  # as above
 
 
 class GaveUp(LabError):  # noqa: N818  # as above
-    """The call was tried as often as is worth it."""
+    """The call failed as often as the retry policy allows."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)

@@ -1,4 +1,4 @@
-"""What becomes of a row when its unit does not go as it should. The only place where faults turn into states."""
+"""Run one unit of a leased row, and turn every fault into a state of the row. No other module does that."""
 
 import logging
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Job, Run
 
 log = logging.getLogger("wetbench.units")
-# A model's or its provider's faults, each with a reason of the closed list.
+# Faults of a model or its provider. Each has a reason in the closed list simulation.models.REASONS.
 FAULTS = (Refusal, NoUsableAnswer, TooLong, interruptions.GaveUp)
 
 
 def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
-    """Play a unit while the lease is kept. True if this worker's result stands and the row may have more to do."""
+    """Run a unit while its lease is renewed. Return True if its result is committed and the row may have more to do."""
     try:
         with lease.kept():
             return play()
@@ -27,45 +27,48 @@ def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
         return lease.commit(begun=True)
     except interruptions.Fenced:
         return False
-    except interruptions.Wait as wait:
-        lease.wait(wait.seconds, wait.reason, wait.error)
+    except interruptions.Wait as retry:
+        lease.wait(retry.seconds, retry.reason, retry.error)
         return False
-    except interruptions.Held as held:
-        if held.reason == "budget" and _continued(lease.row.run):
-            lease.wait(settings.POLL_SECONDS, held.reason)  # somebody gave it a larger one in this very moment
-        elif isinstance(
-            lease.row, Job
-        ):  # nobody would find a held one: asked for again, it goes on where this one stands
-            lease.finish("failed", reason=held.reason, error=held.error)
+    except interruptions.Held as block:
+        if block.reason == "budget" and _continued(lease.row.run):
+            # The budget was raised after the call was refused and before this line: blocking the row now would
+            # miss that.
+            lease.wait(settings.POLL_SECONDS, block.reason)
+        elif isinstance(lease.row, Job):
+            # No page lists blocked jobs. A failed one can be requested again and continues where this one stopped.
+            lease.finish("failed", reason=block.reason, error=block.error)
         else:
-            lease.commit(status="blocked", begun=True, reason=held.reason, error=held.error)
+            lease.commit(status="blocked", begun=True, reason=block.reason, error=block.error)
         return False
     except leases.DATABASE_AWAY:
         lease.release()
         raise
     except LabError as error:
-        log.warning("%s failed: %s", lease.row.code, type(error).__name__)  # what it says may quote a reply
+        log.warning(
+            "%s failed: %s", lease.row.code, type(error).__name__
+        )  # not the message: it may quote a model's reply
         return lease.finish("failed", reason=reason(error), error=f"{type(error).__name__}: {error}"[:4000])
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        # A bug of ours must end the row with its name, not spin through lease after lease. A panic in a library that is
-        # written in Rust is no Exception, and would end this worker's thread for good.
+        # A bug in this program must end the row with its name: otherwise the row would use up lease after lease.
+        # BaseException, because a panic in a library written in Rust is not an Exception and would end the thread.
         log.exception("%s failed", lease.row.code)
-        told = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
-        storable = told.encode(errors="backslashreplace").decode()  # halves of surrogate pairs are no UTF-8
+        message = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
+        storable = message.encode(errors="backslashreplace").decode()  # unpaired surrogates are not valid UTF-8
         return lease.finish("failed", reason="internal", error=storable[:4000])
 
 
 def _continued(run: Run) -> bool:
-    """Whether the run's limits are others by now than those under which the call was refused."""
+    """Return whether the run's limits differ from those under which the call was refused."""
     limits = ("max_cost", "max_tokens", "max_seconds")
-    now = Run.objects.values_list(*limits).get(pk=run.pk)
-    return bool(now != tuple(getattr(run, name) for name in limits))
+    current = Run.objects.values_list(*limits).get(pk=run.pk)
+    return bool(current != tuple(getattr(run, name) for name in limits))
 
 
 def reason(error: Exception) -> str:
-    """The fault's reason from the closed list of `simulation.models.REASONS`."""
+    """Return the fault's reason from the closed list `simulation.models.REASONS`."""
     match error:
         case Refusal():
             return "refused"

@@ -1,4 +1,4 @@
-"""Numbers and rows named on a command line."""
+"""Parse numbers and run codes from the command line."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from simulation.models import Run
 
 
 def between(low: int, high: int) -> Callable[[str], int]:
-    """Reads a whole number in these bounds; anything else is a bad argument, which ends a command with 2."""
+    """Return a parser of integers within these bounds. Other text is a bad argument, and the command exits with 2."""
 
     def read(text: str) -> int:
         try:
@@ -18,17 +18,18 @@ def between(low: int, high: int) -> Callable[[str], int]:
         except ValueError:
             number = low - 1
         if not low <= number <= high:
-            raise ArgumentTypeError(f"{text!r} is no whole number from {low} to {high}")
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
         return number
 
     return read
 
 
 def run_named(code: str) -> Run:
-    """The run of that code; CommandError, which ends a command with 2, if there is none."""
+    """Return the run of that code. Raise CommandError, and exit with 2, if there is none."""
     try:
         return Run.objects.get(code=UUID(code))
     except (ValueError, Run.DoesNotExist):
         raise CommandError(
-            f"There is no run {code!r}; its page and the order that made it show its code", returncode=2
+            f"There is no run {code!r}. The run's page shows its code, as does the command that created it",
+            returncode=2,
         ) from None

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as an event: what is under way is finished, nothing new is begun."""
+"""Ctrl-C and SIGTERM as an event: units under way are finished, and no new ones start."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ def stop_on_signals() -> threading.Event:
     stop = threading.Event()
 
     def set_stop(_number: int, _frame: FrameType | None) -> None:
-        # Not here: a second signal in the middle of `set` would wait for ever for the lock that the first one holds.
+        # In a thread: a second signal during `set` would wait for ever for the lock that the first one holds.
         threading.Thread(target=stop.set).start()
 
     for number in (signal.SIGINT, signal.SIGTERM):

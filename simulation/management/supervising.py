@@ -1,4 +1,4 @@
-"""Runs several processes as one: all start together, and when one ends or Ctrl-C comes, all stop."""
+"""Run several processes as one: all start together, and all stop when one ends or on Ctrl-C."""
 
 import ctypes
 import io
@@ -14,35 +14,36 @@ from django.core.management.base import CommandError
 
 from simulation.management.stopping import stop_on_signals
 
-GRACE_SECONDS = 20
+GRACE_SECONDS = 20  # for a process to end after SIGTERM before it is killed
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def manage(*arguments: str) -> list[str]:
-    """The command line of one of our own commands."""
+    """Return the command line of a management command."""
     return [sys.executable, "manage.py", *arguments]
 
 
 def web_server(host: str, port: int) -> list[str]:
-    """gunicorn as wetbench_site/gunicorn_conf.py has it."""
+    """Return the command line of gunicorn with wetbench_site/gunicorn_conf.py."""
     options = ["--config", "python:wetbench_site.gunicorn_conf", "--bind", f"{host}:{port}"]
     return [sys.executable, "-m", "gunicorn", "wetbench_site.wsgi", *options]
 
 
 def speak_line_by_line() -> None:
-    """What is said shows at once, through a pipe too: somebody waits for the links."""
+    # Through a pipe, Python buffers whole blocks; people wait for the links that are printed.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
 
 
 def refuse_taken_port(host: str, port: int) -> None:
     with socket.socket() as probe:
+        # as servers do: a port in TIME_WAIT after a restart is free
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
             raise CommandError(
-                f"Port {port} is taken: stop what runs there, or choose another with PORT={port + 1}"
+                f"Port {port} is in use: stop the process that uses it, or choose another port with PORT={port + 1}"
             ) from error
 
 
@@ -51,7 +52,7 @@ def supervise(
     say: Callable[[str], None],
     ready: Callable[[threading.Event], None] | None = None,
 ) -> None:
-    """Start all commands, call `ready`, and stop everything at the first end or signal."""
+    """Start all commands, call `ready`, and stop everything when one ends or a signal arrives."""
     stop = stop_on_signals()
     running = {name: _start(command) for name, command in commands.items()}
     ended = ""
@@ -68,26 +69,26 @@ def supervise(
         for process in running.values():
             _wait(process)
     if ended:
-        raise CommandError(f"The {ended} ended by itself with exit code {running[ended].returncode}")
+        raise CommandError(f"The {ended} ended unexpectedly with exit code {running[ended].returncode}")
 
 
 def wait_for_port(host: str, port: int, stop: threading.Event, seconds: float = 30) -> None:
-    """Return once something answers there, or when told to stop."""
+    """Return when a server accepts connections at the port or `stop` is set. Raise CommandError after `seconds`."""
     for _ in range(int(seconds * 10)):
         with socket.socket() as probe:
             if probe.connect_ex((host, port)) == 0 or stop.is_set():
                 return
         stop.wait(0.1)
-    raise CommandError(f"Nothing answers on port {port} after {seconds:.0f} s")
+    raise CommandError(f"No server answers on port {port} after {seconds:.0f} s")
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    # A session of its own: Ctrl-C reaches only us, and we stop the children in order.
+    # A session of its own: Ctrl-C reaches only this process, which stops the children in order.
     return subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent, env=os.environ)
 
 
 def _die_with_parent() -> None:
-    """On Linux a child gets SIGTERM even when its supervisor is killed outright."""
+    """Let Linux send SIGTERM to the child even if its supervisor is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 

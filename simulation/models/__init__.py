@@ -1,4 +1,4 @@
-"""The rows of the laboratory: runs, episodes, steps, twins, calls, jobs. Import every model from here.
+"""The rows of simulations: runs, episodes, steps, twins, calls, jobs. Import every model from here.
 
 May import: simulation.lab.
 """

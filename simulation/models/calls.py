@@ -1,4 +1,4 @@
-"""What was said to language models and what it cost: an append-only ledger."""
+"""The call log: what was sent to language models, what they answered and what it cost."""
 
 import uuid
 
@@ -11,7 +11,7 @@ from simulation.models.orders import Run
 
 
 class CallText(models.Model):
-    """A piece of a request under its hash: what every call of a run says alike is kept once."""
+    """A piece of a request under its hash. Text that every call of a run has in common is stored once."""
 
     sha256 = models.CharField(max_length=64, primary_key=True)
     text = models.TextField()
@@ -21,9 +21,9 @@ class CallText(models.Model):
 
 
 class ModelCall(models.Model):
-    """One HTTP attempt: written before it leaves, completed once, never changed again and never deleted.
+    """One HTTP attempt: written before it is sent, completed once, then never changed or deleted.
 
-    Tokens are counts of the provider; empty: it did not say. A lost call keeps what was reserved for it.
+    Token counts are the provider's; empty if it reported none. A lost call keeps the tokens that were reserved for it.
     """
 
     STATES = [
@@ -44,6 +44,7 @@ class ModelCall(models.Model):
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="calls")
+    # exactly one of these three (constraint call_of_one_thing)
     episode = models.ForeignKey(Episode, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     twin = models.ForeignKey(Twin, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
@@ -95,7 +96,9 @@ class ModelCall(models.Model):
         ordering = ["pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["episode", "number", "role", "speaker", "turn", "attempt"], name="call_once_in_episode"
+                # Two workers that believe they hold the same row cannot log the same attempt twice.
+                fields=["episode", "number", "role", "speaker", "turn", "attempt"],
+                name="call_once_in_episode",
             ),
             models.UniqueConstraint(
                 fields=["twin", "number", "role", "speaker", "turn", "attempt"], name="call_once_in_twin"
@@ -112,6 +115,7 @@ class ModelCall(models.Model):
         ]
         indexes = [
             models.Index(fields=["run", "role"]),
+            # Every call counts what is under way with its key; almost all rows of this table are not.
             models.Index(fields=["gate"], condition=Q(state="started"), name="call_under_way"),
         ]
 
@@ -120,7 +124,7 @@ class ModelCall(models.Model):
 
 
 class ProviderGate(models.Model):
-    """How many calls may be under way with one key of one provider, for all workers together."""
+    """The rate limit of one key of one provider, shared by all workers."""
 
     name = models.CharField(max_length=60, unique=True, help_text="provider and fingerprint of the key")
     limit = models.FloatField(help_text="calls at once; falls on 429, recovers with answers")

@@ -1,4 +1,4 @@
-"""What happened in the laboratory: episodes, their steps and verdicts, and twins of steps."""
+"""Episodes, their steps and verdicts, and twins of steps."""
 
 import uuid
 from typing import ClassVar
@@ -20,7 +20,7 @@ PERTURBATIONS = [
 
 
 class Episode(Leased):
-    """One play of an experiment by a cast: replicate r of pass@k."""
+    """One attempt at an experiment by a cast: a replicate of pass@k."""
 
     MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
         "queued": ("running", "cancelled"),
@@ -29,12 +29,13 @@ class Episode(Leased):
         ),
         "waiting": ("running", "cancelled", "blocked", "failed"),
         "blocked": ("queued", "cancelled"),
+        # An ended episode never starts again; a retry is a new row.
         "submitted": (), "quit": (), "rejected_out": (), "truncated": (), "cancelled": (), "failed": (),
     }  # fmt: skip
     ENDED: ClassVar[tuple[str, ...]] = ("submitted", "quit", "rejected_out", "truncated", "cancelled", "failed")
-    NEEDED: ClassVar[tuple[str, ...]] = ("run", "experiment")
-    SELDOM: ClassVar[tuple[str, ...]] = ("initial", "experiment__data", "run__setup")
-    RETRIED: ClassVar[tuple[str, ...]] = ("failed", "cancelled")
+    SELECT_RELATED: ClassVar[tuple[str, ...]] = ("run", "experiment")
+    DEFERRED_FIELDS: ClassVar[tuple[str, ...]] = ("initial", "experiment__data", "run__setup")
+    RETRYABLE: ClassVar[tuple[str, ...]] = ("failed", "cancelled")
     STATUSES = [
         ("queued", "queued"),
         ("running", "running"),
@@ -72,7 +73,10 @@ class Episode(Leased):
         ordering = ["-created_at", "-pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["experiment", "cast", "replicate"], condition=Q(counts=True), name="episode_one_per_replicate"
+                # A retry takes the place of the episode that it replaces.
+                fields=["experiment", "cast", "replicate"],
+                condition=Q(counts=True),
+                name="episode_one_per_replicate",
             ),
             models.CheckConstraint(
                 condition=~Q(status="failed") | (~Q(error="") & ~Q(reason="")), name="episode_failed_says_why"
@@ -96,7 +100,7 @@ class Episode(Leased):
 
 
 class Transition(models.Model):
-    """One step of an episode: the materials it was done to, the action, and what came of it."""
+    """One step of an episode: its input materials, the action and its outcome."""
 
     episode = models.ForeignKey(Episode, on_delete=models.PROTECT, related_name="transitions")
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
@@ -142,7 +146,7 @@ class EvidenceReview(models.Model):
 
 
 class MissingReview(models.Model):
-    """A panel member that gave no verdict, and why. The episode's own verdict stands without it."""
+    """A panel member that gave no verdict, and the reason. The episode's own verdict counts without it."""
 
     episode = models.ForeignKey(Episode, on_delete=models.PROTECT, related_name="missing_reviews")
     classifier = models.CharField(max_length=80)
@@ -162,9 +166,9 @@ class MissingReview(models.Model):
 
 
 class Twin(Leased):
-    """Another outcome for the same inventory and action: with a planted error, or by another model.
+    """Another outcome for the same inventory and action: with a planted error, or from another model.
 
-    Never part of an episode.
+    A twin is never part of an episode.
     """
 
     MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -172,10 +176,11 @@ class Twin(Leased):
         "running": ("waiting", "done", "unsuited", "unusable", "blocked", "failed", "cancelled"),
         "waiting": ("running", "blocked", "failed", "cancelled"),
         "blocked": ("queued", "cancelled"),
+        # Unlike an episode, a twin is retried in its own row.
         "done": (), "unsuited": (), "unusable": ("queued",), "failed": ("queued",), "cancelled": ("queued",),
     }  # fmt: skip
     ENDED: ClassVar[tuple[str, ...]] = ("done", "unsuited", "unusable", "failed", "cancelled")
-    RETRIED: ClassVar[tuple[str, ...]] = ("failed", "cancelled", "unusable")
+    RETRYABLE: ClassVar[tuple[str, ...]] = ("failed", "cancelled", "unusable")
     STATUSES = [
         ("queued", "queued"),
         ("running", "running"),
@@ -230,8 +235,10 @@ class Twin(Leased):
 
 
 class TwinDecision(models.Model):
-    """One decision on whether a twin may enter studies. Rows are only ever added; `by` is empty where rules decided, and where
-    nobody has looked ("unread")."""
+    """One decision on whether a twin may enter studies. Rows are only added, never changed.
+
+    `by` is empty if rules decided or if the twin was accepted without being read ("unread").
+    """
 
     DECISIONS = [
         ("accepted", "accepted"),

@@ -1,4 +1,4 @@
-"""Longer work that a page asks for: statistics, figures, files. Claimed and fenced like episodes; the row is the truth."""
+"""Longer work that a page or command requests: statistics, figures, files. Leased and fenced like episodes."""
 
 from typing import Any, ClassVar
 
@@ -12,20 +12,21 @@ from simulation.models.orders import Leased, LeasedQuerySet, Run
 
 class JobQuerySet(LeasedQuerySet):
     def claimable(self) -> "JobQuerySet":
-        """A job without a run is never paused."""
+        """Return the jobs that workers can run now. A job without a run is never paused."""
         return self.unheld().filter(Q(run__isnull=True) | Q(run__paused_at__isnull=True, run__replay=False))  # type: ignore[return-value]
 
 
 class Job(Leased):
-    """One request for longer work. Asking for the same again finds the same job while it is under way.
+    """One request for longer work. The same request finds the same job while it is under way.
 
-    `kind` names its handler (simulation.jobs.jobs); `key` is what makes two requests the same; `params` is all that the
-    handler is told. A job is played unit by unit; what a unit has done it writes down itself, under the job's fence.
+    `kind` names its handler (simulation.jobs.jobs), `key` identifies equal requests, and `params` is all that the handler
+    receives. A job runs unit by unit. Each unit stores its own results, under the job's fence.
     """
 
     RUNNABLE: ClassVar[tuple[str, ...]] = ("queued", "running", "waiting")
-    NEEDED: ClassVar[tuple[str, ...]] = ()
-    SELDOM: ClassVar[tuple[str, ...]] = ("result",)
+    SELECT_RELATED: ClassVar[tuple[str, ...]] = ()
+    # results can be large, and units do not need them
+    DEFERRED_FIELDS: ClassVar[tuple[str, ...]] = ("result",)
     MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
         "queued": ("running", "failed", "cancelled"),
         "running": ("waiting", "done", "failed", "cancelled", "queued"),
@@ -78,7 +79,7 @@ class Job(Leased):
 
 
 class JobFile(models.Model):
-    """A file that goes into a job or comes out of it, kept in pieces in the database: workers may be on any host."""
+    """An input or output file of a job, stored in pieces in the database because workers may run on any host."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="files")
     role = models.CharField(max_length=4, choices=[("in", "in"), ("out", "out")])

@@ -1,10 +1,10 @@
-"""What can be played: experiments and actions."""
+"""Experiments and the action catalogue."""
 
 from django.db import models
 
 
 class Experiment(models.Model):
-    """A goal, what stands on the bench at the start, and how many actions may be tried."""
+    """A goal, the materials on the bench at the start, and the maximum number of actions."""
 
     slug = models.SlugField(unique=True, max_length=80)
     name = models.CharField(max_length=120)
@@ -22,7 +22,7 @@ class Experiment(models.Model):
 
 
 class CatalogueEntry(models.Model):
-    """One action type as data; `simulation.lab.catalogue.build` reads it."""
+    """One action type as data; `simulation.lab.catalogue.build` parses it."""
 
     name = models.CharField(max_length=80, unique=True)
     kind = models.CharField(max_length=20)

@@ -1,10 +1,10 @@
-"""Who can play: language models with their prices, casts, prompt sets."""
+"""Language models with their prices, casts, and prompt sets."""
 
 from django.db import models
 
 
 class LanguageModel(models.Model):
-    """A language model that can play a role: where it is reached, what it can take, whether it still lives."""
+    """A language model that can play a role: its address, its limits, and whether it is still offered."""
 
     LIFECYCLES = [("active", "active"), ("retiring", "retiring"), ("retired", "retired"), ("unknown", "not known")]
 
@@ -28,7 +28,7 @@ class LanguageModel(models.Model):
 
 
 class ModelPrice(models.Model):
-    """What a model costs from a day on, in US dollars per million tokens of each class. Empty: not known."""
+    """The price of a model from a day on, in US dollars per million tokens of each class. Empty: not known."""
 
     model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="prices")
     effective_from = models.DateField()
@@ -49,7 +49,7 @@ class ModelPrice(models.Model):
 
 
 class CastDefinition(models.Model):
-    """A cast with language models in it, as data; `simulation.casts.cast_files` reads it."""
+    """A cast with language models, as data; `simulation.casts.cast_files` parses it."""
 
     name = models.CharField(unique=True, max_length=80)
     description = models.TextField()
@@ -63,7 +63,7 @@ class CastDefinition(models.Model):
 
 
 class PromptSet(models.Model):
-    """The texts of a prompt set under their hash. A set that was used is never changed: another hash is another row."""
+    """The texts of a prompt set under their hash. Rows never change: changed texts have another hash and are a new row."""
 
     name = models.CharField(max_length=80)
     sha256 = models.CharField(max_length=64, unique=True)

@@ -1,4 +1,4 @@
-"""What was ordered, and what every ordered row has that workers play."""
+"""Runs, and what all rows that workers run have in common."""
 
 import uuid
 from typing import ClassVar
@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-# Why a row failed, is held or waits: a closed list, each with who or what caused it (simulation.runs.causes).
+# Why a row failed, is blocked or waits. A closed list: simulation.runs.failure_reasons has the cause of each.
 REASONS = [
     ("internal", "a fault of WetBench"),
     ("worker_lost", "three workers in a row died on it"),
@@ -31,7 +31,7 @@ REASONS = [
 
 
 class Run(models.Model):
-    """One order of episodes or twins. The same submission id never orders twice."""
+    """One request for episodes, twins or ratings. The same submission id never creates a second run."""
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     submission_id = models.CharField(max_length=64, unique=True)
@@ -71,7 +71,7 @@ class Run(models.Model):
 
 
 class PaperPlan(models.Model):
-    """What `make paper` makes under one name, and the plan it was made with last. Its runs are found by their submission ids."""
+    """The data sets of `make paper` under one name, and their last plan. Their runs are found by submission id."""
 
     name = models.CharField(max_length=64, unique=True)
     plan = models.JSONField(help_text="ratings.paper.plan, as it was read")
@@ -80,12 +80,10 @@ class PaperPlan(models.Model):
         return self.name
 
 
-class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by two models
+class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by three models
     def unheld(self) -> "LeasedQuerySet":
-        """Rows with work left that nobody holds: never leased, or the lease ran out, and not told to wait.
-
-        Looks at the row's own columns alone, so that an UPDATE can ask for it again when it gets the row.
-        """
+        """Return rows with work left and without a lease: never leased, or the lease expired, and not waiting."""
+        # Only columns of the row itself, no joins: a claim repeats this condition in its UPDATE.
         now = timezone.now()
         return self.filter(
             Q(lease_until__isnull=True) | Q(lease_until__lt=now),
@@ -95,26 +93,26 @@ class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by tw
         )
 
     def claimable(self) -> "LeasedQuerySet":
-        """What workers can play now: unheld, and its run is neither paused nor a replay."""
+        """Return the rows that workers can run now: not leased, and the run is neither paused nor a replay."""
         return self.unheld().filter(run__paused_at__isnull=True, run__replay=False)
 
     def for_work(self) -> "LeasedQuerySet":
-        """With what every unit needs at hand, and without the long columns that few need."""
-        return self.select_related(*self.model.NEEDED).defer(*self.model.SELDOM)
+        """Join what every unit needs, and leave out the long columns that few units need."""
+        return self.select_related(*self.model.SELECT_RELATED).defer(*self.model.DEFERRED_FIELDS)
 
 
 class Leased(models.Model):
-    """A row that workers play one unit at a time. Every write of a worker carries the fence it was given."""
+    """A row that workers run one unit at a time. Every write of a worker carries the fence of its claim."""
 
     RUNNABLE: ClassVar[tuple[str, ...]] = ("queued", "running", "waiting")
-    NEEDED: ClassVar[tuple[str, ...]] = ("run",)
-    SELDOM: ClassVar[tuple[str, ...]] = ("run__setup",)
+    SELECT_RELATED: ClassVar[tuple[str, ...]] = ("run",)
+    DEFERRED_FIELDS: ClassVar[tuple[str, ...]] = ("run__setup",)
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    fence = models.PositiveIntegerField(default=0)
+    fence = models.PositiveIntegerField(default=0)  # raised by every claim, and by every change that bypasses the lease
     lease_owner = models.CharField(max_length=120, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)
@@ -134,7 +132,7 @@ class Leased(models.Model):
 
 
 class Worker(models.Model):
-    """A process that plays episodes, and when it last said so."""
+    """A process that runs rows, and the time of its last heartbeat."""
 
     owner = models.CharField(max_length=120, unique=True)
     kind = models.CharField(max_length=20)

@@ -1,4 +1,4 @@
-"""The planning half of the offline cast: it decides from the situation alone, so that another process can go on."""
+"""The rule-based agent. It decides from the situation alone, so that another process can continue its episode."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +11,21 @@ from simulation.offline.lapses import planned_protocol
 
 
 class ProtocolAgent:
-    """Follows the reference protocol, each step tried once, and submits; with lapses it follows it carelessly."""
+    """Follows the reference protocol, tries each step once, and submits. With `lapses` it follows the protocol carelessly."""
 
     def __init__(self, spec: ExperimentSpec, seed: int, lapses: bool = False) -> None:
         self.keys = tuple(key for key, _ in spec.materials)
         self.steps = planned_protocol(spec, seed)[0] if lapses else spec.protocol
 
     def choose(self, situation: Situation) -> Action:
-        """The first planned step not tried yet; steps whose materials never came about are passed over."""
+        """Return the first planned step not tried yet. Steps whose materials never came into being are skipped."""
+        # Submitting needs a step of its own.
         if situation.steps_left <= 1:
             return Action(SUBMIT)
         materials = situation.inventory.materials
         barcodes = {key: material.barcode for key, material in zip(self.keys, materials, strict=False)}
+        # The agent keeps no state: it replays its own choices along the history to see which barcodes each step
+        # gave.
         tried = iter(situation.history)
         for step in self.steps:
             action = _resolve(step, barcodes, situation.catalogue)
@@ -33,26 +36,26 @@ class ProtocolAgent:
                 return action
             if done.outcome.success:
                 yields = step.get("yields", {}).items()
-                barcodes |= {label: done.barcodes[at] for label, at in yields if at < len(done.barcodes)}
+                barcodes |= {label: done.barcodes[index] for label, index in yields if index < len(done.barcodes)}
         return Action(SUBMIT)
 
 
 def _resolve(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Catalogue) -> Action | None:
-    """The step with barcodes for names; None if it cannot be done without what is missing.
+    """Return the step with barcodes in place of names, or None if it needs a material that is missing.
 
-    A missing material is dropped from the list where nothing else depends on it: a step that yields materials is left
-    out whole, because its outcome would no longer stand in the planned order.
+    A missing material is dropped from the list if nothing else depends on it. A step that yields materials is skipped
+    entirely, because its outcome would no longer be in the planned order.
     """
-    missing = [ref for ref in step["materials"] if ref not in barcodes]
+    missing = [reference for reference in step["materials"] if reference not in barcodes]
     parameters = step.get("parameters", {})
-    named = [ref for value in parameters.values() for ref in references(value)]
-    known = catalogue.find(step["action"])
-    fewest = known.min_materials if known else 0
+    references_in_parameters = [reference for value in parameters.values() for reference in references(value)]
+    action_type = catalogue.find(step["action"])
+    fewest = action_type.min_materials if action_type else 0
     if missing and (step.get("yields") or len(step["materials"]) - len(missing) < max(1, fewest)):
         return None
-    if any(ref not in barcodes for ref in named):
+    if any(reference not in barcodes for reference in references_in_parameters):
         return None
-    chosen = tuple(barcodes[ref] for ref in step["materials"] if ref not in missing)
+    chosen = tuple(barcodes[reference] for reference in step["materials"] if reference not in missing)
     return Action(step["action"], chosen, {name: _filled(value, barcodes) for name, value in parameters.items()})
 
 

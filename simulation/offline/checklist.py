@@ -1,4 +1,4 @@
-"""The judging part of the offline cast: a checklist read against the transcript, and nothing but the transcript."""
+"""The rule-based classifier. It evaluates a checklist against the transcript and uses nothing but the transcript."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from simulation.lab.rubrics import RubricLine
 from simulation.offline.conditions import different_values, fits, follows
 from simulation.offline.evidence import Reading, readings
 
-_NAMED = 4  # names told of a longer list
-_APART = Decimal("1.05")  # shares closer than this are one
+_NAMED = 4  # names listed before "and n more"
+_APART = Decimal("1.05")  # ratio; shares closer than this count as equal
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of the rubric, what counted for it, and whether that is enough."""
+    """A line of the rubric, the readings that count for it, and whether they are enough."""
 
     line: RubricLine
     counted: tuple[Reading, ...]
@@ -38,49 +38,50 @@ class Finding:
 
 
 class ChecklistClassifier:
-    """Sufficient when every required line is met and, where there are routes, one route is complete."""
+    """A record is sufficient if every required line is met and, where the rubric has routes, one route is complete."""
 
     def __init__(self, rubric: Sequence[Mapping[str, Any]], goal: str = "") -> None:
         self.lines = tuple(RubricLine.from_json(line) for line in rubric)
         self.goal = goal
         if not self.lines:
-            raise LabError("a checklist without lines cannot judge anything")
+            raise LabError("a checklist needs at least one line")
 
     def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
         if self.goal and goal != self.goal:
-            raise LabError("this checklist was made for another goal")
+            raise LabError("this checklist belongs to another goal")
         return _verdict(self.findings(transcript))
 
     def findings(self, transcript: Sequence[TranscriptStep]) -> list[Finding]:
-        """Every line against this record, in the rubric's order."""
-        seen = readings(transcript)
-        found: dict[str, Finding] = {}
-        named: dict[str, Finding] = {}  # the same, and under the name of a group what any of its lines counted
+        """Evaluate every line against this record, in the rubric's order."""
+        all_readings = readings(transcript)
+        by_line: dict[str, Finding] = {}
+        by_name: dict[str, Finding] = {}  # findings by line, and by group what any line of the group counted
         for line in self.lines:
-            finding = _different(_spread(_count(line, seen, named), named), named)
-            found[line.line] = named[line.line] = finding
+            finding = _different(_spread(_count(line, all_readings, by_name), by_name), by_name)
+            by_line[line.line] = by_name[line.line] = finding
             if line.one_of:
-                before = named[line.one_of].counted if line.one_of in named else ()
-                named[line.one_of] = replace(finding, counted=(*before, *finding.counted))
-        return [_bracketed(finding, found) for finding in found.values()]
+                before = by_name[line.one_of].counted if line.one_of in by_name else ()
+                by_name[line.one_of] = replace(finding, counted=(*before, *finding.counted))
+        # Brackets are checked last: a line may bracket the signals of lines that follow it.
+        return [_bracketed(finding, by_line) for finding in by_line.values()]
 
 
-def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Finding]) -> Finding:
-    earlier = [found[name].counted for name in line.after]
-    noted = [reading.about(line.about) for reading in seen] if line.about else seen
+def _count(line: RubricLine, all_readings: Sequence[Reading], earlier_findings: Mapping[str, Finding]) -> Finding:
+    earlier = [earlier_findings[name].counted for name in line.after]
+    candidates = [reading.about(line.about) for reading in all_readings] if line.about else all_readings
     counted = tuple(
         reading
-        for reading in noted
+        for reading in candidates
         if fits(line, reading)
         and follows(reading, earlier)
-        and _in_time(line, reading, found)
-        and (not line.shares.get("known") or bool(_shares(reading, line.shares, found)))
+        and _in_time(line, reading, earlier_findings)
+        and (not line.shares.get("known") or bool(_shares(reading, line.shares, earlier_findings)))
     )
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
         missing = [name for name in line.each if len(things[name]) < line.at_least]
-        told = f"too few of {_some(missing)}" if missing else f"all of {_some(line.each)}"
-        return Finding(line, counted, not missing, f"{told}; {line.at_least} of each needed")
+        reason = f"too few of {_some(missing)}" if missing else f"all of {_some(line.each)}"
+        return Finding(line, counted, not missing, f"{reason}; {line.at_least} of each needed")
     if line.distinct:
         what, number = f"different values of {line.distinct}", len(different_values(counted, line.distinct))
     else:
@@ -88,66 +89,76 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
     return Finding(line, counted, number >= line.at_least, f"{what} counted: {number}, needed: {line.at_least}")
 
 
-def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:
-    """The same finding, missed if the counted materials come from too few of those counted by another line."""
+def _spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
+    """Return the finding, not met if the counted materials descend from too few of those that another line counted."""
     for name, least in finding.line.spread.items():
-        parents = frozenset(reading.barcode for reading in found[name].counted)
+        parents = frozenset(reading.barcode for reading in earlier_findings[name].counted)
         number = len({reading.ancestors & parents for reading in finding.counted} - {frozenset()})
-        told = f"{finding.reason}; different {name} they come from: {number}, needed: {least}"
-        finding = replace(finding, met=finding.met and number >= least, reason=told)
+        reason = f"{finding.reason}; different {name} they come from: {number}, needed: {least}"
+        finding = replace(finding, met=finding.met and number >= least, reason=reason)
     return finding
 
 
-def _different(finding: Finding, found: Mapping[str, Finding]) -> Finding:
-    """The same finding, missed if the counted materials hold too few different shares of an initial material.
+def _different(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
+    """Return the finding, not met if the counted materials contain too few distinct shares of an initial material.
 
-    Of what an earlier line counted, the shares must be of one and the same: three lysates, each diluted once, are no series.
+    If the shares are of what an earlier line counted, all must be of the same material: three lysates, each diluted once,
+    are not a dilution series.
     """
     shares = finding.line.shares
     if "different" not in shares:
         return finding
     series: dict[str, list[Decimal]] = {}
     for reading in finding.counted:
-        for name, share in _shares(reading, shares, found).items():
+        for name, share in _shares(reading, shares, earlier_findings).items():
             series.setdefault(name, []).append(share)
-    number = max((_apart(sorted(held)) for held in series.values()), default=0)
-    told = f"{finding.reason}; different shares of {shares['of']}: {number}, needed: {shares['different']}"
-    return replace(finding, met=finding.met and number >= shares["different"], reason=told)
+    number = max((_apart(sorted(values)) for values in series.values()), default=0)
+    reason = f"{finding.reason}; different shares of {shares['of']}: {number}, needed: {shares['different']}"
+    return replace(finding, met=finding.met and number >= shares["different"], reason=reason)
 
 
-def _apart(held: Sequence[Decimal]) -> int:
-    """How many of these sorted shares differ by more than rounding and pipetting."""
+def _apart(sorted_shares: Sequence[Decimal]) -> int:
+    """Return how many of these shares differ by more than rounding and pipetting explain."""
     number, last = 0, None
-    for share in held:
+    for share in sorted_shares:
         if last is None or share > last * _APART:
             number, last = number + 1, share
     return number
 
 
-def _shares(reading: Reading, shares: Mapping[str, Any], found: Mapping[str, Finding]) -> dict[str, Decimal]:
-    """The known shares a line asks about in a material, now or when an earlier line counted it, by what they are of."""
+def _shares(reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]) -> dict[str, Decimal]:
+    """Return the known shares that a line asks about, by what they are shares of: now, or when an earlier line counted the material."""
     if "at" in shares:
-        then = [r for r in found[shares["at"]].counted if r.barcode in reading.ancestors and r.step < reading.step]
-        if not then:
+        earlier_readings = [
+            earlier
+            for earlier in earlier_findings[shares["at"]].counted
+            if earlier.barcode in reading.ancestors and earlier.step < reading.step
+        ]
+        if not earlier_readings:
             return {}
-        # Of the material and those it came from, the one that came last.
-        reading = max(then, key=lambda r: (r.barcode == reading.barcode, len(r.ancestors), r.step))
-    if shares["of"] not in found:
+        # The latest of the material and its ancestors. The material itself goes first, then the closest ancestor.
+        reading = max(
+            earlier_readings,
+            key=lambda earlier: (earlier.barcode == reading.barcode, len(earlier.ancestors), earlier.step),
+        )
+    if shares["of"] not in earlier_findings:
         return {name: share for name, share in reading.shares.items() if name == shares["of"]}
-    counted = {r.barcode for r in found[shares["of"]].counted if r.barcode in reading.ancestors}
-    held = {code: Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted}
-    return {code: share for code, share in held.items() if share is not None}
+    counted = {
+        earlier.barcode for earlier in earlier_findings[shares["of"]].counted if earlier.barcode in reading.ancestors
+    }
+    values = {code: Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted}
+    return {code: share for code, share in values.items() if share is not None}
 
 
-def _in_time(line: RubricLine, reading: Reading, found: Mapping[str, Finding]) -> bool:
-    """Whether the time since the first step of the other line on the material or an ancestor is as asked."""
+def _in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, Finding]) -> bool:
+    """Return whether the time since the first step of the other line on the material or an ancestor is within bounds."""
     if not line.elapsed:
         return True
-    since = [r.started_at for r in found[line.elapsed["since"]].counted
-             if r.barcode in reading.ancestors and r.step < reading.step]  # fmt: skip
-    if not since:
+    start_times = [earlier.started_at for earlier in earlier_findings[line.elapsed["since"]].counted
+             if earlier.barcode in reading.ancestors and earlier.step < reading.step]  # fmt: skip
+    if not start_times:
         return False
-    seconds = Decimal(reading.started_at - min(since))
+    seconds = Decimal(reading.started_at - min(start_times))
     low, high = (line.elapsed.get(name) for name in ("at_least", "at_most"))
     return (not low or seconds >= quantities.parse(low, "duration").value) and (
         not high or seconds <= quantities.parse(high, "duration").value
@@ -155,23 +166,24 @@ def _in_time(line: RubricLine, reading: Reading, found: Mapping[str, Finding]) -
 
 
 def _some(names: Sequence[str]) -> str:
-    """The names, of many the first few and how many more there are."""
+    """Return the names as a list; if there are many, the first few and the number of others."""
+    # One name more than the limit is listed in full: it takes no more room than "and 1 more".
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED + 1 else ""
     return ", ".join(names[:_NAMED] if more else names) + more
 
 
-def _bracketed(finding: Finding, found: Mapping[str, Finding]) -> Finding:
-    """The same finding, missed if signals of the lines it must bracket lie outside its own."""
+def _bracketed(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
+    """Return the finding, not met if signals of the lines it must bracket are outside its own signals."""
     line = finding.line
     if not (finding.met and line.brackets):
         return finding
-    own = _signals(finding)
-    others = [signal for name in line.brackets for signal in _signals(found[name])]
-    if not own or not others:
+    own_signals = _signals(finding)
+    sample_signals = [signal for name in line.brackets for signal in _signals(earlier_findings[name])]
+    if not own_signals or not sample_signals:
         return replace(finding, met=False, reason=f"{finding.reason}; no sample signal to compare them with")
-    outside = [signal for signal in others if not min(own) <= signal <= max(own)]
-    told = f"{len(others) - len(outside)} of {len(others)} sample signals lie between {min(own)} and {max(own)}"
-    return replace(finding, met=not outside, reason=f"{finding.reason}; {told}")
+    outside = [signal for signal in sample_signals if not min(own_signals) <= signal <= max(own_signals)]
+    reason = f"{len(sample_signals) - len(outside)} of {len(sample_signals)} sample signals lie between {min(own_signals)} and {max(own_signals)}"
+    return replace(finding, met=not outside, reason=f"{finding.reason}; {reason}")
 
 
 def _signals(finding: Finding) -> list[Decimal]:
@@ -179,7 +191,7 @@ def _signals(finding: Finding) -> list[Decimal]:
 
 
 def _verdict(findings: Sequence[Finding]) -> Verdict:
-    """Confidence is a half plus half the share of judged lines that speak for the verdict."""
+    """Return the verdict. Its confidence is 0.5 plus half the share of judged lines that support it."""
     required = _judged([finding for finding in findings if not finding.line.route])
     judged = [*required, *_judged(_best_route(findings))]
     met = [finding for finding in judged if finding.met]
@@ -197,7 +209,7 @@ def _verdict(findings: Sequence[Finding]) -> Verdict:
 
 
 def _best_route(findings: Sequence[Finding]) -> list[Finding]:
-    """The lines of the route with the largest share met; none where the rubric has no routes."""
+    """Return the lines of the route with the largest share met; an empty list if the rubric has no routes."""
     routes: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.line.route:
@@ -211,7 +223,7 @@ def _share_met(findings: Sequence[Finding]) -> float:
 
 
 def _judged(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings that count: of lines of which one is enough, one that is met, or else the first."""
+    """Return the findings that count. Of a group of which one is enough, that is one that is met, or else the first."""
     chosen: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         name = ("one of", finding.line.one_of) if finding.line.one_of else ("line", finding.line.line)

@@ -1,4 +1,4 @@
-"""Whether one reading fits one line of a rubric: its action, lineage, settings, properties and value."""
+"""Match a reading against a line of a rubric: its action, lineage, settings, properties and value."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -11,14 +11,14 @@ from simulation.offline.evidence import Reading
 _MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "mentions_all": all}
 
 
-def different_values(counted: Sequence[Reading], name: str) -> set[object]:
-    """Different values of a visible property or, where there is none of that name, of a parameter of the step."""
-    written = [reading.properties.get(name, reading.parameters.get(name)) for reading in counted]
-    return {_amount(str(text)) for text in written if text is not None}
+def different_values(readings: Sequence[Reading], name: str) -> set[object]:
+    """Return the distinct values of a visible property, or of a parameter of the step if there is no such property."""
+    texts = [reading.properties.get(name, reading.parameters.get(name)) for reading in readings]
+    return {_amount(str(text)) for text in texts if text is not None}
 
 
 def _amount(text: str) -> object:
-    """The amount a text stands for, so that "50 µL" and "0.05 mL" are one value; the text itself if it is none."""
+    """Return the amount that a text expresses, or the text itself if it expresses none. "50 µL" and "0.05 mL" are equal amounts."""
     for dimension in quantities.dimensions():
         try:
             return quantities.parse(text, dimension)
@@ -32,7 +32,7 @@ def fits(line: RubricLine, reading: Reading) -> bool:
         reading.action in line.actions
         and reading.origins.issuperset(line.of)
         and not reading.origins.intersection(line.not_of)
-        # Each means apart: a pool of them is none of them.
+        # A pooled sample does not count for any of the materials listed in `each`.
         and (not line.each or len(reading.origins.intersection(line.each)) == 1)
         and all(_holds(condition, reading.parameters.get(name)) for name, condition in line.parameters.items())
         and all(_holds(condition, reading.properties.get(name)) for name, condition in line.properties.items())
@@ -50,39 +50,46 @@ def _within(signal: Decimal | None, bounds: Mapping[str, str]) -> bool:
 
 
 def follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
-    """Whether the material, or one it came from, was counted before this step by each of the lines named in `after`."""
-    return all(any(r.barcode in reading.ancestors and r.step < reading.step for r in counted) for counted in earlier)
+    """Return whether each line named in `after` counted the material, or an ancestor of it, in an earlier step."""
+    return all(
+        any(
+            earlier_reading.barcode in reading.ancestors and earlier_reading.step < reading.step
+            for earlier_reading in counted
+        )
+        for counted in earlier
+    )
 
 
-def _holds(condition: Mapping[str, Any], written: Any) -> bool:
-    """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
-    if written is None:
+def _holds(condition: Mapping[str, Any], value: Any) -> bool:
+    """Return whether a parameter as written meets every part of a condition. Amounts are compared as amounts."""
+    if value is None:
         return "absent" in condition
-    text = ", ".join(map(_said, written)) if isinstance(written, list | tuple) else _said(written)
-    for kind, wanted in condition.items():
+    text = ", ".join(map(_said, value)) if isinstance(value, list | tuple) else _said(value)
+    for kind, requested in condition.items():
         if kind == "absent":
             continue
         if kind in _MENTIONS:
-            words = wanted if isinstance(wanted, list) else [wanted]
+            words = requested if isinstance(requested, list) else [requested]
             if not _MENTIONS[kind](word.lower() in text.lower() for word in words):
                 return False
-        elif not _compares(kind, text, str(wanted)):
+        elif not _compares(kind, text, str(requested)):
             return False
     return True
 
 
 def _said(value: Any) -> str:
-    """As the agent's text has it: `true`, not Python's True."""
+    """Return the value as an agent writes it: `true`, not Python's True."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _compares(kind: str, written: str, wanted: str) -> bool:
-    if kind == "equals" and written.strip() == wanted:
+def _compares(kind: str, written: str, requested: str) -> bool:
+    if kind == "equals" and written.strip() == requested:
         return True
     for dimension in quantities.dimensions():
         try:
-            have, need = (quantities.parse(text, dimension).value for text in (written, wanted))
+            # A text names no dimension, so the first one in which both are amounts is used.
+            actual, required = (quantities.parse(text, dimension).value for text in (written, requested))
         except quantities.QuantityError:
             continue
-        return {"equals": have == need, "at_least": have >= need, "at_most": have <= need}[kind]
+        return {"equals": actual == required, "at_least": actual >= required, "at_most": actual <= required}[kind]
     return False

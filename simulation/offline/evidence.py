@@ -1,4 +1,4 @@
-"""What a transcript holds as evidence: which step was done to which material, where that came from, what was read."""
+"""What a transcript contains as evidence: which step was done to which material, where it came from, and what was read."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +9,12 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.lab.roles import TranscriptStep
 
-# What comes out of these is another liquid than what went in: shares by volume say nothing of it.
+# These actions change the composition of a liquid, so shares by volume no longer describe it.
 _CONCENTRATING = (
     "Evaporate", "Lyophilize", "DryingOven", "Desiccate", "Dialysis", "SolidPhaseExtraction", "AttemptDNAExtraction",
 )  # fmt: skip
-_APART = "SeparateWells"  # each well is an origin of its own
-_ROUNDING = Decimal("0.002")  # volumes are shown rounded
+_APART = "SeparateWells"  # each well becomes an origin of its own
+_ROUNDING = Decimal("0.002")  # relative; volumes in a transcript are rounded
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -22,9 +22,9 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 class Reading:
     """One material in one accepted step.
 
-    `origins` are names of initial materials and of wells, `ancestors` barcodes, itself included; `shares` the v/v share in it
-    of each initial material by name, and of each material it came from by barcode, where that can be followed. A material
-    that the step changed shows its properties after it. Times are seconds since the start.
+    `origins` are names of initial materials and of wells. `ancestors` are barcodes, including its own. `shares` are v/v shares of
+    initial materials by name, and of ancestors by barcode, where they can be followed. The properties of a material that the
+    step changed are those after the step. Times are in seconds since the start of the episode.
     """
 
     step: int
@@ -43,15 +43,19 @@ class Reading:
         return tuple(value for _, value in self.observations if value)
 
     def about(self, words: Sequence[str]) -> "Reading":
-        """The same with only the observations that hold one of these words."""
-        kept = [seen for seen in self.observations if any(word.lower() in " ".join(seen).lower() for word in words)]
-        return replace(self, observations=tuple(kept))
+        """Return a copy with only the observations that contain one of these words."""
+        matching = [
+            observation
+            for observation in self.observations
+            if any(word.lower() in " ".join(observation).lower() for word in words)
+        ]
+        return replace(self, observations=tuple(matching))
 
     @property
     def signal(self) -> Decimal | None:
-        """The first number among what was read off; None if there is none."""
-        found = next((match for value in self.values if (match := _NUMBER.search(value))), None)
-        return Decimal(found[0]) if found else None
+        """The first number in the observed values, or None if there is none."""
+        match = next((match for value in self.values if (match := _NUMBER.search(value))), None)
+        return Decimal(match[0]) if match else None
 
 
 @dataclass(frozen=True)
@@ -63,41 +67,44 @@ class _Lineage:
 
 
 def readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
-    """Every material of every accepted step, in order; lineage is followed through `replaces` and `derived_from`."""
+    """Return a reading for every material of every accepted step, in order. Lineage follows `replaces` and `derived_from`."""
     known: dict[str, _Lineage] = {}
-    found: list[Reading] = []
+    collected: list[Reading] = []
     for step in transcript:
         if not step.rejected:
-            found += _read(step, known)
-    return found
+            collected += _read(step, known)
+    return collected
 
 
-def _read(step: TranscriptStep, known: dict[str, _Lineage]) -> Iterator[Reading]:
+def _read(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Reading]:
     for material in step.inputs:
-        known.setdefault(material["barcode"], _first_seen(material))
-    before = dict(known)
+        lineages.setdefault(material["barcode"], _first_seen(material))
+    # A copy: outputs of a step descend from materials as they were before it, not from each other.
+    before = dict(lineages)
     for output in step.outputs:
-        known[output["barcode"]] = _descent(step.action, output, before)
-    shown = {material["barcode"]: material for material in step.outputs}
-    shown |= {material["barcode"]: material for material in step.inputs}
+        lineages[output["barcode"]] = _descent(step.action, output, before)
+    materials = {material["barcode"]: material for material in step.outputs}
+    materials |= {material["barcode"]: material for material in step.inputs}
     after = {material["barcode"]: material["properties"] for material in step.outputs}
-    for code, material in shown.items():
+    for code, material in materials.items():
         yield Reading(
             step=step.number,
             started_at=step.started_at,
             action=step.action,
             parameters=step.parameters,
             barcode=code,
-            origins=known[code].origins,
-            ancestors=known[code].ancestors,
-            shares=known[code].shares,
+            origins=lineages[code].origins,
+            ancestors=lineages[code].ancestors,
+            shares=lineages[code].shares,
             properties={**material["properties"], **after.get(code, {})},
-            observations=tuple((seen["description"], str(seen["value"])) for seen in _observations(step, material)),
+            observations=tuple(
+                (observation["description"], str(observation["value"])) for observation in _observations(step, material)
+            ),
         )
 
 
 def _first_seen(material: Mapping[str, Any]) -> _Lineage:
-    """A material that was there at the start is its own origin; one that came from nowhere has none."""
+    """Return the lineage of a material without history. One present at the start is its own origin; any other has none."""
     names = {material["name"]} if material["created_at"] == 0 else set()
     return _Lineage(frozenset(names), frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1)), True)
 
@@ -114,39 +121,43 @@ def _descent(action: str, output: Mapping[str, Any], before: Mapping[str, _Linea
 
 
 def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[dict[str, Decimal], bool]:
-    """(v/v shares, whether those of initial materials are known): of what was taken of each source, and for the rest of
-    what it was before. Nothing is known where a volume is not shown or does not add up."""
+    """Return (v/v shares, whether those of initial materials are complete).
+
+    The shares are those of the volumes taken from each source, and of what was there before. Nothing is known if a volume is
+    not displayed or the volumes do not add up.
+    """
     own_code = output["replaces"]
-    taken = {code: _volume(text) for code, text in output.get("taken", {}).items()}
-    if set(output["derived_from"]) - set(taken) or None in taken.values():
+    volumes_taken = {code: _volume(text) for code, text in output.get("taken", {}).items()}
+    if set(output["derived_from"]) - set(volumes_taken) or None in volumes_taken.values():
         return {}, False
-    poured = {code: volume for code, volume in taken.items() if volume}
+    poured = {code: volume for code, volume in volumes_taken.items() if volume}
     if not poured:
         return (dict(before[own_code].shares), before[own_code].known) if own_code in before else ({}, False)
     total = _volume(output["properties"].get("volume"))
-    own = None if total is None else _rest(total, sum(poured.values(), Decimal(0)))
-    if not total or own is None or (own and own_code not in before) or not before.keys() >= poured.keys():
+    own_volume = None if total is None else _rest(total, sum(poured.values(), Decimal(0)))
+    if not total or own_volume is None or (own_volume and own_code not in before) or not before.keys() >= poured.keys():
         return {}, False
     parts = {code: volume / total for code, volume in poured.items()}
-    if own:
-        parts[own_code] = parts.get(own_code, Decimal(0)) + own / total
-    found: dict[str, Decimal] = {}
+    if own_volume:
+        parts[own_code] = parts.get(own_code, Decimal(0)) + own_volume / total
+    shares: dict[str, Decimal] = {}
     for code, part in parts.items():
         for name, share in {code: Decimal(1), **before[code].shares}.items():
-            found[name] = found.get(name, Decimal(0)) + share * part
+            shares[name] = shares.get(name, Decimal(0)) + share * part
     if all(before[code].known for code in parts):
-        return found, True
-    return {name: share for name, share in found.items() if name in before}, False
+        return shares, True
+    return {name: share for name, share in shares.items() if name in before}, False
 
 
 def _rest(total: Decimal, poured: Decimal) -> Decimal | None:
-    """What was there before; None where more was poured in than is there now."""
-    own = total - poured
-    return Decimal(0) if abs(own) <= total * _ROUNDING else own if own > 0 else None
+    """Return the volume that was there before, or None if more was poured in than there is now."""
+    remainder = total - poured
+    # Displayed volumes are rounded, so a difference within the rounding means an empty vessel.
+    return Decimal(0) if abs(remainder) <= total * _ROUNDING else remainder if remainder > 0 else None
 
 
 def _volume(text: Any) -> Decimal | None:
-    """A volume in µL; none at all for what was weighed."""
+    """Return a volume in µL, zero for a mass, or None for anything else."""
     for dimension, factor in (("volume", 1), ("mass", 0)):
         try:
             return quantities.parse(text, dimension).value * factor
@@ -156,22 +167,27 @@ def _volume(text: Any) -> Decimal | None:
 
 
 def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those of this material: by its name in the description where that tells, else by its place among the inputs."""
+    """Return the observations of a material, found by its name in the description, else by its position among the inputs."""
     names = [other["name"] for other in step.inputs]
     codes = [other["barcode"] for other in step.inputs]
     if material["barcode"] not in codes:
         return []
+    # Two inputs of the same name cannot be distinguished by name, only by position.
     if names.count(material["name"]) == 1:
-        named = [seen for seen in step.observations if _names(seen["description"], material["name"], names)]
-        if named:
-            return named
+        mentioning = [
+            observation
+            for observation in step.observations
+            if _names(observation["description"], material["name"], names)
+        ]
+        if mentioning:
+            return mentioning
     if len(step.observations) == len(codes):
         return [step.observations[codes.index(material["barcode"])]]
     return list(step.observations) if len(codes) == 1 else []
 
 
 def _names(description: str, name: str, others: Sequence[str]) -> bool:
-    """Whether the description names this material, and not only one whose longer name holds this one's."""
+    """Return whether the description mentions this material itself, not only one whose longer name contains its name."""
     for other in others:
         if name != other and name in other:
             description = description.replace(other, "")

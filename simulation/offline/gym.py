@@ -1,6 +1,6 @@
 """Importing this registers a Gymnasium environment `WetBench/<slug>-v0` for every experiment of fixtures/.
 
-Played by the offline cast, so it needs neither Django nor a database nor a key:
+The rule-based cast plays it, so it needs no Django, database or API key:
 
     import gymnasium, simulation.offline.gym
     env = gymnasium.make("WetBench/zebrafish-genotyping-v0", render_mode="ansi")
@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def slugs(directory: Path = FIXTURES) -> list[str]:
-    """The experiments there are, by the names of their files; nothing is read."""
+    """Return the names of the experiment files, sorted. No file is read."""
     return sorted(path.stem for path in (directory / "experiments").glob("*.json"))
 
 
@@ -32,7 +32,7 @@ def environment_id(slug: str) -> str:
 
 
 def make(slug: str, render_mode: str | None = None, manifest: bool = False, directory: Path = FIXTURES) -> WetLabEnv:
-    """The environment of one experiment. CatalogueError if it is unknown or a data file is wrong."""
+    """Return the environment of one experiment. Raises CatalogueError if it is unknown or a data file is wrong."""
     return WetLabEnv(_experiment(slug, directory), _catalogue(directory), offline_players, render_mode, manifest)
 
 
@@ -47,23 +47,27 @@ def _catalogue(directory: Path) -> Catalogue:
 
 @cache
 def _experiment(slug: str, directory: Path) -> ExperimentSpec:
-    """One file, checked by itself: a mistake in another experiment's file is that one's business."""
+    """Return one experiment. Mistakes in the files of other experiments are ignored."""
     path = directory / "experiments" / f"{slug}.json"
     entries, problems = catalogue.read_files(path.parent)
     data = dict(entries).get(path.name)
     if data is None:
-        of_it = [problem for problem in problems if path.name in problem]
-        raise CatalogueError("\n".join(of_it) or f"No experiment {slug!r}; there are {', '.join(slugs(directory))}")
+        own_problems = [problem for problem in problems if path.name in problem]
+        raise CatalogueError(
+            "\n".join(own_problems) or f"No experiment {slug!r}; there are {', '.join(slugs(directory))}"
+        )
     if problems := experiments.check_file(path, data, _catalogue(directory)):
         raise CatalogueError("\n".join(problems))
     return experiments.build(data)
 
 
 def register() -> None:
-    """Tell Gymnasium of every experiment; safe to repeat."""
+    """Register every experiment with Gymnasium. Safe to repeat."""
+    # As text, not the function itself: specifications with text can be written to JSON and read in another process.
+    entry_point = f"{make.__module__}:{make.__name__}"
     for slug in slugs():
         if environment_id(slug) not in gymnasium.registry:
-            gymnasium.register(environment_id(slug), entry_point="simulation.offline.gym:make", kwargs={"slug": slug})
+            gymnasium.register(environment_id(slug), entry_point=entry_point, kwargs={"slug": slug})
 
 
 register()

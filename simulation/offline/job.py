@@ -1,4 +1,4 @@
-"""One action being carried out: its typed parameters, the vessels it works on, what it makes and what it sees."""
+"""The context of one action in progress: its typed parameters, its vessels, and what it has produced so far."""
 
 import random
 from collections.abc import Collection, Mapping
@@ -13,83 +13,103 @@ from simulation.offline.vessels import EMPTY, RefusalError, Vessel
 
 @dataclass
 class Job:
-    """Handlers change `vessels`, add to `made` and `seen`, and say in `how` how it was computed."""
+    """One action in progress.
+
+    Handlers change `vessels`, append to `new_vessels` and `observations`, and explain the computation in `reasoning`.
+    """
 
     kind: ActionType
     values: Mapping[str, Any]
-    written: Mapping[str, Any]  # the parameters as the action wrote them
-    vessels: Mapping[str, Vessel]  # by barcode, in the order of the action's materials
+    written: Mapping[str, Any]  # before units and defaults are resolved; the records of instruments quote these
+    vessels: Mapping[
+        str, Vessel
+    ]  # by barcode, in the order of the action's materials, which is also the order of the outcome
     truth: Mapping[str, Any]
-    place: tuple[object, ...]  # seed and step: all noise hangs on these and the material
-    names: set[str]  # of everything on the bench
+    place: tuple[object, ...]  # (seed, step); all noise is drawn from these and the material
+    names: set[str]  # names of everything on the bench, so that new vessels get names of their own
     made: list[Vessel] = field(default_factory=list)
     seen: list[Observation] = field(default_factory=list)
     how: str = ""
 
     def named(self, parameter: str) -> Vessel:
-        """The vessel a selector names; it must be something one can draw from."""
+        """Return the vessel that a selector parameter names.
+
+        Raises RefusalError if it is a supply, from which nothing can be drawn.
+        """
         vessel = self.vessels[self.values[parameter]]
         if vessel.is_supply:
             raise RefusalError(f"wrong material: {parameter} is {vessel.name}, which is {vessel.phase}")
         return vessel
 
     def samples(self, *others: Vessel) -> list[Vessel]:
-        """All materials but the supplies and these others."""
-        found = [v for v in self.vessels.values() if not v.is_supply and all(v is not other for other in others)]
+        """Return all materials of the action except supplies and `others`.
+
+        Raises RefusalError if none is left.
+        """
+        found = [
+            vessel
+            for vessel in self.vessels.values()
+            if not vessel.is_supply and all(vessel is not other for other in others)
+        ]
         if not found:
             raise RefusalError(f"no sample: {self.kind.name} takes {self.kind.inputs}")
         return found
 
     def changeable(self, *others: Vessel) -> list[Vessel]:
-        """The samples, all of which are to be changed: none may be an unlimited supply."""
-        found = self.samples(*others)
-        for vessel in found:
+        """Return the samples of an action that changes all of them.
+
+        Raises RefusalError if one of them is an unlimited supply.
+        """
+        samples = self.samples(*others)
+        for vessel in samples:
             if vessel.unlimited:
                 raise RefusalError(f"unlimited: {vessel.name} cannot be changed; take a portion of it first")
-        return found
+        return samples
 
     def box(self) -> Vessel:
-        """The supply of empty containers among the materials."""
-        if (found := self.spare_box()) is None:
+        """Return the supply of empty containers among the materials. Raises RefusalError if there is none."""
+        if (supply := self.spare_box()) is None:
             raise RefusalError(f"no container: {self.kind.name} takes {self.kind.inputs}")
-        return found
+        return supply
 
     def spare_box(self) -> Vessel | None:
-        return next((v for v in self.vessels.values() if v.unlimited and v.phase == EMPTY), None)
+        return next((vessel for vessel in self.vessels.values() if vessel.unlimited and vessel.phase == EMPTY), None)
 
-    def make(self, box: Vessel, name: str) -> Vessel:
-        """A new container out of a box, under a name that nothing else has."""
-        vessel = Vessel.from_supply(box, self.free_name(name))
+    def make(self, supply: Vessel, name: str) -> Vessel:
+        """Take a new container out of a supply and give it a name that nothing else has."""
+        vessel = Vessel.from_supply(supply, self.free_name(name))
         self.made.append(vessel)
         return vessel
 
-    def label(self, number: int, of: int, otherwise: str) -> str:
-        """The agent's label, numbered when there are several vessels to label."""
-        written = self.written_label
-        if not written:
-            return otherwise
-        return f"{written} {number}" if of > 1 else written
+    def label(self, number: int, total: int, default: str) -> str:
+        """Return the agent's label, numbered if there are several vessels to label, or the default if the agent gave none."""
+        agent_label = self.written_label
+        if not agent_label:
+            return default
+        return f"{agent_label} {number}" if total > 1 else agent_label
 
     @property
     def written_label(self) -> str:
-        """What the agent writes on new vessels, as far as it can be seen; "" if nothing can."""
-        written = str(self.values.get("label") or "")
-        seen = "".join(letter if letter.isprintable() else " " for letter in written)
-        return " ".join(seen.split())
+        """Return the label that the agent gave for new vessels, without unprintable characters; "" if nothing is left."""
+        agent_label = str(self.values.get("label") or "")
+        printable = "".join(letter if letter.isprintable() else " " for letter in agent_label)
+        return " ".join(printable.split())
 
     def free_name(self, name: str) -> str:
-        number, free = 1, name[:110]
-        while free in self.names:
+        """Return the name, with a number appended if it is taken, and mark it as taken."""
+        # 110 characters leave room for the number: a vessel cuts its name at 120.
+        number, candidate = 1, name[:110]
+        while candidate in self.names:
             number += 1
-            free = f"{name[:110]} ({number})"
-        self.names.add(free)
-        return free
+            candidate = f"{name[:110]} ({number})"
+        self.names.add(candidate)
+        return candidate
 
     def number(self, parameter: str) -> Decimal:
         return Decimal(self.values[parameter])
 
     def count(self, parameter: str) -> int:
-        """A whole number; anything else is refused."""
+        """Return a parameter as an integer. Raises RefusalError if it has decimals."""
         value = self.number(parameter)
         if value != int(value):
             raise RefusalError(f"not a whole number: {parameter} is {value}")
@@ -99,30 +119,41 @@ class Job:
         self.seen.append(Observation(description, kind, value))
 
     def run_of(self, vessel: Vessel) -> str:
-        """How the instrument heads its record: the action, the sample, and the settings it writes down."""
-        set_to = [(name, self.set_to(name)) for name in self.kind.echo]
-        told = [(name, ", ".join(map(str, v)) if isinstance(v, list | tuple) else v) for name, v in set_to]
-        settings = "".join(f", {name.replace('_', ' ')} {value}" for name, value in told if value is not None)
+        """Return the heading of an instrument's record: the action, the sample, and the settings that the record quotes."""
+        written_settings = [(name, self.set_to(name)) for name in self.kind.echo]
+        settings_as_text = [
+            (name, ", ".join(map(str, v)) if isinstance(v, list | tuple) else v) for name, v in written_settings
+        ]
+        settings = "".join(
+            f", {name.replace('_', ' ')} {value}" for name, value in settings_as_text if value is not None
+        )
         return f"{self.kind.name} of {vessel.name}{settings}"
 
     def set_to(self, name: str) -> Any:
-        """A parameter as the action wrote it, or its default."""
+        """Return a parameter as the action wrote it, or its default."""
         default = next(parameter.default for parameter in self.kind.parameters if parameter.name == name)
         return self.written.get(name, default)
 
-    def noise(self, vessel: Vessel, relative: Decimal, *place: object) -> Decimal:
-        """A factor around 1 with this relative standard deviation, the same for the same seed, step and material."""
-        return max(Decimal(0), 1 + self.deviate(vessel, *place) * relative)
+    def noise(self, vessel: Vessel, relative: Decimal, *purpose: object) -> Decimal:
+        """Return a factor around 1 with this relative standard deviation.
 
-    def deviate(self, vessel: Vessel, *place: object) -> Decimal:
-        """A standard normal deviate, the same for the same seed, step and material."""
-        return Decimal(str(round(self.rng(vessel, *place).gauss(0, 1), 6)))
+        The same seed, step, material and purpose give the same factor. It is never negative.
+        """
+        return max(Decimal(0), 1 + self.deviate(vessel, *purpose) * relative)
 
-    def rng(self, vessel: Vessel, *place: object) -> random.Random:
-        return random.Random(repr((*self.place, vessel.barcode, *place)))
+    def deviate(self, vessel: Vessel, *purpose: object) -> Decimal:
+        """Return a standard normal deviate. The same seed, step, material and purpose give the same one."""
+        # Rounded, so that outcomes do not depend on the last digits of floating-point functions.
+        return Decimal(str(round(self.rng(vessel, *purpose).gauss(0, 1), 6)))
+
+    def rng(self, vessel: Vessel, *purpose: object) -> random.Random:
+        # One generator per purpose instead of one for the run: noise does not depend on the order in which handlers
+        # ask for it, and another process can continue an episode. Random hashes text with SHA-512, so the result
+        # does not depend on PYTHONHASHSEED.
+        return random.Random(repr((*self.place, vessel.barcode, *purpose)))
 
     def declared(self, kind: str) -> list[Mapping[str, Any]]:
-        """What the experiment declares under this kind for this action, where the parameters fulfil its conditions."""
+        """Return the experiment's entries of this kind for this action whose conditions the parameters fulfil."""
         return [entry for entry in self.truth.get(kind, ()) if self.applies(entry)]
 
     def applies(self, entry: Mapping[str, Any]) -> bool:
@@ -138,12 +169,14 @@ class Job:
         if not isinstance(condition, Mapping):
             allowed = condition if isinstance(condition, list) else [condition]
             return any(part in allowed for part in (value if isinstance(value, tuple) else (value,)))
-        parameter = next(p for p in self.kind.parameters if p.name == name)
-        low, high = (parameter.read(condition[end]) if end in condition else value for end in ("minimum", "maximum"))
+        action_parameter = next(parameter for parameter in self.kind.parameters if parameter.name == name)
+        low, high = (
+            action_parameter.read(condition[end]) if end in condition else value for end in ("minimum", "maximum")
+        )
         return bool(low <= value <= high)
 
 
 def present(vessel: Vessel, names: Collection[str]) -> bool:
-    """Whether all of these components are in it; an unknown amount counts as there."""
+    """Return whether a vessel has all of these components. An unknown amount counts as present."""
     amounts = [vessel.contents.amount(name) for name in names]
     return all(amount is None or amount > 0 for amount in amounts)

@@ -1,8 +1,8 @@
-"""The lapses of a careless experimenter, seeded: what `offline-lapses` does differently from the protocol.
+"""The seeded lapses of a careless experimenter: how `offline-lapses` departs from the protocol.
 
 - skipped control: a step whose role is control or calibration is left out
 - skipped replicate: one material is left out of a step that treats several alike
-- wrong order: a step is done one place too late, after the step that was to follow it
+- wrong order: a step is done one position too late, after the step that should follow it
 - wrong amount: a volume, mass or duration is ten times, a tenth, twice or half of what the protocol says
 """
 
@@ -17,11 +17,11 @@ from simulation.lab.experiments import ExperimentSpec
 _AMOUNTS = ("volume", "mass", "duration")
 _MOST_LAPSES = 3
 
-Steps = list[tuple[int, Mapping[str, Any]]]  # with the place each had in the protocol, from 1
+Steps = list[tuple[int, Mapping[str, Any]]]  # (position in the protocol, from 1; step)
 
 
 class Lapse(NamedTuple):
-    """One departure from the protocol. `step` is the place in the protocol, from 1."""
+    """One departure from the protocol. `step` is its position in the protocol, from 1."""
 
     kind: str
     step: int
@@ -29,58 +29,62 @@ class Lapse(NamedTuple):
 
 
 def planned_protocol(spec: ExperimentSpec, seed: int) -> tuple[tuple[Mapping[str, Any], ...], tuple[Lapse, ...]]:
-    """The protocol as a careless experimenter will follow it, and every lapse in it: one to three, by seed."""
+    """Return the protocol as a careless experimenter follows it, and its lapses: one to three, chosen by the seed."""
     rng = random.Random(f"{seed}:lapses:{spec.slug}")
     steps: Steps = list(enumerate(spec.protocol, start=1))
     lapses: list[Lapse] = []
     kinds = [rng.choice(_KINDS) for _ in range(rng.randint(1, _MOST_LAPSES))]
     for lapse in kinds:
-        done = lapse(steps, {lapse.step for lapse in lapses}, rng)
-        if done is not None:
-            lapses.append(done)
-    if not lapses and (done := _wrong_order(steps, set(), rng)):
-        lapses.append(done)
+        recorded = lapse(steps, {lapse.step for lapse in lapses}, rng)
+        if recorded is not None:
+            lapses.append(recorded)
+    # None of the kinds drawn fits this protocol. Swapping two steps is the last resort.
+    if not lapses and (recorded := _wrong_order(steps, set(), rng)):
+        lapses.append(recorded)
     return tuple(step for _, step in steps), tuple(lapses)
 
 
 def _skipped_control(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
-    fits = [i for i, (at, step) in enumerate(steps) if step.get("role") in ("control", "calibration")
-            and at not in spoiled]  # fmt: skip
-    if not fits:
+    candidates = [i for i, (position, step) in enumerate(steps) if step.get("role") in ("control", "calibration")
+            and position not in spoiled]  # fmt: skip
+    if not candidates:
         return None
-    at, step = steps.pop(rng.choice(fits))
-    return Lapse("skipped control", at, f"{step['action']} ({step['role']}) was left out")
+    position, step = steps.pop(rng.choice(candidates))
+    return Lapse("skipped control", position, f"{step['action']} ({step['role']}) was left out")
 
 
 def _skipped_replicate(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
-    fits = [(i, ref) for i, (at, step) in enumerate(steps) if at not in spoiled for ref in _replicates(step)]
-    if not fits:
+    candidates = [
+        (i, ref) for i, (position, step) in enumerate(steps) if position not in spoiled for ref in _replicates(step)
+    ]
+    if not candidates:
         return None
-    index, left_out = rng.choice(fits)
-    at, step = steps[index]
-    steps[index] = (at, {**step, "materials": [ref for ref in step["materials"] if ref != left_out]})
-    return Lapse("skipped replicate", at, f"{step['action']} was done without {left_out}")
+    index, left_out = rng.choice(candidates)
+    position, step = steps[index]
+    steps[index] = (position, {**step, "materials": [ref for ref in step["materials"] if ref != left_out]})
+    return Lapse("skipped replicate", position, f"{step['action']} was done without {left_out}")
 
 
 def _replicates(step: Mapping[str, Any]) -> list[str]:
-    """Materials of a step that nothing else in it depends on."""
-    named = {ref for value in step.get("parameters", {}).values() for ref in references(value)}
-    free = [ref for ref in step["materials"] if ref not in named]
-    return free if len(free) > 1 and not named and not step.get("yields") else []
+    """Return the materials of a step that nothing else in it depends on."""
+    in_parameters = {ref for value in step.get("parameters", {}).values() for ref in references(value)}
+    free = [ref for ref in step["materials"] if ref not in in_parameters]
+    return free if len(free) > 1 and not in_parameters and not step.get("yields") else []
 
 
 def _wrong_order(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
-    fits = [
+    candidates = [
         i
+        # Only where the later step uses the same materials; swapping independent steps would be no lapse.
         for i in range(len(steps) - 1)
         if not spoiled & {steps[i][0], steps[i + 1][0]} and _depends(steps[i + 1][1], steps[i][1])
     ]
-    if not fits:
+    if not candidates:
         return None
-    index = rng.choice(fits)
+    index = rng.choice(candidates)
     steps[index], steps[index + 1] = steps[index + 1], steps[index]
-    at, step = steps[index + 1]
-    return Lapse("wrong order", at, f"{step['action']} was done after {steps[index][1]['action']}, not before it")
+    position, step = steps[index + 1]
+    return Lapse("wrong order", position, f"{step['action']} was done after {steps[index][1]['action']}, not before it")
 
 
 def _depends(later: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
@@ -88,26 +92,27 @@ def _depends(later: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
 
 
 def _wrong_amount(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
-    fits = [
+    candidates = [
         (i, name, dimension)
-        for i, (at, step) in enumerate(steps)
-        if at not in spoiled
+        for i, (position, step) in enumerate(steps)
+        if position not in spoiled
         for name, value in step.get("parameters", {}).items()
         if (dimension := _dimension(value))
     ]
-    if not fits:
+    if not candidates:
         return None
-    index, name, dimension = rng.choice(fits)
-    at, step = steps[index]
-    right = step["parameters"][name]
+    index, name, dimension = rng.choice(candidates)
+    position, step = steps[index]
+    correct = step["parameters"][name]
     factor = quantities.parse(rng.choice(("10", "0.1", "2", "0.5")), "count").value
-    wrong = quantities.show(quantities.parse(right, dimension).value * factor, dimension)
-    steps[index] = (at, {**step, "parameters": {**step["parameters"], name: wrong}})
-    return Lapse("wrong amount", at, f"{name} of {step['action']} was {wrong}, not {right}")
+    wrong = quantities.show(quantities.parse(correct, dimension).value * factor, dimension)
+    steps[index] = (position, {**step, "parameters": {**step["parameters"], name: wrong}})
+    return Lapse("wrong amount", position, f"{name} of {step['action']} was {wrong}, not {correct}")
 
 
 def _dimension(value: Any) -> str:
-    """The dimension of an amount written with its unit; "" for anything else."""
+    """Return the dimension of an amount that is written with its unit; "" for anything else."""
+    # A bare number may be a count of cycles or replicates, so it is not taken for an amount.
     if not isinstance(value, str) or value.strip().lstrip("+-").replace(".", "").isdigit():
         return ""
     for dimension in _AMOUNTS:
@@ -119,6 +124,7 @@ def _dimension(value: Any) -> str:
     return ""
 
 
+# The order is part of the seed's meaning: another order would give other lapses for the same seed.
 _KINDS: tuple[Callable[[Steps, set[int], random.Random], Lapse | None], ...] = (
     _skipped_control,
     _skipped_replicate,

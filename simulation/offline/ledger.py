@@ -1,4 +1,7 @@
-"""What is inside a material, counted exactly: a move splits every component, and the rest is total minus moved."""
+"""The hidden account of what is inside a material, in exact decimal numbers.
+
+Moving a share splits every component. What stays is computed as total minus moved, so that nothing is lost to rounding.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,15 +12,17 @@ from simulation.lab import quantities
 from simulation.lab.materials import CONTENT_KINDS
 
 ZERO, ONE = Decimal(0), Decimal(1)
-# A concentration is an amount per millilitre, while volumes are kept in µL.
+# Concentrations are amounts per millilitre, but volumes are stored in µL.
 _PER_ML = Decimal(1000)
+# The smallest amount that is counted. Division would otherwise give endless digits, whose sums are not exact.
 _GRAIN = Decimal("1E-12")
 
 
 class Component(NamedTuple):
-    """A substance: its total amount in the kept unit of its dimension (None: unknown), and whether people know it.
+    """A substance in a material.
 
-    `kind` says where it is: in solution, as cells or particles that settle and stay on a filter, or attached to the vessel.
+    `amount` is the total in the base unit of its dimension, or None if unknown. `known` says whether people may see it.
+    `kind` says where it is: dissolved, as cells or particles that settle and stay on a filter, or attached to the vessel.
     """
 
     dimension: str
@@ -29,19 +34,19 @@ class Component(NamedTuple):
 DISSOLVED, CELLS, PARTICLES, ATTACHED = CONTENT_KINDS
 
 
-def kind_of(name: str, written: str) -> str:
-    """Where a component is, as declared; else what is called cells is cells, and all else is dissolved."""
-    return written or (CELLS if "cells" in name else DISSOLVED)
+def kind_of(name: str, declared_kind: str) -> str:
+    """Return the declared kind. If none is declared, a name with "cells" means cells and everything else is dissolved."""
+    return declared_kind or (CELLS if "cells" in name else DISSOLVED)
 
 
 def grain(amount: Decimal) -> Decimal:
-    """An amount in whole grains of 1E-12, so that sums and differences of amounts stay exact."""
+    """Round an amount to a multiple of 1E-12, so that sums and differences of amounts stay exact."""
     return amount.quantize(_GRAIN)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Components, volume in µL and bulk mass in µg (None: unknown), and the share of each initial material in it."""
+    """The components of a material, its volume in µL and bulk mass in µg (None: unknown), and the share of each initial material."""
 
     components: Mapping[str, Component] = field(default_factory=dict)
     origins: Mapping[str, Decimal] = field(default_factory=dict)
@@ -58,80 +63,83 @@ class Contents:
         return cls(components, origins, _decimal(ledger.get("volume")), _decimal(ledger.get("mass")))
 
     def write(self, key: str = "") -> dict[str, Any]:
-        written: dict[str, Any] = {"key": key} if key else {}
-        written["components"] = {
+        ledger: dict[str, Any] = {"key": key} if key else {}
+        ledger["components"] = {
             name: {"dimension": part.dimension, "amount": _text(part.amount), "known": part.known}
             | ({"kind": part.kind} if part.kind else {})
             for name, part in self.components.items()
         }
-        written["origins"] = {name: _text(share) for name, share in self.origins.items()}
+        ledger["origins"] = {name: _text(share) for name, share in self.origins.items()}
         if self.volume is not None:
-            written["volume"] = _text(self.volume)
+            ledger["volume"] = _text(self.volume)
         if self.mass is not None:
-            written["mass"] = _text(self.mass)
-        return written
+            ledger["mass"] = _text(self.mass)
+        return ledger
 
     def amount(self, name: str) -> Decimal | None:
-        """Total amount of a component; zero if it is not in here, None if unknown."""
+        """Return the total amount of a component: zero if it is not here, None if unknown."""
         return self.components[name].amount if name in self.components else ZERO
 
     def concentration(self, name: str) -> Decimal | None:
-        """In the kept unit of the concentration; None if amount or volume is unknown or there is no liquid."""
+        """Return a concentration in its base unit, or None if amount or volume is unknown or there is no liquid."""
         amount = self.amount(name)
         if amount is None or not self.volume:
             return None
         if name in self.components and self.components[name].dimension == "volume":
+            # A liquid in a liquid is given in % v/v, not per millilitre.
             return amount / self.volume * 100
         return amount / self.volume * _PER_ML
 
     def split(self, share: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
-        """(moved, left) when this share of everything moves, but nothing of the components in `keep`.
+        """Return (moved, left) for a share of everything except the components in `keep`, which stay entirely.
 
-        Of the shares of origins, half of what would move stays with the components kept: both parts descend from them.
+        Components that stay descend from the same initial materials as those that move. So if any stay, half of the
+        origin shares that would move stay with them.
         """
-        moved, left = {}, {}
+        moved, remaining = {}, {}
         for name, part in self.components.items():
-            out, stays = _parted(part.amount, ZERO if name in keep else share)
-            if out is None or out > 0:
-                moved[name] = part._replace(amount=out)
-            if stays is None or stays > 0:
-                left[name] = part._replace(amount=stays)
+            moving, staying = _parted(part.amount, ZERO if name in keep else share)
+            # Unknown amounts are listed on both sides: the component may be in either.
+            if moving is None or moving > 0:
+                moved[name] = part._replace(amount=moving)
+            if staying is None or staying > 0:
+                remaining[name] = part._replace(amount=staying)
         descent = share / 2 if any(name in keep for name in self.components) else share
-        gone = {name: _share(whole, descent) for name, whole in self.origins.items()}
-        rest = {name: whole - gone[name] for name, whole in self.origins.items()}
-        volume, mass = (None if whole is None else _share(whole, share) for whole in (self.volume, self.mass))
+        moved_origins = {name: _share(total, descent) for name, total in self.origins.items()}
+        left_origins = {name: total - moved_origins[name] for name, total in self.origins.items()}
+        volume, mass = (None if total is None else _share(total, share) for total in (self.volume, self.mass))
         return (
-            Contents(moved, _present(gone), volume, mass),
-            Contents(left, _present(rest), _less(self.volume, volume), _less(self.mass, mass)),
+            Contents(moved, _present(moved_origins), volume, mass),
+            Contents(remaining, _present(left_origins), _less(self.volume, volume), _less(self.mass, mass)),
         )
 
     def take(self, volume: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
-        """(moved, left) when exactly this volume moves. The volume must be known and not be smaller."""
+        """Return (moved, left) for exactly this volume. The volume must be known and large enough."""
         assert self.volume is not None and ZERO < volume <= self.volume, "callers check what is there"
-        moved, left = self.split(volume / self.volume, keep)
-        return replace(moved, volume=volume), replace(left, volume=self.volume - volume)
+        moved, remaining = self.split(volume / self.volume, keep)
+        # The volumes are set again: the share is a quotient, so volume times share may differ in the last digit.
+        return replace(moved, volume=volume), replace(remaining, volume=self.volume - volume)
 
     def of_kind(self, *kinds: str) -> tuple[str, ...]:
-        """The components of these kinds."""
         return tuple(name for name, part in self.components.items() if kind_of(name, part.kind) in kinds)
 
     def dry_mass(self) -> Decimal | None:
-        """The sum of all components' masses in µg; None where one is unknown or not counted by mass."""
+        """Return the sum of all components' masses in µg, or None if one is unknown or not measured by mass."""
         parts = self.components.values()
         known = [part.amount for part in parts if part.dimension == "mass" and part.amount is not None]
         return sum(known, ZERO) if len(known) == len(parts) else None
 
     def only(self, names: Collection[str]) -> tuple["Contents", "Contents"]:
-        """(those components without any liquid, all the rest with it)."""
+        """Return (these components without liquid, everything else with the liquid)."""
         chosen = {name: part for name, part in self.components.items() if name in names}
-        rest = {name: part for name, part in self.components.items() if name not in names}
-        return Contents(chosen, {}, ZERO, None), replace(self, components=rest)
+        others = {name: part for name, part in self.components.items() if name not in names}
+        return Contents(chosen, {}, ZERO, None), replace(self, components=others)
 
     def __add__(self, other: "Contents") -> "Contents":
         components = dict(self.components)
         for name, part in other.components.items():
-            mine = components.get(name)
-            components[name] = part if mine is None else _sum(mine, part)
+            own_part = components.get(name)
+            components[name] = part if own_part is None else _sum(own_part, part)
         origins = dict(self.origins)
         for name, share in other.origins.items():
             origins[name] = origins.get(name, ZERO) + share
@@ -140,45 +148,47 @@ class Contents:
         return Contents(components, origins, volume, mass)
 
     def changed(self, name: str, part: Component) -> "Contents":
-        """The same with this much of one component; gone if there is none of it."""
+        """Return a copy with this much of one component; the component is removed if its amount is zero."""
         components = {**self.components, name: part}
         if part.amount is not None and part.amount <= 0:
             del components[name]
         return replace(self, components=components)
 
     def shown(self) -> dict[str, str]:
-        """What people know about the components, as properties of a material."""
-        lines = {}
+        """Return what people know about the components, as properties of a material."""
+        properties = {}
         for name, part in self.components.items():
+            # Amounts that nobody measured stay in the ledger and must not be displayed.
             if not part.known or part.amount is None:
                 continue
             concentration = self.concentration(name)
             if concentration is None:
-                lines[f"{name} amount"] = quantities.show(part.amount, part.dimension)
+                properties[f"{name} amount"] = quantities.show(part.amount, part.dimension)
             else:
-                lines[f"{name} concentration"] = quantities.show_concentration(name, concentration, part.dimension)
-        return lines
+                properties[f"{name} concentration"] = quantities.show_concentration(name, concentration, part.dimension)
+        return properties
 
 
-def _share(whole: Decimal, share: Decimal) -> Decimal:
-    return whole if share == 1 else grain(whole * share)
+def _share(total: Decimal, share: Decimal) -> Decimal:
+    # A share of one moves the total unrounded: rounding could leave or overdraw a trace.
+    return total if share == 1 else grain(total * share)
 
 
-def _parted(whole: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
-    """(what moves, what stays); of an unknown amount both are unknown, unless all or nothing moves."""
-    if whole is None:
+def _parted(total: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
+    """Return (what moves, what stays). Both are unknown for an unknown amount, unless all or nothing moves."""
+    if total is None:
         return (ZERO, None) if share == 0 else (None, ZERO) if share == 1 else (None, None)
-    out = _share(whole, share)
-    return out, whole - out
+    moving = _share(total, share)
+    return moving, total - moving
 
 
-def _sum(one: Component, other: Component) -> Component:
-    amount = None if one.amount is None or other.amount is None else one.amount + other.amount
-    return Component(one.dimension, amount, one.known and other.known, one.kind)
+def _sum(first: Component, second: Component) -> Component:
+    amount = None if first.amount is None or second.amount is None else first.amount + second.amount
+    return Component(first.dimension, amount, first.known and second.known, first.kind)
 
 
-def _less(whole: Decimal | None, part: Decimal | None) -> Decimal | None:
-    return None if whole is None or part is None else whole - part
+def _less(total: Decimal | None, part: Decimal | None) -> Decimal | None:
+    return None if total is None or part is None else total - part
 
 
 def _present(shares: Mapping[str, Decimal]) -> dict[str, Decimal]:
@@ -190,7 +200,7 @@ def _decimal(text: Any) -> Decimal | None:
 
 
 def _text(number: Decimal | None) -> str:
-    """Plain digits without trailing zeros; empty for unknown."""
+    """Return plain digits without trailing zeros, or an empty text for unknown."""
     if number is None:
         return ""
     text = format(number, "f")

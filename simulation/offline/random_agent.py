@@ -1,4 +1,4 @@
-"""A floor to compare with: allowed actions at random, on materials that look as if the action could be done to them."""
+"""A baseline: allowed actions at random, on materials to which the action can plausibly be done."""
 
 import random
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from simulation.lab.materials import UNLIMITED, Material
 from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
 
-_SUBMITS_ONE_IN = 15
-# Tried in turn for a text parameter: the first its pattern allows is written.
+_SUBMITS_ONE_IN = 15  # actions, on average
+# Tried in turn for a text parameter; the first one that its pattern allows is used.
 _TEXTS = ("sample", "What can be seen in this sample?", "ACGTACGTACGTACGTACGT", "MKTAYIAKQR", "1")
-_FEW = 4
-_LOOK = "VisualInspection"  # what can hardly be refused
+_FEW = 4  # materials at most, unless the action needs more
+_LOOK = "VisualInspection"  # an action that is hardly ever rejected
 _BOX = "empty container"
 _FLUID = ("liquid", "suspension", "pellet and supernatant")
 
@@ -25,18 +25,20 @@ _FLUID = ("liquid", "suspension", "pellet and supernatant")
 class RandomAgent:
     """Tries allowed actions at random, and submits at random or when steps run out.
 
-    Before a third rejection in a row it looks at something, as anybody at a loss would; so its attempts are long enough to
-    tell whether a classifier can be had by chance.
+    After two rejections in a row it inspects something, because a third one would end the attempt. So its attempts are long
+    enough to show whether a classifier can be satisfied by chance.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def choose(self, situation: Situation) -> Action:
+        # The history's length is part of the seed: the agent keeps no state, and another process can continue it.
         rng = random.Random(f"{self.seed}:random agent:{len(situation.history)}")
         usable = situation.inventory.usable()
         if situation.steps_left <= 1 or not rng.randrange(_SUBMITS_ONE_IN):
             return Action(SUBMIT)
+        # Sorted before shuffling, because the order of a set differs between processes.
         names = sorted(set(situation.catalogue.types) - {SUBMIT, QUIT})
         rng.shuffle(names)
         if _rejections(situation) >= REJECTIONS_ALLOWED - 1:
@@ -57,40 +59,40 @@ def _rejections(situation: Situation) -> int:
     return running
 
 
-def _random_action(known: ActionType, usable: Sequence[Material], rng: random.Random) -> Action | None:
-    """Some allowed use of this action, or None where the bench or a text pattern offers none."""
-    chosen = _materials(known, usable, rng)
+def _random_action(action_type: ActionType, usable: Sequence[Material], rng: random.Random) -> Action | None:
+    """Return some allowed use of this action, or None if the bench or a text pattern offers none."""
+    chosen = _materials(action_type, usable, rng)
     if chosen is None:
         return None
     codes = [material.barcode for material in chosen]
-    most = min((volume for material in chosen if (volume := _volume(material))), default=None)
+    smallest_volume = min((volume for material in chosen if (volume := _volume(material))), default=None)
     parameters: dict[str, Any] = {}
-    for parameter in known.parameters:
+    for parameter in action_type.parameters:
         if not parameter.required and rng.random() < 0.5:
             continue
-        value = _random_value(parameter, codes, most, rng)
+        value = _random_value(parameter, codes, smallest_volume, rng)
         if value is not None:
             parameters[parameter.name] = value
         elif parameter.required:
             return None
-    return Action(known.name, tuple(codes), parameters)
+    return Action(action_type.name, tuple(codes), parameters)
 
 
-def _materials(known: ActionType, usable: Sequence[Material], rng: random.Random) -> list[Material] | None:
-    """Liquids if there are any, anything limited else; a box of containers where the action asks for containers."""
-    if known.max_materials == 0:
+def _materials(action_type: ActionType, usable: Sequence[Material], rng: random.Random) -> list[Material] | None:
+    """Return liquids if there are any, else anything limited, plus a supply of containers if the action takes containers."""
+    if action_type.max_materials == 0:
         return []
     boxes = [material for material in usable if _phase(material) == _BOX and material.available_for_use == UNLIMITED]
     limited = [material for material in usable if material.available_for_use != UNLIMITED]
     fluid = [material for material in limited if _phase(material) in _FLUID]
-    pool = fluid if len(fluid) >= known.min_materials and rng.random() < 0.8 else limited
-    boxed = boxes and "container" in known.inputs
-    fewest = max(1, known.min_materials - (1 if boxed else 0))
-    most = min(max(fewest, _FEW), known.max_materials, len(pool))
+    pool = fluid if len(fluid) >= action_type.min_materials and rng.random() < 0.8 else limited
+    boxed = boxes and "container" in action_type.inputs
+    fewest = max(1, action_type.min_materials - (1 if boxed else 0))
+    most = min(max(fewest, _FEW), action_type.max_materials, len(pool))
     if most < fewest:
         return None
     chosen = rng.sample(pool, rng.randint(fewest, most))
-    return [*chosen, rng.choice(boxes)] if boxed and len(chosen) < known.max_materials else chosen
+    return [*chosen, rng.choice(boxes)] if boxed and len(chosen) < action_type.max_materials else chosen
 
 
 def _phase(material: Material) -> str:
@@ -104,14 +106,16 @@ def _volume(material: Material) -> Decimal | None:
         return None
 
 
-def _random_value(parameter: Parameter, chosen: Sequence[str], most: Decimal | None, rng: random.Random) -> Any:
+def _random_value(
+    parameter: Parameter, chosen: Sequence[str], smallest_volume: Decimal | None, rng: random.Random
+) -> Any:
     match parameter.type:
         case "select":
             return rng.choice(parameter.options)
         case "multiselect":
             return rng.sample(parameter.options, rng.randint(1, len(parameter.options)))
         case "range" | "range_with_units":
-            return _random_amount(parameter, most, rng)
+            return _random_amount(parameter, smallest_volume, rng)
         case "boolean":
             return rng.choice((True, False))
         case "object":
@@ -124,22 +128,23 @@ def _random_value(parameter: Parameter, chosen: Sequence[str], most: Decimal | N
             return next((text for text in _TEXTS if _allowed(parameter, text)), parameter.default)
 
 
-def _random_amount(parameter: Parameter, most: Decimal | None, rng: random.Random) -> str:
-    """A round number within the bounds, whole where both are; low more often than not, as bounds are wide.
+def _random_amount(parameter: Parameter, smallest_volume: Decimal | None, rng: random.Random) -> str:
+    """Return a round number within the bounds, an integer if both bounds are.
 
-    Of a volume mostly no more than a half of what the smallest of the materials holds.
+    Low numbers are more likely, because bounds are wide. A volume is mostly at most half of what the smallest material contains.
     """
     low, high = parameter.read(parameter.minimum), parameter.read(parameter.maximum)
-    if parameter.dimension == "volume" and most and rng.random() < 0.9:
-        high = max(low, min(high, most / 2))
+    if parameter.dimension == "volume" and smallest_volume and rng.random() < 0.9:
+        high = max(low, min(high, smallest_volume / 2))
+    # The cube of a uniform number favours the lower end: half of all draws are in the lowest eighth.
     amount = low + (high - low) * Decimal(str(round(rng.random() ** 3, 4)))
     amount = Context(prec=2).plus(amount)
     if parameter.type == "range_with_units":
-        written = quantities.show(amount, parameter.dimension)
+        text = quantities.show(amount, parameter.dimension)
     else:
-        whole = low == low.to_integral_value() and high == high.to_integral_value()
-        written = quantities.plain(amount.to_integral_value() if whole else amount)
-    return written if _allowed(parameter, written) else str(parameter.minimum)
+        is_whole = low == low.to_integral_value() and high == high.to_integral_value()
+        text = quantities.plain(amount.to_integral_value() if is_whole else amount)
+    return text if _allowed(parameter, text) else str(parameter.minimum)
 
 
 def _allowed(parameter: Parameter, value: Any) -> bool:

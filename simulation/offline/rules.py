@@ -1,4 +1,4 @@
-"""The offline transition model: rules that compute volumes, amounts, states and declared readings, or refuse."""
+"""The rule-based transition model. It computes volumes, amounts, states and declared readings, or rejects the action."""
 
 from collections.abc import Callable, Mapping
 from decimal import Context, localcontext
@@ -14,28 +14,29 @@ from simulation.offline.handlers import HANDLERS
 from simulation.offline.job import Job
 from simulation.offline.vessels import RefusalError, Vessel
 
-# Handlers that put materials into an incubator or leave them where they are.
+# Handlers that put materials into an incubator, or leave them where they are. All others end on the bench.
 _IN_PLACE = ("incubate", "culture", "wait", "storage", "separate_wells")
 # Enough digits that no sum or difference of amounts is ever rounded.
 _EXACT = Context(prec=60)
 
 
 class RuleBasedTransitionModel:
-    """Deterministic: the same seed, step and materials give the same outcome. `truth` is the experiment's hidden data."""
+    """A deterministic model: the same seed, step and materials give the same outcome. `truth` is the experiment's hidden data."""
 
     def __init__(self, seed: int, truth: Mapping[str, Any] | None = None) -> None:
         self.seed = seed
         self.truth = truth or {}
 
     def predict(self, action: Action, situation: Situation) -> Outcome:
-        """The outcome of an action the catalogue accepts; a rejection says what is wrong, with the numbers."""
+        """Return the outcome of an action that the catalogue accepts, or a rejection that states the reason with its numbers."""
         try:
+            # A local context, so that the precision does not leak into the caller's arithmetic.
             with localcontext(_EXACT):
-                job = self._job(action, situation)
-                _handler(job.kind)(job)
-                return _outcome(job)
-        except (RefusalError, ParameterError) as reason:
-            return Outcome.rejected(str(reason))
+                context = self._job(action, situation)
+                _handler(context.kind)(context)
+                return _outcome(context)
+        except (RefusalError, ParameterError) as refusal:
+            return Outcome.rejected(str(refusal))
 
     def _job(self, action: Action, situation: Situation) -> Job:
         kind = situation.catalogue.find(action.name)
@@ -53,6 +54,8 @@ class RuleBasedTransitionModel:
             written=action.parameters,
             vessels=vessels,
             truth=self.truth,
+            # The step number is part of the seed: repeating an action gives new noise, replaying a step gives the
+            # same.
             place=(self.seed, len(situation.history) + 1),
             names={material.name for material in situation.inventory},
         )
@@ -60,22 +63,23 @@ class RuleBasedTransitionModel:
 
 def _handler(kind: ActionType) -> Callable[[Job], None]:
     if kind.handler not in HANDLERS:
-        raise LabError(f"the offline cast has no handler {kind.handler!r} for {kind.name}")
+        raise LabError(f"the rule-based cast has no handler {kind.handler!r} for {kind.name}")
     return HANDLERS[kind.handler]
 
 
-def _outcome(job: Job) -> Outcome:
-    """Changed materials in the order of the action's, then new ones; unlimited ones are never handed back."""
-    changed = [vessel for vessel in job.vessels.values() if not vessel.unlimited]
-    for vessel in (*changed, *job.made):
-        meet(job, vessel)
-    if job.kind.handler not in _IN_PLACE:
-        for vessel in (*changed, *job.made):
+def _outcome(context: Job) -> Outcome:
+    """Return changed materials in the order of the action, then new ones. Unlimited materials are never returned."""
+    changed = [vessel for vessel in context.vessels.values() if not vessel.unlimited]
+    # Contact reactions come last: only now is everything poured that this step pours.
+    for vessel in (*changed, *context.made):
+        meet(context, vessel)
+    if context.kind.handler not in _IN_PLACE:
+        for vessel in (*changed, *context.made):
             vessel.come_out()
     return Outcome(
         success=True,
-        new_materials=tuple(vessel.draft() for vessel in (*changed, *job.made)),
-        new_observations=tuple(job.seen),
-        reasoning=job.how or f"{job.kind.name}: state carried over unchanged.",
-        fidelity=job.kind.fidelity,
+        new_materials=tuple(vessel.draft() for vessel in (*changed, *context.made)),
+        new_observations=tuple(context.seen),
+        reasoning=context.how or f"{context.kind.name}: state carried over unchanged.",
+        fidelity=context.kind.fidelity,
     )

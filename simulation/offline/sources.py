@@ -1,4 +1,4 @@
-"""How much of which material went into a vessel in one step."""
+"""How much of each material was poured into a vessel in one step."""
 
 from decimal import Decimal
 from typing import Protocol
@@ -8,7 +8,7 @@ from simulation.offline.ledger import ZERO, Contents
 
 
 class Poured(Protocol):
-    """What is poured from: it has a barcode, unless it was made in this very step."""
+    """A vessel that is poured from. It has a barcode unless it was created in the same step."""
 
     barcode: str
     contents: Contents
@@ -18,45 +18,51 @@ class Poured(Protocol):
 
 
 class Sources(dict[str, tuple[Decimal | None, str]]):
-    """How much of which material, by barcode, with its dimension: None where the amount is unknown."""
+    """(amount, dimension) of each source material by barcode. The amount is None if unknown."""
 
     def add(self, source: Poured, contents: Contents) -> None:
-        """Note what came out of a vessel. One that was made in this very step passes on what it came from."""
+        """Record what came out of a vessel."""
         moved, dimension = _size(contents)
         if source.barcode:
             self.note(source.barcode, moved, dimension)
             return
-        left, _ = _size(source.contents)
-        for code, (amount, of) in source.sources.items():
-            if amount is None or moved is None or left is None:
-                self.note(code, None, of)
+        # A vessel created in this step has no barcode yet, so its own sources are recorded instead.
+        remaining, _ = _size(source.contents)
+        for code, (amount, source_dimension) in source.sources.items():
+            if amount is None or moved is None or remaining is None:
+                self.note(code, None, source_dimension)
             else:
-                # What the source noted has been cut down to what stayed in it, unless nothing did.
-                self.note(code, amount * moved / left if left else amount, of)
+                # The source's amounts have been scaled down to what stayed in it, unless it was emptied.
+                self.note(code, amount * moved / remaining if remaining else amount, source_dimension)
 
     def note(self, code: str, amount: Decimal | None = None, dimension: str = "volume") -> None:
-        before, of = self.get(code, (ZERO, dimension))
-        both = None if before is None or amount is None or of != dimension else before + amount
-        self[code] = (both, dimension)
+        noted, noted_dimension = self.get(code, (ZERO, dimension))
+        # Volumes and masses cannot be added, so a source taken in both ways has an unknown amount.
+        total = None if noted is None or amount is None or noted_dimension != dimension else noted + amount
+        self[code] = (total, dimension)
 
     def scale(self, share: Decimal) -> None:
-        """Keep this share of each; what is emptied keeps its notes, for whom it is poured into."""
-        for code, (amount, of) in self.items() if share else ():
-            self[code] = (None if amount is None else amount * share, of)
+        """Multiply all amounts by the share that stays in the vessel."""
+        # An emptied vessel keeps its amounts: whatever it is poured into next needs them.
+        for code, (amount, dimension) in self.items() if share else ():
+            self[code] = (None if amount is None else amount * share, dimension)
 
     def poured_off(self) -> None:
-        """Of the liquids nothing is left."""
-        for code, (_, of) in self.items():
-            if of == "volume":
-                self[code] = (ZERO, of)
+        """Set all volumes to zero after the liquid was taken off."""
+        for code, (_, dimension) in self.items():
+            if dimension == "volume":
+                self[code] = (ZERO, dimension)
 
     def shown(self) -> dict[str, str]:
-        """As text for people; "" where unknown."""
-        return {code: "" if amount is None else quantities.show(amount, of) for code, (amount, of) in self.items()}
+        """Return the amounts as text for people, "" if unknown."""
+        return {
+            code: "" if amount is None else quantities.show(amount, dimension)
+            for code, (amount, dimension) in self.items()
+        }
 
 
 def _size(contents: Contents) -> tuple[Decimal | None, str]:
-    """How much of a liquid, or of a solid without one, there is."""
+    """Return (amount, dimension): the mass of a dry solid, else the volume."""
     if contents.volume == 0 and contents.mass is not None:
         return contents.mass, "mass"
     return contents.volume, "volume"

@@ -1,4 +1,4 @@
-"""What may stand in the fields of a hidden truth: each check gives "" for an allowed value, else what is allowed."""
+"""The fields of a hidden truth and what each allows. A check returns an empty text for an allowed value, else what is allowed."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -32,6 +32,7 @@ def one_or_more(value: Any) -> str:
 
 def a_number(value: Any) -> str:
     try:
+        # Numbers are text in the files: JSON numbers would be read as floats and lose exactness.
         fits = isinstance(value, str) and Decimal(value).is_finite() and abs(Decimal(value)) <= _LARGEST
         return "" if fits else 'a number as text, like "0.05"'
     except InvalidOperation:
@@ -52,11 +53,11 @@ def an_amount_dimension(value: Any) -> str:
 
 def a_quantity(dimension: str) -> Check:
     def allowed(value: Any) -> str:
-        told = f"a {dimension} above zero in {', '.join(unit for unit in quantities.units(dimension) if unit)}"
+        expected = f"a {dimension} above zero in {', '.join(unit for unit in quantities.units(dimension) if unit)}"
         try:
-            return "" if quantities.parse(value, dimension).value > 0 else told
+            return "" if quantities.parse(value, dimension).value > 0 else expected
         except quantities.QuantityError:
-            return told
+            return expected
 
     return allowed
 
@@ -69,10 +70,12 @@ def a_concentration(value: Any) -> str:
     return ""
 
 
-def an_object_of(of: Check, keys: tuple[str, ...] = ()) -> Check:
+def an_object_of(check_value: Check, keys: tuple[str, ...] = ()) -> Check:
     def allowed(value: Any) -> str:
         fits = isinstance(value, Mapping) and value and (not keys or set(value) == set(keys))
-        problem = next((told for part in value.values() if (told := of(part))), "") if fits else "an object"
+        problem = (
+            next((expected for part in value.values() if (expected := check_value(part))), "") if fits else "an object"
+        )
         return f"{problem} {'with ' + ', '.join(keys) if keys else 'by name'}" if problem else ""
 
     return allowed
@@ -115,7 +118,7 @@ def a_table(value: Any) -> str:
     return "" if fits else 'a list of at least two points, like ["2 µM", "7.1"]'
 
 
-# Kind of entry -> (fields needed, fields allowed besides).
+# Kind of entry -> (required fields, optional fields). `action` and `when` are checked apart: they need the catalogue.
 ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     "responses": (
         {"signal": a_text, "unit": any_text, "noise": a_share},
@@ -148,6 +151,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     ),
     "bands": ({"component": a_text, "length": a_quantity("base_pairs"), "minimum": a_quantity("mass")}, {}),
 }  # fmt: skip
+# Fields of the truth that are one object, not a list of entries.
 WHOLE: dict[str, Check] = {
     "retained": an_object_of(a_quantity("length")),
     "counted": lambda value: (

@@ -1,24 +1,27 @@
-"""The hidden truth of an experiment file, as the rules read it, and a check of all of it before anything is played.
+"""The hidden truth of an experiment file, as the rules read it, and a check of all of it before an episode starts.
 
-Every list entry but those of `bands` names its `action`, one or a list, and may hold `when`: conditions on the action's
-parameters, a value, a list of values, or {"minimum", "maximum"}. Components are named as in the materials' contents.
+Every list entry except those of `bands` names its `action` (one or a list) and may have `when`: conditions on the action's
+parameters, each a value, a list of values, or {"minimum", "maximum"}. Components are named as in the materials' contents.
 
-- responses: a reading y of x. x is the concentration of `component` in its kept unit (µg/mL, µM, 1/mL, U/mL), or with
-  `per` its amount for each of that component; or `components`, concentrations times weights, summed; or a `parameter`.
-  y is `slope` x + `intercept`, a `hill` curve, `log10` (slope log10 x + intercept) or straight lines through a `table`.
-  Without one of `requires` it is the reading of x = 0; without one of `within` there is none, nor where the material that a
-  selector names does not show what `chosen` says: {"reference_electrode": {"electrode type": ...}}, or "holds": component
-- fractions: the share of `of` that is `part`, as a cytometer counts it; each one component or several together
-- lookups: text per key of an initial material, where all of `requires` and nothing of `without` is present; `about`: words
-  of a question
-- reactions: where all of `needs` is present, `makes` appears (`from` x `ratio`, with `half_time` only what has turned;
-  `per_volume`; `poisson`; or `consumes`, as much as the scarcest allows), `uses` is gone, and the phase changes from
-  `phase_from` to `phase_to`. The action "*": in any step, as soon as the substances meet
+- responses: a reading y of x. x is the concentration of `component` in its base unit (µg/mL, µM, 1/mL, U/mL). With `per`
+  it is the amount of `component` divided by the amount of that other component. With `components` it is a weighted sum of
+  concentrations; with `parameter` it is the parameter's value. y is `slope` x + `intercept`, a `hill` curve, `log10`
+  (slope log10 x + intercept), or linear interpolation in a `table`. If one of `requires` is missing, the reading is that of
+  x = 0. If one of `within` is missing, there is no reading. There is none either unless the material of each selector in
+  `chosen` has the given property, as in {"reference_electrode": {"electrode type": ...}}, or the component under "holds"
+- fractions: the share of `of` that is `part`, as a cytometer counts it; each is one component or several together
+- lookups: a text per key of an initial material, if all of `requires` and nothing of `without` is present. `about` lists
+  words of a question
+- reactions: if all of `needs` is present, `makes` is formed (`from` times `ratio`, with `half_time` only the part converted
+  so far; `per_volume`; `poisson`; or `consumes`, as much as the scarcest substance allows), `uses` is removed, and the phase
+  changes from `phase_from` to `phase_to`. With the action "*" this happens in any step, as soon as the substances meet
 - growth: `components` double in `doubling_time`, up to the density `limit`
-- survival: of `components` 1 / (1 + (c/half)^n) outlive the concentration c of `agent`; the rest turns `into` another
-- bands: a product a gel shows; retained: size of what a filter holds back; counted: what a cell counter counts, by
-  name or as {what it tells: [components together]};
-  noise: relative standard deviation of an instrument's reading
+- survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest turns `into`
+  another component
+- bands: a product that a gel shows
+- retained: the size of what a filter retains
+- counted: what a cell counter counts, by name or as {label: [components counted together]}
+- noise: relative standard deviation of an instrument's reading
 """
 
 from collections.abc import Collection, Mapping
@@ -42,173 +45,187 @@ _NAMING = (
 def check(
     truth: Mapping[str, Any], catalogue: Catalogue, components: Collection[str] = (), keys: Collection[str] = ()
 ) -> list[str]:
-    """Every problem as "truth.responses[0].slope: what is wrong and what is allowed".
+    """Return every problem as "truth.responses[0].slope: what is wrong and what is allowed".
 
-    Where `components` and `keys` of the experiment's materials are given, nothing else may be named.
+    If `components` and `keys` of the experiment's materials are given, no other names are allowed.
     """
     problems = _check_names(truth, components, keys) if components or keys else []
     for kind, value in truth.items():
-        place = f"truth.{kind}"
+        path = f"truth.{kind}"
         if kind in WHOLE:
-            problems += _told(place, value, WHOLE[kind](value))
+            problems += _told(path, value, WHOLE[kind](value))
         elif kind not in ENTRIES:
-            problems.append(f"{place}: unknown field; allowed: {', '.join(sorted({*ENTRIES, *WHOLE}))}")
+            problems.append(f"{path}: unknown field; allowed: {', '.join(sorted({*ENTRIES, *WHOLE}))}")
         elif not isinstance(value, list):
-            problems.append(f"{place}: must be a list")
+            problems.append(f"{path}: must be a list")
         else:
             for index, entry in enumerate(value):
-                problems += _check_entry(f"{place}[{index}]", entry, kind, catalogue)
+                problems += _check_entry(f"{path}[{index}]", entry, kind, catalogue)
     return problems
 
 
 def _check_names(truth: Mapping[str, Any], components: Collection[str], keys: Collection[str]) -> list[str]:
-    """Names that stand for nothing: a component no material holds and nothing makes, a key no material has."""
-    entries = [(kind, at, entry) for kind in ENTRIES if isinstance(truth.get(kind), list)
-               for at, entry in enumerate(truth[kind]) if isinstance(entry, Mapping)]  # fmt: skip
-    made = {entry[name] for _, _, entry in entries for name in ("makes", "into") if isinstance(entry.get(name), str)}
-    there = {*components, *made}
+    """Return references to nothing: a component that no material contains and no reaction makes, or a key of no material."""
+    entries = [(kind, index, entry) for kind in ENTRIES if isinstance(truth.get(kind), list)
+               for index, entry in enumerate(truth[kind]) if isinstance(entry, Mapping)]  # fmt: skip
+    products = {
+        entry[name] for _, _, entry in entries for name in ("makes", "into") if isinstance(entry.get(name), str)
+    }
+    known_components = {*components, *products}
     problems = []
-    for kind, at, entry in entries:
-        named = [(field, name) for field in _NAMING for name in _names_in(entry.get(field))]
-        named += [("poisson", name) for name in _names_in(list((entry.get("poisson") or {}).values())[:2])]
+    for kind, index, entry in entries:
+        references = [(field, name) for field in _NAMING for name in _names_in(entry.get(field))]
+        references += [("poisson", name) for name in _names_in(list((entry.get("poisson") or {}).values())[:2])]
         problems += [
-            f"truth.{kind}[{at}].{field}: names {name!r}; allowed: {', '.join(sorted(there))}"
-            for field, name in named
-            if name not in there
+            f"truth.{kind}[{index}].{field}: unknown component {name!r}; allowed: {', '.join(sorted(known_components))}"
+            for field, name in references
+            if name not in known_components
         ]
         if kind == "lookups" and isinstance(entry.get("values"), Mapping):
             problems += [
-                f"truth.lookups[{at}].values: names {key!r}; allowed: {', '.join(sorted(keys))}"
+                f"truth.lookups[{index}].values: unknown key {key!r}; allowed: {', '.join(sorted(keys))}"
                 for key in entry["values"]
                 if key not in keys
             ]
     return problems
 
 
-def _names_in(written: Any) -> list[str]:
-    if isinstance(written, str):
-        return [written]
-    return [name for name in written if isinstance(name, str)] if isinstance(written, list | Mapping) else []
+def _names_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list | Mapping) else []
 
 
-def _check_entry(place: str, entry: Any, kind: str, catalogue: Catalogue) -> list[str]:
+def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue) -> list[str]:
     if not isinstance(entry, Mapping):
-        return [f"{place}: must be an object"]
+        return [f"{path}: must be an object"]
     needed, optional = ENTRIES[kind]
-    problems = [f"{place}.{name}: is missing" for name in needed if name not in entry]
+    problems = [f"{path}.{name}: is missing" for name in needed if name not in entry]
     for name, value in entry.items():
         if name in ("action", "when") and kind != "bands":
             continue
         allowed = {**needed, **optional}.get(name)
         problems += (
-            [f"{place}.{name}: unknown field; allowed: {', '.join(sorted({*needed, *optional, 'action', 'when'}))}"]
+            [f"{path}.{name}: unknown field; allowed: {', '.join(sorted({*needed, *optional, 'action', 'when'}))}"]
             if allowed is None
-            else _told(f"{place}.{name}", value, allowed(value))
+            else _told(f"{path}.{name}", value, allowed(value))
         )
-    problems += _check_ways(place, entry, kind)
-    return problems if kind == "bands" else problems + _check_place(place, entry, kind, catalogue)
+    problems += _check_ways(path, entry, kind)
+    return problems if kind == "bands" else problems + _check_place(path, entry, kind, catalogue)
 
 
-def _check_ways(place: str, entry: Mapping[str, Any], kind: str) -> list[str]:
-    """Fields of which exactly one, or both, must stand."""
+def _check_ways(path: str, entry: Mapping[str, Any], kind: str) -> list[str]:
+    """Check fields of which exactly one is needed, and fields that need another."""
     problems = []
     if kind == "responses":
-        for what, ways in (("signal depends on", _INPUTS), ("curve is", CURVES)):
+        for what, ways in (("what the signal depends on", _INPUTS), ("its curve", CURVES)):
             if sum(way in entry for way in ways) != 1:
-                problems.append(f"{place}: what its {what} needs exactly one of {', '.join(ways)}")
+                problems.append(f"{path}: needs exactly one of {', '.join(ways)} ({what})")
         if "slope" in entry and "intercept" not in entry:
-            problems.append(f"{place}.intercept: is missing")
+            problems.append(f"{path}.intercept: is missing")
         if not problems:
-            problems += _check_points(place, entry)
+            # Only if exactly one curve and one input are given: how a point is written depends on them.
+            problems += _check_points(path, entry)
     if "makes" in entry and sum(way in entry for way in _WAYS) != 1:
-        problems.append(f"{place}.makes: needs exactly one of {', '.join(_WAYS)}")
+        problems.append(f"{path}.makes: needs exactly one of {', '.join(_WAYS)}")
     if "from" in entry and "ratio" not in entry:
-        problems.append(f"{place}.ratio: is missing")
+        problems.append(f"{path}.ratio: is missing")
     if "consumes" in entry and "dimension" not in entry:
-        problems.append(f"{place}.dimension: is missing; allowed: {', '.join(AMOUNTS)}")
+        problems.append(f"{path}.dimension: is missing; allowed: {', '.join(AMOUNTS)}")
     return problems
 
 
-def _check_points(place: str, entry: Mapping[str, Any]) -> list[str]:
-    """The values of x on a curve are written as x is: a concentration, or a plain number. (Parameters: _check_place.)"""
+def _check_points(path: str, entry: Mapping[str, Any]) -> list[str]:
+    """Check that values of x on a curve are written as x is: a concentration or a plain number.
+
+    `_check_action_fields` checks those of a parameter, because they depend on the action.
+    """
     points = [("hill.half", entry["hill"].get("half"))] if isinstance(entry.get("hill"), Mapping) else []
     if isinstance(table := entry.get("table"), list):
         points += [("table", point[0]) for point in table if isinstance(point, list) and point]
     if "parameter" in entry:
         return []
     allowed = a_number if "components" in entry or "per" in entry else a_concentration
-    return [problem for name, value in points for problem in _told(f"{place}.{name}", value, allowed(value))]
+    return [problem for name, value in points for problem in _told(f"{path}.{name}", value, allowed(value))]
 
 
-def _check_place(place: str, entry: Mapping[str, Any], kind: str, catalogue: Catalogue) -> list[str]:
-    written = entry.get("action")
-    if written == AT_ONCE and kind == "reactions":
-        return [f'{place}.when: not with the action "*"'] if "when" in entry else []
-    names = written if isinstance(written, list) and written else [written]
+def _check_place(path: str, entry: Mapping[str, Any], kind: str, catalogue: Catalogue) -> list[str]:
+    action = entry.get("action")
+    if action == AT_ONCE and kind == "reactions":
+        return [f'{path}.when: not allowed with the action "*"'] if "when" in entry else []
+    names = action if isinstance(action, list) and action else [action]
     problems = []
     for name in names:
-        if (known := catalogue.types.get(str(name))) is None:
-            problems.append(f"{place}.action: is {name!r}; allowed: {', '.join(sorted(catalogue.types))}")
+        if (action_type := catalogue.types.get(str(name))) is None:
+            problems.append(f"{path}.action: is {name!r}; allowed: {', '.join(sorted(catalogue.types))}")
         else:
-            problems += _check_at(place, entry, known)
+            problems += _check_at(path, entry, action_type)
     return problems
 
 
-def _check_at(place: str, entry: Mapping[str, Any], known: ActionType) -> list[str]:
+def _check_at(path: str, entry: Mapping[str, Any], action_type: ActionType) -> list[str]:
     conditions = entry.get("when", {})
     if not isinstance(conditions, Mapping):
-        return [f"{place}.when: must be an object"]
+        return [f"{path}.when: must be an object"]
     problems = [
-        p for name, value in conditions.items() for p in _check_condition(f"{place}.when.{name}", known, name, value)
+        problem
+        for name, value in conditions.items()
+        for problem in _check_condition(f"{path}.when.{name}", action_type, name, value)
     ]
-    # Of several actions, one without replicates reads once.
-    named = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
-    named += [entry["parameter"]] if "parameter" in entry else []
-    named += ["duration"] if "half_time" in entry or "doubling_time" in entry else []
-    named += [entry["scales_with"].get("parameter")] if isinstance(entry.get("scales_with"), Mapping) else []
+    # If an entry names several actions, those without the replicates parameter read once.
+    parameter_names = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
+    parameter_names += [entry["parameter"]] if "parameter" in entry else []
+    # Half-times and doubling times are compared with the duration of the action, so it must have one.
+    parameter_names += ["duration"] if "half_time" in entry or "doubling_time" in entry else []
+    parameter_names += [entry["scales_with"].get("parameter")] if isinstance(entry.get("scales_with"), Mapping) else []
     if isinstance(entry.get("scales_with"), Mapping):
-        problems += _check_reference(f"{place}.scales_with.reference", known, entry["scales_with"])
-    parameters = [parameter.name for parameter in known.parameters]
+        problems += _check_reference(f"{path}.scales_with.reference", action_type, entry["scales_with"])
+    parameters = [parameter.name for parameter in action_type.parameters]
     problems += [
-        f"{place}: {name!r} is no parameter of {known.name}; allowed: {', '.join(parameters)}"
-        for name in named
+        f"{path}: {name!r} is not a parameter of {action_type.name}; allowed: {', '.join(parameters)}"
+        for name in parameter_names
         if name not in parameters
     ]
     if "parameter" in entry and not problems:
         points = [entry["hill"]["half"]] if "hill" in entry else [point[0] for point in entry.get("table", [])]
         for value in points:
-            problems += _check_condition(f"{place}.{entry['parameter']}", known, entry["parameter"], value)
+            problems += _check_condition(f"{path}.{entry['parameter']}", action_type, entry["parameter"], value)
     return problems
 
 
-def _check_condition(place: str, known: ActionType, name: str, condition: Any) -> list[str]:
-    parameter = next((p for p in known.parameters if p.name == name), None)
+def _check_condition(path: str, action_type: ActionType, name: str, condition: Any) -> list[str]:
+    parameter = next((candidate for candidate in action_type.parameters if candidate.name == name), None)
     if parameter is None:
-        return [f"{place}: no parameter of {known.name}; allowed: {', '.join(p.name for p in known.parameters)}"]
+        return [
+            f"{path}: not a parameter of {action_type.name}; allowed: {', '.join(candidate.name for candidate in action_type.parameters)}"
+        ]
     if isinstance(condition, Mapping):
         values = list(condition.values())
         wrong = not condition or set(condition) - {"minimum", "maximum"} or not parameter.type.startswith("range")
         if wrong:
-            return [f'{place}: is {condition!r}; allowed: "minimum" and "maximum" of a range, or values']
+            return [f'{path}: is {condition!r}; allowed: "minimum" and "maximum" of a range, or values']
     else:
         values = condition if isinstance(condition, list) else [condition]
         if not values:
-            return [f"{place}: is {condition!r}; allowed: {parameter.allowed()}"]
+            return [f"{path}: is {condition!r}; allowed: {parameter.allowed()}"]
     try:
         for value in values:
             parameter.read(value)
     except LabError as error:
-        return [f"{place}: {error}"]
+        return [f"{path}: {error}"]
     return []
 
 
-def _check_reference(place: str, known: ActionType, scale: Mapping[str, Any]) -> list[str]:
-    parameter = next((p for p in known.parameters if p.name == scale.get("parameter")), None)
-    problems = [] if parameter is None else _check_condition(place, known, parameter.name, scale.get("reference"))
+def _check_reference(path: str, action_type: ActionType, scale: Mapping[str, Any]) -> list[str]:
+    parameter = next(
+        (candidate for candidate in action_type.parameters if candidate.name == scale.get("parameter")), None
+    )
+    problems = [] if parameter is None else _check_condition(path, action_type, parameter.name, scale.get("reference"))
     if parameter and not problems and not parameter.read(scale["reference"]):
-        problems = [f"{place}: is {scale['reference']!r}; allowed: more than zero"]
+        problems = [f"{path}: is {scale['reference']!r}; allowed: more than zero"]
     return problems
 
 
-def _told(place: str, value: Any, allowed: str) -> list[str]:
-    return [f"{place}: is {value!r}; allowed: {allowed}"] if allowed else []
+def _told(path: str, value: Any, allowed: str) -> list[str]:
+    """Return a problem as a list, empty if the value is allowed."""
+    return [f"{path}: is {value!r}; allowed: {allowed}"] if allowed else []

@@ -1,4 +1,4 @@
-"""Working copies of materials: a handler draws from them and pours into them, and they come back as drafts."""
+"""Working copies of materials. Handlers draw from them and pour into them, and each is returned as a new material."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,16 +16,18 @@ GEL, PLATE = "gel", "plate"
 PELLET, SEDIMENTED = "pellet", "pellet and supernatant"
 SOLIDS = ("solid", "powder", "tissue", PELLET)
 PHASES = (EMPTY, CONSUMABLE, LIQUID, SUSPENSION, FROZEN, ADHERENT, GEL, PLATE, SEDIMENTED, *SOLIDS)
-SMALLEST_DRAW = Decimal("0.5")  # µL
+SMALLEST_DRAW = Decimal("0.5")  # µL, the least that a pipette delivers
 
+# °C of each environmental condition. Incubators have these only if the material shows no temperature of its own.
 _TEMPERATURES = {
     "room_temp": "22", "4C": "4", "-20C": "-20", "-80C": "-80", "-196C": "-196", "ice": "0.5", "dry_ice": "-78",
     "incubating_conditions": "37", "cell_culture_conditions": "37",
 }  # fmt: skip
-# Above this temperature, a started millilitre thaws in so many seconds.
+# (temperature in °C, seconds): above this temperature each started millilitre takes this long to thaw.
 _THAWING = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
+# Properties of the container. They do not move with the contents.
 _OF_THE_VESSEL = ("container", "container_capacity", "dead_volume")
-# No longer true of a liquid after something else was added to it.
+# Properties of a liquid that no longer apply once something is added to it.
 OF_THE_LIQUID = (
     "appearance",
     "pH",
@@ -42,19 +44,20 @@ OF_THE_LIQUID = (
     "filtered through",
 )
 _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
+# Properties that describe where a material is. They are removed when it moves.
 _SURROUNDINGS = ("temperature", "carbon dioxide", "humidity")
 
 
 class RefusalError(Exception):
-    """The action cannot be done; the message becomes the reason of a rejection."""
+    """The action cannot be done. The message becomes the reason of the rejection."""
 
 
 @dataclass
 class Vessel:
     """One material while a handler works on it.
 
-    `sources` says how much of what was poured in, by barcode: µL, for a solid µg, None where unknown. `tare` is the mass of
-    the empty container in µg; `wells` are those of a plate that has not been taken apart.
+    `sources` records how much of each material was poured in, by barcode: in µL, for a solid in µg, None if unknown. `tare` is the
+    mass of the empty container in µg. `wells` lists the wells of a plate that has not been separated.
     """
 
     name: str
@@ -73,13 +76,13 @@ class Vessel:
 
     @classmethod
     def open(cls, material: Material, now: int) -> "Vessel":
-        """A copy of a material as it is now: what was frozen and has stood warm long enough has thawed."""
+        """Return a working copy of a material as it is now: thawed if it was frozen and has been warm for long enough."""
         contents = _read_contents(material)
-        counted = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
+        component_lines = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
         vessel = cls(
             name=material.name,
-            # Lines about components are written anew from the contents when it becomes a draft.
-            properties={key: value for key, value in material.properties.items() if key not in counted},
+            # Component properties are computed again from the contents when the vessel is returned.
+            properties={key: value for key, value in material.properties.items() if key not in component_lines},
             contents=contents,
             phase=str(material.properties.get("phase", "")),
             condition=material.environmental_condition,
@@ -90,23 +93,24 @@ class Vessel:
             tare=Decimal(material.ledger["tare"]) if material.ledger.get("tare") else None,
             wells=material.ledger.get("wells", ()),
         )
+        # Time that passed in earlier steps counts as well, although no action was done to this material.
         vessel.thaw(vessel.temperature(), Decimal(now - material.last_modified))
         return vessel
 
     @classmethod
     def from_supply(cls, supply: "Vessel", name: str) -> "Vessel":
-        """A new empty container out of a box of them."""
+        """Return a new empty container out of a supply of them."""
         properties = {key: supply.properties[key] for key in _OF_THE_VESSEL if key in supply.properties}
         return cls(name[:120], properties, Contents(), EMPTY, tare=supply.tare)
 
     @property
     def is_supply(self) -> bool:
-        """A box of containers or tools, out of which one is taken; nothing is measured or done to it."""
+        """Whether this is a supply of containers or tools to take one from. Nothing is measured on it or done to it."""
         return self.unlimited and self.phase in (EMPTY, CONSUMABLE)
 
     @property
     def settled(self) -> tuple[str, ...]:
-        """Components that lie in the pellet, sit on the dish or are bound to it: the liquid can be taken off them."""
+        """Components in the pellet, attached to the dish or bound to the vessel. The liquid can be taken off them."""
         loose = {SEDIMENTED: (CELLS, PARTICLES), PELLET: (CELLS, PARTICLES), ADHERENT: (CELLS,)}
         return self.contents.of_kind(ATTACHED, *loose.get(self.phase, ()))
 
@@ -128,45 +132,50 @@ class Vessel:
         return self.contents.write(self.key) | extras | ({"wells": list(self.wells)} if self.wells else {})
 
     def net_mass(self) -> Decimal | None:
-        """What is in it, in µg: the bulk mass, the dry components together, or volume times a known density."""
+        """Return the mass of the contents in µg, or None if unknown.
+
+        It is the bulk mass if there is one, else the sum of dry components, else volume times a known density.
+        """
         if self.contents.mass is not None:
             return self.contents.mass
         if not self.contents.volume:
             return self.contents.dry_mass() if self._is_dry() else None
         if "density" not in self.properties:
             return None
-        # g/mL is µg/µL times 1000.
+        # 1 g/mL is 1000 µg/µL.
         return self.contents.volume * quantities.parse(self.properties["density"], "density").value * 1000
 
     def _is_dry(self) -> bool:
-        """Whether there is no liquid, and what there is instead has been named."""
+        """Whether there is no liquid and the solid components, if any, are named."""
         return self.contents.volume is not None and (self.phase == EMPTY or bool(self.contents.components))
 
     def temperature(self) -> Decimal:
-        """That of its surroundings in °C."""
+        """Return the temperature of the surroundings in °C."""
         written = self.properties.get("temperature")
+        # Only incubators are set to a temperature; elsewhere the condition determines it.
         if written and self.condition in _INCUBATORS:
             return quantities.parse(written, "temperature").value
         return Decimal(_TEMPERATURES[self.condition])
 
     def thaw(self, temperature: Decimal, seconds: Decimal) -> None:
-        """Thaw what is frozen if it stands above its freezing point for long enough."""
+        """Thaw a frozen material if it is above its freezing point for long enough."""
         needed = self._thawing(temperature) if self.phase == FROZEN else None
         if needed is not None and seconds >= needed:
             self.phase = SUSPENSION if cells_in(self.contents) else LIQUID
 
     def freeze(self, temperature: Decimal) -> None:
-        """Freeze five degrees below its freezing point; a liquid that shows none is taken to be watery."""
+        """Freeze the contents at more than five degrees below their freezing point."""
+        # A liquid without a known freezing point is treated as water.
         if temperature < self._freezing_point() - 5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
             self.phase = FROZEN
 
     def come_out(self) -> None:
-        """What was worked on outside its incubator stands on the bench now."""
+        """Move a material that was worked on outside its incubator to the bench."""
         if self.condition in _INCUBATORS:
             self.place("room_temp")
 
     def place(self, condition: str, **surroundings: str) -> None:
-        """Move it to other surroundings."""
+        """Move the vessel to other surroundings."""
         self.condition = condition
         for name in _SURROUNDINGS:
             self.properties.pop(name, None)
@@ -184,7 +193,7 @@ class Vessel:
         return quantities.parse(written, "volume").value
 
     def need_liquid(self, doing: str = "pipetted") -> None:
-        """Refuse what is not a liquid or a suspension."""
+        """Raise RefusalError unless the contents are a liquid or a suspension."""
         if self.phase == FROZEN:
             raise RefusalError(f"frozen: thaw it first ({self.name})")
         if self.phase == ADHERENT:
@@ -194,11 +203,14 @@ class Vessel:
                 f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}"
             )
 
-    def draw(self, volume: Decimal, least: Decimal = SMALLEST_DRAW) -> Contents:
-        """Take a volume out; from above a pellet only the liquid comes. An unlimited material stays as it is."""
+    def draw(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
+        """Remove and return a volume; only the liquid if there is a pellet. An unlimited material stays unchanged.
+
+        Raises RefusalError if the contents cannot be pipetted or the volume is below `minimum` or more than there is.
+        """
         self.need_liquid()
-        if volume < least:
-            raise RefusalError(f"below the instrument's minimum of {show(least)}: {show(volume)} of {self.name}")
+        if volume < minimum:
+            raise RefusalError(f"below the instrument's minimum of {show(minimum)}: {show(volume)} of {self.name}")
         if self.unlimited:
             return self._draw_unlimited(volume)
         if volume > self.volume():
@@ -208,7 +220,7 @@ class Vessel:
         return moved
 
     def draw_mass(self, mass: Decimal | None) -> Contents:
-        """Take a mass out of a solid; all of it for None."""
+        """Remove and return a mass of a solid, or all of it for None. Raises RefusalError if that is not possible."""
         if self.phase not in SOLIDS or self.unlimited:
             raise RefusalError(f"wrong phase: {self.name} is {self.phase}; only a limited solid is moved by mass")
         if mass is None:
@@ -216,8 +228,10 @@ class Vessel:
         elif self.contents.mass is None:
             raise RefusalError(f"critically unclear: the mass of {self.name} is not known")
         elif mass > self.contents.mass:
-            have = quantities.show(self.contents.mass, "mass")
-            raise RefusalError(f"short of mass: needs {quantities.show(mass, 'mass')}, {have} usable in {self.name}")
+            available = quantities.show(self.contents.mass, "mass")
+            raise RefusalError(
+                f"short of mass: needs {quantities.show(mass, 'mass')}, {available} usable in {self.name}"
+            )
         else:
             share = mass / self.contents.mass
         moved, self.contents = self.contents.split(share, self.settled)
@@ -226,35 +240,39 @@ class Vessel:
         return moved
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
-        """Take liquid off a pellet, attached cells or whatever else is bound to the vessel, all of it for None."""
-        bound = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.of_kind(ATTACHED))
-        if self.phase not in (SEDIMENTED, PELLET, ADHERENT) and not bound:
+        """Remove and return liquid above a pellet, attached cells or anything bound to the vessel; all of it for None.
+
+        Raises RefusalError if there is nothing to separate the liquid from, or too little liquid.
+        """
+        has_attached = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.of_kind(ATTACHED))
+        if self.phase not in (SEDIMENTED, PELLET, ADHERENT) and not has_attached:
             raise RefusalError(
                 f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet"
             )
         if self.unlimited:
             raise RefusalError(f"unlimited: {self.name} cannot be changed")
-        wanted = self.volume() if volume is None else volume
-        if wanted > self.volume():
-            raise RefusalError(f"short of volume: needs {show(wanted)}, {show(self.volume())} usable in {self.name}")
-        if wanted == 0:
+        requested = self.volume() if volume is None else volume
+        if requested > self.volume():
+            raise RefusalError(f"short of volume: needs {show(requested)}, {show(self.volume())} usable in {self.name}")
+        if requested == 0:
             return Contents()
-        moved = self._give(wanted)
+        moved = self._give(requested)
         if self.phase == SEDIMENTED and self.contents.volume == 0:
             self.phase = PELLET
         return moved
 
     def _give(self, volume: Decimal) -> Contents:
-        """Part with a volume; what was poured in during this step leaves in proportion."""
+        """Remove and return a volume. What was poured in during this step leaves in proportion."""
         before = self.volume()
         moved, self.contents = self.contents.take(volume, self.settled)
         self.sources.scale(1 - volume / before)
         return moved
 
     def pour(self, contents: Contents, source: "Vessel") -> None:
-        """Take in what came out of another vessel, if there is room."""
+        """Add what was removed from another vessel. Raises RefusalError if it does not fit or cannot be poured."""
         self._need_room(contents)
         if self.contents.volume == 0:
+            # The liquid was taken off before, so nothing of it is in the new mixture.
             self.sources.poured_off()
         if self.phase == EMPTY:
             self.phase = source.phase if source.phase != SEDIMENTED else LIQUID
@@ -264,11 +282,12 @@ class Vessel:
             self.material_type = source.material_type
         else:
             self._mix_in(source)
+        # The mass of empty contents is None; adding them would make a known mass unknown.
         self.contents = self.contents + contents if not self._is_void() else contents
         self.sources.add(source, contents)
 
     def notice_empty(self) -> None:
-        """An emptied vessel is used up, unless something stayed behind in it."""
+        """Mark an emptied vessel as used up, unless components stayed behind."""
         if self.contents.volume == 0:
             self.used_up = not self.contents.components
             self.phase = PELLET if self.phase == SEDIMENTED else self.phase
@@ -277,6 +296,7 @@ class Vessel:
         if self.contents.volume:
             return replace(self.contents.split(volume / self.contents.volume)[0], volume=volume)
         if self.contents.components:
+            # Without a volume, amounts give no concentration, and any share would be a guess.
             raise RefusalError(f"critically unclear: the concentrations in {self.name} are not known")
         return Contents({}, self.contents.origins, volume)
 
@@ -302,49 +322,54 @@ class Vessel:
         if self.phase == PELLET:
             self.phase = SEDIMENTED
         elif self.phase in ("solid", "powder"):
-            # What is named and is neither cells nor particles goes into solution; of anything else nobody knows.
+            # Named components that are neither cells nor particles dissolve. For anything else that is unknown.
             dissolves = self.contents.components and not self.contents.of_kind(CELLS, PARTICLES)
             self.phase = LIQUID if dissolves else SUSPENSION
         elif self.phase == LIQUID and source.phase == SUSPENSION:
             self.phase = SUSPENSION
 
     def _extend_medium(self, source: "Vessel") -> None:
-        """Cells in a medium are told with everything added to it, until it is changed."""
+        """Add what is poured in to the description of the medium, until the medium is changed."""
         parts = str(self.properties.get("medium", "")).split(" + ")
         added = str(source.properties.get("medium") or source.name)
         if parts != [""] and self.contents.volume:
+            # Cut, so that the text does not grow without end in a long series of additions.
             self.properties["medium"] = " + ".join(dict.fromkeys([*parts, *added.split(" + ")]))[:300]
 
     def _is_void(self) -> bool:
         return self.contents.volume == 0 and not self.contents.components and not self.contents.origins
 
     def _freezing_point(self) -> Decimal:
-        """In °C; water's where none is shown."""
+        """Return the freezing point in °C; that of water if none is shown."""
         written = self.properties.get("freezing point")
         return quantities.parse(written, "temperature").value if written else ZERO
 
     def _thawing(self, temperature: Decimal) -> int | None:
         if self.contents.volume is None or temperature <= self._freezing_point():
             return None
-        started = -(-self.contents.volume // 1000)
-        return next((int(started) * seconds for above, seconds in _THAWING if temperature > above), None)
+        # Rounded up by integer division of the negative number.
+        millilitres = -(-self.contents.volume // 1000)
+        return next((int(millilitres) * seconds for above, seconds in _THAWING if temperature > above), None)
 
     def _shown(self) -> dict[str, Any]:
-        """The properties with phase, volume, mass and known concentrations as they are now."""
-        shown: dict[str, Any] = {"phase": self.phase}
+        """Return the properties with the current phase, volume, mass and known concentrations."""
+        visible: dict[str, Any] = {"phase": self.phase}
         if self.phase == GEL:
-            return shown | self.properties
+            # The volume of a gel's slab is not that of what was loaded into its lanes.
+            return visible | self.properties
         volume, mass = self.contents.volume, self.contents.mass
         if volume is not None and (volume > 0 or self.phase not in (*SOLIDS, EMPTY)):
-            shown["volume"] = show(volume)
+            visible["volume"] = show(volume)
         if mass is not None and (mass > 0 or self.phase in SOLIDS):
-            shown["mass"] = quantities.show(mass, "mass")
-        kept = {key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")}
-        return {**shown, **kept, **self.contents.shown()}
+            visible["mass"] = quantities.show(mass, "mass")
+        other_properties = {
+            key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")
+        }
+        return {**visible, **other_properties, **self.contents.shown()}
 
 
 def cells_in(contents: Contents) -> tuple[str, ...]:
-    """The components that are cells: they settle in a centrifuge, attach to a dish and stay on a filter."""
+    """Return the components that are cells. They settle in a centrifuge, attach to a dish and stay on a filter."""
     return contents.of_kind(CELLS)
 
 
@@ -353,7 +378,7 @@ def show(volume: Decimal) -> str:
 
 
 def pool(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
-    """Waste: everything thrown away in one action, kept in the books so that nothing gets lost."""
+    """Return a used-up vessel with everything discarded in one action, so that all amounts stay accounted for."""
     total = Contents()
     for contents, _ in parts:
         total = total + contents
@@ -364,7 +389,7 @@ def pool(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
 
 
 def _read_contents(material: Material) -> Contents:
-    """The ledger, completed from the properties; a solid or an empty container holds no liquid."""
+    """Return the ledger, completed from the properties. A solid or an empty container has no liquid."""
     contents = Contents.read(material.ledger)
     properties: Mapping[str, Any] = material.properties
     volume, mass = contents.volume, contents.mass

@@ -1,4 +1,4 @@
-"""A run as a file, and the same run again from it: without a network, byte for byte."""
+"""Record a run in a file, and replay the same run from it, byte for byte and without a network."""
 
 import hashlib
 import json
@@ -20,15 +20,15 @@ from simulation.providers.base import PROVIDERS, Reply
 from simulation.providers.recording import RecordedCall, Recording, ReplayConnection
 from simulation.runs import control, queueing
 
-_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # no key leaves: nothing is sent
+_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # placeholders: a replay sends nothing
 
 
 class ReplayError(LabError):
-    """The recording cannot be played in this laboratory; the message says what differs."""
+    """The recording cannot be replayed with the current data. The message says what differs."""
 
 
 class Compared(NamedTuple):
-    """A recorded episode beside its replay. `difference` is empty where both are the same, byte for byte."""
+    """A recorded episode beside its replay. `difference` is empty if both are the same, byte for byte."""
 
     experiment: str
     replicate: int
@@ -37,11 +37,13 @@ class Compared(NamedTuple):
 
 
 def record(run: Run, path: Path) -> int:
-    """Write a run of episodes with every call that came back; the number of calls. Keys and addresses are not in it."""
+    """Write a run of episodes with every answered or failed call, and return the number of calls. The file has no keys or addresses."""
     if run.kind != "episodes" or not setups.players(run.setup):
-        raise ReplayError("Only runs of episodes with language models are recorded: rules play the same by their seed")
+        raise ReplayError(
+            "Only runs of episodes with language models can be recorded. Rule-based runs are reproducible from their seed"
+        )
     if run.setup["cast"]["agent"].get("plays") == setups.PERSON:
-        raise ReplayError("A person's choices are not in the ledger: export such a run with export_episodes")
+        raise ReplayError("A person's choices are not in the call log. Export this run with export_episodes")
     prompts = PromptSet.objects.filter(sha256=run.setup.get("prompt_set", {}).get("sha256", "")).first()
     header = {
         "cast": run.cast,
@@ -55,18 +57,18 @@ def record(run: Run, path: Path) -> int:
 
 
 def replay(path: Path) -> tuple[Run, list[Compared]]:
-    """Play a recording as a run of its own that counts for nothing, and compare each episode with the recorded one."""
-    told = recording.read(path)
-    run, pairs = _ordered(told)
-    expected = {entry["code"]: entry for entry in told.header["episodes"]}
+    """Replay a recording as a run of its own that is excluded from all results, and compare each episode with the recorded one."""
+    recorded = recording.read(path)
+    run, pairs = _ordered(recorded)
+    expected = {entry["code"]: entry for entry in recorded.header["episodes"]}
     for code, row in pairs:
-        _play(row, _Tape(told, code), expected[code])
+        _play(row, _Tape(recorded, code), expected[code])
     return run, [_compared(expected[code], row) for code, row in pairs]
 
 
 @dataclass
 class _Tape:
-    """One episode's calls, and how far each model's have been played."""
+    """The recorded calls of one episode, and the position in each model's calls."""
 
     recording: Recording
     code: str
@@ -80,42 +82,44 @@ class _Tape:
         return self.lines[player.name]
 
     def left(self, row: Episode) -> bool:
-        """Whether the recording has more calls than the replay has asked for."""
+        """Return whether the recording has more calls than the replay has used."""
         return row.calls.exclude(state="lost").count() < len(self.recording.of(episode=self.code))
 
     def reopen(self) -> None:
-        """No gate of a key that nobody has stands in the way."""
+        # Recorded faults close or block the limiter of the placeholder key. A replay must not wait for it.
         setup = Setup.from_json(self.recording.header["setup"])
         for _, player in setups.players(self.recording.header["setup"]):
             gates.reopen(gates.name_of(setup.endpoint(player, _KEYS)))
 
 
 def _play(episode: Episode, tape: _Tape, expected: Mapping[str, Any]) -> None:
-    """To its recorded end, in this thread. Recorded faults come again, their waits do not; who was helped is helped again."""
+    """Run the episode to its recorded end in this thread."""
     while (row := Episode.objects.get(pk=episode.pk)).status not in Episode.ENDED:
+        # The recorded episode ended here, or a person unblocked it and the recording has more calls.
         if row.status == "blocked" and (expected["status"] == "blocked" or not tape.left(row)):
             return
         if expected["status"] == "cancelled" and row.next_number > len(expected["steps"]):
             control.stop(row)
             continue
+        # Recorded faults are repeated, but not their waits and blocks: continue at once.
         Episode.objects.filter(pk=row.pk, status="blocked").update(status="queued", reason="", error="")
         Episode.objects.filter(pk=row.pk).update(not_before=None)
         tape.reopen()
         lease = leases.claim(Episode, row.code, replay=True)
         if lease is None:
-            raise ReplayError("another process plays this replay")
+            raise ReplayError("another process is running this replay")
         runner.advance(lease, tape.dial)
 
 
 @transaction.atomic
 def _ordered(told: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
-    """A run with the recorded setup, and a row for each recorded episode: same seed, same bench, never counted."""
+    """Return a run with the recorded configuration, and the recorded code and new row of each episode."""
     header = told.header
     try:
         if header["prompts"]:
-            wanted = header["prompts"]
+            prompts = header["prompts"]
             PromptSet.objects.get_or_create(
-                sha256=wanted["sha256"], defaults={"name": wanted["name"], "files": wanted["files"]}
+                sha256=prompts["sha256"], defaults={"name": prompts["name"], "files": prompts["files"]}
             )
         run = Run.objects.create(
             submission_id=queueing.new_submission_id(),
@@ -135,7 +139,7 @@ def _ordered(told: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
 def _again(run: Run, entry: Mapping[str, Any]) -> Episode:
     experiment = Experiment.objects.filter(slug=entry["experiment"]).first()
     if experiment is None or experiment.sha256 != entry["experiment_sha256"]:
-        raise ReplayError(f"The experiment {entry['experiment']!r} is not here as it was when the run was recorded")
+        raise ReplayError(f"The experiment {entry['experiment']!r} is missing or differs from the recorded one")
     return Episode.objects.create(
         run=run,
         experiment=experiment,
@@ -144,7 +148,7 @@ def _again(run: Run, entry: Mapping[str, Any]) -> Episode:
         replicate=entry["replicate"],
         seed=entry["seed"],
         initial=entry["initial"],
-        counts=False,
+        counts=False,  # a replay must never be part of a result or take a replicate's place
     )
 
 
@@ -165,12 +169,16 @@ def _episode(row: Episode) -> dict[str, Any]:
 def _compared(expected: Mapping[str, Any], row: Episode) -> Compared:
     row.refresh_from_db()
     steps, verdicts = _steps(row), _verdicts(row)
-    differs = next(
-        (n for n, (a, b) in enumerate(zip(expected["steps"], steps, strict=False), start=1) if a != b),
+    differing_step = next(
+        (
+            n
+            for n, (recorded_step, replayed_step) in enumerate(zip(expected["steps"], steps, strict=False), start=1)
+            if recorded_step != replayed_step
+        ),
         min(len(steps), len(expected["steps"])) + 1 if len(steps) != len(expected["steps"]) else 0,
     )
-    if differs:
-        difference = f"step {differs} differs"
+    if differing_step:
+        difference = f"step {differing_step} differs"
     elif row.status != expected["status"]:
         difference = f"ended {row.status}, recorded {expected['status']}"
     else:
@@ -181,7 +189,7 @@ def _compared(expected: Mapping[str, Any], row: Episode) -> Compared:
 
 
 def _steps(row: Episode) -> list[str]:
-    """A hash of each committed step, whole as it is stored."""
+    """Return a hash of each committed step, complete as stored."""
     return [_sha256(step) for step in row.transitions.order_by("number").values_list("step", flat=True)]
 
 
@@ -194,8 +202,10 @@ def _sha256(value: Any) -> str:
 
 
 def _calls(run: Run) -> Iterator[RecordedCall]:
-    """Every call that came back, in the order in which they left."""
+    """Yield every call that ended, in the order in which they were sent."""
     calls = ModelCall.objects.filter(run=run, state__in=("answered", "refused", "failed")).order_by("pk")
+    # Replies are large: read them in small batches. The request is identified by its hash, so its body is not
+    # needed.
     for call in calls.defer("request").select_related("episode").iterator(chunk_size=200):
         reply = Reply(call.http_status, call.reply_headers, bytes(call.reply or b"")) if call.http_status else None
         key = {

@@ -1,7 +1,7 @@
-"""Attempts as lines of JSON: what was seen, what was done, what it was worth. They replay in the Gymnasium environment.
+"""Episodes as lines of JSON: observations, actions and rewards. They can be replayed in the Gymnasium environment.
 
-Neither Django nor a database is needed to read them. Nothing stands in a line that the agent could not see: the
-simulator's ledger and the transition model's reasons stay behind.
+Reading them requires neither Django nor a database. A line has nothing that the agent could not see: the simulator's
+ledger and the transition model's reasoning are left out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,11 +24,11 @@ _HIDDEN = "ledger"
 
 
 class TrajectoryError(LabError):
-    """A line does not fit the environment it is played in; the message says where they part."""
+    """A trajectory does not fit its environment. The message says at which step and in what they differ."""
 
 
 class Moment(NamedTuple):
-    """What the environment answered to one action: the tuple of Gymnasium's `step`."""
+    """The environment's response to one action: the tuple of Gymnasium's `step`."""
 
     observation: str
     reward: float
@@ -38,50 +38,54 @@ class Moment(NamedTuple):
 
 
 def steps(bench: Bench, done: Iterable[Step], verdict: Verdict | None, thoughts: Mapping[str, str]) -> list[Any]:
-    """Each step with what was seen before it. `bench` stands as at the start and is left as at the end."""
-    written = []
+    """Return each step as a dict, with the observation before it.
+
+    `bench` must be in its initial state, and is left in its final state.
+    """
+    lines = []
     for step in done:
-        seen = telling.situation(bench.situation())
+        observation = telling.situation(bench.situation())
         bench.replay([step])
         truncated = bench.ending is Ending.TRUNCATED
-        good = bench.ending is Ending.SUBMITTED and verdict is not None and verdict.sufficient
-        written.append(
+        succeeded = bench.ending is Ending.SUBMITTED and verdict is not None and verdict.sufficient
+        lines.append(
             {
                 "number": step.number,
-                "observation": seen,
+                "observation": observation,
                 "thought": thoughts.get(str(step.number), ""),
                 "action": None if _unreadable(step.outcome) else step.action.to_json(),
                 "outcome": _shown(step.outcome),
-                "reward": 1.0 if good else 0.0,
+                "reward": 1.0 if succeeded else 0.0,
                 "terminated": bench.ending is not None and not truncated,
                 "truncated": truncated,
             }
         )
-    return written
+    return lines
 
 
 def replay(env: "gymnasium.Env[Any, Any]", line: Mapping[str, Any]) -> list[Moment]:
-    """Plays a line's actions, its outcomes and verdict given back as they were. TrajectoryError at the first difference.
+    """Run the actions of a trajectory with its recorded outcomes and verdict, and return the result of each step.
 
-    `env` is an environment of the line's experiment, made with the line's `manifest`.
+    `env` must be an environment of the trajectory's experiment, created with its `manifest`. Raises TrajectoryError at the
+    first difference.
     """
-    inner = _fitting(env, line)
-    _set_up(env, inner, line)
-    seen, moments = telling.situation(_bench(inner).situation()), []
+    lab_env = _fitting(env, line)
+    _set_up(env, lab_env, line)
+    observation, results = telling.situation(_bench(lab_env).situation()), []
     for step in line["steps"]:
-        _need_same(step["number"], "observation", step["observation"], seen)
-        moment = _step(env, inner, step)
+        _need_same(step["number"], "observation", step["observation"], observation)
+        result = _step(env, lab_env, step)
         for name in ("reward", "terminated", "truncated"):
-            _need_same(step["number"], name, step[name], getattr(moment, name))
-        seen = moment.observation
-        moments.append(moment)
-    _need_same("last", "observation", line["final_observation"], seen)
-    return moments
+            _need_same(step["number"], name, step[name], getattr(result, name))
+        observation = result.observation
+        results.append(result)
+    _need_same("last", "observation", line["final_observation"], observation)
+    return results
 
 
 @dataclass(frozen=True)
 class RecordedTransitionModel:
-    """Gives each step the outcome it had."""
+    """Return the recorded outcome of each step."""
 
     outcomes: Mapping[int, Outcome]
 
@@ -94,7 +98,7 @@ class RecordedTransitionModel:
 
 @dataclass(frozen=True)
 class RecordedClassifier:
-    """Gives the verdict there was."""
+    """Return the recorded verdict."""
 
     verdict: Verdict | None
 
@@ -113,44 +117,48 @@ def _unreadable(outcome: Outcome) -> bool:
 
 
 def _shown(outcome: Outcome) -> dict[str, Any]:
-    """The outcome without what no agent sees."""
-    told = outcome.to_json() | {"reasoning": ""}
-    drafts = [{key: value for key, value in draft.items() if key != _HIDDEN} for draft in told["new_materials"]]
-    return told | {"new_materials": drafts}
+    """Return the outcome as JSON without what no agent sees."""
+    visible = outcome.to_json() | {"reasoning": ""}
+    materials = [{key: value for key, value in draft.items() if key != _HIDDEN} for draft in visible["new_materials"]]
+    return visible | {"new_materials": materials}
 
 
 def _fitting(env: "gymnasium.Env[Any, Any]", line: Mapping[str, Any]) -> WetLabEnv:
+    """Return the unwrapped environment. Raise TrajectoryError if it does not match the trajectory."""
     if line.get("schema") != SCHEMA:
-        raise TrajectoryError(f"schema is {line.get('schema')!r}; read is {SCHEMA}")
-    inner = env.unwrapped
-    if not isinstance(inner, WetLabEnv):
-        raise TrajectoryError(f"env is a {type(inner).__name__}; it must be a WetLabEnv")
-    for name, wanted, there in (
-        ("experiment", line["experiment"], inner.experiment.slug),
-        ("manifest", line["manifest"], inner.manifest is not None),
+        raise TrajectoryError(f"schema is {line.get('schema')!r}; it must be {SCHEMA!r}")
+    lab_env = env.unwrapped
+    if not isinstance(lab_env, WetLabEnv):
+        raise TrajectoryError(f"env is a {type(lab_env).__name__}; it must be a WetLabEnv")
+    for name, expected, actual in (
+        ("experiment", line["experiment"], lab_env.experiment.slug),
+        ("manifest", line["manifest"], lab_env.manifest is not None),
     ):
-        if wanted != there:
-            raise TrajectoryError(f"{name} is {wanted!r} in the line, {there!r} in the environment")
-    return inner
+        if expected != actual:
+            raise TrajectoryError(f"{name} is {expected!r} in the trajectory, {actual!r} in the environment")
+    return lab_env
 
 
 def _set_up(env: "gymnasium.Env[Any, Any]", inner: WetLabEnv, line: Mapping[str, Any]) -> None:
-    """The bench as the line found it: its barcodes follow from the seed, which Gymnasium's own could never be."""
+    """Put the environment into the initial state of the trajectory."""
     env.reset(seed=0)
     seed, verdict = line["seed"], line["verdict"]
+    # Barcodes follow from the seed. Gymnasium derives its own seed, so the bench is set here and not by reset().
     inventory = place_all(inner.experiment.drafts(), seed)
     inner.bench = replace(_bench(inner), seed=seed, inventory=inventory, history=[])
     outcomes = {step["number"]: Outcome.from_json(step["outcome"]) for step in line["steps"]}
-    judged = verdict_from_json(verdict) if verdict else None
-    inner.players = Players(RecordedTransitionModel(outcomes), RecordedClassifier(judged))
+    recorded_verdict = verdict_from_json(verdict) if verdict else None
+    inner.players = Players(RecordedTransitionModel(outcomes), RecordedClassifier(recorded_verdict))
 
 
 def _step(env: "gymnasium.Env[Any, Any]", inner: WetLabEnv, step: Mapping[str, Any]) -> Moment:
-    """One recorded action. What could not be read is recorded as that: the words it was written in are not kept."""
+    """Run one recorded action."""
     if step["action"] is not None:
-        seen, reward, terminated, truncated, info = env.step(step["action"])
-        return Moment(seen, float(reward), terminated, truncated, info)
+        observation, reward, terminated, truncated, info = env.step(step["action"])
+        return Moment(observation, float(reward), terminated, truncated, info)
     bench = _bench(inner)
+    # The agent's reply could not be parsed and its text is not stored, so it is recorded directly as a rejected
+    # step.
     bench.record(Action("(unreadable)"), Outcome.from_json(step["outcome"]))
     truncated = bench.ending is Ending.TRUNCATED
     ended = bench.ending is not None and not truncated
@@ -164,4 +172,6 @@ def _bench(inner: WetLabEnv) -> Bench:
 
 def _need_same(number: object, name: str, recorded: object, played: object) -> None:
     if recorded != played:
-        raise TrajectoryError(f"step {number}: another {name} than recorded; the experiment or the catalogue changed")
+        raise TrajectoryError(
+            f"step {number}: {name} differs from the recording; the experiment or the action catalogue has changed"
+        )

@@ -1,4 +1,4 @@
-"""Episodes of a run as trajectories in a file."""
+"""Write the episodes of a run to a file of trajectories."""
 
 import json
 import os
@@ -17,50 +17,51 @@ from simulation.models import Episode, Run
 from simulation.recordings import trajectories
 from simulation.runs import laboratory
 
-RULED = ("submitted", "quit", "rejected_out", "truncated")  # ended by the rules: the others say nothing of the agent
-_LAST = {"submitted": SUBMIT, "quit": QUIT}  # not stored as a step
+RULED = ("submitted", "quit", "rejected_out", "truncated")  # other endings say nothing about the agent
+_LAST = {"submitted": SUBMIT, "quit": QUIT}  # these actions are not stored as steps
 
 
 class LeftOutError(LabError):
-    """The episode is no trajectory, in words to count."""
+    """The episode cannot be exported. The message is a reason that can be counted."""
 
 
 class Exported(NamedTuple):
-    """How many lines were written, and how many episodes were left out for which reason."""
+    """The number of trajectories written, and how many episodes were left out for each reason."""
 
     written: int
     left_out: Counter[str]
 
 
 def write(run: Run, path: Path) -> Exported:
-    """One line per episode that ended by the rules, in a file that is whole or not there at all. OSError if it cannot be."""
-    written, left_out = 0, Counter[str]()
+    """Write one line per episode that ended by the rules. Raise OSError if the file cannot be written."""
+    number_written, left_out = 0, Counter[str]()
+    # Written under another name and renamed, so that the file is either complete or absent.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with part.open("x", encoding="utf-8") as file:
             for episode in _episodes(run):
                 try:
                     file.write(json.dumps(line(episode)) + "\n")
-                    written += 1
-                except LeftOutError as why:
-                    left_out[str(why)] += 1
+                    number_written += 1
+                except LeftOutError as reason:
+                    left_out[str(reason)] += 1
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    return Exported(written, left_out)
+    return Exported(number_written, left_out)
 
 
 def line(episode: Episode) -> dict[str, Any]:
-    """An episode as `trajectories.replay` reads it. LeftOutError if it cannot be played again."""
+    """Return an episode as `trajectories.replay_trajectory` expects it. Raise LeftOutError if it cannot be replayed."""
     _need_whole(episode)
     bench = laboratory.bench(episode, before=1)
     review = episode.reviews.filter(primary=True).first()
     verdict = trajectories.verdict_from_json(review.verdict) if review else None
-    told = trajectories.steps(bench, _steps(episode), verdict, episode.memory.get("thoughts", {}))
+    steps = trajectories.steps(bench, _steps(episode), verdict, episode.memory.get("thoughts", {}))
     if str(bench.ending or "") != episode.status:
-        raise LeftOutError("the action catalogue was changed since")
+        raise LeftOutError("the action catalogue has changed since")
     return {
         "schema": trajectories.SCHEMA,
         "run": str(episode.run.code),
@@ -72,7 +73,7 @@ def line(episode: Episode) -> dict[str, Any]:
         "seed": episode.seed,
         "manifest": episode.run.manifest,
         "plan": episode.memory.get("plan", ""),
-        "steps": told,
+        "steps": steps,
         "final_observation": situation(bench.situation()),
         "ending": episode.status,
         "verdict": verdict.to_json() if verdict else None,
@@ -88,11 +89,11 @@ def _need_whole(episode: Episode) -> None:
     if episode.status not in RULED:
         raise LeftOutError(episode.get_status_display())
     if episode.experiment.sha256 != episode.experiment_sha256:
-        raise LeftOutError("the experiment was changed since")
+        raise LeftOutError("the experiment has changed since")
 
 
 def _steps(episode: Episode) -> Iterator[Step]:
-    """The stored steps, and the submission or surrender that ended them."""
+    """Yield the stored steps, and the submission or surrender that ended the episode."""
     now, number = 0, 0
     for data in episode.transitions.order_by("number").values_list("step", flat=True):
         step = step_from_json(data)

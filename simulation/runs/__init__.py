@@ -1,8 +1,8 @@
 """Runs: created, stopped, paused, retried, checked and vetted, all as rows.
 
-Nothing here speaks to a broker or plays anything: workers find the rows. `queueing` creates runs, episodes and twins;
-`control` stops and resumes them; `causes` explains failures; `vetting` decides whether a twin may enter studies;
-`laboratory` turns rows into values of the lab.
+Nothing here contacts a broker or runs a unit: workers find the rows. `create` creates runs, episodes and twins;
+`control` stops and resumes them; `failure_reasons` explains failures; `vetting` decides whether a twin may enter
+studies; `benches` turns rows into values of the lab.
 
 May import: simulation.calls, simulation.casts, simulation.checker, simulation.jobs, simulation.lab,
 simulation.models.

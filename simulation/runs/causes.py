@@ -1,11 +1,11 @@
-"""Who or what caused an ending, and what to do about it. No query."""
+"""What caused an ending, and what to do about it. Pure functions without queries."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from simulation.models.orders import REASONS
 
-# In the order in which a page lists them.
+# In the order of the page.
 CAUSES: Mapping[str, str] = {
     "agent": "the agent",
     "simulator": "the transition model",
@@ -34,61 +34,61 @@ _BY_REASON: Mapping[str, str] = {
     "moving": "wetbench",
     "budget": "budget",
 }
-# Endings that no reason is stored for: the status says it all.
+# Endings without a stored reason: the status is enough.
 _BY_STATUS: Mapping[str, str] = {
     "quit": "agent",
     "rejected_out": "agent",
     "truncated": "agent",
     "unusable": "simulator",
 }
-# Rows that ended badly or are held; a row that waits goes on by itself.
+# Without waiting rows: those continue by themselves.
 _OVER = ("failed", "blocked", *_BY_STATUS)
 _WORDS: Mapping[str, str] = {
     **dict(REASONS),
     "quit": "the agent gave up",
-    "rejected_out": "three rejections running",
-    "truncated": "all steps used without a submission",
-    "unusable": "a twin that does not differ, or does not say what is wrong",
+    "rejected_out": "three rejections in a row",
+    "truncated": "all steps were used without a submission",
+    "unusable": "the twin does not differ, or its error is not described",
 }
 _HELP: Mapping[str, str] = {
-    "quit": "The agent ended the episode itself. It counts as an attempt without evidence; nothing is to be done.",
-    "rejected_out": "Three actions in a row were refused. It counts as an attempt; its last steps say what was refused.",
-    "truncated": "The agent used every step without submitting. It counts as an attempt; nothing is to be done.",
-    "unusable": "It is kept and left out of studies. Retry asks the model again, under the same prompt.",
-    "internal": "An error in WetBench itself. Please report it with the text shown; then retry.",
-    "worker_lost": "The process that played it died three times in a row at the same step, perhaps for want of memory. "
-    "Look at the worker's log, then retry.",
-    "experiment_changed": "The experiment was loaded anew after the order. Retry plays it as it is now.",
-    "cannot_be": "The transition model handed back what no bench can hold. Retry, or choose another transition model.",
-    "invalid_transition": "The transition model's reply could not be read, even after it was told what was wrong with "
-    "it. Its calls show each reply. Retry, or choose another transition model.",
-    "no_verdict": "The classifier's reply held no readable verdict, even after it was asked again. The record is kept. "
+    "quit": "The agent ended the episode itself. It counts as an attempt without evidence. You need not do anything.",
+    "rejected_out": "Three actions in a row were rejected. It counts as an attempt; its last steps show what was rejected.",
+    "truncated": "The agent used every step without submitting. It counts as an attempt. You need not do anything.",
+    "unusable": "It is stored but excluded from studies. Retry sends the same prompt to the model again.",
+    "internal": "An error in WetBench itself. Please report it with the text shown, then retry.",
+    "worker_lost": "Its worker process died three times in a row at the same step, perhaps because it ran out of "
+    "memory. Check the worker's log, then retry.",
+    "experiment_changed": "The experiment was reloaded after the run was created. Retry uses the current version.",
+    "cannot_be": "The transition model returned materials in an impossible state. Retry, or choose another transition model.",
+    "invalid_transition": "The transition model's reply could not be parsed, even after the error was sent back to it. "
+    "Its calls show each reply. Retry, or choose another transition model.",
+    "no_verdict": "The classifier's reply had no usable verdict, even after a second request. The record is stored. "
     "Retry, or choose another classifier.",
-    "no_twin": "The model's reply held no readable twin, even after it was told what was wrong with it. Retry, or let "
-    "another cast make it.",
-    "refused": "The model declined to answer. That is an outcome of its own: it is never sent again by itself, and it is "
-    "not the agent's failure. The call shows what was asked; another model may answer.",
-    "context": "The prompt is longer than the model takes. Choose a shorter history (window or summary) or a model with "
-    "a larger context, and order anew.",
-    "provider_unavailable": "The provider failed or stayed silent through every further attempt. Look at its status "
-    "page and at the call's error, then retry.",
+    "no_twin": "The model's reply had no usable twin, even after the error was sent back to it. Retry, or create it with "
+    "another cast.",
+    "refused": "The model declined to answer. This is a separate outcome: it is not retried automatically, and it is "
+    "not counted as the agent's failure. The call shows the prompt; another model may answer it.",
+    "context": "The prompt exceeds the model's context. Choose a shorter history (window or summary) or a model with "
+    "a larger context, and start a new run.",
+    "provider_unavailable": "The provider failed or did not answer in every attempt. Check its status page and the "
+    "error of the call, then retry.",
     "credentials": "The key is missing, wrong, or without credit. Set it in the workers' environment or top up the "
-    "account, restart the workers, then press Try again: it goes on at the same step.",
-    "bad_request": "The provider did not accept the request: often a wrong model id or an option that the model does "
-    "not take. The call shows the provider's words. Correct the model, then press Try again: a model that has not "
-    "answered yet in this run is read anew.",
-    "budget": "The next call could have gone over the run's budget. Nothing is lost: continue the run with a larger "
-    "budget and it goes on at the same step.",
-    "rate_limit": "The provider asked to wait. It goes on by itself.",
-    "no_slot": "As many calls are under way as the provider's limit allows. It goes on by itself.",
-    "old_worker": "A newer version of WetBench asked for it. Restart the workers with that version; it goes on by itself.",
-    "moving": "Ratings, or what machines say of the items, came in each time it was computed. It goes on by itself when "
-    "they pause.",
+    "account, restart the workers, then press Try again: it continues at the same step.",
+    "bad_request": "The provider did not accept the request, often because of a wrong model ID or an option that the "
+    "model does not support. The call shows the provider's message. Correct the model, then press Try again: the "
+    "definition of a model that has not answered yet in this run is reloaded.",
+    "budget": "The next call could have exceeded the run's budget. Nothing is lost: continue the run with a larger "
+    "budget, and it continues at the same step.",
+    "rate_limit": "The provider requested a pause. It continues automatically.",
+    "no_slot": "The rate limit is reached: as many calls are under way as it allows. It continues automatically.",
+    "old_worker": "A newer version of WetBench requested it. Restart the workers with that version; it then continues automatically.",
+    "moving": "New ratings by people or models arrived each time it was computed. It continues automatically when no more "
+    "arrive.",
 }
 
 
 class Group(NamedTuple):
-    """So many rows that ended or are held for one reason. `key` is the reason, or the status where none is stored."""
+    """Rows that ended or are blocked for one reason. `key` is the reason, or the status if no reason is stored."""
 
     cause: str
     key: str
@@ -108,32 +108,32 @@ class Group(NamedTuple):
 
 
 def cause(status: str, reason: str) -> str:
-    """A key of CAUSES; "" where nothing went wrong. A reason says more than a status."""
+    """Return a key of CAUSES, or "" if nothing went wrong. A reason is more specific than a status."""
     return _BY_REASON.get(reason) or _BY_STATUS.get(status, "")
 
 
 def words(status: str, reason: str) -> str:
-    """The reason in words; "" where there is none."""
+    """Return the reason for people, or "" if there is none."""
     return _WORDS.get(key(status, reason), "")
 
 
-def help(status: str, reason: str) -> str:  # the contract's name
-    """What it means and what to do; "" where nothing went wrong."""
+def help(status: str, reason: str) -> str:
+    """Return what it means and what to do, or "" if nothing went wrong."""
     return _HELP.get(key(status, reason), "")
 
 
 def grouped(counted: Iterable[tuple[str, str, int]]) -> list[Group]:
-    """(status, reason, number) of rows, as groups in the order of CAUSES; what went well and what only waits is left out."""
-    found: dict[tuple[str, str], int] = {}
+    """Group (status, reason, number) of rows in the order of CAUSES. Successful and waiting rows are left out."""
+    numbers: dict[tuple[str, str], int] = {}
     for status, reason, number in counted:
-        if status in _OVER and (caused := cause(status, reason)):
-            place = caused, key(status, reason)
-            found[place] = found.get(place, 0) + number
+        if status in _OVER and (row_cause := cause(status, reason)):
+            group_key = row_cause, key(status, reason)
+            numbers[group_key] = numbers.get(group_key, 0) + number
     order = list(CAUSES)
-    groups = [Group(caused, why, number) for (caused, why), number in found.items()]
+    groups = [Group(row_cause, row_key, number) for (row_cause, row_key), number in numbers.items()]
     return sorted(groups, key=lambda group: (order.index(group.cause), -group.number, group.key))
 
 
 def key(status: str, reason: str) -> str:
-    """The reason, or the status where none is stored."""
+    """Return the reason, or the status if no reason is stored."""
     return reason if reason in _BY_REASON else status

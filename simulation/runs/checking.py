@@ -1,4 +1,4 @@
-"""The checker on stored steps and twins. What it finds is kept beside the row and shown to staff, never to raters."""
+"""Run the checker on steps and twins. Its findings are stored with the row and shown to staff, never to raters."""
 
 import logging
 from collections.abc import Mapping
@@ -12,19 +12,16 @@ log = logging.getLogger("wetbench.checking")
 
 
 def findings(step: Step, outcome: Outcome | None = None) -> dict[str, Any] | None:
-    """The report on a step, or on another outcome of the same action; None if the checker itself failed.
-
-    A fault of the checker must not cost a step that was played and perhaps paid for.
-    """
+    """Return the report on a step, or on another outcome of the same action. Return None if the checker failed."""
     try:
         return checker.check(transition(step, outcome or step.outcome)).to_json()
-    except Exception:  # a fault of ours here must not cost a step that was played and perhaps paid for
+    except Exception:  # a bug in the checker must not lose a step that may have been paid for
         log.exception("the checker failed on step %s, %s", step.number, step.action.name)
         return None
 
 
 def transition(step: Step, outcome: Outcome) -> dict[str, Any]:
-    """The step as a line of `check_transitions`: what anyone may see of it, nothing of a ledger."""
+    """Return the step as a line of `check_transitions`: only what everybody may see, without the ledger."""
     return {
         "input_materials": [material.seen() for material in step.inputs],
         "action": step.action.to_json(),

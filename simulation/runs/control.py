@@ -1,4 +1,4 @@
-"""What people may do with orders under way: stop, pause, go on, try again. Rows only, like the orders themselves."""
+"""Stop, pause, resume and retry runs and their rows, by changing rows only."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,81 +17,82 @@ from simulation.runs.queueing import Limits
 
 
 def stop(episode: Episode) -> bool:
-    """Ask for an end; the worker that holds the episode stops before its next call. False if it has ended already."""
+    """Stop an episode: at once, or before the next call of the worker that holds it. Return False if it has ended."""
     now = timezone.now()
     unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
     if _end_requests(_unheld(unfinished, now), now) or _end(_unheld(unfinished, now), now, cancel_requested_at=now):
         return True
+    # The worker that holds it checks this before its next unit; end_stopped_episodes handles all other cases.
     return unfinished.update(cancel_requested_at=now) == 1
 
 
 def end_stopped() -> int:
-    """End the episodes that were to stop and whose holder gave them back another way: waiting, blocked, paused, to a person."""
+    """End episodes that were to be stopped and that no worker holds any more. Return how many."""
     now = timezone.now()
-    told = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
-    return _end_requests(_unheld(told, now), now) + _end(_unheld(told, now), now)
+    # Their worker released them in another state: waiting, blocked, paused, or awaiting a person.
+    requested = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
+    return _end_requests(_unheld(requested, now), now) + _end(_unheld(requested, now), now)
 
 
 def stop_run(run: Run) -> int:
-    """Stop all that has not ended; the number of rows stopped or told to."""
+    """Stop all rows that have not ended. Return the number of rows that were stopped or are to be stopped."""
     twins = _end(run.twins.exclude(status__in=Twin.ENDED), timezone.now())
-    told = sum(jobs.cancel(job) for job in run.jobs.exclude(status__in=Job.ENDED))
-    return twins + told + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+    stopped_jobs = sum(jobs.cancel(job) for job in run.jobs.exclude(status__in=Job.ENDED))
+    return twins + stopped_jobs + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
 
 
 def pause_run(run: Run) -> bool:
-    """Nothing of the run is begun any more; calls under way are finished. False if it was paused already."""
+    """Start no more units of the run; calls under way are finished. Return False if it was paused already."""
     return Run.objects.filter(pk=run.pk, paused_at__isnull=True).update(paused_at=timezone.now()) == 1
 
 
 def resume_run(run: Run) -> bool:
-    """Go on where the run was paused; False if it was not."""
+    """Resume a paused run. Return False if it was not paused."""
     return Run.objects.filter(pk=run.pk, paused_at__isnull=False).update(paused_at=None) == 1
 
 
 @transaction.atomic
 def fund(run: Run, **limits: Unpack[Limits]) -> Run:
-    """Set the limits that are named, keep the others, and hold the run's row. Nothing goes on by that alone."""
+    """Set the given limits, keep the others, and return the run, locked. This alone does not continue the run."""
     queueing.refuse_unpriced(run.setup, limits.get("max_cost"))
     row: Run = Run.objects.select_for_update().get(pk=run.pk)
     if limits:
         Run.objects.filter(pk=row.pk).update(**limits)
+        # The counters are kept only while the run has a limit, so they may be out of date.
         spending.recount(row)
     return row
 
 
 @transaction.atomic
 def continue_run(run: Run, **limits: Unpack[Limits]) -> int:
-    """Go on under these limits; the number of rows that were held for the budget."""
+    """Continue under these limits. Return the number of rows that were blocked by the budget."""
     return _unblock(fund(run, **limits), ("budget",))
 
 
 @transaction.atomic
 def reopen(run: Run) -> Run:
-    """Open the gates of its providers again, whoever closed them, and hold the run's row. Nothing goes on by that alone.
-
-    A model that has not answered yet is read anew, so that a wrong id or option can be put right.
-    """
-    _open_gates(run)  # gates before the run: everyone takes these rows in one order
+    """Reopen the rate limiters of the run's providers, and return the run, locked. This alone does not continue the run."""
+    _open_gates(run)  # before the run is locked: see the lock order in rate_limit
     row: Run = Run.objects.select_for_update().get(pk=run.pk)
+    # So that a wrong model ID or option can be corrected without a new run.
     _correct_unheard(row)
     return row
 
 
 @transaction.atomic
 def try_again(run: Run) -> int:
-    """Reopen, and queue all that is held for a key or a request that was not accepted; the number of rows."""
+    """Reopen the rate limiters, and queue all rows that are blocked by a key or a rejected request. Return their number."""
     return _unblock(reopen(run), ("credentials", "bad_request"))
 
 
 def retry_twin(twin: Twin) -> bool:
-    """Queue a twin again that failed, was stopped or came out unusable: its model is asked anew."""
-    again = {
+    """Queue a twin again that failed, was stopped or is unusable. Its model is called again."""
+    changes = {
         "status": "queued", "error": "", "reason": "", "ended_at": None, "lease_until": None, "not_before": None,
         "lost_leases": 0,
     }  # fmt: skip
-    rows = Twin.objects.filter(pk=twin.pk, status__in=Twin.RETRIED)
-    return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **again) == 1
+    rows = Twin.objects.filter(pk=twin.pk, status__in=Twin.RETRYABLE)
+    return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **changes) == 1
 
 
 def _unheld(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode]:
@@ -100,10 +101,10 @@ def _unheld(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode]:
 
 @transaction.atomic
 def request_verdicts(episodes: QuerySet[Episode]) -> int:
-    """Request again what the panel did not give on these episodes; return how many verdicts. Each is asked for once more.
+    """Request the missing panel verdicts of these episodes once more, and return how many.
 
-    Only of submitted episodes whose experiment is as it was, and not of replays. Until it is given an episode is queued, and
-    it ends as it had ended, whether or not the verdict comes.
+    Only of submitted episodes whose experiment is unchanged, and not of replays. The episodes are queued until then, and
+    end as they had ended, with or without the verdict.
     """
     now, requested = timezone.now(), 0
     open_gaps = MissingReview.objects.filter(requested_at=None, episode__in=episodes.values("pk")).values("episode")
@@ -111,10 +112,11 @@ def request_verdicts(episodes: QuerySet[Episode]) -> int:
         pk__in=open_gaps, status="submitted", counts=True, run__replay=False
     )
     for row in rows.select_related("experiment").order_by("pk"):
+        # A verdict on a changed experiment would not be comparable with the others.
         if row.experiment_sha256 != row.experiment.sha256:
             continue
         requested += row.missing_reviews.filter(requested_at=None).update(requested_at=now)
-        again = {
+        changes = {
             "status": "queued",
             "phase": "verdict",
             "ended_at": None,
@@ -123,38 +125,41 @@ def request_verdicts(episodes: QuerySet[Episode]) -> int:
             "begun": False,
         }
         Episode.objects.filter(pk=row.pk).update(
-            fence=F("fence") + 1, verdict_requests=F("verdict_requests") + 1, cancel_requested_at=None, **again
+            fence=F("fence") + 1, verdict_requests=F("verdict_requests") + 1, cancel_requested_at=None, **changes
         )
     return requested
 
 
 def _end_requests(rows: QuerySet[Episode], now: datetime) -> int:
-    """End episodes that wait for verdicts requested again as they had ended; the verdicts stay missing."""
+    """End episodes with repeated verdict requests as they had ended before. The verdicts stay missing."""
     waiting = list(rows.filter(verdict_requests__gt=0).values_list("pk", flat=True))
     MissingReview.objects.filter(episode__in=waiting).update(requested_at=None)
-    own = rows.filter(pk__in=waiting)
+    episodes = rows.filter(pk__in=waiting)
     ended = {"status": "submitted", "ended_at": now, "reason": "", "error": "", "not_before": None, "lease_until": None}
-    return int(own.update(fence=F("fence") + 1, **ended))
+    return int(episodes.update(fence=F("fence") + 1, **ended))
 
 
 def _end(rows: Any, now: datetime, **more: Any) -> int:
-    """These rows as stopped, whoever holds them: what their holders bring later is fenced."""
+    """Cancel these rows, even if they are leased."""
     ended = {"status": "cancelled", "ended_at": now, "reason": "", "error": "", "not_before": None}
+    # The fence rises: late results of a worker that holds one of them are discarded.
     return int(rows.update(fence=F("fence") + 1, awaits_person=False, lease_until=None, **ended, **more))
 
 
 def _open_gates(run: Run) -> None:
     providers = {model["provider"] for model in run.setup.get("models", {}).values()}
+    # One lock order for all processes, so that two of them cannot wait for each other.
     for name in sorted(ProviderGate.objects.values_list("name", flat=True)):
         if name.partition(":")[0] in providers:
             gates.reopen(name)
 
 
 def _correct_unheard(run: Run) -> None:
-    """Take over what was corrected of models that have not answered once in this run: nothing of it is theirs yet."""
+    """Use the current definitions of models that have not answered in this run."""
     models = run.setup.get("models", {})
-    heard = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
-    corrected = {**models, **roster.reached(set(models) - heard)}
+    answered = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
+    # A model that has answered stays as it was: one run must not mix two definitions.
+    corrected = {**models, **roster.reached(set(models) - answered)}
     if corrected != models:
         setup = {**run.setup, "models": corrected}
         Run.objects.filter(pk=run.pk).update(setup=setup, setup_sha256=setups.digest(setup))
@@ -162,17 +167,18 @@ def _correct_unheard(run: Run) -> None:
 
 def _unblock(run: Run, reasons: Sequence[str]) -> int:
     if run.replay:
-        return 0  # nobody but `replay_run` plays it
-    again = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
+        return 0  # only the command `replay_run` runs it
+    changes = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
     rows = (run.episodes.all(), run.twins.all())
-    unblocked = sum(some.filter(status="blocked", reason__in=reasons).update(**again) for some in rows)
+    unblocked = sum(queryset.filter(status="blocked", reason__in=reasons).update(**changes) for queryset in rows)
     return unblocked + _tried_again(run, reasons)
 
 
 def _tried_again(run: Run, reasons: Sequence[str]) -> int:
-    """A job is never held: the run's last one failed for such a reason, and is asked for again."""
-    last = run.jobs.order_by("-pk").first()
-    if last is None or last.status != "failed" or last.reason not in reasons:
+    """Retry the run's last job if it failed for one of these reasons. Return the number of jobs."""
+    # Jobs fail where other rows are blocked, see run_unit.
+    last_job = run.jobs.order_by("-pk").first()
+    if last_job is None or last_job.status != "failed" or last_job.reason not in reasons:
         return 0
-    jobs.retry(last)
+    jobs.retry(last_job)
     return 1

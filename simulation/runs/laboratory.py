@@ -1,4 +1,4 @@
-"""Between rows and the lab's own values: the catalogue, an experiment's specification, the bench of an episode."""
+"""Build lab values from rows: the action catalogue, the specification of an experiment, the bench of an episode."""
 
 import hashlib
 import json
@@ -22,7 +22,8 @@ from simulation.models import CatalogueEntry, Episode, Experiment
 
 
 def current_catalogue() -> Catalogue:
-    """As the rows are now, built once for each state of them: every unit of work asks for it, so it asks for hashes alone."""
+    """Return the catalogue of the current rows."""
+    # Every unit needs the catalogue. It is built once per state of the rows, so only their hashes are queried.
     hashes = tuple(CatalogueEntry.objects.order_by("name").values_list("sha256", flat=True))
     if not all(hashes):
         return _built(_texts())
@@ -45,23 +46,26 @@ def _texts() -> tuple[str, ...]:
 
 
 def specification(experiment: Experiment) -> ExperimentSpec:
-    """The row's specification. Rows of the same hash hold the same data, which is then not even fetched."""
-    known = _specifications.get(experiment.sha256) if experiment.sha256.strip("0") else None
-    if known is None:
-        known = experiments.build(_data(experiment))
+    """Return the specification of the experiment."""
+    # Rows with the same hash have the same data, which then need not be fetched. An all-zero hash is a
+    # placeholder.
+    cached = _specifications.get(experiment.sha256) if experiment.sha256.strip("0") else None
+    if cached is None:
+        cached = experiments.build(_data(experiment))
         if len(_specifications) > 100:
             _specifications.clear()
-        _specifications[experiment.sha256] = known
-    return known
+        _specifications[experiment.sha256] = cached
+    return cached
 
 
 def _data(experiment: Experiment) -> Any:
-    """The row's data file. Where it was left out at first, it is read with its hash: it may have been loaded anew since."""
+    """Return the data of the experiment. Raise ExperimentChanged if it has been reloaded since its row was read."""
     if "data" not in experiment.get_deferred_fields():
         return experiment.data
+    # The data column was deferred. Read it with its hash: the experiment may have been reloaded in the meantime.
     sha256, data = Experiment.objects.values_list("sha256", "data").get(pk=experiment.pk)
     if sha256 != experiment.sha256:
-        raise ExperimentChanged("the experiment is being loaded anew; a retry plays it as it is then")
+        raise ExperimentChanged("the experiment is being reloaded; a retry uses the new version")
     return data
 
 
@@ -69,33 +73,32 @@ _specifications: dict[str, ExperimentSpec] = {}
 
 
 def refuse_changed(episode: Episode) -> None:
-    """ExperimentChanged if so: half of a protocol on the other half's bench proves nothing."""
+    """Raise ExperimentChanged if the experiment has changed since the episode was created."""
+    # Half of an episode on one version and half on another would be no valid attempt at either.
     if episode.experiment.sha256 != episode.experiment_sha256:
         raise ExperimentChanged(
-            "the experiment was changed after this episode was ordered; a retry plays it as it is now"
+            "the experiment has changed since this episode was created; a retry uses the current version"
         )
 
 
 def bench(episode: Episode, before: int | None = None) -> Bench:
-    """The bench after all committed steps, or as it stood before step number `before`.
-
-    Committed steps never change, so this process remembers the bench as it last saw it and reads only what came after.
-    """
-    until = episode.next_number if before is None else before
-    known = _benches.get(episode.code)
-    start = known if known is not None and len(known.history) < until else None
-    made = _copied(start, current_catalogue()) if start else _fresh(episode)
-    rows = episode.transitions.filter(number__gt=len(made.history), number__lt=until).order_by("number")
-    if len(made.history) + 1 < until:
-        made.replay(step_from_json(step) for step in rows.values_list("step", flat=True))
+    """Return the bench after all committed steps, or as it was before step number `before`."""
+    next_number = episode.next_number if before is None else before
+    # Committed steps never change, so only the steps after the cached bench are loaded.
+    cached = _benches.get(episode.code)
+    start = cached if cached is not None and len(cached.history) < next_number else None
+    built = _copied(start, current_catalogue()) if start else _fresh(episode)
+    rows = episode.transitions.filter(number__gt=len(built.history), number__lt=next_number).order_by("number")
+    if len(built.history) + 1 < next_number:
+        built.replay(step_from_json(step) for step in rows.values_list("step", flat=True))
     if before is None:
-        _remember(episode, made)
-    return made
+        _remember(episode, built)
+    return built
 
 
 _benches: OrderedDict[UUID, Bench] = OrderedDict()
 _benches_lock = Lock()
-_MOST_BENCHES = 256
+_MOST_BENCHES = 256  # bounds the memory; the least recently used are dropped
 
 
 def _fresh(episode: Episode) -> Bench:
@@ -110,7 +113,8 @@ def _fresh(episode: Episode) -> Bench:
 
 
 def _copied(known: Bench, now: Catalogue) -> Bench:
-    """A bench of one's own: whoever plays on it changes it, and may not be the one whose step stands."""
+    """Return a copy with its own history."""
+    # The caller changes its bench, and its step may not be the one that is committed.
     return replace(known, catalogue=now, history=list(known.history))
 
 
@@ -129,14 +133,14 @@ def _manifest(episode: Episode) -> tuple[Draft, ...] | None:
 
 
 def content_digest(step: Step) -> str:
-    """The same for two steps that read the same: barcodes, times and the hidden ledger do not count."""
+    """Return a digest that is equal for steps that look the same. Barcodes, times and the hidden ledger do not count."""
     names = {material.barcode: material.name for material in step.inputs}
-    shown: dict[str, Any] = step.transcript()._asdict()
+    transcript: dict[str, Any] = step.transcript()._asdict()
     for key in ("number", "started_at", "ended_at"):
-        del shown[key]
-    shown["inputs"] = [_without_identity(material) for material in shown["inputs"]]
-    shown["outputs"] = [_without_identity(material) for material in shown["outputs"]]
-    text = json.dumps(shown, sort_keys=True, default=str)
+        del transcript[key]
+    transcript["inputs"] = [_without_identity(material) for material in transcript["inputs"]]
+    transcript["outputs"] = [_without_identity(material) for material in transcript["outputs"]]
+    text = json.dumps(transcript, sort_keys=True, default=str)
     for code in sorted({*names, *step.barcodes, *step.action.materials}):
         text = text.replace(code, names.get(code, "new"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Orders of work, as rows. Nothing here talks to a broker: whoever plays finds the rows."""
+"""Create runs and their rows. Nothing here contacts a broker: workers find the rows."""
 
 import hashlib
 import secrets
@@ -26,11 +26,11 @@ from simulation.runs import laboratory, twin_samples
 
 MAX_SEED = 2**31 - 1
 PERSON_CAST = "human"
-PLAY_ANYTHING = ("embedded", "celery")  # kinds of workers; a dispatcher plays nothing, a command only its own run
+PLAY_ANYTHING = ("embedded", "celery")  # a dispatcher runs nothing, and a command only its own run
 
 
 class Limits(TypedDict, total=False):
-    """What a run may use up before it stops (None: no limit of that kind)."""
+    """What a run may use before it stops (None: no limit of that kind)."""
 
     max_cost: Decimal | None
     max_tokens: int | None
@@ -38,13 +38,13 @@ class Limits(TypedDict, total=False):
 
 
 class Terms(Limits, total=False):
-    """What an order of language models may ask besides: their prompts, and the run's budget."""
+    """Options of a run of language models: their prompt set and the run's limits."""
 
     prompt_set: str
 
 
 class RunProgress(NamedTuple):
-    """How far an order has come: number of rows, and how many stand in each status."""
+    """The progress of a run: its number of rows, and the number in each status."""
 
     total: int
     by_status: dict[str, int]
@@ -56,20 +56,20 @@ class RunProgress(NamedTuple):
 
 
 class UnknownExperimentError(LabError):
-    """There is no experiment of that name; the message lists those there are."""
+    """There is no experiment of that name. The message lists the known ones."""
 
 
 def experiments_named(name: str) -> list[Experiment]:
-    """The experiment of that slug, or every one for "all"."""
-    chosen = Experiment.objects.all() if name == "all" else Experiment.objects.filter(slug=name)
-    if not chosen:
-        known = ", ".join(Experiment.objects.values_list("slug", flat=True))
+    """Return the experiment of that slug in a list, or all experiments for "all". Raise UnknownExperimentError if there is none."""
+    experiments = Experiment.objects.all() if name == "all" else Experiment.objects.filter(slug=name)
+    if not experiments:
+        slugs = ", ".join(Experiment.objects.values_list("slug", flat=True))
         raise UnknownExperimentError(
-            f"There is no experiment {name!r}. Known experiments: {known}"
-            if known
-            else "The laboratory is empty: run `python manage.py load_lab` first"
+            f"There is no experiment {name!r}. Known experiments: {slugs}"
+            if slugs
+            else "There are no experiments yet: run `python manage.py load_lab` first"
         )
-    return list(chosen)
+    return list(experiments)
 
 
 def new_submission_id() -> str:
@@ -87,16 +87,16 @@ def queue_episodes(
     manifest: bool = False,
     **terms: Unpack[Terms],
 ) -> Run:
-    """Order the next `replicates` of each experiment. The same submission id gives the same run back.
+    """Create a run with the next `replicates` of each experiment. The same submission id returns the same run.
 
-    With `manifest` the agent may use ManifestMaterials, and the episodes are no benchmark.
+    With `manifest`, the agent may use ManifestMaterials, and the episodes are excluded from benchmarks.
     """
     run, created = _run("episodes", cast, seed, by, submission_id, manifest, terms)
     if created:
         for experiment in _locked(experiment.pk for experiment in experiments):
-            last = _last_replicate(experiment, cast)
+            last_replicate = _last_replicate(experiment, cast)
             Episode.objects.bulk_create(
-                _episode(run, experiment, cast, last + number) for number in range(1, replicates + 1)
+                _episode(run, experiment, cast, last_replicate + number) for number in range(1, replicates + 1)
             )
     return run
 
@@ -109,12 +109,12 @@ def queue_person(
     submission_id: str = "",
     **terms: Unpack[Terms],
 ) -> Episode:
-    """One episode in which a person is the agent; the transition model and classifiers of a cast answer.
+    """Create an episode in which a person is the agent. Transition model and classifiers are those of the cast `answering`.
 
-    The same submission id gives the same episode back.
+    The same submission id returns the same episode.
     """
-    with_person = roster.with_person(answering)
-    run, created = _run("episodes", PERSON_CAST, None, by, submission_id, False, terms, with_person)
+    run_config = roster.with_person(answering)
+    run, created = _run("episodes", PERSON_CAST, None, by, submission_id, False, terms, run_config)
     if not created:
         return run.episodes.earliest("pk")
     [locked] = _locked([experiment.pk])
@@ -126,18 +126,18 @@ def queue_person(
 
 @transaction.atomic
 def choose_for(episode: Episode, action: Action, number: int) -> str:
-    """A person's choice of step `number`: "" once it is queued to be played, else why it cannot be tried.
-
-    What the catalogue refuses costs the person no step, and what is asked twice is played once.
-    """
+    """Store a person's action for step `number` and queue it. Return "", or the reason why it was not accepted."""
     row = Episode.objects.select_for_update().get(pk=episode.pk)
+    # The same form sent twice must not run the action twice.
     if not row.awaits_person or row.ended or row.next_number != number:
-        return "This step was taken already, or the episode has ended: load the page again."
+        return "This step is already done, or the episode has ended. Reload the page."
     bench = laboratory.bench(row)
     action, outcome = bench.attempt(action)
+    # For people, an action that the catalogue rejects costs no step: they see the reason and choose again.
     if outcome is not None and not outcome.success:
         return outcome.failure_reason
     phase = "agent" if outcome is not None else "transition"
+    # The fence rises because this changes a row outside a lease.
     changes = {"phase": phase, "pending": action.to_json(), "awaits_person": False, "fence": F("fence") + 1}
     Episode.objects.filter(pk=row.pk).update(**changes)
     return ""
@@ -155,50 +155,53 @@ def queue_twins(
     sample: int | None = None,
     **terms: Unpack[Terms],
 ) -> Run:
-    """Order `per_transition` more twins of each accepted transition and perturbation.
+    """Create a run with `per_transition` more twins of each accepted transition and perturbation.
 
-    The perturbation "none" asks another model for its plain answer; rules have only the one they gave. With `sample`, twins
-    of so many of the transitions, drawn by the run's seed (twin_samples.draw_steps): what this cast has made of them already
-    counts, and AlreadyMadeError is raised where nothing is left to make.
+    The perturbation "none" asks a language model for its own answer. With `sample`, only twins of that many transitions,
+    drawn by the run's seed (twin_samples.draw_steps): existing twins of this cast then count, and AlreadyMadeError is
+    raised if none is missing.
     """
     if Perturbation.NONE in perturbations and cast in casting.CASTS:
-        raise LabError(f"Twins without an error need a language model as transition model; {cast} plays by rules")
+        raise LabError(
+            f"Twins without an error need a language model as transition model; the cast {cast} is rule-based"
+        )
     run, created = _run("twins", cast, seed, by, submission_id, False, terms)
     if created:
+        # Lock before counting: a concurrent run could otherwise create twins with the same numbers.
         accepted = transitions.filter(accepted=True)
         _locked(accepted.order_by().values_list("episode__experiment", flat=True).distinct())
-        made = {
-            (transition, perturbation): last
-            for transition, perturbation, last in Twin.objects.filter(transition__in=accepted, cast=cast)
+        last_numbers = {
+            (transition, perturbation): last_number
+            for transition, perturbation, last_number in Twin.objects.filter(transition__in=accepted, cast=cast)
             .order_by()
             .values_list("transition", "perturbation")
             .annotate(last=Max("number"))
         }
-        places = accepted.values_list("pk", "episode__seed", "number")
-        chosen = None if sample is None else set(twin_samples.draw_steps(accepted, sample, run.seed))
-        ordered = Twin.objects.bulk_create(
+        steps = accepted.values_list("pk", "episode__seed", "number")
+        drawn = None if sample is None else set(twin_samples.draw_steps(accepted, sample, run.seed))
+        twins = Twin.objects.bulk_create(
             Twin(
                 run=run,
                 transition_id=pk,
                 perturbation=perturbation,
                 cast=cast,
-                number=twin,
-                seed=_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin),
+                number=twin_number,
+                seed=_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin_number),
             )
-            for pk, episode_seed, number in places
-            if chosen is None or pk in chosen
+            for pk, episode_seed, number in steps
+            if drawn is None or pk in drawn
             for perturbation in perturbations
-            for twin in _numbers(made.get((pk, perturbation), 0), per_transition, more=chosen is None)
+            for twin_number in _numbers(last_numbers.get((pk, perturbation), 0), per_transition, more=drawn is None)
         )
-        if chosen is not None and not ordered:
+        if drawn is not None and not twins:
             raise twin_samples.AlreadyMadeError(
-                f"All twins of this sample are made already (seed {run.seed}): choose another seed or a larger sample"
+                f"All twins of this sample exist already (seed {run.seed}). Choose another seed or a larger sample"
             )
     return run
 
 
 def _numbers(last: int, wanted: int, more: bool) -> range:
-    """Return the numbers of the twins to make where `last` exist: so many more, or those that are missing."""
+    """Return the numbers of the twins to create if `last` exist: `wanted` more, or only the missing ones up to `wanted`."""
     return range(last + 1, last + wanted + 1 if more else wanted + 1)
 
 
@@ -206,43 +209,49 @@ def _numbers(last: int, wanted: int, more: bool) -> range:
 def queue_ratings(
     setup: Mapping[str, Any], by: AbstractBaseUser | None = None, submission_id: str = "", **terms: Unpack[Terms]
 ) -> Run:
-    """What pays for the ratings of one machine rater, with who it is frozen (`roster.rater`); the rows are jobs."""
+    """Create the run that pays for the ratings of one model rater, with its frozen run configuration (`roster.rater`). Its rows are jobs."""
     return _run("ratings", setup["cast"]["name"], 0, by, submission_id, False, terms, setup)[0]
 
 
 @transaction.atomic
 def retry(episode: Episode) -> Episode:
-    """A new episode in the replicate's place. ValueError if this one may not be retried (again)."""
+    """Create a new episode that replaces this replicate. Raise ValueError if this episode cannot be retried (again)."""
     row = Episode.objects.select_for_update().get(pk=episode.pk)
-    if row.status not in Episode.RETRIED or not row.counts:
-        raise ValueError(f"{row} is {row.get_status_display()}; only a failed or stopped episode is retried, and once")
+    if row.status not in Episode.RETRYABLE or not row.counts:
+        raise ValueError(
+            f"{row} is {row.get_status_display()}; only a failed or stopped episode can be retried, and only once"
+        )
     Episode.objects.filter(pk=row.pk).update(counts=False)
-    again = _episode(row.run, row.experiment, row.cast, row.replicate)
-    again.retry_of = row
-    again.awaits_person = row.cast == PERSON_CAST
-    again.save()
-    return again
+    retried = _episode(row.run, row.experiment, row.cast, row.replicate)
+    retried.retry_of = row
+    retried.awaits_person = row.cast == PERSON_CAST
+    retried.save()
+    return retried
 
 
 def progress(run: Run) -> RunProgress:
-    """One query: how many of the run's rows stand where."""
-    counted: Counter[str] = Counter()
+    """Return how many of the run's rows are in which status. Costs one query."""
+    numbers: Counter[str] = Counter()
     for status, _, number in standings(run):
-        counted[status] += number
-    ended = (*Episode.ENDED, *Twin.ENDED, *Job.ENDED, "blocked")
-    return RunProgress(counted.total(), dict(counted), sum(n for status, n in counted.items() if status in ended))
+        numbers[status] += number
+    # Blocked rows count as ended: nothing changes until a person acts.
+    end_statuses = (*Episode.ENDED, *Twin.ENDED, *Job.ENDED, "blocked")
+    return RunProgress(
+        numbers.total(), dict(numbers), sum(n for status, n in numbers.items() if status in end_statuses)
+    )
 
 
 def standings(run: Run) -> list[tuple[str, str, int]]:
-    """(status, reason, how many) of the run's rows: one query. Of the jobs of a machine rater, the last alone stands."""
+    """Return (status, reason, number) of the run's rows. Costs one query."""
     if run.kind == "ratings":
+        # The jobs of a model rater continue each other, so only the last one shows its state.
         return [(status, reason, 1) for status, reason in run.jobs.order_by("-pk").values_list("status", "reason")[:1]]
     rows = run.episodes if run.kind == "episodes" else run.twins
     return list(rows.order_by().values_list("status", "reason").annotate(n=Count("pk")))
 
 
 class Trouble(NamedTuple):
-    """A way in which rows of a run failed or are held."""
+    """A way in which rows of a run failed or are blocked."""
 
     status: str
     reason: str
@@ -250,23 +259,23 @@ class Trouble(NamedTuple):
 
 
 def troubles(run: Run) -> Counter[Trouble]:
-    """How often each error ended or holds a row of the run."""
+    """Return how many rows of the run failed or are blocked with each error."""
     rows: Any = {"episodes": run.episodes, "twins": run.twins, "ratings": run.jobs}[run.kind]
-    found = rows.filter(status__in=("failed", "blocked")).values_list("status", "reason", "error")
-    return Counter(Trouble(*row) for row in found)
+    failures = rows.filter(status__in=("failed", "blocked")).values_list("status", "reason", "error")
+    return Counter(Trouble(*row) for row in failures)
 
 
 def workers_alive() -> bool:
-    """Whether any worker that plays whatever is queued said so within the last while."""
+    """Return whether a worker that runs all rows has sent a heartbeat recently."""
     since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
     return Worker.objects.filter(seen_at__gte=since, kind__in=PLAY_ANYTHING).exists()
 
 
 def _locked(keys: Iterable[int]) -> list[Experiment]:
-    """These experiments, for one order at a time: two at once would both count the same replicates or twins.
-
-    The second waits here; the rows come in one order for everyone, so that two can never wait for each other.
-    """
+    """Lock these experiments for this transaction and return them."""
+    # Two concurrent runs would count the same replicates or twins, so the second one waits here. The order of the
+    # rows is
+    # the same for all, so that two transactions cannot wait for each other.
     return list(Experiment.objects.select_for_update().filter(pk__in=list(keys)))
 
 
@@ -280,41 +289,42 @@ def _run(
     terms: Terms,
     setup: Mapping[str, Any] | None = None,
 ) -> tuple[Run, bool]:
-    """The run of this submission, made if there is none; its players are frozen as they are at this moment."""
-    chosen = secrets.randbelow(MAX_SEED) if seed is None else seed
-    if not 0 <= chosen <= MAX_SEED:
-        raise LabError(f"The seed is {chosen}; it must be from 0 to {MAX_SEED}")
+    """Return the run of this submission, and whether it was created. Its run configuration is frozen at this moment."""
+    run_seed = secrets.randbelow(MAX_SEED) if seed is None else seed
+    if not 0 <= run_seed <= MAX_SEED:
+        raise LabError(f"The seed is {run_seed}; it must be from 0 to {MAX_SEED}")
     setup = frozen(roster.resolve(cast) if setup is None else setup, terms.get("prompt_set") or "")
     limits = {name: terms.get(name) for name in ("max_cost", "max_tokens", "max_seconds")}
     refuse_unpriced(setup, terms.get("max_cost"))
     return Run.objects.get_or_create(
         submission_id=submission_id or new_submission_id(),
         defaults={
-            "kind": kind, "cast": cast, "seed": chosen, "created_by": by, "manifest": manifest,
+            "kind": kind, "cast": cast, "seed": run_seed, "created_by": by, "manifest": manifest,
             "setup": setup, "setup_sha256": setups.digest(setup), **limits,
         },
     )  # fmt: skip
 
 
 def frozen(setup: Mapping[str, Any], prompt_set: str = "") -> dict[str, Any]:
-    """A setup with the hash of its prompts; without language models nobody reads any."""
+    """Return a run configuration with the hash of its prompts. Without language models no prompts are used."""
     if not setups.players(setup):
         return dict(setup)
     if "rater" in setup["cast"]:
-        texts = prompting.for_rating(prompt_set or prompting.BUILT_IN_RATING)
+        prompts = prompting.for_rating(prompt_set or prompting.BUILT_IN_RATING)
     else:
-        texts = prompting.for_play(prompt_set or prompting.BUILT_IN)
-    return {**setup, "prompt_set": {"name": texts.name, "sha256": texts.sha256}}
+        prompts = prompting.for_play(prompt_set or prompting.BUILT_IN)
+    return {**setup, "prompt_set": {"name": prompts.name, "sha256": prompts.sha256}}
 
 
 def refuse_unpriced(setup: Mapping[str, Any], max_cost: Decimal | None) -> None:
-    """A budget in money means nothing to a model whose price nobody knows."""
+    """Raise LabError if there is a cost limit and a model lacks a price."""
     if max_cost is None:
         return
+    # Calls without a known price could not be counted against the limit.
     if unpriced := estimating.unpriced(setup, spending.prices_of(setup), setup.get("models", {})):
         raise LabError(
-            f"A budget in money needs prices, and none is known of {', '.join(unpriced)}: "
-            "add one (docs/models.md), or give the budget in tokens"
+            f"A cost limit needs prices, and there is no price for {', '.join(unpriced)}: "
+            "add one (docs/models.md), or limit the tokens instead"
         )
 
 
@@ -336,4 +346,5 @@ def _episode(run: Run, experiment: Experiment, cast: str, replicate: int) -> Epi
 
 
 def _seed(*place: object) -> int:
+    # Six bytes fit the column, and are exact in JSON readers that store numbers as doubles.
     return int.from_bytes(hashlib.sha256(repr(place).encode()).digest()[:6])

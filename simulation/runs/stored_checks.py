@@ -1,4 +1,4 @@
-"""The checker over stored transitions and twins: what was played before it, or is to be checked anew."""
+"""Run the checker on stored transitions and twins: those not checked yet, or all of them."""
 
 import logging
 from collections import Counter
@@ -26,7 +26,7 @@ VERDICTS = ("ok", "undecidable", "error")
 
 @dataclass
 class Tally:
-    """Verdicts, and on how many rows each code found an error, by kind of row."""
+    """Verdicts by kind of row, and for each code the number of rows with that error by kind of row."""
 
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
     codes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -37,24 +37,24 @@ class Tally:
             self.failed += 1
             return
         self.verdicts[report["verdict"], kind] += 1
-        wrong = {finding["code"] for finding in report["findings"] if finding["severity"] == "error"}
-        self.codes.update((code, kind) for code in wrong)
+        error_codes = {finding["code"] for finding in report["findings"] if finding["severity"] == "error"}
+        self.codes.update((code, kind) for code in error_codes)
 
     @property
     def rows_met(self) -> int:
         return self.verdicts.total() + self.failed
 
     def rows(self) -> list[tuple[str, list[int]]]:
-        """(verdict or code, rows of each kind), codes only where one was found."""
-        found = sorted({code for code, _ in self.codes})
+        """Return (verdict or code, rows of each kind). Codes are listed only if one was found."""
+        codes = sorted({code for code, _ in self.codes})
         return [
             *((verdict, [self.verdicts[verdict, kind] for kind in KINDS]) for verdict in VERDICTS),
-            *((code, [self.codes[code, kind] for kind in KINDS]) for code in found),
+            *((code, [self.codes[code, kind] for kind in KINDS]) for code in codes),
         ]
 
 
 def check(again: bool, checked: Callable[[int], None]) -> Tally:
-    """Check what has no findings yet, or everything again, and keep them; `checked` is told how many are done."""
+    """Check rows without findings, or all rows with `recheck_all`, and store the findings. `checked` is called with the number done."""
     tally, done = Tally(), 0
     originals, twins = Transition.objects.all(), Twin.objects.filter(status="done").select_related("transition")
     for number in chain(_batches(originals, again, _original, tally), _batches(twins, again, _twin, tally)):
@@ -72,12 +72,13 @@ def _twin(row: Twin) -> dict[str, Any] | None:
 
 
 def _batches(found: QuerySet[Row], again: bool, judge: Judge[Row], tally: Tally) -> Iterator[int]:
-    """Write findings batch by batch, so that a stop keeps what was done; yields the size of each batch."""
-    wanted = found if again else found.filter(findings__isnull=True)
-    # The keys first: a query that is read while its rows are written may meet them twice.
-    keys = list(wanted.order_by("pk").values_list("pk", flat=True).iterator())
-    for start in range(0, len(keys), BATCH):
-        rows = list(found.filter(pk__in=keys[start : start + BATCH]))
+    """Store findings batch by batch, and yield the size of each batch."""
+    due = found if again else found.filter(findings__isnull=True)
+    # Load all keys first: a query that is read while its rows are updated may return a row twice.
+    # Batches, so that an interrupted command keeps its work.
+    primary_keys = list(due.order_by("pk").values_list("pk", flat=True).iterator())
+    for start in range(0, len(primary_keys), BATCH):
+        rows = list(found.filter(pk__in=primary_keys[start : start + BATCH]))
         for row in rows:
             report = _judged(row, judge)
             tally.add(getattr(row, "perturbation", ORIGINAL), report)
@@ -87,7 +88,7 @@ def _batches(found: QuerySet[Row], again: bool, judge: Judge[Row], tally: Tally)
 
 
 def _judged(row: Row, judge: Judge[Row]) -> dict[str, Any] | None:
-    """Its report; None, with a line in the log, if what is stored cannot be read."""
+    """Return the report, or None after logging an exception if the stored row cannot be parsed."""
     try:
         return judge(row)
     except (LabError, LookupError, TypeError, ValueError, AttributeError):

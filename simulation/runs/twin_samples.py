@@ -1,4 +1,4 @@
-"""A sample of steps to make twins of: stratified by experiment and action, the same for the same seed on every database."""
+"""Draw a sample of steps for twins: stratified by experiment and action, and equal for equal seeds on every database."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -12,15 +12,15 @@ from simulation.models import Episode, Experiment, Transition
 
 
 class SampleTooLargeError(LabError):
-    """More steps are asked for than there are."""
+    """More steps were requested than exist."""
 
 
 class AlreadyMadeError(LabError):
-    """Every twin that was asked for exists."""
+    """Every requested twin exists already."""
 
 
 class Step(NamedTuple):
-    """A step as the draw sees it: what it is called on every database, and its key on this one."""
+    """A step for the draw: identifiers that are the same on every database, and its primary key on this one."""
 
     experiment: str
     action: str
@@ -35,50 +35,55 @@ class Step(NamedTuple):
 
 
 def accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
-    """The steps twins are made of."""
+    """Return the steps that twins can be created from."""
     ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
     return ended.filter(accepted=True, episode__experiment__in=experiments)
 
 
 def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
-    """Return the keys of `size` of these steps, in the order of their names.
+    """Return the primary keys of `size` of these steps, ordered by their identifiers.
 
-    Each experiment and action has its share of the sample, and at least one step where the sample is large enough. SampleTooLargeError
-    if there are fewer steps.
+    Each experiment and action has its share of the sample, and at least one step if the sample is large enough. Raises
+    SampleTooLargeError if there are fewer steps.
     """
     columns = "episode__experiment__slug", "action_name", "episode__cast", "episode__replicate", "number", "pk"
-    every = sorted(Step(*row) for row in steps.order_by().values_list(*columns))
-    if size > len(every):
+    all_steps = sorted(Step(*row) for row in steps.order_by().values_list(*columns))
+    if size > len(all_steps):
         raise SampleTooLargeError(
-            f"a sample of {size:,} is larger than the pool, which has {len(every):,} accepted steps"
+            f"a sample of {size:,} is larger than the pool, which has {len(all_steps):,} accepted steps"
         )
     strata: dict[tuple[str, str], list[Step]] = defaultdict(list)
-    for step in every:
+    for step in all_steps:
         strata[step.stratum].append(step)
-    shares = allocate({name: len(own) for name, own in strata.items()}, size, seed)
+    shares = allocate({name: len(stratum_steps) for name, stratum_steps in strata.items()}, size, seed)
     drawn = [
-        step for name, own in strata.items() for step in sorted(own, key=lambda step: _rank(step, seed))[: shares[name]]
+        step
+        for name, stratum_steps in strata.items()
+        for step in sorted(stratum_steps, key=lambda step: _rank(step, seed))[: shares[name]]
     ]
     return [step.pk for step in sorted(drawn)]
 
 
 def allocate(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
-    """Return how many of each stratum to draw, `size` in all and of none more than it has.
+    """Return how many steps of each stratum to draw: `size` in total, and never more than a stratum has.
 
-    One of each where `size` allows, the rest in proportion to what remains. Parts of one are drawn by the seed with their
-    size as their chance (systematic sampling over strata in random order), so that every step can be drawn.
+    One of each if `size` allows, the rest in proportion to what remains. Fractions are drawn by the seed with their size as
+    their probability (systematic sampling over strata in random order), so that every step can be drawn.
     """
-    least = 1 if size >= len(sizes) else 0
-    remaining = {name: n - least for name, n in sorted(sizes.items())}
-    rest, whole = size - least * len(sizes), sum(remaining.values())
-    if not whole:
-        return dict.fromkeys(remaining, least)
-    shares = {name: least + rest * n // whole for name, n in remaining.items()}
-    # In units of 1/whole the parts add up to a whole number: every `whole` units from a random start one stratum is met.
-    start, end = int.from_bytes(_digest(seed)) % whole, 0
+    minimum = 1 if size >= len(sizes) else 0
+    remaining = {name: n - minimum for name, n in sorted(sizes.items())}
+    rest, total_remaining = size - minimum * len(sizes), sum(remaining.values())
+    if not total_remaining:
+        return dict.fromkeys(remaining, minimum)
+    shares = {name: minimum + rest * n // total_remaining for name, n in remaining.items()}
+    # In units of 1/total_remaining the fractions add up to an integer. From a random start, the stratum at every
+    # total_remaining-th unit gets one more step. Integers, so that no rounding differs between machines.
+    start, end = int.from_bytes(_digest(seed)) % total_remaining, 0
     for name in sorted(remaining, key=lambda name: _digest(seed, *name)):
-        begin, end = end, end + rest * remaining[name] % whole
-        shares[name] += (end - start + whole - 1) // whole - (begin - start + whole - 1) // whole
+        begin, end = end, end + rest * remaining[name] % total_remaining
+        shares[name] += (end - start + total_remaining - 1) // total_remaining - (
+            begin - start + total_remaining - 1
+        ) // total_remaining
     return shares
 
 
@@ -87,5 +92,6 @@ def _digest(*parts: object) -> bytes:
 
 
 def _rank(step: Step, seed: int) -> bytes:
-    """Return what orders the steps of a stratum: only the seed and the name of the step decide it."""
+    """Return the sort key of a step within its stratum."""
+    # Without the primary key, which differs between databases.
     return _digest(seed, *step[:-1])

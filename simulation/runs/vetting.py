@@ -1,6 +1,6 @@
-"""Whether a twin may enter studies: is it wrong at all, is that the only change, does its form give it away?
+"""Decide whether a twin may enter studies: is it wrong, is the error the only change, does its form give it away?
 
-Rules vouch for what they planted themselves. What a model made is no knowledge until a person has looked at it.
+Errors planted by rules are accepted automatically. Twins from models need a person's decision.
 """
 
 import re
@@ -14,96 +14,96 @@ from django.utils import timezone
 from simulation.lab.errors import LabError
 from simulation.models import Twin, TwinDecision
 
-MOST_KIND = 60
+MOST_KIND = 60  # characters, as in the column Twin.kind
+
+WRONG_LOCATION = "The error cannot be at"
 
 
 class NoSuchPlaceError(LabError):
-    """The twin differs at no such place; the message names those at which it does."""
+    """The twin does not differ at that location. The message lists those where it does."""
 
 
 class NotToBeVettedError(LabError):
-    """There is no finished twin to look at, or the answers contradict each other; the message says which."""
+    """The twin is not finished, or the answers contradict each other. The message says which."""
 
 
 class Answers(NamedTuple):
-    """What a person found. `perturbation` is the error type it counts as, `field` where it stands ("": not one place), `kind`
-    what kind of error a model has planted, in the person's words ("": not named). Rules name their own kinds."""
+    """A person's answers. Rules name their own kinds of error."""
 
     decision: str  # "accepted" or "rejected"; "relabelled" follows from `perturbation`
-    perturbation: str = ""
+    perturbation: str = ""  # the error type that the twin counts as
     wrong: bool | None = None
     only_change: bool | None = None
     tell: bool | None = None
-    field: str = ""
+    field: str = ""  # where the error is; "": at no single location
     note: str = ""
-    kind: str = ""
+    kind: str = ""  # the kind of error that a model has planted, in the person's words; "": not named
 
 
 def clean_kind(text: str) -> str:
-    """Return the name of a kind of error as it is stored: small words joined by underscores, as rules name theirs."""
+    """Return the name of a kind of error as stored: lower-case words joined by underscores, like the names of rules."""
     return "_".join(re.findall(r"[^\W_]+", text.lower()))
 
 
 def known_kinds() -> list[str]:
-    """Return the kinds of error that twins have so far, by name."""
+    """Return the kinds of error of all twins, by name."""
     kinds = Twin.objects.exclude(kind="").order_by("kind")
     return list(kinds.values_list("kind", flat=True).distinct())
 
 
 def counts_as(twin: Twin) -> str:
-    """The error type it has in studies: what a person made of it, else what was planted."""
+    """Return the twin's error type in studies: the person's decision, else the planted type."""
     return twin.vetted_as or twin.perturbation
 
 
 def accepted(twins: QuerySet[Twin], by_person: bool) -> QuerySet[Twin]:
-    """Those that may enter a study; with `by_person`, only what a person has accepted."""
+    """Return twins that may enter a study; with `by_person`, only those that a person has accepted."""
     if by_person:
         return twins.filter(vetting="accepted", vetted_at__isnull=False)
     return twins.filter(Q(vetting="accepted") | Q(vetting="") & ~_needs_a_person())
 
 
 def accepted_unread(twins: QuerySet[Twin]) -> QuerySet[Twin]:
-    """Return those by models that may enter studies although nobody has looked at them (`accept_unread`)."""
+    """Return twins from models that may enter studies although no person has read them (`accept_unread`)."""
     return twins.filter(_needs_a_person(), vetting="accepted", vetted_at__isnull=True)
 
 
 def undecided(twins: QuerySet[Twin], by_person: bool = False) -> QuerySet[Twin]:
-    """Those that wait for a person: what models planted, and with `by_person` everything nobody has looked at."""
-    open_ones = twins.filter(status="done", vetted_at__isnull=True).exclude(vetting="rejected")
-    return open_ones if by_person else open_ones.filter(_needs_a_person(), vetting="")
+    """Return twins that wait for a person: errors planted by models, or with `by_person` every twin that no person has read."""
+    unread = twins.filter(status="done", vetted_at__isnull=True).exclude(vetting="rejected")
+    return unread if by_person else unread.filter(_needs_a_person(), vetting="")
 
 
 def _needs_a_person() -> Q:
-    """A planted error without a rule is a model's; another model's plain answer holds no planted error."""
+    """Match errors planted by models: an error without a rule. Another model's own answer has no planted error."""
     return Q(rule="") & ~Q(perturbation="none")
 
 
 def problems(twin: Twin, answers: Answers) -> list[str]:
-    """Everything that keeps these answers from being stored."""
+    """Return everything that prevents these answers from being stored, for people."""
     if twin.status != "done":
         return ["Only a finished twin can be vetted"]
-    places = [str(difference["path"]) for difference in twin.diff]
+    locations = [str(difference["path"]) for difference in twin.diff]
     planted = twin.perturbation != "none"
-    found = []
+    messages = []
     if answers.decision not in ("accepted", "rejected"):
-        found.append("Say whether it may enter studies")
-    if answers.field and answers.field not in places:
-        told = ", ".join(places) or "no place"
-        found.append(f"The error stands at {answers.field!r}; this twin differs at: {told}")
+        messages.append("Choose whether it may enter studies")
+    if answers.field and answers.field not in locations:
+        differing = ", ".join(locations) or "no location"
+        messages.append(f"{WRONG_LOCATION} {answers.field!r}; this twin differs at: {differing}")
     if len(clean_kind(answers.kind)) > MOST_KIND:
-        found.append(f"The kind of error has {len(clean_kind(answers.kind))} characters; it may have {MOST_KIND}")
+        messages.append(f"The kind of error has {len(clean_kind(answers.kind))} characters; the maximum is {MOST_KIND}")
     if planted and answers.perturbation not in ("obvious", "subtle"):
-        found.append("An error counts as obvious or as subtle")
+        messages.append("Choose whether the error counts as obvious or subtle")
     if answers.decision == "accepted" and planted and answers.wrong is not True:
-        found.append("A twin that is not wrong cannot stand for an error: reject it")
+        messages.append("A twin that is not wrong cannot be used as an error: reject it")
     if answers.decision == "accepted" and answers.tell:
-        found.append("A twin whose form gives it away cannot enter a study: reject it")
-    return found
+        messages.append("A twin whose form gives it away cannot enter a study: reject it")
+    return messages
 
 
 def find_place(twin: Twin) -> str:
-    """Return the one place where the error of a twin stands before a person has looked: what its maker states, or else the
-    only place that differs; "" where that is not known."""
+    """Return the location of the twin's error before a person decides: the one its maker names, else the only location that differs, else ""."""
     paths = [str(difference["path"]) for difference in twin.diff]
     if twin.field in paths:
         return twin.field
@@ -111,16 +111,18 @@ def find_place(twin: Twin) -> str:
 
 
 def is_named_by_person(twin: Twin) -> bool:
-    """Return whether a person names the kind of error: a model planted it, and no rule says what it broke."""
+    """Return whether a person names the kind of error, because a model planted it and no rule does."""
     return twin.perturbation != "none" and not twin.rule
 
 
 @transaction.atomic
 def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
-    """Store what a person found, beside every earlier decision. LabError says what is wrong with the answers."""
+    """Store a person's decision beside all earlier ones. Raise LabError if the answers are not valid."""
+    # Lock and reload: two people may decide on the same twin at once, and the later decision must see the earlier
+    # one.
     twin = Twin.objects.select_for_update(of=("self",)).get(pk=twin.pk)
     if wrong := problems(twin, answers):
-        kind = NoSuchPlaceError if len(wrong) == 1 and wrong[0].startswith("The error stands") else NotToBeVettedError
+        kind = NoSuchPlaceError if len(wrong) == 1 and wrong[0].startswith(WRONG_LOCATION) else NotToBeVettedError
         raise kind("; ".join(wrong))
     label = answers.perturbation if twin.perturbation != "none" else "none"
     relabelled = answers.decision == "accepted" and label != twin.perturbation
@@ -147,32 +149,32 @@ def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
 
 @transaction.atomic
 def accept_unread(twins: QuerySet[Twin], note: str) -> int:
-    """Let those by models that wait into studies, on record as read by nobody; return how many.
+    """Accept twins from models that wait for a person, recorded as unread. Return how many.
 
-    They still wait for a person, and enter no study that wants one. Where the error stands is known as far as `find_place` knows it.
+    They still wait for a person, and are excluded from studies that require a person's decision.
     """
-    waiting = list(undecided(twins).select_for_update(of=("self",)))
-    for twin in waiting:
+    accepted = list(undecided(twins).select_for_update(of=("self",)))
+    for twin in accepted:
         twin.vetting = "accepted"
         twin.field = find_place(twin)
-    Twin.objects.bulk_update(waiting, ["vetting", "field"], batch_size=200)
+    Twin.objects.bulk_update(accepted, ["vetting", "field"], batch_size=200)
     TwinDecision.objects.bulk_create(
         TwinDecision(
             twin=twin, decision="unread", wrong=True, perturbation=twin.perturbation, field=twin.field, kind=twin.kind, note=note
         )
-        for twin in waiting
+        for twin in accepted
     )  # fmt: skip
-    return len(waiting)
+    return len(accepted)
 
 
 def accept_by_rule(twins: QuerySet[Twin]) -> int:
-    """Log that rules vouch for what they planted, once per twin; how many were new. Part of a transaction."""
-    mine = twins.filter(status="done", vetting="").exclude(rule="").exclude(perturbation="none")
-    told = TwinDecision.objects.filter(twin=OuterRef("pk"))
-    fresh = list(mine.exclude(Exists(told)).values_list("pk", "perturbation", "field"))
-    TwinDecision.objects.bulk_create(_rules_decision(pk, label, field) for pk, label, field in fresh)
-    Twin.objects.filter(pk__in=[pk for pk, _, _ in fresh], vetting="").update(vetting="accepted")
-    return len(fresh)
+    """Record that errors planted by rules are accepted, once per twin, and return how many were new. Call it in a transaction."""
+    rule_twins = twins.filter(status="done", vetting="").exclude(rule="").exclude(perturbation="none")
+    decisions = TwinDecision.objects.filter(twin=OuterRef("pk"))
+    new_twins = list(rule_twins.exclude(Exists(decisions)).values_list("pk", "perturbation", "field"))
+    TwinDecision.objects.bulk_create(_rules_decision(pk, label, field) for pk, label, field in new_twins)
+    Twin.objects.filter(pk__in=[pk for pk, _, _ in new_twins], vetting="").update(vetting="accepted")
+    return len(new_twins)
 
 
 def _rules_decision(twin: int, perturbation: str, field: str) -> TwinDecision:
@@ -187,17 +189,16 @@ def _rules_decision(twin: int, perturbation: str, field: str) -> TwinDecision:
 
 
 def queue(everything: bool = False) -> QuerySet[Twin]:
-    """Twins that wait for a person, oldest first, those accepted unread among them; with `everything`, also those that only
-    rules vouch for."""
+    """Return twins that wait for a person, oldest first, including those accepted unread; with `everything`, also those accepted by rule."""
     waiting = undecided(Twin.objects.all(), by_person=True).order_by("pk")
     return waiting if everything else waiting.filter(_needs_a_person())
 
 
 def history(twin: Twin) -> QuerySet[TwinDecision]:
-    """Every decision about it, oldest first."""
+    """Return all decisions on the twin, oldest first."""
     return twin.decisions.select_related("by").order_by("pk")
 
 
 def places(twin: Twin) -> list[Any]:
-    """The places where it is not the original, as its diff has them."""
+    """Return the locations where the twin differs from its original."""
     return list(twin.diff)

@@ -1,4 +1,4 @@
-"""Money, tokens and seconds as people read them."""
+"""Format money, token counts and durations."""
 
 from decimal import Decimal
 
@@ -7,9 +7,9 @@ from django import template
 register = template.Library()
 
 
-@register.filter
+@register.filter("money")
 def money(amount: Decimal | None) -> str:
-    """US dollars: cents from a dollar on, more places below it; "unknown" for None."""
+    """Return US dollars, with cents from one dollar on and more decimals below; "unknown" for None."""
     if amount is None:
         return "unknown"
     if amount == 0 or abs(amount) >= 1:
@@ -17,19 +17,19 @@ def money(amount: Decimal | None) -> str:
     return f"${amount:.4f}" if abs(amount) >= Decimal("0.01") else f"${amount:.6f}"
 
 
-@register.filter
+@register.filter("thousands")
 def thousands(number: int | None) -> str:
-    """A whole number with its thousands apart; "unknown" for None."""
+    """Return an integer with thousands separators; "unknown" for None."""
     return "unknown" if number is None else f"{number:,}"
 
 
-@register.filter
+@register.filter("lasted")
 def lasted(seconds: float | None) -> str:
-    """How long a call took; a dash while it is under way or was lost."""
+    """Return the duration of a call; a dash if it is under way or was lost."""
     return "–" if seconds is None else f"{seconds:.1f} s"
 
 
-@register.filter
+@register.filter("per_minute")
 def per_minute(rate: float) -> str:
-    """So many in a minute; whole ones from ten on."""
+    """Return a rate per minute, without decimals from ten on."""
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"

@@ -1,4 +1,4 @@
-"""Stored names as people say them. What these return is escaped by the template like any other text."""
+"""Format stored names for people. Templates escape the results like any other text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,14 +13,14 @@ register.filter("written", transcript.written)
 register.filter("said", transcript.said)
 
 
-@register.filter
+@register.filter("under")
 def under(values: Mapping[str, Any], key: str) -> Any:
-    """The value under a key, 0 if there is none."""
+    """Return the value of a key, or 0 if it is missing."""
     return values.get(key, 0)
 
 
-@register.filter
+@register.filter("error_codes")
 def error_codes(report: Mapping[str, Any] | None) -> str:
-    """What the checker holds against an outcome, as codes; "" for nothing."""
-    found = report["findings"] if report else ()
-    return ", ".join(sorted({finding["code"] for finding in found if finding["severity"] == "error"}))
+    """Return the codes of the errors that the checker found, or "" if there are none."""
+    findings = report["findings"] if report else ()
+    return ", ".join(sorted({finding["code"] for finding in findings if finding["severity"] == "error"}))

@@ -48,7 +48,7 @@ def standing(episode: Episode) -> Standing:
         live=status in WORK_LEFT,
         by_person=episode.cast == queueing.PERSON_CAST,
         may_stop=not episode.ended and episode.cancel_requested_at is None,
-        may_retry=status in Episode.RETRIED and episode.counts,
+        may_retry=status in Episode.RETRYABLE and episode.counts,
         cause=causes.cause(status, reason),
         cause_words=causes.CAUSES.get(causes.cause(status, reason), ""),
         why=causes.key(status, reason),

@@ -39,7 +39,7 @@ def twin_line(twin: Twin) -> TwinLine:
         detail=_detail(twin),
         cause=causes.cause(twin.status, twin.reason),
         help=causes.help(twin.status, twin.reason),
-        may_retry=twin.status in Twin.RETRIED,
+        may_retry=twin.status in Twin.RETRYABLE,
         to_vet=awaits_vetting(twin),
     )
 

@@ -195,8 +195,8 @@ def test_forms_that_were_refused_are_sound_and_lead_to_the_field(
     expect(page.get_by_role("alert")).to_contain_text("Choose at least one experiment.")
     sound(page)
     page.goto(site + reverse("ratings:new_study"))
-    page.locator("#by-document").get_by_role("button", name="Make the draft").click()
-    expect(page.get_by_role("alert")).to_contain_text("Choose a file or paste its text.")
+    page.locator("#by-document").get_by_role("button", name="Create draft").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose a file or paste the text of a study document.")
     expect(page.get_by_role("alert")).to_be_focused()
     sound(page)
     # Chromium notes every answer of 4xx on its console, the two wanted here included

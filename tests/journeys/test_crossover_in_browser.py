@@ -35,7 +35,7 @@ def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: 
     page.keyboard.press("Space")
     page.get_by_label("Crossover only: days between the sessions").fill("7")
     sound(page, BOTH)
-    page.get_by_role("button", name="Save and go on").click()
+    page.get_by_role("button", name="Save and continue").click()
     page.wait_for_url(re.compile("/build/screen/"))
     stored = Study.objects.get(pk=study.pk).protocol
     assert (stored["design"], stored["conditions"], stored["washout_days"]) == ("crossover", "twins", 7)

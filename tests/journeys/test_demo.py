@@ -144,5 +144,5 @@ def test_a_taken_port_is_named_with_a_way_out(demo: Demo) -> None:
         demo.start()
         assert demo.process and demo.process.wait(30) == 1
         time.sleep(0.2)
-        assert f"Port {demo.port} is taken" in "".join(demo.said)
+        assert f"Port {demo.port} is in use" in "".join(demo.said)
         assert f"PORT={demo.port + 1}" in "".join(demo.said)

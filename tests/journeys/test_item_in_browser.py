@@ -162,7 +162,7 @@ def test_a_record_is_searched_and_folded(new_context: NewContext, site: str) -> 
 
     page.get_by_label("Find in the record").fill("")
     page.get_by_role("button", name="Fold all").click()
-    expect(page.get_by_text("Alike in")).to_have_count(0)
+    expect(page.get_by_text("Same in")).to_have_count(0)
     assert page.locator("[data-record] > li > details[open]").count() == 0
     page.get_by_role("button", name="Open all").click()
     assert page.locator("[data-record] > li > details[open]").count() == 3

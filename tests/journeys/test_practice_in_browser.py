@@ -108,6 +108,6 @@ def test_the_last_page_is_accessible(new_context: NewContext, site: str, size: d
     page.goto(f"{site}/rate/study/{seat.code}/done/")
     sound(page)
     page.get_by_role("button", name="Finish").click()
-    expect(page.locator("main")).to_contain_text("your answers stand as they are")
+    expect(page.locator("main")).to_contain_text("your answers can no longer be changed")
     sound(page)
     assert Study.objects.get(pk=seat.study_id).is_open

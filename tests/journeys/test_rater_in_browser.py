@@ -78,9 +78,9 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
     expect(saved(other)).to_contain_text("3 saved")
     page.bring_to_front()
     press(page, "n", "1", "Enter")
-    expect(page.locator("h1")).to_contain_text("Which answer shall stand?")
+    expect(page.locator("h1")).to_contain_text("Which answer should count?")
     expect(page.locator("h1")).to_be_focused()
-    press(page, "Tab", "Enter")  # keep the saved one
+    press(page, "Tab", "Enter")  # keep the saved answer
     titled(page, "Item 4 of 5, WetBench")
     # 4: the connection drops
     browser.set_offline(True)
@@ -248,7 +248,7 @@ def test_after_half_an_hour_a_break_is_proposed_and_can_be_declined(
 
     expect(page.locator("#break")).to_be_visible(timeout=15_000)
     sound(page)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(page.locator("#break")).to_be_hidden()
     press(page, "p", "4", "Enter")
     expect(saved(page)).to_contain_text("1 saved")
@@ -311,14 +311,14 @@ def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
     for done in range(1, 4):
         press(page, "n", "4", "Enter")
         if kind == TRANSITION:
-            expect(page.locator("main")).to_contain_text("Your first answer is kept")
+            expect(page.locator("main")).to_contain_text("Your first answer is saved")
             sound(page)
             press(page, "n", "3", "Enter")
         if done < 3:
             expect(saved(page)).to_contain_text(f"{done} saved")
     page.wait_for_url(DONE)
     press(other, "p", "s", "1", "Enter")
-    expect(other.locator("h1")).to_contain_text("Which answer shall stand?")
+    expect(other.locator("h1")).to_contain_text("Which answer should count?")
     sound(other)
     for status in ("paused", "closed"):
         Study.objects.update(status=status)
@@ -329,7 +329,7 @@ def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
     sound(page)  # an answer that can be changed
     Rater.objects.update(finished_at="2026-01-01T00:00:00Z")
     page.goto(rated)
-    expect(page.locator("h1")).to_contain_text("Your answer to this item stands")
+    expect(page.locator("h1")).to_contain_text("Your answer to this item counts")
     sound(page)
     assert forgive(complaints, "409") == 1
 

@@ -48,7 +48,7 @@ def test_the_second_of_two_tabs_is_asked_and_its_answer_can_take_the_place(
     expect(two.locator("main")).to_contain_text("Plausible, confidence 4")
     expect(two.locator("main")).to_contain_text("Not plausible, confidence 2")
     assert answers(rater) == [(True, 4)]
-    two.get_by_role("button", name="Save the new one instead").click()
+    two.get_by_role("button", name="Save the new answer instead").click()
 
     two.wait_for_url(one.url)
     assert answers(rater) == [(False, 2)]

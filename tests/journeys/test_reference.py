@@ -191,8 +191,8 @@ def test_what_errors_are_told_from_is_named_by_what_the_items_state(
     with_error, without = WITH_ERROR[name], WITHOUT_ERROR[name]
     said = {line.name for section in sections(map(Estimate.from_json, document["results"])) for line in section.lines}
     assert {
-        f"Sensitivity: {with_error} items called implausible",
-        f"Specificity: {without} items called plausible",
+        f"Sensitivity: {with_error} items rated not plausible",
+        f"Specificity: {without} items rated plausible",
         f"AUC of the signed rating: {with_error} against {without}, mean over raters",
     } <= said
     captions = latex.tables(document)

@@ -22,19 +22,19 @@ def press(page: Page, name: str) -> None:
 
 
 def built(page: Page, kind: str) -> Study:
-    """Through the four steps of the builder, to an open study of three seats."""
+    """Through the four steps of the builder, to an open study with three raters."""
     page.get_by_label("Name", exact=True).fill("Round three")
     if kind == "evidence":
         page.locator("input[value=evidence_sufficiency]").check()
-    press(page, "Save the draft and go on")
+    press(page, "Save and continue")
     counts = {"none": 4, "obvious": 2, "subtle": 2} if kind == "transition" else {"none": 4}
     for wrong, count in counts.items():
         page.get_by_label(f"Items by offline, {wrong}", exact=True).fill(str(count))
-    press(page, "Save and go on")
+    press(page, "Save and continue")
     page.locator("#id_ratings_per_item").fill("1")
     page.locator("#id_raters").fill("3")
-    press(page, "Save and go on")
-    press(page, "Save and look it over")
+    press(page, "Save and continue")
+    press(page, "Save and review")
     press(page, "Open the study")
     expect(page.locator("main")).to_contain_text("The study is open.")
     return Study.objects.get()

@@ -1,4 +1,4 @@
-"""A laboratory with its real experiments loaded, for tests of what plays them."""
+"""Fixtures with the real experiments loaded."""
 
 import pytest
 from django.conf import settings as django_settings
@@ -14,7 +14,7 @@ _LOADED: list[list[Model]] = []
 
 @pytest.fixture
 def lab(db: None) -> None:
-    """The laboratory's files, read once; later tests store the same rows again. PostgreSQL counts keys by itself."""
+    """Load the data files. On SQLite they are parsed once, and later tests store the same rows again; PostgreSQL assigns keys itself."""
     if _LOADED and connection.vendor == "sqlite":
         for rows in _LOADED:
             type(rows[0])._default_manager.bulk_create(rows)

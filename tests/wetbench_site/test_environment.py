@@ -1,4 +1,4 @@
-"""The environment: what is declared, what is refused and how, and secrets that stand in files."""
+"""Environment variables: which exist, how invalid ones are reported, and secrets in files."""
 
 import os
 import re
@@ -24,13 +24,13 @@ EXPOSED = {
 
 
 def told(environ: Mapping[str, str]) -> list[str]:
-    """What is wrong with it, a sentence each."""
+    """Return the reported problems, one sentence each."""
     with pytest.raises(Unusable) as refused:
         environment.read(environ)
     return [line.removeprefix("- ") for line in str(refused.value).splitlines()[1:]]
 
 
-def test_without_any_variable_the_site_is_embedded_and_nothing_is_wrong() -> None:
+def test_environment_without_variables_is_valid_and_embedded() -> None:
     read = environment.read({})
     assert not read.production
     assert (read.text("WETBENCH_LOG_FORMAT"), read.flag("WETBENCH_HTTPS"), read.whole("WETBENCH_WEB_WORKERS")) == (
@@ -40,22 +40,22 @@ def test_without_any_variable_the_site_is_embedded_and_nothing_is_wrong() -> Non
     )
 
 
-def test_in_production_https_and_json_are_the_defaults() -> None:
+def test_environment_of_production_defaults_to_https_and_json() -> None:
     read = environment.read(EXPOSED)
     assert read.production and read.flag("WETBENCH_HTTPS") and read.text("WETBENCH_LOG_FORMAT") == "json"
     assert read.names("WETBENCH_HOSTS") == ["wetbench.example.org"] and read.whole("WETBENCH_WEB_WORKERS") == 2
 
 
-def test_production_asks_for_a_key_the_hosts_and_the_address() -> None:
+def test_environment_of_production_requires_key_hosts_and_url() -> None:
     missing = told({"WETBENCH_PROFILE": "production"})
     assert [line.split()[0] for line in missing] == ["SECRET_KEY", "WETBENCH_HOSTS", "WETBENCH_URL"]
 
 
-def test_everything_wrong_is_told_at_once_and_with_what_is_allowed() -> None:
+def test_environment_errors_are_reported_together_with_the_allowed_values() -> None:
     wrong = {"WETBENCH_PACEE": "1", "WETBENCH_DEBUG": "yes", "EMAIL_PORT": "smtp", "WETBENCH_XYZZY": ""}
     assert told(wrong) == [
-        "WETBENCH_PACEE is no variable of WetBench; did you mean WETBENCH_PACE?",
-        "WETBENCH_XYZZY is no variable of WetBench; docs/operations.md lists those there are",
+        "WETBENCH_PACEE is not a variable of WetBench; did you mean WETBENCH_PACE?",
+        "WETBENCH_XYZZY is not a variable of WetBench; docs/operations.md lists all variables",
         "WETBENCH_DEBUG is 'yes'; it must be true or false",
         "EMAIL_PORT is 'smtp'; it must be a whole number from 1 to 65535",
     ]
@@ -75,17 +75,17 @@ def test_everything_wrong_is_told_at_once_and_with_what_is_allowed() -> None:
         ("WETBENCH_METRICS_TOKEN", "short"), ("WETBENCH_OLD_SECRET_KEYS", f"{KEY},short"), ("SECRET_KEY", "changeme"),
     ],
 )  # fmt: skip
-def test_a_malformed_value_is_refused_by_its_name(name: str, value: str) -> None:
+def test_environment_error_of_a_malformed_value_names_the_variable(name: str, value: str) -> None:
     (line,) = told({name: value})
     assert line.startswith(f"{name} ") and "must be " in line
 
 
-def test_what_is_said_of_a_malformed_secret_does_not_tell_it() -> None:
+def test_environment_error_of_a_malformed_secret_does_not_reveal_it() -> None:
     (line,) = told({"DATABASE_URL": "mysql://root:hunter2hunter2@host/name"})
     assert "hunter2" not in line and line.endswith("or sqlite:///path")
 
 
-def test_every_secret_may_stand_in_a_file(tmp_path: Path) -> None:
+def test_every_secret_can_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     for variable in VARIABLES:
         if not variable.secret:
@@ -101,18 +101,20 @@ def test_every_secret_may_stand_in_a_file(tmp_path: Path) -> None:
         assert read.values[variable.name] in (value, [value]), variable.name
 
 
-def test_a_file_that_is_not_there_or_one_too_many_is_refused(tmp_path: Path) -> None:
+def test_secret_file_is_rejected_if_it_is_missing_or_the_variable_is_set_too(tmp_path: Path) -> None:
     file = tmp_path / "key"
     (line,) = told({"SECRET_KEY_FILE": str(file)})
     assert line == f"SECRET_KEY_FILE names {file}, which cannot be read: No such file or directory"
     file.write_text(KEY)
     (line,) = told({"SECRET_KEY_FILE": str(file), "SECRET_KEY": KEY})
-    assert line == "SECRET_KEY and SECRET_KEY_FILE are both set; give one of them"
+    assert line == "SECRET_KEY and SECRET_KEY_FILE are both set; set only one of them"
     (line,) = told({"WETBENCH_HOSTS_FILE": str(file)})
-    assert line.startswith("WETBENCH_HOSTS_FILE is no variable of WetBench")  # no secret, so no file
+    assert line.startswith(
+        "WETBENCH_HOSTS_FILE is not a variable of WetBench"
+    )  # not a secret, so it cannot be in a file
 
 
-def test_a_key_of_a_provider_in_a_file_is_found_by_those_who_call_models_and_not_put_among_the_variables(
+def test_provider_key_in_a_file_is_used_by_clients_and_not_exported_as_a_variable(
     tmp_path: Path,
 ) -> None:
     assert {f"{name}_API_KEY" for name in environment.PROVIDERS} == {info.key_variable for info in PROVIDERS.values()}
@@ -136,13 +138,13 @@ def test_a_key_of_a_provider_in_a_file_is_found_by_those_who_call_models_and_not
     assert told.stdout.splitlines() == ["{'sk-from-a-file'}", "[]"]
 
 
-def test_letters_go_by_one_kind_of_tls() -> None:
+def test_email_accepts_one_kind_of_tls_only() -> None:
     both = {"EMAIL_USE_TLS": "true", "EMAIL_USE_SSL": "true"}
     assert told(both) == ["EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them"]
     assert environment.read({"EMAIL_USE_SSL": "true"}).flag("EMAIL_USE_SSL")
 
 
-def test_old_keys_still_open_what_they_signed() -> None:
+def test_old_secret_keys_are_a_list_of_keys() -> None:
     older, oldest = KEY[::-1], KEY[5:] + KEY[:5]
     assert environment.read({"WETBENCH_OLD_SECRET_KEYS": f"{older}, {oldest}"}).names("WETBENCH_OLD_SECRET_KEYS") == [
         older,
@@ -150,21 +152,21 @@ def test_old_keys_still_open_what_they_signed() -> None:
     ]
 
 
-def test_a_command_ends_with_the_list_alone() -> None:
+def test_command_prints_environment_errors_and_nothing_else() -> None:
     environ = {**os.environ, "WETBENCH_HOST": "a.example", "WETBENCH_PACE": "fast"}
     done = subprocess.run(
         [sys.executable, "manage.py", "check"], cwd=settings.BASE_DIR, env=environ, capture_output=True, text=True
     )
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "The environment cannot be used.",
-        "- WETBENCH_HOST is no variable of WetBench; did you mean WETBENCH_HOSTS?",
+        "The environment variables are not valid.",
+        "- WETBENCH_HOST is not a variable of WetBench; did you mean WETBENCH_HOSTS?",
         "- WETBENCH_PACE is 'fast'; it must be a number greater than 0",
     ]
 
 
-def rows() -> dict[str, tuple[str, str]]:
-    """Name -> what is allowed and the default, as the table of docs/operations.md has them."""
+def documented_variables() -> dict[str, tuple[str, str]]:
+    """Return the allowed values and the default of each variable, from the table of docs/operations.md."""
     text = (Path(settings.BASE_DIR) / "docs/operations.md").read_text(encoding="utf-8")
     found = {}
     for line in text.splitlines():
@@ -181,12 +183,12 @@ def default(variable: environment.Variable) -> str:
     return (variable.default or "none") + production
 
 
-def test_the_page_of_operations_has_every_variable_with_what_is_allowed_and_its_default() -> None:
+def test_operations_page_has_every_variable_with_allowed_values_and_default() -> None:
     declared = {variable.name: (variable.form.allowed, default(variable)) for variable in VARIABLES}
-    assert rows() == declared
+    assert documented_variables() == declared
 
 
-def test_each_of_several_earlier_keys_is_a_secret_by_itself(tmp_path: Path) -> None:
+def test_each_old_secret_key_is_hidden_as_a_secret(tmp_path: Path) -> None:
     one, other = "an-earlier-key-of-this-site", "a-still-earlier-key-of-this-site"
     (tmp_path / "keys").write_text(f"{one}\n{other}\n")
     assert {one, other} <= environment.secrets({"WETBENCH_OLD_SECRET_KEYS": f"{one}, {other}"})

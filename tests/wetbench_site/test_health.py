@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics: what they say, to whom, and how soon when something hangs."""
+"""/healthz, /readyz and /metrics: their content, who may read them, and their time limit if a service hangs."""
 
 import logging
 import re
@@ -31,13 +31,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def client() -> Client:
-    """Asks this machine by its own name."""
+    """Requests from this machine, under its own name."""
     return Client(headers={"host": "127.0.0.1"})
 
 
 @pytest.fixture
 def worker() -> Worker:
-    """The embedded worker, heard of just now."""
+    """The embedded worker, active just now."""
     return Worker.objects.create(owner="here:1:a", kind="embedded")
 
 
@@ -45,7 +45,7 @@ def states(client: Client) -> dict[str, str]:
     return {name: part["state"] for name, part in client.get("/readyz").json()["parts"].items()}
 
 
-def test_healthz_answers_everybody_and_asks_nothing(
+def test_healthz_answers_everybody_without_a_query(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(0):
@@ -54,7 +54,9 @@ def test_healthz_answers_everybody_and_asks_nothing(
     assert client.post("/healthz").status_code == 405
 
 
-def test_health_is_asked_by_address_and_without_https(client: Client, settings: Settings, worker: Worker) -> None:
+def test_health_endpoints_answer_by_ip_address_and_without_https(
+    client: Client, settings: Settings, worker: Worker
+) -> None:
     settings.SECURE_SSL_REDIRECT, settings.METRICS_TOKEN = True, TOKEN
     inside = {"host": "172.18.0.4:8000", "authorization": f"Bearer {TOKEN}"}
     for address in ("/healthz", "/readyz", "/metrics"):
@@ -63,14 +65,16 @@ def test_health_is_asked_by_address_and_without_https(client: Client, settings: 
 
 
 @pytest.mark.parametrize("address", ["/readyz", "/metrics"])
-def test_without_the_token_nobody_elsewhere_finds_anything(client: Client, settings: Settings, address: str) -> None:
+def test_readyz_and_metrics_do_not_exist_for_other_machines_without_the_token(
+    client: Client, settings: Settings, address: str
+) -> None:
     def status(caller: str, **headers: str) -> int:
         return client.get(address, headers=headers, REMOTE_ADDR=caller).status_code
 
     Worker.objects.create(owner="here:1:a", kind="embedded")
     assert status("127.0.0.1") == 200
     assert status("192.0.2.7") == 404
-    assert status("192.0.2.7", authorization="Bearer ") == 404  # no token is set: none is right
+    assert status("192.0.2.7", authorization="Bearer ") == 404  # no token is set, so no token is valid
     assert status("127.0.0.1", **{"x-forwarded-for": "192.0.2.7"}) == 404  # a proxy on this machine
     settings.METRICS_TOKEN = TOKEN
     assert status("192.0.2.7", authorization=f"Bearer {TOKEN}") == 200
@@ -80,7 +84,7 @@ def test_without_the_token_nobody_elsewhere_finds_anything(client: Client, setti
 
 @pytest.mark.parametrize("address", ["/readyz", "/metrics"])
 @pytest.mark.parametrize("host", ["wetbench.example.org", "wetbench.example.org:8000", "10.0.0.7"])
-def test_by_another_name_this_machine_is_a_proxy_or_a_page_that_was_given_the_address(
+def test_readyz_and_metrics_do_not_exist_for_this_machine_under_another_host_name(
     client: Client, settings: Settings, worker: Worker, address: str, host: str
 ) -> None:
     settings.ALLOWED_HOSTS = ["*"]
@@ -89,7 +93,7 @@ def test_by_another_name_this_machine_is_a_proxy_or_a_page_that_was_given_the_ad
         assert client.get(address, headers={"host": name}).status_code == 200
 
 
-def test_a_red_answer_is_counted_by_its_name_and_fills_no_log(
+def test_readyz_failure_is_counted_in_metrics_and_not_logged(
     client: Client, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.REQUEST_LOG = True
@@ -102,26 +106,26 @@ def test_a_red_answer_is_counted_by_its_name_and_fills_no_log(
         assert client.get("/readyz").status_code == 503
         assert caplog.messages == []
         assert client.get("/readyz", headers={"host": "testserver"}).status_code == 404
-        assert "GET readyz" in caplog.messages, "who asks and may not is told of"
+        assert "GET readyz" in caplog.messages, "rejected requests are logged"
     finally:
         for logger in ("django.request", "wetbench.requests"):
             logging.getLogger(logger).removeHandler(caplog.handler)
     assert values(client)[name] == before + 1
 
 
-def test_superusers_see_from_elsewhere_whether_all_is_well_and_nobody_else(client: Client, worker: Worker) -> None:
+def test_readyz_answers_superusers_of_other_machines_and_no_other_users(client: Client, worker: Worker) -> None:
     for user, status in ((User.objects.create_user("ann"), 404), (User.objects.create_superuser("boss"), 200)):
         client.force_login(user)
         assert client.get("/readyz", REMOTE_ADDR="192.0.2.7").status_code == status
 
 
-def test_all_is_well_while_the_embedded_worker_is_heard_of(client: Client, worker: Worker) -> None:
+def test_readyz_is_ok_while_the_embedded_worker_is_active(client: Client, worker: Worker) -> None:
     answer = client.get("/readyz")
     assert answer.status_code == 200 and answer.json()["state"] == "ok"
     assert states(client) == dict.fromkeys(("disk", "database", "migrations", "worker"), "ok")
 
 
-def test_a_worker_that_fell_silent_is_red_after_a_minute(client: Client, worker: Worker) -> None:
+def test_readyz_fails_one_minute_after_the_worker_was_last_active(client: Client, worker: Worker) -> None:
     Worker.objects.update(seen_at=timezone.now() - timedelta(seconds=57))
     assert client.get("/readyz").status_code == 200
     Worker.objects.update(seen_at=timezone.now() - timedelta(seconds=61))
@@ -130,14 +134,14 @@ def test_a_worker_that_fell_silent_is_red_after_a_minute(client: Client, worker:
     assert "manage.py worker" in client.get("/readyz").json()["parts"]["worker"]["said"]
 
 
-def test_a_full_disk_is_red(client: Client, settings: Settings, worker: Worker) -> None:
+def test_readyz_fails_if_the_disk_is_full(client: Client, settings: Settings, worker: Worker) -> None:
     settings.DISK_FREE_MB = 10**9
     assert client.get("/readyz").status_code == 503 and states(client)["disk"] == "failed"
     settings.VAR_DIR = Path("/nowhere")
     assert states(client)["disk"] == "failed"
 
 
-def test_a_missing_migration_is_red(client: Client, worker: Worker) -> None:
+def test_readyz_fails_if_a_migration_is_missing(client: Client, worker: Worker) -> None:
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_migrations SET name = 'aside' WHERE app = 'sessions'")
         try:
@@ -146,16 +150,16 @@ def test_a_missing_migration_is_red(client: Client, worker: Worker) -> None:
             cursor.execute("UPDATE django_migrations SET name = '0001_initial' WHERE app = 'sessions'")
 
 
-def test_a_database_that_cannot_be_opened_is_red(
+def test_readyz_fails_if_the_database_cannot_be_opened(
     client: Client, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "NAME", "/nowhere/site.sqlite3")
     answer = client.get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["parts"]["database"] == {"state": "failed", "said": "it does not answer: OperationalError"}
+    assert answer.json()["parts"]["database"] == {"state": "failed", "said": "does not answer: OperationalError"}
 
 
-def test_without_the_broker_the_site_is_degraded_and_still_200(
+def test_readyz_is_degraded_but_200_without_the_broker(
     client: Client, settings: Settings, redis_server: RedisServer
 ) -> None:
     Worker.objects.create(owner="here:1:a", kind="dispatcher")
@@ -172,14 +176,12 @@ def test_without_the_broker_the_site_is_degraded_and_still_200(
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that takes connections and never says a word."""
+    """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
 
-def test_a_broker_that_hangs_delays_the_answer_by_seconds_at_most(
-    client: Client, settings: Settings, silent: str
-) -> None:
+def test_readyz_answers_within_seconds_if_the_broker_hangs(client: Client, settings: Settings, silent: str) -> None:
     Worker.objects.create(owner="here:1:a", kind="dispatcher")
     settings.CELERY_BROKER_URL = silent
     began = time.monotonic()
@@ -187,7 +189,7 @@ def test_a_broker_that_hangs_delays_the_answer_by_seconds_at_most(
     assert time.monotonic() - began < 2 * readiness.PATIENCE_SECONDS
 
 
-def test_a_database_that_hangs_is_red_within_seconds_however_often_one_asks(
+def test_readyz_answers_within_seconds_if_the_database_hangs_at_every_request(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hang(*_: Any) -> None:
@@ -201,7 +203,7 @@ def test_a_database_that_hangs_is_red_within_seconds_however_often_one_asks(
         assert answer.status_code == 503
         assert answer.json()["parts"]["database"] == {"state": "failed", "said": "no answer within 0 s"}
     assert time.monotonic() - began < 1.4
-    time.sleep(1.5)  # those that hung are done
+    time.sleep(1.5)  # the checks that hung have ended
 
 
 def values(client: Client) -> dict[str, float]:
@@ -209,7 +211,7 @@ def values(client: Client) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^(wetbench_\S+) (\S+)$", text, flags=re.M)}
 
 
-def test_metrics_count_requests_by_page_and_never_by_address(client: Client) -> None:
+def test_metrics_count_requests_by_page_and_not_by_path(client: Client) -> None:
     name = 'wetbench_request_seconds_count{status="4xx",view="ratings:rater_link"}'
     before = values(client).get(name, 0)
     client.get("/r/0123456789abcdef0123456789abcdef/")
@@ -218,7 +220,7 @@ def test_metrics_count_requests_by_page_and_never_by_address(client: Client) -> 
     assert values(client)[name] == before + 2 and "abcdef" not in text
 
 
-def test_metrics_of_rows_come_from_the_database(client: Client) -> None:
+def test_metrics_of_rows_are_read_from_the_database(client: Client) -> None:
     Worker.objects.create(owner="here:1:a", kind="celery")
     Worker.objects.create(owner="here:2:b", kind="celery")
     Worker.objects.create(owner="here:3:c", kind="celery", seen_at=timezone.now() - timedelta(hours=1))
@@ -228,7 +230,7 @@ def test_metrics_of_rows_come_from_the_database(client: Client) -> None:
     assert found['wetbench_rows_waiting{kind="episode"}'] == 0
 
 
-def test_metrics_of_rows_have_the_same_order_whichever_app_registers_first(
+def test_metrics_of_rows_have_the_same_order_for_every_order_of_registration(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def families() -> list[str]:
@@ -244,7 +246,7 @@ def test_metrics_of_rows_have_the_same_order_whichever_app_registers_first(
     assert families() == expected
 
 
-def test_whole_tables_are_counted_once_a_minute(client: Client, settings: Settings) -> None:
+def test_metrics_count_whole_tables_once_a_minute(client: Client, settings: Settings) -> None:
     def asked() -> list[str]:
         with CaptureQueriesContext(connection) as queries:
             client.get("/metrics")
@@ -261,7 +263,9 @@ def test_whole_tables_are_counted_once_a_minute(client: Client, settings: Settin
     assert len(second) == len(first) - 4 and not set(whole) & set(second)
 
 
-def test_of_calls_the_latest_are_counted(client: Client, model_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_count_only_the_latest_calls(
+    client: Client, model_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(model_server, "transition")
     scene.strike({"fault": "wrong_enum"})
     calls = ModelCall.objects.count()
@@ -270,9 +274,7 @@ def test_of_calls_the_latest_are_counted(client: Client, model_server: Server, m
     assert sum(n for name, n in values(client).items() if "model_calls" in name) == 2
 
 
-def test_an_answer_carries_its_id_and_a_foreign_one_only_from_behind_a_proxy(
-    client: Client, settings: Settings
-) -> None:
+def test_response_has_a_request_id_and_accepts_that_of_a_proxy_only(client: Client, settings: Settings) -> None:
     given = {"x-request-id": "proxy-0123456789"}
     one, two = (client.get("/healthz", headers=given)["X-Request-ID"] for _ in range(2))
     assert re.fullmatch("[0-9a-f]{32}", one) and one != two

@@ -1,4 +1,4 @@
-"""Lines of the log: what they tell, and what they never do."""
+"""Log lines: their content, and what they must never contain."""
 
 import io
 import json
@@ -39,7 +39,7 @@ def held_in_a_local() -> Any:
 
 
 class Written:
-    """What a site with these settings would have written."""
+    """The log lines of a site with these settings."""
 
     def __init__(self, form: str) -> None:
         made = logs.configuration(form, "INFO", {SECRET, DATABASE})
@@ -76,14 +76,14 @@ def caught(form: str) -> Iterator[Written]:
 log = logging.getLogger("wetbench.tests")
 
 
-def test_a_line_of_json_tells_when_who_and_what(as_json: Written) -> None:
+def test_json_line_has_time_level_logger_message_and_facts(as_json: Written) -> None:
     log.warning("%d rows of %s", 7, "workers", extra={"facts": {"rows": 7}})
     (line,) = as_json.lines
     assert line.pop("time").endswith("+00:00")
     assert line == {"level": "WARNING", "logger": "wetbench.tests", "message": "7 rows of workers", "rows": 7}
 
 
-def test_a_line_within_a_unit_names_its_row_and_step(as_json: Written) -> None:
+def test_log_line_of_a_unit_has_its_row_and_step(as_json: Written) -> None:
     with log_context.bind("episode", "0f5c2a52", step=3, phase="agent"):
         log.info("one")
     log.info("two")
@@ -91,7 +91,7 @@ def test_a_line_within_a_unit_names_its_row_and_step(as_json: Written) -> None:
     assert (one["episode"], one["step"], one["phase"]) == ("0f5c2a52", 3, "agent") and "episode" not in two
 
 
-def test_the_facts_of_an_outer_block_return_when_an_inner_one_ends() -> None:
+def test_log_context_of_an_outer_block_returns_when_an_inner_one_ends() -> None:
     with log_context.bind("job", "a"):
         with log_context.bind("twin", "b"):
             assert log_context.bound_facts() == {"twin": "b"}
@@ -107,7 +107,7 @@ def test_the_facts_of_an_outer_block_return_when_an_inner_one_ends() -> None:
         "GET /r/Zm9vYmFyYmF6cXV4cXV1eA/ 404", "/sign-in/Zm9vYmFyYmF6cXV4cXV1eA/",
     ],
 )  # fmt: skip
-def test_what_opens_something_is_hidden_wherever_it_stands(told: str, written: Written) -> None:
+def test_credentials_are_hidden_in_every_part_of_a_log_line(told: str, written: Written) -> None:
     opening = {
         "Authorization: Bearer abc.def": "abc.def", "wb_session=k3jd8s7dh2kd9": "k3jd8s7dh2kd9",
         "__Host-wb_session=k3jd8s7dh2kd9": "k3jd8s7dh2kd9", "Cookie: a=b; c=d": "c=d", "{'wb_csrf': 'Qwertyuiop'}": "Qwerty",
@@ -124,14 +124,14 @@ def test_what_opens_something_is_hidden_wherever_it_stands(told: str, written: W
     assert opening not in written.text and written.text.count(HIDDEN) >= 5
 
 
-def test_ordinary_words_stay_as_they_are() -> None:
+def test_redaction_does_not_change_ordinary_words() -> None:
     said = "/rate/study/ sketch-like tasks of R07: /r/ask, /sign-in/ short, 12 sk-ills, Basics, cookies"
     assert Redactor({SECRET, "abc"})(said) == said
 
 
-def test_no_text_can_forge_a_line_or_turn_it_around(written: Written) -> None:
+def test_log_line_cannot_be_forged_or_reordered_by_its_text(written: Written) -> None:
     forged = "a\n2026-01-01 ERROR forged\r\x1b[2J\u202eb\u2028c\ud800"
-    # Given to the handler itself: pytest would keep the text as it is, and no process can send that to another.
+    # Passed to the handler directly: pytest would keep the lone surrogate, which xdist cannot send between processes.
     written.handler.handle(log.makeRecord(log.name, logging.WARNING, __file__, 1, "name: %s", (forged,), None))
     log.warning("second")
     assert len(written.text.splitlines()) == 2
@@ -139,7 +139,7 @@ def test_no_text_can_forge_a_line_or_turn_it_around(written: Written) -> None:
     assert "forged" in written.text
 
 
-def test_of_a_fault_stands_where_and_what_but_not_what_it_quotes(written: Written) -> None:
+def test_logged_exception_has_its_location_and_type_but_not_its_message(written: Written) -> None:
     def read(reply: str) -> None:
         try:
             int(reply)
@@ -154,7 +154,7 @@ def test_of_a_fault_stands_where_and_what_but_not_what_it_quotes(written: Writte
     assert "patient" not in written.text and "invalid literal" not in written.text
 
 
-def test_a_reader_of_records_still_finds_them_whole(as_json: Written, caplog: pytest.LogCaptureFixture) -> None:
+def test_redaction_does_not_change_the_log_record(as_json: Written, caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise ValueError(SECRET)
     except ValueError:
@@ -167,13 +167,13 @@ def requests(written: Written) -> list[dict[str, Any]]:
 
 
 @pytest.mark.django_db
-def test_a_request_leaves_one_line_with_its_id_user_page_status_and_time(
+def test_request_log_has_one_line_with_id_user_page_status_and_time(
     client: Client, settings: Settings, as_json: Written
 ) -> None:
     user = User.objects.create_user("ann")
     client.force_login(user)
     answer = client.get("/studies/nowhere/")
-    assert answer.status_code == 404 and requests(as_json) == []  # only where it is asked for
+    assert answer.status_code == 404 and requests(as_json) == []  # only with WETBENCH_REQUEST_LOG
     settings.REQUEST_LOG = True
     answer = client.get("/studies/nowhere/")
     (line,) = requests(as_json)
@@ -183,7 +183,7 @@ def test_a_request_leaves_one_line_with_its_id_user_page_status_and_time(
 
 
 @pytest.mark.django_db
-def test_a_fault_of_a_page_is_logged_with_its_request_and_without_its_words(
+def test_exception_of_a_page_is_logged_with_its_request_and_without_its_message(
     client: Client, as_json: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_in_urls = get_resolver().url_patterns[0].url_patterns
@@ -202,7 +202,7 @@ def broken(request: Any) -> None:
     raise ValueError("a reply of a model")
 
 
-def test_a_report_of_a_fault_shows_no_local_variable() -> None:
+def test_exception_report_shows_no_local_variables() -> None:
     request, fault = RequestFactory().get("/"), held_in_a_local()
     reporter = get_exception_reporter_class(request)
     assert reporter is not ExceptionReporter
@@ -210,7 +210,7 @@ def test_a_report_of_a_fault_shows_no_local_variable() -> None:
         assert ("sk-kept-in-a-local" in asked(request, *fault).get_traceback_html()) is shown
 
 
-def test_security_events_name_the_event_who_and_from_where(as_json: Written) -> None:
+def test_security_event_has_its_name_account_and_address(as_json: Written) -> None:
     request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7")
     request.user = AnonymousUser()
     security_event("sign-in failed", request, name="ann\nb")
@@ -226,9 +226,7 @@ def test_security_events_name_the_event_who_and_from_where(as_json: Written) -> 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("fault", ["wrong_enum", "unauthorized_401"])
-def test_a_fault_at_a_provider_leaves_neither_prompt_nor_reply_nor_key(
-    fault: str, model_server: Server, as_json: Written
-) -> None:
+def test_provider_error_logs_no_prompt_reply_or_key(fault: str, model_server: Server, as_json: Written) -> None:
     scene = Scene(model_server, "transition")
     scene.strike({"fault": fault})
     assert scene.row.status in ("failed", "blocked") and ModelCall.objects.count() > 0
@@ -236,17 +234,17 @@ def test_a_fault_at_a_provider_leaves_neither_prompt_nor_reply_nor_key(
     assert (line["episode"], line["step"], line["phase"]) == (str(scene.code), 1, "transition")
     quoted = [b"lukewarm", b"See what is in the tubes", b"Is it clear?", b"dummy-openai", b"tea"]
     said = b"".join(call.reply or b"" for call in ModelCall.objects.all())
-    assert fault != "wrong_enum" or quoted[0] in said, "the reply is the one that is looked for"
+    assert fault != "wrong_enum" or quoted[0] in said, "the reply has the text that must not be logged"
     assert not [word for word in quoted if word in as_json.text.encode()]
 
 
-def test_django_and_all_servers_write_through_the_one_handler() -> None:
+def test_logging_has_one_handler_for_django_and_all_servers() -> None:
     made = logs.configuration("json", "INFO", set())
     assert made["root"]["handlers"] == ["console"] and list(made["handlers"]) == ["console"]
     assert all(logger["handlers"] == [] and logger["propagate"] for logger in made["loggers"].values())
 
 
-def test_a_fault_in_a_command_is_logged_like_any_other_and_whole_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_command_error_is_redacted_unless_traceback_is_requested(tmp_path: Path) -> None:
     key = "a-key-that-no-shape-tells-of"
     command = [sys.executable, "manage.py", "shell", "-c", f"raise OSError('no reply from {key}')"]
     environ = {**os.environ, "LOCAL_API_KEY": key, "WETBENCH_VAR_DIR": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""What holds while `migrate` runs: on PostgreSQL it gives up a lock soon and may compute for longer."""
+"""Time limits of `migrate` on PostgreSQL: a short one for locks, a longer one for statements."""
 
 import pytest
 from django.core.management.sql import emit_post_migrate_signal, emit_pre_migrate_signal
@@ -8,14 +8,14 @@ pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
 
 
 def limits() -> tuple[str, ...]:
-    """Of this session; SQLite has none."""
+    """Return the limits of this session; none on SQLite."""
     if connection.vendor != "postgresql":
         return ()
     with connection.cursor() as cursor:
         return tuple(cursor.execute(f"SHOW {name}").fetchone()[0] for name in ("lock_timeout", "statement_timeout"))
 
 
-def test_a_migration_waits_two_seconds_for_a_lock_and_may_take_a_minute() -> None:
+def test_migrate_waits_two_seconds_for_a_lock_and_runs_statements_for_a_minute() -> None:
     before = limits()
     assert before in ((), ("5s", "15s"))
     emit_pre_migrate_signal(verbosity=0, interactive=False, db="default")

@@ -28,31 +28,31 @@ def forget(*keys: Key) -> None:
         MigrationRecorder(connection).record_unapplied(app, name)
 
 
-def test_an_empty_database_lacks_the_initial_migrations_and_not_those_that_they_replace() -> None:
+def test_empty_database_lacks_the_initial_migrations_and_not_the_replaced_ones() -> None:
     assert set(migration_state.find_missing([])) == ALL
     assert migration_state.explain_gaps([], "This database") == ""
 
 
-def test_a_database_of_the_last_release_counts_as_migrated_by_the_initial_migrations() -> None:
+def test_database_of_the_last_release_counts_as_migrated_by_the_initial_migrations() -> None:
     later = ALL - INITIAL
     assert migration_state.find_missing(OLD | later) == []
     assert migration_state.find_unknown(OLD) == []
     assert migration_state.explain_gaps(OLD, "This database") == ""
 
 
-def test_one_absent_migration_of_a_replaced_set_is_named_with_the_release_that_has_it() -> None:
+def test_missing_replaced_migration_is_reported_with_the_release_that_has_it() -> None:
     applied = OLD - {("ratings", "0016_declared_things")}
     assert ("ratings", "0016_declared_things") in migration_state.find_missing(applied)
     why = migration_state.explain_gaps(applied, "This database")
     assert "lacks ratings.0016_declared_things, which" in why and f"Upgrade to {RELEASE} first" in why
 
 
-def test_many_absent_migrations_are_counted_and_the_first_three_are_named() -> None:
+def test_missing_replaced_migrations_are_counted_and_the_first_three_are_listed() -> None:
     why = migration_state.explain_gaps({("ratings", "0001_initial")}, "This database")
     assert "lacks ratings.0002_rating_room, ratings.0003_fill, ratings.0004_seat_codes and 12 more" in why
 
 
-def test_a_migration_of_a_newer_version_is_unknown_and_no_gap() -> None:
+def test_migration_of_a_newer_version_is_unknown_and_not_a_gap() -> None:
     applied = {*OLD, ("ratings", "9999_later"), ("elsewhere", "0001_initial")}
     assert migration_state.find_unknown(applied) == [("ratings", "9999_later")]
     assert migration_state.explain_gaps(applied, "This database") == ""
@@ -63,7 +63,7 @@ def test_a_migration_of_a_newer_version_is_unknown_and_no_gap() -> None:
 @pytest.mark.parametrize(
     "lost", [("ratings", "0016_declared_things"), ("simulation", "0010_paper_plan_and_unread")], ids=lambda key: key[0]
 )
-def test_migrate_and_the_start_of_a_server_refuse_a_database_older_than_the_last_release(lost: Key) -> None:
+def test_migrate_and_server_start_reject_a_database_older_than_the_last_release(lost: Key) -> None:
     forget(lost, *INITIAL)
     name = ".".join(lost)
     with pytest.raises(CommandError, match=f"Nothing was changed.*lacks {name}, which.*Upgrade to {RELEASE} first"):
@@ -74,7 +74,9 @@ def test_migrate_and_the_start_of_a_server_refuse_a_database_older_than_the_last
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_backup_older_than_the_last_release_is_refused_and_nothing_is_touched(settings: Any, tmp_path: Path) -> None:
+def test_restore_rejects_a_backup_older_than_the_last_release_and_changes_nothing(
+    settings: Any, tmp_path: Path
+) -> None:
     settings.VAR_DIR = tmp_path / "var"
     lost = ("ratings", "0015_rights")
     forget(lost, *INITIAL)

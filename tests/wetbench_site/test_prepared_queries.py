@@ -18,7 +18,7 @@ from wetbench_site.prepared_queries import PreparedQuery
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def test_a_prepared_query_returns_the_rows_of_its_query_for_every_value() -> None:
+def test_prepared_query_returns_the_rows_of_its_query_for_every_value() -> None:
     study = open_study(items=4, raters=2)
     answering.rate(study.raters.get(number=1).assignments.get(position=1), True, 4, submission := uuid4())
 
@@ -32,7 +32,7 @@ def test_a_prepared_query_returns_the_rows_of_its_query_for_every_value() -> Non
             assert list(prepared.rows(place, sent)) == list(events(place, sent))
 
 
-def test_an_assignment_comes_with_all_that_was_selected_beside_it() -> None:
+def test_prepared_query_returns_an_assignment_with_all_selected_relations() -> None:
     seat = open_study(items=4, raters=2).raters.get(number=2)
     place = seat.assignments.get(position=2)
     answering.rate(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
@@ -49,7 +49,7 @@ def test_an_assignment_comes_with_all_that_was_selected_beside_it() -> None:
     assert not hasattr(found, "draft")
 
 
-def test_a_session_is_found_until_it_ends_and_not_after() -> None:
+def test_prepared_session_query_finds_a_session_until_it_ends() -> None:
     user, now = User.objects.create_user("ada"), datetime.now(UTC)
     BrowserSession.objects.create(session_key="k" * 32, session_data="x", expire_date=now, user=user)
 
@@ -58,7 +58,7 @@ def test_a_session_is_found_until_it_ends_and_not_after() -> None:
     assert sessions._LIVE.first("k" * 31, now - timedelta(seconds=1)) is None
 
 
-def test_counts_are_those_of_the_seat_asked_for() -> None:
+def test_prepared_progress_query_counts_for_the_requested_rater() -> None:
     study = open_study(items=6, raters=3)
     first, second = study.raters.order_by("number")[:2]
     total = first.assignments.count()
@@ -73,7 +73,7 @@ NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def read_before(change: Callable[[Assignment], object]) -> Assignment:
-    """An assignment with its seat and study as they were before the change."""
+    """Return an assignment with its rater and study as they were before the change."""
     seat = open_study(items=4, raters=1).raters.get()
     place = Assignment.objects.select_related("item", "rater__study").get(rater=seat, position=1)
     change(place)
@@ -89,12 +89,12 @@ def read_before(change: Callable[[Assignment], object]) -> Assignment:
         (lambda place: lifecycle.close(place.rater.study), "is closed"),
         (lambda place: Assignment.objects.filter(pk=place.pk).delete(), "no longer yours"),
     ],
-    ids=["finished", "withdrawn", "paused", "closed", "dealt to another"],
+    ids=["finished", "withdrawn", "paused", "closed", "reassigned"],
 )
-def test_an_answer_heeds_what_happened_after_its_assignment_was_read(
+def test_rating_is_rejected_after_changes_since_its_assignment_was_read(
     change: Callable[[Assignment], object], said: str
 ) -> None:
-    """Study, seat and place are locked by short statements, and read anew only where these tell of a change."""
+    """Study, rater and assignment are locked by short statements, and read again only if these report a change."""
     place = read_before(change)
 
     with pytest.raises(StudyError, match=said):
@@ -103,13 +103,13 @@ def test_an_answer_heeds_what_happened_after_its_assignment_was_read(
     assert not RatingEvent.objects.exists()
 
 
-def test_an_answer_names_the_instructions_that_its_rater_has_seen_by_then() -> None:
+def test_rating_names_the_latest_guide_version_that_its_rater_has_seen() -> None:
     place = read_before(lambda place: Rater.objects.filter(pk=place.rater_id).update(guide_seen=7))
 
     assert answering.rate(place, True, 4, uuid4()).rating.guide_version == 7
 
 
-def test_the_draft_of_an_answer_goes_with_it_and_that_of_no_other() -> None:
+def test_rating_deletes_its_own_unsaved_answer_and_no_other() -> None:
     one, other = open_study(items=4, raters=1).raters.get().assignments.order_by("position")[:2]
     for place in (one, other):
         assert answering.save_draft(place, answering.Answer(True, 4))

@@ -1,4 +1,4 @@
-"""Files that are sent: bounded, refused before they are read, and kept nowhere when they are refused."""
+"""Uploads: limited in size, rejected before they are read, and not stored if they are rejected."""
 
 import io
 import os
@@ -31,7 +31,7 @@ MIB = 1 << 20
 
 
 class Stream(io.RawIOBase):
-    """A form with one file of so many bytes, made while it is read."""
+    """A form with one file of this size, generated while it is read."""
 
     def __init__(self, size: int, field: str = 'name="file"; filename="items.jsonl"') -> None:
         head = f"--{BOUNDARY}\r\nContent-Disposition: form-data; {field}\r\nContent-Type: text/plain\r\n\r\n"
@@ -52,7 +52,7 @@ class Stream(io.RawIOBase):
 
 @pytest.fixture
 def boss(admin_user: User) -> Client:
-    """Signed in, on the page with the form."""
+    """A signed-in admin on the import page."""
     lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="one", sources=[])))
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
     client.force_login(admin_user)
@@ -65,32 +65,32 @@ def posted(client: Client, path: str, fields: Any, **more: Any) -> Any:
 
 
 def sent(client: Client, path: str, stream: Stream, length: int = 0) -> tuple[int, str]:
-    """Status and page of a form with this file, as a server hands it to Django: the body as a stream."""
+    """Send a form with this file as a server does, with the body as a stream, and return the status and the page."""
     told = {"wsgi.input": stream, "CONTENT_LENGTH": str(length or stream.length), "CONTENT_TYPE": MULTIPART_CONTENT}
     token = client.cookies["wb_csrf"].value
     answer = client.generic("POST", path, headers={"X-CSRFToken": token}, **told)
     return answer.status_code, answer.content.decode()
 
 
-def test_a_file_of_100_mib_is_refused_before_it_is_read(boss: Client) -> None:
+def test_upload_of_100_mib_is_rejected_before_it_is_read(boss: Client) -> None:
     stream = Stream(100 * MIB)
     status, page = sent(boss, "/studies/one/import/", stream)
     assert (status, stream.taken) == (413, 0) and "at most 20 MiB" in page
 
 
-def test_what_is_sent_to_a_page_without_a_file_is_no_larger_than_a_form(boss: Client) -> None:
+def test_upload_to_a_page_without_a_file_field_has_the_limit_of_a_form(boss: Client) -> None:
     stream = Stream(2 * MIB)
     assert sent(boss, "/studies/one/members/", stream)[0] == 413 and stream.taken == 0
 
 
-def test_what_a_stranger_sends_is_not_read_at_all(boss: Client) -> None:
-    client = Client(enforce_csrf_checks=True)  # which looks for the token in the body, if it is asked before the table
+def test_upload_of_a_stranger_is_not_read(boss: Client) -> None:
+    client = Client(enforce_csrf_checks=True)  # CSRF protection would read the body if it came before the access table
     client.cookies["wb_csrf"] = boss.cookies["wb_csrf"].value
     stream = Stream(19 * MIB)
     assert sent(client, "/studies/one/import/", stream)[0] == 302 and stream.taken == 0
 
 
-def test_a_file_of_the_largest_size_goes_through_the_disk_and_leaves_nothing(
+def test_upload_of_the_largest_size_uses_the_disk_and_leaves_no_file(
     boss: Client, tmp_path: Path, settings: Any
 ) -> None:
     settings.FILE_UPLOAD_TEMP_DIR, settings.VAR_DIR = str(tmp_path), tmp_path
@@ -105,21 +105,21 @@ def test_a_file_of_the_largest_size_goes_through_the_disk_and_leaves_nothing(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_a_file_that_is_a_little_too_large_is_told_on_the_form(boss: Client) -> None:
+def test_upload_that_is_slightly_too_large_is_reported_on_the_form(boss: Client) -> None:
     status, page = sent(boss, "/studies/one/import/", Stream(receiving.LARGEST_FILE + 1))
     assert status == 422 and "The file is larger than 20 MiB." in page
 
 
-def test_the_forms_and_the_server_agree_on_the_largest_file() -> None:
+def test_upload_limit_is_the_same_for_forms_and_server() -> None:
     assert receiving.LARGEST_FILE == import_lines.MOST_BYTES
 
 
-def test_what_comes_beyond_the_length_that_was_said_is_not_read(boss: Client) -> None:
+def test_upload_is_not_read_beyond_its_declared_length(boss: Client) -> None:
     stream = Stream(100 * MIB)
     assert sent(boss, "/studies/one/import/", stream, length=MIB)[0] in (400, 422) and stream.taken <= 2 * MIB
 
 
-def test_a_body_shorter_than_it_says_is_no_fault_of_ours(boss: Client) -> None:
+def test_upload_shorter_than_declared_is_not_a_server_error(boss: Client) -> None:
     stream = Stream(1000)
     stream.size = stream.length = 10
     assert sent(boss, "/studies/one/import/", stream, length=5_000)[0] in (400, 422)
@@ -134,7 +134,7 @@ def test_a_body_shorter_than_it_says_is_no_fault_of_ours(boss: Client) -> None:
     ],
     ids=["two files", "501 fields", "a field of more than 1 MiB"],
 )
-def test_a_form_of_too_many_parts_is_refused(boss: Client, fields: dict[str, Any]) -> None:
+def test_upload_with_too_many_parts_is_rejected(boss: Client, fields: dict[str, Any]) -> None:
     for number, value in enumerate(fields.values()):
         if isinstance(value, io.BytesIO):
             value.name = f"{number}.jsonl"
@@ -145,7 +145,7 @@ def test_a_form_of_too_many_parts_is_refused(boss: Client, fields: dict[str, Any
 
 
 @pytest.mark.parametrize("body", [b"", b"--", b"no boundary at all", b"--x\r\n\r\n", b"\xff\xfe\x00"], ids=range(5))
-def test_a_form_that_is_none_is_refused(boss: Client, body: bytes) -> None:
+def test_upload_that_is_not_a_form_is_rejected(boss: Client, body: bytes) -> None:
     kinds = (
         MULTIPART_CONTENT,
         *(f"multipart/form-data{more}" for more in ("", "; boundary=\xe9", "; boundary=x; boundary=y")),
@@ -171,13 +171,13 @@ def two(boss: Client) -> Client:
 
 
 @pytest.mark.parametrize("kind", PACKED)
-def test_a_packed_file_is_refused_by_its_first_bytes(two: Client, kind: str) -> None:
+def test_upload_of_a_compressed_file_is_rejected_by_its_first_bytes(two: Client, kind: str) -> None:
     for address in ADDRESSES:
         answer = posted(two, address, {"file": named(PACKED[kind] + b"\x00" * 64)})
-        assert answer.status_code == 422 and "packed" in answer.content.decode(), address
+        assert answer.status_code == 422 and "compressed" in answer.content.decode(), address
 
 
-def test_text_in_another_encoding_or_with_nul_is_named(two: Client) -> None:
+def test_upload_in_another_encoding_or_with_nul_is_reported(two: Client) -> None:
     for address, line in zip(ADDRESSES, ('{"id": "a"}', "item,rater,verdict,confidence\na,b,1,3\n"), strict=True):
         for raw, said in (
             (line.encode("utf-16"), "UTF-16"),
@@ -196,7 +196,7 @@ def named(raw: bytes) -> io.BytesIO:
 
 @pytest.fixture
 def served(tmp_path: Path, transactional_db: None) -> Iterator[tuple[int, int, str]]:
-    """gunicorn as it is configured: its port, the process that answers, and the cookie of somebody signed in."""
+    """Yield gunicorn's port, its worker process, and the cookie of a signed-in user."""
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="one", sources=[])))
@@ -231,11 +231,11 @@ def answers(port: int) -> bool:
 
 
 def most_memory(pid: int) -> int:
-    """Bytes of the process at its largest so far."""
+    """Return the peak memory of the process in bytes."""
     return int(re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0]) << 10
 
 
-def test_100_mib_at_a_live_server_are_refused_at_once_and_kept_nowhere(
+def test_upload_of_100_mib_to_a_live_server_is_rejected_at_once_and_not_stored(
     served: tuple[int, int, str], tmp_path: Path
 ) -> None:
     port, pid, session = served
@@ -254,7 +254,7 @@ CHUNK = b"100000\r\n" + bytes(MIB) + b"\r\n"
 
 
 def upload(port: int, session: str, part: bytes, length: str, times: int = 1) -> tuple[int, int]:
-    """Status, and how many of the parts the server let itself be sent before it answered."""
+    """Return the status, and how many of the parts were sent before the server answered."""
     token, sent = "a" * 32, 0
     head = (
         f"POST /studies/one/import/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{length}\r\n"
@@ -266,6 +266,6 @@ def upload(port: int, session: str, part: bytes, length: str, times: int = 1) ->
             while sent < times and not select.select([line], [], [], 0)[0]:
                 line.sendall(part)
                 sent += 1
-        except OSError:  # it hung up while we went on
+        except OSError:  # the server closed the connection while we were sending
             pass
         return int(line.recv(12)[9:]), sent

@@ -1,4 +1,4 @@
-"""Why the site will not start, and the profile that is exposed."""
+"""Problems that stop the start of the site, and the limits of the embedded profile."""
 
 import os
 import re
@@ -26,16 +26,16 @@ def codes(found: list[CheckMessage]) -> list[str]:
     return [str(message.id) for message in found]
 
 
-def test_a_site_of_its_own_machine_has_nothing_to_refuse() -> None:
+def test_settings_check_accepts_the_embedded_profile() -> None:
     assert refusals.settings_that_give_away() == []
 
 
-def test_a_star_as_host_is_refused_everywhere(settings: Settings) -> None:
+def test_settings_check_rejects_a_star_as_host(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["wetbench.example.org", "*"]
     assert codes(refusals.settings_that_give_away()) == ["wetbench.E001"]
 
 
-def test_debug_and_weak_keys_are_refused_in_production(settings: Settings) -> None:
+def test_settings_check_rejects_debug_and_weak_keys_in_production(settings: Settings) -> None:
     settings.DEBUG, settings.SECRET_KEY = True, KEY
     assert refusals.settings_that_give_away() == []
     settings.PRODUCTION = True
@@ -47,7 +47,7 @@ def test_debug_and_weak_keys_are_refused_in_production(settings: Settings) -> No
 
 
 @pytest.mark.parametrize("name", refusals.SDK_LOGS)
-def test_sdks_that_print_prompts_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_check_rejects_sdk_logs_that_print_prompts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "info")
     assert refusals.settings_that_give_away() == []
     monkeypatch.setenv(name, "Debug")
@@ -69,7 +69,7 @@ server:/homes /home nfs4 rw 0 0
         ("/mnt/share/site.sqlite3", "cifs"), ("/mnt/shared/site.sqlite3", "ext4"),
     ],
 )  # fmt: skip
-def test_the_disk_of_a_file_is_the_innermost_mount_around_it(
+def test_file_system_of_a_path_is_that_of_the_innermost_mount(
     path: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = tmp_path / "mounts"
@@ -78,7 +78,7 @@ def test_the_disk_of_a_file_is_the_innermost_mount_around_it(
     assert refusals.disk_of(Path(path)) == kind
 
 
-def test_sqlite_on_a_network_disk_is_refused(
+def test_settings_check_rejects_sqlite_on_a_network_disk(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = tmp_path / "mounts"
@@ -92,7 +92,7 @@ def test_sqlite_on_a_network_disk_is_refused(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sqlite_below_full_is_refused() -> None:
+def test_durability_check_rejects_sqlite_below_synchronous_full() -> None:
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA synchronous=NORMAL")
         try:
@@ -103,7 +103,7 @@ def test_sqlite_below_full_is_refused() -> None:
 
 
 @pytest.mark.django_db
-def test_missing_migrations_stop_a_server_and_name_the_command() -> None:
+def test_missing_migrations_stop_a_server_with_the_command_to_run() -> None:
     starting.refuse_unfit()
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'sessions'")
@@ -113,7 +113,7 @@ def test_missing_migrations_stop_a_server_and_name_the_command() -> None:
 
 
 @pytest.mark.django_db
-def test_a_migration_of_a_newer_version_is_no_hindrance() -> None:
+def test_migration_of_a_newer_version_does_not_stop_a_server() -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('ratings', '0999_later', '2030-01-01')"
@@ -129,19 +129,19 @@ def test_a_migration_of_a_newer_version_is_no_hindrance() -> None:
         ("::ffff:10.0.0.7", False), ("wetbench.example.org", False), ("127.0.0.1.example.org", False),
     ],
 )  # fmt: skip
-def test_this_machine_is_told_from_others(host: str, answer: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, answer: bool) -> None:
     assert loopback.is_loopback(host) is answer
 
 
-def test_the_embedded_profile_binds_this_machine_and_socket_files() -> None:
+def test_embedded_profile_binds_only_loopback_and_socket_files() -> None:
     assert loopback.refusal([("127.0.0.1", 8000), ("::1", 8000, 0, 0), "/run/wetbench.sock"]) == ""
-    assert "will not bind 0.0.0.0:8000" in loopback.refusal([("127.0.0.1", 8000), ("0.0.0.0", 8000)])
+    assert "cannot bind 0.0.0.0:8000" in loopback.refusal([("127.0.0.1", 8000), ("0.0.0.0", 8000)])
 
 
 @pytest.mark.parametrize(
     ("caller", "status"), [("127.0.0.1", "200 OK"), ("", "200 OK"), ("192.0.2.7", "403 Forbidden")]
 )
-def test_the_embedded_profile_answers_its_own_machine_alone(caller: str, status: str) -> None:
+def test_embedded_profile_answers_only_its_own_machine(caller: str, status: str) -> None:
     said: list[str] = []
 
     def application(environ: dict[str, Any], start: Any) -> list[bytes]:
@@ -155,7 +155,7 @@ def test_the_embedded_profile_answers_its_own_machine_alone(caller: str, status:
 
 
 def ran(*command: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-    here = {name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"}  # of our tests
+    here = {name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"}  # set by pytest
     return subprocess.run(
         [sys.executable, *command], cwd=site.BASE_DIR, env=here | changes, capture_output=True, text=True
     )
@@ -169,33 +169,35 @@ EXPOSED = {
 }
 
 
-def test_django_finds_nothing_to_warn_of_in_production(tmp_path: Path) -> None:
+def test_django_deploy_check_has_no_warnings_in_production(tmp_path: Path) -> None:
     check = ("manage.py", "check", "--deploy", "--fail-level", "WARNING")
     done = ran(*check, **EXPOSED, WETBENCH_VAR_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
 
 
-def test_gunicorn_refuses_to_expose_the_embedded_profile() -> None:
+def test_gunicorn_does_not_bind_public_addresses_in_the_embedded_profile() -> None:
     served = ran("-m", "gunicorn", "wetbench_site.wsgi", "-c", "python:wetbench_site.gunicorn_conf", "-b", "0.0.0.0:0")
-    assert served.returncode == 1 and "will not bind 0.0.0.0:0" in served.stderr
+    assert served.returncode == 1 and "cannot bind 0.0.0.0:0" in served.stderr
 
 
-def test_runserver_refuses_to_expose_the_embedded_profile() -> None:
-    with pytest.raises(CommandError, match=re.escape("will not bind 0.0.0.0:1.")):
+def test_runserver_does_not_bind_public_addresses_in_the_embedded_profile() -> None:
+    with pytest.raises(CommandError, match=re.escape("cannot bind 0.0.0.0:1.")):
         call_command("runserver", "0.0.0.0:1", use_reloader=False, skip_checks=True)
 
 
 @pytest.mark.parametrize("broker", [{}, {"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}])
-def test_a_worker_that_is_not_fit_says_why_once(broker: dict[str, str], tmp_path: Path) -> None:
+def test_worker_with_missing_migrations_prints_the_reason_once(broker: dict[str, str], tmp_path: Path) -> None:
     done = ran("manage.py", "worker", **broker, WETBENCH_VAR_DIR=str(tmp_path))
     head, fault = done.stderr.splitlines()
-    assert (done.returncode, done.stdout, head) == (1, "", "WetBench will not start like this:")
+    assert (done.returncode, done.stdout, head) == (1, "", "WetBench cannot start:")
     assert fault.startswith("- The database lacks ") and "manage.py migrate" in fault
 
 
 @pytest.mark.services
-def test_a_postgresql_that_would_forget_is_refused(postgres: PostgresCluster, tmp_path: Path) -> None:
-    """The cluster of the tests runs with fsync=off, which is refused in production alone."""
+def test_durability_check_rejects_postgresql_without_synchronous_commit(
+    postgres: PostgresCluster, tmp_path: Path
+) -> None:
+    """The cluster of the tests runs with fsync=off, which is rejected only in production."""
     url, check = postgres.new_database("forgetful"), ("manage.py", "check", "--database", "default")
     here = {"DATABASE_URL": url, "WETBENCH_VAR_DIR": str(tmp_path)}
     assert ran(*check, **here).returncode == 0

@@ -1,4 +1,4 @@
-"""gunicorn as it is configured, on a site that is exposed: numbers of all processes, logs of all, and both profiles."""
+"""gunicorn with its configuration: metrics and logs of all processes, and both profiles."""
 
 import json
 import os
@@ -25,7 +25,7 @@ KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
 
 
 class Served:
-    """A site in production on SQLite, its secrets in files, behind a proxy that this test plays."""
+    """A site in production on SQLite, with its secrets in files. The test plays the proxy in front of it."""
 
     def __init__(self, folder: Path) -> None:
         self.port, self.log = free_port(), folder / "log"
@@ -45,7 +45,7 @@ class Served:
             self.process = subprocess.Popen(command, cwd=site.BASE_DIR, env=self.environ, stdout=log, stderr=log)
 
     def workers(self) -> set[int]:
-        """The processes that the first one started."""
+        """Return the worker processes of gunicorn."""
         pid = self.process.pid
         return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
@@ -70,7 +70,7 @@ class Served:
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
-    """Follows nowhere."""
+    """Does not follow redirects."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -78,44 +78,44 @@ class Stay(urllib.request.HTTPRedirectHandler):
 
 @pytest.fixture
 def served(tmp_path: Path, transactional_db: None) -> Iterator[Served]:
-    made = Served(tmp_path)
-    with connection.cursor() as cursor:  # what the tests' own database was migrated to
+    site_process = Served(tmp_path)
+    with connection.cursor() as cursor:  # a copy of the migrated database of the tests
         cursor.execute("VACUUM INTO %s", [str(tmp_path / "wetbench.sqlite3")])
-    made.start()
+    site_process.start()
     try:
-        made.until_up()
-        yield made
+        site_process.until_up()
+        yield site_process
     finally:
-        made.process.terminate()
-        made.process.wait(40)
+        site_process.process.terminate()
+        site_process.process.wait(40)
 
 
 VIA = {"Host": "wetbench.example.org", "X_Forwarded_For": "192.0.2.7"}
 
 
-def test_an_exposed_site_serves_https_alone_counts_over_all_processes_and_speaks_json(served: Served) -> None:
+def test_production_site_serves_only_https_counts_over_all_processes_and_logs_json(served: Served) -> None:
     assert served.ask("/login/", **VIA) == (301, "https://wetbench.example.org/login/")
     assert served.ask("/login/", Host="elsewhere.example", X_Forwarded_Proto="https")[0] == 400
     for _ in range(12):
         assert served.ask("/login/", **VIA, X_Forwarded_Proto="https", X_Request_ID="proxy-000001")[0] == 200
-    assert count(served) == {12}
+    assert count_logins(served) == {12}
     kill_one_process(served)
     assert served.ask("/login/", **VIA, X_Forwarded_Proto="https")[0] == 200
-    assert count(served) == {13}, "a process that takes the place of another goes on from its numbers"
+    assert count_logins(served) == {13}, "a process that replaces another one continues its numbers"
     lines = [json.loads(line) for line in served.log.read_text().splitlines()]
     told = [line for line in lines if line["logger"] == "wetbench.requests" and line["view"] == "login"]
     assert len(told) == 13 and {line["request"] for line in told[:12]} == {"proxy-000001"}
     assert KEY not in served.log.read_text()
 
 
-def count(served: Served) -> set[float]:
-    """What several scrapes say of the page that was asked for: one process answers one, another the next."""
+def count_logins(served: Served) -> set[float]:
+    """Return the count of sign-in pages in several scrapes, which different processes answer."""
     asked = re.compile(r'wetbench_request_seconds_count{status="2xx",view="login"} (\S+)')
     return {float(asked.findall(served.ask("/metrics")[1])[0]) for _ in range(6)}
 
 
 def kill_one_process(served: Served) -> None:
-    """One of gunicorn's workers, outright; returns when another has opened its file of numbers."""
+    """Kill one worker of gunicorn; return when another one has opened its metrics file."""
     before = served.workers()
     os.kill(min(before), signal.SIGKILL)
     until = time.monotonic() + 60
@@ -132,7 +132,7 @@ def maps(pid: int) -> str:
         return ""
 
 
-def test_numbers_of_a_server_that_was_killed_are_removed_by_the_next_one(
+def test_metrics_folder_of_a_killed_server_is_removed_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -140,8 +140,8 @@ def test_numbers_of_a_server_that_was_killed_are_removed_by_the_next_one(
     killed, alive, started = (SimpleNamespace(cfg=SimpleNamespace(address=[])) for _ in range(3))
     gunicorn_conf.on_starting(killed)
     gunicorn_conf.on_starting(alive)
-    assert Path(killed.numbers).exists(), "it runs"
-    os.close(killed.mark)  # as the kernel does for whoever is killed
+    assert Path(killed.numbers).exists(), "the server is running"
+    os.close(killed.mark)  # as the kernel does when a process is killed
 
     gunicorn_conf.on_starting(started)
 
@@ -150,11 +150,11 @@ def test_numbers_of_a_server_that_was_killed_are_removed_by_the_next_one(
         os.close(server.mark)
 
 
-def test_a_site_that_is_not_fit_says_why_once_and_is_not_tried_again(tmp_path: Path) -> None:
-    made = Served(tmp_path)
-    made.environ["WETBENCH_WEB_WORKERS"] = "1"
-    made.start()
-    assert made.process.wait(60) == 4
-    told = made.log.read_text()
-    assert told.startswith("WetBench will not start like this:\n- The database lacks ")
-    assert told.count("manage.py migrate") == 1 and "wsgi.py" not in told
+def test_site_with_missing_migrations_logs_the_reason_once_and_does_not_restart(tmp_path: Path) -> None:
+    site_process = Served(tmp_path)
+    site_process.environ["WETBENCH_WEB_WORKERS"] = "1"
+    site_process.start()
+    assert site_process.process.wait(60) == 4
+    log_text = site_process.log.read_text()
+    assert log_text.startswith("WetBench cannot start:\n- The database lacks ")
+    assert log_text.count("manage.py migrate") == 1 and "wsgi.py" not in log_text

@@ -1,4 +1,4 @@
-"""Threads of one process that write to SQLite wait in line, each until the one before has ended."""
+"""Writers to SQLite queue within one process: each waits until the one before has ended."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from wetbench_site.sqlite import base
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif("connection.vendor != 'sqlite'", reason="it is SQLite's"),
+    pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the queue is only for SQLite"),
 ]
 
 
@@ -26,7 +26,7 @@ def in_thread(work: object) -> threading.Thread:
     return thread
 
 
-def test_who_comes_while_another_writes_begins_as_soon_as_that_one_ends() -> None:
+def test_second_writer_begins_as_soon_as_the_first_one_ends() -> None:
     order: list[str] = []
 
     def second() -> None:
@@ -43,7 +43,7 @@ def test_who_comes_while_another_writes_begins_as_soon_as_that_one_ends() -> Non
 
 
 @pytest.mark.parametrize("how", ["rollback", "close"])
-def test_the_turn_ends_with_a_transaction_however_it_ends(how: str) -> None:
+def test_write_queue_is_released_by_rollback_and_by_close(how: str) -> None:
     connection.ensure_connection()
     connection.set_autocommit(False, force_begin_transaction_with_broken_autocommit=True)
     assert base._turn.locked()
@@ -55,7 +55,7 @@ def test_the_turn_ends_with_a_transaction_however_it_ends(how: str) -> None:
         connection.set_autocommit(True)
 
 
-def test_who_waits_too_long_is_told_so_as_by_sqlite_itself() -> None:
+def test_writer_that_waits_too_long_gets_the_error_of_sqlite() -> None:
     errors: list[str] = []
 
     def impatient() -> None:

@@ -1,6 +1,6 @@
-"""Copies of the database: made on SQLite and PostgreSQL, and opened beside the site's own.
+"""Copies of the database, created on SQLite and PostgreSQL and opened next to the site's own.
 
-Backups and blinding audits build on it. It reads no table of either app.
+Backups and blinding audits use it. It reads no tables of the apps.
 
 May import: wetbench_site.
 """

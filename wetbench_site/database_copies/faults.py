@@ -1,5 +1,5 @@
-"""What keeps a backup from being made or restored."""
+"""The error of backups and restores."""
 
 
 class BackupError(Exception):
-    """Nothing was made or changed; the message says what is wrong and what to do next."""
+    """Nothing was created or changed; the message says what is wrong and what to do next."""

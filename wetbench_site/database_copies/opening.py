@@ -1,4 +1,4 @@
-"""Other databases beside the site's own: opened under a name of their own, and forgotten afterwards."""
+"""Connections to databases other than the site's own, each under an alias that exists only inside the block."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,15 +12,16 @@ OTHER = "other"
 
 @contextmanager
 def copy_of_sqlite(file: Path) -> Iterator[str]:
-    """The alias of a SQLite file that is only read."""
+    """Yield the alias of a SQLite file, opened read-only."""
     with _opened({"NAME": f"file:{file}?mode=ro", "OPTIONS": {"timeout": 20}}) as alias:
         yield alias
 
 
 @contextmanager
 def database_of_the_server(name: str, alias: str = OTHER) -> Iterator[str]:
-    """The alias of another database of the same PostgreSQL server, without limits of time and without a pool."""
+    """Yield the alias of another database of the same PostgreSQL server, without time limits and without a pool."""
     options = dict(connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"])
+    # A scratch database is dropped afterwards, which idle connections of a pool would prevent.
     options.pop("pool", None)
     with _opened({"NAME": name, "OPTIONS": {**options, "options": "-c lock_timeout=5000"}}, alias):
         yield alias
@@ -28,29 +29,31 @@ def database_of_the_server(name: str, alias: str = OTHER) -> Iterator[str]:
 
 @contextmanager
 def database_elsewhere(target: Mapping[str, Any], alias: str = OTHER) -> Iterator[str]:
-    """The alias of a PostgreSQL database that `target` describes as Django's settings do."""
-    place = {name: target[name] for name in ("NAME", "HOST", "PORT", "USER", "PASSWORD")}
+    """Yield the alias of a PostgreSQL database that `target` describes in the format of Django's settings."""
+    location = {name: target[name] for name in ("NAME", "HOST", "PORT", "USER", "PASSWORD")}
     options = {"connect_timeout": 5, **target.get("OPTIONS", {}), "options": "-c lock_timeout=5000"}
-    with _opened({**place, "OPTIONS": options}, alias):
+    with _opened({**location, "OPTIONS": options}, alias):
         yield alias
 
 
 @contextmanager
 def site_on(file: Path) -> Iterator[None]:
-    """The site's own database is this SQLite file: what migrates and checks needs no other name for it."""
+    """Use this SQLite file as the site's own database inside the block."""
     database = connections[DEFAULT_DB_ALIAS]
     database.close()
-    usual, database.settings_dict["NAME"] = database.settings_dict["NAME"], str(file)
+    # Under the default alias, because migrations and checks know no other.
+    usual_name, database.settings_dict["NAME"] = database.settings_dict["NAME"], str(file)
     try:
         yield
     finally:
         database.close()
-        database.settings_dict["NAME"] = usual
+        database.settings_dict["NAME"] = usual_name
 
 
 @contextmanager
 def _opened(changes: dict[str, Any], alias: str = OTHER) -> Iterator[str]:
-    """A connection that no setting names: whoever goes through all of the site's does not meet it."""
+    """Yield the alias of a new connection with the changed settings."""
+    # Not in settings.DATABASES, so code that iterates over all configured databases does not see it.
     database = connections[DEFAULT_DB_ALIAS].copy(alias=alias)
     database.settings_dict.update(changes)
     connections[alias] = database

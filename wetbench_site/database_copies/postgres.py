@@ -1,4 +1,4 @@
-"""PostgreSQL: its own programs, with what they need to know in their environment and never on their command line."""
+"""PostgreSQL databases: dumps, restores and schemas, mostly with the server's own programs."""
 
 import os
 import shutil
@@ -14,10 +14,11 @@ from django.db import DatabaseError, connection, connections, transaction
 from wetbench_site.database_copies import opening
 from wetbench_site.database_copies.faults import BackupError
 
+# Passed to the programs in their environment: a command line is visible to every user of the machine.
 _VARIABLES = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD"}
 _OPTIONS = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "passfile": "PGPASSFILE", "service": "PGSERVICE"}
-ASIDE = "before_restore_"  # how the schemas begin that a restore sets aside
-_DEBIAN = "/usr/lib/postgresql"  # where Debian keeps the programs of each version
+ASIDE = "before_restore_"  # of schemas with the tables that a restore replaces
+_DEBIAN = "/usr/lib/postgresql"  # one folder for each version of the programs
 
 
 def size() -> int:
@@ -26,29 +27,29 @@ def size() -> int:
 
 
 def dump_into(file: Path, *arguments: str) -> None:
-    """Write one moment of the database into a file that pg_restore reads."""
+    """Write one snapshot of the database to a file that pg_restore reads."""
     run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--exclude-schema={ASIDE}*",
         f"--file={file}", *arguments)  # fmt: skip
 
 
 def listed(file: Path) -> None:
-    """BackupError if pg_restore cannot read the file's table of contents."""
+    """Raise BackupError if pg_restore cannot read the file's table of contents."""
     run("pg_restore", "--list", str(file))
 
 
 def may_make_databases() -> bool:
-    [(may,)] = asked("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
-    return bool(may)
+    [(allowed,)] = asked("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
+    return bool(allowed)
 
 
 def restore_into(database: str, file: Path, server: Mapping[str, Any] | None = None) -> None:
-    """All of it or nothing. `server` describes the place of the database, where that is not the site's server."""
+    """Restore the dump completely or not at all. `server` gives the connection if it is not the site's."""
     arguments = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     run("pg_restore", *arguments, f"--dbname={database}", str(file), server=server)
 
 
 def others() -> int:
-    """How many others are connected to the database now."""
+    """Return how many other clients are connected to the database now."""
     [(count,)] = asked("""
         SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'""")
@@ -56,14 +57,15 @@ def others() -> int:
 
 
 def set_aside(schema: str) -> None:
-    """All tables under another name, and an empty place where they were."""
+    """Rename the schema with all tables, and create an empty one in its place."""
+    # Renaming takes no time whatever the size, and can be undone if the restore fails.
     _change(f"ALTER SCHEMA public RENAME TO {schema}", "CREATE SCHEMA public")
 
 
 def set_aside_before() -> list[str]:
-    """The schemas that restores have left."""
-    found = asked(f"SELECT nspname FROM pg_namespace WHERE nspname ^@ '{ASIDE}' ORDER BY nspname")
-    return [schema for (schema,) in found]
+    """Return the schemas that interrupted restores have left."""
+    rows = asked(f"SELECT nspname FROM pg_namespace WHERE nspname ^@ '{ASIDE}' ORDER BY nspname")
+    return [schema for (schema,) in rows]
 
 
 def put_back(schema: str) -> None:
@@ -79,18 +81,18 @@ def name() -> str:
 
 
 def run(program: str, *arguments: str, server: Mapping[str, Any] | None = None) -> str:
-    """What the program said; BackupError with the end of its complaint."""
+    """Return the output of the program. Raises BackupError with the end of its error output."""
     command = [found(program), *arguments]
-    done = subprocess.run(
+    result = subprocess.run(
         command, env=_environment(server), capture_output=True, text=True, check=False, errors="replace"
     )
-    if done.returncode:
-        raise BackupError(f"{program} failed: {done.stderr.strip()[-600:] or f'exit {done.returncode}'}")
-    return done.stdout
+    if result.returncode:
+        raise BackupError(f"{program} failed: {result.stderr.strip()[-600:] or f'exit {result.returncode}'}")
+    return result.stdout
 
 
 def found(program: str) -> str:
-    """Where the program is; the newest, if it is nowhere on the path."""
+    """Return the path of the program: the one on PATH, else the newest that Debian has installed."""
     versions = sorted(Path(_DEBIAN).glob(f"*/bin/{program}"), key=lambda path: float(path.parts[-3]), reverse=True)
     path = shutil.which(program) or next(map(str, versions), None)
     if path is None:
@@ -100,10 +102,10 @@ def found(program: str) -> str:
 
 def _environment(server: Mapping[str, Any] | None) -> dict[str, str]:
     settings: Mapping[str, Any] = server or connection.settings_dict
-    own = {variable: str(settings[name]) for name, variable in _VARIABLES.items() if settings[name]}
+    pg_variables = {variable: str(settings[name]) for name, variable in _VARIABLES.items() if settings[name]}
     options = settings.get("OPTIONS", {})
-    own |= {variable: str(options[name]) for name, variable in _OPTIONS.items() if name in options}
-    return {**os.environ, **own, "PGDATABASE": str(settings["NAME"]), "PGCONNECT_TIMEOUT": "10"}
+    pg_variables |= {variable: str(options[name]) for name, variable in _OPTIONS.items() if name in options}
+    return {**os.environ, **pg_variables, "PGDATABASE": str(settings["NAME"]), "PGCONNECT_TIMEOUT": "10"}
 
 
 @contextmanager
@@ -117,12 +119,12 @@ def check_database() -> Iterator[str]:
 
 
 def create_database(scratch: str) -> None:
-    """Make an empty database on the site's server. BackupError if that is not allowed."""
+    """Create an empty database on the site's server. Raises BackupError if that is not allowed."""
     with opening.database_of_the_server(name()) as alias, connections[alias].cursor() as cursor:
         try:
             cursor.execute(f"CREATE DATABASE {scratch} TEMPLATE template0")
         except DatabaseError as error:
-            raise BackupError(f"no scratch database could be made: {error}") from error
+            raise BackupError(f"the scratch database could not be created: {error}") from error
 
 
 def drop_database(scratch: str) -> None:
@@ -132,10 +134,11 @@ def drop_database(scratch: str) -> None:
 
 
 def _change(*statements: str) -> None:
-    """All of it or nothing. Connections of this process know the tables as they were: they are closed."""
-    own: Any = connection  # of PostgreSQL's own class, which has a pool
-    own.close()
-    own.close_pool()
+    """Execute the statements in one transaction, on a connection of its own."""
+    site_connection: Any = connection  # the stubs lack the pool of PostgreSQL's class
+    # Prepared statements of this process refer to the tables as they were.
+    site_connection.close()
+    site_connection.close_pool()
     with (
         opening.database_of_the_server(name()) as alias,
         transaction.atomic(using=alias),

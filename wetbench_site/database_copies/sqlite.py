@@ -1,4 +1,4 @@
-"""SQLite: a copy made by the database itself, and a file put in the place of another."""
+"""SQLite databases: a copy made by SQLite itself, and a file put in the place of the database."""
 
 import os
 from contextlib import suppress
@@ -10,7 +10,7 @@ from wetbench_site.database_copies.faults import BackupError
 
 
 def place() -> Path:
-    """The file of the site's database."""
+    """Return the file of the site's database."""
     return Path(str(connection.settings_dict["NAME"]))
 
 
@@ -19,26 +19,29 @@ def size() -> int:
 
 
 def copy_into(file: Path) -> None:
-    """One moment of the database, while others write: never the file itself, whose latest pages stand in the WAL."""
+    """Write one snapshot of the database to a file while others write."""
     with connection.cursor() as cursor:
+        # Copying the file itself would miss the latest pages, which are in the WAL.
         cursor.execute("VACUUM INTO %s", [str(file)])
 
 
 def dress(file: Path) -> None:
-    """Owner and mode as the site's database has them; whoever restores may not be whom the site runs as."""
-    there = place().is_file()
-    like = (place() if there else place().parent).stat()
-    if there:
-        file.chmod(like.st_mode & 0o777)
+    """Give the file the owner and mode of the site's database."""
+    exists = place().is_file()
+    model_stat = (place() if exists else place().parent).stat()
+    if exists:
+        file.chmod(model_stat.st_mode & 0o777)
+    # Only root may change the owner, and is the one who needs it: the site runs as another user.
     with suppress(PermissionError):
-        os.chown(file, like.st_uid, like.st_gid)
+        os.chown(file, model_stat.st_uid, model_stat.st_gid)
 
 
 def swap_in(file: Path) -> None:
-    """Put this file in the place of the site's database, at once. BackupError if anybody has that open."""
+    """Replace the site's database with this file, atomically. Raises BackupError if anybody has it open."""
     if place().is_file():
         refuse_in_use()
     connection.close()
+    # A WAL of the old database would be applied to the new one and destroy it.
     for ending in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
             _beside(ending).unlink()
@@ -46,13 +49,11 @@ def swap_in(file: Path) -> None:
 
 
 def refuse_in_use() -> None:
-    """BackupError if anybody else has the database open; else all of it is in the one file afterwards.
-
-    Only who is alone with a database can change how it keeps its journal.
-    """
+    """Raise BackupError if anybody else has the database open. Otherwise all data is in the one file afterwards."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA busy_timeout = 2000")
+            # SQLite leaves WAL mode only if no other connection is open: this detects others and empties the WAL.
             cursor.execute("PRAGMA journal_mode = DELETE")
             mode = cursor.fetchone()[0]
     except DatabaseError as error:
@@ -64,11 +65,12 @@ def refuse_in_use() -> None:
 
 
 def refuse_broken(file: Path, alias: str) -> None:
+    """Raise BackupError if SQLite reports damage or missing parent rows."""
     with connections[alias].cursor() as cursor:
-        for question, sound in (("PRAGMA integrity_check(5)", [("ok",)]), ("PRAGMA foreign_key_check", [])):
-            cursor.execute(question)
-            if (said := cursor.fetchmany(5)) != sound:
-                raise BackupError(f"{file} is not whole: {question} says {said}")
+        for statement, expected in (("PRAGMA integrity_check(5)", [("ok",)]), ("PRAGMA foreign_key_check", [])):
+            cursor.execute(statement)
+            if (result := cursor.fetchmany(5)) != expected:
+                raise BackupError(f"{file} is damaged: {statement} returns {result}")
 
 
 def _beside(ending: str) -> Path:

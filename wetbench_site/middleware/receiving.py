@@ -1,4 +1,4 @@
-"""How much of a request is read. What is too large is refused before its body, and never kept."""
+"""Limit the size of uploads. A request that is too large is rejected before its body is read or stored."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from django.core.exceptions import RequestDataTooBig
 from django.core.files.uploadhandler import FileUploadHandler
 
 LARGEST_FILE = 20 << 20
-TAKE_FILES = frozenset({"ratings:import_items", "ratings:import_ratings"})  # pages with a form for one
-_AROUND = 1 << 16  # the form that a file comes in
+TAKE_FILES = frozenset({"ratings:import_items", "ratings:import_ratings"})  # views whose form has a file field
+_AROUND = 1 << 16  # bytes of the other fields and of the multipart boundaries
 
 
 class OneBoundedFile(FileUploadHandler):
-    """Looks at a form with a file before the handlers that keep it: RequestDataTooBig where it says that it is too long."""
+    """Reject a form with files by its declared length, before the handlers that store files see it."""
 
     def handle_raw_input(
         self,
@@ -22,8 +22,10 @@ class OneBoundedFile(FileUploadHandler):
         boundary: Any,
         encoding: str | None = None,
     ) -> None:
-        """Refuses by what the request says of its own length, beyond which Django reads nothing; a page without a form for
-        files takes what any form has. The form itself tells of a file that is a little too large."""
+        """Raise RequestDataTooBig if the declared length exceeds the limit of this view.
+
+        Django never reads more than that length. The form itself reports a file that is slightly too large.
+        """
         if content_length > self._most() + _AROUND:
             raise RequestDataTooBig("a form with a file that is too large")
 
@@ -31,9 +33,10 @@ class OneBoundedFile(FileUploadHandler):
         return raw_data
 
     def file_complete(self, file_size: int) -> None:
-        """Kept by the handlers behind this one."""
+        """Return None: the handlers behind this one store the file."""
 
     def _most(self) -> int:
         match = self.request.resolver_match if self.request else None
-        takes = match is not None and match.view_name in TAKE_FILES
-        return LARGEST_FILE if takes else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        # A view without a file field gets the limit of ordinary forms.
+        accepts_files = match is not None and match.view_name in TAKE_FILES
+        return LARGEST_FILE if accepts_files else settings.DATA_UPLOAD_MAX_MEMORY_SIZE

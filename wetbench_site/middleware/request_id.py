@@ -1,4 +1,4 @@
-"""The outermost layer: gives every request an id, measures it, and says it in the log where that is wanted."""
+"""The outermost middleware: gives every request an id, measures its duration, and logs it if WETBENCH_REQUEST_LOG is set."""
 
 import logging
 import re
@@ -17,16 +17,16 @@ _SANE = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 def traced(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    """The id stands in `request.request_id`, in the header of the answer and in every line of the log."""
+    """Store the id in `request.request_id`, in a header of the response and in every log line of the request."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
-        request.request_id = request_id(request)  # type: ignore[attr-defined]  # ours
-        before, began = request_facts.enter(request), time.perf_counter()
+        request.request_id = request_id(request)  # type: ignore[attr-defined]  # our attribute
+        token, started = request_facts.enter(request), time.perf_counter()
         try:
             response = get_response(request)
-            _tell(request, response, time.perf_counter() - began)
+            _tell(request, response, time.perf_counter() - started)
         finally:
-            request_facts.leave(before)
+            request_facts.leave(token)
         response[HEADER] = request.request_id  # type: ignore[attr-defined]
         return response
 
@@ -34,16 +34,18 @@ def traced(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[
 
 
 def request_id(request: HttpRequest) -> str:
-    """The proxy's own, where one is said to be there; else a random one, which tells nothing."""
-    given = request.headers.get(HEADER, "") if settings.PROXIES else ""
-    return given if _SANE.fullmatch(given) else secrets.token_hex(16)
+    """Return the id that the proxy sent, if there is a proxy, else a random one."""
+    # Without a proxy the client would choose the id, and could forge those of other requests in the log.
+    sent_id = request.headers.get(HEADER, "") if settings.PROXIES else ""
+    return sent_id if _SANE.fullmatch(sent_id) else secrets.token_hex(16)
 
 
 def _tell(request: HttpRequest, response: HttpResponseBase, seconds: float) -> None:
+    # Requests of a blinding audit are no traffic of people: they are neither counted nor logged.
     if request_facts.REHEARSED in request.META:
         return
     view = request_facts.view_name(request)
     request_metrics.observe(view, response.status_code, seconds)
-    if view and settings.REQUEST_LOG and not hasattr(request, "machine"):  # they ask all day
+    if view and settings.REQUEST_LOG and not hasattr(request, "machine"):  # probes come every few seconds
         facts = {"status": response.status_code, "ms": round(seconds * 1000, 1)}
         log.info("%s %s", request.method, view, extra={"facts": facts})

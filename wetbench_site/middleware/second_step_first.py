@@ -1,4 +1,4 @@
-"""Nothing before the second step, for those who must have one; ratings/accounts/second_step.py says who and why."""
+"""Require two-factor authentication of staff and superusers; ratings/accounts/second_step.py explains who and why."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,12 @@ WAY_THERE = "ratings:second_step"
 OPEN = frozenset({WAY_THERE, "ratings:second_step_qr", "ratings:backup_file", "ratings:confirm", "logout", "login"})
 
 
-class SecondStepMissing(Exception):  # noqa: N818  # a state of a session, not a fault
-    """Raised by views that have found out what the account alone does not tell: a role in a study, say."""
+class SecondStepMissing(Exception):  # noqa: N818  # a state of the session, not an error
+    """Raised by views that require it for a reason that the account alone does not show, such as a role in a study."""
 
 
 class SecondStepFirst:
-    """Staff and superusers reach the page that sets it up, and no other. It asks the database nothing."""
+    """Redirect staff and superusers without it to the page that sets it up."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -29,6 +29,7 @@ class SecondStepFirst:
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponseBase | None:
         if not settings.SECOND_STEP_REQUIRED:
             return None
+        # Everything needed is in the account and the session: this adds no query to a request.
         user, match = request.user, request.resolver_match
         if not user.is_authenticated or not (user.is_staff or user.is_superuser):
             return None
@@ -41,9 +42,11 @@ class SecondStepFirst:
 
 
 def led(request: HttpRequest, view_name: str) -> HttpResponseBase:
-    """To the page that sets it up; the back office is not even there before."""
+    """Return the redirect to the setup page. Raises Http404 for the admin site."""
+    # The admin site must not be discoverable before two-factor authentication.
     if view_name.startswith("admin:"):
         raise Http404
+    # htmx would follow a redirect and put the setup page into a corner of the page.
     if request.headers.get("HX-Request") == "true":
         return HttpResponse(headers={"HX-Redirect": reverse(WAY_THERE)})
     return redirect(WAY_THERE)

@@ -1,4 +1,4 @@
-"""What holds for every response: its headers, nothing unseen in pages, and signing in first."""
+"""Rules for every response: security headers, no invisible characters in pages, and sign-in required by default."""
 
 import re
 from collections.abc import Callable
@@ -15,27 +15,27 @@ from wetbench_site.headers import HEADERS
 def protective_headers(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Sends HEADERS with every response, faults and files too: what a model or an upload says can never run.
+    """Add HEADERS to every response, errors and files included, so that text of a model or an upload can never run.
 
-    It stands above all others, whose own answers and faults would else go without.
+    Must be near the top of MIDDLEWARE: responses and errors of middleware above it would lack the headers.
     """
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = error_pages.filled(request, get_response(request))
         for name, value in HEADERS:
-            if name != "Cache-Control" or name not in response.headers:  # of all of them a view may choose this one
+            if name != "Cache-Control" or name not in response.headers:  # the only one that a view may choose
                 response.headers[name] = value
         return response
 
     return middleware
 
 
-# Control characters, and what turns or hides text: a page shows that something stood there, and lets it do nothing.
+# Control characters and characters that hide or reorder text. U+FFFD shows their position without their effect.
 _UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def seen_as_written(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """On every page the last word about signs that cannot be seen; those who store or show text clean it before."""
+    """Replace invisible characters in every HTML page. It is the last line of defence: code that stores or shows text cleans it first."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -49,9 +49,9 @@ def seen_as_written(get_response: Callable[[HttpRequest], HttpResponse]) -> Call
 
 
 class LargePages(GZipMiddleware):
-    """Packs the pages that carry drawings, with Django's random padding. No page of a rater: what one compresses to would
-    be one more thing to compare."""
+    """Compress the pages with charts, using Django's random padding against BREACH."""
 
+    # No pages of raters: the compressed size would be one more thing that could differ between sources.
     PACKED = frozenset({"ratings:study", "ratings:benchmark"})
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -60,11 +60,12 @@ class LargePages(GZipMiddleware):
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Django's own, but a fragment is answered 401, and its page loads itself anew: a sign-in page belongs in no corner."""
+    """Django's middleware, but a fragment gets status 401 and reloads its page."""
 
     def handle_no_permission(  # type: ignore[override]  # the stubs promise a redirect, Django any response
         self, request: HttpRequest, view_func: Callable[..., Any]
     ) -> HttpResponseBase:
+        # A redirect would put the sign-in page into a fragment of the page.
         if request.headers.get("HX-Request") == "true":
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
         return super().handle_no_permission(request, view_func)

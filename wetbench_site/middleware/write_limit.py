@@ -1,7 +1,7 @@
-"""How often somebody may write: a bucket of tokens per person, in each process of its own.
+"""Limit how often a person may write: a token bucket per person, in each process of its own.
 
-Several web processes allow that many times as much: it is a brake on what runs wild, and asks no database. Drafts have a
-bucket beside: who thinks aloud is not kept from answering.
+With several web processes the limit is multiplied by their number. It protects against scripts that run out of control
+and needs no query. Unsaved answers have a bucket of their own, so frequent saves of them never block a rating.
 """
 
 import math
@@ -24,25 +24,26 @@ QUIET, NOTICE = {"HX-Reswap": "none"}, {"HX-Retarget": "#main", "HX-Reswap": "af
 
 
 class Buckets:
-    """Full at first; refilled evenly, to one minute's worth."""
+    """Token buckets that start full, with the tokens of one minute, and are refilled evenly."""
 
     def __init__(self) -> None:
-        self._held: dict[object, tuple[float, float]] = {}
+        self._buckets: dict[object, tuple[float, float]] = {}
         self._lock = threading.Lock()
 
     def wait(self, who: object, per_minute: float, now: float) -> float:
-        """Take one token: 0, or the seconds until there is one, and then none is taken."""
+        """Take a token and return 0, or return the seconds until there is one."""
         with self._lock:
-            if len(self._held) > MOST_PEOPLE:
-                self._held = {key: kept for key, kept in self._held.items() if now - kept[1] < 60}
-            tokens, since = self._held.get(who, (per_minute, now))
-            tokens = min(per_minute, tokens + (now - since) * per_minute / 60)
-            self._held[who] = (tokens - 1 if tokens >= 1 else tokens, now)
+            if len(self._buckets) > MOST_PEOPLE:
+                # A bucket that was not used for a minute is full again, so it can be forgotten.
+                self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket[1] < 60}
+            tokens, updated_at = self._buckets.get(who, (per_minute, now))
+            tokens = min(per_minute, tokens + (now - updated_at) * per_minute / 60)
+            self._buckets[who] = (tokens - 1 if tokens >= 1 else tokens, now)
         return 0.0 if tokens >= 1 else (1 - tokens) * 60 / per_minute
 
 
 class WriteLimit:
-    """429 with Retry-After for who writes more often than WETBENCH_WRITES_PER_MINUTE. Strangers have no bucket."""
+    """Return 429 with Retry-After to people who write more often than WETBENCH_WRITES_PER_MINUTE."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response, self.buckets = get_response, Buckets()
@@ -51,19 +52,23 @@ class WriteLimit:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        # Anonymous requests have no bucket: sign-in has limits of its own.
         if request.method in SAFE or REHEARSED in request.META or not request.user.is_authenticated:
             return None
         name = request.resolver_match.view_name if request.resolver_match else ""
-        who = (request.user.pk, name == DRAFTS)
-        wait = self.buckets.wait(who, settings.WRITES_PER_MINUTE, time.monotonic())
-        if not wait:
+        owner = (request.user.pk, name == DRAFTS)
+        seconds = self.buckets.wait(owner, settings.WRITES_PER_MINUTE, time.monotonic())
+        if not seconds:
             return None
         security_event("writes limited", request)
-        return too_many(request, math.ceil(wait), "writes", in_place=name == RATINGS)
+        return too_many(request, math.ceil(seconds), "writes", in_place=name == RATINGS)
 
 
 def too_many(request: HttpRequest, seconds: int, what: str, in_place: bool = False) -> HttpResponse:
-    """429. htmx shows a notice above the page and keeps the form; `in_place`: the page's own script says it and tries again."""
+    """Return 429. htmx shows a notice above the page and keeps the form.
+
+    With `in_place` it shows nothing: the script of the page displays the error and retries.
+    """
     fragment = request.headers.get("HX-Request") == "true"
     page = loader.render_to_string("_too_many.html" if fragment else "429.html", {"seconds": seconds, "what": what})
     response = HttpResponse(page, status=429, headers={"Retry-After": str(seconds)})

@@ -1,4 +1,4 @@
-"""Security events: one line each in the log `wetbench.security`, whoever asked and from where."""
+"""Security events: one line each in the log `wetbench.security`, with the account and the address of the request."""
 
 import logging
 
@@ -11,13 +11,14 @@ log = logging.getLogger("wetbench.security")
 
 
 def security_event(name: str, request: HttpRequest | None, /, **facts: str | int | bool | None) -> None:
-    """Says that it happened. `name` is a fixed word such as "signed in"; facts are names and numbers, never secrets."""
+    """Log the event. `name` is a fixed phrase such as "signed in"; facts are names and numbers, never secrets."""
+    # A blinding audit signs in to its scratch copy only; that is no event of this site.
     if request is not None and REHEARSED in request.META:
         return
-    told = {"event": name, **facts}
+    event_facts = {"event": name, **facts}
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
-        told.setdefault("by", user.pk)
+        event_facts.setdefault("by", user.pk)
     if request is not None:
-        told.setdefault("address", client_address(request))
-    log.info("%s", name, extra={"facts": told})
+        event_facts.setdefault("address", client_address(request))
+    log.info("%s", name, extra={"facts": event_facts})

@@ -1,4 +1,4 @@
-"""What is told of a fault: no local variable, since clients of providers carry their keys in theirs."""
+"""Error reports without local variables, because clients of providers have their API keys in theirs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.views.debug import ExceptionReporter
 
 
 class WithoutLocals(ExceptionReporter):
-    """Frames and lines of code alone, on Django's debug page as well."""
+    """Report frames and lines of code only, also on Django's debug page."""
 
     def get_traceback_frames(self) -> list[dict[str, Any]]:
         frames: list[dict[str, Any]] = super().get_traceback_frames()

@@ -1,7 +1,7 @@
-"""Gauges that each app reads from the database for /metrics: their form, and the registry of the functions that read them.
+"""Gauges that each app reads from the database for /metrics: their type, and the registry of the functions that read them.
 
 Every process that sets up Django imports this module, so it does not import the Prometheus client, which takes 60 ms to
-load and which only web processes need. `row_metrics` makes Prometheus families of the gauges.
+load and which only web processes need. `db_metrics` converts the gauges to Prometheus families.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -46,5 +46,5 @@ def labelled_gauge(name: str, description: str, labels: tuple[str, ...], rows: I
 
 
 def cache_for_a_minute(name: str, count: Callable[[], Any]) -> Any:
-    """Return what this process counted in the last minute, or count now. For counts over a whole table."""
+    """Return what this process counted in the last minute, or count it again. For counts over a whole table."""
     return cache.get_or_set(f"metrics/{name}", count, settings.TALLY_SECONDS)

@@ -1,7 +1,7 @@
-"""What machines ask: does the process answer, can the site do its work, and its numbers.
+"""Endpoints for machines: /healthz (the process answers), /readyz (the site can work) and /metrics.
 
-They are answered before host names, HTTPS and sessions come into it, since they ask from inside, by address. From
-elsewhere /readyz and /metrics do not exist without the token.
+They are answered before host names, HTTPS and sessions are checked, because probes come from inside and use IP addresses.
+For other clients /readyz and /metrics do not exist without the token.
 """
 
 import hmac
@@ -24,28 +24,28 @@ PROXIED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-I
 @login_not_required
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers. Asks nothing of anybody."""
+    """Return 200: the process answers. No database or other service is queried."""
     return HttpResponse("ok\n", content_type="text/plain; charset=utf-8")
 
 
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 if all is well or raters notice nothing, else 503; every part with its word."""
+    """Return the state of every part: 200 if all is well or raters are not affected, else 503."""
     if not (is_machine(request) or request.user.is_superuser):
         raise Http404
-    found = readiness.parts()
-    told = {part.name: {"state": part.state, "said": part.said} for part in found}
-    worst = readiness.verdict(found)
-    answer = JsonResponse({"state": worst, "parts": told}, status=503 if worst == "failed" else 200)
-    answer._has_been_logged = True  # type: ignore[attr-defined]  # else Django logs a fault at every question
+    parts = readiness.parts()
+    states = {part.name: {"state": part.state, "said": part.said} for part in parts}
+    worst = readiness.verdict(parts)
+    answer = JsonResponse({"state": worst, "parts": states}, status=503 if worst == "failed" else 200)
+    answer._has_been_logged = True  # type: ignore[attr-defined]  # otherwise Django logs an error at every probe
     return answer
 
 
 @login_not_required
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For Prometheus: this site's requests, and the rows of the database."""
+    """Return the metrics of Prometheus: requests of this site and numbers of the database."""
     if not is_machine(request):
         raise Http404
     text = generate_latest(request_metrics.registry()) + generate_latest(row_metrics.registry)
@@ -58,26 +58,26 @@ ADDRESSES = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 def machines_first(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Answers machines at once; whoever else asks for such an address goes the way of any other."""
+    """Answer machines at once. Other clients of these addresses pass through all middleware."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         view = ADDRESSES.get(request.path_info)
         if view is None or not (view is healthz or is_machine(request)):
             return get_response(request)
-        request.resolver_match, request.machine = resolve(request.path_info), True  # type: ignore[attr-defined]  # ours
+        request.resolver_match, request.machine = resolve(request.path_info), True  # type: ignore[attr-defined]  # our attribute
         return view(request)
 
     return middleware
 
 
 def is_machine(request: HttpRequest) -> bool:
-    """Has the token, or asks from this machine, by its own name, and through no proxy.
-
-    By another name comes what a proxy passes on that says nothing of itself, or a page that was given this address.
-    """
-    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    """Return whether the request has the token, or comes from this machine directly."""
+    kind, _, token = request.headers.get("Authorization", "").partition(" ")
     if settings.METRICS_TOKEN and kind == "Bearer":
-        return hmac.compare_digest(given.strip().encode(), settings.METRICS_TOKEN.encode())
+        # Constant time: a comparison that stops early would reveal the token byte by byte.
+        return hmac.compare_digest(token.strip().encode(), settings.METRICS_TOKEN.encode())
+    # Another host name means a proxy that adds no header of its own, or a page that was made to request this
+    # address.
     host, _ = split_domain_port(request.META.get("HTTP_HOST", "localhost"))
-    here = loopback.is_loopback(request.META.get("REMOTE_ADDR", "")) and loopback.is_loopback(host)
-    return here and not any(name in request.headers for name in PROXIED)
+    is_local = loopback.is_loopback(request.META.get("REMOTE_ADDR", "")) and loopback.is_loopback(host)
+    return is_local and not any(name in request.headers for name in PROXIED)

@@ -1,6 +1,6 @@
 """Facts about the work of this thread, such as the kind and code of its row, which every log line then carries.
 
-Free of Django: the settings import the log handlers before Django is set up.
+This module does not import Django: the settings import the log handlers before Django is set up.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Whether the site can do its work: each part with a word for it, found out within seconds whatever hangs."""
+"""Whether the site can do its work: the state of each part, found within seconds even if a service hangs."""
 
 import shutil
 import time
@@ -14,37 +14,39 @@ from wetbench_site import refusals
 from wetbench_site.observability import readiness_checks
 from wetbench_site.observability.readiness_checks import Part
 
-PATIENCE_SECONDS = 3.0  # for a part that says nothing
-# What is asked hangs in a thread of its own, a few at most: the next question does not wait behind it.
+PATIENCE_SECONDS = 3.0  # for a part that does not answer
+# A check that hangs blocks only its own thread, so later probes are still answered.
 _askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
 
 
 def parts() -> list[Part]:
-    """All are asked at once, so that all together take no longer than the slowest may."""
-    asked = {name: _askers.submit(ask) for name, ask in QUESTIONS.items()}
-    found, until = list[Part](), time.monotonic() + PATIENCE_SECONDS
-    for name, answer in asked.items():
+    """Return the state of every part, after TIMEOUT_SECONDS at most."""
+    # All at once, so that the total is the time of the slowest and not the sum.
+    futures = {name: _askers.submit(ask) for name, ask in QUESTIONS.items()}
+    states, deadline = list[Part](), time.monotonic() + PATIENCE_SECONDS
+    for name, future in futures.items():
         try:
-            found += answer.result(max(until - time.monotonic(), 0))
+            states += future.result(max(deadline - time.monotonic(), 0))
         except TooLate:
-            answer.cancel()
+            future.cancel()
+            # Ratings do not need the broker, and workers poll the database without it.
             state = "degraded" if name == "broker" else "failed"
-            found.append(Part(name, state, f"no answer within {PATIENCE_SECONDS:.0f} s"))
-    return found
+            states.append(Part(name, state, f"no answer within {PATIENCE_SECONDS:.0f} s"))
+    return states
 
 
 def verdict(found: list[Part]) -> str:
-    """The worst state of all."""
+    """Return the worst state of all parts."""
     return max((part.state for part in found), key=("ok", "degraded", "failed").index)
 
 
 def _of_database() -> list[Part]:
     """Run all checks that read the database in one thread, on one connection that is closed afterwards."""
     try:
-        of_apps = list(readiness_checks.run_database_checks())
-        return [Part("database", "ok", "it answers"), _migrations(), *of_apps]
+        app_parts = list(readiness_checks.run_database_checks())
+        return [Part("database", "ok", "answers"), _migrations(), *app_parts]
     except (DatabaseError, InterfaceError) as error:
-        return [Part("database", "failed", f"it does not answer: {type(error).__name__}")]
+        return [Part("database", "failed", f"does not answer: {type(error).__name__}")]
     finally:
         connection.close()
 
@@ -52,31 +54,33 @@ def _of_database() -> list[Part]:
 def _migrations() -> Part:
     missing = refusals.missing_migrations()
     if missing:
-        return Part("migrations", "failed", f"{len(missing)} are missing: run `manage.py migrate`")
-    return Part("migrations", "ok", "all are applied")
+        return Part("migrations", "failed", f"{len(missing)} not applied: run `manage.py migrate`")
+    return Part("migrations", "ok", "all applied")
 
 
 def _of_broker() -> list[Part]:
-    """The one place where a web process speaks to the broker, and nobody waits for it. Rating needs none."""
+    """Return the state of the broker; nothing if none is configured."""
     if not settings.CELERY_BROKER_URL:
         return []
+    # The only place where a web process connects to the broker. No retries: a probe must be fast.
     limits = {"socket_timeout": 1, "socket_connect_timeout": 1, "retry": None}
     try:
         with redis.Redis.from_url(settings.CELERY_BROKER_URL, **limits) as broker:
             broker.ping()
     except (redis.RedisError, OSError) as error:
-        return [Part("broker", "degraded", f"it does not answer: {type(error).__name__}; rating goes on")]
-    return [Part("broker", "ok", "it answers")]
+        return [Part("broker", "degraded", f"does not answer: {type(error).__name__}; rating is not affected")]
+    return [Part("broker", "ok", "answers")]
 
 
 def _disk() -> list[Part]:
-    """Of the folder of WETBENCH_VAR_DIR, where SQLite is; a database elsewhere is for its own host to watch."""
+    """Return the state of the disk with WETBENCH_VAR_DIR, where the SQLite file is."""
     try:
+        # The disk of a PostgreSQL server on another host has to be monitored there.
         free = shutil.disk_usage(settings.VAR_DIR).free >> 20
     except OSError as error:
         return [Part("disk", "failed", f"{settings.VAR_DIR} cannot be read: {error.strerror}")]
     state = "ok" if free >= settings.DISK_FREE_MB else "failed"
-    return [Part("disk", state, f"{free} MB free; {settings.DISK_FREE_MB} are wanted")]
+    return [Part("disk", state, f"{free} MB free; {settings.DISK_FREE_MB} MB required")]
 
 
 QUESTIONS: dict[str, Callable[[], list[Part]]] = {"disk": _disk, "database": _of_database, "broker": _of_broker}

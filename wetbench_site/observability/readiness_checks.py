@@ -1,4 +1,4 @@
-"""The answer of one readiness check, and the registry of the checks that apps add to those of the database.
+"""The result of a readiness check, and the registry of the checks that apps add to those of the database.
 
 Every process that sets up Django imports this module, so it does not import the Redis client, which takes 90 ms to load
 and which only `readiness` needs.
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """The state of one part of the site: ok, degraded (raters notice nothing) or failed; and the reason in words."""
+    """The state of one part of the site: ok, degraded (raters are not affected) or failed; and the reason."""
 
     name: str
     state: str
@@ -21,16 +21,16 @@ _database_checks: list[DatabaseCheck] = []
 
 
 def register_database_check(check: DatabaseCheck) -> None:
-    """Add a check that reads the database. To be called by the app's `ready()`.
+    """Add a check that reads the database. An app's `ready()` calls it.
 
-    It runs in the thread and on the connection of the database part, and may raise what a database that does not answer
-    raises: then the database part fails.
+    The check runs in the thread and on the connection of the database part. It may let database errors pass: then the
+    database part fails.
     """
     if check not in _database_checks:
         _database_checks.append(check)
 
 
 def run_database_checks() -> Iterator[Part]:
-    """Yield the answers of the registered checks, in the order in which they were registered."""
+    """Yield the results of the registered checks, in the order in which they were registered."""
     for check in _database_checks:
         yield check()

@@ -1,4 +1,4 @@
-"""What a log may say: no secret, no sign that could forge a line, and nothing that a model or a person wrote."""
+"""Redaction of log lines: no secrets, no characters that could forge a line, no text of models or people."""
 
 import re
 import traceback
@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
 
 HIDDEN = "[hidden]"
-# Keys of providers, API tokens, headers that carry one, cookies, and personal links: of each the part that opens something.
+# Keys of providers, API tokens, headers and cookies with a credential, personal links: the part that grants access.
 _SHAPES = re.compile(
     r"(?P<key>\bsk-[\w-]{12,}|\bAIza[\w-]{20,}|\bwb_[\w-]{40,})"
     r"|(?P<header>\b(?:Bearer|Basic)\s+)\S+"
@@ -18,7 +18,7 @@ _SHAPES = re.compile(
     r"|(?P<link>/(?:r|sign-in|mail)/)[\w-]{16,}"
 )
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-# Faults whose words are the system's or our own. Others may quote a prompt, a reply or a row.
+# Errors whose messages come from the system or from us. Those of others may quote a prompt, a reply or a row.
 PLAIN = (
     AttributeError,
     ImportError,
@@ -29,25 +29,26 @@ PLAIN = (
     OSError,
     TypeError,
 )
-SHORTEST = 6  # a shorter secret would blacken ordinary words
+SHORTEST = 6  # shorter ones would hide parts of ordinary words
 
 
 class Redactor:
-    """Takes the values of all secrets at the start; what stands inside an address of a service is one of them."""
+    """Replaces the values of secrets in texts. Of a service address it also hides the password."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        whole = {value for secret in secrets for value in _forms(secret) if len(value) >= SHORTEST}
-        ordered = sorted(whole, key=len, reverse=True)
+        values = {value for secret in secrets for value in _forms(secret) if len(value) >= SHORTEST}
+        # Longest first: a secret that contains another one has to match as a whole.
+        ordered = sorted(values, key=len, reverse=True)
         self._secrets = re.compile("|".join(re.escape(value) for value in ordered)) if ordered else None
 
     def __call__(self, text: str) -> str:
-        """The text without secrets, on one line."""
+        """Return the text without secrets, on one line."""
         if self._secrets:
             text = self._secrets.sub(HIDDEN, text)
         return escaped(_SHAPES.sub(_kept, text))
 
     def traceback(self, error: BaseException) -> str:
-        """Where it happened and what it was; what it said only where those are no words of models or people."""
+        """Return the frames and types of the error and its causes, with the messages of SAFE_ERRORS only."""
         return "\n".join(self(line) for line in _lines(error))
 
 
@@ -56,22 +57,23 @@ def escaped(text: str) -> str:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as it is and as addresses write it; of an address its password."""
+    """Yield a secret as it is and URL-encoded; for an address also its password."""
     yield from {secret, quote(secret, safe="")}
     if "://" in secret and (password := urlsplit(secret).password):
         yield from {password, unquote(password)}
 
 
 def _kept(found: re.Match[str]) -> str:
-    """The word that says what was there, and not what it was."""
+    """Return the prefix that shows the kind of credential, without its value."""
+    # A key has no prefix of its own: its first characters are already part of the secret.
     return ("" if found["key"] else found[found.lastgroup or 0]) + HIDDEN
 
 
 def _lines(error: BaseException) -> Iterator[str]:
-    """Oldest cause first, as Python tells it, without lines of source and without locals."""
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if before is not None:
-        yield from _lines(before)
+    """Yield the oldest cause first, as Python does, but without source lines and local variables."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield from _lines(cause)
         yield "then:"
     for frame in traceback.extract_tb(error.__traceback__):
         yield f"  {frame.filename}:{frame.lineno} in {frame.name}"

@@ -1,12 +1,12 @@
-"""What the log says of the request under way: its id, who is signed in and which page it is; nothing is looked up for it."""
+"""Facts about the current request for the log: its id, the signed-in user and the view. They never cost a query."""
 
 from contextvars import ContextVar, Token
 from typing import Any
 
 from django.http import HttpRequest
 
-# In a request that a blinding audit sends to its scratch copy (ratings/studies/blinding_audit). No client can set it: what
-# comes over HTTP is named HTTP_ something.
+# Key in META of requests that a blinding audit sends to its scratch copy (ratings/studies/blinding_audit). No client can set
+# it: every HTTP header arrives under a name that starts with HTTP_.
 REHEARSED = "wetbench.rehearsed"
 _now: ContextVar[HttpRequest | None] = ContextVar("request", default=None)
 
@@ -20,20 +20,26 @@ def leave(before: "Token[HttpRequest | None]") -> None:
 
 
 def view_name(request: HttpRequest) -> str:
-    """Never the address itself, which holds codes and tokens; empty until it is known."""
+    """Return the name of the view, or "" before it is known."""
+    # Never the path, which contains codes and tokens.
     return request.resolver_match.view_name if request.resolver_match else ""
 
 
 def now() -> dict[str, Any]:
-    """Empty outside of requests."""
+    """Return the known facts of the current request; none outside of requests."""
     request = _now.get()
     if request is None:
         return {}
-    known = {"request": getattr(request, "request_id", ""), "user": user_id(request), "view": view_name(request)}
-    return {name: value for name, value in known.items() if value}
+    request_facts = {
+        "request": getattr(request, "request_id", ""),
+        "user": user_id(request),
+        "view": view_name(request),
+    }
+    return {name: value for name, value in request_facts.items() if value}
 
 
 def user_id(request: HttpRequest) -> int | None:
-    """Of whom the request has read already: the log asks the database nothing."""
+    """Return the user's id if the request has already loaded the user, else None."""
+    # `request.user` would load the session and query the database for a log line.
     user = getattr(request, "_cached_user", None)
     return user.pk if user is not None else None

@@ -1,7 +1,7 @@
-"""How many requests there were and how long they took: the one thing about the site that no database knows.
+"""Number and duration of requests: the only metrics that the database does not have.
 
-Each process of gunicorn keeps its numbers in a file that the others read (wetbench_site/gunicorn_conf.py): a scrape
-reaches one of them, and tells of all.
+Each gunicorn process writes its numbers to a file that the others read (wetbench_site/gunicorn_conf.py), so a scrape of
+one process returns the sum over all.
 """
 
 import os
@@ -20,14 +20,15 @@ _seconds = Histogram(
 
 
 def observe(view: str, status: int, seconds: float) -> None:
-    """`view` is the name of an address, of which there are few; never the address."""
+    """Count a request. `view` is the name of the view."""
+    # Labels have to be few: paths contain codes, of which there are thousands.
     _seconds.labels(view or "none", f"{status // 100}xx").observe(seconds)
 
 
 def registry() -> CollectorRegistry:
-    """The numbers of all processes that serve, or of this one where it serves alone."""
+    """Return the numbers of all serving processes, or of this one if it serves alone."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return _own
-    together = CollectorRegistry()
-    MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-    return together
+    all_processes = CollectorRegistry()
+    MultiProcessCollector(all_processes)  # type: ignore[no-untyped-call]
+    return all_processes

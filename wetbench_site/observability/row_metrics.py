@@ -1,6 +1,6 @@
-"""The numbers that the database knows, read at each scrape: the same from every process, and after a restart.
+"""Metrics from the database, read at each scrape: every process returns the same, also after a restart.
 
-The apps register functions that read theirs (`gauges.register_metrics`); this module adds those of the database itself.
+The apps register functions that read their gauges (`gauges.register_metrics`); this module adds those of the database.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Django's SQLite, whose writers queue within a process instead of asking again and again.
+"""Django's SQLite backend, with a queue of the writers within one process.
 
-SQLite has one writer at a time, and whoever comes second sleeps and asks again, for longer each time: of eight raters who save at
-once the unlucky one waits half a second for a lock that was free ten times meanwhile. The threads of a process can wait in
-line. Between processes SQLite's own lock stays the only one, and it is always taken: the line is for comfort.
+SQLite allows one writer at a time; the others sleep and retry, with growing intervals. If eight raters save at once, the
+last one can wait half a second although the lock was free ten times. The threads of one process can queue instead.
+SQLite's own lock is still always taken and is the only one between processes: the queue just makes waiting shorter.
 """
 
 import threading
@@ -15,19 +15,21 @@ _turn = threading.Lock()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A connection that waits for its turn before it begins a transaction. What it overrides is missing in the stubs."""
+    """A connection that waits in the queue before it begins a write transaction. The stubs lack the methods that it overrides."""
 
     _has_turn = False
 
     def _start_transaction_under_autocommit(self) -> None:
+        # Deferred transactions are snapshots that only read; a database in memory has one connection.
         if self.transaction_mode == "IMMEDIATE" and not self.is_in_memory_db():
             if not _turn.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
                 raise OperationalError(
-                    "database is locked: another thread of this process has been writing all the time"
+                    "database is locked: other threads of this process were writing during the whole timeout"
                 )
             self._has_turn = True
         try:
             super()._start_transaction_under_autocommit()
+        # An exception such as KeyboardInterrupt must not leave the queue locked for ever.
         except BaseException:
             self._leave()
             raise

@@ -1,1 +1,1 @@
-"""A study as files to take away. An unchanged study gives the same bytes."""
+"""The archive of a study: all its files in one zip or folder. An unchanged study gives the same bytes."""

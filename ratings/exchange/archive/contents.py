@@ -1,4 +1,4 @@
-"""Everything an archive holds, in the order of the names. Only workers and commands import this module: it draws."""
+"""The list of all files of an archive, in order of their names. Only workers and commands import this module: it draws charts."""
 
 import json
 import platform
@@ -18,48 +18,53 @@ from ratings.exchange.archive.entries import Entry
 from ratings.models import Analysis, Study
 from ratings.studies.crossover import find_conditions, find_names
 
+# the libraries whose version can change a number or a chart
 LIBRARIES = ("Django", "numpy", "scipy", "scikit-learn", "altair", "vl-convert-python")
 _SOURCES = ("ratings", "simulation", "wetbench_site")
 
 
 def blinded(study: Study) -> list[Entry]:
-    """Nothing by source: safe to hand out at any time."""
-    found = design.of(study)
-    own = [*study_files.entries(study, True), *_documents(study, True), _made_with(study, None)]
-    own.append(entries.text("methods.txt", _METHODS, methods.written(study, found, True)))
-    return _whole(study, True, own, None)
+    """Return the files of the blinded archive: nothing by source, safe to share at any time."""
+    facts = design.of(study)
+    files = [*study_files.entries(study, True), *_documents(study, True), _made_with(study, None)]
+    files.append(entries.text("methods.txt", _METHODS, methods.written(study, facts, True)))
+    return _whole(study, True, files, None)
 
 
 def unblinded(study: Study, analysis: Analysis) -> list[Entry]:
-    """All there is, with the stored analysis. SealedError before the study is unblinded."""
-    made, table = analysis.document, judged.table(study)
-    common = Spread.of(Counter(judged.common_items(table).tolist())) if len(table.raters) > 1 else None
-    own = [
+    """Return all files, with the stored analysis. Raises SealedError before the study is unblinded."""
+    document, ratings_table = analysis.document, judged.table(study)
+    # with a single rater there are no pairs that could share items
+    shared_items = (
+        Spread.of(Counter(judged.common_items(ratings_table).tolist())) if len(ratings_table.raters) > 1 else None
+    )
+    files = [
         *study_files.entries(study, False),
         *study_files.unblinded(study),
         *_documents(study, False),
         _made_with(study, analysis),
-        *results_files.of(made, table, find_conditions(study), find_names(study)),
+        *results_files.of(document, ratings_table, find_conditions(study), find_names(study)),
     ]
-    written = methods.written(study, design.of(study), False, made, common)
-    own.append(entries.text("methods.txt", _METHODS, written))
-    return _whole(study, False, own, made)
+    methods_text = methods.written(study, design.of(study), False, document, shared_items)
+    files.append(entries.text("methods.txt", _METHODS, methods_text))
+    return _whole(study, False, files, document)
 
 
-_METHODS = "The methods in sentences, with the study's real numbers."
+_METHODS = "The methods section in sentences, with the actual numbers of the study."
 
 
 def _whole(study: Study, blinded: bool, own: Sequence[Entry], made: Mapping[str, Any] | None) -> list[Entry]:
     codebook = entries.table(
         "codebook.csv",
-        "What every column of every table means.",
+        "The meaning of every column of every table.",
         fields.CODEBOOK,
+        # the codebook describes itself too; the lambda runs when the file is written, after the assignment
         lambda: _codebook([*own, codebook]),
         key=("file", "column"),
     )
-    every = sorted([*own, codebook], key=lambda entry: entry.name)
-    first = entries.text("README.md", "This page.", readme.written(study, blinded, every, made))
-    return [first, *every]
+    sorted_files = sorted([*own, codebook], key=lambda entry: entry.name)
+    readme_file = entries.text("README.md", "This file.", readme.written(study, blinded, sorted_files, made))
+    return [readme_file, *sorted_files]
 
 
 def _codebook(every: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
@@ -68,26 +73,26 @@ def _codebook(every: Sequence[Entry]) -> list[tuple[str, str, str, str]]:
 
 
 def _documents(study: Study, blinded: bool) -> list[Entry]:
-    """The study document, and the last blinding audit."""
-    certificate = "The last blinding audit as it was found; null if there was none."
+    """Return the study protocol and the last blinding audit."""
+    description = "The last blinding audit; null if there was none."
     if blinded:
-        certificate += " What it measured, and what a leak is, is told after unblinding."
+        description += " Measurements and the nature of leaks are withheld until unblinding."
     return [
-        entries.text("protocol.json", "The study document as it was opened.", _json(study.protocol)),
-        entries.text("certificate.json", certificate, _json(design.certificate(study, blinded))),
+        entries.text("protocol.json", "The study protocol with which the study was opened.", _json(study.protocol)),
+        entries.text("certificate.json", description, _json(design.certificate(study, blinded))),
     ]
 
 
 def _made_with(study: Study, analysis: Analysis | None) -> Entry:
-    computed = {"analysis": _analysis(analysis)} if analysis else {}
-    found = {
+    analysis_entry = {"analysis": _analysis(analysis)} if analysis else {}
+    versions = {
         "wetbench": {"source_sha256": source_sha256()},
         "python": platform.python_version(),
         "libraries": {name: version(name) for name in LIBRARIES},
         "study": {"seed": study.seed, "guide_version": study.guide_version},
-        **computed,
+        **analysis_entry,
     }
-    return entries.text("made_with.json", "Versions and seeds: what the archive was made with.", _json(found))
+    return entries.text("made_with.json", "Versions and seeds with which the archive was created.", _json(versions))
 
 
 def _analysis(made: Analysis) -> dict[str, Any]:
@@ -97,13 +102,17 @@ def _analysis(made: Analysis) -> dict[str, Any]:
 
 @cache
 def source_sha256() -> str:
-    """Tells versions of WetBench apart: of the names and contents of its Python files, in order."""
+    """Return one digest over the names and contents of the Python files of WetBench. It identifies the version."""
+    # hashes a few hundred files, hence the cache; the files do not change while the process runs
     digest = sha256()
     root = Path(settings.BASE_DIR)
+    # Sorted, since the order of rglob depends on the file system. Not the commit: an installation may have no
+    # git directory, or local changes.
     for path in sorted(path for name in _SOURCES for path in (root / name).rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0{sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
 def _json(data: Any) -> str:
+    # sorted keys: the same study must give the same bytes
     return json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True) + "\n"

@@ -1,7 +1,7 @@
-"""What describes the archive: a Frictionless Data Package, and the digests of all its files.
+"""Describe the archive: a Frictionless Data Package, and the digests of all its files.
 
-By the Data Package standard 2.0 (datapackage.org): a resource has a name and a path, a table its type and schema, and
-`hash` names its algorithm. There is no date of creation in it: the same study gives the same bytes.
+Follows the Data Package standard 2.0 (datapackage.org): a resource has a name and a path, a table has a type and a
+schema, and `hash` names its algorithm.
 """
 
 import json
@@ -21,12 +21,13 @@ _MEDIA: Mapping[str, str] = {
     ".pdf": "application/pdf", ".png": "image/png", ".tex": "application/x-tex", ".imrmc": "text/plain",
     ".txt": "text/plain", ".md": "text/markdown",
 }  # fmt: skip
-# The program frictionless takes a JSON file with a key "data", which results.json has, for a descriptor of its own.
+# The program frictionless takes a JSON file with a key "data", as in results.json, for another descriptor.
+# A format of its own prevents that.
 _FORMATS: Mapping[str, str] = {"results.json": "wetbench-analysis"}
 
 
 class File(NamedTuple):
-    """An entry as it was written."""
+    """A file of the archive after it was written."""
 
     entry: Entry
     size: int
@@ -34,8 +35,9 @@ class File(NamedTuple):
 
 
 def package(study: Study, blinded: bool, files: Sequence[File]) -> str:
-    """datapackage.json: every file but itself and the sums."""
-    about = {
+    """Return datapackage.json, which describes every file except itself and the checksums."""
+    # No creation date: the same study must give the same bytes.
+    document = {
         "$schema": f"{_PROFILES}/datapackage.json",
         "name": study.slug,
         "id": str(study.code),
@@ -43,36 +45,39 @@ def package(study: Study, blinded: bool, files: Sequence[File]) -> str:
         "description": study.question,
         "resources": [_resource(file) for file in files],
     }
-    return json.dumps(about, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def sums(digests: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Lines for `sha256sum -c`, of (name, digest)."""
+    """Return lines for `sha256sum -c` from (name, digest) pairs."""
     return (f"{digest}  {name}\n" for name, digest in digests)
 
 
 def _resource(file: File) -> dict[str, Any]:
-    entry = file.entry
-    ending = PurePosixPath(entry.name).suffix
-    found = {
-        "name": entry.name.lower().replace("/", "."),
-        "path": entry.name,
-        **({"type": "table"} if entry.fields else {}),
-        "description": entry.says,
-        "format": _FORMATS.get(entry.name, ending.removeprefix(".")),
-        "mediatype": _MEDIA[ending],
-        **({} if ending in (".pdf", ".png") else {"encoding": "utf-8"}),
+    archive_file = file.entry
+    suffix = PurePosixPath(archive_file.name).suffix
+    resource = {
+        # the standard allows no slash in a name
+        "name": archive_file.name.lower().replace("/", "."),
+        "path": archive_file.name,
+        **({"type": "table"} if archive_file.fields else {}),
+        "description": archive_file.says,
+        "format": _FORMATS.get(archive_file.name, suffix.removeprefix(".")),
+        "mediatype": _MEDIA[suffix],
+        # encoding is only defined for text
+        **({} if suffix in (".pdf", ".png") else {"encoding": "utf-8"}),
         "bytes": file.size,
         "hash": f"sha256:{file.sha256}",
     }
-    if entry.fields:
-        found["schema"] = {
+    if archive_file.fields:
+        resource["schema"] = {
             "$schema": f"{_PROFILES}/tableschema.json",
-            "fields": [_field(field) for field in entry.fields],
-            **({"primaryKey": list(entry.key)} if entry.key else {}),
+            "fields": [_field(field) for field in archive_file.fields],
+            **({"primaryKey": list(archive_file.key)} if archive_file.key else {}),
+            # an empty cell is null in every type, text included
             "missingValues": [""],
         }
-    return found
+    return resource
 
 
 def _field(field: Field) -> dict[str, Any]:

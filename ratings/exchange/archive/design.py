@@ -1,4 +1,4 @@
-"""How a study was made and carried out, in numbers: what its methods say. Nothing here reads where an item came from."""
+"""Facts and numbers on how a study was designed and carried out, for its methods section. Nothing here reads the sources of items."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from ratings.studies.progress.stopping import Stop
 
 
 class Spread(NamedTuple):
-    """The least, the middle and the most of some counts."""
+    """The smallest, the median and the largest of some counts."""
 
     least: int
     middle: float
@@ -24,13 +24,16 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, counts: Mapping[int, int]) -> "Spread":
-        """Of how often each count occurs; all 0 of none."""
+        """Return the range from how often each count occurs; all 0 if there are none."""
         values = sorted(counts)
-        every = sum(counts.values())
-        if not every:
+        total = sum(counts.values())
+        if not total:
             return cls(0, 0, 0)
         return cls(
-            values[0], (_nth(counts, values, (every - 1) // 2) + _nth(counts, values, every // 2)) / 2, values[-1]
+            # for an even total, the mean of the two middle counts
+            values[0],
+            (_nth(counts, values, (total - 1) // 2) + _nth(counts, values, total // 2)) / 2,
+            values[-1],
         )
 
 
@@ -44,7 +47,11 @@ def _nth(counts: Mapping[int, int], values: list[int], n: int) -> int:
 
 @dataclass(frozen=True)
 class Design:
-    """`raters`: who gave ratings that count, by person, simulated, imported. `left_out`: ratings that count nowhere."""
+    """What the methods section reports.
+
+    `raters` counts those with ratings that count, by person, simulated and imported. `left_out` counts the ratings that
+    are not counted, by reason.
+    """
 
     protocol: StudyProtocol
     items: int
@@ -65,43 +72,50 @@ class Design:
 
 
 def of(study: Study) -> Design:
-    """Read in a dozen queries, whatever the study's size."""
-    kept = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
-    place = "assignment__"
+    """Return the facts of a study. The number of queries, about a dozen, does not depend on the study's size."""
+    stored_ratings = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
+    prefix = "assignment__"
     first = Q(assignment__occasion=1)
-    live = first & Q(assignment__released_at__isnull=True, assignment__surplus=False)
-    numbers = kept.order_by().aggregate(
-        ratings=Count("pk", filter=live),
-        cannot_judge=Count("pk", filter=live & Q(cannot_judge=True)),
+    counted = first & Q(assignment__released_at__isnull=True, assignment__surplus=False)
+    # order_by() removes the default ordering, which would add columns to the aggregate's GROUP BY
+    totals = stored_ratings.order_by().aggregate(
+        ratings=Count("pk", filter=counted),
+        cannot_judge=Count("pk", filter=counted & Q(cannot_judge=True)),
         repeats=Count("pk", filter=Q(assignment__occasion=2, assignment__released_at__isnull=True)),
         surplus=Count("pk", filter=first & Q(assignment__surplus=True)),
         released=Count("pk", filter=first & Q(assignment__released_at__isnull=False, assignment__surplus=False)),
     )
     items = study.items.count()
-    rated = Counter(
-        kept.filter(live).order_by().values_list(f"{place}item").annotate(n=Count("pk")).values_list("n", flat=True)
+    n_by_ratings = Counter(
+        stored_ratings.filter(counted)
+        .order_by()
+        .values_list(f"{prefix}item")
+        .annotate(n=Count("pk"))
+        .values_list("n", flat=True)
     )
-    rated[0] += items - rated.total()
+    # items without ratings have no row in the query above
+    n_by_ratings[0] += items - n_by_ratings.total()
     seats = {rater.pk: rater for rater in study.raters.all()}
-    gave = set(kept.filter(live).order_by().values_list(f"{place}rater", flat=True).distinct())
+    rater_ids = set(stored_ratings.filter(counted).order_by().values_list(f"{prefix}rater", flat=True).distinct())
     dropped = [seat for seat in seats.values() if seat.dropped]
-    lost = Rating.objects.filter(assignment__rater__in=[seat.pk for seat in dropped]).count()
+    # apart from the other totals, which leave dropped raters out
+    n_dropped_ratings = Rating.objects.filter(assignment__rater__in=[seat.pk for seat in dropped]).count()
     return Design(
         protocol=protocols.stored(study.protocol),
         items=items,
         imported_items=study.imported_items.count(),
-        ratings=numbers["ratings"],
-        per_item=Spread.of({n: count for n, count in rated.items() if count}),
-        raters=Counter(who(seats[pk]) for pk in gave),
+        ratings=totals["ratings"],
+        per_item=Spread.of({n: count for n, count in n_by_ratings.items() if count}),
+        raters=Counter(who(seats[pk]) for pk in rater_ids),
         withdrawn=sum(seat.withdrawn_at is not None for seat in seats.values()),
         dropped=len(dropped),
         left_out={
-            "answered after the place had gone to another rater": numbers["surplus"],
-            "of places that were taken back": numbers["released"],
-            "of raters who withdrew and whose ratings the protocol drops": lost,
+            "submitted after the item had been reassigned to another rater": totals["surplus"],
+            "of reassigned items": totals["released"],
+            "of raters who withdrew and whose ratings are dropped under the protocol": n_dropped_ratings,
         },
-        cannot_judge=numbers["cannot_judge"],
-        repeats=numbers["repeats"],
+        cannot_judge=totals["cannot_judge"],
+        repeats=totals["repeats"],
         practised=PracticeAnswer.objects.filter(rater__study=study).values("rater").distinct().count(),
         arms=dict(_arms(study)),
         guides=study.guide_version,
@@ -111,10 +125,12 @@ def of(study: Study) -> Design:
 
 
 def _arms(study: Study) -> Iterator[tuple[str, dict[str, float]]]:
-    """The display arms of the work that was dealt out, with their shares."""
-    places = Assignment.objects.filter(item__study=study, released_at__isnull=True, rater__imported_as="").order_by()
+    """Yield each display option with the share of each arm among the assigned items."""
+    assignments = Assignment.objects.filter(
+        item__study=study, released_at__isnull=True, rater__imported_as=""
+    ).order_by()
     for name, field in (("layout", "layout"), ("goal and earlier steps shown", "with_context"), ("marks", "marks")):
-        counts: Counter[Any] = Counter(dict(places.values_list(field).annotate(n=Count("pk"))))
+        counts: Counter[Any] = Counter(dict(assignments.values_list(field).annotate(n=Count("pk"))))
         if counts:
             yield name, {_word(arm): n / counts.total() for arm, n in sorted(counts.items())}
 
@@ -124,27 +140,29 @@ def _word(arm: str | bool) -> str:
 
 
 def certificate(study: Study, blinded: bool) -> dict[str, Any] | None:
-    """The last blinding audit as it was found; None if there was none.
+    """Return the last blinding audit, or None if there was none.
 
-    Blinded without what was measured and what a leak is: how exactly codes and positions go with the truth, beside the
-    codes themselves, tells the truth of a small study. So would the digest of it, to whoever tries every truth; that of
-    what is shown is given instead.
+    Before unblinding the measurements and the nature of leaks are left out.
     """
     audit = study.audits.first()
     if audit is None:
         return None
-    about = {"study": study.slug, "audited_at": audit.at.isoformat(), "passed": audit.passed}
+    summary = {"study": study.slug, "audited_at": audit.at.isoformat(), "passed": audit.passed}
     if not blinded:
-        return {**about, "sha256": audit.sha256, "report": audit.report}
+        return {**summary, "sha256": audit.sha256, "report": audit.report}
+    # How strongly codes and positions correlate with the truth, beside the codes themselves, would reveal the
+    # truth in a small study. So would the digest of the full report, to anyone who tries every possible truth.
+    # Therefore the digest given here is that of the reduced report.
     report = _unmeasured(audit.report)
-    return {**about, "sha256": form.digest(report), "withheld": _WITHHELD, "report": report}
+    return {**summary, "sha256": form.digest(report), "withheld": _WITHHELD, "report": report}
 
 
 _WITHHELD = (
-    "What was measured, known tells and what each leak is are told when the study is unblinded; the SHA-256 is that of "
-    "the report as it stands here."
+    "Measurements, known tells and the nature of each leak are withheld until the study is unblinded; the SHA-256 is that "
+    "of the report in this file."
 )
-_LEAK = "it is named when the study is unblinded"
+_LEAK = "described once the study is unblinded"
+# An allow-list: a key that a later version of the report adds is withheld until somebody decides that it is safe.
 _OF_REPORT = (
     "version",
     "study",
@@ -162,7 +180,7 @@ _OF_CHECK = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "power
 
 
 def _unmeasured(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known to be without numbers by truth, and where leaks are; a report of another version may have more."""
+    """Return only what is safe before unblinding: no number that depends on the truth, and leaks by location only."""
     checks = [{**_some(check, _OF_CHECK), **_places(check), "measured": {}} for check in report.get("checks", ())]
     return {**_some(report, _OF_REPORT), **_places(report), "known_tells": [], "checks": checks}
 

@@ -1,4 +1,4 @@
-"""What one file of the archive is: its name, what it holds, and how its bytes come, piece by piece."""
+"""One file of the archive: its name, its description, and its content piece by piece."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -11,10 +11,12 @@ Rows = Callable[[], Iterable[Iterable[Any]]]
 
 
 class Entry(NamedTuple):
-    """`says` is one sentence on what it is; `fields` are the columns of a table, none for any other file. `key`: the
-    columns that tell its rows apart, where no cell of them is ever empty.
+    """One file of the archive.
 
-    `pieces` is called once, when the file is written; until then nothing is read.
+    `description` is one sentence. `fields` are the columns of a table, empty for other files. `key` names the columns
+    that identify a row; none of their cells is ever empty.
+
+    `pieces` is called once, when the file is written. Nothing is read from the database before that.
     """
 
     name: str
@@ -27,11 +29,11 @@ class Entry(NamedTuple):
 def table(
     name: str, says: str, fields: Sequence[Field], rows: Rows, *, exact: bool = False, key: tuple[str, ...] = ()
 ) -> Entry:
-    """A CSV. Numbers have three decimals, or with `exact` as many as give the same number again."""
+    """Return a CSV file. Numbers have three decimals, or with `exact` as many as needed to restore the same number."""
     columns = [field.name for field in fields]
     return Entry(name, says, lambda: exports.table_lines(columns, rows(), exact=exact), tuple(fields), key)
 
 
 def text(name: str, says: str, written: str) -> Entry:
-    """A file of this text."""
+    """Return a file with this text."""
     return Entry(name, says, lambda: [written])

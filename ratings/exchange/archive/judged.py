@@ -1,4 +1,4 @@
-"""The ratings that count and were judged as one table of numbers, read row by row: what reader studies are written from."""
+"""The ratings that count and have a verdict, as one table of numbers. Multi-reader studies (iMRMC files) are written from it."""
 
 from collections.abc import Iterator
 
@@ -15,45 +15,49 @@ _LINE = np.dtype([("item", "i4"), ("rater", "i4"), ("verdict", "i1"), ("confiden
 
 
 def table(study: Study) -> Ratings:
-    """The ratings of the table that the analysis is made of, at ten bytes a rating while they are read.
+    """Return the ratings from which the analysis is computed, without factors (experiments, actions, arms).
 
-    It has no factors: nobody asks here for experiments, actions or arms. SealedError while sealed.
+    Raises SealedError while the study is sealed.
     """
     items: dict[str, int] = {}
     raters: dict[str, int] = {}
-    about: list[tuple[str, str, str]] = []  # source, reference, pair of each item
-    lines = np.fromiter(_lines(study, items, raters, about), dtype=_LINE)
-    names, labels = sorted(items), sorted(raters, key=natural)
-    facts = [about[items[name]] for name in names]
-    sources = sorted({source for source, _, _ in facts})
-    item, rater = ranks(items, names)[lines["item"]], ranks(raters, labels)[lines["rater"]]
+    item_facts: list[tuple[str, str, str]] = []  # source, reference, pair of each item
+    # Rows are streamed into ten bytes a rating, so that a large study does not need a Python object per rating.
+    rows = np.fromiter(_lines(study, items, raters, item_facts), dtype=_LINE)
+    names, rater_labels = sorted(items), sorted(raters, key=natural)
+    sorted_facts = [item_facts[items[name]] for name in names]
+    sources = sorted({source for source, _, _ in sorted_facts})
+    item, rater = ranks(items, names)[rows["item"]], ranks(raters, rater_labels)[rows["rater"]]
+    # by item, then rater: the order in which the analysis has them, so that both give the same numbers
     order = np.lexsort((rater, item))
     item, rater = item[order], rater[order]
-    confidence = lines["confidence"][order].astype(np.float64)
-    place = {name: at for at, name in enumerate(sources)}
-    of_item = np.array([(place[source], _label(reference)) for source, reference, _ in facts], dtype=np.int64).reshape(
-        -1, 2
-    )
+    confidence = rows["confidence"][order].astype(np.float64)
+    source_index = {name: index for index, name in enumerate(sources)}
+    source_and_label = np.array(
+        [(source_index[source], _label(reference)) for source, reference, _ in sorted_facts], dtype=np.int64
+    ).reshape(-1, 2)
     return Ratings(
         item=item,
         rater=rater,
-        verdict=lines["verdict"][order].astype(np.int64),
+        verdict=rows["verdict"][order].astype(np.int64),
+        # 0 in the streamed rows means that no confidence was given
         confidence=np.where(confidence > 0, confidence, np.nan),
-        reference=of_item[item, 1],
-        source=of_item[item, 0],
+        reference=source_and_label[item, 1],
+        source=source_and_label[item, 0],
         items=tuple(names),
-        raters=tuple(labels),
+        raters=tuple(rater_labels),
         sources=tuple(sources),
-        pairs=tuple(pair for _, _, pair in facts),
-        reference_name=name_reference({is_declared(reference) for _, reference, _ in facts if reference}),
+        pairs=tuple(pair for _, _, pair in sorted_facts),
+        reference_name=name_reference({is_declared(reference) for _, reference, _ in sorted_facts if reference}),
     )
 
 
 def common_items(found: Ratings) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Items in common of every pair of raters, in the order of the upper triangle."""
-    there = np.isfinite(found.grid()).astype(np.float32)
-    common: np.ndarray[tuple[int, int], np.dtype[np.float32]] = there.T @ there
-    return np.rint(common[np.triu_indices(len(found.raters), 1)]).astype(np.int64)
+    """Return, for each pair of raters, the number of items rated by both, in the order of the upper triangle."""
+    # float32 makes the product a fast matrix multiplication; counts stay exact up to 2^24 items
+    has_rating = np.isfinite(found.grid()).astype(np.float32)
+    shared: np.ndarray[tuple[int, int], np.dtype[np.float32]] = has_rating.T @ has_rating
+    return np.rint(shared[np.triu_indices(len(found.raters), 1)]).astype(np.int64)
 
 
 def _lines(
@@ -73,6 +77,6 @@ def _facts(row: RatingRow) -> tuple[str, str, str]:
 
 
 def _label(reference: str) -> int:
-    """Return 1, 0, or -1 where the reference is not known."""
+    """Return 1, 0, or -1 if the reference is not known."""
     label = read_label(reference)
     return -1 if label is None else label

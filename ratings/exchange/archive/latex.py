@@ -1,4 +1,4 @@
-"""Tables of an analysis for LaTeX: what a paper prints first, every name escaped, booktabs and nothing else."""
+"""Tables of an analysis in LaTeX: those that a paper prints first. All names are escaped; only booktabs is needed."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR
 Json = Mapping[str, Any]
 Record = Mapping[str, Any]
 
-# Each file by its name, and the table of the document it is of.
+# The name of each file, and the table of the analysis document that it prints.
 OF: Mapping[str, str] = {
     "rates": "rates", "agreement": "agreement", "detection": "detection", "table1": "human_model",
 }  # fmt: skip
@@ -20,14 +20,14 @@ _SIGNS: Mapping[str, str] = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "`": "`",
-    "*": "{*}",  # LaTeX looks for a star after the end of a row
+    "*": "{*}",  # at the start of a row LaTeX would read it as the starred form of the row end before it
     "“": "``", "”": "''", "‘": "`", "’": "'", "–": "--", "—": "---", "…": r"\dots{}", "\u00a0": "~", "µ": r"$\mu$",
     "μ": r"$\mu$", "±": r"$\pm$", "×": r"$\times$", "κ": r"$\kappa$", "α": r"$\alpha$",
 }  # fmt: skip
 
 
 class Column(NamedTuple):
-    """A column's head, l or r, and how a record's cell reads."""
+    """A column: its head, its alignment (l or r), and the values of a record that form its cell."""
 
     head: str
     side: str
@@ -35,12 +35,14 @@ class Column(NamedTuple):
 
 
 def escape(text: str) -> str:
-    """Text that any LaTeX sets as it stands; what needs a font of its own, and what is not shown, stands as ?."""
-    return "".join(_SIGNS.get(sign) or (sign if _plain(sign) else "?") for sign in " ".join(text.split()))
+    """Return text that every LaTeX prints as it is. Characters that need special fonts, and invisible ones, become a question mark."""
+    return "".join(
+        _SIGNS.get(character) or (character if _plain(character) else "?") for character in " ".join(text.split())
+    )
 
 
 def _plain(sign: str) -> bool:
-    """ASCII, and Latin letters with an accent that every font encoding of LaTeX can make."""
+    """Return whether it is ASCII or a Latin letter with an accent that every font encoding of LaTeX can build."""
     if " " <= sign < "\x7f":
         return True
     base, _, accent = unicodedata.decomposition(sign).partition(" ")
@@ -49,13 +51,13 @@ def _plain(sign: str) -> bool:
     return "\u00c0" <= sign <= "\u017f" and bool(accent) and accent != _OGONEK and chr(int(base, 16)).isascii()
 
 
-_OGONEK = "0328"
+_OGONEK = "0328"  # its accent has no command in the default encoding OT1
 
 
 def tables(made: Json) -> dict[str, str]:
-    """Every table that has rows, as the text of a file."""
-    written = {name: _written(name, made) for name in OF if made["tables"][OF[name]]["rows"]}
-    return {name: text for name, text in written.items() if text}
+    """Return the text of each file, for every table that has rows."""
+    texts = {name: _written(name, made) for name in OF if made["tables"][OF[name]]["rows"]}
+    return {name: text for name, text in texts.items() if text}
 
 
 _COLUMNS: Mapping[str, tuple[Column, ...]] = {
@@ -96,36 +98,36 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
 }
 _SAYS: Mapping[str, str] = {
     "rates": (
-        "Share of the ratings that say yes, with the 95% interval for new raters and new items, and beside it Wilson's, "
-        "which takes the ratings as independent."
+        "Share of ratings with the verdict yes, with the 95% interval for new raters and new items, and the Wilson interval, "
+        "which treats the ratings as independent."
     ),
-    "agreement": "Agreement between raters, by source and over all sources together, with 95% intervals.",
+    "agreement": "Agreement between raters, by source and over all sources, with 95% intervals.",
     "detection": (
-        "Detection of errors, all raters together: 95% intervals in brackets; AUC of the signed rating, {with_error} against "
+        "Detection of errors, all raters combined. 95% intervals in brackets. AUC of the signed rating, {with_error} against "
         "{without}, mean over raters."
     ),
     "table1": (
-        "Agreement of raters with each other and of machines with raters, means over raters, with 95% intervals; the "
-        "difference is kappa less that of the raters with each other on the same items."
+        "Agreement between raters and of model raters with raters, means over raters, with 95% intervals. The "
+        "difference is kappa minus the kappa between raters on the same items."
     ),
 }
 
 
 def _written(name: str, made: Json) -> str:
     rows = records(made["tables"][OF[name]])
-    if name == "detection":  # of single raters the CSV tells
+    if name == "detection":  # the CSV has the rows of single raters
         rows = [row for row in rows if row["who"] == "all raters"]
     return "".join(_lines(name, rows, _caption(name, made))) if rows else ""
 
 
 def _caption(name: str, made: Json) -> str:
-    about, data = made["subject"], made["data"]
+    subject, data = made["subject"], made["data"]
     reference = made["reference"]["name"]
-    says = _SAYS[name].format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
-    simulated = made["composition"]["simulated"]["said"]
+    sentence = _SAYS[name].format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
+    simulated_notice = made["composition"]["simulated"]["said"]
     parts = [
-        f"{about['name']}{'' if about['name'].endswith(('.', '?', '!')) else '.'}", says, f"{data['ratings']:,} ratings of {data['items']:,} items by {data['raters']} raters.",
-        simulated, "" if made["interim"]["met"] else f"Interim: {made['interim']['said']}",
+        f"{subject['name']}{'' if subject['name'].endswith(('.', '?', '!')) else '.'}", sentence, f"{data['ratings']:,} ratings of {data['items']:,} items by {data['raters']} raters.",
+        simulated_notice, "" if made["interim"]["met"] else f"Interim: {made['interim']['said']}",
     ]  # fmt: skip
     return " ".join(filter(None, parts))
 
@@ -133,7 +135,7 @@ def _caption(name: str, made: Json) -> str:
 def _lines(name: str, rows: Sequence[Record], caption: str) -> Iterator[str]:
     columns = _COLUMNS[name]
     marks, notes = _notes(rows)
-    yield "% Written by WetBench. It needs \\usepackage{booktabs}; signs that not every LaTeX has stand as ?.\n"
+    yield "% Generated by WetBench. Needs \\usepackage{booktabs}. Characters that not every LaTeX can print are shown as ?.\n"
     yield "\\begin{table}\n\\centering\n"
     yield f"\\caption{{{escape(caption)}}}\n\\label{{tab:{name}}}\n"
     yield f"\\begin{{tabular}}{{{''.join(column.side for column in columns)}}}\n\\toprule\n"
@@ -152,9 +154,9 @@ def _lines(name: str, rows: Sequence[Record], caption: str) -> Iterator[str]:
 
 
 def _notes(rows: Iterable[Record]) -> tuple[dict[str, str], list[str]]:
-    """Why numbers are missing: a letter for each reason, and what it stands for."""
+    """Return a letter for each reason why numbers are missing, and the notes that explain the letters."""
     reasons = list(dict.fromkeys(row["reason"] for row in rows if row["reason"]))
-    marks = {reason: letters(at).lower() for at, reason in enumerate(reasons)}
+    marks = {reason: letters(index).lower() for index, reason in enumerate(reasons)}
     return marks, [f"$^{{{mark}}}$ {escape(reason)}." for reason, mark in marks.items()]
 
 
@@ -173,6 +175,7 @@ def _cell(row: Record, column: Column) -> str:
 
 
 def _interval(low: Any, high: Any) -> str:
+    # brackets in braces: after a row end LaTeX would read [ as an optional length
     return "" if low is None or high is None else f"{{[}}{_number(low)}, {_number(high)}{{]}}"
 
 
@@ -185,5 +188,6 @@ def _number(value: Any) -> str:
         case int():
             return f"{value:,}"
         case _:
-            shown = f"{value:.3f}"
-            return f"${shown}$" if shown.startswith("-") else shown
+            # in text mode LaTeX prints a hyphen instead of a minus
+            text = f"{value:.3f}"
+            return f"${text}$" if text.startswith("-") else text

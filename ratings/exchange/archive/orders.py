@@ -1,4 +1,4 @@
-"""Asking for an archive: whoever asks for the same state of a study in the same variant gets the same file."""
+"""Request an archive. Requests for the same state of a study in the same variant share one file."""
 
 import hashlib
 from typing import Final, Literal
@@ -16,66 +16,77 @@ from simulation.models import Job
 KIND: Final = "export"
 BLINDED: Final = "blinded"
 WITH_SOURCES: Final = "with sources"
-VERSION = 4  # raised with every change of what an archive holds
+VERSION = 5  # raise it whenever the content of archives changes: an archive of an older version is then rebuilt
 
 
 def refuse(study: Study, blinded: bool) -> None:
-    """StudyError for a draft; SealedError where sources are asked for before the study is unblinded."""
+    """Raise StudyError for a draft, and SealedError for sources before the study is unblinded."""
     if study.is_draft:
         raise StudyError(f"{study.name} is a draft: there is nothing to export before it is opened.")
     if not (blinded or study.is_unblinded):
-        raise SealedError(f"{study.name} is {study.status}; where its items came from is sealed until it is unblinded")
+        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
 
 
 def ask(study: Study, blinded: bool, by: User) -> Job:
-    """The job that makes this archive, or the one that made it of the same state. What is handed out is logged."""
+    """Return the job that builds this archive, or the one that built it from the same state. A finished archive is logged as exported."""
     refuse(study, blinded)
     params = {"study": str(study.code), "variant": variant(blinded), "state": state(study)}
     job = jobs.request(KIND, params, subject=job_access.subject(study), by=by, reuse=True)
-    if job.status == "done":  # made for somebody before: this one is given it as well
-        made = job_files.whole(job)
-        log(study, blinded, by, made[0].sha256 if made else "")
+    if job.status == "done":  # built for an earlier request: no job runs now that would log this export
+        files = job_files.whole(job)
+        log(study, blinded, by, files[0].sha256 if files else "")
     return job
 
 
 def log(study: Study, blinded: bool, by: User | None, sha256: str, of: Literal["zip", "SHA256SUMS"] = "zip") -> None:
-    """Add an event to the study's log for each archive that is handed out."""
+    """Add an event to the study's log. It is called for each archive that is handed out."""
     lifecycle.log(study, ArchiveExported(blinded=blinded, sha256=sha256, of=of), by)
 
 
 def taken(study: Study, job: Job, by: User, sha256: str) -> None:
-    """Whoever takes an archive that another asked for is logged as well; one who has a line of it already, not again."""
+    """Log the download of an archive that somebody else requested, once per person and archive."""
+    # the person who requested it was logged when the job ended
     if not study.events.filter(kind="exported", by=by, data__sha256=sha256).exists():
         log(study, job.params["variant"] == BLINDED, by, sha256)
 
 
 def variant(blinded: bool) -> str:
-    """What the two archives are called."""
+    """Return the name of this variant of the archive."""
     return BLINDED if blinded else WITH_SOURCES
 
 
 def last(study: Study, blinded: bool) -> Job | None:
-    """The last one that was asked for in this variant."""
-    own = Job.objects.filter(kind=KIND, subject=job_access.subject(study), created_at__gte=study.created_at)
-    found: Job | None = own.filter(params__variant=variant(blinded)).order_by("-pk").first()
-    return found
+    """Return the latest job requested for this variant, or None."""
+    # A slug may be used again after its study was deleted: leave out jobs from before this study was created.
+    study_jobs = Job.objects.filter(kind=KIND, subject=job_access.subject(study), created_at__gte=study.created_at)
+    job: Job | None = study_jobs.filter(params__variant=variant(blinded)).order_by("-pk").first()
+    return job
 
 
 def is_stale(job: Job, now: str) -> bool:
-    """Whether the study has changed since this archive was made: it is of the state it settled on, not of the one asked for.
-
-    Results of before version 3 do not say which that was.
-    """
+    """Return whether the study has changed since this archive was built."""
+    # The state that the archive shows may be later than the one it was requested for. Results from before
+    # version 3 do not record it.
     return job.status == "done" and job.result.get("state", job.params["state"]) != now
 
 
 def state(study: Study) -> str:
-    """What an archive depends on: ratings, the log but for exports, the last audit, whether the stop rule is met."""
-    events = study.events.exclude(kind="exported").order_by("-pk").values_list("pk", flat=True).first()
-    audit = study.audits.values_list("pk", flat=True).first()
-    seats = list(study.raters.order_by("pk").values_list("pk", *_OF_SEATS))
-    seen = [VERSION, form.VERSION, state_digest.mark(study), events, audit, seats, stopping.look(study).met]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()
+    """Return a digest of everything an archive depends on: ratings, log (without exports), last audit, raters, stop rule."""
+    # without exports: an export must not make the archive it logs stale
+    last_event = study.events.exclude(kind="exported").order_by("-pk").values_list("pk", flat=True).first()
+    last_audit = study.audits.values_list("pk", flat=True).first()
+    rater_rows = list(study.raters.order_by("pk").values_list("pk", *_OF_SEATS))
+    parts = [
+        VERSION,
+        form.VERSION,
+        state_digest.mark(study),
+        last_event,
+        last_audit,
+        rater_rows,
+        stopping.look(study).met,
+    ]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+# columns of raters.csv that can change without an event or a rating
 _OF_SEATS = ("consented_at", "practised_at", "started_at", "finished_at", "withdrawn_at", "dropped", "guide_seen")

@@ -1,4 +1,4 @@
-"""Raters and events as rows: pseudonymous, without addresses, accounts or anybody's name."""
+"""Raters and events as rows: pseudonymous, without addresses, accounts or names."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from ratings.models import PracticeAnswer, Rater, RatingEvent, Study
 from ratings.models.study_events import Content, ItemsImported, LegacyText
 from ratings.results import event_sentences
 
-# Events about accounts, and kinds that may name a person, have no details in an archive.
+# An allow-list: all other events, those about accounts or with text that may name a person, have no details in an archive.
 _HARMLESS = (
     "opened", "reopened", "guide", "invited", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
     "items imported", "ratings imported", "looked", "machine", "reminded",
@@ -24,37 +24,39 @@ ELSEWHERE = {"imported", "simulated, imported"}
 
 
 def raters(study: Study) -> Entry:
-    """Everybody with a seat, by label."""
-    says = (
-        "One row for each seat: who rates (person, simulated or imported), how far they came. No names, no addresses."
-    )
-    return table("raters.csv", says, fields.RATERS, lambda: _raters(study), key=("rater",))
+    """Return raters.csv: all raters and open rater places, by label."""
+    description = "One row for each rater place: who rates (person, simulated or imported) and their progress. No names, no addresses."
+    return table("raters.csv", description, fields.RATERS, lambda: _raters(study), key=("rater",))
 
 
 def events(study: Study, blinded: bool) -> Entry:
-    """The study's log and every version of every rating in order of time."""
-    says = "The study's log and every version of a rating, in order of time; who of the staff did it is left out."
-    return table("events.csv", says, fields.EVENTS, lambda: _events(study, blinded))
+    """Return events.csv: the study's log and every version of every rating, by time."""
+    description = (
+        "The study's activity log and every version of every rating, in order of time; staff members are not named."
+    )
+    return table("events.csv", description, fields.EVENTS, lambda: _events(study, blinded))
 
 
 def _raters(study: Study) -> Iterator[tuple[Any, ...]]:
-    practised: dict[int, Counter[bool]] = defaultdict(Counter)
+    # counted in Python: one more join would multiply the rows that the other counts are computed from
+    practice_results: dict[int, Counter[bool]] = defaultdict(Counter)
     for rater, right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
-        practised[rater][right] += 1
-    live = Q(assignments__released_at__isnull=True, assignments__surplus=False)
-    first, rated = live & Q(assignments__occasion=1), Q(assignments__rating__isnull=False)
-    seats = study.raters.annotate(
-        n_items=Count("assignments", filter=first),
-        n_rated=Count("assignments", filter=first & rated),
-        n_unsure=Count("assignments", filter=first & Q(assignments__rating__cannot_judge=True)),
-        n_again=Count("assignments", filter=live & rated & Q(assignments__occasion=2)),
+        practice_results[rater][right] += 1
+    counted = Q(assignments__released_at__isnull=True, assignments__surplus=False)
+    first_items, with_rating = counted & Q(assignments__occasion=1), Q(assignments__rating__isnull=False)
+    raters = study.raters.annotate(
+        n_items=Count("assignments", filter=first_items),
+        n_rated=Count("assignments", filter=first_items & with_rating),
+        n_unsure=Count("assignments", filter=first_items & Q(assignments__rating__cannot_judge=True)),
+        n_again=Count("assignments", filter=counted & with_rating & Q(assignments__occasion=2)),
     )
-    for seat in seats.order_by("number", "pk").iterator(chunk_size=500):
-        yield _seat(seat, practised[seat.pk])
+    for seat in raters.order_by("number", "pk").iterator(chunk_size=500):
+        yield _seat(seat, practice_results[seat.pk])
 
 
 def _seat(seat: Any, practised: Counter[bool]) -> tuple[Any, ...]:
     if seat.dropped:
+        # The protocol drops the ratings of this rater, so numbers derived from them are dropped too.
         return (seat.label, who(seat), *[None] * 4, seat.withdrawn_at, True, *[None] * 7)
     return (
         seat.label, who(seat), seat.consented_at, seat.practised_at, seat.started_at, seat.finished_at,
@@ -64,40 +66,46 @@ def _seat(seat: Any, practised: Counter[bool]) -> tuple[Any, ...]:
 
 
 def who(seat: Rater) -> str:
-    """One of WHO."""
+    """Return one of RATER_GROUPS."""
     return ", ".join(filter(None, ("simulated" * seat.simulated, "imported" * bool(seat.imported_as)))) or "person"
 
 
 def _events(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
-    log = study.events.exclude(kind="exported").order_by("at", "pk")
-    told = ((row.at, "study", row.kind, None, None, None, None, _detail(row.content, blinded)) for row in log)
-    return heapq.merge(told, _rated(study, blinded), key=lambda row: row[0])
+    log_entries = study.events.exclude(kind="exported").order_by("at", "pk")
+    study_rows = (
+        (row.at, "study", row.kind, None, None, None, None, _detail(row.content, blinded)) for row in log_entries
+    )
+    # both are sorted by time, so merging needs one row of each in memory
+    return heapq.merge(study_rows, _rated(study, blinded), key=lambda row: row[0])
 
 
 def _detail(content: Content | LegacyText, blinded: bool) -> str:
-    """Return the details in words. Blinded, imported items have their number only: the names of their sources are sealed.
+    """Return the details in words.
 
-    The sentences of earlier releases that could not be converted are left out: nothing shows whom they name.
+    Sentences of earlier releases that could not be converted are left out: it is unknown whom they name.
     """
     if isinstance(content, LegacyText) or content.kind not in _HARMLESS:
         return ""
+    # the names of the sources of imported items are sealed; their number is not
     if blinded and isinstance(content, ItemsImported):
         content = content.model_copy(update={"sources": ()})
     return event_sentences.describe_content(content)
 
 
 def _rated(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
-    place = "assignment__"
-    found = versions_of(study, blinded).order_by("at", f"{place}rater__number", f"{place}position", "revision")
-    columns = ("at", "kind", f"{place}rater__label", "code", f"{place}occasion", "revision")
-    for at, kind, *rest in found.values_list(*columns).iterator(chunk_size=500):
-        yield (at, kind, "", *rest, "")
+    prefix = "assignment__"
+    # several versions may have the same time (an import): the other columns make the order reproducible
+    versions = versions_of(study, blinded).order_by("at", f"{prefix}rater__number", f"{prefix}position", "revision")
+    columns = ("at", "kind", f"{prefix}rater__label", "code", f"{prefix}occasion", "revision")
+    for time, kind, *rest in versions.values_list(*columns).iterator(chunk_size=500):
+        yield (time, kind, "", *rest, "")
 
 
 def versions_of(study: Study, blinded: bool) -> Any:
-    """Every version of every answer with `code`, its item's; those of dropped raters are left out.
+    """Return every version of every answer, with its item's code as `code`, without those of dropped raters.
 
-    Blinded, imported ones have no code: whoever imported them knows what their rows are of.
+    In the blinded variant, versions of imported ratings have no code: the person who imported them knows what each row
+    is about.
     """
     events = RatingEvent.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
     item = F("assignment__item__code")

@@ -1,4 +1,4 @@
-"""The job that makes an archive. It is written to the worker's disk first, then stored piece by piece."""
+"""The job that builds an archive. The zip is written to the worker's disk first and then stored piece by piece."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -13,32 +13,35 @@ from simulation.jobs.job_files import PIECE
 
 @jobs.handles(orders.KIND)
 def play(work: Work) -> Mapping[str, Any]:
-    """The zip of the study as it is now. That it was exported is logged as the job ends, or neither happens."""
+    """Build the zip of the study's current state and store it with the job."""
     study = Study.objects.filter(code=work.params["study"]).first()
     if study is None:
-        raise jobs.Failed("The study is not there any more.")
+        raise jobs.Failed("The study no longer exists.")
     blinded = work.params["variant"] == orders.BLINDED
+    # On disk, not in memory: an archive may be larger than the worker's memory. The directory of a zip is written
+    # last, so it cannot be streamed into the database.
     with tempfile.TemporaryFile() as file:
         try:
             files, state = making.zipped(study, blinded, file, work.tell)
         except SealedError as error:
-            raise jobs.Failed(f"{error}. Ask for the blinded archive.") from error
+            raise jobs.Failed(f"{error}. Request the blinded archive instead.") from error
         except (making.ExportError, StudyError) as error:
             raise jobs.Failed(str(error)) from error
         file.seek(0)
         work.tell(1, 1, "Storing the archive")
-        made = work.put(name(study, blinded), "application/zip", _pieces(file))
-    done = {"said": f"{files} files in one archive{', blinded' if blinded else ''}.", "state": state}
+        stored_file = work.put(name(study, blinded), "application/zip", _pieces(file))
+    result = {"said": f"{files} files in one archive{', blinded' if blinded else ''}.", "state": state}
 
     def logged() -> Mapping[str, Any]:
-        orders.log(study, blinded, work.job.asked_by, made.sha256)
-        return done
+        orders.log(study, blinded, work.job.asked_by, stored_file.sha256)
+        return result
 
+    # in one transaction with the end of the job: both happen or neither
     return work.finish(logged)
 
 
 def name(study: Study, blinded: bool) -> str:
-    """What the file is called."""
+    """Return the file name of the archive."""
     return f"{study.slug}{'-blinded' if blinded else ''}.zip"
 
 

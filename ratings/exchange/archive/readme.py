@@ -1,4 +1,4 @@
-"""The archive's first page: what it is of, what must be minded, what each file holds."""
+"""The archive's README: which study it contains, what to keep in mind, and the content of each file."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,19 +9,21 @@ from ratings.models import Study
 
 
 def written(study: Study, blinded: bool, all_of_it: Sequence[Entry], made: Any) -> str:
-    """README.md. `made` is the analysis document, None in the blinded variant."""
+    """Return README.md. `document` is the analysis document, None in the blinded variant."""
     parts = [f"# {_line(study.name)}", _line(study.question), _state(study, blinded)]
     if made:
         parts += filter(None, (made["composition"][name]["said"] for name in ("simulated", "imported")))
         if not made["interim"]["met"]:
-            parts.append(f"Interim: the study was unblinded before its stop rule was met. {made['interim']['said']}")
+            parts.append(
+                f"Interim results: the study was unblinded before its stop rule was met. {made['interim']['said']}"
+            )
     parts += [
         _SHORT,
         "## Files",
         "\n".join(_listed(all_of_it)),
-        "## Reading them",
+        "## Reading the files",
         *_HOW,
-        _BACK.format(notes=_NO_NOTES if blinded else "so do notes"),
+        _BACK.format(notes=_NO_NOTES if blinded else "notes are restored as well"),
     ]
     if made:
         parts.append(_REPEAT)
@@ -30,40 +32,42 @@ def written(study: Study, blinded: bool, all_of_it: Sequence[Entry], made: Any) 
 
 def _state(study: Study, blinded: bool) -> str:
     if blinded:
-        return f"Study `{study.slug}`, {study.status}. The blinded variant: sealed columns are empty, nothing is by source."
-    return f"Study `{study.slug}`, unblinded. Everything the study holds, with where its items came from."
+        return f"Study `{study.slug}`, {study.status}. This is the blinded variant: sealed columns are empty, and nothing is reported by source."
+    return f"Study `{study.slug}`, unblinded. This archive contains the complete study, including the sources of its items."
 
 
-_SHORT = "How the study was made and carried out is in `methods.txt`, what every column means in `codebook.csv`."
+_SHORT = "`methods.txt` describes how the study was designed and carried out; `codebook.csv` explains every column."
 _HOW = (
-    "`sha256sum -c SHA256SUMS` checks every file. `datapackage.json` describes them by the Data Package standard 2.0. "
-    "The same study exported again with the same version of WetBench gives the same bytes.",
-    "Tables are CSV in UTF-8 with a header, every cell quoted. A text that a spreadsheet would take for a formula has one apostrophe before "
-    "it; `manage.py import_ratings` takes it off, and other readers should. Flags are 1 and 0, an empty cell is none or "
-    "not known, times are UTC.",
+    "`sha256sum -c SHA256SUMS` verifies every file. `datapackage.json` describes the files in the Data Package standard 2.0. "
+    "Exports are reproducible: the same study and version of WetBench give the same bytes.",
+    "Tables are CSV in UTF-8 with a header; every cell is quoted. Text that a spreadsheet could read as a formula starts with an extra "
+    "apostrophe; `manage.py import_ratings` removes it, and other programs should too. Flags are 1 and 0, an empty cell means none or "
+    "unknown, times are UTC.",
 )
 _BACK = (
-    "`manage.py import_ratings` takes `ratings.csv` into another copy of the study with the same codes of items. Verdicts, "
-    "confidences, times and who is simulated come back for ratings that count; {notes}. Raters get new codes; screens, "
-    "ticks and earlier versions do not come back."
+    "`manage.py import_ratings` imports `ratings.csv` into another copy of the study with the same item codes. For ratings that count, it "
+    "restores verdicts, confidences, times and which raters are simulated; {notes}. Raters get new codes. Display data, "
+    "marked rows and earlier versions are not restored."
 )
-_NO_NOTES = "notes are not in this variant, and imported ratings, which name no item in it, are left out"
+_NO_NOTES = "this variant has no notes, and imported ratings are left out because it does not name their items"
 _REPEAT = (
-    "`manage.py agreement ratings.csv` prints the numbers of `results.json` again from the ratings alone. Files in "
-    "`imrmc/` are made after the format of FDA's program iMRMC and were read back by WetBench's own reader; they were not "
-    "run in that program. Tables in `latex/` need `\\usepackage{booktabs}` and nothing else."
+    "`manage.py agreement ratings.csv` reproduces the numbers of `results.json` from the ratings alone. Files in "
+    "`imrmc/` follow the format of the FDA's program iMRMC. WetBench's own reader read them back; they were not "
+    "run in that program. Tables in `latex/` need only `\\usepackage{booktabs}`."
 )
 
 
 def _listed(all_of_it: Sequence[Entry]) -> list[str]:
-    described = [f"- `{entry.name}`: {_line(entry.says)}" for entry in all_of_it]
+    lines = [f"- `{entry.name}`: {_line(entry.says)}" for entry in all_of_it]
     return [
-        *described,
-        f"- `{descriptor.NAME}`: names, types, sizes and digests of the files, for programs.",
-        f"- `{descriptor.SUMS}`: SHA-256 of every file but itself.",
+        *lines,
+        f"- `{descriptor.NAME}`: names, types, sizes and digests of the files in machine-readable form.",
+        f"- `{descriptor.SUMS}`: SHA-256 of every file except itself.",
     ]
 
 
 def _line(text: str) -> str:
-    """Text of unknown origin on one line, as Markdown shows it and does not read it."""
-    return "".join(f"\\{sign}" if sign in "\\`*_[]<>#|&" else sign for sign in " ".join(text.split()))
+    """Return text of unknown origin on one line, escaped so that Markdown displays it literally."""
+    return "".join(
+        f"\\{character}" if character in "\\`*_[]<>#|&" else character for character in " ".join(text.split())
+    )

@@ -1,4 +1,4 @@
-"""The study's own tables: ratings long and wide, their versions, items, and what machines said of the same items."""
+"""The study's own tables: ratings (long and wide), their versions, items, and the ratings of model raters."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ from ratings.raters.machines import machines
 from ratings.results import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.studies import SealedError
 
-_CHUNK = 500
+_CHUNK = 500  # rows fetched at once from the server-side cursor
 
 
 def entries(study: Study, blinded: bool) -> list[Entry]:
-    """Tables that both variants have: the same columns, the sealed ones empty in the blinded one."""
+    """Return the tables that both variants have, with the same columns; the sealed ones are empty in the blinded variant."""
     return [
         _long(study, blinded),
         _wide(study, blinded),
@@ -33,24 +33,24 @@ def entries(study: Study, blinded: bool) -> list[Entry]:
 
 
 def unblinded(study: Study) -> list[Entry]:
-    """What only an unblinded archive has. SealedError before."""
+    """Return the files that only the unblinded archive has. Raises SealedError before unblinding."""
     if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; what its items show is exported once it is unblinded")
-    shown = (
-        "What raters saw of each item, a JSON object a line: item (its code), payload, context (empty: never shown)."
-    )
+        raise SealedError(
+            f"{study.name} is {study.status}; the contents of its items are exported once it is unblinded"
+        )
+    description = "What raters saw of each item, one JSON object per line: item (its code), payload, context (empty: never shown)."
     return [
-        Entry("items.jsonl", shown, lambda: _payloads(study)),
+        Entry("items.jsonl", description, lambda: _payloads(study)),
         table(
             "machine_raters.csv",
-            "Machines that rated the same items. No number of people contains their answers.",
+            "Model raters that rated the same items. Numbers on people never include their ratings.",
             fields.MACHINE_RATERS,
             lambda: _machine_raters(study),
             key=("rater",),
         ),
         table(
             "machine_ratings.csv",
-            "What each machine said of each item, or why it said nothing.",
+            "The verdict of each model rater on each item, or the reason why there is none.",
             fields.MACHINE_RATINGS,
             lambda: _machine_ratings(study),
             key=("rater", "item"),
@@ -60,23 +60,26 @@ def unblinded(study: Study) -> list[Entry]:
 
 def _long(study: Study, blinded: bool) -> Entry:
     columns = exports.COLUMNS
-    says = (
-        "One row for each rating, those that count nowhere included (counts is 0). import_ratings takes from it, into "
-        "another copy of this study, item, verdict, confidence, submitted_at, seconds"
+    description = (
+        "One row for each rating, including those that are not counted (counts is 0). For ratings that count, import_ratings "
+        "imports into another copy of this study: item, verdict, confidence, submitted_at, seconds"
     ) + (
-        " and simulated of those that count; imported ones, which name no item here, stay out, and there are no notes."
+        " and simulated. Imported ratings are left out because their items are not named before unblinding; there are no notes."
         if blinded
-        else ", note and simulated of those that count."
+        else ", note and simulated."
     )
-    found = exports.rows
+    iter_cells = exports.rows
     return table(
-        "ratings.csv", says, fields.RATINGS, lambda: ([row[name] for name in columns] for row in found(study, blinded))
+        "ratings.csv",
+        description,
+        fields.RATINGS,
+        lambda: ([row[name] for name in columns] for row in iter_cells(study, blinded)),
     )
 
 
 def _wide(study: Study, blinded: bool) -> Entry:
     labels = _who_counts(study, blinded)
-    of_raters = [
+    rater_fields = [
         field
         for label in labels
         for field in (
@@ -84,36 +87,41 @@ def _wide(study: Study, blinded: bool) -> Entry:
             Field(f"{label}_confidence", "count", f"confidence of {label}, 1 to 5"),
         )
     ]
-    says = "One row for each rated item, two columns for each rater; ratings that count only" + (
-        ", imported ones left out: their items are not told before unblinding." if blinded else "."
+    description = "One row for each rated item, two columns for each rater; only ratings that count" + (
+        ", without imported ones, whose items are not named before unblinding." if blinded else "."
     )
     return table(
-        "ratings_wide.csv", says, (*fields.WIDE_BEFORE, *of_raters), lambda: _wide_rows(study, blinded, labels)
+        "ratings_wide.csv",
+        description,
+        (*fields.WIDE_BEFORE, *rater_fields),
+        lambda: _wide_rows(study, blinded, labels),
     )
 
 
 def _who_counts(study: Study, blinded: bool) -> list[str]:
-    live = study.raters.filter(
+    counted = study.raters.filter(
         dropped=False, assignments__rating__isnull=False, assignments__occasion=1,
         assignments__released_at__isnull=True, assignments__surplus=False,
     )  # fmt: skip
     if blinded:
-        live = live.filter(imported_as="")
-    return list(live.order_by("number", "pk").values_list("label", flat=True).distinct())
+        # before unblinding, imported ratings have no item code, so they fit no row of the wide table
+        counted = counted.filter(imported_as="")
+    return list(counted.order_by("number", "pk").values_list("label", flat=True).distinct())
 
 
 def _wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Iterator[list[Any]]:
-    """Both readings have the ratings of an item together, so one item at a time is held."""
-    place = {label: 2 * at for at, label in enumerate(labels)}
+    """Yield one row per item. Only one item is in memory at a time."""
+    first_column = {label: 2 * index for index, label in enumerate(labels)}
     rows: Iterator[BlindRow] = blind_rows(study) if blinded else rating_rows(study)
-    counting = (row for row in rows if row.counts and row.rater in place)  # blinded, imported raters are not
-    for _, own in groupby(counting, key=lambda row: row.item):
+    counting = (row for row in rows if row.counts and row.rater in first_column)  # blinded, imported raters are not
+    # both queries are ordered by item, as groupby needs
+    for _, item_rows in groupby(counting, key=lambda row: row.item):
         cells: list[Any] = [None] * (2 * len(labels))
-        given = unsure = 0
-        for row in own:
-            given, unsure = given + 1, unsure + row.cannot_judge
-            cells[place[row.rater]], cells[place[row.rater] + 1] = row.verdict, row.confidence
-        yield [row.item, *_sealed(row), given, unsure, *cells]
+        n_ratings = n_unsure = 0
+        for row in item_rows:
+            n_ratings, n_unsure = n_ratings + 1, n_unsure + row.cannot_judge
+            cells[first_column[row.rater]], cells[first_column[row.rater] + 1] = row.verdict, row.confidence
+        yield [row.item, *_sealed(row), n_ratings, n_unsure, *cells]
 
 
 def _sealed(row: BlindRow) -> tuple[Any, ...]:
@@ -124,34 +132,44 @@ def _sealed(row: BlindRow) -> tuple[Any, ...]:
 
 
 def _versions(study: Study, blinded: bool) -> Entry:
-    says = "Every version of every rating; the last of each stands in ratings.csv."
-    return table("versions.csv", says, fields.VERSIONS, lambda: _version_rows(study, blinded))
+    description = "Every version of every rating; ratings.csv contains the last version of each."
+    return table("versions.csv", description, fields.VERSIONS, lambda: _version_rows(study, blinded))
 
 
 def _version_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
-    place = "assignment__"
-    order = F("code").asc(nulls_last=True), f"{place}rater__number", f"{place}occasion", f"{place}position", "revision"
-    found = people.versions_of(study, blinded).annotate(said=Value("") if blinded else F("note")).order_by(*order)
+    prefix = "assignment__"
+    # NULL codes sort differently in SQLite and PostgreSQL, hence the explicit nulls_last
+    order = (
+        F("code").asc(nulls_last=True),
+        f"{prefix}rater__number",
+        f"{prefix}occasion",
+        f"{prefix}position",
+        "revision",
+    )
+    versions = (
+        people.versions_of(study, blinded).annotate(visible_note=Value("") if blinded else F("note")).order_by(*order)
+    )
     columns = (
-        "code", f"{place}rater__label", f"{place}occasion", "revision", "kind", "verdict", "confidence", "cannot_judge",
-        "marks", "said", "active_seconds", "at",
+        "code", f"{prefix}rater__label", f"{prefix}occasion", "revision", "kind", "verdict", "confidence", "cannot_judge",
+        "marks", "visible_note", "active_seconds", "at",
     )  # fmt: skip
-    return iter(found.values_list(*columns).iterator(chunk_size=_CHUNK))
+    return iter(versions.values_list(*columns).iterator(chunk_size=_CHUNK))
 
 
 def _items(study: Study, blinded: bool) -> Entry:
-    says = "One row for each item" + (
-        ": its code, and how often it was rated here." if blinded else ", and what it is."
+    description = "One row for each item" + (
+        ": its code and its number of ratings collected here." if blinded else ", with its source and planted error."
     )
-    return table("items.csv", says, fields.ITEMS, lambda: _item_rows(study, blinded), key=("item",))
+    return table("items.csv", description, fields.ITEMS, lambda: _item_rows(study, blinded), key=("item",))
 
 
 def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
-    """By code, which is random. Blinded, neither sources nor payloads are read: who made an item could know it by them."""
+    """Yield items by code, which is random."""
     counts = _counts(study, blinded)
-    found = Item.objects.filter(study=study).order_by("code")
+    items = Item.objects.filter(study=study).order_by("code")
     if blinded:
-        for pk, code in found.values_list("pk", "code").iterator(chunk_size=_CHUNK):
+        # Neither sources nor payloads are read: the person who generated an item could recognise it by them.
+        for pk, code in items.values_list("pk", "code").iterator(chunk_size=_CHUNK):
             yield (code, *[None] * 12, *counts.get(pk, (0, 0)))
         return
     columns = (
@@ -159,33 +177,53 @@ def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
         "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
         "source__imported__key", "payload_sha256",
     )  # fmt: skip
-    for row in found.values_list(*columns).iterator(chunk_size=_CHUNK):
-        pk, code, pair, label, perturbation, kind, reference, *after, target, verdicts, key, digest = row
-        said = json.dumps(verdicts, sort_keys=True, ensure_ascii=False) if verdicts else None
-        what = pair, label, show_perturbation(perturbation, reference), kind, reference
-        yield (code, *what, *after, target or None, said, key, digest, *counts.get(pk, (0, 0)))
+    for row in items.values_list(*columns).iterator(chunk_size=_CHUNK):
+        (
+            pk,
+            code,
+            pair,
+            label,
+            perturbation,
+            error_kind,
+            reference,
+            *more_source_cells,
+            target,
+            verdicts,
+            imported_id,
+            digest,
+        ) = row
+        classifier_cells = json.dumps(verdicts, sort_keys=True, ensure_ascii=False) if verdicts else None
+        source_cells = pair, label, show_perturbation(perturbation, reference), error_kind, reference
+        yield (
+            code,
+            *source_cells,
+            *more_source_cells,
+            target or None,
+            classifier_cells,
+            imported_id,
+            digest,
+            *counts.get(pk, (0, 0)),
+        )
 
 
 def _counts(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:
-    """Ratings that count of each item, and how many of them could not be judged.
-
-    Blinded without imported ones: their importer would know the items that have one more.
-    """
-    place = "assignment__"
-    live = Rating.objects.filter(
+    """Return, for each item, its number of counted ratings and how many of them could not judge."""
+    prefix = "assignment__"
+    counted = Rating.objects.filter(
         assignment__item__study=study, assignment__occasion=1, assignment__released_at__isnull=True,
         assignment__surplus=False, assignment__rater__dropped=False,
     )  # fmt: skip
     if blinded:
-        live = live.filter(imported=False)
-    unsure = Count("pk", filter=Q(cannot_judge=True))
-    found = live.order_by().values_list(f"{place}item").annotate(n=Count("pk"), unsure=unsure)
-    return {item: (n, unknown) for item, n, unknown in found}
+        # an importer knows which items have one rating more, and could link them to codes
+        counted = counted.filter(imported=False)
+    n_unsure = Count("pk", filter=Q(cannot_judge=True))
+    counts = counted.order_by().values_list(f"{prefix}item").annotate(n=Count("pk"), unsure=n_unsure)
+    return {item: (n, n_unknown) for item, n, n_unknown in counts}
 
 
 def _payloads(study: Study) -> Iterator[str]:
-    found = Item.objects.filter(study=study).order_by("code").values_list("code", "payload", "context")
-    for code, payload, context in found.iterator(chunk_size=_CHUNK):
+    items = Item.objects.filter(study=study).order_by("code").values_list("code", "payload", "context")
+    for code, payload, context in items.iterator(chunk_size=_CHUNK):
         yield (
             json.dumps({"item": str(code), "payload": payload, "context": context}, ensure_ascii=False, sort_keys=True)
             + "\n"
@@ -195,16 +233,16 @@ def _payloads(study: Study) -> Iterator[str]:
 def _machine_raters(study: Study) -> Iterator[tuple[Any, ...]]:
     names = machines.names(study)
     for rater in study.machine_raters.order_by("pk"):
-        named, standing = names[rater.label], machines.standing(rater)
-        frozen = rater.setup.get("prompt_set") or {}
-        prompts = f"{frozen['name']}@{frozen['sha256'][:12]}" if frozen else ""
-        shown, failed = machines.shown(rater), sum(standing.failed.values())
-        yield rater.label, named.name, named.kind, rater.cast, shown, prompts, standing.rated, failed
+        model, progress = names[rater.label], machines.standing(rater)
+        prompt_set = rater.setup.get("prompt_set") or {}
+        prompts = f"{prompt_set['name']}@{prompt_set['sha256'][:12]}" if prompt_set else ""
+        display, failed = machines.shown(rater), sum(progress.failed.values())
+        yield rater.label, model.name, model.kind, rater.cast, display, prompts, progress.rated, failed
 
 
 def _machine_ratings(study: Study) -> Iterator[tuple[Any, ...]]:
-    found = MachineRating.objects.filter(rater__study=study).order_by("rater", "item__code")
+    model_ratings = MachineRating.objects.filter(rater__study=study).order_by("rater", "item__code")
     columns = (
         "rater__label", "item__code", "verdict", "confidence", "marks", "failed", "reasoning", "payload_sha256", "at",
     )  # fmt: skip
-    return iter(found.values_list(*columns).iterator(chunk_size=_CHUNK))
+    return iter(model_ratings.values_list(*columns).iterator(chunk_size=_CHUNK))

@@ -1,4 +1,4 @@
-"""Entries written one after another into a zip or a folder. One piece of one file is in memory at a time."""
+"""Write archive files one after another into a zip or a folder, with one piece of one file in memory at a time."""
 
 import hashlib
 import zipfile
@@ -13,8 +13,8 @@ from ratings.exchange.archive.entries import Entry
 from ratings.models import Study
 
 Tell = Callable[[int, int, str], None]
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can say, for every file: no clock in the archive
-_PLAIN_FILE = 0o100644 << 16
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can store; used for all files, so that bytes are reproducible
+_PLAIN_FILE = 0o100644 << 16  # a regular file, rw-r--r--; zip keeps Unix modes in the upper 16 bits
 
 
 class Writer(Protocol):
@@ -25,42 +25,46 @@ Open = Callable[[str], AbstractContextManager[Writer]]
 
 
 def into_zip(file: IO[bytes]) -> tuple[zipfile.ZipFile, Open]:
-    """A zip to be closed when all is written, and how its files are opened. Times and rights are the same for all."""
-    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
+    """Return a zip, which the caller closes, and a function that opens files in it. Times and modes are the same for all."""
+    zip_file = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
 
     def opened(name: str) -> IO[bytes]:
         info = zipfile.ZipInfo(name, _EPOCH)
         info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, _PLAIN_FILE, 3
-        # Whether a table passes 2 GiB is not known before it is written; readers have known the long form since 2001.
-        return archive.open(info, "w", force_zip64=name.endswith((".csv", ".jsonl")))
+        # The header must choose the 64-bit format before the size is known, and a table may exceed 2 GiB.
+        # Zip programs have supported that format since 2001.
+        return zip_file.open(info, "w", force_zip64=name.endswith((".csv", ".jsonl")))
 
-    return archive, opened
+    return zip_file, opened
 
 
 def into_folder(folder: Path) -> Open:
-    """How files of an empty folder are opened."""
+    """Return a function that opens files in an empty folder."""
 
     def opened(name: str) -> IO[bytes]:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        # x: two files with one name would be a bug, not something to overwrite
         return path.open("xb")
 
     return opened
 
 
 def write(study: Study, blinded: bool, all_of_it: Sequence[Entry], opened: Open, tell: Tell) -> int:
-    """Every entry in order, then what describes them, last the sums of everything; how many files there are."""
-    files = []
-    of = len(all_of_it) + 2
+    """Write every file in order, then the descriptor, then the checksums of all. Return the number of files."""
+    written_files = []
+    n_files = len(all_of_it) + 2
     for step, entry in enumerate(all_of_it):
-        tell(step, of, f"Writing {entry.name}")
-        files.append(_written(entry, opened))
-    tell(of - 2, of, f"Writing {descriptor.NAME}")
-    about = entries.text(descriptor.NAME, "What the files are.", descriptor.package(study, blinded, files))
-    described = _written(about, opened)
-    digests = [(file.entry.name, file.sha256) for file in (*files, described)]
+        tell(step, n_files, f"Writing {entry.name}")
+        written_files.append(_written(entry, opened))
+    tell(n_files - 2, n_files, f"Writing {descriptor.NAME}")
+    descriptor_file = entries.text(
+        descriptor.NAME, "Description of the files.", descriptor.package(study, blinded, written_files)
+    )
+    written_descriptor = _written(descriptor_file, opened)
+    digests = [(file.entry.name, file.sha256) for file in (*written_files, written_descriptor)]
     _written(Entry(descriptor.SUMS, "Digests.", lambda: descriptor.sums(digests)), opened)
-    return of
+    return n_files
 
 
 def _written(entry: Entry, opened: Open) -> File:
@@ -74,14 +78,15 @@ def _written(entry: Entry, opened: Open) -> File:
 
 
 def _blocks(pieces: Iterable[str | bytes]) -> Iterable[bytes]:
-    """Lines together in blocks: a million small writes into a zip are slow."""
-    waiting = bytearray()
+    """Yield the pieces joined into blocks."""
+    # a million small writes into a zip are slow
+    buffer = bytearray()
     for piece in pieces:
-        waiting += piece.encode() if isinstance(piece, str) else piece
-        if len(waiting) >= _BLOCK:
-            yield bytes(waiting)
-            waiting.clear()
-    yield bytes(waiting)
+        buffer += piece.encode() if isinstance(piece, str) else piece
+        if len(buffer) >= _BLOCK:
+            yield bytes(buffer)
+            buffer.clear()
+    yield bytes(buffer)
 
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 16  # bytes

@@ -1,4 +1,4 @@
-"""Items and ratings from elsewhere, read strictly and imported whole."""
+"""Imports of items and ratings collected elsewhere. Files are parsed strictly and imported completely or not at all."""
 
 from ratings.exchange.imports.item_imports import ImportRefused
 

@@ -1,4 +1,4 @@
-"""One line of an uploaded file as an item of a study: its source, what is known of it, and what raters will see."""
+"""Parse one line of an uploaded file as an item of a study: its source, its truth, and what raters will see."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ratings.protocol.reference import find_reference
 
 MOST_STEPS = 150
 MOST_VERDICTS = 20
-# What each word of `truth` states: the perturbation (None: not stated) and the truth.
+# The meaning of each word in `truth`: the perturbation (None: not stated) and the truth (None: not known).
 TRUTHS: Mapping[Any, tuple[str | None, bool | None]] = {
     "correct": ("none", True), "none": ("none", True), "0": ("none", True), "true": (None, True),
     "type1": ("obvious", False), "obvious": ("obvious", False), "1": ("obvious", False),
@@ -25,11 +25,11 @@ TRUTHS: Mapping[Any, tuple[str | None, bool | None]] = {
 PERTURBATIONS: Mapping[str, str] = {
     "none": "none", "unperturbed": "none", "obvious": "obvious", "type1": "obvious", "subtle": "subtle", "type2": "subtle",
 }  # fmt: skip
-_PLACE = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](\..+)?", re.DOTALL)
+_OUTPUT_PATH = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](\..+)?", re.DOTALL)
 
 
 class Blinded(NamedTuple):
-    """What raters will see of an item, and how it is filed."""
+    """What raters will see of an item, with its action and the location of its error."""
 
     payload: dict[str, Any]
     context: dict[str, Any]
@@ -38,7 +38,7 @@ class Blinded(NamedTuple):
 
 
 def read(data: Mapping[str, Any], study: Study, protocol: StudyProtocol, note: Note) -> ImportedItem | None:
-    """The item, not saved yet; None after its problems were noted."""
+    """Return the item, not saved yet, or None if the line has problems, which were recorded."""
     problems: list[str] = []
 
     def noted(field: str, said: str) -> None:
@@ -78,7 +78,7 @@ def read(data: Mapping[str, Any], study: Study, protocol: StudyProtocol, note: N
 
 
 class Origin(NamedTuple):
-    """What a line states of its item: `perturbation` none, obvious or subtle, None where it is not stated; and the truth."""
+    """What a line states about its item: the perturbation (none, obvious or subtle; None: not stated) and the truth."""
 
     perturbation: str | None
     truth: bool | None
@@ -90,12 +90,12 @@ class Origin(NamedTuple):
 
 
 def read_origin(fields: Fields, evidence: bool) -> Origin:
-    """Return what the fields `perturbation` and `truth` state. A contradiction between them is a problem."""
-    by_truth, truth = _truth(fields, evidence)
+    """Return what the fields `perturbation` and `truth` state. Record a problem if they contradict each other."""
+    implied, truth = _truth(fields, evidence)
     stated = None if evidence else _perturbation(fields)
     if stated is None:
-        return Origin(by_truth, truth)
-    if by_truth not in (None, stated) or (truth is True and stated != "none"):
+        return Origin(implied, truth)
+    if implied not in (None, stated) or (truth is True and stated != "none"):
         fields.wrong(
             "perturbation",
             f"is {shown(fields.data['perturbation'])}, but truth is {shown(fields.data['truth'])}; leave one out",
@@ -104,28 +104,29 @@ def read_origin(fields: Fields, evidence: bool) -> Origin:
 
 
 def _perturbation(fields: Fields) -> str | None:
-    """Return the stated perturbation, or None where the line states none."""
+    """Return the stated perturbation, or None if the line states none."""
     value = fields.data.get("perturbation")
     if value is None or value == "":
         return None
     known = PERTURBATIONS.get(value.strip().lower()) if isinstance(value, str) else None
     if known is None:
         fields.wrong(
-            "perturbation", f"is {shown(value)}; allowed: none, obvious, subtle, or left out where it is not known"
+            "perturbation", f"is {shown(value)}; allowed: none, obvious, subtle; leave it out if it is not known"
         )
     return known
 
 
 def _truth(fields: Fields, evidence: bool) -> tuple[str | None, bool | None]:
-    """Return the perturbation and the truth that `truth` states. A bare "false" states that it is wrong, not why."""
+    """Return the perturbation and the truth that `truth` states."""
     value = fields.data.get("truth")
     if value is None:
         return None, None
     word = str(value).lower() if isinstance(value, bool | int) else value.strip().lower() if _is_text(value) else None
+    # a bare "false" states that the outcome is wrong, but not that an error was planted
     known = TRUTHS.get(word)
     if known is None or (evidence and word not in ("true", "false", "")):
         allowed = "true, false" if evidence else "correct, type1, type2, true, false"
-        fields.wrong("truth", f"is {shown(value)}; allowed: {allowed}, or left out where it is not known")
+        fields.wrong("truth", f"is {shown(value)}; allowed: {allowed}; leave it out if it is not known")
         return None, None
     return known
 
@@ -143,73 +144,74 @@ def _transition(fields: Fields, has_error: bool, protocol: StudyProtocol, proble
     paths = _paths(fields, has_error)
     if problems:
         return None
+    # recoded together: a barcode must get the same new one in the earlier steps
     *before, step = import_steps.recoded([*earlier, step])
-    told = [_inside(path, step["outcome"]) for path in paths]
-    target = targets(step, step["outcome"], filter(None, told), lineage=lineage)
-    if not all(told) or (paths and not target):
-        fields.wrong("field", f"is {shown(fields.data['field'])}; it names nothing of the outcome that raters see")
+    outcome_paths = [_inside(path, step["outcome"]) for path in paths]
+    target = targets(step, step["outcome"], filter(None, outcome_paths), lineage=lineage)
+    if not all(outcome_paths) or (paths and not target):
+        fields.wrong("field", f"is {shown(fields.data['field'])}; no part of the outcome that raters see has this path")
         return None
     context = blind_context(goal, before) if goal or before else {}
     return Blinded(blind_transition(step, lineage=lineage), context, target, step["action"]["name"])
 
 
 def _paths(fields: Fields, has_error: bool) -> list[str]:
-    """Where the error is, if the file says so: one path or several, as "new_materials[0].properties.volume"."""
+    """Return the paths of the error, such as "new_materials[0].properties.volume"; empty if not stated."""
     value = fields.data.get("field")
     if value in (None, "", []):
         return []
     paths = [value] if isinstance(value, str) else value
-    if not isinstance(paths, list) or len(paths) > 20 or not all(isinstance(one, str) and one for one in paths):
-        fields.wrong("field", f"is {shown(value)}; it must be a path of the outcome, or a list of at most 20")
+    if not isinstance(paths, list) or len(paths) > 20 or not all(isinstance(entry, str) and entry for entry in paths):
+        fields.wrong("field", f"is {shown(value)}; it must be a path in the outcome, or a list of at most 20 paths")
         return []
     if not has_error:
         fields.wrong(
-            "field", "names the place of an error, but neither perturbation nor truth states that there is one"
+            "field", "gives the location of an error, but neither perturbation nor truth states that there is one"
         )
     return [path.removeprefix("outcome.") for path in paths]
 
 
 def _inside(path: str, outcome: Mapping[str, Any]) -> str:
-    """The path as blinding reads it; "" if it leads nowhere. A whole thing that is there is wrong in all its rows.
+    """Return the path as blinding expects it, or "" if it leads nowhere.
 
-    One that is not there is something missing, unless the path leads into it.
+    The path of a complete output means that all its rows are wrong. A complete output that is not there is a missing one.
     """
-    place = _PLACE.fullmatch(path)
-    if place is None:
+    match = _OUTPUT_PATH.fullmatch(path)
+    if match is None:
         return path if path in ("success", "failure_reason") else ""
-    whole, there = not place[3], int(place[2]) < len(outcome[place[1]])
-    if not there:
-        return path if whole else ""
-    return f"{path}.{'properties' if place[1] == 'new_materials' else 'value'}" if whole else path
+    is_complete, exists = not match[3], int(match[2]) < len(outcome[match[1]])
+    if not exists:
+        return path if is_complete else ""
+    return f"{path}.{'properties' if match[1] == 'new_materials' else 'value'}" if is_complete else path
 
 
 def _evidence(fields: Fields, problems: list[str]) -> Blinded | None:
     goal = fields.text("goal", LONGEST_TEXT)
     steps = _steps(fields, "record")
     if "record" in fields.data and fields.data["record"] == []:
-        fields.wrong("record", "holds no step")
+        fields.wrong("record", "has no steps")
     if problems:
         return None
     return Blinded(blind_evidence(goal, import_steps.recoded(steps)), {}, [], "")
 
 
 def _steps(fields: Fields, key: str, needed: bool = True) -> list[dict[str, Any]]:
-    """Steps in order of time; what a step made may be an input of a later one, under its barcode."""
+    """Return the steps in order of time. A later step may use an output of an earlier one by its barcode."""
     steps: list[dict[str, Any]] = []
-    now = 0
+    time = 0
     for number, entry in enumerate(fields.objects(key, MOST_STEPS, needed), start=1):
-        started = entry.seconds("started_at", now)
-        if started < now:
-            entry.wrong("started_at", f"is {started}, before the step above it ({now}); the record must be in order")
-        now = max(now, started)
-        steps.append(import_steps.read(entry, number, now).step)
+        started = entry.seconds("started_at", time)
+        if started < time:
+            entry.wrong("started_at", f"is {started}, before the step above it ({time}); the record must be in order")
+        time = max(time, started)
+        steps.append(import_steps.read(entry, number, time).step)
     return steps
 
 
 def _verdicts(fields: Fields) -> dict[str, bool]:
-    """What classifiers said of it: name -> sufficient."""
-    said = fields.values("verdicts", MOST_VERDICTS)
-    for name, value in said.items():
+    """Return the verdicts of classifiers by name; true means sufficient."""
+    verdicts = fields.values("verdicts", MOST_VERDICTS)
+    for name, value in verdicts.items():
         if not isinstance(value, bool) or not 0 < len(name) <= 80 or hides(name):
             fields.wrong(f"verdicts.{name[:80]}", f"is {shown(value)}; it must be true (sufficient) or false")
-    return said
+    return verdicts

@@ -1,4 +1,4 @@
-"""Steps of an uploaded line, in the contract of `check_transitions`, as `ratings.blinding.allow_list` takes them."""
+"""Parse the steps of an uploaded line, in the format of `check_transitions`, into the form that `ratings.blinding.allow_list` expects."""
 
 import re
 from collections import Counter
@@ -17,19 +17,19 @@ Record = dict[str, Any]
 
 
 class Read(NamedTuple):
-    """A step, and whether it is certain which output goes on from which input."""
+    """A step, and whether it is certain which output continues which input."""
 
     step: Record
     lineage: bool
 
 
 def read(fields: Fields, number: int = 1, started_at: int = 0) -> Read:
-    """The step as the bench would have recorded it. Where something is wrong it was noted, and the step is of no use."""
+    """Return the step as the bench would have recorded it. If a problem was recorded, the step must not be used."""
     outcome = fields.object("outcome")
     inputs = [_material(entry) for entry in fields.objects("input_materials", MOST_MATERIALS)]
     _once(fields, [material["barcode"] for material in inputs])
-    made = outcome.objects("new_materials", MOST_MATERIALS, needed=False)
-    drafts, lineage = _drafts(made, inputs)
+    outputs = outcome.objects("new_materials", MOST_MATERIALS, needed=False)
+    new_materials, lineage = _drafts(outputs, inputs)
     success = outcome.flag("success", standing=True)
     step = {
         "number": number,
@@ -39,37 +39,43 @@ def read(fields: Fields, number: int = 1, started_at: int = 0) -> Read:
         "inputs": inputs,
         "outcome": {
             "success": success,
-            "new_materials": drafts,
+            "new_materials": new_materials,
             "new_observations": [
-                _observation(seen) for seen in outcome.objects("new_observations", MOST_OBSERVATIONS, needed=False)
+                _observation(observation)
+                for observation in outcome.objects("new_observations", MOST_OBSERVATIONS, needed=False)
             ],
             "failure_reason": "" if success else outcome.text("failure_reason", needed=False),
         },
-        "barcodes": _barcodes(made, drafts, number),
+        "barcodes": _barcodes(outputs, new_materials, number),
     }
     return Read(step, lineage)
 
 
 def recoded(steps: Sequence[Record]) -> list[Record]:
-    """The steps with every barcode in the form that blinding hides: those of other laboratories may look like anything.
-
-    In texts only what can be nothing but a barcode is replaced: no bare number, and no material's own name.
-    """
+    """Return the steps with every barcode in the form that blinding hides. Barcodes of other laboratories can have any form."""
     materials = [m for step in steps for m in (*step["inputs"], *step["outcome"]["new_materials"])]
-    given = {code for step in steps for code in (*(m["barcode"] for m in step["inputs"]), *step["barcodes"])}
-    codes = {code: barcode(0, "imported", code) for code in sorted(given) if code and not _OURS.fullmatch(code)}
+    barcodes = {code for step in steps for code in (*(m["barcode"] for m in step["inputs"]), *step["barcodes"])}
+    codes = {code: barcode(0, "imported", code) for code in sorted(barcodes) if code and not _OURS.fullmatch(code)}
     names = {material["name"] for material in materials}
-    spoken = {code: new for code, new in codes.items() if re.search(r"[^\W\d_]", code) and code not in names}
-    return [_Renamed(codes, spoken).step(step) for step in steps]
+    # In free text replace only what can be nothing but a barcode: a bare number could be a quantity, and a
+    # material's name must stay readable.
+    replaceable = {code: new for code, new in codes.items() if re.search(r"[^\W\d_]", code) and code not in names}
+    return [_Renamed(codes, replaceable).step(step) for step in steps]
 
 
 class _Renamed:
-    """Puts new barcodes in the place of others: everywhere where only a barcode can stand, and in texts those `spoken`."""
+    """Replace barcodes: all of them in fields that contain only barcodes, and the `replaceable` ones in texts."""
 
     def __init__(self, codes: Mapping[str, str], spoken: Mapping[str, str]) -> None:
-        self._codes, self._spoken = codes, spoken
-        telling = sorted((code for code in spoken if len(code) >= 5 and re.search(r"\d", code)), key=len, reverse=True)
-        self._inside = re.compile("|".join(rf"(?<!\w){re.escape(code)}(?!\w)" for code in telling)) if telling else None
+        self._codes, self._replaceable = codes, spoken
+        # Inside a sentence only codes of five characters or more with a digit: a short one could be part
+        # of a word. The longest first, since a regular expression takes the first alternative that matches.
+        recognisable = sorted(
+            (code for code in spoken if len(code) >= 5 and re.search(r"\d", code)), key=len, reverse=True
+        )
+        self._inside = (
+            re.compile("|".join(rf"(?<!\w){re.escape(code)}(?!\w)" for code in recognisable)) if recognisable else None
+        )
 
     def step(self, step: Record) -> Record:
         barcodes = [self._codes.get(code, code) for code in step["barcodes"]]
@@ -88,9 +94,9 @@ class _Renamed:
         return self._record(value)
 
     def _text(self, text: str) -> str:
-        if text in self._spoken:
-            return self._spoken[text]
-        return self._inside.sub(lambda match: self._spoken[match.group(0)], text) if self._inside else text
+        if text in self._replaceable:
+            return self._replaceable[text]
+        return self._inside.sub(lambda match: self._replaceable[match.group(0)], text) if self._inside else text
 
 
 def _material(entry: Fields) -> Record:
@@ -117,38 +123,42 @@ def _observation(entry: Fields) -> Record:
 
 def _once(fields: Fields, codes: Sequence[str]) -> None:
     for code in sorted(code for code, count in Counter(codes).items() if code and count > 1):
-        fields.wrong("input_materials", f"the barcode {code!r} stands there more than once")
+        fields.wrong("input_materials", f"the barcode {code!r} appears more than once")
 
 
 def _drafts(made: Sequence[Fields], inputs: Sequence[Record]) -> tuple[list[Record], bool]:
-    """Outputs with what each goes on from. Where the file does not say, only a name that fits nothing else does."""
+    """Return the outputs, each with the input it continues, and whether that is certain for all of them."""
     known = {material["barcode"]: material for material in inputs}
-    drafts = [_draft(entry, known) for entry in made]
-    told = [("replaces" in entry.data or "barcode" in entry.data) for entry in made]
-    named = Counter(material["name"] for material in inputs) + Counter(draft["name"] for draft in drafts)
+    outputs = [_draft(entry, known) for entry in made]
+    is_stated = [("replaces" in entry.data or "barcode" in entry.data) for entry in made]
+    name_counts = Counter(material["name"] for material in inputs) + Counter(output["name"] for output in outputs)
     by_name = {material["name"]: material["barcode"] for material in inputs}
-    for draft, certain in zip(drafts, told, strict=True):
-        if not certain and draft["name"] in by_name and named[draft["name"]] == 2:
-            draft["replaces"] = by_name[draft["name"]]
-    _no_code_twice(made, drafts)
-    gone_on = {draft["replaces"] for draft in drafts}
-    left = [m for m in inputs if m["available_for_use"] != UNLIMITED and m["barcode"] not in gone_on]
-    open_ends = any(not certain and not draft["replaces"] for draft, certain in zip(drafts, told, strict=True))
-    return drafts, not (left and open_ends)
+    for output, stated in zip(outputs, is_stated, strict=True):
+        # If the file does not say, only a name shared by exactly one input and one output is taken as a match.
+        if not stated and output["name"] in by_name and name_counts[output["name"]] == 2:
+            output["replaces"] = by_name[output["name"]]
+    _no_code_twice(made, outputs)
+    continued = {output["replaces"] for output in outputs}
+    unused = [m for m in inputs if m["available_for_use"] != UNLIMITED and m["barcode"] not in continued]
+    has_unmatched_outputs = any(
+        not stated and not output["replaces"] for output, stated in zip(outputs, is_stated, strict=True)
+    )
+    # uncertain only if an unmatched output could continue an input that no other output continues
+    return outputs, not (unused and has_unmatched_outputs)
 
 
 def _draft(entry: Fields, known: Mapping[str, Record]) -> Record:
-    said = entry.text("replaces", 120, needed=False)
-    if said and known and said not in known:
-        entry.wrong("replaces", f"{said!r} is the barcode of no input")
+    stated_code = entry.text("replaces", 120, needed=False)
+    if stated_code and known and stated_code not in known:
+        entry.wrong("replaces", f"{stated_code!r} is not the barcode of any input")
     code = entry.text("barcode", 120, needed=False)
-    goes_on = said or (code if code in known else "")
-    draft = {**_material(_Barcoded(entry)), "replaces": goes_on if goes_on in known else "", "derived_from": []}
-    del draft["barcode"]
-    source = known.get(draft["replaces"])
-    if source and source["available_for_use"] == UNLIMITED and not _alike(draft, source):
+    continued = stated_code or (code if code in known else "")
+    output = {**_material(_Barcoded(entry)), "replaces": continued if continued in known else "", "derived_from": []}
+    del output["barcode"]
+    source = known.get(output["replaces"])
+    if source and source["available_for_use"] == UNLIMITED and not _alike(output, source):
         entry.wrong("replaces", f"{source['name']!r} is an unlimited supply, which raters are not shown again")
-    return draft
+    return output
 
 
 def _alike(draft: Record, source: Record) -> bool:
@@ -156,24 +166,28 @@ def _alike(draft: Record, source: Record) -> bool:
 
 
 class _Barcoded(Fields):
-    """An output: unlike an input it may come without a barcode."""
+    """An output. Unlike an input, it may have no barcode."""
 
     def __init__(self, entry: Fields) -> None:
-        super().__init__({**entry.data, "barcode": "none"}, entry.place, entry._note)
+        # the parser of materials requires a barcode; the placeholder is removed from the output afterwards
+        super().__init__({**entry.data, "barcode": "none"}, entry.path, entry._note)
 
 
 def _no_code_twice(made: Sequence[Fields], drafts: Sequence[Record]) -> None:
     seen: set[str] = set()
-    for entry, draft in zip(made, drafts, strict=True):
-        if draft["replaces"] and draft["replaces"] in seen:
-            entry.wrong("replaces", f"{draft['replaces']!r} is handed back twice")
-        seen.add(draft["replaces"])
+    for entry, output in zip(made, drafts, strict=True):
+        if output["replaces"] and output["replaces"] in seen:
+            entry.wrong("replaces", f"{output['replaces']!r} is continued by two outputs")
+        seen.add(output["replaces"])
 
 
 def _barcodes(made: Sequence[Fields], drafts: Sequence[Record], number: int) -> list[str]:
-    """Of each output: what it goes on from, what the file calls it, or a new one."""
+    """Return for each output the barcode of the input it continues, its own in the file, or a new one."""
     codes = []
-    for at, (entry, draft) in enumerate(zip(made, drafts, strict=True)):
-        own = entry.data.get("barcode")
-        codes.append(draft["replaces"] or (own if isinstance(own, str) and own else barcode(number, "imported", at)))
+    for index, (entry, output) in enumerate(zip(made, drafts, strict=True)):
+        own_code = entry.data.get("barcode")
+        codes.append(
+            output["replaces"]
+            or (own_code if isinstance(own_code, str) and own_code else barcode(number, "imported", index))
+        )
     return codes

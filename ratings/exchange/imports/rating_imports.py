@@ -1,4 +1,4 @@
-"""Ratings collected elsewhere, taken into a study: all of a file or nothing. They count, and are called imported."""
+"""Import ratings collected elsewhere into a study: the whole file or nothing. They count and are labelled imported."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ INTO = ("open", "paused", "closed")
 
 
 class Target(NamedTuple):
-    """An item of the study that a row can mean."""
+    """An item of the study that a row can refer to."""
 
     item_id: int
     pair: UUID
@@ -33,15 +33,15 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Checked:
-    """What a file holds. With any problem nothing of it can be imported."""
+    """The content of a file after all checks. With any problem, nothing of it can be imported."""
 
     rows: tuple[Row, ...]
     problems: tuple[Problem, ...]
     items: int
-    known_raters: tuple[str, ...]  # who have a seat from an earlier file
+    known_raters: tuple[str, ...]  # imported from an earlier file
     new_raters: tuple[str, ...]
-    left_out: int = 0  # rows of an export that count nowhere
-    nameless: int = 0  # imported rows of a blinded export
+    left_out: int = 0  # rows of an export that are not counted
+    nameless: int = 0  # imported rows of a blinded export, which do not name their item
 
     @property
     def cannot_judge(self) -> int:
@@ -49,28 +49,26 @@ class Checked:
 
 
 def check(study: Study, stream: BinaryIO) -> Checked:
-    """The dry run: everything `take` would do, and nothing written."""
+    """Return what `import_file` would import. Nothing is written."""
     study = Study.objects.get(pk=study.pk)
     return _checked(study, _read(study, stream), _targets(study))
 
 
 def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
-    """Import the file: a seat for each new rater, and for each row an assignment, its rating and the event of it.
-
-    Answers wait for whoever holds the study's row, so the file is read before.
-    """
-    read = read_for(study, stream)
+    """Import the file: create a rater for each new name and, for each row, an assignment, its rating and its event."""
+    # Before the transaction: it locks the study's row, and raters' answers wait for that lock.
+    parsed = read_for(study, stream)
     with transaction.atomic():
-        return write(study, read, by)
+        return write(study, parsed, by)
 
 
 def read_for(study: Study, stream: BinaryIO) -> Table:
-    """The first half of `take`, which can take long: nobody waits for it."""
+    """Return the parsed table. This first half of `import_file` can take long and needs no lock."""
     return _read(Study.objects.get(pk=study.pk), stream)
 
 
 def write(study: Study, read: Table, by: User | None = None) -> Checked:
-    """The second half, in the transaction of whoever calls. ImportRefused if anything is wrong with the file."""
+    """Store the parsed table. Call it in a transaction. Raises ImportRefused if there is any problem."""
     return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
 
 
@@ -80,24 +78,24 @@ def _read(study: Study, stream: BinaryIO) -> Table:
 
 
 def _checked(study: Study, read: Table, targets: Mapping[str, Target]) -> Checked:
-    """What was read, against the study as it is now."""
+    """Check the parsed table against the current state of the study."""
     _refuse_unless_taking(study)
-    known = _known_raters(study)
-    found = [row for row in read.rows if row.item in targets]
+    known_raters = _known_raters(study)
+    rows_with_item = [row for row in read.rows if row.item in targets]
     problems = [
         *read.problems,
         *_astray(read.rows, targets),
-        *_rated_twice(study, found, targets),
-        *_here_already(study, found),
-        *_of_another_kind(found, known),
+        *_rated_twice(study, rows_with_item, targets),
+        *_here_already(study, rows_with_item),
+        *_of_another_kind(rows_with_item, known_raters),
     ]
-    named = dict.fromkeys(row.rater for row in read.rows)
+    rater_names = dict.fromkeys(row.rater for row in read.rows)
     return Checked(
         rows=tuple(read.rows),
         problems=tuple(sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]),
-        items=len({targets[row.item].item_id for row in found}),
-        known_raters=tuple(name for name in named if name in known),
-        new_raters=tuple(name for name in named if name not in known),
+        items=len({targets[row.item].item_id for row in rows_with_item}),
+        known_raters=tuple(name for name in rater_names if name in known_raters),
+        new_raters=tuple(name for name in rater_names if name not in known_raters),
         left_out=read.left_out,
         nameless=read.nameless,
     )
@@ -108,35 +106,36 @@ def _write(study: Study, read: Table, by: User | None) -> Checked:
     checked = _checked(study, read, targets)
     if checked.problems:
         raise ImportRefused(checked.problems)
-    seats = _seats(study, checked)
-    places = Assignment.objects.bulk_create(_places(checked.rows, targets, seats), batch_size=200)
+    raters = _seats(study, checked)
+    assignments = Assignment.objects.bulk_create(_places(checked.rows, targets, raters), batch_size=200)
     now = timezone.now()
-    ratings = [_rating(row, place, now) for row, place in zip(checked.rows, places, strict=True)]
+    ratings = [_rating(row, place, now) for row, place in zip(checked.rows, assignments, strict=True)]
     Rating.objects.bulk_create(ratings, batch_size=200)
     RatingEvent.objects.bulk_create(map(_event, ratings), batch_size=200)
-    log(study, RatingsImported(ratings=len(ratings), raters=len(seats)), by)
+    log(study, RatingsImported(ratings=len(ratings), raters=len(raters)), by)
     return checked
 
 
 def _refuse_unless_taking(study: Study) -> None:
     if study.status not in INTO:
-        raise StudyError(f"{study.name} is {study.status}; ratings are imported while it is open, paused or closed")
+        raise StudyError(
+            f"{study.name} is {study.status}; ratings can only be imported while it is open, paused or closed"
+        )
     if designs.is_crossover(study):
         raise StudyError(
-            f"{study.name} is a crossover: in which session a rating from elsewhere was given is not known. Import it into "
-            "a study of the design crossed or balanced"
+            f"{study.name} is a crossover study, and the session of ratings collected elsewhere is not known. Import them into "
+            "a study with the design crossed or balanced"
         )
 
 
 def _targets(study: Study) -> dict[str, Target]:
-    """Items by their code; in a study with imported ones, those alone, and by their id in the file alone.
-
-    Where both names were taken, a file with both would tell by "rated twice" which code is which imported item's.
-    """
+    """Return the items by code. In a study with imported items, return only those, and only by the id in their file."""
     sources = ItemSource.objects.filter(item__study=study)
-    found = list(sources.values_list("item_id", "item__code", "pair", "imported__key"))
-    by_key = {key: Target(item, pair) for item, _, pair, key in found if key}
-    return by_key or {str(code): Target(item, pair) for item, code, pair, _ in found}
+    items = list(sources.values_list("item_id", "item__code", "pair", "imported__key"))
+    # If both names were accepted, a file that uses both would reveal, by the problem "rated twice", which code
+    # belongs to which imported item.
+    by_key = {key: Target(item, pair) for item, _, pair, key in items if key}
+    return by_key or {str(code): Target(item, pair) for item, code, pair, _ in items}
 
 
 def _known_raters(study: Study) -> dict[str, Rater]:
@@ -148,7 +147,7 @@ def _astray(rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]
         Problem(
             row.line,
             "item",
-            f"{row.item[:60]!r} names no item of this study: imported ones go by their id, others by their code where none was imported",
+            f"{row.item[:60]!r} is not an item of this study: use the id of imported items; use the code if the study has no imported items",
         )
         for row in rows
         if row.item not in targets
@@ -156,77 +155,78 @@ def _astray(rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]
 
 
 def _rated_twice(study: Study, rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]:
-    """Rows of a rater and an item that an earlier line, or an earlier file, has already."""
+    """Return problems for rows whose rater has rated the item on an earlier line or in an earlier file."""
     rated = Assignment.objects.filter(rater__study=study).exclude(rater__imported_as="")
-    before = set(rated.values_list("item_id", "rater__imported_as"))
-    lines: dict[tuple[int, str], int] = {}
+    already_rated = set(rated.values_list("item_id", "rater__imported_as"))
+    first_lines: dict[tuple[int, str], int] = {}
     problems = []
     for row in rows:
-        what = targets[row.item].item_id, row.rater
-        if what in before:
-            problems.append(Problem(row.line, "rater", f"{row.rater[:60]!r} has rated this item in an earlier file"))
-        elif (first := lines.setdefault(what, row.line)) != row.line:
-            problems.append(Problem(row.line, "rater", f"{row.rater[:60]!r} has rated this item on line {first}"))
+        item_and_rater = targets[row.item].item_id, row.rater
+        if item_and_rater in already_rated:
+            problems.append(
+                Problem(row.line, "rater", f"{row.rater[:60]!r} has already rated this item in an earlier file")
+            )
+        elif (first := first_lines.setdefault(item_and_rater, row.line)) != row.line:
+            problems.append(
+                Problem(row.line, "rater", f"{row.rater[:60]!r} has already rated this item on line {first}")
+            )
     return problems
 
 
 def _here_already(study: Study, rows: Sequence[Row]) -> list[Problem]:
-    """Rows that are in the study as its own export has them: under the same label, of the same moment.
-
-    The item is not asked for: an answer that depended on it would tell which code an imported item has.
-    """
+    """Return problems for rows that the study has under the same label and time, as in its own export."""
     labels = {row.rater for row in rows if row.submitted_at} & set(study.raters.values_list("label", flat=True))
-    there = Rating.objects.filter(assignment__rater__study=study, assignment__rater__label__in=labels)
-    here = set(there.values_list("assignment__rater__label", "submitted_at"))
+    # The item is not compared: a result that depended on it would reveal which code an imported item has.
+    ratings = Rating.objects.filter(assignment__rater__study=study, assignment__rater__label__in=labels)
+    existing = set(ratings.values_list("assignment__rater__label", "submitted_at"))
     return [
         Problem(
             row.line,
             "submitted_at",
-            f"a rating by {row.rater[:60]!r} of this moment is in this study already; only ratings that are not can be imported",
+            f"a rating by {row.rater[:60]!r} with this time is already in this study; remove the row from the file",
         )
         for row in rows
-        if (row.rater, row.submitted_at) in here
+        if (row.rater, row.submitted_at) in existing
     ]
 
 
 def _of_another_kind(rows: Sequence[Row], known: Mapping[str, Rater]) -> list[Problem]:
-    """Rows that say of a rater of an earlier file whether they are simulated, and otherwise than that one did."""
+    """Return problems for rows that contradict an earlier file on whether a rater is simulated."""
     problems = []
     for row in rows:
         seat = known.get(row.rater)
         if seat and row.simulated is not None and row.simulated != seat.simulated:
-            said = f"is {row.simulated:d}; after an earlier file {row.rater[:60]!r} is {'' if seat.simulated else 'not '}simulated"
-            problems.append(Problem(row.line, "simulated", said))
+            message = f"is {row.simulated:d}, but in an earlier file {row.rater[:60]!r} is {'' if seat.simulated else 'not '}simulated"
+            problems.append(Problem(row.line, "simulated", message))
     return problems
 
 
 def _seats(study: Study, checked: Checked) -> dict[str, Rater]:
-    """A seat for everyone in the file: those of an earlier one, and new ones under the next labels."""
-    seats = {name: seat for name, seat in _known_raters(study).items() if name in checked.known_raters}
-    simulated = {row.rater for row in checked.rows if row.simulated}
+    """Return the raters of the file by name: those of earlier files, and new ones with the next labels."""
+    raters = {name: seat for name, seat in _known_raters(study).items() if name in checked.known_raters}
+    simulated_names = {row.rater for row in checked.rows if row.simulated}
     number = study.raters.aggregate(last=Max("number"))["last"] or 0
     for name in checked.new_raters:
         number += 1
-        seats[name] = Rater.objects.create(
-            study=study, number=number, label=f"R{number:02}", imported_as=name, simulated=name in simulated
+        raters[name] = Rater.objects.create(
+            study=study, number=number, label=f"R{number:02}", imported_as=name, simulated=name in simulated_names
         )
-    return seats
+    return raters
 
 
 def _places(rows: Sequence[Row], targets: Mapping[str, Target], seats: Mapping[str, Rater]) -> Iterator[Assignment]:
-    """An assignment without a slot for each row: these ratings come on top of those the study asks for.
-
-    Elsewhere nobody saw to it that a rater met one version of a thing only; a second one is kept under a pair of its own.
-    """
-    own = Assignment.objects.filter(rater__in=seats.values())
-    position = dict(own.values_list("rater").annotate(last=Max("position")))
-    met = set(own.values_list("rater", "pair"))
+    """Yield an assignment without a slot for each row: these ratings are in addition to those the study requests."""
+    earlier = Assignment.objects.filter(rater__in=seats.values())
+    last_position = dict(earlier.values_list("rater").annotate(last=Max("position")))
+    seen_pairs = set(earlier.values_list("rater", "pair"))
     for row in rows:
         seat, target = seats[row.rater], targets[row.item]
-        pair = target.pair if (seat.pk, target.pair) not in met else uuid.uuid4()
-        met.add((seat.pk, pair))
-        position[seat.pk] = position.get(seat.pk, 0) + 1
-        yield Assignment(item_id=target.item_id, rater=seat, position=position[seat.pk], pair=pair, layout="plain")
+        # Elsewhere nothing ensured that a rater saw only one version of a pair. A second version is stored under
+        # a new pair, because the database allows each pair only once per rater and session.
+        pair = target.pair if (seat.pk, target.pair) not in seen_pairs else uuid.uuid4()
+        seen_pairs.add((seat.pk, pair))
+        last_position[seat.pk] = last_position.get(seat.pk, 0) + 1
+        yield Assignment(item_id=target.item_id, rater=seat, position=last_position[seat.pk], pair=pair, layout="plain")
 
 
 def _rating(row: Row, place: Assignment, now: datetime) -> Rating:

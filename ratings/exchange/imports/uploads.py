@@ -1,4 +1,4 @@
-"""Files that were checked and wait for a yes: kept beside the database for an hour, for the one who sent them."""
+"""Checked files that await confirmation. They are stored on disk for an hour and only their sender can use them."""
 
 import secrets
 import time
@@ -12,34 +12,37 @@ from django.core import signing
 
 KEPT_SECONDS = 3600
 _CHUNK = 1 << 16
-_SALT = "ratings.uploads"  # stays when this module moves: tokens in open pages must go on working
+_SALT = "ratings.uploads"  # do not change it when this module moves: tokens in open pages must remain valid
 
 
-class UploadGone(ValueError):  # noqa: N818  # a state the sender is told about
-    """The file is not there any more, or never was this sender's."""
+class UploadGone(ValueError):  # noqa: N818  # an expected state, shown to the sender
+    """The file was deleted, or it belongs to somebody else."""
 
 
 def keep(stream: BinaryIO, owner: str) -> str:
-    """Keep the file from its beginning; the token opens it again, for this owner alone."""
+    """Store the file and return a token with which only this owner can open it."""
     directory = _directory()
     _sweep(directory)
     name = secrets.token_hex(16)
     stream.seek(0)
-    with (directory / name).open("xb") as kept:
+    with (directory / name).open("xb") as target:
+        # the items of a study must not be readable for other accounts of the machine
         (directory / name).chmod(0o600)
         while chunk := stream.read(_CHUNK):
-            kept.write(chunk)
+            target.write(chunk)
     return signing.dumps([name, owner], salt=_SALT)
 
 
 @contextmanager
 def opened(token: str, owner: str) -> Iterator[BinaryIO]:
-    """The file behind the token. UploadGone if it is too old, or somebody else's."""
+    """Open the file of the token. Raises UploadGone if it is too old or belongs to somebody else."""
     try:
-        name, its_owner = signing.loads(token, salt=_SALT, max_age=KEPT_SECONDS)
-        if its_owner != owner:
+        name, stored_owner = signing.loads(token, salt=_SALT, max_age=KEPT_SECONDS)
+        if stored_owner != owner:
             raise UploadGone
-        stream = (_directory() / name).open("rb")  # entered below, outside the handlers
+        stream = (_directory() / name).open(
+            "rb"
+        )  # entered below, so that errors of the caller are not reported as UploadGone
     except (signing.BadSignature, OSError) as error:
         raise UploadGone from error
     with stream:
@@ -59,8 +62,9 @@ def _directory() -> Path:
 
 
 def _sweep(directory: Path) -> None:
-    """What nobody came back for goes."""
+    """Delete files that were not confirmed in time."""
     for path in directory.iterdir():
         with suppress(OSError):
+            # another request may delete the same file; the suppressed error is harmless
             if time.time() - path.stat().st_mtime > KEPT_SECONDS:
                 path.unlink()

@@ -1,1 +1,1 @@
-"""Rating tables written by other tools, read strictly; `cells` makes text safe for spreadsheets."""
+"""Parsers for rating tables of other tools. `spreadsheet_safe` protects cells from being read as formulas."""

@@ -22,8 +22,8 @@ MOST_PROBLEMS = 50
 
 class Command(BaseCommand):
     help = (
-        "The statistics panel of ratings from any tool: a long CSV with the columns item, rater, verdict and, if you like, "
-        "confidence, truth, source, pair, localised. No database is touched. Every row is read, or nothing is computed."
+        "Compute agreement statistics of ratings from any tool: a long CSV with the columns item, rater, verdict and optionally "
+        "confidence, truth, source, pair, localised. No database is used. Nothing is computed if a row is invalid."
     )
     requires_system_checks = []
 
@@ -34,38 +34,42 @@ class Command(BaseCommand):
             "--source-column", default="", metavar="NAME", help="column of the source (default: source)"
         )
         parser.add_argument("--json", action="store_true", help="print one JSON list of all results")
-        parser.add_argument("--seed", type=_natural, default=0, help="of every random step (default: 0)")
+        parser.add_argument("--seed", type=_natural, default=0, help="seed of all random steps (default: 0)")
         parser.add_argument(
-            "--resamples", type=_natural, default=2000, help="0: no interval that needs them (default: 2000)"
+            "--resamples",
+            type=_natural,
+            default=2000,
+            help="bootstrap resamples; 0 skips intervals that need them (default: 2000)",
         )
         parser.add_argument(
             "--min-overlap", type=_positive, default=MIN_OVERLAP, metavar="N",
-            help=f"items two raters must share for the averages, printed also for 1 (default: {MIN_OVERLAP})",
+            help=f"items that two raters must share to count in averages; also printed for 1 (default: {MIN_OVERLAP})",
         )  # fmt: skip
         parser.add_argument(
             "--categories",
             type=_names,
             default=[],
             metavar="0,1",
-            help="verdicts that may occur; if the first is below 0: --categories=-1,0,1",
+            help="permitted verdicts; write --categories=-1,0,1 if the first is negative",
         )
         parser.add_argument("--raters", type=_names, default=[], metavar="A,B", help="only these raters")
 
     def handle(self, *args: Any, **options: Any) -> None:
         columns = options["truth_column"], options["source_column"]
-        found = self._read(options["file"], long_csv.Reading(*columns, options["categories"], options["raters"]))
-        chosen = {name: options[name] for name in ("seed", "resamples", "min_overlap")}
-        rows = panel.panel(found.table, found.repeats, **chosen)
-        if found.marked is not None:
-            rows += [row._replace(reference=found.table.reference_name) for row in localisation(found.marked)]
-        about = panel.about(found.table, found.left_out, found.notes)
+        ratings = self._read(options["file"], long_csv.Reading(*columns, options["categories"], options["raters"]))
+        settings = {name: options[name] for name in ("seed", "resamples", "min_overlap")}
+        rows = panel.panel(ratings.table, ratings.repeats, **settings)
+        if ratings.marked is not None:
+            rows += [row._replace(reference=ratings.table.reference_name) for row in localisation(ratings.marked)]
+        notes = panel.about(ratings.table, ratings.left_out, ratings.notes)
         if options["json"]:
-            for line in (*_told(found), *found.notes):
+            # Standard output has the JSON only, so notes go to standard error.
+            for line in (*_told(ratings), *ratings.notes):
                 self.stderr.write(plain(line))
             self._write(panel.json_lines(rows))
         else:
-            made = f"95% intervals; {options['resamples']:,} resamples, seed {options['seed']}."
-            self._write(f"{line}\n" for line in panel.text_lines(rows, [*about, made]))
+            method_note = f"95% intervals; {options['resamples']:,} resamples, seed {options['seed']}."
+            self._write(f"{line}\n" for line in panel.text_lines(rows, [*notes, method_note]))
 
     def _read(self, name: str, reading: long_csv.Reading) -> long_csv.LongTable:
         try:
@@ -76,15 +80,16 @@ class Command(BaseCommand):
                 self.stderr.write(plain(str(problem)))
             if (more := len(error.problems) - MOST_PROBLEMS) > 0:
                 self.stderr.write(f"and {more:,} more")
-            said = f"{counted(len(error.problems), 'problem')}; nothing was computed"
-            raise CommandError(said, returncode=1) from error
+            message = f"{counted(len(error.problems), 'problem')}; nothing was computed"
+            raise CommandError(message, returncode=1) from error
 
     def _write(self, lines: Iterator[str]) -> None:
         try:
             for line in lines:
                 self.stdout.write(line, ending="")
             self.stdout.flush()
-        except BrokenPipeError:  # whoever read has seen enough, as with `| head`
+        except BrokenPipeError:  # the reader closed the pipe, as `| head` does
+            # Otherwise Python reports the broken pipe again when it flushes standard output at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -101,22 +106,22 @@ def _positive(text: str) -> int:
 
 
 def _whole(text: str, least: int) -> int:
-    """ArgumentTypeError for anything but a whole number from `least`."""
+    """Return the integer. Raises ArgumentTypeError for anything but a whole number from `least`."""
     try:
         number = int(text)
     except ValueError:
         number = least - 1
     if number < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
     return number
 
 
 def _names(text: str) -> list[str]:
-    """Names between commas; one with a comma in quotes. ArgumentTypeError where there is none."""
+    """Return names separated by commas; quote a name that contains one. Raises ArgumentTypeError if there is none."""
     try:
         names = [name.strip() for name in next(csv.reader([text]), []) if name.strip()]
     except csv.Error:
         names = []
     if not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names nothing; it must be names between commas")
+        raise argparse.ArgumentTypeError(f"{text!r} has no names; separate names by commas")
     return names

@@ -1,3 +1,5 @@
+"""python manage.py api_token create|list|revoke"""
+
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -12,17 +14,19 @@ from wetbench_site.observability.audit_log import security_event
 
 
 class Command(BaseCommand):
-    help = "Make, list or revoke tokens of the read API: `create USER`, `list [USER]`, `revoke CODE`."
+    help = "Create, list or revoke tokens of the read API: `create USER`, `list [USER]`, `revoke CODE`."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("do", choices=("create", "list", "revoke"))
         parser.add_argument("which", nargs="?", default="", metavar="USER|CODE")
         parser.add_argument("--name", default="", help="what the token is for")
-        parser.add_argument("--scope", action="append", default=[], help=f"may be given again: {', '.join(SCOPES)}")
+        parser.add_argument("--scope", action="append", default=[], help=f"repeat for several: {', '.join(SCOPES)}")
         parser.add_argument(
-            "--study", action="append", help="slug; may be given again. Without: all that USER may read"
+            "--study", action="append", help="slug; repeat for several. Default: all studies that USER may read"
         )
-        parser.add_argument("--days", type=int, default=tokens.DAYS, help=f"at most {tokens.MOST_DAYS}")
+        parser.add_argument(
+            "--days", type=int, default=tokens.DAYS, help=f"days until it expires, at most {tokens.MOST_DAYS}"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         {"create": self._create, "list": self._list, "revoke": self._revoke}[options["do"]](options)
@@ -36,11 +40,12 @@ class Command(BaseCommand):
         except (TokenError, StudyError) as error:
             raise CommandError(str(error), returncode=2) from error
         security_event("api token made", None, token=str(token.code))
+        # The only time the token can be shown: the database stores its hash.
         self.stdout.write(text)
 
     def _list(self, options: dict[str, Any]) -> None:
-        found = ApiToken.objects.select_related("user").order_by("user__username", "-pk")
-        for token in found.filter(user=self._user(options["which"])) if options["which"] else found:
+        rows = ApiToken.objects.select_related("user").order_by("user__username", "-pk")
+        for token in rows.filter(user=self._user(options["which"])) if options["which"] else rows:
             used = f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never"
             facts = (
                 str(token.code),
@@ -52,12 +57,13 @@ class Command(BaseCommand):
             self.stdout.write("  ".join((*facts, f"used {used}", ",".join(token.scopes))))
 
     def _revoke(self, options: dict[str, Any]) -> None:
-        token = next((one for one in ApiToken.objects.all() if str(one.code) == options["which"]), None)
+        # Compared as text, so that a code that is no UUID is not found instead of raising.
+        token = next((row for row in ApiToken.objects.all() if str(row.code) == options["which"]), None)
         if token is None:
-            raise CommandError(f"There is no token {options['which']!r}; `api_token list` names all", returncode=2)
-        said = "revoked" if tokens.revoke(token) else "was revoked before"
+            raise CommandError(f"There is no token {options['which']!r}; `api_token list` shows all", returncode=2)
+        outcome = "revoked" if tokens.revoke(token) else "was already revoked"
         security_event("api token revoked", None, token=str(token.code))
-        self.stdout.write(f"{token.name} of {token.user.get_username()} {said}")
+        self.stdout.write(f"{token.name} of {token.user.get_username()} {outcome}")
 
     def _user(self, name: str) -> User:
         if user := User.objects.filter(username=name).first():

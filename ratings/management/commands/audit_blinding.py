@@ -1,3 +1,5 @@
+"""python manage.py audit_blinding STUDY|--all"""
+
 import sys
 from typing import Any
 
@@ -10,15 +12,15 @@ from ratings.studies.blinding_audit.auditing import AuditError
 
 
 class Command(BaseCommand):
-    help = "Look at all that a study's raters are sent, and fail, naming the leak, if anything tells where items came from."
+    help = "Check everything that a study's raters are sent. Fails and lists the leaks if anything reveals the source of items."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", nargs="?", metavar="STUDY", help="slug or code")
-        parser.add_argument("--all", action="store_true", help="every study that has been opened")
+        parser.add_argument("--all", action="store_true", help="audit all studies that have been opened")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["study"]) == options["all"]:
-            raise CommandError("Name one study, or --all", returncode=2)
+            raise CommandError("Name a study, or use --all", returncode=2)
         audits = [self._audit(study) for study in self._studies(options)]
         if failed := [audit.study.slug for audit in audits if not audit.passed]:
             raise CommandError(f"Blinding leaks in: {', '.join(failed)}", returncode=1)
@@ -52,10 +54,10 @@ def _lines(audit: BlindingAudit) -> list[str]:
     head = (
         f"{audit.study.slug}: {report['items']} items, {report['raters']} raters, {report['assignments']} assignments"
     )
-    lines = [f"{head}: {'blinding holds' if audit.passed else 'BLINDING LEAKS'}"]
+    lines = [f"{head}: {'passed' if audit.passed else 'BLINDING LEAKS'}"]
     for check in report["checks"]:
-        mark = {"holds": "ok", "leaks": "LEAK"}.get(check["outcome"], check["outcome"])
-        lines.append(f"  {mark:6}  {check['name']}: {check['skipped'] or str(check['looked_at']) + ' looked at'}")
+        label = {"holds": "ok", "leaks": "LEAK"}.get(check["outcome"], check["outcome"])
+        lines.append(f"  {label:6}  {check['name']}: {check['skipped'] or str(check['looked_at']) + ' checked'}")
         lines += [f"          {leak['where']}: {leak['what']}" for leak in check["leaks"]]
     lines += [f"  known   {tell}" for tell in report["known_tells"]]
     return [*lines, f"  certificate {audit.sha256}"]

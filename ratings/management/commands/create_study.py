@@ -1,3 +1,5 @@
+"""python manage.py create_study PROTOCOL.json [--open] [--raters N] [--json]"""
+
 import json
 from pathlib import Path
 from typing import Any
@@ -15,36 +17,37 @@ from ratings.studies.pool import pool
 
 
 class Command(BaseCommand):
-    help = "Make a study from a study document; with --open, freeze its items and print a link for each seat."
+    help = "Create a study from a study document. With --open, freeze its items and print a link for each rater."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("protocol", type=Path, metavar="PROTOCOL.json")
         parser.add_argument("--open", action="store_true", help="open it at once")
         parser.add_argument(
-            "--raters", type=int, help="number of seats; prints their links. Default: as few as will do"
+            "--raters", type=int, help="number of raters; prints their links. Default: as few as possible"
         )
-        parser.add_argument("--json", action="store_true", help="print the plan as JSON instead; not with --open")
+        parser.add_argument("--json", action="store_true", help="print the plan as JSON; not with --open")
         parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says"
+            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["raters"] is not None and not (options["open"] and 1 <= options["raters"] <= protocols.MOST_RATERS):
-            most = protocols.MOST_RATERS
-            raise CommandError(f"--raters is a number of seats from 1 to {most} and goes with --open", returncode=2)
+            limit = protocols.MOST_RATERS
+            raise CommandError(f"--raters must be from 1 to {limit} and needs --open", returncode=2)
         if options["json"] and options["open"]:
-            raise CommandError("--json prints the plan of a draft; it does not go with --open", returncode=2)
+            raise CommandError("--json prints the plan of a draft and cannot be combined with --open", returncode=2)
         try:
             self._make(_document(options["protocol"]), options)
         except ProtocolError as error:
             raise CommandError(f"{options['protocol']}:\n{error}", returncode=2) from error
         except (PlanError, StudyError) as error:
-            raise CommandError(f"Nothing was made: {error}", returncode=1) from error
+            raise CommandError(f"Nothing was created: {error}", returncode=1) from error
 
     @transaction.atomic
     def _make(self, document: Any, options: dict[str, Any]) -> None:
+        # In one transaction with opening: a study that cannot be opened is not left behind as a draft.
         study = lifecycle.create_study(lifecycle.read_protocol(document))
-        lines = [f"Made study {study.slug} ({study.code}), a draft"]
+        lines = [f"Created study {study.slug} ({study.code}), a draft"]
         if options["json"]:
             lines = [json.dumps(_plan(study, options["raters"]), indent=2, ensure_ascii=False)]
         else:
@@ -52,16 +55,16 @@ class Command(BaseCommand):
         lines += [] if options["json"] else _tell_left_out(study)
         if options["open"]:
             lifecycle.open_study(study, options["raters"])
-            seats = list(study.raters.order_by("pk"))
-            lines.append(f"Opened it: {study.items.count()} items, {len(seats)} seats")
+            raters = list(study.raters.order_by("pk"))
+            lines.append(f"Opened it: {study.items.count()} items, {len(raters)} raters")
             if options["raters"] is not None:
                 address = mailing.address_of(site=options["url"])
-                lines += [f"{seat.label}  {mailing.link(inviting.invite(seat), address)}" for seat in seats]
+                lines += [f"{rater.label}  {mailing.link(inviting.invite(rater), address)}" for rater in raters]
         self.stdout.write("\n".join(lines))
 
 
 def _plan(study: Study, raters: int | None) -> dict[str, Any]:
-    """The plan as opening would make it now, or why it cannot be made."""
+    """Return the plan that opening would use now, or the problems that prevent it."""
     try:
         return empty_cells.plan_to_json(study, raters)
     except PlanError as error:
@@ -69,31 +72,33 @@ def _plan(study: Study, raters: int | None) -> dict[str, Any]:
 
 
 def _warnings(study: Study, raters: int | None) -> list[str]:
-    """What its results will lack, line by line; nothing where the pool cannot fill it yet."""
+    """Return a line for each result that will be empty; none if the pool cannot fill the study yet."""
     try:
-        found = empty_cells.forecast(study, raters)
+        forecast = empty_cells.forecast(study, raters)
     except PlanError as error:
         return [f"It cannot be opened yet: {error}"]
-    if found.skipped:
-        return [found.skipped]
-    lines = [f"  {_said(line)}" for line in found.by_design]
-    head = "Results that will be empty with this design:" if lines else "This design leaves no result empty."
-    if expected := [f"  {_said(line)}" for line in found.by_expected]:
-        lines += ["Results that will be empty by the answers expected (they were in every rehearsal):", *expected]
-    more = sum(not one.sure and not one.expected for one in found.warnings)
-    rest = f"{counted(more, 'result')} more may be empty, depending on the answers: see its page Who rates what."
-    return [head, *lines, *([rest] if more else [])]
+    if forecast.skipped:
+        return [forecast.skipped]
+    lines = [f"  {_said(line)}" for line in forecast.by_design]
+    heading = "Results that will be empty with this design:" if lines else "This design leaves no result empty."
+    if expected_lines := [f"  {_said(line)}" for line in forecast.by_expected]:
+        lines += ["Results that will be empty with the expected answers (empty in every simulation):", *expected_lines]
+    more = sum(not one.sure and not one.expected for one in forecast.warnings)
+    more_line = (
+        f"{counted(more, 'result')} more may be empty, depending on the answers: see the study's page Assignments."
+    )
+    return [heading, *lines, *([more_line] if more else [])]
 
 
 def _tell_left_out(study: Study) -> list[str]:
-    """Say how many items people can read in another study, and on how many steps two sources are the same."""
-    stock = pool.take_stock(protocols.stored(study.protocol), study)
-    left_out = f"Left out: {counted(stock.left_out, 'item')} that stand in an unblinded study, themselves or in another version"
-    shown = (
-        f"Not left out: {counted(stock.shown, 'item')} of episodes that stand in an unblinded study of the other kind"
+    """Return how many items raters can read in another study, and on how many steps two sources are identical."""
+    inventory = pool.take_stock(protocols.stored(study.protocol), study)
+    left_out = f"Left out: {counted(inventory.left_out, 'item')} that are in an unblinded study, as they are or in another version"
+    readable = (
+        f"Not left out: {counted(inventory.shown, 'item')} of episodes that are in an unblinded study of the other kind"
     )
-    told = [f"{left_out} (allow_unblinded)" if stock.left_out else "", shown if stock.shown else ""]
-    return [line for line in (*told, crossover.say_alike(stock.alike)) if line]
+    sentences = [f"{left_out} (allow_unblinded)" if inventory.left_out else "", readable if inventory.shown else ""]
+    return [line for line in (*sentences, crossover.say_alike(inventory.alike)) if line]
 
 
 def _said(line: empty_cells.Line) -> str:

@@ -19,22 +19,23 @@ HOST = "127.0.0.1"
 
 
 class Command(BaseCommand):
-    help = "Make a finished example and serve it, with a worker beside it. Doing it again keeps the data."
+    help = "Create a finished example and serve it, together with a worker. A second start keeps the data."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=between(1, 65535), default=8000)
-        parser.add_argument("--make-only", action="store_true", help="make the example, do not serve")
+        parser.add_argument("--make-only", action="store_true", help="create the example without serving it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         supervising.speak_line_by_line()
         port = options["port"]
         if not options["make_only"]:
+            # Before the minutes of preparation, not after them.
             supervising.refuse_taken_port(HOST, port)
         self.stdout.write("Preparing the database")
         call_command("migrate", verbosity=0)
-        began = time.monotonic()
+        started = time.monotonic()
         demonstration.make(settings.FIXTURES_DIR, self.stdout.write, ProgressLine)
-        self.stdout.write(f"The example is ready ({time.monotonic() - began:.0f} s): {Study.objects.count()} studies")
+        self.stdout.write(f"The example is ready ({time.monotonic() - started:.0f} s): {Study.objects.count()} studies")
         if not options["make_only"]:
             self._serve(port)
 
@@ -48,19 +49,19 @@ class Command(BaseCommand):
         supervising.supervise(commands, self.stdout.write, ready)
 
     def _welcome(self, site: str) -> str:
-        ways = demonstration.ways_in(settings.FIXTURES_DIR)
-        to_rate = (
-            f"{site}{ways.rater}  (in a private window: it signs a rater in)" if ways.rater else "its study is closed"
+        links = demonstration.ways_in(settings.FIXTURES_DIR)
+        rater_link = (
+            f"{site}{links.rater}  (in a private window: it signs a rater in)" if links.rater else "the study is closed"
         )
         return "\n".join(
             (
                 "",
-                f"WetBench serves on {site}",
+                f"WetBench is running at {site}",
                 "",
-                f"  Admin and analyst, sign in:      {site}{ways.admin}",
-                f"  A finished study's dashboard:    {site}{ways.dashboard}  (after signing in)",
-                f"  A rater's personal link:         {to_rate}",
+                f"  Admin and analyst, sign in:      {site}{links.admin}",
+                f"  A finished study's dashboard:    {site}{links.dashboard}  (after signing in)",
+                f"  A rater's personal link:         {rater_link}",
                 "",
-                "Ctrl-C stops everything. `make demo` again keeps the data and gives new links.",
+                "Ctrl-C stops everything. `make demo` again keeps the data and creates new links.",
             )
         )

@@ -27,5 +27,6 @@ class Command(BaseCommand):
         try:
             for line in lines:
                 self.stdout.write(line)
-        except BrokenPipeError:  # whoever read has seen enough, as with `| head`
+        except BrokenPipeError:  # the reader closed the pipe, as `| head` does
+            # Otherwise Python reports the broken pipe again when it flushes standard output at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

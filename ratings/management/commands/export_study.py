@@ -17,46 +17,54 @@ from ratings.studies import SealedError, StudyError, lifecycle
 
 class Command(BaseCommand):
     help = (
-        "Write a study as files: ratings, results, figures, methods, codebook and the digests of all of it, into a new "
-        "folder or one zip. The same study gives the same bytes."
+        "Export a study as files (ratings, results, figures, methods, codebook, checksums) to a new folder or a zip file. "
+        "Exports are reproducible byte for byte."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
         parser.add_argument("to", metavar="DIR|FILE.zip", help="a new folder, or a file ending in .zip")
-        parser.add_argument("--blinded", action="store_true", help="nothing by source; the only one before unblinding")
+        parser.add_argument(
+            "--blinded", action="store_true", help="without sources; before unblinding only this export is possible"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        to, blinded = Path(options["to"]), options["blinded"]
+        target, blinded = Path(options["to"]), options["blinded"]
         try:
             study = lifecycle.find(options["study"])
             orders.refuse(study, blinded)
-            if to.suffix.lower() == ".zip" and to.is_dir():
-                raise ExportError(f"{plain(str(to))} is a folder: name a file, or a folder that does not end in .zip.")
-            said = (
-                self._zipped(study, blinded, to) if to.suffix.lower() == ".zip" else self._unpacked(study, blinded, to)
+            if target.suffix.lower() == ".zip" and target.is_dir():
+                raise ExportError(
+                    f"{plain(str(target))} is a folder: choose another name, or a folder name that does not end in .zip."
+                )
+            message = (
+                self._zipped(study, blinded, target)
+                if target.suffix.lower() == ".zip"
+                else self._unpacked(study, blinded, target)
             )
         except SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
         except (StudyError, ExportError) as error:
             raise CommandError(str(error), returncode=2) from error
         except OSError as error:
-            raise CommandError(f"{plain(str(to))}: {error.strerror or error}", returncode=2) from error
-        self.stdout.write(said)
+            raise CommandError(f"{plain(str(target))}: {error.strerror or error}", returncode=2) from error
+        self.stdout.write(message)
 
     def _zipped(self, study: Study, blinded: bool, to: Path) -> str:
-        """Beside its place first: whoever reads the file never has half of it. Its rights are those of any new file."""
+        """Write the zip file and return a sentence about it."""
         to.parent.mkdir(parents=True, exist_ok=True)
-        near = to.with_name(f".{to.name}-{secrets.token_hex(8)}")
+        # Renamed at the end, so that nobody reads half a file. A plain `open` gives it the usual permissions of a
+        # new file.
+        part_file = to.with_name(f".{to.name}-{secrets.token_hex(8)}")
         try:
-            with near.open("x+b") as file:
+            with part_file.open("x+b") as file:
                 count = making.zipped(study, blinded, file, self._tell).files
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             orders.log(study, blinded, None, digest)
-            os.replace(near, to)
+            os.replace(part_file, to)
         except BaseException:
-            near.unlink(missing_ok=True)
+            part_file.unlink(missing_ok=True)
             raise
         return f"{count} files, {to.stat().st_size:,} bytes in {plain(str(to))}, SHA-256 {digest}"
 

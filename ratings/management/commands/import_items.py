@@ -13,12 +13,12 @@ from ratings.studies import StudyError, lifecycle
 
 
 class Command(BaseCommand):
-    help = "Take items from elsewhere into a study, one JSON object a line: all of them, or none and every problem."
+    help = "Import items into a study, one JSON object a line. If any line is invalid, nothing is imported and all problems are listed."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
         parser.add_argument("file", metavar="FILE", help="a JSONL file, or - for standard input; docs/imports.md")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+        parser.add_argument("--dry-run", action="store_true", help="only report what would be imported")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -39,12 +39,14 @@ class Command(BaseCommand):
 
     def _tell(self, checked: Checked, dry: bool) -> None:
         for label, _, reference, truth, count in checked.sources:
-            known = {True: "right", False: "wrong", None: "truth unknown"}[truth]
-            self.stdout.write(f"{count:>6}  {plain(label)}, {reference or 'reference unknown'}, {known}")
+            truth_text = {True: "right", False: "wrong", None: "truth unknown"}[truth]
+            self.stdout.write(f"{count:>6}  {plain(label)}, {reference or 'reference unknown'}, {truth_text}")
         if checked.plain:
-            self.stdout.write(f"{checked.plain} will be shown as plain lists: what goes on from what is not certain.")
+            self.stdout.write(
+                f"{checked.plain} will be shown as plain lists, because their materials before and after cannot be matched."
+            )
         if checked.held:
-            self.stdout.write(f"{checked.held} hold words that might give them away and wait in quarantine.")
+            self.stdout.write(f"{checked.held} contain words that might reveal their source and are in quarantine.")
             for line in checked.held_lines:
                 self.stdout.write(f"  {plain(str(line))}")
         self.stdout.write(f"{counted(len(checked.items), 'item')} {'would be imported' if dry else 'imported'}.")

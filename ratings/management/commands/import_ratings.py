@@ -12,21 +12,21 @@ from ratings.studies import StudyError, lifecycle
 
 class Command(BaseCommand):
     help = (
-        "Take ratings collected elsewhere into a study: a CSV with the columns item, rater, verdict, confidence and, "
-        "if you like, submitted_at, seconds, note, simulated. All of them, or none and every problem."
+        "Import ratings into a study: a CSV with the columns item, rater, verdict, confidence and optionally "
+        "submitted_at, seconds, note, simulated. If any row is invalid, nothing is imported and all problems are listed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
         parser.add_argument("file", metavar="FILE", help="a CSV file, or - for standard input")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+        parser.add_argument("--dry-run", action="store_true", help="only report what would be imported")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             study = lifecycle.find(options["study"])
-            work = rating_imports.check if options["dry_run"] else rating_imports.take
+            import_file = rating_imports.check if options["dry_run"] else rating_imports.take
             with opened(options["file"]) as stream:
-                checked = work(study, stream)
+                checked = import_file(study, stream)
             if checked.problems:
                 raise ImportRefused(checked.problems)
         except ImportRefused as refused:
@@ -37,17 +37,17 @@ class Command(BaseCommand):
             ) from refused
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
-        done = "would be imported" if options["dry_run"] else "imported"
+        action = "would be imported" if options["dry_run"] else "imported"
         raters = len(checked.known_raters) + len(checked.new_raters)
         ratings, items = counted(len(checked.rows), "rating"), counted(checked.items, "item")
-        left = (
-            f" {counted(checked.left_out, 'row')} left out: counted nowhere where they are from."
+        left_out = (
+            f" {counted(checked.left_out, 'row')} left out: the study of origin does not count them."
             if checked.left_out
             else ""
         )
-        nameless = (
-            f" {counted(checked.nameless, 'row')} left out: imported ones, whose items a blinded export does not name."
+        unnamed = (
+            f" {counted(checked.nameless, 'row')} left out: imported ratings, whose items a blinded export does not identify."
             if checked.nameless
             else ""
         )
-        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {done}.{left}{nameless}")
+        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {action}.{left_out}{unnamed}")

@@ -1,3 +1,5 @@
+"""python manage.py invite_raters STUDY FILE"""
+
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,24 +11,24 @@ from ratings.studies import StudyError, lifecycle
 
 
 class Command(BaseCommand):
-    help = "Invite people to the free seats of an open study by e-mail, one address a line; all of them or none."
+    help = "Invite people to the open rater places of a study by e-mail, one address a line. Either all are invited or none."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
-        parser.add_argument("file", metavar="FILE", help="the addresses; - reads standard input")
+        parser.add_argument("file", metavar="FILE", help="file of e-mail addresses, or - for standard input")
         parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says"
+            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        address = mailing.address_of(site=options["url"])
+        build_url = mailing.address_of(site=options["url"])
         try:
-            posted = posting.invite_all(lifecycle.find(options["study"]), _text(options["file"]), None, address)
+            result = posting.invite_all(lifecycle.find(options["study"]), _text(options["file"]), None, build_url)
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
-        self.stdout.write(f"{posted.sent} sent")
-        if posted.failed:
-            raise CommandError("\n".join(f"{label}: {error}" for label, error in posted.failed), returncode=1)
+        self.stdout.write(f"{result.sent} sent")
+        if result.failed:
+            raise CommandError("\n".join(f"{label}: {error}" for label, error in result.failed), returncode=1)
 
 
 def _text(name: str) -> str:

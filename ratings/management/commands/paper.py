@@ -26,39 +26,39 @@ from simulation.management.ordering import money
 from simulation.management.progress import ProgressLine
 
 REFUSED = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
-INTERRUPTED = 130  # as a shell reports the end by Ctrl-C
+INTERRUPTED = 130  # exit status of a shell for a program that Ctrl-C ended
 
 
 class Command(BaseCommand):
     help = (
         "Replicate the WetBench paper: its runs, twins, both studies with simulated raters and its benchmark; then write "
-        "paper.json. Without keys the replies are scripted. Doing it again goes on where it stopped."
+        "paper.json. Without API keys the replies are scripted. A second start continues where the first one stopped."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--max-cost", type=money, help="US dollars that all runs together may cost; needed with keys"
+            "--max-cost", type=money, help="limit in US dollars for all runs together; required with API keys"
         )
-        parser.add_argument("--scripted", action="store_true", help="scripted replies although there are keys")
+        parser.add_argument("--scripted", action="store_true", help="use scripted replies although API keys are set")
         parser.add_argument(
-            "--plan", type=Path, default=PATH, help="another file of sizes than fixtures/paper_study.json"
+            "--plan", type=Path, default=PATH, help="file of study sizes instead of fixtures/paper_study.json"
         )
-        parser.add_argument("--threads", type=between(1, 400), default=4, help="threads that ask the models")
+        parser.add_argument("--threads", type=between(1, 400), default=4, help="threads that call models")
 
     def handle(self, *args: Any, **options: Any) -> None:
         supervising.speak_line_by_line()
         try:
             self._replicate(options)
         except KeyboardInterrupt:
-            below = "\n" if self.stderr.isatty() else ""  # the line of progress
-            self.stderr.write(f"{below}Stopped. The same command goes on.")
+            below = "\n" if self.stderr.isatty() else ""  # after the progress line
+            self.stderr.write(f"{below}Stopped. Run the same command to continue.")
             raise SystemExit(INTERRUPTED) from None
 
     def _replicate(self, options: dict[str, Any]) -> None:
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             plan = read_plan(options["plan"])
-            load_paper_values()  # what is wrong with the file is said before anything costs time or money
+            load_paper_values()  # reports errors in the file before anything costs time or money
             call_command("migrate", verbosity=0)
             fixtures.load_lab(settings.FIXTURES_DIR)
             scripted = self._is_scripted(plan, options["scripted"])
@@ -78,60 +78,58 @@ class Command(BaseCommand):
         cells.write_json(lines, path)
         page = mailing.address_of(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
         self.stdout.write(
-            f"Wrote {path} ({time.monotonic() - began:.0f} s). The page “Paper and ours” shows the same: "
+            f"Wrote {path} ({time.monotonic() - started:.0f} s). The page “Paper and ours” shows the same: "
             f"{page}{'?replies=scripted' if scripted else ''}"
         )
         self.stdout.write(
-            "To look at it: `make serve`, and `.venv/bin/python manage.py sign_in_link admin` for a link to sign in"
+            "To see it, run `make serve` and sign in with a link from `.venv/bin/python manage.py sign_in_link admin`"
         )
         self.stdout.write(cells.summarise(lines))
 
     def _choose_file(self, scripted: bool) -> Path:
-        """Return where to write: scripted replies leave the file of a replication by models alone."""
+        """Return the output file. Scripted replies do not overwrite the file of a replication by models."""
         path = Path(settings.VAR_DIR) / "paper.json"
         if not scripted or not path.exists() or cells.find_parts(Names(False)).is_empty:
             return path
-        self.stdout.write(f"{path} is of the replication by models and stays as it is")
+        self.stdout.write(f"{path} has the replication by models and is not changed")
         return path.with_name("scripted-paper.json")
 
     def _is_scripted(self, plan: Plan, asked: bool) -> bool:
-        """Return whether replies are scripted: where no key is set, or where it is asked for."""
+        """Return whether replies are scripted: on request, or if no key is set."""
         needed, missing = making.missing_keys(plan)
         if not asked and missing and len(missing) < len(needed):
             raise CommandError(
-                f"Some keys are set, and these are missing: {', '.join(missing)}. Set them too, or say --scripted",
+                f"Some keys are set, and these are missing: {', '.join(missing)}. Set them too, or use --scripted",
                 returncode=2,
             )
         scripted = asked or bool(missing)
         if scripted:
             self.stdout.write(
-                "The replies are scripted: a local server answers in place of the models. The numbers show that everything "
-                "works, and nothing about any model. The raters are simulated."
+                "The replies are scripted: a local server answers instead of the models. The numbers show that everything "
+                "works; they are not results of any model. The raters are simulated."
             )
         return scripted
 
     def _show_costs(self, maker: making.Maker, max_cost: Decimal | None) -> None:
-        """Print which models are retired, and the worst case of each run.
+        """Print which models are retired, and the maximum cost of each run.
 
-        CommandError without a limit, or where a model has no price.
+        Raises CommandError without a limit, or if a model has no price.
         """
         for retired in maker.find_retired():
             self.stdout.write(retired.said)
         costs = maker.costs()
         for cost in costs:
-            amount = (
-                f"{cost.worst:,.2f} US dollars" if cost.worst is not None else f"no price of {'; '.join(cost.unpriced)}"
-            )
-            self.stdout.write(f"  at worst {amount}: {cost.part}")
+            amount = f"${cost.worst:,.2f}" if cost.worst is not None else f"no price of {'; '.join(cost.unpriced)}"
+            self.stdout.write(f"  at most {amount}: {cost.part}")
         if any(cost.worst is None for cost in costs):
             raise CommandError(
-                "Models without a price cannot be held to a limit: add prices (docs/models.md)", returncode=2
+                "Without prices the limit cannot be enforced: add prices of these models (docs/models.md)", returncode=2
             )
         total = sum((cost.worst or Decimal(0) for cost in costs), start=Decimal(0))
-        self.stdout.write(f"In all at worst {total:,.2f} US dollars; raters are simulated and cost nothing")
+        self.stdout.write(f"In total at most ${total:,.2f}; raters are simulated and cost nothing")
         if max_cost is None:
             raise CommandError(
-                "Nothing was ordered. Say what it may cost: make paper MAX_COST=100. The runs stop before they cost more, "
-                "and the same command with a larger limit goes on",
+                "Nothing was started. Set a cost limit: make paper MAX_COST=100. The runs stop before they exceed it, "
+                "and the same command with a larger limit continues",
                 returncode=2,
             )

@@ -1,3 +1,5 @@
+"""python manage.py rater_link STUDY LABEL"""
+
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -7,13 +9,13 @@ from ratings.studies import StudyError, lifecycle
 
 
 class Command(BaseCommand):
-    help = "Make a new personal link for a seat of an open study; its earlier links stop working."
+    help = "Create a new personal link for a rater of an open study. Earlier links of this rater stop working."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
-        parser.add_argument("label", metavar="LABEL", help="the seat, for example R01")
+        parser.add_argument("label", metavar="LABEL", help="the rater, for example R01")
         parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says"
+            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

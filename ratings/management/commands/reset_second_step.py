@@ -1,3 +1,5 @@
+"""python manage.py reset_second_step USER"""
+
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -8,7 +10,7 @@ from wetbench_site.observability.audit_log import security_event
 
 
 class Command(BaseCommand):
-    help = "For somebody who has lost their telephone and backup codes: the second step is off and every session over."
+    help = "Turn off two-factor authentication of a person who lost their phone and backup codes, and end all their sessions."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
@@ -18,7 +20,10 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"There is no account {options['user'][:80]!r}.", returncode=2)
         if not second_step.forget(user):
-            raise CommandError(f"{user.get_username()} has no second step.", returncode=2)
+            raise CommandError(f"{user.get_username()} has no two-factor authentication.", returncode=2)
+        # Whoever has the lost phone may still be signed in.
         sessions.end_all(user, "second step reset")
         security_event("second step reset", None, user=user.pk)
-        self.stdout.write(f"{user.get_username()} signs in without a second step now, and is signed out everywhere.")
+        self.stdout.write(
+            f"{user.get_username()} can now sign in without two-factor authentication, and was signed out everywhere."
+        )

@@ -1,3 +1,5 @@
+"""python manage.py sign_in_link USER"""
+
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -8,19 +10,19 @@ from ratings.studies import access
 
 
 class Command(BaseCommand):
-    help = "Make a sign-in link for a member of staff: good for a day, in place of any earlier one."
+    help = "Create a sign-in link for a member of staff. It is valid for a day and replaces any earlier one."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
         parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says"
+            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         staff = User.objects.filter(is_staff=True, is_active=True)
         user = staff.filter(username=options["user"]).first()
         if user is None:
-            known = ", ".join(staff.values_list("username", flat=True)) or "none yet; make one with createsuperuser"
+            known = ", ".join(staff.values_list("username", flat=True)) or "none yet; create one with createsuperuser"
             raise CommandError(f"There is no staff user {options['user']!r}. Known: {known}", returncode=2)
-        address = mailing.address_of(site=options["url"])
-        self.stdout.write(address(f"/sign-in/{access.make_link(user, 'admin')}/"))
+        build_url = mailing.address_of(site=options["url"])
+        self.stdout.write(build_url(f"/sign-in/{access.make_link(user, 'admin')}/"))

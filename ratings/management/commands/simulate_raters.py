@@ -1,3 +1,5 @@
+"""python manage.py simulate_raters STUDY --raters N --seed S"""
+
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -10,7 +12,7 @@ from simulation.runs.queueing import MAX_SEED
 
 
 class Command(BaseCommand):
-    help = "Fill seats of an open study with simulated raters, who rate everything they are given."
+    help = "Fill open rater places of a study with simulated raters, who rate all their items."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
@@ -18,21 +20,24 @@ class Command(BaseCommand):
         parser.add_argument("--sensitivity-obvious", type=float, default=0.9, help="share of obvious errors noticed")
         parser.add_argument("--sensitivity-subtle", type=float, default=0.3, help="share of subtle errors noticed")
         parser.add_argument(
-            "--specificity", type=float, default=simulated.SPECIFICITY, help="share of genuine accepted"
+            "--specificity", type=float, default=simulated.SPECIFICITY, help="share of genuine items accepted"
         )
         parser.add_argument(
-            "--agreement", type=float, default=simulated.AGREEMENT, help="with the classifier, on evidence"
+            "--agreement",
+            type=float,
+            default=simulated.AGREEMENT,
+            help="agreement with the classifier in evidence studies",
         )
         parser.add_argument(
             "--located", type=float, default=simulated.LOCATED,
-            help="share of noticed errors whose row is marked, where rows can be marked",
+            help="share of noticed errors whose row is marked, in studies with marking",
         )  # fmt: skip
         parser.add_argument("--seed", type=between(0, MAX_SEED), required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             study = lifecycle.find(options["study"])
-            done = simulated.simulate_raters(
+            result = simulated.simulate_raters(
                 study,
                 options["raters"],
                 options["sensitivity_obvious"],
@@ -45,11 +50,13 @@ class Command(BaseCommand):
             )
         except (StudyError, PlanError, ValueError) as error:
             raise CommandError(str(error), returncode=2) from error
-        if done.revoked:
-            self.stdout.write(f"Links revoked, never opened: {', '.join(done.revoked)}")
-        if done.replanned:
-            self.stdout.write(f"Planned anew for {len(done.raters)} raters")
-        self.stdout.write(f"{len(done.raters)} simulated raters ({', '.join(done.raters)}) gave {done.ratings} ratings")
+        if result.revoked:
+            self.stdout.write(f"Links revoked, never opened: {', '.join(result.revoked)}")
+        if result.replanned:
+            self.stdout.write(f"Assignments replanned for {len(result.raters)} raters")
+        self.stdout.write(
+            f"{len(result.raters)} simulated raters ({', '.join(result.raters)}) gave {result.ratings} ratings"
+        )
 
     def _show(self, done: int, total: int) -> None:
         if done == total or done % 50 == 0:

@@ -10,14 +10,14 @@ from simulation.models import Episode, Job, Twin
 
 
 class Command(BaseCommand):
-    help = "Print the legal moves of episodes, twins, jobs and studies as Mermaid diagrams."
+    help = "Print the permitted status changes of episodes, twins, jobs and studies as Mermaid diagrams."
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(document())
 
 
 def document() -> str:
-    """The whole page docs/states.md."""
+    """Return the content of docs/states.md."""
     lines = ["# States", "", "Printed by `python manage.py state_diagram`; a test fails when this page is stale."]
     for model in (Episode, Twin, Job, Study):
         lines += ["", f"## {model.__name__}", "", "```mermaid", "stateDiagram-v2", *_arrows(model.MOVES), "```"]
@@ -26,6 +26,6 @@ def document() -> str:
 
 def _arrows(moves: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     yield f"    [*] --> {next(iter(moves))}"
-    for start, ends in moves.items():
-        for end in ends or ("[*]",):
-            yield f"    {start} --> {end}"
+    for state, next_states in moves.items():
+        for end in next_states or ("[*]",):
+            yield f"    {state} --> {end}"

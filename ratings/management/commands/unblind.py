@@ -1,3 +1,5 @@
+"""python manage.py unblind STUDY --by USER"""
+
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -7,11 +9,11 @@ from ratings.studies import StudyError, lifecycle
 
 
 class Command(BaseCommand):
-    help = "Break the seal of a study for good: close it if it is open, then show where its items came from. Logged."
+    help = "Unblind a study permanently: close it if it is open, and show the sources of its items. This is logged."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
-        parser.add_argument("--by", required=True, metavar="USER", help="the member of staff who answers for it")
+        parser.add_argument("--by", required=True, metavar="USER", help="the member of staff who is responsible")
 
     def handle(self, *args: Any, **options: Any) -> None:
         staff = User.objects.filter(is_staff=True, is_active=True)

@@ -1,4 +1,4 @@
-"""What the numbers are of: shares that every reader of a rate needs beside it."""
+"""The composition of a study: shares that every reader of a rate needs beside it."""
 
 from collections import Counter
 from typing import Any
@@ -15,17 +15,25 @@ from ratings.results.analyses.tables import Json
 
 
 def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
-    """Of the whole study, whatever is read, since it is what raters met: planted_share, the planted of the rated items that are
-    planted or unperturbed, None where none is; references, rated items by reference ("not known" where nobody states one), and in words
-    where planted_share is not of all of them;
-    errors, rated items by error or what else is known; arms, ratings by how items were shown. Of what is read all else;
-    contested: items that raters are not of one mind about."""
+    """Return the composition of the study and of the ratings in `data`.
+
+    Of the whole study, whatever the filters, because it is what raters met:
+
+    - planted_share: planted items among rated items that are planted or unperturbed; None if no item is planted
+    - references: rated items by reference ("not known" if it is not stated), and as a sentence if planted_share does not
+      cover all of them
+    - errors: rated items by planted error or what else is known
+    - arms: share of the ratings by how items were displayed
+
+    Everything else is of the ratings in `data`. contested: items on which raters disagree.
+    """
     counting = read.columns.counts
-    given = Rating.objects.filter(
+    # Not from `data`: filters must not change what raters met.
+    ratings = Rating.objects.filter(
         assignment__item__study=study, assignment__rater__dropped=False, assignment__occasion=FIRST,
         assignment__released_at__isnull=True, assignment__surplus=False,
     )  # fmt: skip
-    kinds = _count_kinds(study, given)
+    kinds = _count_kinds(study, ratings)
     errors, references = Counter[str](), Counter[str]()
     for (perturbation, reference), n in kinds.items():
         errors[name_kind(perturbation, reference)] += n
@@ -34,10 +42,10 @@ def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
     machines = study.machine_raters.order_by("pk").values_list("label", "name")
     return {
         "planted_share": planted / (planted + references[UNPERTURBED]) if planted else None,
-        "references": {name: references[one] for one, name in CHOICES if references[one]},
+        "references": {name: references[value] for value, name in CHOICES if references[value]},
         "references_said": _say_references(references),
         "errors": dict(sorted(errors.items())),
-        "arms": _arms(given),
+        "arms": _arms(ratings),
         "simulated": _simulated(read, seats),
         "imported": _imported(read),
         "machines": [f"{label}, {name}" for label, name in machines],
@@ -48,46 +56,48 @@ def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
 
 
 def _count_kinds(study: Study, given: QuerySet[Rating]) -> Counter[tuple[str, str]]:
-    """Return how many of the items with one of these ratings have which perturbation and reference."""
-    rated = ItemSource.objects.filter(Exists(given.filter(assignment__item=OuterRef("item"))), item__study=study)
-    rows = rated.order_by().values_list("perturbation", "reference").annotate(n=Count("pk"))
+    """Count the items that have one of these ratings, by perturbation and reference."""
+    rated_sources = ItemSource.objects.filter(
+        Exists(given.filter(assignment__item=OuterRef("item"))), item__study=study
+    )
+    rows = rated_sources.order_by().values_list("perturbation", "reference").annotate(n=Count("pk"))
     return Counter({(perturbation, reference): n for perturbation, reference, n in rows})
 
 
 def _say_references(references: Counter[str]) -> str:
-    """Return "8 planted, 8 unperturbed, 8 not known"; "" where nothing was planted, and where a share says it all."""
+    """Return "8 planted, 8 unperturbed, 8 not known"; "" if nothing was planted, or if planted_share covers all items."""
     others = references.keys() - {PLANTED, UNPERTURBED}
     if not others or not references[PLANTED]:
         return ""
-    return ", ".join(f"{references[one]:,} {name}" for one, name in CHOICES if references[one])
+    return ", ".join(f"{references[value]:,} {name}" for value, name in CHOICES if references[value])
 
 
 def _arms(given: QuerySet[Rating]) -> dict[str, dict[str, float]]:
-    """By what was varied or not: the share of the ratings given in each arm, those from elsewhere left out."""
-    here = given.filter(imported=False).order_by()
+    """Return the share of the ratings in each display arm, without ratings collected elsewhere."""
+    collected_here = given.filter(imported=False).order_by()
     columns = "assignment__layout", "assignment__with_context", "assignment__marks"
-    counts = list(here.values_list(*columns).annotate(n=Count("pk")))
-    found: dict[str, dict[str, float]] = {}
+    counts = list(collected_here.values_list(*columns).annotate(n=Count("pk")))
+    shares: dict[str, dict[str, float]] = {}
     for name in Arm._fields:
         by_arm: Counter[str] = Counter()
         for layout, context, marks, n in counts:
             by_arm[getattr(Arm(layout, "yes" if context else "no", marks), name)] += n
-        found[name] = {arm: n / by_arm.total() for arm, n in sorted(by_arm.items()) if n}
-    return found
+        shares[name] = {arm: n / by_arm.total() for arm, n in sorted(by_arm.items()) if n}
+    return shares
 
 
 def _simulated(read: Reading, seats: list[Seat]) -> Json:
-    """How many raters are simulated, and how many of the ratings are theirs; `said` is "" if none."""
+    """Return how many raters are simulated and how many ratings are theirs; `said` is "" if none are."""
     counting = read.columns.counts
     with_ratings = {read.raters[at] for at in np.unique(read.columns.rater[counting])}
-    made = {seat.label for seat in seats if seat.who == "simulated"} & with_ratings
-    ratings, every = int(np.sum(counting & read.columns.simulated)), int(counting.sum())
+    simulated_labels = {seat.label for seat in seats if seat.who == "simulated"} & with_ratings
+    ratings, n_ratings = int(np.sum(counting & read.columns.simulated)), int(counting.sum())
     return {
-        "raters": len(made),
+        "raters": len(simulated_labels),
         "of_raters": len(with_ratings),
         "ratings": ratings,
-        "of_ratings": every,
-        "said": _simulated_said(len(made), len(with_ratings), ratings, every),
+        "of_ratings": n_ratings,
+        "said": _simulated_said(len(simulated_labels), len(with_ratings), ratings, n_ratings),
     }
 
 
@@ -95,11 +105,11 @@ def _simulated_said(made: int, raters: int, ratings: int, every: int) -> str:
     if not made:
         return ""
     if made == raters:
-        return f"All {raters} raters are simulated: these numbers say nothing of people."
+        return f"All {raters} raters are simulated: these are not human data."
     return f"{made} of {raters} raters are simulated; they gave {ratings:,} of {every:,} ratings."
 
 
 def _imported(read: Reading) -> dict[str, Any]:
-    ratings, every = int(np.sum(read.columns.counts & read.columns.imported)), int(read.columns.counts.sum())
-    said = f"{ratings:,} of {every:,} ratings were collected elsewhere and imported." if ratings else ""
-    return {"ratings": ratings, "of_ratings": every, "said": said}
+    ratings, n_ratings = int(np.sum(read.columns.counts & read.columns.imported)), int(read.columns.counts.sum())
+    sentence = f"{ratings:,} of {n_ratings:,} ratings were collected elsewhere and imported." if ratings else ""
+    return {"ratings": ratings, "of_ratings": n_ratings, "said": sentence}

@@ -1,4 +1,4 @@
-"""Which of a study's ratings are looked at: what stands in an address after the question mark, the same for every file."""
+"""Filters: which of a study's ratings are analysed. They are part of the URL, and every table and file uses the same ones."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ TITLES: Mapping[str, str] = {
     "rater": "rater",
     "who": "who rated",
 }
+# In the order of _list_source_values; shown only after unblinding.
 SEALED = ("source", "experiment", "action", "error", "error_kind")
 _WORDS: Mapping[tuple[str, str], str] = {
     ("error", "none"): "no planted error",
@@ -39,11 +40,11 @@ _WORDS: Mapping[tuple[str, str], str] = {
 
 
 class UnknownFilterError(ValueError):
-    """An address asks for what this study does not have; the message names all of it."""
+    """A URL asks for values that this study does not have. The message lists all of them."""
 
 
 class Choice(NamedTuple):
-    """A value that can be filtered by, as the address holds it and as people read it."""
+    """A value to filter by: as the URL has it, and its label."""
 
     value: str
     label: str
@@ -54,9 +55,9 @@ Choices = Mapping[str, tuple[Choice, ...]]
 
 @dataclass(frozen=True)
 class Filters:
-    """The value that is let through, by column; "" lets everything through.
+    """The selected value of each column; "" selects everything.
 
-    `unknown`: sentences on what was asked for and is not there; such a value filters nothing and must be told.
+    `unknown` has a sentence for each requested value that does not exist. Such a value filters nothing and must be reported.
     """
 
     source: str = ""
@@ -72,35 +73,39 @@ class Filters:
     unknown: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is left out."""
+        """Return whether any filter is active."""
         return bool(self.to_json())
 
     def to_json(self) -> dict[str, str]:
-        """Only the columns that filter: the same filters are the same JSON."""
+        """Return the active filters only, so that equal filters give equal JSON."""
+        # In the order of TITLES, whatever the order in the URL: the JSON is part of the key of a stored analysis.
         return {name: value for name in TITLES if (value := getattr(self, name))}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Filters":
-        """Of what `to_json` gave. TypeError for a column that is none."""
+        """Build filters from the result of `to_dict`. Raises TypeError for an unknown column."""
         return cls(**data)
 
     def query(self) -> str:
-        """For an address, without the question mark; "" if nothing is left out."""
+        """Return the query string of a URL, without the question mark; "" if no filter is active."""
         return urlencode(self.to_json())
 
     @property
     def said(self) -> str:
-        """In words, to stand beside every number; "" if nothing is left out."""
+        """Return a sentence to show beside every number; "" if no filter is active."""
         parts = [f"{TITLES[name]}: {word(name, value)}" for name, value in self.to_json().items()]
         return f"Only {'; '.join(parts)}." if parts else ""
 
     def kept(self, rows: Iterable[Any]) -> Iterable[Any]:
-        """Those of the rows that are let through. Sealed columns can only be asked of rows that have them."""
-        wanted = [(_OF[name], value) for name, value in self.to_json().items()]
-        return (row for row in rows if all(of(row) == value for of, value in wanted)) if wanted else rows
+        """Return the rows that pass the filters. Sealed columns need rows that have them."""
+        conditions = [(_OF[name], value) for name, value in self.to_json().items()]
+        return (
+            (row for row in rows if all(column(row) == value for column, value in conditions)) if conditions else rows
+        )
 
     def refuse_unknown(self) -> None:
-        """UnknownFilterError if something was asked for that is not there: a file must not hold more than was asked for."""
+        """Raise UnknownFilterError if an unknown value was requested."""
+        # A file must not have more rows than were requested, so an unknown value is an error there.
         if self.unknown:
             raise UnknownFilterError(" ".join(self.unknown))
 
@@ -110,7 +115,7 @@ def _who(row: BlindRow) -> str:
 
 
 def _shown(name: str) -> Callable[[Any], str]:
-    """Of an arm; how ratings that were collected elsewhere were shown is not known."""
+    # How ratings collected elsewhere were displayed is not known.
     return lambda row: "" if row.imported else getattr(row, name)
 
 
@@ -129,23 +134,26 @@ _OF: Mapping[str, Callable[[Any], str]] = {
 
 
 def word(name: str, value: str) -> str:
-    """A value of a column as people read it."""
+    """Return the label of a value."""
     return _WORDS.get((name, value), value)
 
 
 def choices(study: Study) -> Choices:
-    """What there is to choose from, by column, in three queries; while the study is sealed, only what tells no source."""
+    """Return the values to choose from, by column, in three queries. While the study is sealed, none of them reveals a source."""
     arms = Assignment.objects.filter(item__study=study, rater__imported_as="")
     layouts, contexts, marks = _distinct(arms, "layout", "with_context", "marks")
-    seats = list(study.raters.filter(dropped=False).values_list("label", "simulated", "imported_as"))
-    shown = {
+    raters = list(study.raters.filter(dropped=False).values_list("label", "simulated", "imported_as"))
+    of_assignments = {
         "layout": layouts,
         "context": {str(int(value)) for value in contexts},
         "marks": marks,
-        "rater": {label for label, _, _ in seats},
-        "who": {"imported" if known_as else "simulated" if made else "people" for _, made, known_as in seats},
+        "rater": {label for label, _, _ in raters},
+        "who": {
+            "imported" if known_as else "simulated" if is_simulated else "people"
+            for _, is_simulated, known_as in raters
+        },
     }
-    return {name: _choices(name, values) for name, values in {**_sources(study), **shown}.items()}
+    return {name: _choices(name, values) for name, values in {**_sources(study), **of_assignments}.items()}
 
 
 def _choices(name: str, values: Collection[str]) -> tuple[Choice, ...]:
@@ -153,39 +161,44 @@ def _choices(name: str, values: Collection[str]) -> tuple[Choice, ...]:
 
 
 def _sources(study: Study) -> dict[str, set[str]]:
+    # Even the list of values would reveal which models took part.
     if not study.is_unblinded:
         return {name: set() for name in SEALED}
     columns = "label", "experiment", "action", "perturbation", "twin__kind"
-    found = _distinct(ItemSource.objects.filter(item__study=study), *columns)
-    return {name: {value for value in values if value} for name, values in zip(SEALED, found, strict=True)}
+    values_by_column = _distinct(ItemSource.objects.filter(item__study=study), *columns)
+    return {name: {value for value in values if value} for name, values in zip(SEALED, values_by_column, strict=True)}
 
 
 def _distinct(rows: QuerySet[Any], *columns: str) -> list[set[Any]]:
-    found = list(rows.order_by().values_list(*columns).distinct())
-    return [{row[at] for row in found} for at in range(len(columns))]
+    combinations = list(rows.order_by().values_list(*columns).distinct())
+    return [{row[i] for row in combinations} for i in range(len(columns))]
 
 
 def from_query(query: QueryDict, known: Choices, also: Collection[str] = ()) -> Filters:
-    """What an address asks for; empty values ask for nothing. `also`: other names that the address may hold."""
-    strange = sorted(name for name in query if name not in TITLES and name not in also)
-    unknown = [f"There is no filter {name[:_LONGEST]!r}; there are {', '.join(TITLES)}." for name in strange]
-    chosen: dict[str, str] = {}
+    """Return the filters that a URL asks for; empty values ask for nothing. `also`: other parameters the URL may have."""
+    unknown_names = sorted(name for name in query if name not in TITLES and name not in also)
+    unknown = [
+        f"There is no filter {name[:_LONGEST]!r}. Available filters: {', '.join(TITLES)}." for name in unknown_names
+    ]
+    selected: dict[str, str] = {}
     for name in TITLES:
+        # The filter form sends every field, empty ones as well.
         values = [value for value in query.getlist(name) if value]
-        there = {choice.value for choice in known[name]}
-        unknown += [_no_such(name, value, known[name]) for value in values if value not in there]
+        known_values = {choice.value for choice in known[name]}
+        unknown += [_no_such(name, value, known[name]) for value in values if value not in known_values]
         if len(values) > 1:
-            unknown.append(f"Only one {TITLES[name]} can be looked at at a time; {len(values)} were asked for.")
-        chosen[name] = values[0] if len(values) == 1 and values[0] in there else ""
-    return Filters(**chosen, unknown=tuple(unknown))
+            unknown.append(f"Choose one {TITLES[name]} at a time; the URL has {len(values)}.")
+        # An ambiguous or unknown value filters nothing; `unknown` reports it.
+        selected[name] = values[0] if len(values) == 1 and values[0] in known_values else ""
+    return Filters(**selected, unknown=tuple(unknown))
 
 
 def _no_such(name: str, value: str, there: tuple[Choice, ...]) -> str:
     if not there and name in SEALED:
-        return f"Nothing can be filtered by {TITLES[name]} here: it is sealed, or this study has none."
-    listed = ", ".join(choice.value for choice in there[:_LISTED])
-    more = f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
-    return f"This study has no {TITLES[name]} {value[:_LONGEST]!r}; it has {listed or 'none'}{more}."
+        return f"This study cannot be filtered by {TITLES[name]}: it is sealed or there is none."
+    listing = ", ".join(choice.value for choice in there[:_LISTED])
+    omitted = f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
+    return f"This study has no {TITLES[name]} {value[:_LONGEST]!r}; it has {listing or 'none'}{omitted}."
 
 
-_LISTED, _LONGEST = 12, 60
+_LISTED, _LONGEST = 12, 60  # values listed in a message, characters quoted from the URL

@@ -1,6 +1,7 @@
-"""The form of an analysis document: its version, its bytes, what it was made with. What computes it is in document.
+"""The format of an analysis document: its version, its bytes, and the library versions it was computed with.
 
-Apart from that, because scipy takes more than a second and 100 MB, and most processes compute nothing.
+Separate from `document`, which computes it: importing scipy takes more than a second and 100 MB, and most processes
+compute nothing.
 """
 
 import hashlib
@@ -10,26 +11,26 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-VERSION = (
-    7  # raised with every change of what is computed or how it is written down: what was stored before is then stale
-)
-STEPS = 5  # in which it is made
+# Raise it with every change of what is computed or how it is written. Documents of other versions are stale.
+VERSION = 8
+STEPS = 5  # of the progress bar while a document is computed
+# Those whose version can change a number.
 LIBRARIES = ("numpy", "scipy")
 
 Tell = Callable[[int, int, str], None]
 
 
 def silent(step: int, of: int, said: str) -> None:
-    """For those who do not watch."""
+    """Ignore the progress of a computation that nobody watches."""
 
 
 def made_with() -> dict[str, str]:
-    """The versions of what computed it."""
+    """Return the versions of Python and of the numerical libraries."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def canonical(document: Any) -> bytes:
-    """The document's bytes as they are hashed and sent: keys in order, nothing that is no number."""
+    """Return the document's bytes as they are hashed and sent: keys sorted, no NaN or infinity."""
     text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode()
 

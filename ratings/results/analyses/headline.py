@@ -1,4 +1,4 @@
-"""The five numbers that come first."""
+"""The five key numbers of a study."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +36,10 @@ _PLAUSIBLE = {
 
 
 class Published(NamedTuple):
-    """The paper's value beside one of ours, in a sentence. `value` is None where it is of another model, or of several."""
+    """The paper's value beside one of ours, as a sentence.
+
+    `value` is None if it is for another model, or for several.
+    """
 
     value: float | None
     said: str
@@ -50,28 +53,31 @@ def five(
     results: Sequence[Estimate],
     declared: Mapping[str, DeclaredModel],
 ) -> list[Json]:
-    """key, name, kind (count, share, number), value, low, high, said (what it rests on), published (value, said; the value
-    is None where it would be of another model, or of several) or None, reason (why a number or an interval is missing)."""
-    first = _collected(read, stop)
+    """Return the key numbers, each as a dictionary.
+
+    key; name; kind (count, share, number); value; low; high; said: what it is based on; published: value and sentence of the
+    paper, or None; reason: why a number or an interval is missing.
+    """
+    collected = _collected(read, stop)
     if study.kind == TRANSITION:
-        every = [
-            first,
+        entries = [
+            collected,
             _plausible(read, study.kind, declared),
             _caught(read),
             _agreement(study, results),
             _auc(read, results),
         ]
     else:
-        every = [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
-    return [_tell_simulated(read, one) for one in every]
+        entries = [collected, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
+    return [_tell_simulated(read, entry) for entry in entries]
 
 
 def _tell_simulated(read: Reading, one: Json) -> Json:
-    """Add to the paper's number that ours are of simulated raters, where they are."""
+    """Add to the paper's number that our raters are simulated, if they are."""
     simulated = read.columns.simulated[read.columns.judged]
     if one["published"] is None or not simulated.any():
         return one
-    ours = "Ours are of simulated raters." if simulated.all() else "Some of our raters are simulated."
+    ours = "Our raters are simulated." if simulated.all() else "Some of our raters are simulated."
     return {**one, "published": {**one["published"], "said": f"{one['published']['said']} {ours}"}}
 
 
@@ -101,13 +107,14 @@ def _entry(
 
 def _collected(read: Reading, stop: Stop) -> Json:
     n = int(read.columns.counts.sum())
-    wanted = f"{stop.wanted:,} are wanted" if stop.wanted else "no number was set"
+    target_text = f"{stop.wanted:,} planned" if stop.wanted else "no target number"
     raters = len(np.unique(read.columns.rater[read.columns.counts]))
     items = len(np.unique(read.columns.item[read.columns.counts]))
-    unable = int(np.sum(read.columns.counts & (read.columns.verdict < 0)))
+    n_unable = int(np.sum(read.columns.counts & (read.columns.verdict < 0)))
     parts = [f"by {counted(raters, 'rater')} on {counted(items, 'item')}"]
-    parts += [f"{unable:,} could not be judged"] if unable else []
-    parts.append(wanted if n == stop.given else f"in the whole study {stop.given:,} count and {wanted}")
+    parts += [f"{n_unable:,} could not be judged"] if n_unable else []
+    # With filters, the numbers of the full study would otherwise seem to be those of the selection.
+    parts.append(target_text if n == stop.given else f"in the full study {stop.given:,} count, {target_text}")
     return _entry("collected", "Ratings collected", "count", n, "; ".join(parts))
 
 
@@ -116,35 +123,44 @@ def _published(entry: PaperValue | None) -> Published | None:
 
 
 def _published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Published | None:
-    """Return the paper's rates of unperturbed outcomes; the value where all these sources are of one model it is about."""
+    """Return the paper's rates of unperturbed outcomes. The value is set only if all these sources are of one model in the paper."""
     of_sources = {find_published_rate(kind, model, "none") for model in models}
-    only = of_sources.pop() if len(of_sources) == 1 else None
-    if only is not None:
-        return _published(only)
-    known = [e for e in load_paper_values() if (e.quantity, e.study, e.error) == ("plausibility_rate", kind, "none")]
-    listed = " and ".join(f"{e.value:.0%} for {e.model}" for e in known if e.value is not None)
-    return Published(None, f"Published: {listed} ({NOT_REPORTED}).") if listed else None
+    # A mixture of models has no published value of its own.
+    single = of_sources.pop() if len(of_sources) == 1 else None
+    if single is not None:
+        return _published(single)
+    paper_rates = [
+        entry
+        for entry in load_paper_values()
+        if (entry.quantity, entry.study, entry.error) == ("plausibility_rate", kind, "none")
+    ]
+    rates_text = " and ".join(
+        f"{entry.value:.0%} for {entry.model}" for entry in paper_rates if entry.value is not None
+    )
+    return Published(None, f"Published: {rates_text} ({NOT_REPORTED}).") if rates_text else None
 
 
 def _plausible(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
-    own = read.table.where(read.table.reference == 1)
-    paper = _published_rates(kind, [declared.get(own.sources[at]) for at in np.unique(own.source)])
+    unperturbed = read.table.where(read.table.reference == 1)
+    paper = _published_rates(kind, [declared.get(unperturbed.sources[i]) for i in np.unique(unperturbed.source)])
     name = read.table.reference_name
-    missing = explain_missing(name, 1) if len(read.table) else NO_RATINGS
-    return _share_of("plausible_unperturbed", _PLAUSIBLE[name], own, _comparable(read, paper), missing)
+    reason = explain_missing(name, 1) if len(read.table) else NO_RATINGS
+    return _share_of("plausible_unperturbed", _PLAUSIBLE[name], unperturbed, _comparable(read, paper), reason)
 
 
 def _comparable(read: Reading, paper: Published | None) -> Published | None:
-    """Return the paper's value only where our number has the paper's reference: what was done to the item."""
+    """Return the paper's value only if our number has the same reference as the paper: what was done to the item."""
     return paper if read.table.reference_name in (PLANTED, UNKNOWN) else None
 
 
 def _caught(read: Reading) -> Json:
     codes, names = read.table.factors["error"]
-    mine = codes == names.index("subtle") if "subtle" in names else np.zeros(len(read.table), dtype=np.bool_)
-    own = read.table.where(mine & (read.table.reference == 0))
-    found = replace(own, verdict=1 - own.verdict)
-    return _share_of("subtle_caught", "Subtle errors caught", found, None, _explain_none_subtle(read.table))
+    # Without a subtle error in the study the factor does not have that level.
+    is_subtle = codes == names.index("subtle") if "subtle" in names else np.zeros(len(read.table), dtype=np.bool_)
+    subtle = read.table.where(is_subtle & (read.table.reference == 0))
+    # A subtle error is detected by the verdict no: the rate of the flipped verdict.
+    as_detected = replace(subtle, verdict=1 - subtle.verdict)
+    return _share_of("subtle_caught", "Subtle errors detected", as_detected, None, _explain_none_subtle(read.table))
 
 
 def _explain_none_subtle(ratings: Ratings) -> str:
@@ -157,53 +173,54 @@ def _explain_none_subtle(ratings: Ratings) -> str:
 
 
 def _sufficient(read: Reading) -> Json:
-    return _share_of("sufficient", "Called sufficient", read.table, None, NO_RATINGS)
+    return _share_of("sufficient", "Judged sufficient", read.table, None, NO_RATINGS)
 
 
 def _share_of(key: str, name: str, own: Ratings, paper: Published | None, missing: str) -> Json:
-    """Of these ratings, the share with verdict 1, all sources together. `missing`: why there are none, if there are none."""
-    found: list[Estimate] = proportions.rates(own, by=None)
-    main = found[0]
+    """Return the share of verdict 1 among these ratings, all sources pooled. `missing`: the reason if there are no ratings."""
+    results: list[Estimate] = proportions.rates(own, by=None)
+    pooled = results[0]
     sources = len(np.unique(own.source))
-    pooled = f"; {sources:,} sources together" if sources > 1 else ""
-    said = f"{main.n.get('yes', 0):,} of {counted(main.n['ratings'], 'rating')}, {counted(main.n['items'], 'item')}{pooled}"
+    pooling_note = f"; {sources:,} sources pooled" if sources > 1 else ""
+    basis = f"{pooled.n.get('yes', 0):,} of {counted(pooled.n['ratings'], 'rating')}, {counted(pooled.n['items'], 'item')}{pooling_note}"
     return _entry(
         key,
         name,
         "share",
-        main.value,
-        said,
-        interval=(main.low, main.high),
+        pooled.value,
+        basis,
+        interval=(pooled.low, pooled.high),
         paper=paper,
-        reason=main.reason if len(own) else missing,
+        reason=pooled.reason if len(own) else missing,
     )
 
 
 def _agreement(study: Study, results: Sequence[Estimate]) -> Json:
-    """Mean pairwise kappa over all sources, as the paper has it, with the observed agreement beside it."""
+    """Return the mean pairwise kappa over all sources, as in the paper, with the observed agreement."""
     main, observed = _result(results, "avg_pairwise_kappa"), _result(results, "avg_pairwise_agreement")
-    seen = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
+    # At high prevalence kappa can be low while agreement is high, so both are always shown.
+    observed_text = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
     pairs = main.n.get("pairs_used", 0) if main else 0
-    said = f"{seen}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources together"
+    basis = f"{observed_text}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources pooled"
     return _of_result(
         "agreement",
         "Agreement, mean kappa",
         main,
-        said,
+        basis,
         _published(find_paper_value("avg_pairwise_kappa", study.kind, role="human")),
     )
 
 
 def _auc(read: Reading, results: Sequence[Estimate]) -> Json:
     main = _result(results, "auc_confidence_correct")
-    rated = counted(main.n.get("ratings", 0) if main else 0, "rating")
+    rated_text = counted(main.n.get("ratings", 0) if main else 0, "rating")
     name = read.table.reference_name
-    said = f"confidence of correct against incorrect verdicts, {rated} of {WITH_ERROR[name]} and {WITHOUT_ERROR[name]} items"
+    basis = f"confidence of correct against incorrect verdicts, {rated_text} of {WITH_ERROR[name]} and {WITHOUT_ERROR[name]} items"
     return _of_result(
         "auc",
         "AUC of confidence, correct against incorrect",
         main,
-        said,
+        basis,
         _comparable(read, _published(find_paper_value("auc_confidence_correct", TRANSITION))),
     )
 
@@ -217,33 +234,36 @@ def _of_result(key: str, name: str, main: Estimate | None, said: str, paper: Pub
 
 
 def _result(results: Sequence[Estimate], stat: str) -> Estimate | None:
-    """The pooled one for these raters: the panel lists it first of its name."""
+    """Return the pooled result for these raters, or None."""
+    # Results with a source or another target population have these arguments; the pooled one has neither.
     return next((row for row in results if row.stat == stat and not {"source", "target"} & set(row.args)), None)
 
 
 def _beside_classifiers(read: Reading, tables: Mapping[str, Json]) -> list[Json]:
     why_none = "no classifier judged these records" if len(read.table) else NO_RATINGS
     names = "human_model", "fractions"
-    standings, shares = ([row for row in records(tables[name]) if row["kind"] == "classifier"] for name in names)
-    return [_model_agreement(standings, why_none), _fraction(shares, why_none)]
+    agreement_rows, share_rows = (
+        [row for row in records(tables[name]) if row["kind"] == "classifier"] for name in names
+    )
+    return [_model_agreement(agreement_rows, why_none), _fraction(share_rows, why_none)]
 
 
 def _model_agreement(rows: Sequence[Json], why_none: str) -> Json:
     if not rows:
         return _entry("model_agreement", "Agreement with the classifier", "number", None, "", reason=why_none)
     best = max(rows, key=lambda row: (row["kappa"] is not None, row["kappa"] or 0))
-    on = f"{counted(best['raters_used'], 'rater')} on {counted(best['items'], 'item')}"
+    based_on = f"{counted(best['raters_used'], 'rater')} on {counted(best['items'], 'item')}"
     interval = best["kappa_low"], best["kappa_high"]
     return _entry("model_agreement", "Agreement with the classifier", "number", best["kappa"],
-                  f"mean kappa of {best['who']} with {on}", interval=interval, reason=best["reason"])  # fmt: skip
+                  f"mean kappa of {best['who']} with {based_on}", interval=interval, reason=best["reason"])  # fmt: skip
 
 
 def _fraction(rows: Sequence[Json], why_none: str) -> Json:
-    """How often the classifiers say sufficient, on the records that raters judged; of one alone as its table has it."""
+    """Return how often classifiers judge the records of the raters sufficient. A single classifier also has its interval."""
     if not rows:
-        return _entry("fraction", "Classifiers say sufficient", "share", None, "", reason=why_none)
-    k, n, alone = sum(row["k"] for row in rows), sum(row["n"] for row in rows), len(rows) == 1
-    interval = (rows[0]["low"], rows[0]["high"]) if alone else (None, None)
-    reason = "" if alone else f"of {len(rows)} classifiers together; each has its interval in the table"
-    said = f"{k:,} of {counted(n, 'verdict')} of {'the classifier' if alone else 'classifiers'}"
-    return _entry("fraction", "Classifiers say sufficient", "share", k / n, said, interval=interval, reason=reason)
+        return _entry("fraction", "Classifiers: judged sufficient", "share", None, "", reason=why_none)
+    k, n, is_single = sum(row["k"] for row in rows), sum(row["n"] for row in rows), len(rows) == 1
+    interval = (rows[0]["low"], rows[0]["high"]) if is_single else (None, None)
+    reason = "" if is_single else f"{len(rows)} classifiers pooled; the table has an interval for each"
+    basis = f"{k:,} of {counted(n, 'verdict')} of {'the classifier' if is_single else 'classifiers'}"
+    return _entry("fraction", "Classifiers: judged sufficient", "share", k / n, basis, interval=interval, reason=reason)

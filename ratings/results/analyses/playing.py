@@ -1,4 +1,4 @@
-"""The job that computes an analysis in full and draws its figures."""
+"""The job that computes a full analysis and draws its figures."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,38 +16,45 @@ from simulation.jobs import Work, jobs
 
 @jobs.handles("analysis")
 def play(work: Work) -> Mapping[str, Any]:
-    """Computes what was asked for at the state the ratings are in now; whoever asks again at that state finds it."""
+    """Compute the requested analysis for the ratings as they are now. Later requests for the same state find it stored."""
     study = Study.objects.filter(code=work.params["study"]).first()
     if study is None or not study.is_unblinded:
-        raise jobs.Failed("The study is not unblinded, or is there no more: open its page again.")
+        raise jobs.Failed("The study is not unblinded or no longer exists. Reload its page.")
     filters = Filters.from_json(work.params["filters"])
     try:
-        made = store.compute(study, filters, work.tell)
+        analysis = store.compute(study, filters, work.tell)
     except store.MovingError as error:
+        # Data that changes now is likely to be at rest after two sweeps; the job keeps its place until then.
         raise jobs.Wait(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
-    drawn = draw(made, work)
+    n_figures = draw(analysis, work)
     page = reverse("ratings:study", kwargs={"slug": study.slug})
     return {
-        "analysis": made.pk,
-        "said": f"{made.n_ratings:,} ratings analysed, {drawn} figures drawn.",
+        "analysis": analysis.pk,
+        "said": f"{analysis.n_ratings:,} ratings analysed, {n_figures} figures drawn.",
         "href": f"{page}?{filters.query()}" if filters else page,
-        "label": "See the results",
+        "label": "View results",
     }
 
 
 def draw(made: Analysis, work: Work | None = None) -> int:
-    """The figures of an analysis for the screen, drawn and stored unless they are there; how many there are."""
+    """Draw and store the figures of an analysis for the screen, unless they are stored. Return how many there are."""
     if not made.drawings.exists():
-        rows = []
-        for one in registry.draw(made.document):
+        drawings = []
+        for drawing in registry.draw(made.document):
             if work:
-                work.tell(document.STEPS, document.STEPS, f"Drawing: {NAMES[one.name].title}")
-            rows.append(Drawing(analysis=made, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary))
+                work.tell(document.STEPS, document.STEPS, f"Drawing: {NAMES[drawing.name].title}")
+            drawings.append(
+                Drawing(
+                    analysis=made, name=drawing.name, profile=drawing.profile, svg=drawing.svg, summary=drawing.summary
+                )
+            )
 
         def keep() -> None:
-            Drawing.objects.bulk_create(rows, ignore_conflicts=True)
+            # Another worker may have drawn the same analysis in the meantime.
+            Drawing.objects.bulk_create(drawings, ignore_conflicts=True)
 
         if work:
+            # Under the job's fence: a worker that lost its lease writes nothing.
             work.commit(keep)
         else:
             keep()

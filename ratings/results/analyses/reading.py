@@ -1,4 +1,4 @@
-"""A study's ratings as columns, read once: what every table of an analysis is computed from."""
+"""A study's ratings as columns, loaded once. Every table of an analysis is computed from them."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from ratings.stats.table import ALL, NO_TRUTH, UNKNOWN, Bools, Floats, Ints, Rep
 
 
 class ItemFacts(NamedTuple):
-    """What is known of an item. `source` is the name that shows, `error` the planted one's type, `verdicts` classifiers'."""
+    """What is known about an item. `source`: display name; `error`: type of the planted error; `verdicts`: those of the classifiers."""
 
     code: str
     source: str
@@ -35,7 +35,7 @@ class ItemFacts(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """How an item was shown; all empty where the rating was collected elsewhere."""
+    """How an item was displayed. All fields are empty for ratings collected elsewhere."""
 
     layout: str
     context: str
@@ -44,10 +44,10 @@ class Arm(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """One entry a rating, shape (n,), in the order of the rows. `item`, `rater`, `arm`: indices into those of `Reading`.
+    """One entry per rating, shape (n,). `item`, `rater` and `arm` are indices into those of `AnalysisData`.
 
-    verdict: 1, 0, or -1 where it could not be judged; confidence: 1 to 5 or 0; seconds: NaN where nobody knows;
-    localised: 1, 0, or -1 where it is not known or asked; first_verdict: before the balance was shown, -1 where not asked.
+    verdict: 1, 0, or -1 if the rater could not judge; confidence: 1 to 5, or 0; seconds: NaN if unknown; localised: 1, 0, or -1
+    if unknown or not asked; first_verdict: the verdict before the balance was shown, -1 if not asked.
     """
 
     item: Ints
@@ -66,13 +66,16 @@ class Columns:
 
     @property
     def judged(self) -> Bools:
-        """Those that rates and agreement have."""
+        """Return the mask of the ratings that rates and agreement include."""
         return self.counts & (self.verdict >= 0)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """`items` by code, `raters` by label; `table` and `repeats` are what the statistics take; `sha256` is of the rows."""
+    """The input of an analysis.
+
+    `items` by code, `raters` by label; `table` and `repeats` are the input of the statistics; `sha256` is the digest of the rows.
+    """
 
     items: tuple[ItemFacts, ...]
     raters: tuple[str, ...]
@@ -84,37 +87,39 @@ class Reading:
 
     @cached_property
     def reference(self) -> Ints:
-        """Reference of each rating's item, shape (n,): 1 without an error, 0 with one, -1 where it is not known."""
+        """Return the reference of each rating's item, shape (n,): 1 without an error, 0 with one, -1 if unknown."""
         return reference_labels(self.items)[self.columns.item]
 
     @cached_property
     def source(self) -> npt.NDArray[np.str_]:
-        """Of each rating's item the source's name."""
+        """Return the source name of each rating's item, shape (n,)."""
         return np.array([fact.source for fact in self.items], dtype=np.str_)[self.columns.item]
 
 
 def read(study: Study, filters: Filters) -> Reading:
-    """The ratings that the filters let through, with their sources. SealedError before the study is unblinded."""
-    found = gather(filters.kept(rating_rows(study)))
-    if study.kind == EVIDENCE and found.table.reference_name == UNKNOWN:
-        return replace(found, table=replace(found.table, reference_name=NO_TRUTH))
-    return found
+    """Load the ratings that pass the filters, with their sources. Raises SealedError before the study is unblinded."""
+    data = gather(filters.kept(rating_rows(study)))
+    # Evidence has no planted errors: without a declared truth nothing about errors can be computed at all.
+    if study.kind == EVIDENCE and data.table.reference_name == UNKNOWN:
+        return replace(data, table=replace(data.table, reference_name=NO_TRUTH))
+    return data
 
 
 def gather(rows: Iterable[RatingRow]) -> Reading:
-    """Columns of these rows. Their order changes nothing but the hash."""
+    """Build the columns of these rows. The order of the rows changes only the digest."""
     digest = hashlib.sha256()
     facts: dict[str, ItemFacts] = {}
-    places: tuple[dict[str, int], dict[str, int], dict[Arm, int]] = ({}, {}, {})
-    numbers: list[tuple[Any, ...]] = []
+    # Numbers in order of arrival; _assemble_data replaces them by sorted ranks at the end.
+    ranks_by_arrival: tuple[dict[str, int], dict[str, int], dict[Arm, int]] = ({}, {}, {})
+    cell_rows: list[tuple[Any, ...]] = []
     for row in rows:
         code = str(row.item)
         if code not in facts:
             facts[code] = _facts(code, row)
-        line = (
-            places[0].setdefault(code, len(places[0])),
-            places[1].setdefault(row.rater, len(places[1])),
-            places[2].setdefault(_arm(row), len(places[2])),
+        cells = (
+            ranks_by_arrival[0].setdefault(code, len(ranks_by_arrival[0])),
+            ranks_by_arrival[1].setdefault(row.rater, len(ranks_by_arrival[1])),
+            ranks_by_arrival[2].setdefault(_arm(row), len(ranks_by_arrival[2])),
             -1 if row.verdict is None else int(row.verdict),
             row.confidence or 0,
             row.position,
@@ -126,9 +131,9 @@ def gather(rows: Iterable[RatingRow]) -> Reading:
             row.simulated,
             -1 if row.first_verdict is None else int(row.first_verdict),
         )
-        numbers.append(line)
-        digest.update(_line(row, facts[code], line))
-    return _whole(facts, places, numbers, digest.hexdigest())
+        cell_rows.append(cells)
+        digest.update(_line(row, facts[code], cells))
+    return _whole(facts, ranks_by_arrival, cell_rows, digest.hexdigest())
 
 
 def _facts(code: str, row: RatingRow) -> ItemFacts:
@@ -143,22 +148,30 @@ def _arm(row: RatingRow) -> Arm:
 
 
 def _line(row: RatingRow, facts: ItemFacts, numbers: tuple[Any, ...]) -> bytes:
-    """A rating in canonical form: everything that a number of the analysis can depend on."""
-    told = [*facts, row.rater, *_arm(row), sorted(row.marked), *(None if n != n else n for n in numbers[3:])]
-    return json.dumps(told, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+    """Return a rating in canonical form: everything that a number of the analysis can depend on."""
+    # NaN is not equal to itself; JSON has no NaN, so it becomes null.
+    content = [
+        *facts,
+        row.rater,
+        *_arm(row),
+        sorted(row.marked),
+        *(None if cell != cell else cell for cell in numbers[3:]),
+    ]
+    return json.dumps(content, ensure_ascii=False, sort_keys=True).encode() + b"\n"
 
 
 def _whole(facts: dict[str, ItemFacts], places: Any, numbers: list[tuple[Any, ...]], sha256: str) -> Reading:
-    """Items, raters and arms in an order of their own, so that the order of the rows changes no number."""
-    found: list[Any] = list(zip(*numbers, strict=True)) or [()] * 13
+    """Return the data with items, raters and arms sorted, so that the order of the rows changes no number."""
+    by_column: list[Any] = list(zip(*numbers, strict=True)) or [()] * 13  # no rows: as many empty columns
     items, raters, arms = sorted(places[0]), sorted(places[1], key=natural), sorted(places[2])
     indices = [
-        ranks(place, names)[np.array(found[at], dtype=np.int64)]
-        for at, (place, names) in enumerate(zip(places, (items, raters, arms), strict=True))
+        ranks(place, names)[np.array(by_column[i], dtype=np.int64)]
+        for i, (place, names) in enumerate(zip(places, (items, raters, arms), strict=True))
     ]
-    order = np.lexsort((np.array(found[7], dtype=np.int64), indices[1], indices[0]))
-    ints = [np.array(found[at], dtype=np.int64)[order] for at in (3, 4, 5, 7, 8, 12)]
-    flags = [np.array(found[at], dtype=np.bool_)[order] for at in (9, 10, 11)]
+    # By item, then rater, then occasion: lexsort takes the last key first.
+    order = np.lexsort((np.array(by_column[7], dtype=np.int64), indices[1], indices[0]))
+    ints = [np.array(by_column[i], dtype=np.int64)[order] for i in (3, 4, 5, 7, 8, 12)]
+    flags = [np.array(by_column[i], dtype=np.bool_)[order] for i in (9, 10, 11)]
     columns = Columns(
         item=indices[0][order],
         rater=indices[1][order],
@@ -166,7 +179,7 @@ def _whole(facts: dict[str, ItemFacts], places: Any, numbers: list[tuple[Any, ..
         verdict=ints[0],
         confidence=ints[1],
         position=ints[2],
-        seconds=np.array(found[6], dtype=np.float64)[order],
+        seconds=np.array(by_column[6], dtype=np.float64)[order],
         occasion=ints[3],
         localised=ints[4],
         counts=flags[0],
@@ -174,36 +187,38 @@ def _whole(facts: dict[str, ItemFacts], places: Any, numbers: list[tuple[Any, ..
         simulated=flags[2],
         first_verdict=ints[5],
     )
-    known = tuple(facts[code] for code in items)
-    table = _table(known, tuple(raters), tuple(arms), columns)
-    return Reading(known, tuple(raters), tuple(arms), columns, table, _repeats(known, raters, columns), sha256)
+    facts_in_order = tuple(facts[code] for code in items)
+    table = _table(facts_in_order, tuple(raters), tuple(arms), columns)
+    return Reading(
+        facts_in_order, tuple(raters), tuple(arms), columns, table, _repeats(facts_in_order, raters, columns), sha256
+    )
 
 
 def ranks(place: Mapping[Any, int], names: Sequence[Any]) -> Ints:
-    """Where each number as it was first given out stands among the sorted names."""
-    found = np.zeros(len(names), dtype=np.int64)
+    """Return the rank among the sorted names of each name, indexed by the number it got on arrival."""
+    rank_by_number = np.zeros(len(names), dtype=np.int64)
     for rank, name in enumerate(names):
-        found[place[name]] = rank
-    return found
+        rank_by_number[place[name]] = rank
+    return rank_by_number
 
 
 def _table(items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[Arm, ...], columns: Columns) -> Ratings:
-    """The same table that `stats.table.build` makes of the judged ratings, without a Python object for each of them."""
-    judged = columns.judged
-    item, of_item = _used(columns.item[judged], items)
-    rater, of_rater = _used(columns.rater[judged], raters)
+    """Return the table that `stats.table.build` makes of the judged ratings, without a Python object per rating."""
+    is_judged = columns.judged
+    item, of_item = _used(columns.item[is_judged], items)
+    rater, of_rater = _used(columns.rater[is_judged], raters)
     sources = tuple(sorted({fact.source for fact in of_item})) or (ALL,)
-    at = {name: number for number, name in enumerate(sources)}
-    source = np.array([at[fact.source] for fact in of_item], dtype=np.int64)
-    confidence = columns.confidence[judged].astype(np.float64)
+    source_index = {name: number for number, name in enumerate(sources)}
+    source = np.array([source_index[fact.source] for fact in of_item], dtype=np.int64)
+    confidence = columns.confidence[is_judged].astype(np.float64)
     pairs = tuple(fact.pair for fact in of_item)
     factors = {name: _factor([getattr(fact, name) for fact in of_item], item) for name in _OF_ITEM}
     factors["kind"] = _factor([name_kind(fact.error, fact.reference) for fact in of_item], item)
-    factors |= {name: _factor([getattr(arm, name) for arm in arms], columns.arm[judged]) for name in Arm._fields}
+    factors |= {name: _factor([getattr(arm, name) for arm in arms], columns.arm[is_judged]) for name in Arm._fields}
     return Ratings(
         item=item,
         rater=rater,
-        verdict=columns.verdict[judged],
+        verdict=columns.verdict[is_judged],
         confidence=np.where(confidence > 0, confidence, np.nan),
         reference=reference_labels(of_item)[item],
         source=source[item],
@@ -217,7 +232,7 @@ def _table(items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[Ar
 
 
 def reference_labels(items: Sequence[ItemFacts]) -> Ints:
-    """Return the reference of each item as the statistics take it: 1, 0, or -1 where it is not known."""
+    """Return the reference of each item as the statistics take it: 1, 0, or -1 if unknown."""
     labels = [read_label(fact.reference) for fact in items]
     return np.array([-1 if label is None else label for label in labels], dtype=np.int64)
 
@@ -226,29 +241,31 @@ _OF_ITEM = ("experiment", "action", "error", "error_kind")
 
 
 def _used(column: Ints, names: tuple[Any, ...]) -> tuple[Ints, tuple[Any, ...]]:
-    """The column as indices into those names that it holds."""
-    used, index = np.unique(column, return_inverse=True)
-    return index.astype(np.int64), tuple(names[at] for at in used)
+    """Return the column as indices into the names that occur in it, and those names."""
+    used_indices, index = np.unique(column, return_inverse=True)
+    return index.astype(np.int64), tuple(names[i] for i in used_indices)
 
 
 def _factor(values: list[str], column: Ints) -> tuple[Ints, tuple[str, ...]]:
-    """Of the ratings whose `column` says which of the values is theirs."""
-    names = tuple(sorted({values[at] for at in np.unique(column)}, key=natural))
-    place = {name: at for at, name in enumerate(names)}
-    codes = np.array([place.get(value, -1) for value in values], dtype=np.int64)
+    """Return codes and names of a factor. `column` has the index of each rating's value."""
+    names = tuple(sorted({values[i] for i in np.unique(column)}, key=natural))
+    code_of = {name: code for code, name in enumerate(names)}
+    # -1 only for values that no rating has: it never reaches the result.
+    codes = np.array([code_of.get(value, -1) for value in values], dtype=np.int64)
     return codes[column] if len(values) else column, names
 
 
 def _repeats(items: tuple[ItemFacts, ...], raters: list[str], columns: Columns) -> tuple[Repeat, ...]:
-    """Items that a rater judged twice, both times; the first answer must be one that counts."""
+    """Return the items that a rater judged twice, with both verdicts. The first answer must be one that counts."""
     first: dict[tuple[int, int], int] = {}
-    at = np.flatnonzero(columns.judged & np.isin(columns.item, columns.item[columns.occasion == 2]))
-    for n in at:
+    # Only items with a second answer: most items have none.
+    candidates = np.flatnonzero(columns.judged & np.isin(columns.item, columns.item[columns.occasion == 2]))
+    for n in candidates:
         first[columns.item[n], columns.rater[n]] = int(columns.verdict[n])
-    found = []
+    repeats = []
     for n in np.flatnonzero((columns.occasion == 2) & (columns.verdict >= 0)):
         item, rater = columns.item[n], columns.rater[n]
         if (item, rater) in first:
             verdicts = first[item, rater], int(columns.verdict[n])
-            found.append(Repeat(items[item].code, raters[rater], *verdicts))
-    return tuple(found)
+            repeats.append(Repeat(items[item].code, raters[rater], *verdicts))
+    return tuple(repeats)

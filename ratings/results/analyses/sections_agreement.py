@@ -1,4 +1,4 @@
-"""The coefficients of agreement as a table: from the results, so that both say the same."""
+"""The table of agreement coefficients. It is built from the results, so that both always show the same numbers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ Args = Mapping[str, Any]
 
 
 class _Coefficient(NamedTuple):
-    """`fits` tells its results from others of the same name."""
+    """A row of the table. `fits` selects its results among others of the same name."""
 
     name: str
     stat: str
@@ -37,12 +37,12 @@ def _together(args: Args) -> bool:
 
 
 def _coefficients(min_overlap: int) -> tuple[_Coefficient, ...]:
-    enough = _sharing(min_overlap)
+    has_overlap = _sharing(min_overlap)
     return (
-        _Coefficient("Observed agreement, mean of pairs", "avg_pairwise_agreement", enough),
-        _Coefficient("Cohen's kappa, mean of pairs", "avg_pairwise_kappa", enough),
-        _Coefficient("Cohen's kappa, mean of pairs by items", "avg_pairwise_kappa_weighted", enough),
-        _Coefficient("Largest possible kappa, mean of pairs", "kappa_max", enough),
+        _Coefficient("Observed agreement, mean of pairs", "avg_pairwise_agreement", has_overlap),
+        _Coefficient("Cohen's kappa, mean of pairs", "avg_pairwise_kappa", has_overlap),
+        _Coefficient("Cohen's kappa, mean of pairs by items", "avg_pairwise_kappa_weighted", has_overlap),
+        _Coefficient("Largest possible kappa, mean of pairs", "kappa_max", has_overlap),
         _Coefficient("Fleiss' kappa", "fleiss_kappa"),
         _Coefficient("Krippendorff's alpha, verdicts", "krippendorff_alpha", _of("nominal", "verdict")),
         _Coefficient("Gwet's AC1", "gwet_ac1"),
@@ -50,56 +50,62 @@ def _coefficients(min_overlap: int) -> tuple[_Coefficient, ...]:
         _Coefficient("Krippendorff's alpha, confidence", "krippendorff_alpha", _of("ordinal", "confidence")),
         _Coefficient("Gwet's AC2, confidence", "gwet_ac2", lambda args: bool(args.get("weights") == "quadratic")),
         _Coefficient("Krippendorff's alpha, signed ratings", "krippendorff_alpha", _of("ordinal", "signed")),
-        _Coefficient("Same rater again, agreement", "retest_agreement", _together),
-        _Coefficient("Same rater again, agreement, mean of raters", "retest_agreement", _of_raters),
-        _Coefficient("Same rater again, kappa", "retest_kappa", _together),
-        _Coefficient("Same rater again, kappa, mean of raters", "retest_kappa", _of_raters),
+        _Coefficient("Test-retest agreement", "retest_agreement", _together),
+        _Coefficient("Test-retest agreement, mean of raters", "retest_agreement", _of_raters),
+        _Coefficient("Test-retest kappa", "retest_kappa", _together),
+        _Coefficient("Test-retest kappa, mean of raters", "retest_kappa", _of_raters),
     )
 
 
 def tables(
     results: Sequence[Estimate], ratings: Ratings, min_overlap: int, words: Mapping[int, str]
 ) -> dict[str, Json]:
-    """agreement: each coefficient over all sources, then within each; the other interval of the same value beside it."""
-    shares = {row.args.get("source", ""): row.value for row in results if row.stat == "prevalence"}
-    rows = [row for one in _coefficients(min_overlap) for row in _rows(one, results, shares)]
-    note = agreement.skew_note(ratings, words) if len(ratings) else ""
-    return {"agreement": table("agreement", rows, _said(results, min_overlap), [note] if note else [])}
+    """Return the table `agreement`: each coefficient over all sources, then within each source.
+
+    Both intervals of a value, for these raters and for new raters, are in one row.
+    """
+    yes_shares = {row.args.get("source", ""): row.value for row in results if row.stat == "prevalence"}
+    rows = [row for coefficient in _coefficients(min_overlap) for row in _rows(coefficient, results, yes_shares)]
+    skew_note = agreement.skew_note(ratings, words) if len(ratings) else ""
+    return {"agreement": table("agreement", rows, _said(results, min_overlap), [skew_note] if skew_note else [])}
 
 
 def _rows(
     coefficient: _Coefficient, results: Sequence[Estimate], shares: Mapping[str, float | None]
 ) -> Iterator[list[Any]]:
-    own = [
+    # Results of single raters have the same name; they belong to the table of raters.
+    matching = [
         row
         for row in results
         if row.stat == coefficient.stat and "rater" not in row.args and coefficient.fits(row.args)
     ]
-    others = {row.args.get("source", ""): row for row in own if "target" in row.args}
-    for row in own:
+    for_new_raters = {row.args.get("source", ""): row for row in matching if "target" in row.args}
+    # The result with a target has the same value and the other interval: it completes the first row.
+    for row in matching:
         if "target" in row.args:
             continue
         source = row.args.get("source", "")
-        other = others.get(source)
+        new_raters = for_new_raters.get(source)
         yield [
             coefficient.name, source or POOLED, row.value, row.low, row.high,
-            other.low if other else None, other.high if other else None, shares.get(source),
+            new_raters.low if new_raters else None, new_raters.high if new_raters else None, shares.get(source),
             row.n.get("items"), row.n.get("raters"), row.n.get("ratings"),
             row.n.get("pairs_used"), row.n.get("pairs_undefined"), row.n.get("pairs_below_overlap"), row.reason,
         ]  # fmt: skip
 
 
 def _said(results: Sequence[Estimate], min_overlap: int) -> str:
-    """Observed agreement and kappa over all sources in one sentence."""
-    wanted = {"min_overlap": min_overlap}
-    found = {row.stat: row for row in results if dict(row.args) == wanted}
-    observed, kappa = found.get("avg_pairwise_agreement"), found.get("avg_pairwise_kappa")
+    """Return the observed agreement and kappa over all sources in one sentence."""
+    pooled_args = {"min_overlap": min_overlap}
+    pooled = {row.stat: row for row in results if dict(row.args) == pooled_args}
+    observed, kappa = pooled.get("avg_pairwise_agreement"), pooled.get("avg_pairwise_kappa")
     if observed is None or observed.value is None or kappa is None:
         return ""
-    few = f" ({FEW_ITEMS})" if kappa.reason.startswith(FEW_ITEMS) else ""
-    told = (
-        f"mean kappa is {kappa.value:.2f}{few}".replace("-", "\N{MINUS SIGN}")
+    caveat = f" ({FEW_ITEMS})" if kappa.reason.startswith(FEW_ITEMS) else ""
+    kappa_text = (
+        # A hyphen in front of a number reads as a dash in running text.
+        f"mean kappa is {kappa.value:.2f}{caveat}".replace("-", "\N{MINUS SIGN}")
         if kappa.value is not None
         else f"kappa is undefined: {kappa.reason}"
     )
-    return f"Two raters agree on {observed.value:.0%} of the items they share, all sources together; {told}."
+    return f"Two raters agree on {observed.value:.0%} of the items they share, all sources together; {kappa_text}."

@@ -1,4 +1,4 @@
-"""Contrasts of a study: between sources, simulators, error types, experiments, arms, verdicts, raters and machines."""
+"""The contrasts of a study: between sources, simulators, error types, experiments, display arms, verdicts, raters and machines."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -35,11 +35,11 @@ SOURCES, SIMULATORS, ERRORS = "sources", "simulators", "error types"
 EXPERIMENTS, ARMS, CONDITIONS = "experiments", "display arms", "conditions"
 BY_DESIGN = (CONDITIONS, SOURCES, SIMULATORS, ERRORS, ARMS)  # the families of find_by_design
 VERDICTS = "first and final verdict"
-MOST_MACHINES = 12  # every two of them; each of more against the raters alone
-MOST_NAMED = 12  # machines in a note
-MOST_RATERS = 100  # each against the others; a contrast of each of more would say little after Holm's correction
+MOST_MACHINES = 12  # compared pairwise; further ones only with the raters
+MOST_NAMED = 12  # machines listed in a note
+MOST_RATERS = 100  # each against the others; with more, few contrasts would survive Holm's correction
 
-NUMBERED = ("condition 1", "condition 2")  # where nobody says what they are called
+NUMBERED = ("condition 1", "condition 2")  # if the protocol gives them no names
 
 _ERROR_NAMES = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
 
@@ -47,10 +47,11 @@ _ERROR_NAMES = {"none": "unperturbed", "obvious": "obvious error", "subtle": "su
 def tables(
     read: Reading, machines: Sequence[Machine], conditions: Mapping[str, int], names: tuple[str, str] = NUMBERED
 ) -> dict[str, Json]:
-    """Return the table of contrasts.
+    """Return the table `contrasts`.
 
-    `conditions`: 1 or 2 by item code in a crossover study, empty in any other; `names`: what the two are called.
+    `conditions`: 1 or 2 by item code in a crossover study, empty otherwise. `names`: the names of the two conditions.
     """
+    # Contrasts are of rates and errors: both need binary verdicts.
     if not len(read.table) or not read.table.binary:
         return {"contrasts": table("contrasts", ())}
     pool = gather_pool(read.table)
@@ -65,7 +66,7 @@ def tables(
 
 
 def find_by_design(pool: Pool, conditions: Mapping[str, int], names: tuple[str, str] = NUMBERED) -> Iterator[Contrast]:
-    """Yield the contrasts that a plan foretells: of conditions, sources, simulators, error types and display arms."""
+    """Yield the contrasts that follow from the plan: conditions, sources, simulators, error types and display arms."""
     yield from _conditions(pool, conditions, names)
     yield from _sources(pool)
     yield from _simulators(pool)
@@ -77,43 +78,46 @@ def _conditions(pool: Pool, conditions: Mapping[str, int], names: tuple[str, str
     """Yield the contrasts of a crossover study's two conditions."""
     if not conditions:
         return
-    of_item = np.array([conditions.get(code, 0) for code in pool.table.items], dtype=np.int64)
-    masks = [of_item[pool.table.item] == number for number in (1, 2)]
+    condition_of_item = np.array([conditions.get(code, 0) for code in pool.table.items], dtype=np.int64)
+    masks = [condition_of_item[pool.table.item] == number for number in (1, 2)]
     yield contrast_rates(CONDITIONS, names, pool, masks[0], masks[1])
     yield from contrast_known(CONDITIONS, names, pool, (masks[0], masks[1]))
     yield from contrast_detection(CONDITIONS, names, restrict(pool, masks[0]), restrict(pool, masks[1]))
 
 
 def _sources(pool: Pool) -> Iterator[Contrast]:
-    """Yield the difference in rate of every two sources whose items have the same planted error, or none."""
+    """Yield the difference in rate between every two sources whose items have the same planted error, or none."""
     labels = list(np.unique(pool.label))
     for error in _errors_of(pool):
         for names in combinations(labels, 2):
             masks = [(pool.label == name) & (pool.error == error) for name in names]
             if masks[0].any() and masks[1].any():
-                word = _ERROR_NAMES.get(error, error)
-                called = [name if error == "none" else f"{name}, {word}" for name in names]
-                yield contrast_rates(SOURCES, (called[0], called[1]), pool, masks[0], masks[1])
+                error_label = _ERROR_NAMES.get(error, error)
+                sides = [name if error == "none" else f"{name}, {error_label}" for name in names]
+                yield contrast_rates(SOURCES, (sides[0], sides[1]), pool, masks[0], masks[1])
 
 
 def _simulators(pool: Pool) -> Iterator[Contrast]:
-    """Yield how much better errors are told in the outcomes of one simulator than in those of another.
+    """Yield the difference in detection of errors between the outcomes of every two simulators.
 
-    Of each error type that both have; of all together they would differ as well where one has more obvious errors. The
-    difference in sensitivity is that of the sources' rates with its sign turned.
+    Each error type that both have is compared separately.
     """
     planted = pool.table.reference == 0
     for first, second in combinations([str(name) for name in np.unique(pool.label)], 2):
         for error in _errors_of(pool):
+            # Pooled over error types, two simulators would also differ if one had more obvious errors.
+            # The difference in sensitivity is that of the sources' rates with the sign reversed.
             masks = [pool.label == name for name in (first, second)]
             if not all((mask & planted & (pool.error == error)).any() for mask in masks):
                 continue
-            word = _ERROR_NAMES.get(error, error)
+            error_label = _ERROR_NAMES.get(error, error)
             pools = [
                 restrict(pool, mask & ((pool.table.reference == 1) | (planted & (pool.error == error))))
                 for mask in masks
             ]
-            yield from contrast_detection(SIMULATORS, (f"{first}, {word}", f"{second}, {word}"), pools[0], pools[1])
+            yield from contrast_detection(
+                SIMULATORS, (f"{first}, {error_label}", f"{second}, {error_label}"), pools[0], pools[1]
+            )
 
 
 def _errors_of(pool: Pool) -> list[str]:
@@ -124,48 +128,53 @@ def _errors_of(pool: Pool) -> list[str]:
 
 
 def _errors(pool: Pool) -> Iterator[Contrast]:
-    """Yield the contrasts of every two error types, of all simulators together and of each; twins of a step are paired."""
+    """Yield the contrasts of every two error types, pooled over simulators and for each. Twins of the same step are paired."""
     labels = [str(name) for name in np.unique(pool.label)]
-    every: list[tuple[str, Bools]] = [("", np.ones(len(pool.table), dtype=np.bool_))]
-    every += [(name, pool.label == name) for name in labels] if len(labels) > 1 else []
-    for whose, own in every:
-        kinds = [error for error in _errors_of(pool) if (own & (pool.error == error)).any()]
+    groups: list[tuple[str, Bools]] = [("", np.ones(len(pool.table), dtype=np.bool_))]
+    groups += [(name, pool.label == name) for name in labels] if len(labels) > 1 else []
+    for simulator, in_group in groups:
+        kinds = [error for error in _errors_of(pool) if (in_group & (pool.error == error)).any()]
         for first, second in combinations(kinds, 2):
-            called = [_ERROR_NAMES.get(error, error) for error in (first, second)]
-            names = (f"{whose}, {called[0]}" if whose else called[0], f"{whose}, {called[1]}" if whose else called[1])
-            masks = [own & (pool.error == error) for error in (first, second)]
+            labels_of_errors = [_ERROR_NAMES.get(error, error) for error in (first, second)]
+            names = (
+                f"{simulator}, {labels_of_errors[0]}" if simulator else labels_of_errors[0],
+                f"{simulator}, {labels_of_errors[1]}" if simulator else labels_of_errors[1],
+            )
+            masks = [in_group & (pool.error == error) for error in (first, second)]
             yield contrast_rates(ERRORS, names, pool, masks[0], masks[1])
             if all((pool.table.reference[mask] == 0).all() for mask in masks):
-                genuine = own & (pool.table.reference == 1)
-                pools = [restrict(pool, genuine | mask) for mask in masks]
-                # The difference in rate is that in sensitivity with its sign turned.
+                without_error = in_group & (pool.table.reference == 1)
+                pools = [restrict(pool, without_error | mask) for mask in masks]
+                # The difference in rate is that in sensitivity with the sign reversed.
                 yield from contrast_detection(ERRORS, names, pools[0], pools[1])
 
 
 def _arms(pool: Pool) -> Iterator[Contrast]:
-    """Yield the contrasts of every two ways in which items were shown."""
+    """Yield the contrasts of every two ways of displaying items."""
     for factor, title in (("layout", "layout"), ("context", "goal and earlier steps"), ("marks", "marks")):
         codes, names = pool.table.factors[factor]
-        shown = [at for at in np.unique(codes) if names[at]]
-        for first, second in combinations(shown, 2):
-            called = (f"{title}: {names[first]}", f"{title}: {names[second]}")
+        arms = [code for code in np.unique(codes) if names[code]]
+        for first, second in combinations(arms, 2):
+            sides = (f"{title}: {names[first]}", f"{title}: {names[second]}")
             masks = codes == first, codes == second
-            yield contrast_rates(ARMS, called, pool, *masks)
-            yield from contrast_known(ARMS, called, pool, masks)
-            yield from contrast_detection(ARMS, called, restrict(pool, masks[0]), restrict(pool, masks[1]))
+            yield contrast_rates(ARMS, sides, pool, *masks)
+            yield from contrast_known(ARMS, sides, pool, masks)
+            yield from contrast_detection(ARMS, sides, restrict(pool, masks[0]), restrict(pool, masks[1]))
 
 
 def _verdicts(read: Reading, pool: Pool) -> Iterator[Contrast]:
-    """Yield how the final verdict differs from the first of the same rating, where a first one was asked for."""
+    """Yield the difference between the final and the first verdict of the same rating, where a first verdict was asked for."""
     first = read.columns.first_verdict[read.columns.judged]
-    both = first >= 0
-    if not both.any():
+    has_first = first >= 0
+    if not has_first.any():
         return
-    yield from contrast_verdicts(VERDICTS, ("final verdict", "first verdict"), pool, both, first.astype(np.float64))
+    yield from contrast_verdicts(
+        VERDICTS, ("final verdict", "first verdict"), pool, has_first, first.astype(np.float64)
+    )
 
 
 def _machines(pool: Pool, machines: Sequence[Machine]) -> Iterator[Contrast]:
-    """Yield each machine against the raters, and every two machines."""
+    """Yield the contrasts of each machine with the raters, and of every two machines."""
     for machine in machines:
         yield from contrast_machine(pool, machine.name, machine.verdicts)
     for first, second in combinations(machines[:MOST_MACHINES], 2):
@@ -173,67 +182,69 @@ def _machines(pool: Pool, machines: Sequence[Machine]) -> Iterator[Contrast]:
 
 
 def _experiments(pool: Pool) -> Iterator[Contrast]:
-    """Yield each experiment against all others."""
+    """Yield the contrasts of each experiment with all others."""
     codes, names = pool.table.factors["experiment"]
-    named = np.array([bool(name) for name in names], dtype=np.bool_)[codes]
-    present = np.unique(codes[named])
+    has_name = np.array([bool(name) for name in names], dtype=np.bool_)[codes]
+    present = np.unique(codes[has_name])
+    # A single experiment has no others to compare with.
     if len(present) < 2:
         return
-    for at in present:
-        masks = named & (codes == at), named & (codes != at)
-        yield contrast_rates(EXPERIMENTS, (names[at], OTHERS), pool, *masks)
-        # Correct verdicts would compare shares of planted errors as well, which differ between experiments.
+    for code in present:
+        masks = has_name & (codes == code), has_name & (codes != code)
+        yield contrast_rates(EXPERIMENTS, (names[code], OTHERS), pool, *masks)
+        # The share of correct verdicts would also compare the shares of planted errors, which differ between experiments.
         quantities = [SENSITIVITY, SPECIFICITY]
-        yield from contrast_known(EXPERIMENTS, (names[at], OTHERS), pool, masks, quantities=quantities)
+        yield from contrast_known(EXPERIMENTS, (names[code], OTHERS), pool, masks, quantities=quantities)
 
 
 def _raters(pool: Pool) -> Iterator[Contrast]:
     present = np.unique(pool.table.rater)
     if 2 <= len(present) <= MOST_RATERS:
-        for at in present:
-            yield from contrast_rater(pool, int(at))
+        for rater in present:
+            yield from contrast_rater(pool, int(rater))
 
 
 def note_left_out(pool: Pool, machines: Sequence[Machine]) -> list[str]:
-    """Return which contrasts of raters and machines are left out for their number, each as a note."""
+    """Return a note for the raters or machines that are not compared because there are too many."""
     raters, notes = len(np.unique(pool.table.rater)), []
     if raters > MOST_RATERS:
         notes.append(
-            f"No rater is compared with the others: {raters:,} raters are more than {MOST_RATERS}. Each one's numbers are in the "
-            "tables of raters."
+            f"Raters are not compared with each other: {raters:,} raters exceed the limit of {MOST_RATERS}. The tables of raters show the "
+            "numbers of each."
         )
     if len(machines) > MOST_MACHINES:
-        rest = ", ".join(machine.name for machine in machines[MOST_MACHINES:][:MOST_NAMED])
-        more = len(machines) - MOST_MACHINES - MOST_NAMED
+        listing = ", ".join(machine.name for machine in machines[MOST_MACHINES:][:MOST_NAMED])
+        unlisted = len(machines) - MOST_MACHINES - MOST_NAMED
         notes.append(
-            f"Every two of the first {MOST_MACHINES} of {len(machines):,} machines are compared; the others are compared with "
-            f"the raters alone: {rest}{f' and {more:,} more' if more > 0 else ''}."
+            f"The first {MOST_MACHINES} of {len(machines):,} machines are compared pairwise; the others are compared with "
+            f"the raters only: {listing}{f' and {unlisted:,} more' if unlisted > 0 else ''}."
         )
     return notes
 
 
 def arrange(rows: Iterable[Contrast], reference_name: str, more: Sequence[str] = ()) -> Json:
-    """Return the table of these contrasts with Holm's p-values of each family and quantity. `more`: notes on them."""
-    every = list(rows)
+    """Return the table of these contrasts, with Holm's p-values within each family and quantity. `extra_notes`: further notes."""
+    contrasts = list(rows)
     adjusted: dict[int, float | None] = {}
-    for key in dict.fromkeys((row.family, row.quantity) for row in every):
-        own = [at for at, row in enumerate(every) if (row.family, row.quantity) == key]
-        adjusted |= dict(zip(own, adjust_by_holm([every[at].p for at in own]), strict=True))
-    lines = [row.cells(adjusted[at], reference_name) for at, row in enumerate(every)]
+    # A family is one question about one quantity: adjusting over all contrasts would be needlessly strict.
+    for key in dict.fromkeys((row.family, row.quantity) for row in contrasts):
+        indices = [i for i, row in enumerate(contrasts) if (row.family, row.quantity) == key]
+        adjusted |= dict(zip(indices, adjust_by_holm([contrasts[i].p for i in indices]), strict=True))
+    lines = [row.cells(adjusted[i], reference_name) for i, row in enumerate(contrasts)]
     notes = [
-        "Each difference is the first less the second. Holm's p is adjusted for all contrasts of the same family and quantity."
+        "Each difference is the first value minus the second. Holm's p is adjusted for all contrasts of the same family and quantity."
     ]
-    if any(row.quantity != RATE for row in every) and reference_name not in NOT_STATED:
+    if any(row.quantity != RATE for row in contrasts) and reference_name not in NOT_STATED:
         notes.append(
-            f"Reference of {CORRECT}, {SENSITIVITY}, {SPECIFICITY}, {AREA} and {D_PRIME}: {REFERENCES[reference_name]}."
+            f"Reference for {CORRECT}, {SENSITIVITY}, {SPECIFICITY}, {AREA} and {D_PRIME}: {REFERENCES[reference_name]}."
         )
-    return table("contrasts", lines, summarise(every, adjusted), [*notes, *more] if lines else ())
+    return table("contrasts", lines, summarise(contrasts, adjusted), [*notes, *more] if lines else ())
 
 
 def summarise(rows: Sequence[Contrast], adjusted: Mapping[int, float | None]) -> str:
-    """Return how many contrasts there are, and how many have Holm's p below .05. `adjusted`: Holm's p by the row's number."""
-    clear = sum(1 for p in adjusted.values() if p is not None and p < 0.05)
+    """Return how many contrasts there are, and how many have Holm's p below .05. `adjusted`: Holm's p by row number."""
+    significant = sum(1 for p in adjusted.values() if p is not None and p < 0.05)
     tested = sum(1 for row in rows if row.p is not None)
     if not rows:
         return ""
-    return f"{len(rows):,} contrasts, {tested:,} with an interval; Holm's p is below .05 in {clear:,}."
+    return f"{len(rows):,} contrasts, {tested:,} with an interval; Holm's p is below .05 in {significant:,}."

@@ -1,4 +1,4 @@
-"""Errors as signals, by rater and source: from the results where they hold it, so that both say the same."""
+"""Detection of errors as signals, by rater and source. Values are taken from the results where they are, so that both show the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ Found = Mapping[tuple[str, str, str], Estimate]
 
 
 def tables(read: Reading, results: Sequence[Estimate]) -> dict[str, Json]:
-    """roc and detection; empty where no error is known."""
+    """Return the tables roc, localisation and detection. They are empty if no error is known."""
     curves, name = roc.curves(read.table), read.table.reference_name
     points = [
         [curve.source, point.threshold, point.false_alarm_rate, point.hit_rate, curve.n_error, curve.n_genuine, name]
@@ -37,94 +37,99 @@ def tables(read: Reading, results: Sequence[Estimate]) -> dict[str, Json]:
 
 
 def reference_note(read: Reading, has_rows: bool) -> list[str]:
-    """Return the sentence that names the reference of a table's numbers, or why the table is empty."""
+    """Return the sentence that names the reference of a table's numbers, or the reason why the table is empty."""
     if not has_rows and read.table.reference_name != UNKNOWN:
         return []
     return [f"Reference: {REFERENCES[read.table.reference_name]}."]
 
 
 def _detection(read: Reading, results: Sequence[Estimate]) -> Iterator[list[Any]]:
-    """All raters together, then each: all errors together, then each source."""
+    """Yield a row for all raters, then for each rater: all errors, then each source."""
     sources = read.table.error_sources
     if not sources:
         return
-    found: Found = {
+    estimates: Found = {
         (row.stat, row.args.get("rater", ""), row.args.get("source", "")): row
         for row in results
         if row.stat in _STATS and not {"mean_over", "target"} & set(row.args)
     }
-    means: Found = {
+    rater_means: Found = {
         (row.stat, "", row.args.get("source", "")): row
         for row in results
         if row.stat in _OF_RATERS and "mean_over" in row.args
     }
     for rater in ("", *(read.table.raters[at] for at in np.unique(read.table.rater))):
         for source in ("", *sources):
-            if ("dprime", rater, source) in found:
-                yield _line(read, found, means, rater, source)
+            # A rater without ratings on both sides has no d', and so no row.
+            if ("dprime", rater, source) in estimates:
+                yield _line(read, estimates, rater_means, rater, source)
 
 
 def _line(read: Reading, found: Found, means: Found, rater: str, source: str) -> list[Any]:
-    """The row of a rater, or of all: then d', c and the area are means over raters, for new raters."""
-    pooled, own = found["dprime", rater, source], found if rater else {**found, **means}
-    d_prime, c = own["dprime", rater, source], own["criterion_c", rater, source]
-    hit, right = found["sensitivity", rater, source], found["specificity", rater, ""]
+    """Return the row of a rater, or of all raters."""
+    # For all raters, d', c and the area are means over raters that generalise to new raters; the counts are
+    # pooled.
+    pooled, cells = found["dprime", rater, source], found if rater else {**found, **means}
+    d_prime, criterion = cells["dprime", rater, source], cells["criterion_c", rater, source]
+    sensitivity, specificity = found["sensitivity", rater, source], found["specificity", rater, ""]
     area = _area(read, found, rater, source)
     counts = [pooled.n.get(name) for name in ("hits", "misses", "false_alarms", "correct_rejections")]
     return [
-        rater or EVERYBODY, source or EVERY_ERROR, *counts, hit.value, hit.low, hit.high, right.value,
-        d_prime.value, d_prime.low, d_prime.high, c.value, area.value, area.low, area.high, *_located(read, rater, source),
-        _reasons(hit, d_prime, area), read.table.reference_name,
+        rater or EVERYBODY, source or EVERY_ERROR, *counts, sensitivity.value, sensitivity.low, sensitivity.high, specificity.value,
+        d_prime.value, d_prime.low, d_prime.high, criterion.value, area.value, area.low, area.high, *_located(read, rater, source),
+        _reasons(sensitivity, d_prime, area), read.table.reference_name,
     ]  # fmt: skip
 
 
 def _area(read: Reading, found: Found, rater: str, source: str) -> Estimate:
-    """Of one rater with DeLong's interval; of all raters their mean, for new raters."""
+    """Return the area under the curve: of one rater with DeLong's interval, of all raters their mean for new raters."""
     if not rater:
         return found["mrmc_mean_auc", "", source]
     return auc.signed(read.table.of_rater(rater), source or None)
 
 
 def _reasons(hit: Estimate, d_prime: Estimate, area: Estimate) -> str:
-    told = [(hit, "sensitivity"), (d_prime, "d'"), (area, "AUC")]
-    return "; ".join(f"{name}: {row.reason}" for row, name in told if row.reason)
+    named_estimates = [(hit, "sensitivity"), (d_prime, "d'"), (area, "AUC")]
+    return "; ".join(f"{name}: {row.reason}" for row, name in named_estimates if row.reason)
 
 
 def find_localisation(read: Reading) -> list[Estimate]:
-    """Return the shares of called errors whose mark hits the planted row: all, by source, by rater, by rater and source.
+    """Return the shares of reported errors whose mark hits the planted row.
 
-    Nothing where no judged rating was asked for marks or is of an error: the question does not arise.
+    They are computed over all, by source, by rater, and by rater and source. The list is empty if no judged rating could
+    have marks or is of an error.
     """
     columns = read.columns
-    asked = np.array([arm.marks not in ("", "off") for arm in read.arms], dtype=np.bool_)
-    if not asked[columns.arm[columns.judged]].any() or not (read.reference[columns.judged] == 0).any():
+    asks_for_marks = np.array([arm.marks not in ("", "off") for arm in read.arms], dtype=np.bool_)
+    # Otherwise the question does not arise, and a table of empty rows would suggest that it does.
+    if not asks_for_marks[columns.arm[columns.judged]].any() or not (read.reference[columns.judged] == 0).any():
         return []
-    called = np.flatnonzero(columns.judged & (columns.verdict == 0) & (read.reference == 0))
-    marked = [
+    reported = np.flatnonzero(columns.judged & (columns.verdict == 0) & (read.reference == 0))
+    marked_ratings = [
         Marked(
-            read.items[columns.item[at]].code,
-            read.raters[columns.rater[at]],
-            str(read.source[at]),
-            None if columns.localised[at] < 0 else bool(columns.localised[at]),
+            read.items[columns.item[n]].code,
+            read.raters[columns.rater[n]],
+            str(read.source[n]),
+            None if columns.localised[n] < 0 else bool(columns.localised[n]),
         )
-        for at in called
+        for n in reported
     ]
-    return [row._replace(reference=read.table.reference_name) for row in localisation(marked)]
+    return [row._replace(reference=read.table.reference_name) for row in localisation(marked_ratings)]
 
 
 def _localisation_row(row: Estimate) -> list[Any]:
-    who, source = row.args.get("rater", EVERYBODY), row.args.get("source", EVERY_ERROR)
+    rater, source = row.args.get("rater", EVERYBODY), row.args.get("source", EVERY_ERROR)
     n = row.n
     counts = n["k"], n["ratings"], row.value, row.low, row.high, n["items"], n["raters"], n["untold"]
-    return [who, source, *counts, row.reason, row.reference]
+    return [rater, source, *counts, row.reason, row.reference]
 
 
 def _located(read: Reading, rater: str, source: str) -> list[int]:
-    """Return how many called errors have a mark on the planted row, and how many could have one."""
-    mine: Bools = read.columns.judged & (read.columns.localised >= 0) & (read.columns.verdict == 0)
+    """Return how many reported errors have a mark on the planted row, and how many could have one."""
+    selected: Bools = read.columns.judged & (read.columns.localised >= 0) & (read.columns.verdict == 0)
     if rater:
-        mine = mine & (read.columns.rater == read.raters.index(rater))
-    mine = mine & (read.reference == 0)
+        selected = selected & (read.columns.rater == read.raters.index(rater))
+    selected = selected & (read.reference == 0)
     if source:
-        mine = mine & (read.source == source)
-    return [int((read.columns.localised[mine] == 1).sum()), int(mine.sum())]
+        selected = selected & (read.source == source)
+    return [int((read.columns.localised[selected] == 1).sum()), int(selected.sum())]

@@ -1,4 +1,4 @@
-"""Raters beside machines: Table 1, the matrices, how often each says yes, and who catches which error."""
+"""Raters compared with machines: Table 1, the matrices, shares of yes, and who detects which error."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,18 +19,21 @@ from ratings.stats import Ratings, human_model, proportions
 from ratings.stats.estimates import LEVEL
 from ratings.stats.table import Ints
 
-AT_MOST = 12  # raters and machines in one matrix; with more, machines alone
+AT_MOST = 12  # raters and machines in one matrix; with more, it shows machines only
 STORED_CHECKER = "WetBench checker"
 _Z = float(norm.ppf((1 + LEVEL) / 2))
-# What our raters are called where a number of the paper's people stands beside them.
+# Labels for our raters beside a number of the paper's raters.
 OURS = {"simulated": "simulated raters", "people and simulated": "people and simulated raters"}
-GENUINE, OTHER = "none", "other"  # planted errors: none; wrong without one, as imported items can be
+GENUINE, OTHER = "none", "other"  # types of planted error: none; wrong without a planted one, as imported items can be
 Verdicts = dict[str, int]
-Group = tuple[str, str]  # type and kind of error, "" for the whole type
+Group = tuple[str, str]  # type and kind of error; kind "" is the whole type
 
 
 class Machine(NamedTuple):
-    """`verdicts`: item code -> 1 or 0, of the items it judged; `undecided`: items it was asked and gave no verdict on."""
+    """A rater that is not a person.
+
+    `verdicts`: item code -> 1 or 0, for the items it judged; `undecided`: items it was asked about without giving a verdict.
+    """
 
     name: str
     kind: str  # machine, checker or classifier
@@ -39,21 +42,30 @@ class Machine(NamedTuple):
 
 
 def found(study: Study, read: Reading) -> list[Machine]:
-    """Everybody who is no person and judged items of this reading, in three queries: classifiers as they stood when the
-    study opened, machine raters, and the checker's stored findings unless it rates here itself."""
-    rated = {fact.code for fact in read.items}
-    said = machines.rows(study)
-    raters = [_rater(label, named, said[label], rated) for label, named in machines.names(study).items()]
-    every = [*_classifiers(read.items), *raters]
-    if study.kind == TRANSITION and not any(one.kind == "checker" for one in every):
-        every.append(_stored(study, rated))
-    return [one for one in every if one.verdicts]
+    """Return every machine that judged items of this analysis, in three queries.
+
+    These are the classifiers as they were when the study opened, model raters, and the checker's stored findings.
+    """
+    rated_codes = {fact.code for fact in read.items}
+    answers = machines.rows(study)
+    model_raters = [
+        _rater(label, name_and_kind, answers[label], rated_codes)
+        for label, name_and_kind in machines.names(study).items()
+    ]
+    all_machines = [*_classifiers(read.items), *model_raters]
+    # A checker that rates in the study answers on what raters see; its stored findings would be a second row of
+    # it.
+    if study.kind == TRANSITION and not any(machine.kind == "checker" for machine in all_machines):
+        all_machines.append(_stored(study, rated_codes))
+    return [machine for machine in all_machines if machine.verdicts]
 
 
 def _rater(label: str, named: machines.Named, said: Mapping[Any, machines.Answer], rated: set[str]) -> Machine:
-    own = [(str(code), answer) for code, answer in said.items() if str(code) in rated]
-    verdicts = {code: int(answer.verdict) for code, answer in own if answer.verdict is not None}
-    return Machine(f"{label}, {named.name}", named.kind, dict(sorted(verdicts.items())), len(own) - len(verdicts))
+    rated_answers = [(str(code), answer) for code, answer in said.items() if str(code) in rated]
+    verdicts = {code: int(answer.verdict) for code, answer in rated_answers if answer.verdict is not None}
+    return Machine(
+        f"{label}, {named.name}", named.kind, dict(sorted(verdicts.items())), len(rated_answers) - len(verdicts)
+    )
 
 
 def _classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
@@ -63,12 +75,13 @@ def _classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
 
 
 def _stored(study: Study, rated: set[str]) -> Machine:
-    """What the checker found in the steps as they were played or planted; it knows more of them than raters are shown."""
+    """Return what the checker found in the steps as they were played or planted."""
+    # The recorded steps have amounts that raters are not shown, so these findings use more than raters see.
     rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by("item__code")
     columns = "item__code", "twin", "twin__findings__verdict", "transition__findings__verdict"
     verdicts, undecided = {}, 0
-    for code, twin, of_twin, of_original in rows.values_list(*columns).iterator(chunk_size=2000):
-        verdict = of_twin if twin else of_original
+    for code, twin, twin_verdict, original_verdict in rows.values_list(*columns).iterator(chunk_size=2000):
+        verdict = twin_verdict if twin else original_verdict
         if str(code) in rated and verdict in ("ok", "error"):
             verdicts[str(code)] = int(verdict == "ok")
         undecided += str(code) in rated and verdict == "undecidable"
@@ -76,13 +89,13 @@ def _stored(study: Study, rated: set[str]) -> Machine:
 
 
 def tables(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> dict[str, Json]:
-    """human_model, agreement_matrix, conditional_matrix, fractions and misses; without machines, misses of raters alone."""
-    raters = [one for one in every if one.name != STORED_CHECKER]
+    """Return human_model, agreement_matrix, conditional_matrix, fractions and misses. Without machines, misses has raters only."""
+    judges = [machine for machine in every if machine.name != STORED_CHECKER]
     misses = [[*row, read.table.reference_name] for row in _misses(read, every)]
     return {
-        "human_model": _human_model(read, raters, min_overlap, seed, resamples),
-        **_matrices(read.table, raters),
-        "fractions": table("fractions", _fractions(read, raters)),
+        "human_model": _human_model(read, judges, min_overlap, seed, resamples),
+        **_matrices(read.table, judges),
+        "fractions": table("fractions", _fractions(read, judges)),
         "misses": table(
             "misses", misses, notes=[*_undecided(every), *_who_checks(every), *reference_note(read, bool(misses))]
         ),
@@ -90,36 +103,38 @@ def tables(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int,
 
 
 def _who(read: Reading) -> dict[str, str]:
-    """Each rater whose verdicts count, as the raters' table has them: person, simulated or imported."""
+    """Return the kind of each rater whose verdicts count, as in the raters' table: person, simulated or imported."""
     columns = read.columns
-    found = {}
-    for at in np.unique(columns.rater[columns.judged]):
-        own = columns.judged & (columns.rater == at)
-        simulated = "simulated" if columns.simulated[own].any() else "person"
-        found[read.raters[at]] = "imported" if columns.imported[own].any() else simulated
-    return found
+    kinds = {}
+    for rater in np.unique(columns.rater[columns.judged]):
+        judged_by_rater = columns.judged & (columns.rater == rater)
+        simulated = "simulated" if columns.simulated[judged_by_rater].any() else "person"
+        kinds[read.raters[rater]] = "imported" if columns.imported[judged_by_rater].any() else simulated
+    return kinds
 
 
 def _together(who: Iterable[str]) -> str:
-    """What raters of these kinds are called together; who gave what was collected elsewhere is not said to be simulated."""
-    made = {one == "simulated" for one in who}
-    return "people and simulated" if len(made) > 1 else "simulated" if True in made else "people"
+    """Return the name of a group of raters of these kinds."""
+    # Imported raters count as people: who gave ratings collected elsewhere is not known to be simulated.
+    is_simulated = {kind == "simulated" for kind in who}
+    return "people and simulated" if len(is_simulated) > 1 else "simulated" if True in is_simulated else "people"
 
 
 def _human_model(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> Json:
     ratings = read.table
     if not every or not len(ratings):
         return table("human_model", ())
-    models = {one.name: one.verdicts for one in every}
-    kinds = {one.name: one.kind for one in every}
+    models = {machine.name: machine.verdicts for machine in every}
+    kinds = {machine.name: machine.kind for machine in every}
     rows = human_model.standings(ratings, models, kinds=kinds, min_overlap=min_overlap, seed=seed, resamples=resamples)
+    # The items of the comparison differ from those of the study: the summary states how many they are.
     n = len(human_model.common_items(ratings, models))
-    said = f"On the {n:,} items that two raters or more and every machine judged."
-    people = _together(_who(read).values())
-    published = _published_agreement(rows)
-    cells = [[*_standing(row, people), *paper] for row, paper in zip(rows, published, strict=True)]
-    notes = [f"Published values of people are beside {OURS[people]}."] if people != "people" else []
-    return table("human_model", cells, said, notes if any(row[0] is not None for row in published) else [])
+    summary = f"On the {n:,} items judged by two or more raters and by every machine."
+    group = _together(_who(read).values())
+    paper_cells = _published_agreement(rows)
+    cells = [[*_standing(row, group), *paper] for row, paper in zip(rows, paper_cells, strict=True)]
+    notes = [f"Published values for people are shown beside {OURS[group]}."] if group != "people" else []
+    return table("human_model", cells, summary, notes if any(row[0] is not None for row in paper_cells) else [])
 
 
 def _standing(row: human_model.Standing, people: str) -> Cells:
@@ -132,17 +147,21 @@ def _standing(row: human_model.Standing, people: str) -> Cells:
 
 
 def _published_agreement(rows: Sequence[human_model.Standing]) -> list[tuple[float | None, float | None, str]]:
-    """Return the paper's agreement and kappa (Table 1) of each classifier, by its model's name, and of people.
+    """Return the paper's agreement and kappa (Table 1) for each classifier, by the name of its model, and for people.
 
-    With them the reason where there is none. Who the raters of this study are does not change what the paper has.
+    The third value is the reason if one is missing.
     """
     agreement, kappa = (
         pair_with_reasons(_find_agreement(row, name) for row in rows) for name in ("agreement", "kappa")
     )
-    return [(one, two, why or also) for (one, why), (two, also) in zip(agreement, kappa, strict=True)]
+    return [
+        (agreement_value, kappa_value, reason or kappa_reason)
+        for (agreement_value, reason), (kappa_value, kappa_reason) in zip(agreement, kappa, strict=True)
+    ]
 
 
 def _find_agreement(row: human_model.Standing, name: str) -> PaperValue | None:
+    # The paper's number does not depend on who our raters are; a note is added if they are simulated.
     if row.who == human_model.PEOPLE:
         return find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human")
     if row.kind != "classifier":
@@ -151,60 +170,76 @@ def _find_agreement(row: human_model.Standing, name: str) -> PaperValue | None:
 
 
 def _matrices(ratings: Ratings, every: Sequence[Machine]) -> dict[str, Json]:
-    models = {one.name: one.verdicts for one in every}
-    people = len(np.unique(ratings.rater))
-    whole = bool(models) and people + len(models) <= AT_MOST
-    shown = {**models, **human_model.of_raters(ratings)} if whole else models
-    notes = [] if whole or not models else [f"Machines alone: with {people:,} raters the matrix could not be read."]
+    models = {machine.name: machine.verdicts for machine in every}
+    n_raters = len(np.unique(ratings.rater))
+    with_raters = bool(models) and n_raters + len(models) <= AT_MOST
+    judges = {**models, **human_model.of_raters(ratings)} if with_raters else models
+    notes = (
+        []
+        if with_raters or not models
+        else [f"Machines only: with {n_raters:,} raters the matrix would be too large to read."]
+    )
     return {
         name: table(name, (list(cell) for cell in cells), notes=notes)
         for name, cells in (
-            ("agreement_matrix", human_model.agreement_matrix(shown)),
-            ("conditional_matrix", human_model.conditional_matrix(shown)),
+            ("agreement_matrix", human_model.agreement_matrix(judges)),
+            ("conditional_matrix", human_model.conditional_matrix(judges)),
         )
     }
 
 
 def _fractions(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
-    """All raters, each machine, and of two machines or more what most of them and all of them say."""
+    """Yield the share of yes of all raters and of each machine, and of the majority and consensus of two or more machines."""
     if not every or not len(read.table):
         return
-    main = proportions.rates(read.table, by=None)[0]
-    together = _together(_who(read).values())
-    rows: list[Cells] = [[EVERYBODY, together, main.value, main.n["yes"], main.n["ratings"], main.low, main.high]]
-    models = {one.name: one.verdicts for one in every}
-    kinds = {one.name: one.kind for one in every}
+    pooled = proportions.rates(read.table, by=None)[0]
+    group = _together(_who(read).values())
+    rows: list[Cells] = [
+        [EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]
+    ]
+    models = {machine.name: machine.verdicts for machine in every}
+    kinds = {machine.name: machine.kind for machine in every}
     if len(models) > 1:
         models |= {human_model.MAJORITY: human_model.majority(models).verdicts}
-        models |= {human_model.CONSENSUS: human_model.consensus({one.name: one.verdicts for one in every})}
-    for one in human_model.fractions(models):
-        kind = kinds.get(one.who, "ensemble")
-        rows.append([one.who, kind, one.share, one.k, one.n, one.low, one.high])
-    names = [one.name for one in every]
-    published = pair_with_reasons(find_published_fraction(str(row[0]), str(row[1]), names) for row in rows)
-    yield from ([*row, *paper] for row, paper in zip(rows, published, strict=True))
+        # Of the machines alone: `models` already has their majority.
+        models |= {human_model.CONSENSUS: human_model.consensus({machine.name: machine.verdicts for machine in every})}
+    for fraction in human_model.fractions(models):
+        kind = kinds.get(fraction.who, "ensemble")
+        rows.append([fraction.who, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high])
+    names = [machine.name for machine in every]
+    paper_cells = pair_with_reasons(find_published_fraction(str(row[0]), str(row[1]), names) for row in rows)
+    yield from ([*row, *paper] for row, paper in zip(rows, paper_cells, strict=True))
 
 
 def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
-    """All raters together, each rater, each machine: errors by type and by kind, and false alarms on unperturbed items."""
+    """Yield detected errors by type and by kind, and false alarms on unperturbed items: all raters, each rater, each machine."""
     groups = {fact.code: _groups(fact) for fact in read.items if fact.reference}
-    names = sorted({group for own in groups.values() for group in own})
+    names = sorted({group for item_groups in groups.values() for group in item_groups})
+    # No item has an error, so there is nothing to detect.
     if all(error == GENUINE for error, _ in names):
         return
     yield from _of_raters(read.table.where(read.table.reference >= 0), _who(read), groups, names)
-    for one in every:
-        judged = Counter(group for code in one.verdicts for group in groups.get(code, ()))
-        called = Counter(
-            group for code, verdict in one.verdicts.items() if not verdict for group in groups.get(code, ())
+    for machine in every:
+        n_judged = Counter(group for code in machine.verdicts for group in groups.get(code, ()))
+        n_reported = Counter(
+            group for code, verdict in machine.verdicts.items() if not verdict for group in groups.get(code, ())
         )
         for group in names:
-            if n := judged[group]:
-                share = called[group] / n
-                yield [one.name, one.kind, *group, called[group], n, share, *proportions.wilson(share, n, _Z)]
+            if n := n_judged[group]:
+                share = n_reported[group] / n
+                yield [
+                    machine.name,
+                    machine.kind,
+                    *group,
+                    n_reported[group],
+                    n,
+                    share,
+                    *proportions.wilson(share, n, _Z),
+                ]
 
 
 def _groups(fact: ItemFacts) -> tuple[Group, ...]:
-    """Of which type the item's error is, and of which kind; an unperturbed item has none."""
+    """Return the groups of an item: its type of error, and its kind if known. An unperturbed item has no kind."""
     if fact.reference in WITHOUT_ERROR:
         return ((GENUINE, ""),)
     error = fact.error if fact.error != "none" else OTHER
@@ -214,42 +249,46 @@ def _groups(fact: ItemFacts) -> tuple[Group, ...]:
 def _of_raters(
     own: Ratings, who: Mapping[str, str], groups: Mapping[str, tuple[Group, ...]], names: Sequence[Group]
 ) -> Iterator[Cells]:
-    """All raters together with items and raters as clusters, then each rater."""
-    called = replace(own, verdict=1 - own.verdict)
-    raters = {own.raters[at]: called.where(own.rater == at) for at in np.unique(own.rater)}
-    everybody = [(EVERYBODY, _together(who[label] for label in raters), called)]
-    everybody += [(label, who[label], part) for label, part in raters.items()]
-    place = {group: at for at, group in enumerate(names)}
-    by_type = np.array([place[groups[code][0]] if code in groups else -1 for code in own.items], dtype=np.int64)
-    by_kind = [place[groups[code][1]] if len(groups.get(code, ())) > 1 else -1 for code in own.items]
-    for label, kind, part in everybody:
-        lines: dict[int, Cells] = {}
+    """Yield the rows of all raters, with items and raters as clusters, and then of each rater."""
+    # The rate of the flipped verdict is the share of errors reported.
+    reported = replace(own, verdict=1 - own.verdict)
+    raters = {own.raters[code]: reported.where(own.rater == code) for code in np.unique(own.rater)}
+    judges = [(EVERYBODY, _together(who[label] for label in raters), reported)]
+    judges += [(label, who[label], part) for label, part in raters.items()]
+    index_of = {group: i for i, group in enumerate(names)}
+    by_type = np.array([index_of[groups[code][0]] if code in groups else -1 for code in own.items], dtype=np.int64)
+    by_kind = [index_of[groups[code][1]] if len(groups.get(code, ())) > 1 else -1 for code in own.items]
+    for label, kind, part in judges:
+        shares_by_group: dict[int, Cells] = {}
+        # Twice, because an item belongs to its type and to its kind, and a factor puts each item in one group.
         for of_item in (by_type, np.array(by_kind, dtype=np.int64)):
-            lines |= _shares(part, of_item, len(names))
-        yield from ([label, kind, *group, *lines[at]] for at, group in enumerate(names) if at in lines)
+            shares_by_group |= _shares(part, of_item, len(names))
+        yield from ([label, kind, *group, *shares_by_group[i]] for i, group in enumerate(names) if i in shares_by_group)
 
 
 def _shares(part: Ratings, of_item: Ints, n_groups: int) -> dict[int, Cells]:
-    """caught, n, recall, low, high of each group of these ratings."""
+    """Return caught, n, recall, low and high for each group of these ratings."""
     codes = of_item[part.item]
-    own = part.where(codes >= 0)
-    own = replace(own, factors={"group": (codes[codes >= 0], tuple(str(at) for at in range(n_groups)))})
-    rows = [row for row in proportions.rates(own, by="group") if "group" in row.args and "interval" not in row.args]
+    in_groups = part.where(codes >= 0)
+    in_groups = replace(in_groups, factors={"group": (codes[codes >= 0], tuple(str(i) for i in range(n_groups)))})
+    rows = [
+        row for row in proportions.rates(in_groups, by="group") if "group" in row.args and "interval" not in row.args
+    ]
     return {int(row.args["group"]): [row.n["yes"], row.n["ratings"], row.value, row.low, row.high] for row in rows}
 
 
 def _undecided(every: Sequence[Machine]) -> list[str]:
     return [
-        f"{one.name} gave no verdict on {one.undecided:,} of {one.undecided + len(one.verdicts):,} items; they are in no share."
-        for one in every
-        if one.undecided
+        f"{machine.name} gave no verdict on {machine.undecided:,} of {machine.undecided + len(machine.verdicts):,} items; they are in no share."
+        for machine in every
+        if machine.undecided
     ]
 
 
 def _who_checks(every: Sequence[Machine]) -> list[str]:
-    if not any(one.name == STORED_CHECKER for one in every):
+    if not any(machine.name == STORED_CHECKER for machine in every):
         return []
     return [
-        f"{STORED_CHECKER}: what it found in the steps as they were played, amounts that raters are not shown included. "
-        "Ordered as a machine rater it reads what they see."
+        f"{STORED_CHECKER}: its findings in the recorded steps, including amounts that raters are not shown. "
+        "As a model rater it uses only what raters see."
     ]

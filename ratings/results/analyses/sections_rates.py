@@ -1,4 +1,4 @@
-"""Rates and confidences: how often each source is called plausible, split in every way that a reader asks for."""
+"""Rates and confidences: how often each source is called plausible, by every factor that readers ask for."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,11 +15,11 @@ from ratings.results.paper_values import PaperValue, find_paper_value, pair_with
 from ratings.stats import Estimate, Ratings, proportions
 from ratings.stats.table import Ints
 
-WIDE_APART = 0.02  # rates weighted by items or raters that differ by more are told
+WIDE_APART = 0.02  # difference between weighted and plain rates that gets a note
 
 
 def tables(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> dict[str, Json]:
-    """rates, rates_by_... and confidence, spread."""
+    """Return rates, rates_by_..., confidence and spread."""
     return {
         "rates": _rates(read, kind, declared),
         "rates_by_experiment": _by_factor(read.table, "experiment"),
@@ -33,34 +33,37 @@ def tables(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> d
 
 
 def errors(read: Reading) -> Mapping[str, str]:
-    """The planted error of each source name: none, obvious or subtle."""
+    """Return the planted error of each source name: none, obvious or subtle."""
     return {fact.source: fact.error for fact in read.items}
 
 
 def find_published_rate(kind: str, declared: DeclaredModel | None, error: str) -> PaperValue | None:
-    """Return the paper's rate for the declared model in its role, or None where it is about no such outcomes."""
+    """Return the paper's rate for the declared model in its role, or None if the paper has none for such outcomes."""
     if declared is None:
         return None
     return find_paper_value("plausibility_rate", kind, model=declared.model, role=declared.role, error=error)
 
 
 def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
-    found = _pairs_of(proportions.rates(read.table, by="source")) if len(read.table) else {}
-    means = _weighted(read.table)
-    cannot = read.columns.counts & (read.columns.verdict < 0)
-    rows, notes, planted, kinds = [], [], errors(read), _name_kinds(read, kind)
-    entries = [find_published_rate(kind, declared.get(source), planted[source]) for source in sorted(kinds)]
-    for source, published, paper in zip(sorted(kinds), entries, pair_with_reasons(entries), strict=True):
-        n_cannot = int(np.sum(cannot & (read.source == source)))
+    intervals = _pairs_of(proportions.rates(read.table, by="source")) if len(read.table) else {}
+    weighted_rates = _weighted(read.table)
+    could_not_judge = read.columns.counts & (read.columns.verdict < 0)
+    rows, notes, planted, kind_names = [], [], errors(read), _name_kinds(read, kind)
+    entries = [find_published_rate(kind, declared.get(source), planted[source]) for source in sorted(kind_names)]
+    for source, published, paper in zip(sorted(kind_names), entries, pair_with_reasons(entries), strict=True):
+        n_cannot = int(np.sum(could_not_judge & (read.source == source)))
         notes += [f"{source}: {published.description}"] if published else []
-        if source not in found:
+        # Listed all the same: a source must not disappear because nobody could judge it.
+        if source not in intervals:
             rows.append(
-                [source, kinds[source], 0, 0, 0, 0, *[None] * 7, n_cannot, *paper, "nobody could judge its items"]
+                [source, kind_names[source], 0, 0, 0, 0, *[None] * 7, n_cannot, *paper, "nobody could judge its items"]
             )
             continue
-        main, wilson = found[source]
-        by_item, by_rater = means[source]
-        rows.append([source, kinds[source], *_numbers(main, wilson), by_item, by_rater, n_cannot, *paper, main.reason])
+        main, wilson = intervals[source]
+        by_item, by_rater = weighted_rates[source]
+        rows.append(
+            [source, kind_names[source], *_numbers(main, wilson), by_item, by_rater, n_cannot, *paper, main.reason]
+        )
         if main.value is not None and max(abs(by_item - main.value), abs(by_rater - main.value)) > WIDE_APART:
             notes.append(
                 f"{source}: {main.value:.1%} by ratings, {by_item:.1%} by items and {by_rater:.1%} by raters; they differ "
@@ -70,17 +73,17 @@ def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> J
 
 
 def _name_kinds(read: Reading, kind: str) -> dict[str, str]:
-    """Return what the items of each source name are, all kinds where one name has several; "" for records that state nothing."""
-    found: dict[str, set[str]] = {}
+    """Return what the items of each source name are: all kinds if there are several, "" for records that state nothing."""
+    kinds_of: dict[str, set[str]] = {}
     for fact in read.items:
-        own = found.setdefault(fact.source, set())
+        kinds = kinds_of.setdefault(fact.source, set())
         if kind == TRANSITION or fact.reference:
-            own.add(name_kind(fact.error, fact.reference))
-    return {source: ", ".join(sorted(own)) for source, own in found.items()}
+            kinds.add(name_kind(fact.error, fact.reference))
+    return {source: ", ".join(sorted(kinds)) for source, kinds in kinds_of.items()}
 
 
 def _numbers(main: Estimate, wilson: Estimate) -> list[Any]:
-    """k, n, items, raters, rate, low, high, wilson_low, wilson_high."""
+    """Return k, n, items, raters, rate, low, high, wilson_low and wilson_high."""
     n = main.n
     return [
         n["yes"], n["ratings"], n["items"], n["raters"], main.value, main.low, main.high, wilson.low, wilson.high,
@@ -88,23 +91,23 @@ def _numbers(main: Estimate, wilson: Estimate) -> list[Any]:
 
 
 def _rates_said(rows: list[list[Any]]) -> str:
-    said = [f"{row[0]} {row[6]:.0%}" for row in rows if row[6] is not None]
-    return f"Share of yes: {'; '.join(said)}." if said else ""
+    parts = [f"{row[0]} {row[6]:.0%}" for row in rows if row[6] is not None]
+    return f"Share of yes: {'; '.join(parts)}." if parts else ""
 
 
 def _pairs_of(rows: list[Estimate], by: str = "source") -> dict[str, tuple[Estimate, Estimate]]:
-    """The two intervals of each group, side by side."""
+    """Return for each group the result with each of the two intervals."""
     main = {row.args[by]: row for row in rows if "interval" not in row.args}
     return {row.args[by]: (main[row.args[by]], row) for row in rows if row.args.get("interval") == "wilson"}
 
 
 def _weighted(ratings: Ratings) -> dict[str, list[float]]:
-    """By source: the rate by items, and by raters."""
-    found: dict[str, list[float]] = {}
+    """Return for each source the rate weighted by items, and by raters."""
+    rates: dict[str, list[float]] = {}
     for row in proportions.weighted(ratings, by="source"):
         if row.value is not None:
-            found.setdefault(row.args["source"], []).append(row.value)
-    return found
+            rates.setdefault(row.args["source"], []).append(row.value)
+    return rates
 
 
 def _by_factor(ratings: Ratings, name: str) -> Json:
@@ -113,10 +116,11 @@ def _by_factor(ratings: Ratings, name: str) -> Json:
 
 
 def _by_arm(ratings: Ratings) -> Json:
-    """One group for each arm of what was varied; an arm that all ratings have is no comparison."""
+    """Return a group for each display arm of what was varied."""
     rows: list[Cells] = []
     for name, title in (("layout", "layout"), ("context", "goal and earlier steps"), ("marks", "marks")):
         codes, names = ratings.factors[name]
+        # An arm that all ratings have is no comparison.
         if sum(1 for arm in names if arm) > 1:
             rows += _crossed(ratings, codes, names, lambda arm, title=title: f"{title}: {arm}")  # type: ignore[misc]
     return table("rates_by_arm", rows)
@@ -125,45 +129,51 @@ def _by_arm(ratings: Ratings) -> Json:
 def _crossed(
     ratings: Ratings, codes: Ints, names: tuple[str, ...], said: Callable[[str], str] = str
 ) -> Iterator[Cells]:
-    """A row for each of these groups and each source in it; what has no name is in none."""
-    known = (
+    """Yield a row for each of these groups and each source in it. Ratings without a group name are left out."""
+    has_name = (
         np.array([bool(name) for name in names], dtype=np.bool_)[codes] if len(codes) else np.zeros(0, dtype=np.bool_)
     )
-    own = ratings.where(known)
-    if not len(own):
+    ratings_with_name = ratings.where(has_name)
+    if not len(ratings_with_name):
         return
-    width = len(own.sources)
+    width = len(ratings_with_name.sources)
     cells = tuple(str(at) for at in range(len(names) * width))
-    both = replace(own, factors={_CELL: (codes[known] * width + own.source, cells)})
-    for cell, (main, wilson) in _pairs_of(proportions.rates(both, by=_CELL), _CELL).items():
+    # Group and source as one factor: the statistics take one factor at a time.
+    crossed = replace(ratings_with_name, factors={_CELL: (codes[has_name] * width + ratings_with_name.source, cells)})
+    for cell, (main, wilson) in _pairs_of(proportions.rates(crossed, by=_CELL), _CELL).items():
         group, source = divmod(int(cell), width)
-        yield [said(names[group]), own.sources[source], *_numbers(main, wilson), main.reason]
+        yield [said(names[group]), ratings_with_name.sources[source], *_numbers(main, wilson), main.reason]
 
 
 _CELL = "cell"
 
 
 def _confidence(ratings: Ratings) -> Json:
-    """Counts of each verdict and confidence; cells without a rating are 0, so that every histogram has ten bars."""
+    """Return the counts of each verdict and confidence."""
     rows = []
-    sure = ~np.isnan(ratings.confidence)
-    for at in np.unique(ratings.source[sure]):
-        mine = sure & (ratings.source == at)
+    with_confidence = ~np.isnan(ratings.confidence)
+    for source in np.unique(ratings.source[with_confidence]):
+        of_source = with_confidence & (ratings.source == source)
         for verdict in (1, 0):
-            counts = np.bincount(ratings.confidence[mine & (ratings.verdict == verdict)].astype(np.int64), minlength=6)
-            of = int(mine.sum())
-            rows += [[ratings.sources[at], verdict, c, int(counts[c]), float(counts[c] / of)] for c in range(1, 6)]
+            counts = np.bincount(
+                ratings.confidence[of_source & (ratings.verdict == verdict)].astype(np.int64), minlength=6
+            )
+            n_ratings = int(of_source.sum())
+            # Cells without a rating are 0, so that every histogram has ten bars.
+            rows += [
+                [ratings.sources[source], verdict, c, int(counts[c]), float(counts[c] / n_ratings)] for c in range(1, 6)
+            ]
     return table("confidence", rows)
 
 
 def _spread(ratings: Ratings) -> Json:
     rows = []
-    sure = ~np.isnan(ratings.confidence)
-    for at in np.unique(ratings.source[sure]):
+    with_confidence = ~np.isnan(ratings.confidence)
+    for source in np.unique(ratings.source[with_confidence]):
         for verdict in (1, 0):
-            values = ratings.confidence[sure & (ratings.source == at) & (ratings.verdict == verdict)]
+            values = ratings.confidence[with_confidence & (ratings.source == source) & (ratings.verdict == verdict)]
             if len(values):
                 lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
                 mean = float(values.mean())
-                rows.append([ratings.sources[at], verdict, len(values), median, mean, lower, upper])
+                rows.append([ratings.sources[source], verdict, len(values), median, mean, lower, upper])
     return table("spread", rows)

@@ -1,5 +1,7 @@
-"""Analyses as they are kept: computed once for each state of the ratings, found again by their key, never shown as fresh
-when ratings, or what machines say of the items, changed since."""
+"""Stored analyses: computed once for each state of the ratings, and found again by their key.
+
+An analysis is never presented as current if ratings, or verdicts of machines on the items, changed since.
+"""
 
 import hashlib
 import json
@@ -28,20 +30,23 @@ from simulation.jobs import jobs
 from simulation.models import Job
 
 SEED, RESAMPLES = 0, 2000
-INLINE = 5_000  # ratings up to which a page computes by itself what needs no resampling
-AT_ONCE = 500  # ratings up to which a page computes anew each time what more of them would give
-KEPT, KEPT_FILTERED = 3, 60  # analyses of one and the same request; filtered ones of a study in all
-_TRIES = 3
-_at_work = threading.Lock()  # two requests for the same at once compute once
+INLINE = 5_000  # ratings up to which a page request computes what needs no resampling
+AT_ONCE = 500  # ratings up to which the expected precision is not cached
+KEPT, KEPT_FILTERED = 3, 60  # stored analyses per request; filtered ones per study
+_TRIES = 3  # computations before the ratings count as changing
+_at_work = threading.Lock()  # of two simultaneous requests in this process, the second finds what the first stored
 
 
 class MovingError(RuntimeError):
-    """Ratings came or went each time the analysis was computed."""
+    """The ratings changed each time while the analysis was computed."""
 
 
 class Look(NamedTuple):
-    """What there is to show. `fresh`: it is of the ratings as they are now; `job`: the full one is being computed, or its
-    computing failed; `said`: how fresh it is, for people."""
+    """The analysis to show and its state.
+
+    `is_fresh`: it matches the current ratings. `job`: the full analysis is being computed, or its computation failed.
+    `message`: how current it is, as a sentence.
+    """
 
     analysis: Analysis | None
     fresh: bool
@@ -50,72 +55,81 @@ class Look(NamedTuple):
 
 
 def look(study: Study, filters: Filters, by: Any = None) -> Look:
-    """The best analysis there is now, and the job of a better one. SealedError before the study is unblinded.
+    """Return the best analysis available now, and the job that computes a better one.
 
-    Up to INLINE ratings what needs no resampling is computed here; everything else is left to a job.
+    Up to INLINE ratings, what needs no resampling is computed here. Everything else is left to a job.
+
+    Raises SealedError before the study is unblinded.
     """
     _refuse_sealed(study)
     state = _state(study)
-    if found := _stored(study, filters, state, RESAMPLES):
-        job = None if found.drawings.exists() else _to_draw(study, filters, state, by)
-        return Look(found, True, job, freshness(found) + _drawing_said(job))
+    if stored := _stored(study, filters, state, RESAMPLES):
+        job = None if stored.drawings.exists() else _to_draw(study, filters, state, by)
+        return Look(stored, True, job, freshness(stored) + _drawing_said(job))
     job = _asked(study, filters, state, by)
     quick = _quick(study, filters, state)
-    shown = quick or _last(study, filters)
-    return Look(shown, quick is not None, job, _pending_said(shown, quick is not None, job))
+    # An out-of-date analysis is more useful than none; its message says that it is out of date.
+    available = quick or _last(study, filters)
+    return Look(available, quick is not None, job, _pending_said(available, quick is not None, job))
 
 
 def compute(
     study: Study, filters: Filters, tell: Tell = form.silent, *, seed: int = SEED, resamples: int = RESAMPLES
 ) -> Analysis:
-    """The analysis of the ratings as they are, found or computed, and stored. MovingError if they do not keep still."""
-    from ratings.results.analyses import document  # scipy comes with it: whoever computes nothing need not wait
+    """Return the analysis of the current ratings: stored, or computed and then stored.
+
+    Raises DataChangingError if the ratings changed during every attempt.
+    """
+    from ratings.results.analyses import document  # imports scipy: a second that most processes can save
 
     _refuse_sealed(study)
     state = _state(study)
     for _ in range(_TRIES):
-        if found := _stored(study, filters, state, resamples, seed):
-            return found
-        began = time.monotonic()
-        made = document.make(study, filters, state, seed=seed, resamples=resamples, tell=tell)
+        if stored := _stored(study, filters, state, resamples, seed):
+            return stored
+        started = time.monotonic()
+        content = document.make(study, filters, state, seed=seed, resamples=resamples, tell=tell)
+        # Nothing locks the ratings during the computation. Comparing the state before and after finds every change.
         before, state = state, _state(study)
         if state == before:
-            return _keep(study, filters, made, time.monotonic() - began)
-    raise MovingError(f"ratings of {study.name}, or what machines say of its items, come in while they are analysed")
+            return _keep(study, filters, content, time.monotonic() - started)
+    raise MovingError(f"The ratings of {study.name}, or machine verdicts on its items, change while they are analysed")
 
 
 def find_full(study: Study) -> Analysis | None:
-    """Return the newest full analysis of all ratings of an unblinded study, or None. Computes nothing and asks for nothing."""
+    """Return the newest full analysis of all ratings of an unblinded study, or None. Nothing is computed or requested."""
     if not study.is_unblinded:
         return None
     return next((row for row in _same(study, Filters()) if row.full and row.version == form.VERSION), None)
 
 
 def freshness(analysis: Analysis) -> str:
-    """When it was computed, from what, and how its intervals were made."""
+    """Return when the analysis was computed, from how many ratings, and how its intervals were computed."""
     ago = timesince(analysis.made_at).replace("\xa0", " ")
-    when = "just now" if ago == "0 minutes" else f"{ago} ago"
-    how = (
+    age = "just now" if ago == "0 minutes" else f"{ago} ago"
+    intervals = (
         f"intervals from {analysis.resamples:,} resamples, seed {analysis.seed}"
         if analysis.full
         else "without the intervals that need resampling"
     )
-    return f"Computed {when} from {analysis.n_ratings:,} ratings; {how}."
+    return f"Computed {age} from {analysis.n_ratings:,} ratings; {intervals}."
 
 
 def key_of(study: Study, filters: Filters, state: str, seed: int, resamples: int) -> str:
-    """What makes two requests the same."""
-    asked = [str(study.code), state, filters.to_json(), form.VERSION, seed, resamples]
-    return hashlib.sha256(json.dumps(asked, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+    """Return the key of a request: equal requests for the same state of the ratings have the same key."""
+    # Everything that changes the bytes of the document.
+    request = [str(study.code), state, filters.to_json(), form.VERSION, seed, resamples]
+    return hashlib.sha256(json.dumps(request, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_sealed(study: Study) -> None:
     if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; nothing by source is computed before it is unblinded")
+        raise SealedError(f"{study.name} is {study.status}; results by source are computed only after unblinding")
 
 
 def _state(study: Study) -> str:
-    """The mark of the ratings, and whether a deadline that is the study's stop rule has passed: both are in the document."""
+    """Return a digest of everything the document depends on: the ratings, and whether a deadline has passed."""
+    # A deadline passes without any change in the database, but the document states whether the stop rule is met.
     ended = stopping.look(study).met if study.protocol.get("stop") == "deadline" else None
     return hashlib.sha256(f"{state_digest.mark(study)}/{ended}".encode()).hexdigest()
 
@@ -125,42 +139,47 @@ def _stored(study: Study, filters: Filters, state: str, resamples: int, seed: in
 
 
 def _quick(study: Study, filters: Filters, state: str) -> Analysis | None:
-    """Without resampling: stored, or computed here and now if the study is small and keeps still."""
-    if found := _stored(study, filters, state, 0):
-        return found
+    """Return the analysis without resampling: stored, or computed here if the study is small and its data at rest."""
+    if stored := _stored(study, filters, state, 0):
+        return stored
     if Rating.objects.filter(assignment__item__study=study).count() > INLINE:
         return None
+    # One at a time: the second of two requests then finds the result of the first.
     with _at_work, suppress(MovingError):
         return compute(study, filters, resamples=0)
     return None
 
 
 def _last(study: Study, filters: Filters) -> Analysis | None:
-    """The newest one of an earlier state, full ones first; a document of another form cannot be shown."""
-    own = [row.pk for row in _same(study, filters) if row.version == form.VERSION]
-    return Analysis.objects.filter(pk__in=own).order_by("-full", "-made_at", "-pk").first()
+    """Return the newest analysis of an earlier state, full ones first, or None."""
+    # Pages can only show documents of the current version.
+    keys = [row.pk for row in _same(study, filters) if row.version == form.VERSION]
+    return Analysis.objects.filter(pk__in=keys).order_by("-full", "-made_at", "-pk").first()
 
 
 def _same(study: Study, filters: Filters) -> Iterator[Analysis]:
-    """Analyses of the same request at any state, newest first, without their documents."""
-    wanted = filters.to_json()
-    own = Analysis.objects.filter(study=study).order_by("-made_at", "-pk").defer("document")
-    return (row for row in own if row.filters == wanted)
+    """Yield the analyses of the same request at any state, newest first, without their documents."""
+    filter_values = filters.to_json()
+    analyses = Analysis.objects.filter(study=study).order_by("-made_at", "-pk").defer("document")
+    return (row for row in analyses if row.filters == filter_values)
 
 
 def _asked(study: Study, filters: Filters, state: str, by: Any) -> Job:
-    """The job of the full analysis: under way, or newly asked for; one that failed or was stopped at this state is not
-    asked for again by a mere look."""
+    """Return the job of the full analysis: in progress, or a new one.
+
+    A job that failed or was stopped at this state is returned as it is. Viewing a page must not start it again.
+    """
     params = _params(study, filters, state)
     last = _last_job(study, params)
-    if last is not None and last.status != "done":  # a request would take a stop back that somebody has asked for
+    if last is not None and last.status != "done":  # requesting again would undo a stop that a person asked for
         return last
     return _under_way(study, params) or jobs.request("analysis", params, subject=job_access.subject(study), by=by)
 
 
 def _to_draw(study: Study, filters: Filters, state: str, by: Any) -> Job | None:
-    """The job that draws what a command computed; None once one has, and there was nothing to draw."""
+    """Return the job that draws the figures of an analysis that a command computed, or None if there is nothing to draw."""
     last = _last_job(study, _params(study, filters, state))
+    # A finished job and no drawings: the document has no figure with data.
     return None if last is not None and last.status == "done" else _asked(study, filters, state, by)
 
 
@@ -186,30 +205,30 @@ def _last_job(study: Study, params: Mapping[str, Any]) -> Job | None:
 
 
 def _under_way(study: Study, params: Mapping[str, Any]) -> Job | None:
-    """A job of the same that was asked for at an earlier state: it computes the state that it finds."""
-    live = _jobs(study).filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
-    return next((job for job in live if {**job.params, "state": ""} == {**params, "state": ""}), None)
+    """Return a running job for the same request at an earlier state, or None. It computes the state that it finds when it runs."""
+    running = _jobs(study).filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
+    return next((job for job in running if {**job.params, "state": ""} == {**params, "state": ""}), None)
 
 
 def _jobs(study: Study) -> QuerySet[Job]:
     return Job.objects.filter(kind="analysis", subject=job_access.subject(study)).order_by("-pk")
 
 
-_LOOKED_BACK = 50
+_LOOKED_BACK = 50  # recent jobs of the study that are searched for the same request
 
 
 def _pending_said(shown: Analysis | None, fresh: bool, job: Job) -> str:
     failed = job.status in ("failed", "cancelled")
-    coming = "The full analysis could not be computed." if failed else "The full analysis is being computed."
+    outlook = "The full analysis could not be computed." if failed else "The full analysis is being computed."
     if shown is None:
-        return coming
+        return outlook
     if fresh:
-        return f"{freshness(shown)} {coming}"
-    return f"Out of date: ratings, or what machines say of the items, changed since. {freshness(shown)} {coming}"
+        return f"{freshness(shown)} {outlook}"
+    return f"Out of date: ratings, or machine verdicts on the items, have changed since. {freshness(shown)} {outlook}"
 
 
 def _keep(study: Study, filters: Filters, made: Mapping[str, Any], seconds: float) -> Analysis:
-    """Stored; if another was first, that one. The bytes are the same."""
+    """Store the analysis and return it. If another process stored the same one first, return that; its bytes are the same."""
     values = {
         "study": study,
         "mark": made["data"]["mark"],
@@ -227,40 +246,44 @@ def _keep(study: Study, filters: Filters, made: Mapping[str, Any], seconds: floa
     }
     key = key_of(study, filters, made["data"]["mark"], made["seed"], made["resamples"])
     with transaction.atomic():
-        found, _ = Analysis.objects.get_or_create(key=key, defaults=values)
-        _clear(study, filters, found)
-    return found
+        analysis, _ = Analysis.objects.get_or_create(key=key, defaults=values)
+        _clear(study, filters, analysis)
+    return analysis
 
 
 def _clear(study: Study, filters: Filters, kept: Analysis) -> None:
-    """Drop what nobody will be shown again: other forms, earlier states, the quick form of a full one, filters of long ago."""
-    same = list(_same(study, filters))
-    old = [row.pk for at, row in enumerate(same) if at >= KEPT or row.version != kept.version]
+    """Delete analyses that will not be shown again.
+
+    These are other versions, earlier states, the quick variant of a full analysis, and the oldest filtered ones.
+    """
+    versions = list(_same(study, filters))
+    # A document of another version is never shown, so it need not wait for its turn.
+    superseded = [row.pk for i, row in enumerate(versions) if i >= KEPT or row.version != kept.version]
     if kept.full:
-        old += [row.pk for row in same if not row.full and row.mark == kept.mark]
+        superseded += [row.pk for row in versions if not row.full and row.mark == kept.mark]
     filtered = Analysis.objects.filter(study=study).exclude(filters={}).order_by("-made_at", "-pk")
-    old += filtered.values_list("pk", flat=True)[KEPT_FILTERED:]
-    Analysis.objects.filter(pk__in=old).exclude(pk=kept.pk).delete()
+    superseded += filtered.values_list("pk", flat=True)[KEPT_FILTERED:]
+    Analysis.objects.filter(pk__in=superseded).exclude(pk=kept.pk).delete()
 
 
 def blind_precision(study: Study, given: int | None = None) -> dict[str, Any]:
-    """What more ratings would give, while the study is sealed: the table `precision`, all sources together.
+    """Return the expected precision with more ratings while the study is sealed: the table `precision`, all sources pooled.
 
-    From a few hundred ratings on it is kept until a fiftieth more have come. Who has counted them hands over how many
-    were `given`.
+    `n_known`: the number of ratings that count, if the caller already knows it.
     """
     from ratings.results.analyses import sections_planning  # as in compute
 
     planted = protocols.stored(study.protocol).prevalence
-    count = stopping.counted(study) if given is None else given
-    if count <= AT_ONCE:
+    n_ratings = stopping.counted(study) if given is None else given
+    if n_ratings <= AT_ONCE:
         return sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
-    key = f"blind-precision/{study.code}/{math.floor(math.log(count, 1.02))}"
-    found: dict[str, Any] | None = cache.get(key)
-    if found is None:
-        found = sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
-        cache.set(key, found, _KEPT_SECONDS)
-    return found
+    # The key changes with every 2 % more ratings: below that the numbers hardly change, and a page polls them.
+    key = f"blind-precision/{study.code}/{math.floor(math.log(n_ratings, 1.02))}"
+    table: dict[str, Any] | None = cache.get(key)
+    if table is None:
+        table = sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
+        cache.set(key, table, _KEPT_SECONDS)
+    return table
 
 
-_KEPT_SECONDS = 3600
+_KEPT_SECONDS = 3600  # ratings can also change without a change of their number

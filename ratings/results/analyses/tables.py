@@ -1,4 +1,4 @@
-"""The tables of an analysis: their names, columns and what each column means. Figures, files and the codebook read these."""
+"""The tables of an analysis: their names, columns and what each column means. Figures, files and the codebook use these."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,10 @@ Cells = Sequence[Any]
 
 
 class Column(NamedTuple):
-    """`kind`: text, count, share (0 to 1), number or flag (true or false). Any cell may be null: undefined or not known."""
+    """A column of a table. `kind`: text, count, share (0 to 1), number or flag (true or false).
+
+    Any cell may be null: undefined or unknown.
+    """
 
     title: str
     meaning: str
@@ -16,7 +19,7 @@ class Column(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A table's title and the names of its columns; a name means what COLUMNS says unless `own` has it otherwise."""
+    """A table's title and the names of its columns. A column means what COLUMNS says unless `overrides` redefines it."""
 
     title: str
     columns: tuple[str, ...]
@@ -24,87 +27,94 @@ class Form(NamedTuple):
 
 
 _LOW, _HIGH = "lower end of the 95% interval", "upper end of the 95% interval"
-_SOURCE = Column("Source", "who made the items, and the planted error", "text")
+_SOURCE = Column("Source", "cast or model that made the items, and the planted error", "text")
 
+# What a name means in every table that does not override it. The codebook of the archive prints these texts.
 COLUMNS: Mapping[str, Column] = {
     "source": _SOURCE,
     "error": Column(
         "Error", "the planted error: none, obvious or subtle; or declared right, declared wrong, not known", "text"
     ),
-    "group": Column("Group", "which part of the ratings the row is of", "text"),
-    "k": Column("Yes", "ratings that say yes: plausible, or sufficient", "count"),
+    "group": Column("Group", "part of the ratings that the row covers", "text"),
+    "k": Column("Yes", "ratings with the verdict yes: plausible, or sufficient", "count"),
     "n": Column("Ratings", "ratings that count", "count"),
     "items": Column("Items", "items with a rating", "count"),
     "raters": Column("Raters", "raters with a rating", "count"),
     "ratings": Column("Ratings", "ratings that count", "count"),
-    "rate": Column("Rate", "share of the ratings that say yes", "share"),
+    "rate": Column("Rate", "share of ratings with the verdict yes", "share"),
     "low": Column("Low", f"{_LOW}; new raters, new items", "share"),
     "high": Column("High", f"{_HIGH}; new raters, new items", "share"),
     "wilson_low": Column("Wilson low", f"{_LOW} by Wilson, ratings taken as independent", "share"),
     "wilson_high": Column("Wilson high", f"{_HIGH} by Wilson, ratings taken as independent", "share"),
     "item_weighted": Column("Item-weighted", "mean over items of their shares", "share"),
     "rater_weighted": Column("Rater-weighted", "mean over raters of their shares", "share"),
-    "cannot_judge": Column("Could not judge", "ratings that say so; they are in no rate", "count"),
-    "published_agreement": Column("Published agreement", "the paper's agreement for that model or for people", "share"),
-    "published_kappa": Column("Published kappa", "the paper's kappa for that model or for people", "number"),
-    "published": Column("Published", "the paper's value for that model and the same question", "share"),
-    "published_reason": Column("Why none is published", "why the paper has no value here", "text"),
-    "reason": Column("Reason", "why a number or its interval is missing, or what to mind with it", "text"),
+    "cannot_judge": Column(
+        "Could not judge", "ratings without a verdict because the rater could not judge; in no rate", "count"
+    ),
+    "published_agreement": Column(
+        "Published agreement", "the paper's agreement for the same model, or for people", "share"
+    ),
+    "published_kappa": Column("Published kappa", "the paper's kappa for the same model, or for people", "number"),
+    "published": Column("Published", "the paper's value for the same model and question", "share"),
+    "published_reason": Column("No published value because", "why the paper has no comparable value", "text"),
+    "reason": Column("Reason", "why a number or its interval is missing, or a caveat", "text"),
     "verdict": Column("Verdict", "1 yes (plausible, sufficient), 0 no", "flag"),
     "confidence": Column("Confidence", "1 to 5", "count"),
-    "share": Column("Share", "of the source's ratings", "share"),
-    "median": Column("Median", "middle confidence", "number"),
+    "share": Column("Share", "share of the source's ratings", "share"),
+    "median": Column("Median", "median confidence", "number"),
     "mean": Column("Mean", "mean confidence", "number"),
-    "lower": Column("Lower quartile", "a quarter of the confidences are at or below it", "number"),
-    "upper": Column("Upper quartile", "a quarter of the confidences are at or above it", "number"),
-    "threshold": Column("Threshold", "signed ratings at or below it are called errors", "number"),
-    "false_alarm_rate": Column("False alarms", "share of items without an error called errors", "share"),
-    "hit_rate": Column("Hits", "share of error items called errors", "share"),
-    "n_error": Column("Error ratings", "ratings of error items", "count"),
-    "n_genuine": Column("Ratings without an error", "ratings of items without an error", "count"),
+    "lower": Column("Lower quartile", "a quarter of the confidences are at or below this value", "number"),
+    "upper": Column("Upper quartile", "a quarter of the confidences are at or above this value", "number"),
+    "threshold": Column("Threshold", "signed ratings at or below this value count as errors reported", "number"),
+    "false_alarm_rate": Column("False alarms", "share of items without an error that were called errors", "share"),
+    "hit_rate": Column("Hits", "share of items with an error that were called errors", "share"),
+    "n_error": Column("Error ratings", "ratings of items with an error", "count"),
+    "n_genuine": Column("Error-free ratings", "ratings of items without an error", "count"),
     "who": Column("Who", "a rater, a machine, or all raters together", "text"),
-    "hits": Column("Hits", "ratings of items with an error that say no", "count"),
-    "misses": Column("Misses", "ratings of items with an error that say yes", "count"),
-    "false_alarms": Column("False alarms", "ratings of items without an error that say no", "count"),
-    "correct_rejections": Column("Correct rejections", "ratings of items without an error that say yes", "count"),
-    "sensitivity": Column("Sensitivity", "share of ratings of items with an error that say no", "share"),
+    "hits": Column("Hits", "items with an error, verdict no: ratings", "count"),
+    "misses": Column("Misses", "items with an error, verdict yes: ratings", "count"),
+    "false_alarms": Column("False alarms", "items without an error, verdict no: ratings", "count"),
+    "correct_rejections": Column("Correct rejections", "items without an error, verdict yes: ratings", "count"),
+    "sensitivity": Column("Sensitivity", "share of verdicts no among ratings of items with an error", "share"),
     "sensitivity_low": Column("Sensitivity low", _LOW, "share"),
     "sensitivity_high": Column("Sensitivity high", _HIGH, "share"),
-    "specificity": Column("Specificity", "share of ratings of items without an error that say yes", "share"),
+    "specificity": Column("Specificity", "share of verdicts yes among ratings of items without an error", "share"),
     "d_prime": Column(
-        "d'", "sensitivity in standard deviations, log-linear correction; of all raters the mean", "number"
+        "d'", "sensitivity in standard deviations, log-linear correction; for all raters, the mean", "number"
     ),
     "d_prime_low": Column("d' low", _LOW, "number"),
     "d_prime_high": Column("d' high", _HIGH, "number"),
-    "criterion": Column("Criterion c", "above 0: reluctant to call an error; of all raters the mean", "number"),
-    "auc": Column("AUC", "area of the signed rating: items with an error against those without", "number"),
+    "criterion": Column("Criterion c", "above 0: reluctant to report errors; for all raters, the mean", "number"),
+    "auc": Column(
+        "AUC", "area under the ROC curve of the signed rating: items with an error against items without", "number"
+    ),
     "auc_low": Column("AUC low", _LOW, "number"),
     "auc_high": Column("AUC high", _HIGH, "number"),
-    "localised": Column("Located", "called errors with a mark on the planted row", "count"),
+    "localised": Column("Located", "reported errors with a mark on the planted row", "count"),
     "localised_of": Column(
-        "of", "called errors where a row could be ticked and the place of the error is known", "count"
+        "of", "reported errors where rows could be marked and the location of the error is known", "count"
     ),
     "rater": Column("Rater", "the rater's code in this study", "text"),
     "items_left": Column("Left", "items still to rate", "count"),
-    "yes_share": Column("Yes", "share of the rater's verdicts that say yes", "share"),
+    "yes_share": Column("Yes", "share of yes among the rater's verdicts", "share"),
     "correct_share": Column("Correct", "share of verdicts that equal the reference, where it is known", "share"),
-    "kappa_with_others": Column("Kappa", "mean Cohen's kappa with the other raters, enough items in common", "number"),
-    "median_seconds": Column("Seconds", "median seconds an item", "number"),
-    "practice_right": Column("Practice right", "practice items answered right", "count"),
+    "kappa_with_others": Column("Kappa", "mean Cohen's kappa with other raters who share enough items", "number"),
+    "median_seconds": Column("Seconds", "median seconds per item", "number"),
+    "practice_right": Column("Practice correct", "practice items answered correctly", "count"),
     "practice_of": Column("of", "practice items answered", "count"),
     "first_half_correct": Column("First half", "share correct in the first half of the rater's order", "share"),
     "second_half_correct": Column("Second half", "share correct in the second half of the rater's order", "share"),
-    "retest_same": Column("Same again", "items judged twice with the same verdict", "count"),
+    "retest_same": Column("Same on repeat", "items judged twice with the same verdict", "count"),
     "retest_of": Column("of", "items judged twice", "count"),
-    "flags": Column("To look at", "what is unusual about this rater's answers; a reason to look, not a fault", "text"),
-    "from_position": Column("From", "first place of this part of the raters' orders", "count"),
-    "to_position": Column("To", "last place of this part", "count"),
+    "flags": Column("Flags", "what is unusual about this rater's answers; a reason to check, not a fault", "text"),
+    "from_position": Column("From", "first position of this part of the raters' orders", "count"),
+    "to_position": Column("To", "last position of this part", "count"),
     "coefficient": Column("Coefficient", "the coefficient's name", "text"),
-    "value": Column("Value", "its value", "number"),
+    "value": Column("Value", "value of the coefficient", "number"),
     "low_new": Column("Low, new raters", f"{_LOW}; new raters, new items", "number"),
     "high_new": Column("High, new raters", f"{_HIGH}; new raters, new items", "number"),
-    "prevalence": Column("Prevalence", "share of the ratings that say yes", "share"),
-    "pairs_used": Column("Pairs used", "pairs of raters the mean is of", "count"),
+    "prevalence": Column("Prevalence", "share of ratings with the verdict yes", "share"),
+    "pairs_used": Column("Pairs used", "pairs of raters in the mean", "count"),
     "pairs_undefined": Column("Undefined", "pairs whose kappa is 0/0", "count"),
     "pairs_below_overlap": Column("Below overlap", "pairs with too few items in common", "count"),
     "item": Column("Item", "the item's code", "text"),
@@ -114,12 +124,12 @@ COLUMNS: Mapping[str, Column] = {
         "Reference", "1: no error was planted (or declared right); 0: planted (or declared wrong)", "flag"
     ),
     "reference_name": Column(
-        "Reference", "what errors are told from: planted, declared or mixed (docs/statistics.md, Reference)", "text"
+        "Reference", "how the reference is known: planted, declared or mixed (docs/statistics.md, Reference)", "text"
     ),
-    "truth": Column("Truth", "whether the outcome is right, where that is known", "flag"),
-    "yes": Column("Yes", "ratings that say yes", "count"),
+    "truth": Column("Truth", "whether the outcome is right, if known", "flag"),
+    "yes": Column("Yes", "ratings with the verdict yes", "count"),
     "judged": Column("Judged", "ratings with a verdict", "count"),
-    "spread": Column("Disagreement", "0: all say the same; 1: half say the other", "share"),
+    "spread": Column("Disagreement", "0: all verdicts equal; 1: evenly split", "share"),
     "disputed": Column("Disputed", "most raters contradict the reference", "flag"),
     "correct": Column("Correct", "the verdict equals the reference", "flag"),
     "kind": Column(
@@ -128,37 +138,40 @@ COLUMNS: Mapping[str, Column] = {
         "machine, classifier, checker or ensemble",
         "text",
     ),
-    "agreement": Column("Agreement", "mean share of equal verdicts over raters", "share"),
+    "agreement": Column("Agreement", "share of equal verdicts, mean over raters", "share"),
     "agreement_low": Column("Agreement low", _LOW, "share"),
     "agreement_high": Column("Agreement high", _HIGH, "share"),
-    "kappa": Column("Kappa", "mean Cohen's kappa over raters", "number"),
+    "kappa": Column("Kappa", "Cohen's kappa, mean over raters", "number"),
     "kappa_low": Column("Kappa low", _LOW, "number"),
     "kappa_high": Column("Kappa high", _HIGH, "number"),
-    "difference": Column("Difference", "kappa less the raters' own with each other, on the same items", "number"),
+    "difference": Column(
+        "Difference", "kappa minus the kappa of the raters with each other, on the same items", "number"
+    ),
     "difference_low": Column("Difference low", _LOW, "number"),
     "difference_high": Column("Difference high", _HIGH, "number"),
     "raters_used": Column("Raters used", "raters with enough items in common", "count"),
-    "row": Column("Of", "the row's name", "text"),
-    "col": Column("With", "the column's name", "text"),
-    "base": Column("Base", "items the share is of", "count"),
-    "caught": Column("Caught", "errors called errors", "count"),
-    "recall": Column("Recall", "share of errors called errors", "share"),
+    "row": Column("Of", "name of the row", "text"),
+    "col": Column("With", "name of the column", "text"),
+    "base": Column("Base", "items in the denominator of the share", "count"),
+    "caught": Column("Detected", "errors that were called errors", "count"),
+    "recall": Column("Recall", "share of errors that were called errors", "share"),
     "error_kind": Column("Kind of error", "which error was planted", "text"),
     "what": Column("Of", "rate, kappa or AUC", "text"),
-    "half_width": Column("Half-width", "half of the 95% interval to be expected", "number"),
-    "now": Column("Now", "the study as it is", "flag"),
-    "said": Column("In words", "the row as a sentence", "text"),
+    "half_width": Column("Half-width", "expected half-width of the 95% interval", "number"),
+    "now": Column("Current", "the study as it is now", "flag"),
+    "said": Column("Description", "the row as a sentence", "text"),
 }
 
 _GROUPED = (
     "group", "source", "k", "n", "items", "raters", "rate", "low", "high", "wilson_low", "wilson_high", "reason",
 )  # fmt: skip
+# The agreement table has both intervals; its `low` and `high` are those for the study's own raters.
 _THESE = {
     "low": Column("Low", f"{_LOW}; these raters, new items", "number"),
     "high": Column("High", f"{_HIGH}; these raters, new items", "number"),
 }
 _CELLS = {
-    "value": Column("Share", "of the items both judged", "share"),
+    "value": Column("Share", "share of the items both judged", "share"),
     "n": Column("Items", "items both judged", "count"),
 }
 
@@ -175,25 +188,25 @@ FORMS: Mapping[str, Form] = {
         "low": Column("Low", f"{_LOW}; this rater, new items", "share"),
         "high": Column("High", f"{_HIGH}; this rater, new items", "share"),
     }),
-    "rates_by_arm": Form("Rates by how items were shown", _GROUPED, {
-        "group": Column("Shown", "an arm: how items were shown", "text"),
+    "rates_by_arm": Form("Rates by display arm", _GROUPED, {
+        "group": Column("Arm", "how items were displayed", "text"),
     }),
     "confidence": Form("Confidence by source and verdict", ("source", "verdict", "confidence", "n", "share")),
-    "spread": Form("Confidence in short", ("source", "verdict", "n", "median", "mean", "lower", "upper")),
+    "spread": Form("Confidence summary", ("source", "verdict", "n", "median", "mean", "lower", "upper")),
     "roc": Form("ROC points", ("source", "threshold", "false_alarm_rate", "hit_rate", "n_error", "n_genuine", "reference_name")),
     "detection": Form("Detection of errors", (
         "who", "source", "hits", "misses", "false_alarms", "correct_rejections", "sensitivity", "sensitivity_low",
         "sensitivity_high", "specificity", "d_prime", "d_prime_low", "d_prime_high", "criterion", "auc", "auc_low", "auc_high", "localised",
         "localised_of", "reason", "reference_name",
     )),
-    "localisation": Form("Called errors located", (
+    "localisation": Form("Localisation of reported errors", (
         "who", "source", "k", "n", "rate", "low", "high", "items", "raters", "untold", "reason", "reference_name",
     ), {
         "who": Column("Who", "a rater, or all raters together", "text"),
-        "k": Column("Located", "called errors with a mark on the planted row", "count"),
-        "n": Column("of", "called errors where a row could be ticked and the place of the error is known", "count"),
-        "rate": Column("Share", "of the called errors, those with a mark on the planted row", "share"),
-        "untold": Column("Not known", "called errors without marks, or whose place is not known; in no share", "count"),
+        "k": Column("Located", "reported errors with a mark on the planted row", "count"),
+        "n": Column("of", "reported errors where rows could be marked and the location of the error is known", "count"),
+        "rate": Column("Share", "share of reported errors with a mark on the planted row", "share"),
+        "untold": Column("Not known", "reported errors without marks, or with an unknown location; in no share", "count"),
     }),
     "raters": Form("Raters", (
         "rater", "who", "ratings", "items_left", "yes_share", "correct_share", "kappa_with_others", "shared_items",
@@ -201,43 +214,43 @@ FORMS: Mapping[str, Form] = {
         "flags",
     ), {
         "who": Column("Who", "person, simulated or imported", "text"),
-        "shared_items": Column("Items shared", "the most items that the rater shares with another, for the kappa", "count"),
+        "shared_items": Column("Items shared", "most items that the rater shares with one other rater, for the kappa", "count"),
     }),
-    "drift": Form("Correct answers from first to last item", (
+    "drift": Form("Correct answers by position", (
         "from_position", "to_position", "n", "correct_share", "low", "high", "median_seconds",
     )),
     "agreement": Form("Agreement", (
         "coefficient", "source", "value", "low", "high", "low_new", "high_new", "prevalence", "items", "raters",
         "ratings", "pairs_used", "pairs_undefined", "pairs_below_overlap", "reason",
     ), _THESE),
-    "contested": Form("Items by how much raters disagree", (
+    "contested": Form("Items by disagreement", (
         "item", "source", "experiment", "action", "reference", "truth", "yes", "judged", "spread", "disputed",
     )),
-    "matrix": Form("Raters and items", ("rater", "item", "source", "verdict", "confidence", "correct")),
+    "matrix": Form("Ratings by rater and item", ("rater", "item", "source", "verdict", "confidence", "correct")),
     "human_model": Form("Raters and machines", (
         "who", "kind", "agreement", "agreement_low", "agreement_high", "kappa", "kappa_low", "kappa_high", "difference",
         "difference_low", "difference_high", "items", "raters_used", "ratings", "reason",
         "published_agreement", "published_kappa", "published_reason",
     )),
     "agreement_matrix": Form("Agreement of machines with each other", ("row", "col", "value", "n", "base"), _CELLS),
-    "conditional_matrix": Form("If one says yes, how often the other does", ("row", "col", "value", "n", "base"), {
-        "value": Column("Share", "of the items that the row says yes to, those the column says yes to", "share"),
+    "conditional_matrix": Form("Conditional agreement", ("row", "col", "value", "n", "base"), {
+        "value": Column("Share", "share of items with a yes of the column, among items with a yes of the row", "share"),
         "n": Column("Items", "items both judged", "count"),
-        "base": Column("Base", "of these, items that the row says yes to", "count"),
+        "base": Column("Base", "items judged by both with a yes of the row", "count"),
     }),
-    "fractions": Form("How often each says yes", (
+    "fractions": Form("Share of yes verdicts", (
         "who", "kind", "share", "k", "n", "low", "high", "published", "published_reason",
     ), {
-        "share": Column("Share", "of the items judged, those it says yes to", "share"),
-        "n": Column("Judged", "items, or ratings, that it judged", "count"),
+        "share": Column("Share", "share of yes among the items judged", "share"),
+        "n": Column("Judged", "items, or ratings, with a verdict", "count"),
     }),
-    "misses": Form("What is caught and what is missed", (
+    "misses": Form("Detected and missed errors", (
         "who", "kind", "error", "error_kind", "caught", "n", "recall", "low", "high", "reference_name",
     ), {
-        "error": Column("Error", "the error: planted, or other where only a truth is declared; none: items without one, where what is called is a false alarm", "text"),
-        "caught": Column("Called", "ratings, or items, called an error", "count"),
+        "error": Column("Error", "the error: planted, or other if only a truth is declared; none: items without an error, where a reported error is a false alarm", "text"),
+        "caught": Column("Reported", "ratings, or items, called an error", "count"),
         "n": Column("of", "ratings, or items, judged", "count"),
-        "recall": Column("Share", "of errors caught; of items without one, of false alarms", "share"),
+        "recall": Column("Share", "share of errors detected; for items without an error, of false alarms", "share"),
     }),
     "contrasts": Form("Contrasts", (
         "family", "first", "second", "quantity", "first_value", "second_value", "difference", "low", "high", "p", "p_holm",
@@ -247,43 +260,44 @@ FORMS: Mapping[str, Form] = {
         "first": Column("First", "one side", "text"),
         "second": Column("Second", "the other side", "text"),
         "quantity": Column(
-            "Of", "rate: share that say yes; correct: share that equal the reference; sensitivity, specificity, AUC and d' as elsewhere",
+            "Quantity", "rate: share of yes; correct: share of verdicts equal to the reference; sensitivity, specificity, AUC and d' as elsewhere",
             "text",
         ),
-        "first_value": Column("First value", "the quantity of the first", "number"),
-        "second_value": Column("Second value", "the quantity of the second", "number"),
-        "difference": Column("Difference", "the first value less the second", "number"),
+        "first_value": Column("First value", "the quantity for the first side", "number"),
+        "second_value": Column("Second value", "the quantity for the second side", "number"),
+        "difference": Column("Difference", "the first value minus the second", "number"),
         "low": Column("Low", _LOW, "number"),
         "high": Column("High", _HIGH, "number"),
-        "p": Column("p", "two-sided p-value of no difference; below .05 where the interval leaves out 0", "number"),
+        "p": Column("p", "two-sided p-value of no difference; below .05 if the interval excludes 0", "number"),
         "p_holm": Column("Holm's p", "adjusted for the contrasts of the same family and quantity", "number"),
-        "items": Column("Items", "items, versions of one counted once", "count"),
-        "raters": Column("Raters", "raters of either side", "count"),
+        "items": Column("Items", "items; versions of the same item count once", "count"),
+        "raters": Column("Raters", "raters on either side", "count"),
         "shared_items": Column("Shared items", "items with a rating on both sides, or a version on each", "count"),
         "shared_raters": Column("Shared raters", "raters with ratings on both sides", "count"),
-        "target": Column("For", "who the interval is for, beside new items: new raters, this rater, ...", "text"),
+        "target": Column("For", "what the interval generalises to besides new items: new raters, this rater, ...", "text"),
     }),
-    "precision": Form("What more ratings would give", (
+    "precision": Form("Expected precision with more data", (
         "what", "source", "raters", "items", "half_width", "now", "said",
     )),
 }  # fmt: skip
 
 
 def table(name: str, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
-    """The table of that name as the document holds it. ValueError for a row that does not fit the columns."""
+    """Return the table of that name as the document has it. Raises ValueError for a row that does not fit the columns."""
     return made(FORMS[name], rows, summary, notes)
 
 
 def made(form: Form, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
-    """A table of this form as a document holds it. ValueError for a row that does not fit the columns."""
-    found = [list(row) for row in rows]
-    if any(len(row) != len(form.columns) for row in found):
+    """Return a table with this specification as a document has it. Raises ValueError for a row that does not fit the columns."""
+    cells = [list(row) for row in rows]
+    if any(len(row) != len(form.columns) for row in cells):
         raise ValueError(f"a row of {form.title} does not have the columns {', '.join(form.columns)}")
-    columns = [{"name": at, **(form.own.get(at) or COLUMNS[at])._asdict()} for at in form.columns]
-    return {"title": form.title, "summary": summary, "columns": columns, "rows": found, "notes": list(notes)}
+    columns = [{"name": name, **(form.own.get(name) or COLUMNS[name])._asdict()} for name in form.columns]
+    # Columns travel with every table, so that a stored document can be read without this release.
+    return {"title": form.title, "summary": summary, "columns": columns, "rows": cells, "notes": list(notes)}
 
 
 def records(of: Mapping[str, Any]) -> list[Json]:
-    """The rows of a table of the document, each by column name."""
-    names = [one["name"] for one in of["columns"]]
+    """Return the rows of a table of the document, each as a dictionary by column name."""
+    names = [column["name"] for column in of["columns"]]
     return [dict(zip(names, row, strict=True)) for row in of["rows"]]

@@ -1,6 +1,6 @@
 """The contrasts of two unblinded studies.
 
-What both studies share pairs up: versions of one thing, and raters of the same account.
+What both studies share is paired: versions of the same item, and raters with the same account.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,13 +26,14 @@ ERROR_WORDS: Mapping[str, str] = {"none": "unperturbed", "obvious": "obvious err
 
 
 def compare_studies(first: Study, second: Study) -> Json:
-    """Return the table of contrasts, the first study less the second. SealedError where one is not unblinded."""
-    readings = [read(study, Filters()) for study in (first, second)]
-    keys = _pair_keys((first, second))
-    raters = [_rater_keys(study) for study in (first, second)]
-    joined = _join([_rename(*parts) for parts in zip(readings, keys, raters, strict=True)])
+    """Return the table of contrasts, the first study minus the second. Raises SealedError if one is not unblinded."""
+    data = [read(study, Filters()) for study in (first, second)]
+    pair_keys = _pair_keys((first, second))
+    rater_keys = [_rater_keys(study) for study in (first, second)]
+    joined = _join([_rename(*parts) for parts in zip(data, pair_keys, rater_keys, strict=True)])
     pool = gather_pool(joined)
-    border = len(readings[0].table.items)
+    border = len(data[0].table.items)
+    # _join_tables puts the items of the first study first.
     masks = joined.item < border, joined.item >= border
     table = arrange(_contrasts(pool, masks), joined.reference_name)
     table["notes"].append(f"{THIS.capitalize()}: {first.name}. {OTHER.capitalize()}: {second.name}.")
@@ -40,74 +41,78 @@ def compare_studies(first: Study, second: Study) -> Json:
 
 
 def _contrasts(pool: Pool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
-    """Yield rates of the same planted error, how well errors are told, and rates of the sources that both have."""
+    """Yield the rates of the same planted error, detection, and the rates of sources in both studies."""
     yield from _rates(STUDIES, pool, studies)
     names = (f"all items: {THIS}", f"all items: {OTHER}")
     yield from contrast_detection(STUDIES, names, restrict(pool, studies[0]), restrict(pool, studies[1]))
     for label in sorted(set(pool.label[studies[0]]) & set(pool.label[studies[1]])):
-        own = tuple(mask & (pool.label == label) for mask in studies)
-        yield from _rates(SOURCES, pool, (own[0], own[1]), f"{label}, ")
+        masks = tuple(mask & (pool.label == label) for mask in studies)
+        yield from _rates(SOURCES, pool, (masks[0], masks[1]), f"{label}, ")
 
 
 def _rates(family: str, pool: Pool, sides: tuple[Bools, Bools], whose: str = "") -> Iterator[Contrast]:
     for error in np.unique(pool.error):
-        words = ERROR_WORDS.get(error, error)
-        own = [mask & (pool.error == error) for mask in sides]
-        if own[0].any() and own[1].any():
-            yield contrast_rates(family, (f"{whose}{words}: {THIS}", f"{whose}{words}: {OTHER}"), pool, own[0], own[1])
+        error_label = ERROR_WORDS.get(error, error)
+        masks = [mask & (pool.error == error) for mask in sides]
+        if masks[0].any() and masks[1].any():
+            yield contrast_rates(
+                family, (f"{whose}{error_label}: {THIS}", f"{whose}{error_label}: {OTHER}"), pool, masks[0], masks[1]
+            )
 
 
 def _pair_keys(studies: Sequence[Study]) -> list[dict[str, str]]:
-    """Return for each study and item a name that all versions of one thing have, in both studies.
+    """Return a pair key for each item code of each study; all versions of the same item have the same key in both studies.
 
-    Items are versions of one thing if a study pairs them, or if the action and the materials before it are the same; a chain
-    of such links is one thing. Two queries.
+    Items are versions of one another if a study pairs them, or if the action and the materials before it are the same.
+    Chains of such links form one pair. Two queries.
     """
     rows: list[tuple[int, str, str, str]] = []
     columns = "item__code", "pair", "item__pair_sha256", "item__payload_sha256"
-    for at, study in enumerate(studies):
-        found = ItemSource.objects.filter(item__study=study).order_by("item__code").values_list(*columns)
-        for code, pair, shared, content in found.iterator(chunk_size=2000):
-            rows.append((at, str(code), f"{at} {pair}", shared or content))
+    for study_index, study in enumerate(studies):
+        sources = ItemSource.objects.filter(item__study=study).order_by("item__code").values_list(*columns)
+        for code, pair, pair_digest, payload_digest in sources.iterator(chunk_size=2000):
+            rows.append((study_index, str(code), f"{study_index} {pair}", pair_digest or payload_digest))
     if not rows:
         return [{} for _ in studies]
-    links = [np.unique([row[column] for row in rows], return_inverse=True)[1] for column in (2, 3)]
-    offset = int(links[0].max()) + 1
-    size = offset + int(links[1].max()) + 1
-    graph = csr_array((np.ones(len(rows)), (links[0], links[1] + offset)), shape=(size, size))
-    group = connected_components(graph, directed=False)[1][links[0]]
+    link_codes = [np.unique([row[column] for row in rows], return_inverse=True)[1] for column in (2, 3)]
+    offset = int(link_codes[0].max()) + 1
+    size = offset + int(link_codes[1].max()) + 1
+    # Each item links its pair to its content. Connected components then give the chains.
+    graph = csr_array((np.ones(len(rows)), (link_codes[0], link_codes[1] + offset)), shape=(size, size))
+    component = connected_components(graph, directed=False)[1][link_codes[0]]
     keys: list[dict[str, str]] = [{} for _ in studies]
-    for row, number in zip(rows, group, strict=True):
+    for row, number in zip(rows, component, strict=True):
         keys[row[0]][row[1]] = f"pair {number}"
     return keys
 
 
 def _rater_keys(study: Study) -> dict[str, str]:
-    """Return for each rater their account, or the study and their label where there is none."""
-    found = Rater.objects.filter(study=study).order_by().values_list("label", "user_id")
-    return {label: f"account {user}" if user else f"{study.code} {label}" for label, user in found}
+    """Return a key for each rater label: the account, or the study and the label if there is no account."""
+    raters = Rater.objects.filter(study=study).order_by().values_list("label", "user_id")
+    return {label: f"account {user}" if user else f"{study.code} {label}" for label, user in raters}
 
 
 def _rename(reading: Reading, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
-    """Return the table with pairs and raters under names that mean the same in both studies."""
-    own = reading.table
-    blank = (np.zeros(0, dtype=np.int64), ("none",))
+    """Return the table with pairs and raters under keys that mean the same in both studies."""
+    table = reading.table
+    no_factor = (np.zeros(0, dtype=np.int64), ("none",))
     return replace(
-        own,
-        pairs=tuple(items[code] for code in own.items),
-        raters=tuple(raters.get(label, label) for label in own.raters),
-        factors={name: own.factors[name] if len(own) else blank for name in _FACTORS},
+        table,
+        pairs=tuple(items[code] for code in table.items),
+        raters=tuple(raters.get(label, label) for label in table.raters),
+        factors={name: table.factors[name] if len(table) else no_factor for name in _FACTORS},
     )
 
 
 def _join(tables: list[Ratings]) -> Ratings:
-    """Return the ratings of both, the first study's items before the second's."""
+    """Return the ratings of both studies, the items of the first study before those of the second."""
     raters, rater = _merge([table.raters for table in tables], [table.rater for table in tables])
     sources, source = _merge([table.sources for table in tables], [table.source for table in tables])
     merged = {
         name: _merge([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
         for name in _FACTORS
     }
+    # If the two studies know their reference in different ways, the pooled one is called mixed.
     references = {table.reference_name for table in tables if (table.reference >= 0).any()}
     border = len(tables[0].items)
     return replace(
@@ -128,11 +133,13 @@ def _join(tables: list[Ratings]) -> Ratings:
 
 
 def _merge(names: list[tuple[str, ...]], codes: list[Ints]) -> tuple[tuple[str, ...], Ints]:
-    """Return the names of both without repeating any, and the codes as indices into them."""
-    every = tuple(dict.fromkeys(name for own in names for name in own))
-    place = {name: at for at, name in enumerate(every)}
-    moved = [
-        np.array([place[name] for name in own] or [0], dtype=np.int64)[code]
-        for own, code in zip(names, codes, strict=True)
+    """Return the names of both studies without duplicates, and the codes as indices into them."""
+    merged_names = tuple(dict.fromkeys(name for study_names in names for name in study_names))
+    index_of = {name: i for i, name in enumerate(merged_names)}
+    merged_codes = [
+        np.array([index_of[name] for name in study_names] or [0], dtype=np.int64)[
+            code
+        ]  # a study without ratings has no names
+        for study_names, code in zip(names, codes, strict=True)
     ]
-    return every, np.concatenate(moved)
+    return merged_names, np.concatenate(merged_codes)

@@ -1,4 +1,5 @@
-"""Benchmarks: agents compared over a frozen set of episodes."""
+"""Benchmarks: comparisons of agents over a frozen set of episodes."""
 
-FORM = 6  # of the document; raised with every change of what is computed or how it is written down
-SEED, RESAMPLES = 0, 10_000
+# Version of the document. Raise it with every change of what is computed or how it is written.
+FORM = 7
+SEED, RESAMPLES = 0, 10_000  # the p-values of differences come from these resamples as well

@@ -1,4 +1,4 @@
-"""The job that computes a benchmark and draws its figures: once, and then it is only read."""
+"""The job that computes a benchmark and draws its figures. It runs once; afterwards the stored result is used."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -16,15 +16,16 @@ from simulation.jobs import jobs
 Tell = Callable[[int, int, str], None]
 
 
-def compute(benchmark: Benchmark, tell: Tell = lambda step, of, said: None) -> Analysis:
-    """The analysis with its figures, found or made."""
-    if found := Analysis.objects.filter(key=store.key_of(benchmark)).first():
-        return found
-    began = time.monotonic()
-    tell(0, 2, "Reading the episodes")
-    made = document.make(benchmark, reading.read(benchmark))
+def compute(benchmark: Benchmark, tell: Tell = lambda step, total, message: None) -> Analysis:
+    """Return the analysis with its figures: stored, or computed and then stored."""
+    if stored := Analysis.objects.filter(key=store.key_of(benchmark)).first():
+        return stored
+    started = time.monotonic()
+    tell(0, 2, "Loading the episodes")
+    content = document.make(benchmark, reading.read(benchmark))
     tell(1, 2, "Drawing the figures")
-    figures = list(registry.draw(made))
+    # Drawn before the transaction, which is then short.
+    figures = list(registry.draw(content))
     values = {
         "benchmark": benchmark,
         "mark": benchmark.sha256,
@@ -33,27 +34,31 @@ def compute(benchmark: Benchmark, tell: Tell = lambda step, of, said: None) -> A
         "resamples": RESAMPLES,
         "full": True,
         "data_sha256": benchmark.sha256,
-        "n_ratings": made["data"]["attempts"],
-        "document": made,
-        "sha256": digest(made),
-        "seconds": round(time.monotonic() - began, 3),
+        "n_ratings": content["data"]["attempts"],
+        "document": content,
+        "sha256": digest(content),
+        "seconds": round(time.monotonic() - started, 3),
     }
     with transaction.atomic():
-        kept, created = Analysis.objects.get_or_create(key=store.key_of(benchmark), defaults=values)
+        analysis, created = Analysis.objects.get_or_create(key=store.key_of(benchmark), defaults=values)
         if created:
-            Analysis.objects.filter(benchmark=benchmark).exclude(pk=kept.pk).delete()
+            # Only one result per benchmark is shown, so the results of earlier keys are deleted.
+            Analysis.objects.filter(benchmark=benchmark).exclude(pk=analysis.pk).delete()
             Drawing.objects.bulk_create(
-                Drawing(analysis=kept, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary)
-                for one in figures
+                Drawing(
+                    analysis=analysis, name=figure.name, profile=figure.profile, svg=figure.svg, summary=figure.summary
+                )
+                for figure in figures
             )
-    return kept
+    return analysis
 
 
 @jobs.handles(store.KIND)
 def play(work: jobs.Work) -> Mapping[str, Any]:
+    """Compute the result of the requested benchmark."""
     benchmark = Benchmark.objects.filter(code=work.params["benchmark"]).first()
     if benchmark is None:
-        raise jobs.Failed("The benchmark is there no more.")
-    made = compute(benchmark, work.tell)
-    here = reverse("ratings:benchmark", kwargs={"code": benchmark.code})
-    return {"said": f"{made.n_ratings:,} attempts compared.", "href": here, "label": "See the benchmark"}
+        raise jobs.Failed("The benchmark no longer exists.")
+    analysis = compute(benchmark, work.tell)
+    url = reverse("ratings:benchmark", kwargs={"code": benchmark.code})
+    return {"said": f"{analysis.n_ratings:,} attempts compared.", "href": url, "label": "View benchmark"}

@@ -1,4 +1,4 @@
-"""What a benchmark's episodes came to: attempts, causes of failure, verdicts of all classifiers, cost. Five queries."""
+"""The results of a benchmark's episodes: attempts, causes of failure, verdicts of all classifiers, and cost. Five queries."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -17,13 +17,16 @@ from simulation.models import EvidenceReview, ModelCall
 from simulation.runs import causes
 
 SUCCESS, UNPROVEN = "success", "evidence"
-_NO_ATTEMPT = ("failed",)  # our own fault, a provider's or a model's: the agent was not put to the test
+_NO_ATTEMPT = ("failed",)  # a fault of ours, of a provider or of a model: the agent was not tested
 _TOKENS_IN = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
 
 
 class Played(NamedTuple):
-    """One episode as it counts. `cause`: "success", "evidence" (submitted, and judged not to suffice), or a key of
-    simulation.runs.causes. `attempt`: whether it says something about the agent."""
+    """One episode of the benchmark.
+
+    `cause`: "success", "evidence" (submitted, and judged not sufficient), or a key of simulation.runs.failure_reasons.
+    `attempt`: whether it counts as an attempt of the agent.
+    """
 
     code: str
     agent: str
@@ -33,7 +36,7 @@ class Played(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What an agent's episodes took. `unknown`: calls whose cost nobody knows; then the money is a lower bound."""
+    """What an agent's episodes cost. `unknown`: calls of unknown cost; if there are any, the money is a lower bound."""
 
     calls: int
     input_tokens: int
@@ -44,43 +47,47 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """`verdicts`: classifier -> episode code -> whether the evidence suffices; `models`: agent -> its one declared model."""
+    """The results of all episodes.
+
+    `verdicts`: classifier -> episode code -> whether the evidence is sufficient. `models`: agent -> its only declared model.
+    """
 
     episodes: tuple[Played, ...]
     verdicts: Mapping[str, Mapping[str, bool]]
     costs: Mapping[str, Cost]
     models: Mapping[str, str] = field(default_factory=dict)
-    missing: Mapping[str, int] = field(default_factory=dict)  # classifier -> verdicts of the panel that it did not give
+    missing: Mapping[str, int] = field(default_factory=dict)  # further classifier -> verdicts it did not give
 
     @property
     def agents(self) -> list[str]:
-        return sorted({one.agent for one in self.episodes})
+        return sorted({episode.agent for episode in self.episodes})
 
     def attempts(self, agent: str) -> list[Attempts]:
-        """The agent's attempts at each experiment it played, by the experiment's name; 0 where no episode is an attempt."""
-        made, won = Counter[str](), Counter[str]()
-        for one in self.episodes:
-            if one.agent == agent:
-                made[one.experiment] += one.attempt
-                won[one.experiment] += one.attempt and one.cause == SUCCESS
-        return [Attempts(name, made[name], won[name]) for name in sorted(made)]
+        """Return the agent's attempts at each experiment it played, sorted by name; 0 if no episode is an attempt."""
+        attempts, successes = Counter[str](), Counter[str]()
+        for episode in self.episodes:
+            if episode.agent == agent:
+                attempts[episode.experiment] += episode.attempt
+                successes[episode.experiment] += episode.attempt and episode.cause == SUCCESS
+        return [Attempts(name, attempts[name], successes[name]) for name in sorted(attempts)]
 
     def causes(self, agent: str) -> Counter[str]:
-        return Counter(one.cause for one in self.episodes if one.agent == agent)
+        return Counter(episode.cause for episode in self.episodes if episode.agent == agent)
 
 
 def read(benchmark: Benchmark) -> Reading:
-    """Everything the document is made of."""
+    """Load everything that the document is computed from."""
     primary: dict[int, bool] = {}
     verdicts: dict[str, dict[str, bool]] = defaultdict(dict)
     reviews = EvidenceReview.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by(
         "classifier", "episode"
     )
-    for pk, code, classifier, first, sufficient in reviews.values_list(
+    for pk, code, classifier, is_primary, sufficient in reviews.values_list(
         "episode_id", "episode__code", "classifier", "primary", "sufficient"
     ):
         verdicts[classifier][str(code)] = sufficient
-        if first:
+        # Only the cast's own classifier decides whether an attempt succeeded.
+        if is_primary:
             primary[pk] = sufficient
     rows = benchmark.episodes.order_by("experiment__name", "cast", "replicate", "pk").values_list(
         "pk", "code", "cast", "experiment__name", "status", "reason"
@@ -94,14 +101,16 @@ def read(benchmark: Benchmark) -> Reading:
 
 def _cause(status: str, reason: str, sufficient: bool | None) -> str:
     if status == "submitted":
+        # Without a verdict the classifier failed, not the agent.
         return SUCCESS if sufficient else UNPROVEN if sufficient is False else "classifier"
     return causes.cause(status, reason)
 
 
 def _costs(benchmark: Benchmark) -> dict[str, Cost]:
-    """By the ledger, calls that failed included; what was spent on twins and on replaced replicates is not in it."""
-    calls = ModelCall.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by()
-    rows = calls.values("episode__cast").annotate(
+    """Return the cost of each agent by the call log, including failed calls."""
+    # Calls for twins and for replaced replicates belong to no episode of the benchmark.
+    agent_calls = ModelCall.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by()
+    rows = agent_calls.values("episode__cast").annotate(
         calls=Count("pk"),
         **{name: Sum(name, default=0) for name in (*_TOKENS_IN, "output")},
         money=Sum("cost", default=Decimal(0)),

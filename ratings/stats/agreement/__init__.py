@@ -1,1 +1,1 @@
-"""Coefficients of agreement between raters, and of raters with themselves."""
+"""Agreement between raters, and of raters with themselves."""

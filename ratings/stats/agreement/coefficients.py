@@ -1,4 +1,4 @@
-"""Agreement of any number of raters at once, ratings missing by design: Fleiss, Krippendorff, Gwet, Brennan-Prediger."""
+"""Estimate the agreement of any number of raters, with ratings missing by design: Fleiss, Krippendorff, Gwet, Brennan-Prediger."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,19 +23,19 @@ from ratings.stats.pairing import adding
 from ratings.stats.resampling import pattern_chunks, widening
 from ratings.stats.table import Bools, Floats, Ints, Ratings
 
-MOST_CATEGORIES = 200  # more are free text rather than categories
-CHUNK = 20_000  # ratings looked at together
+MOST_CATEGORIES = 200  # with more, verdicts are free text and no categories
+CHUNK = 20_000  # ratings processed together, to bound the memory of their terms
 NO_PAIR = "no item has two ratings"
 CONFIDENCES = (1, 2, 3, 4, 5)
 SIGNED = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 
 
 class Coefficient(NamedTuple):
-    """One coefficient as a function of sums over items, so resampling and leaving out are sums as well.
+    """One coefficient as a function of sums over items, so that resampling and leaving raters out are sums as well.
 
-    terms: counts of an item's ratings by category, shape (items, categories), to what it adds, shape (items, terms).
-    value: sums of the terms, shape (..., terms), and the number of declared categories, to the coefficient, shape (...);
-    NaN where it is undefined. undefined: why it then is.
+    terms: counts of an item's ratings by category, shape (items, categories), to what the item adds, shape (items, terms).
+    formula: sums of the terms, shape (..., terms), and the number of declared categories, to the coefficient, shape (...);
+    NaN where it is undefined. undefined_reason: why it then is.
     """
 
     stat: str
@@ -43,40 +43,41 @@ class Coefficient(NamedTuple):
     terms: Callable[[Floats], Floats]
     value: Callable[[Floats, int], Floats]
     undefined: str
-    skews: bool = False  # its interval fails where one verdict is rare, as kappa's does
+    skews: bool = False  # like kappa, it has no reliable interval where one verdict is rare
     linear: bool = False  # nearly a mean of ratings (intervals.Uncertainty)
-    steady: bool = False  # within one source raters are what it varies with: Student's t for new ones
-    scaled: bool = False  # of a scale that raters use differently: Student's t for new ones, Fisher's z for these
+    steady: bool = False  # within one source it varies mostly with raters: Student's t for new ones
+    scaled: bool = False  # raters use the scale differently: Student's t for new raters, Fisher's z for these
 
 
-# N: ratings of an item in each category; r: their number; c, d: categories; q: how many are declared.
+# Notation of the docstrings: N, ratings of an item in each category; r, their number; c, d, categories; q, declared categories.
 
 
 def _agreement_terms(counts: Floats) -> Floats:
-    """[1 if r > 1, sum N(N-1) / r(r-1) if r > 1, 1 if r > 0, N/r for each category]."""
+    """Return [1 if r > 1, sum N(N-1) / r(r-1) if r > 1, 1 if r > 0, N/r for each category]."""
     return _weighted_terms(counts, np.eye(counts.shape[1]))
 
 
 def _weighted_terms(counts: Floats, weights: Floats) -> Floats:
-    """The same, with partial agreement of different categories: sum N(N* - 1) / r(r-1), N* = N times the weights."""
-    given = counts.sum(axis=1)
-    two, one = given > 1, given > 0
-    agreed = (counts * (counts @ weights - 1)).sum(axis=1) / np.where(two, given * (given - 1), 1)
-    shares = counts / np.where(one, given, 1)[:, None]
-    return np.column_stack([two, np.where(two, agreed, 0), one, shares])
+    """Return the same with partial agreement of different categories: sum N(N* - 1) / r(r-1), N* = N times the weights."""
+    ratings = counts.sum(axis=1)
+    has_two, has_one = ratings > 1, ratings > 0
+    agreement = (counts * (counts @ weights - 1)).sum(axis=1) / np.where(has_two, ratings * (ratings - 1), 1)
+    shares = counts / np.where(has_one, ratings, 1)[:, None]
+    return np.column_stack([has_two, np.where(has_two, agreement, 0), has_one, shares])
 
 
 def _observed(sums: Floats) -> tuple[Floats, Floats]:
-    """Mean agreement over items with two ratings or more; mean share of each category over items with one or more."""
+    """Return the mean agreement over items with two ratings or more, and the mean share of each category over items with a rating."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return sums[..., 1] / sums[..., 0], sums[..., 3:] / sums[..., 2, None]
 
 
 def _corrected(observed: Floats, expected: Floats | float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
+        # Where chance agreement is 1 the coefficient is 0/0; rounding leaves 1 - expected near but not at 0.
         room = 1 - np.asarray(expected)
-        found: Floats = (observed - expected) / np.where(room > 1e-12, room, np.nan)
-    return found
+        corrected: Floats = (observed - expected) / np.where(room > 1e-12, room, np.nan)
+    return corrected
 
 
 def _fleiss(sums: Floats, q: int) -> Floats:
@@ -102,22 +103,23 @@ def _ac2(weights: Floats) -> Callable[[Floats, int], Floats]:
 
 
 def agreement_weights(q: int, kind: str) -> Floats:
-    """Partial agreement of q ordered categories, 1 on the diagonal and 0 at the ends: "linear" or "quadratic" between."""
-    apart = np.abs(np.subtract.outer(np.arange(q), np.arange(q))) / max(1, q - 1)
-    found: Floats = 1 - apart ** {"linear": 1, "quadratic": 2}[kind]
-    return found
+    """Return the partial agreement of q ordered categories, 1 on the diagonal and 0 at the ends, "linear" or "quadratic" between."""
+    distance = np.abs(np.subtract.outer(np.arange(q), np.arange(q))) / max(1, q - 1)
+    weights: Floats = 1 - distance ** {"linear": 1, "quadratic": 2}[kind]
+    return weights
 
 
 def _pairable(counts: Floats) -> tuple[Floats, Floats]:
-    """Counts of items with two ratings or more (others 0), and r - 1."""
-    given = counts.sum(axis=1)
-    return counts * (given > 1)[:, None], np.where(given > 1, given - 1, 1)[:, None]
+    """Return the counts of items with two ratings or more (0 for others), and r - 1."""
+    ratings = counts.sum(axis=1)
+    # An item with one rating has no pair of values; the divisor 1 avoids 0/0 for its counts of 0.
+    return counts * (ratings > 1)[:, None], np.where(ratings > 1, ratings - 1, 1)[:, None]
 
 
 def _nominal_terms(counts: Floats) -> Floats:
-    """Coincidences of a category with itself, N(N-1)/(r-1), then the pairable values, N."""
-    own, others = _pairable(counts)
-    return np.hstack([own * (own - 1) / others, own])
+    """Return the coincidences of a category with itself, N(N-1)/(r-1), then the pairable values, N."""
+    pairable, others = _pairable(counts)
+    return np.hstack([pairable * (pairable - 1) / others, pairable])
 
 
 def _nominal_alpha(sums: Floats, q: int) -> Floats:
@@ -127,17 +129,17 @@ def _nominal_alpha(sums: Floats, q: int) -> Floats:
 
 
 def _coincidence_terms(counts: Floats) -> Floats:
-    """The coincidence matrix of each item, flat: (N_c N_d - N_c if c = d) / (r - 1)."""
-    own, others = _pairable(counts)
-    products = own[:, :, None] * own[:, None, :]
-    at = np.arange(counts.shape[1])
-    products[:, at, at] -= own
-    found: Floats = products.reshape(len(counts), -1) / others
-    return found
+    """Return the coincidence matrix of each item, flattened: (N_c N_d - N_c if c = d) / (r - 1)."""
+    pairable, others = _pairable(counts)
+    products = pairable[:, :, None] * pairable[:, None, :]
+    diagonal = np.arange(counts.shape[1])
+    products[:, diagonal, diagonal] -= pairable
+    flat: Floats = products.reshape(len(counts), -1) / others
+    return flat
 
 
 def _ordinal_alpha(sums: Floats, q: int) -> Floats:
-    """Distance of two categories: the values from one to the other, those of the two themselves counted half; squared."""
+    """Return ordinal alpha; the distance of two categories is the squared number of values between them, the two counting half each."""
     coincidences = sums.reshape(*sums.shape[:-1], q, q)
     values = coincidences.sum(axis=-1)
     middle = np.cumsum(values, axis=-1) - values / 2
@@ -148,8 +150,9 @@ def _ordinal_alpha(sums: Floats, q: int) -> Floats:
 
 def _alpha(observed: Floats, by_chance: Floats, total: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = 1 - (total - 1) * observed / np.where(by_chance > 1e-9, by_chance, np.nan)
-    return found
+        # Without expected disagreement (all values alike) alpha is 0/0; rounding can leave a tiny remainder.
+        alpha: Floats = 1 - (total - 1) * observed / np.where(by_chance > 1e-9, by_chance, np.nan)
+    return alpha
 
 
 ALL_ALIKE = "0/0: all ratings are one and the same"
@@ -175,7 +178,7 @@ def _of_scale(of: str, q: int) -> list[Coefficient]:
 
 
 def gwet_ac2(of: str, q: int, kind: str) -> Coefficient:
-    """Gwet's AC2 of q ordered categories, with "linear" or "quadratic" weights."""
+    """Return Gwet's AC2 of q ordered categories, with "linear" or "quadratic" weights."""
     weights = agreement_weights(q, kind)
     args = {"of": of, "weights": kind}
     return Coefficient(
@@ -190,7 +193,7 @@ def gwet_ac2(of: str, q: int, kind: str) -> Coefficient:
 
 
 class Column(NamedTuple):
-    """One answer of the ratings as codes 0 to q - 1, and the coefficients of it. `own` has only ratings with a code."""
+    """One answer of the ratings as codes 0 to q - 1, with its coefficients. `ratings` has only those with a code."""
 
     of: str
     own: Ratings
@@ -200,26 +203,28 @@ class Column(NamedTuple):
 
 
 def columns(table: Ratings) -> list[Column]:
-    """The verdict, and where ratings have one the confidence (1 to 5) and the signed rating (10 levels).
+    """Return the verdict and, where ratings have them, the confidence (1 to 5) and the signed rating (10 levels).
 
-    Verdicts that are three whole numbers or more are a scale as well: they have the ordered coefficients too.
+    Verdicts that are three or more whole numbers are a scale as well and have the ordinal coefficients too.
     """
     q, of_verdicts = len(table.categories), _of_verdicts()
     if q > 2 and all(isinstance(category, int) for category in table.categories):
         of_verdicts += _of_scale("verdict", q)
-    found = [Column("verdict", table, table.verdict, q, of_verdicts)]
-    sure = table.where(np.isfinite(table.confidence))
-    if len(sure):
-        codes = sure.confidence.astype(np.int64) - 1
-        found.append(Column("confidence", sure, codes, len(CONFIDENCES), _of_scale("confidence", len(CONFIDENCES))))
-    if len(sure) and table.binary:
-        codes = np.searchsorted(SIGNED, sure.signed.astype(np.int64))
-        found.append(Column("signed", sure, codes, len(SIGNED), _of_scale("signed", len(SIGNED))))
-    return found
+    answer_columns = [Column("verdict", table, table.verdict, q, of_verdicts)]
+    with_confidence = table.where(np.isfinite(table.confidence))
+    if len(with_confidence):
+        codes = with_confidence.confidence.astype(np.int64) - 1
+        answer_columns.append(
+            Column("confidence", with_confidence, codes, len(CONFIDENCES), _of_scale("confidence", len(CONFIDENCES)))
+        )
+    if len(with_confidence) and table.binary:
+        codes = np.searchsorted(SIGNED, with_confidence.signed.astype(np.int64))
+        answer_columns.append(Column("signed", with_confidence, codes, len(SIGNED), _of_scale("signed", len(SIGNED))))
+    return answer_columns
 
 
 def coefficients(table: Ratings, *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
-    """Every coefficient over all sources, then in each, with an interval for these raters and one for new raters.
+    """Return every coefficient over all sources, then in each, with an interval for these raters and one for new raters.
 
     fleiss_kappa, krippendorff_alpha (nominal, of the verdict), gwet_ac1, brennan_prediger; where there are confidences
     krippendorff_alpha (ordinal, of confidence and of the signed rating) and gwet_ac2 of confidence. `table.categories`
@@ -229,24 +234,24 @@ def coefficients(table: Ratings, *, seed: int = 0, resamples: int = 2000) -> lis
 
 
 def value(coefficient: Coefficient, counts: Floats) -> float | None:
-    """The coefficient of items with these counts by category, shape (items, declared categories); None if undefined."""
-    found = float(coefficient.value(coefficient.terms(counts).sum(axis=0), counts.shape[1]))
-    return None if np.isnan(found) else found
+    """Return the coefficient of items with these counts, shape (items, declared categories); None if undefined."""
+    number = float(coefficient.value(coefficient.terms(counts).sum(axis=0), counts.shape[1]))
+    return None if np.isnan(number) else number
 
 
 def _of_column(column: Column, seed: int, resamples: int) -> Iterator[Estimate]:
-    own = scopes(column.own)
-    if why := _no_column(column):
+    column_scopes = scopes(column.own)
+    if reason := _no_column(column):
         for coefficient in column.coefficients:
-            found = Found(coefficient.stat, coefficient.args, None, column.own.n, why)
-            yield from with_intervals(found, Uncertainty(np.empty(0), np.empty(0)))
+            point = Found(coefficient.stat, coefficient.args, None, column.own.n, reason)
+            yield from with_intervals(point, Uncertainty(np.empty(0), np.empty(0)))
         return
     counts = _counts(column)
     rng = generator(seed, "coefficients", {"of": column.of})
-    drawn = _drawn(column, counts, resamples, rng)
-    for scope in own:
-        for at, coefficient in enumerate(column.coefficients):
-            sums = _summed(drawn[at], scope, column)
+    resampled = _drawn(column, counts, resamples, rng)
+    for scope in column_scopes:
+        for index, coefficient in enumerate(column.coefficients):
+            sums = _summed(resampled[index], scope, column)
             yield from _rows(column, coefficient, scope, counts, coefficient.value(sums, column.q))
 
 
@@ -259,87 +264,97 @@ def _no_column(column: Column) -> str:
 
 
 def _counts(column: Column) -> Floats:
-    """Ratings of each item in each category, shape (items, q)."""
+    """Return the ratings of each item in each category, shape (items, q)."""
     shape = (len(column.own.items), column.q)
     flat = np.bincount(column.own.item * column.q + column.codes, minlength=shape[0] * shape[1])
     return flat.reshape(shape).astype(np.float64)
 
 
 def _drawn(column: Column, counts: Floats, resamples: int, rng: np.random.Generator) -> list[dict[int, Floats]]:
-    """For each coefficient and source the sums of the terms in each resample, shape (resamples, terms)."""
-    found: list[dict[int, Floats]] = [{} for _ in column.coefficients]
+    """Return for each coefficient and source the sums of the terms in each resample, shape (resamples, terms)."""
+    sums_by_source: list[dict[int, Floats]] = [{} for _ in column.coefficients]
     item_source = column.own.item_source
     for source in np.unique(column.own.source):
+        # Items with the same counts add the same terms, so it is enough to sample how often each pattern occurs.
         patterns, sizes = np.unique(counts[item_source == source], axis=0, return_counts=True)
         terms = [coefficient.terms(patterns) for coefficient in column.coefficients]
-        parts: list[list[Floats]] = [[np.empty((0, one.shape[1]))] for one in terms]
+        blocks: list[list[Floats]] = [[np.empty((0, item_terms.shape[1]))] for item_terms in terms]
         for weights in pattern_chunks(sizes, resamples, rng):
-            drawn = weights.astype(np.float64)
-            for part, one in zip(parts, terms, strict=True):
-                part.append(drawn @ one)
-        for sums, part in zip(found, parts, strict=True):
-            sums[int(source)] = np.concatenate(part)
-    return found
+            resample = weights.astype(np.float64)
+            for block, item_terms in zip(blocks, terms, strict=True):
+                block.append(resample @ item_terms)
+        for sums, block in zip(sums_by_source, blocks, strict=True):
+            sums[int(source)] = np.concatenate(block)
+    return sums_by_source
 
 
 def _summed(drawn: Mapping[int, Floats], scope: Scope, column: Column) -> Floats:
     if "source" in scope.args:
         return drawn[column.own.sources.index(scope.args["source"])]
-    found: Floats = np.sum(list(drawn.values()), axis=0)
-    return found
+    total: Floats = np.sum(list(drawn.values()), axis=0)
+    return total
 
 
 def _rows(
     column: Column, coefficient: Coefficient, scope: Scope, counts: Floats, replicates: Floats
 ) -> Iterator[Estimate]:
-    chosen = np.ones(len(column.own), dtype=np.bool_)
+    in_scope = np.ones(len(column.own), dtype=np.bool_)
     if "source" in scope.args:
-        chosen = column.own.source == column.own.sources.index(scope.args["source"])
-    own = counts[np.unique(scope.own.item)]
-    n = {**scope.own.n, "items_with_two": int(np.sum(own.sum(axis=1) > 1))}
+        in_scope = column.own.source == column.own.sources.index(scope.args["source"])
+    scope_counts = counts[np.unique(scope.own.item)]
+    n = {**scope.own.n, "items_with_two": int(np.sum(scope_counts.sum(axis=1) > 1))}
     args = {**coefficient.args, **scope.args}
-    found = value(coefficient, own)
-    why = "" if found is not None else coefficient.undefined if n["items_with_two"] else NO_PAIR
-    left_out = _left_out(column, coefficient, counts, own, chosen)
-    student = coefficient.scaled or (
+    number = value(coefficient, scope_counts)
+    reason = "" if number is not None else coefficient.undefined if n["items_with_two"] else NO_PAIR
+    leave_one_out = _left_out(column, coefficient, counts, scope_counts, in_scope)
+    # There the raters contribute most of the variance, and few of them need Student's t.
+    use_student = coefficient.scaled or (
         coefficient.steady and ("source" in scope.args or commonest(scope.own)[1] >= SKEWED)
     )
-    rare = n["items_with_two"] * (1 - commonest(scope.own)[1]) ** 2
-    few = _too_few(n["items_with_two"])
-    refused = [few or (too_rare(rare, floor) if coefficient.skews else "") for floor in (CO_MINORITY, CO_MINORITY_NEW)]
-    by = Uncertainty(
+    # As for a pair's kappa: items on which two raters with these shares would both give the rarer verdict by
+    # chance.
+    co_minority = n["items_with_two"] * (1 - commonest(scope.own)[1]) ** 2
+    few_items = _too_few(n["items_with_two"])
+    withheld = [
+        few_items or (too_rare(co_minority, floor) if coefficient.skews else "")
+        for floor in (CO_MINORITY, CO_MINORITY_NEW)
+    ]
+    uncertainty = Uncertainty(
         replicates,
-        left_out,
-        student,
+        leave_one_out,
+        use_student,
         fisher=coefficient.scaled,
         linear=coefficient.linear,
         widening=widening(scope.own.n["items"], len(np.unique(scope.own.source))),
-        refused=refused[0],
-        refused_new=refused[1],
+        refused=withheld[0],
+        refused_new=withheld[1],
     )
-    yield from with_intervals(Found(coefficient.stat, args, found, n, why), by)
+    yield from with_intervals(Found(coefficient.stat, args, number, n, reason), uncertainty)
 
 
 def _too_few(items: int) -> str:
-    """Why there is no interval of so few items with two ratings, as there is none of a pair's kappa; "" if there may be one."""
+    """Return why there is no interval of so few items with two ratings; "" if there may be one."""
     if items >= LEAST_FOR_INTERVAL:
         return ""
+    # The same limit as for the kappa of a pair.
     only = f"only {items} item{'s have' if items != 1 else ' has'} two ratings or more"
-    return f"{only}; below {LEAST_FOR_INTERVAL} no interval holds"
+    return f"{only}; below {LEAST_FOR_INTERVAL} no interval is reliable"
 
 
 def _left_out(column: Column, coefficient: Coefficient, counts: Floats, own: Floats, chosen: Bools) -> Floats:
-    """The coefficient without each rater in turn, shape (raters,): the terms of the items they rated, counted anew."""
+    """Return the coefficient without each rater in turn, shape (raters,)."""
     ratings = np.flatnonzero(chosen)
     raters, rater = np.unique(column.own.rater[ratings], return_inverse=True)
     sums = np.repeat(coefficient.terms(own).sum(axis=0)[None, :], len(raters), axis=0)
+    # Only the items of the rater change, so their terms are replaced in the sum instead of summing all items per
+    # rater.
     for start in range(0, len(ratings), CHUNK):
-        at = ratings[start : start + CHUNK]
-        before = counts[column.own.item[at]]
+        chunk = ratings[start : start + CHUNK]
+        before = counts[column.own.item[chunk]]
         after = before.copy()
-        after[np.arange(len(at)), column.codes[at]] -= 1
+        after[np.arange(len(chunk)), column.codes[chunk]] -= 1
         sums += adding(rater[start : start + CHUNK], len(raters)) @ (
             coefficient.terms(after) - coefficient.terms(before)
         )
-    found: Floats = coefficient.value(sums, column.q)
-    return found
+    values: Floats = coefficient.value(sums, column.q)
+    return values

@@ -1,4 +1,4 @@
-"""Whether raters agree with themselves: items they judged twice."""
+"""Estimate how far raters agree with themselves, from items that they judged twice."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -13,12 +13,12 @@ from ratings.stats.table import Floats, Ints, Repeat, natural
 
 NONE = "no item was judged twice"
 ONE_ANSWER = "0/0: one and the same verdict throughout"
-ALIKE = "all repeats are alike; the interval takes them as independent"
-LEAST = 10  # repeats; with fewer no interval of kappa holds
+ALIKE = "all repeats are alike; the interval treats them as independent"
+LEAST = 10  # repeats; with fewer no interval of kappa reached its coverage
 
 
 class Answers(NamedTuple):
-    """Repeats as columns: first and second are category codes, item and rater indices into the names."""
+    """Repeats as columns: first and second are category codes, item and rater indices into the names; q is the number of categories."""
 
     item: Ints
     rater: Ints
@@ -28,38 +28,43 @@ class Answers(NamedTuple):
     q: int
 
     def of(self, rater: int) -> "Answers":
-        own = self.rater == rater
-        return self._replace(**{name: getattr(self, name)[own] for name in self._fields[:4]})
+        is_rater = self.rater == rater
+        return self._replace(**{name: getattr(self, name)[is_rater] for name in self._fields[:4]})
 
 
 def retest(repeats: Sequence[Repeat], *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
-    """retest_agreement and retest_kappa: first against second verdict, all repeats together, then of each rater (args).
+    """Return retest_agreement and retest_kappa: first against second verdict, of all repeats together, then of each rater (args).
 
-    Agreement has the clustered Wilson interval; kappa the one of items drawn again, all verdicts of an item together and
-    whatever its source: how many of each are shown twice is chance, not design.
-    The means over raters follow (args mean_over: raters), raters without a kappa left out of that mean.
+    Agreement has the clustered Wilson interval, kappa that of resampled items.
+    The means over raters follow (args mean_over: raters); raters without a kappa are left out of that mean.
     """
     if not repeats:
         return [estimate(stat, None, _counts(None), reason=NONE) for stat in ("retest_agreement", "retest_kappa")]
     answers = _answers(repeats)
-    own = [answers.of(at) for at in range(len(answers.raters))]
+    by_rater = [answers.of(index) for index in range(len(answers.raters))]
     rng = generator(seed, "retest_kappa")
     rows = list(_two(answers, {}, rng, resamples))
-    of_raters = [_two(one, {"rater": answers.raters[at]}, rng, resamples) for at, one in enumerate(own)]
-    found = [list(pair) for pair in of_raters]
-    rows += [row for pair in found for row in pair]
-    return [*rows, *(_mean([pair[at] for pair in found], answers) for at in (0, 1))]
+    estimates = [
+        _two(rater_answers, {"rater": answers.raters[index]}, rng, resamples)
+        for index, rater_answers in enumerate(by_rater)
+    ]
+    pairs = [list(rater_rows) for rater_rows in estimates]
+    rows += [row for rater_rows in pairs for row in rater_rows]
+    return [*rows, *(_mean([rater_rows[index] for rater_rows in pairs], answers) for index in (0, 1))]
 
 
 def _answers(repeats: Iterable[Repeat]) -> Answers:
-    given = sorted(repeats, key=lambda one: (natural(one.rater), one.item))
-    items = {name: at for at, name in enumerate(sorted({one.item for one in given}))}
-    raters = tuple(sorted({one.rater for one in given}, key=natural))
+    ordered = sorted(repeats, key=lambda repeat: (natural(repeat.rater), repeat.item))
+    items = {name: index for index, name in enumerate(sorted({repeat.item for repeat in ordered}))}
+    raters = tuple(sorted({repeat.rater for repeat in ordered}, key=natural))
     codes: dict[Any, int] = {}
-    for one in given:
-        codes.setdefault(one.first, len(codes))
-        codes.setdefault(one.second, len(codes))
-    columns = [(items[one.item], raters.index(one.rater), codes[one.first], codes[one.second]) for one in given]
+    for repeat in ordered:
+        codes.setdefault(repeat.first, len(codes))
+        codes.setdefault(repeat.second, len(codes))
+    columns = [
+        (items[repeat.item], raters.index(repeat.rater), codes[repeat.first], codes[repeat.second])
+        for repeat in ordered
+    ]
     item, rater, first, second = np.array(columns, dtype=np.int64).T
     return Answers(item, rater, first, second, raters, len(codes))
 
@@ -73,28 +78,42 @@ def _counts(answers: Answers | None) -> dict[str, int]:
 
 def _two(answers: Answers, args: dict[str, str], rng: np.random.Generator, resamples: int) -> Iterator[Estimate]:
     n = _counts(answers)
-    same = (answers.first == answers.second).astype(np.float64)
-    agreed = clustered(same, answers.item, answers.rater)
-    reason = agreed.reason or (ALIKE if np.isnan(agreed.deff) else "")
+    is_same = (answers.first == answers.second).astype(np.float64)
+    agreement = clustered(is_same, answers.item, answers.rater)
+    reason = agreement.reason or (ALIKE if np.isnan(agreement.deff) else "")
     yield estimate(
-        "retest_agreement", same.mean(), n, args=args, interval=agreed.interval, method=agreed.method, reason=reason
+        "retest_agreement",
+        is_same.mean(),
+        n,
+        args=args,
+        interval=agreement.interval,
+        method=agreement.method,
+        reason=reason,
     )
     kappa = float(_kappas(answers, np.ones((1, n["repeats"])))[0])
     if np.isnan(kappa):
         yield estimate("retest_kappa", None, n, args=args, reason=ONE_ANSWER)
         return
-    found = _of_kappa(answers, rng, resamples)
+    resampled = _of_kappa(answers, rng, resamples)
     yield estimate(
-        "retest_kappa", kappa, n, args=args, interval=found.interval, method="item_bootstrap_any", reason=found.reason
+        "retest_kappa",
+        kappa,
+        n,
+        args=args,
+        interval=resampled.interval,
+        method="item_bootstrap_any",
+        reason=resampled.reason,
     )
 
 
 def _of_kappa(answers: Answers, rng: np.random.Generator, resamples: int) -> Resampled:
-    n, common = len(answers.item), np.argmax(np.bincount(np.concatenate([answers.first, answers.second])))
-    minority = float(np.sum(answers.first != common) * np.sum(answers.second != common) / n)
-    if n < LEAST or minority < CO_MINORITY:
+    n, commonest = len(answers.item), np.argmax(np.bincount(np.concatenate([answers.first, answers.second])))
+    co_minority = float(np.sum(answers.first != commonest) * np.sum(answers.second != commonest) / n)
+    if n < LEAST or co_minority < CO_MINORITY:
         return Resampled(None, reason="too few repeats with the rarer verdict for an interval of kappa")
     items, item = np.unique(answers.item, return_inverse=True)
+    # One stratum: how many items of each source are repeated is chance, not design, and resampling within source
+    # covered less often.
     strata = np.zeros(len(items), dtype=np.int64)
     chunks = [
         _kappas(answers, weights[:, item].astype(np.float64)) for weights in weight_chunks(strata, resamples, rng)
@@ -103,13 +122,13 @@ def _of_kappa(answers: Answers, rng: np.random.Generator, resamples: int) -> Res
 
 
 def _kappas(answers: Answers, weights: Floats) -> Floats:
-    """Cohen's kappa of first and second verdict for each row of weights of the repeats; NaN for 0/0."""
+    """Return Cohen's kappa of first and second verdict for each row of weights of the repeats; NaN for 0/0."""
     n = weights.sum(axis=1)
     shares = [weights @ np.equal.outer(codes, np.arange(answers.q)) for codes in (answers.first, answers.second)]
     by_chance = np.sum(shares[0] * shares[1], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = ((weights @ (answers.first == answers.second)) * n - by_chance) / (n**2 - by_chance)
-    return found
+        kappas: Floats = ((weights @ (answers.first == answers.second)) * n - by_chance) / (n**2 - by_chance)
+    return kappas
 
 
 def _mean(rows: Sequence[Estimate], answers: Answers) -> Estimate:

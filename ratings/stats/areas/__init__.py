@@ -1,1 +1,1 @@
-"""Areas under the ROC curve: one rater, many raters, and two conditions."""
+"""Areas under the ROC curve: of one rater, of many raters, and of two conditions."""

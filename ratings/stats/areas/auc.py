@@ -1,10 +1,10 @@
-"""Areas under ROC curves of expert ratings: four quantities that differ, each under its own name.
+"""Estimate four areas under ROC curves of expert ratings, which differ and have names of their own.
 
-auc_confidence_correct (the paper's 0.609): confidence of correct against incorrect verdicts, all ratings together.
-type2_auc: the same within one rater. auc_unsigned_truth: confidence, whatever the verdict, of unperturbed
+auc_confidence_correct (0.609 in the paper): confidence of correct against incorrect verdicts, all ratings together.
+type2_auc: the same within one rater. auc_unsigned_truth: confidence, regardless of the verdict, of unperturbed
 against planted items. auc_signed: +confidence where the verdict is 1 and -confidence where it is 0, of unperturbed
-against planted items; its mean over raters is mrmc.mean_auc. "Correct" means in agreement with the reference: a
-transition nobody perturbed counts as plausible, although its simulator can have made a mistake of its own.
+against planted items; its mean over raters is mrmc.estimate_mean_auc. "Correct" means that the verdict equals the reference: an
+unperturbed transition counts as plausible, although its simulator can have made a mistake.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ SIGNED = "auc_signed"
 TYPE2 = "type2_auc"
 
 OVER_RATERS = {"mean_over": "raters"}
-POOLED = "ratings of one item and of one rater go together; the interval is that of the mean over raters"
-ITEMS_ONLY = "fewer than three raters: only items are drawn again, for these raters"
-CELLS = 4_000_000  # counts held at once while resampling
+POOLED = "ratings of one item and of one rater go together; the mean over raters has an interval"
+ITEMS_ONLY = "fewer than three raters: only items are resampled, for these raters"
+CELLS = 4_000_000  # counts in memory at once while resampling: 32 MB
 
 
 def panel(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """All areas of a table in a fixed order; tables that are not binary have none."""
+    """Return all areas of a table in a fixed order; tables that are not binary have none."""
     if not table.binary:
         return []
     sources = (None, *table.error_sources)
@@ -43,56 +43,57 @@ def panel(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
 
 
 def confidence_correct(table: Ratings, seed: int, resamples: int) -> Estimate:
-    """auc_confidence_correct with the two-way bootstrap; fewer than three raters: items alone."""
-    own, n = _judged(table)
-    found = delong.area(own.confidence, own.correct)
-    if found.value is None or found.interval is None:
-        return estimate(CONFIDENCE_CORRECT, found.value, n, reason=_why(table, own) or found.reason)
+    """Return auc_confidence_correct with the two-way bootstrap; below three raters items alone are resampled."""
+    judged, n = _judged(table)
+    area = delong.area(judged.confidence, judged.correct)
+    if area.value is None or area.interval is None:
+        return estimate(CONFIDENCE_CORRECT, area.value, n, reason=_why(table, judged) or area.reason)
     rng = generator(seed, CONFIDENCE_CORRECT)
-    drawn = _interval(_replicates(own, resamples, rng), own) if resamples else NOT_RESAMPLED
-    return _resampled(CONFIDENCE_CORRECT, found.value, n, {}, drawn)
+    resampled = _interval(_replicates(judged, resamples, rng), judged) if resamples else NOT_RESAMPLED
+    return _resampled(CONFIDENCE_CORRECT, area.value, n, {}, resampled)
 
 
 def type2(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """type2_auc of each rater with DeLong's interval, then the mean over raters who were both right and wrong."""
-    own, _ = _judged(table)
+    """Return type2_auc of each rater with DeLong's interval, then the mean over raters with both correct and incorrect verdicts."""
+    judged, _ = _judged(table)
     rows = []
-    for name in [table.raters[at] for at in np.unique(table.rater)]:
-        theirs, n = _judged(table.of_rater(name))
-        found = delong.area(theirs.confidence, theirs.correct)
-        reason = (_why(table.of_rater(name), theirs) if found.value is None else "") or found.reason
+    for name in [table.raters[index] for index in np.unique(table.rater)]:
+        rater_ratings, n = _judged(table.of_rater(name))
+        area = delong.area(rater_ratings.confidence, rater_ratings.correct)
+        reason = (_why(table.of_rater(name), rater_ratings) if area.value is None else "") or area.reason
         args = {"rater": name}
         rows.append(
-            estimate(TYPE2, found.value, n, args=args, interval=found.interval, method=found.method, reason=reason)
+            estimate(TYPE2, area.value, n, args=args, interval=area.interval, method=area.method, reason=reason)
         )
-    return [*rows, _type2_mean(table, own, [row.value for row in rows], seed, resamples)]
+    return [*rows, _type2_mean(table, judged, [row.value for row in rows], seed, resamples)]
 
 
 def _type2_mean(table: Ratings, own: Ratings, values: Sequence[float | None], seed: int, resamples: int) -> Estimate:
-    used = [value for value in values if value is not None]
-    n = {**_judged(table)[1], "raters_used": len(used), "raters_dropped": len(values) - len(used)}
-    if not used:
+    defined = [value for value in values if value is not None]
+    n = {**_judged(table)[1], "raters_used": len(defined), "raters_dropped": len(values) - len(defined)}
+    if not defined:
         reason = _why(table, own) or "no rater was both right and wrong"
         return estimate(TYPE2, None, n, args=OVER_RATERS, reason=reason)
-    drawn = NOT_RESAMPLED
+    resampled = NOT_RESAMPLED
     if resamples:
         rng = generator(seed, TYPE2, OVER_RATERS)
-        drawn = _interval(_replicates(own, resamples, rng, mean_over_raters=True), own)
-    return _resampled(TYPE2, float(np.mean(used)), n, OVER_RATERS, drawn)
+        resampled = _interval(_replicates(own, resamples, rng, mean_over_raters=True), own)
+    return _resampled(TYPE2, float(np.mean(defined)), n, OVER_RATERS, resampled)
 
 
 def unsigned_truth(table: Ratings, source: str | None = None) -> list[Estimate]:
-    """auc_unsigned_truth of one error source (None: of all): pooled over ratings, then the mean over raters (two
-    targets)."""
-    own, args = _against(table, source)
-    pooled = _pooled(UNSIGNED_TRUTH, own, own.confidence, args)
-    return [pooled, *mrmc.mean_rows(UNSIGNED_TRUTH, own, own.confidence, {**args, **OVER_RATERS})]
+    """Return auc_unsigned_truth of one error source (None: of all): pooled over ratings, then the mean over raters (two
+    targets).
+    """
+    ratings, args = _against(table, source)
+    pooled = _pooled(UNSIGNED_TRUTH, ratings, ratings.confidence, args)
+    return [pooled, *mrmc.mean_rows(UNSIGNED_TRUTH, ratings, ratings.confidence, {**args, **OVER_RATERS})]
 
 
 def signed(table: Ratings, source: str | None = None) -> Estimate:
-    """auc_signed of one error source (None: of all, which mixes easy and hard errors), pooled over ratings."""
-    own, args = _against(table, source)
-    return _pooled(SIGNED, own, own.signed, args)
+    """Return auc_signed of one error source, pooled over ratings (None: of all, a mixture of easy and difficult errors)."""
+    ratings, args = _against(table, source)
+    return _pooled(SIGNED, ratings, ratings.signed, args)
 
 
 def _against(table: Ratings, source: str | None) -> tuple[Ratings, Mapping[str, str]]:
@@ -102,27 +103,28 @@ def _against(table: Ratings, source: str | None) -> tuple[Ratings, Mapping[str, 
 
 
 def _pooled(stat: str, own: Ratings, scores: Floats, args: Mapping[str, str]) -> Estimate:
-    """The area over all ratings together, with its interval where they are one rater's."""
-    scored = np.isfinite(scores)
-    own_scores = own.where(scored)
-    found = delong.area(scores[scored], own_scores.reference == 1)
-    n = {**own_scores.n, "positives": found.positives, "negatives": found.negatives}
-    if found.value is None:
+    """Return the area over all ratings together, with an interval only if they are one rater's."""
+    has_score = np.isfinite(scores)
+    scored_ratings = own.where(has_score)
+    area = delong.area(scores[has_score], scored_ratings.reference == 1)
+    n = {**scored_ratings.n, "positives": area.positives, "negatives": area.negatives}
+    if area.value is None:
         return estimate(stat, None, n, args=args, reason=mrmc.nothing(own, scores))
+    # DeLong's interval treats ratings as independent; of several raters it covered 73 to 86 % (docs/coverage.md).
     if n["raters"] > 1:
-        return estimate(stat, found.value, n, args=args, reason=POOLED)
-    return estimate(stat, found.value, n, args=args, interval=found.interval, method=found.method, reason=found.reason)
+        return estimate(stat, area.value, n, args=args, reason=POOLED)
+    return estimate(stat, area.value, n, args=args, interval=area.interval, method=area.method, reason=area.reason)
 
 
 def _judged(table: Ratings) -> tuple[Ratings, Mapping[str, int]]:
     """Return the ratings with a known reference and a confidence, and their counts."""
-    own = table.where((table.reference >= 0) & np.isfinite(table.confidence))
-    correct = int(own.correct.sum())
-    return own, {**own.n, "correct": correct, "incorrect": len(own) - correct}
+    judged = table.where((table.reference >= 0) & np.isfinite(table.confidence))
+    correct = int(judged.correct.sum())
+    return judged, {**judged.n, "correct": correct, "incorrect": len(judged) - correct}
 
 
 def _why(table: Ratings, own: Ratings) -> str:
-    """Why there is no area of confidence against correctness; "" if there is one."""
+    """Return why there is no area of confidence against correctness; "" if there is one."""
     if not (table.reference >= 0).any():
         return explain_missing(table.reference_name, -1)
     if not len(own):
@@ -133,44 +135,47 @@ def _why(table: Ratings, own: Ratings) -> str:
 
 
 def _resampled(stat: str, value: float, n: Mapping[str, int], args: Mapping[str, str], drawn: Resampled) -> Estimate:
-    few = n["raters"] < LEAST_RATERS
-    method = "item_bootstrap" if few else "two_way_bootstrap"
-    reason = drawn.reason or (ITEMS_ONLY if few else "")
+    is_few_raters = n["raters"] < LEAST_RATERS
+    method = "item_bootstrap" if is_few_raters else "two_way_bootstrap"
+    reason = drawn.reason or (ITEMS_ONLY if is_few_raters else "")
     return estimate(stat, value, n, args=args, interval=drawn.interval, method=method, reason=reason)
 
 
 def _interval(replicates: Floats, own: Ratings) -> Resampled:
-    """Percentiles; where items alone are drawn again they are widened for few items."""
-    items_alone = own.n["raters"] < LEAST_RATERS
-    found = percentile(
-        replicates, widening=widening(own.n["items"], len(np.unique(own.source))) if items_alone else 1.0
+    """Return percentiles, widened for few items where items alone are resampled."""
+    is_items_only = own.n["raters"] < LEAST_RATERS
+    # The two-way bootstrap counts the residual variance three times (Owen 2007), so it is wide enough already.
+    percentiles = percentile(
+        replicates, widening=widening(own.n["items"], len(np.unique(own.source))) if is_items_only else 1.0
     )
-    if found.interval is not None and found.interval[0] == found.interval[1]:
-        return Resampled(None, found.undefined, "all resamples are alike, so there is no interval")
-    return found
+    if percentiles.interval is not None and percentiles.interval[0] == percentiles.interval[1]:
+        return Resampled(None, percentiles.undefined, "all resamples are alike, so there is no interval")
+    return percentiles
 
 
 def _replicates(own: Ratings, resamples: int, rng: np.random.Generator, *, mean_over_raters: bool = False) -> Floats:
-    """The area in each resample of items (within their source) and raters, shape (resamples,); NaN where a class is
+    """Return the area in each resample of items (within their source) and raters, shape (resamples,); NaN where a class is
     empty.
 
-    Pooled over ratings, or the mean of the drawn raters' own areas. A rating's weight is its item's times its rater's.
+    Pooled over ratings, or the mean of the sampled raters' own areas. A rating's weight is its item's times its rater's.
     """
     counts, strata, raters = _counts(own)
-    few = raters < LEAST_RATERS
-    rater = np.ones((resamples, raters), dtype=np.int64) if few else rater_weights(raters, resamples, rng)
-    found, start = np.full(resamples, np.nan), 0
+    # Two raters are too few to resample: half of the resamples would have one rater twice.
+    is_few_raters = raters < LEAST_RATERS
+    rater = np.ones((resamples, raters), dtype=np.int64) if is_few_raters else rater_weights(raters, resamples, rng)
+    areas, start = np.full(resamples, np.nan), 0
     for weights in _parts(weight_chunks(strata, resamples, rng), max(1, CELLS // counts.shape[1])):
         stop = start + len(weights)
-        drawn = np.ascontiguousarray((counts.T @ weights.T.astype(np.float64)).T).reshape(len(weights), raters, -1, 2)
-        mean = _mean_area if mean_over_raters else _pooled_area
-        found[start:stop] = mean(drawn, rater[start:stop].astype(np.float64))
+        # Counts per rater and level are enough for an area, so a resample is one sparse product.
+        cells = np.ascontiguousarray((counts.T @ weights.T.astype(np.float64)).T).reshape(len(weights), raters, -1, 2)
+        compute_area = _mean_area if mean_over_raters else _pooled_area
+        areas[start:stop] = compute_area(cells, rater[start:stop].astype(np.float64))
         start = stop
-    return found
+    return areas
 
 
 def _counts(own: Ratings) -> tuple[sparse.csr_array, Ints, int]:
-    """Items by (rater, level of confidence, correct) with a 1 for each rating; the items' sources; how many raters."""
+    """Return items by (rater, confidence level, correct) with a 1 for each rating, the items' sources, and the number of raters."""
     items, item = np.unique(own.item, return_inverse=True)
     raters, rater = np.unique(own.rater, return_inverse=True)
     levels, level = np.unique(own.confidence, return_inverse=True)
@@ -192,19 +197,21 @@ def _pooled_area(drawn: Floats, rater: Floats) -> Floats:
 
 def _mean_area(drawn: Floats, rater: Floats) -> Floats:
     areas = _area_of_counts(drawn)
+    # A rater without both classes in a resample has no area there and is left out of the mean.
     weight = np.where(np.isfinite(areas), rater, 0.0)
     total = weight.sum(axis=1)
-    summed = np.where(weight > 0, areas, 0.0) * weight
-    found = np.full(len(total), np.nan)
-    np.divide(summed.sum(axis=1), total, out=found, where=total > 0)
-    return found
+    weighted = np.where(weight > 0, areas, 0.0) * weight
+    means = np.full(len(total), np.nan)
+    np.divide(weighted.sum(axis=1), total, out=means, where=total > 0)
+    return means
 
 
 def _area_of_counts(counts: Floats) -> Floats:
-    """The area from counts by level and class, shape (..., levels, 2), class 1 positive; NaN where a class is empty."""
+    """Return the area from counts by level and class, shape (..., levels, 2), class 1 positive; NaN where a class is empty."""
     negative, positive = counts[..., 0], counts[..., 1]
-    won = (positive * (np.cumsum(negative, axis=-1) - negative / 2)).sum(axis=-1)
+    # Positives win against negatives of lower levels; a tie counts one half.
+    wins = (positive * (np.cumsum(negative, axis=-1) - negative / 2)).sum(axis=-1)
     pairs = positive.sum(axis=-1) * negative.sum(axis=-1)
-    found = np.full(pairs.shape, np.nan)
-    np.divide(won, pairs, out=found, where=pairs > 0)
-    return found
+    areas = np.full(pairs.shape, np.nan)
+    np.divide(wins, pairs, out=areas, where=pairs > 0)
+    return areas

@@ -1,5 +1,6 @@
-"""The area under a ROC curve and its variance by placements (DeLong, DeLong and Clarke-Pearson 1988, Biometrics
-44:837)."""
+"""Compute the area under a ROC curve and its variance by placements (DeLong, DeLong and Clarke-Pearson 1988, Biometrics
+44:837).
+"""
 
 import math
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from ratings.stats.table import Bools, Floats
 
 
 class Placements(NamedTuple):
-    """Where each score stands among those of the other class, ties counting one half.
+    """The rank of each score among those of the other class, ties counting one half.
 
     positive: for each positive the share of negatives below it, shape (m,); negative: for each negative the share of
     positives above it, shape (n,). Both have the area as their mean.
@@ -29,7 +30,7 @@ class Placements(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """S10/m + S01/n; NaN where a class has one score only, which says nothing about its spread."""
+        """S10/m + S01/n; NaN where a class has one score only, which has no variance."""
         if min(len(self.positive), len(self.negative)) < 2:
             return math.nan
         return float(
@@ -38,8 +39,9 @@ class Placements(NamedTuple):
 
 
 class Area(NamedTuple):
-    """An area with its interval. `interval` None, with the reason, where there is none; `value` None where a class is
-    empty."""
+    """An area with its interval. `interval` is None, with the reason, where there is none; `value` is None where a class is
+    empty.
+    """
 
     value: float | None
     interval: tuple[float, float] | None
@@ -50,47 +52,49 @@ class Area(NamedTuple):
 
 
 def placements(positive: Floats, negative: Floats) -> Placements:
-    """Placements of m positive and n negative scores by their midranks, in O((m+n) log(m+n)). ValueError for an
-    empty class."""
+    """Return placements of m positive and n negative scores by their midranks, in O((m+n) log(m+n)). Raises ValueError for an
+    empty class.
+    """
     m, n = len(positive), len(negative)
     if not m or not n:
         raise ValueError("an area needs scores of both classes")
-    together = rankdata(np.concatenate([positive, negative]))
-    below = (together[:m] - rankdata(positive)) / n
-    above = 1 - (together[m:] - rankdata(negative)) / m
+    ranks = rankdata(np.concatenate([positive, negative]))
+    # The rank among all minus the rank within the class is the number of scores of the other class below.
+    below = (ranks[:m] - rankdata(positive)) / n
+    above = 1 - (ranks[m:] - rankdata(negative)) / m
     return Placements(below, above)
 
 
-NEAR_ONE = 0.9  # beyond it, or below 0.1, an area lies too lopsidedly around the true one for a normal interval
+NEAR_ONE = 0.9  # above it, or below 0.1, the distribution of an estimated area is too skewed for a normal interval
 
 
 def is_extreme(value: float) -> bool:
-    """Whether an area is so near 0 or 1 that intervals other than normal ones are given (docs/coverage.md)."""
+    """Return whether an area is so near 0 or 1 that it has intervals other than normal ones (docs/coverage.md)."""
     return not 1 - NEAR_ONE <= value <= NEAR_ONE
 
 
 def area(scores: Floats, positive: Bools) -> Area:
-    """P(a positive scores more than a negative) + half of P(they tie), with the 95 % normal interval cut to 0 and 1; near 0
-    or 1 Newcombe's score interval. Both take the scores as independent, as one rater's are.
-
-    No direction is chosen: below one half stays below one half.
+    """Return P(a positive scores more than a negative) + half of P(they tie), with the 95 % normal interval limited to 0 and 1, or
+    near 0 or 1 with Newcombe's score interval. Both treat the scores as independent, as those of one rater are.
     """
+    # No direction is chosen: an area below one half stays below one half, or chance would look like skill.
     m, n = int(positive.sum()), int((~positive).sum())
     if not m or not n:
         return Area(None, None, m, n, "one of the two classes is empty")
-    found = placements(scores[positive], scores[~positive])
-    if reason := no_interval(found.area, found.variance):
-        return Area(found.area, None, m, n, reason)
-    if is_extreme(found.area):
-        return Area(found.area, score_interval(found.area, m, n), m, n, method="newcombe_score")
-    return Area(found.area, around(found.area, found.variance, within=(0, 1)), m, n)
+    placed_scores = placements(scores[positive], scores[~positive])
+    if reason := no_interval(placed_scores.area, placed_scores.variance):
+        return Area(placed_scores.area, None, m, n, reason)
+    if is_extreme(placed_scores.area):
+        return Area(placed_scores.area, score_interval(placed_scores.area, m, n), m, n, method="newcombe_score")
+    return Area(placed_scores.area, around(placed_scores.area, placed_scores.variance, within=(0, 1)), m, n)
 
 
 def score_interval(
     value: float, positives: int, negatives: int, quantile: float = float(norm.ppf((1 + LEVEL) / 2))
 ) -> tuple[float, float]:
-    """Return the true areas from which this one is no more than `quantile` standard errors away (Newcombe 2006, Statistics
-    in Medicine 25:559, method 5): those of Hanley and McNeil at the true area, with the mean of the two sizes for each."""
+    """Return the range of true areas from which this one is at most `quantile` standard errors away (Newcombe 2006, Statistics
+    in Medicine 25:559, method 5): the standard error is Hanley and McNeil's at the true area, with the mean of the two sizes for each.
+    """
     size = (positives + negatives) / 2 - 1
 
     def apart(true: float) -> float:
@@ -103,9 +107,9 @@ def score_interval(
 
 
 def no_interval(value: float, variance: float) -> str:
-    """Why an area with this variance has no interval; "" if it has one."""
+    """Return why an area with this variance has no interval; "" if it has one."""
     if value in (0.0, 1.0):
-        return "the two classes are told apart without exception, so the variance is 0 and says nothing"
+        return "the two classes are separated without exception, so the variance of 0 shows nothing"
     if math.isnan(variance):
         return "a class has one rating only"
     if variance <= 0:

@@ -1,8 +1,8 @@
-"""The difference of two conditions' mean figures of merit, for readers who read both: two-condition MRMC.
+"""Compare the mean figures of merit of two conditions, for raters who read both: two-condition MRMC.
 
 Obuchowski and Rockette (1995), Communications in Statistics B 24:285, with the degrees of freedom of Hillis (2007),
 Statistics in Medicine 26:596; and, for areas, the U-statistic of Gallas (2006), Academic Radiology 13:353, whose variance
-is unbiased however few of the readings were made (Gallas and Brown 2008, Neural Networks 21:387).
+is unbiased for any number of missing readings (Gallas and Brown 2008, Neural Networks 21:387). A reading is a score of one rater for one case.
 """
 
 import math
@@ -19,32 +19,34 @@ from ratings.stats.areas.mrmc import AREAS, Column, covariances, one_condition
 from ratings.stats.estimates import LEVEL
 from ratings.stats.table import Floats, Ints, Ratings
 
-LEAST_CASES = 3  # of a class in a condition; two held 89 to 92 %, one 85 %
+LEAST_CASES = 3  # of a class in a condition; with two, coverage was 89 to 92 %, with one 85 %
 LEAST_READERS = 3
-FEW_ERRORS = (
-    2.5  # expected wrong orders of an area near 1 (items of the smaller class times 1 - area), below which t fails
-)
-FEWEST_CASES = 20  # of a class in a condition, where readings are missing
-MOST_QUANTILE = 8.0  # of the normal law: p is 1e-15 there, and Student's t of few degrees of freedom is still a number
-MOST_CELLS = 4_000_000  # unperturbed times planted items of the U-statistic
+# An area near 1 with fewer expected errors of order (items of the smaller class times 1 - area): Student's t covered 80 to 92 %.
+FEW_ERRORS = 2.5
+FEWEST_CASES = 20  # of a class in a condition with missing readings; with 8 to 10, coverage was 88 to 93 %
+MOST_QUANTILE = 8.0  # normal deviates: p is 1e-15 there, and Student's t with few degrees of freedom is still finite
+MOST_CELLS = 4_000_000  # unperturbed times planted items of the U-statistic: 32 MB per matrix
 NO_READERS = "no rater has both unperturbed and planted items in {which}"
 UNPAIRED = "no rater has read both, so the raters of the two are compared as independent groups"
 FEW_COMMON = "fewer than three raters have read both, so the raters of the two are compared as independent groups"
 ONE_READER = "one rater has read both: the interval is for this rater and new items"
-ONE_ALONE = "one rater only has read both, and no interval was found to hold for that rater"
-TWO_READERS = "two raters only have read both: no interval for new raters was found to hold"
-FEW_OF_A_CLASS = "fewer than three unperturbed or planted items in one of the two: no interval was found to hold"
+ONE_ALONE = "only one rater has read both, and no interval for that rater is reliable"
+TWO_READERS = "only two raters have read both: no interval for new raters is reliable"
+FEW_OF_A_CLASS = "fewer than three unperturbed or planted items in one of the two: no interval is reliable"
 TOO_LARGE = "too many pairs of items for the U-statistic"
 INCOMPLETE = "some readings are missing, so the variance is the one that is too large on average"
-FEW_CASES = "some readings are missing and a class has {n} items only; below 20 no interval of the U-statistic holds"
+FEW_CASES = (
+    "some readings are missing and a class has only {n} items; below 20 no interval of the U-statistic is reliable"
+)
 NEGATIVE = "the estimate of the variance is not above 0"
 UNDEFINED = "with one rater or one item of a class the U-statistic has no variance"
 NO_VARIANCE = "there is no variance, so there is no interval"
 
 
 class Parts(NamedTuple):
-    """Mean square of conditions by readers, mean variance, and the mean covariances of one reader in both conditions (cov1),
-    of two readers in one condition (cov2) and of two readers in different conditions (cov3). NaN where undefined."""
+    """Mean square of conditions by raters, mean variance, and the mean covariances of one rater in both conditions (cov1),
+    of two raters in one condition (cov2) and of two raters in different conditions (cov3). NaN where undefined.
+    """
 
     ms_interaction: float
     var_error: float
@@ -72,11 +74,10 @@ class FTest(NamedTuple):
 
 
 class TwoConditions(NamedTuple):
-    """Means of the two conditions, the first less the second tested; `readers` are compared, `dropped` are left out as they
-    read only one.
+    """Means of the two conditions and the test of their difference (first minus second).
 
-    `parts` is None where the readers of the two are compared as independent groups. `reason`: why there is no interval, or
-    what to mind with it.
+    `raters` are compared; `dropped` are left out because they read only one condition. `parts` is None where the raters of the two
+    are compared as independent groups. `reason`: why there is no interval, or what to consider when reading it.
     """
 
     first: float
@@ -89,9 +90,9 @@ class TwoConditions(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A condition's mean figure of merit with its standard error, degrees of freedom and its smaller class of cases.
+    """A condition's mean figure of merit with its standard error and degrees of freedom.
 
-    `sizes`: how many unperturbed and planted cases there are.
+    `sizes`: numbers of unperturbed and of planted cases.
     """
 
     value: float
@@ -101,90 +102,104 @@ class Mean(NamedTuple):
 
     @property
     def is_near_one(self) -> bool:
-        """Return whether an area is so near 0 or 1, with so few cases, that Student's t does not hold."""
+        """Whether an area is so near 0 or 1, with so few cases, that Student's t is not reliable."""
         return is_extreme(self.value) and min(self.sizes) * min(self.value, 1 - self.value) < FEW_ERRORS
 
     def limits(self, quantile: float) -> tuple[float, float]:
         """Return the limits at a normal quantile; near 0 or 1 those of the logit, at 0 or 1 Newcombe's."""
         if not is_extreme(self.value):
-            half = _student(quantile, self.df) * self.se
-            return max(0.0, self.value - half), min(1.0, self.value + half)
+            half_width = _student(quantile, self.df) * self.se
+            return max(0.0, self.value - half_width), min(1.0, self.value + half_width)
         if self.value in AREAS or not self.se > 0:
             return score_interval(self.value, *self.sizes, quantile)
-        half = _student(quantile, self.df) * self.se / (self.value * (1 - self.value))
-        return float(expit(logit(self.value) - half)), float(expit(logit(self.value) + half))
+        half_width = _student(quantile, self.df) * self.se / (self.value * (1 - self.value))
+        return float(expit(logit(self.value) - half_width)), float(expit(logit(self.value) + half_width))
 
 
 def compare_conditions(
     first: Sequence[Column], second: Sequence[Column], within: tuple[float, float] = AREAS
 ) -> TwoConditions | str:
-    """Return the difference for new readers and new items, or why there is none.
+    """Return the difference for new raters and new items, or why there is none.
 
-    The columns are the readers of each condition (mrmc.columns), with cases that are numbered alike in both. Readers of both
-    conditions are used if there are three or more, and the others counted as dropped. Where fewer read both, and each
-    condition has three readers, all are used and the two are independent. `within`: where the figure of merit can lie.
+    The columns are the raters of each condition (mrmc.build_rater_columns), with cases that have the same numbers in both. If three or
+    more raters are in both conditions, they are used and the others counted as dropped. If fewer are, and each condition has three
+    raters, all are used and the two are independent. `within`: range of the figure of merit.
     """
     for columns, which in ((first, "the first"), (second, "the second")):
         if not columns:
             return NO_READERS.format(which=which)
-    places = [{column.rater: column for column in columns} for columns in (first, second)]
-    both = [name for name in places[0] if name in places[1]]
-    dropped = len(places[0].keys() | places[1].keys()) - len(both)
-    if not both or (len(both) < LEAST_READERS <= min(len(first), len(second))):
-        found = _compare_independent(first, second, within, FEW_COMMON if both else UNPAIRED)
+    by_rater = [{column.rater: column for column in columns} for columns in (first, second)]
+    shared_raters = [name for name in by_rater[0] if name in by_rater[1]]
+    dropped = len(by_rater[0].keys() | by_rater[1].keys()) - len(shared_raters)
+    if not shared_raters or (len(shared_raters) < LEAST_READERS <= min(len(first), len(second))):
+        comparison = _compare_independent(first, second, within, FEW_COMMON if shared_raters else UNPAIRED)
     else:
-        pairs = [[place[name] for name in both] for place in places]
-        found = _compare_paired(pairs[0], pairs[1], within, dropped)
+        paired_columns = [[columns_of[name] for name in shared_raters] for columns_of in by_rater]
+        comparison = _compare_paired(paired_columns[0], paired_columns[1], within, dropped)
     if min(min(_count_cases(columns)) for columns in (first, second)) < LEAST_CASES:
-        return found._replace(test=found.test.withhold(), reason=FEW_OF_A_CLASS)
-    return found
+        return comparison._replace(test=comparison.test.withhold(), reason=FEW_OF_A_CLASS)
+    return comparison
 
 
 def _count_cases(columns: Sequence[Column]) -> tuple[int, int]:
-    """Return how many unperturbed and planted cases these readers have read."""
+    """Return how many unperturbed and planted cases these raters have read."""
     positive, negative = (
         len(np.unique(np.concatenate(cases)))
-        for cases in ([one.positive_case for one in columns], [one.negative_case for one in columns])
+        for cases in ([column.positive_case for column in columns], [column.negative_case for column in columns])
     )
     return positive, negative
 
 
 def _describe(columns: Sequence[Column]) -> Mean:
     """Return the mean of one condition; one reader's has no degrees of freedom to lose."""
-    one = one_condition(columns)
+    condition = one_condition(columns)
     sizes = _count_cases(columns)
-    if one.raters == 1:
-        return Mean(one.mean, one.fixed_se, math.inf, sizes)
-    return Mean(one.mean, one.se, min(one.df, one.raters - 1) if is_extreme(one.mean) else one.df, sizes)
+    # The variance of one rater's area comes from the cases, so it has no degrees of freedom between raters.
+    if condition.raters == 1:
+        return Mean(condition.mean, condition.fixed_se, math.inf, sizes)
+    return Mean(
+        condition.mean,
+        condition.se,
+        min(condition.df, condition.raters - 1) if is_extreme(condition.mean) else condition.df,
+        sizes,
+    )
 
 
 def _compare_paired(
     first: Sequence[Column], second: Sequence[Column], within: tuple[float, float], dropped: int
 ) -> TwoConditions:
-    """Return the difference of readers who read both conditions."""
-    readers = len(first)
+    """Return the difference of raters who read both conditions."""
+    rater_count = len(first)
     values = np.array([[column.value for column in columns] for columns in (first, second)])
     matrix = covariances([*first, *second])
-    own, across = (matrix[:readers, :readers], matrix[readers:, readers:]), matrix[:readers, readers:]
+    within_conditions, across = (
+        (matrix[:rater_count, :rater_count], matrix[rater_count:, rater_count:]),
+        matrix[:rater_count, rater_count:],
+    )
     var_error, cov1 = float(np.diag(matrix).mean()), float(np.diag(across).mean())
     means = float(values[0].mean()), float(values[1].mean())
     difference = means[0] - means[1]
-    described = _describe(first), _describe(second)
-    if readers == 1:
+    summaries = _describe(first), _describe(second)
+    if rater_count == 1:
+        # One rater: the variance of a difference of two correlated areas (DeLong), without a component between
+        # raters.
         variance = 2 * (var_error - cov1)
         se = math.sqrt(variance) if variance > 0 else math.nan
-        test = FTest(se, math.nan, math.inf, *infer_areas(described, se, math.inf, within))
+        test = FTest(se, math.nan, math.inf, *infer_areas(summaries, se, math.inf, within))
         parts = Parts(math.nan, var_error, cov1, math.nan, math.nan)
         return TwoConditions(*means, 1, dropped, test, parts, ONE_ALONE if test.low is None else ONE_READER)
-    off = ~np.eye(readers, dtype=bool)
-    cov2, cov3 = float(np.mean([part[off].mean() for part in own])), float(across[off].mean())
+    off_diagonal = ~np.eye(rater_count, dtype=bool)
+    cov2, cov3 = (
+        float(np.mean([part[off_diagonal].mean() for part in within_conditions])),
+        float(across[off_diagonal].mean()),
+    )
     parts = Parts(float(np.var(values[0] - values[1], ddof=1)) / 2, var_error, cov1, cov2, cov3)
-    test = compute_f_test(difference, readers, parts)
-    if readers == 2:
-        return TwoConditions(*means, readers, dropped, test.withhold(), parts, TWO_READERS)
-    p, low, high = infer_areas(described, test.se, test.df, within)
+    test = compute_f_test(difference, rater_count, parts)
+    if rater_count == 2:
+        return TwoConditions(*means, rater_count, dropped, test.withhold(), parts, TWO_READERS)
+    p, low, high = infer_areas(summaries, test.se, test.df, within)
     test = test._replace(p=p, low=low, high=high)
-    return TwoConditions(*means, readers, dropped, test, parts, "" if test.se > 0 else NO_VARIANCE)
+    return TwoConditions(*means, rater_count, dropped, test, parts, "" if test.se > 0 else NO_VARIANCE)
 
 
 def compute_f_test(difference: float, readers: int, parts: Parts) -> FTest:
@@ -200,29 +215,29 @@ def _compare_independent(
     first: Sequence[Column], second: Sequence[Column], within: tuple[float, float], why: str
 ) -> TwoConditions:
     """Return the difference of two independent means: the variances add up, with Satterthwaite's degrees of freedom."""
-    found = [one_condition(columns) for columns in (first, second)]
-    means = (found[0].mean, found[1].mean)
-    readers = len({column.rater for columns in (first, second) for column in columns})
-    if min(one.raters for one in found) < LEAST_READERS:
-        few = "fewer than three raters in one of the two: no interval for new raters was found to hold"
+    conditions = [one_condition(columns) for columns in (first, second)]
+    means = (conditions[0].mean, conditions[1].mean)
+    rater_count = len({column.rater for columns in (first, second) for column in columns})
+    if min(condition.raters for condition in conditions) < LEAST_READERS:
+        few_raters = "fewer than three raters in one of the two: no interval for new raters is reliable"
         return TwoConditions(
-            *means, readers, 0, FTest(math.nan, math.nan, math.nan, None, None, None), None, f"{why}; {few}"
+            *means, rater_count, 0, FTest(math.nan, math.nan, math.nan, None, None, None), None, f"{why}; {few_raters}"
         )
-    variance = sum(one.se**2 for one in found)
-    below = sum(one.se**4 / one.df for one in found)
-    df, se = variance**2 / below if below > 0 else math.inf, math.sqrt(variance)
+    variance = sum(condition.se**2 for condition in conditions)
+    df_denominator = sum(condition.se**4 / condition.df for condition in conditions)
+    df, se = variance**2 / df_denominator if df_denominator > 0 else math.inf, math.sqrt(variance)
     test = FTest(se, math.nan, df, *infer_areas((_describe(first), _describe(second)), se, df, within))
     reason = why if se > 0 else f"{why}; {NO_VARIANCE}"
-    return TwoConditions(*means, readers, 0, test, None, reason)
+    return TwoConditions(*means, rater_count, 0, test, None, reason)
 
 
 def infer(difference: float, se: float, df: float) -> tuple[float | None, float | None, float | None]:
-    """Return p and the ends of the 95 % interval; Student's t with `df`, normal where it is infinite."""
+    """Return p and the ends of the 95 % interval, by Student's t with `df`, or normal if it is infinite."""
     if not se > 0:
         return None, None, None
-    law = norm if math.isinf(df) else t(df)
-    half = float(law.ppf((1 + LEVEL) / 2)) * se
-    return float(2 * law.sf(abs(difference) / se)), difference - half, difference + half
+    distribution = norm if math.isinf(df) else t(df)
+    half_width = float(distribution.ppf((1 + LEVEL) / 2)) * se
+    return float(2 * distribution.sf(abs(difference) / se)), difference - half_width, difference + half_width
 
 
 def infer_areas(
@@ -230,9 +245,8 @@ def infer_areas(
 ) -> tuple[float | None, float | None, float | None]:
     """Return p and the ends of the 95 % interval of a difference of two means within these bounds.
 
-    Student's t; where an area is near 0 or 1 with few cases, both areas' own limits put together (Zou and Donner 2008,
-    Statistics in Medicine 27:1693). Their correlation is used only where it widens the interval, so that p, the level of the
-    interval that just reaches 0, follows from it.
+    Student's t, except where an area is near 0 or 1 with few cases: there both areas' own limits are combined (Zou and Donner 2008,
+    Statistics in Medicine 27:1693). p is the level of the interval that just reaches 0.
     """
     first, second = means
     difference = first.value - second.value
@@ -245,6 +259,8 @@ def infer_areas(
         return None, None, None
     product = first.se * second.se
     correlation = min(0.0, (first.se**2 + second.se**2 - se**2) / (2 * product)) if product > 0 else 0.0
+    # Only a negative correlation is used, which widens the interval: with a positive one the limits can shrink as
+    # the level grows, and p would no longer follow from them.
     correlation = max(-1.0, correlation)
 
     def reach(quantile: float, upwards: bool) -> float:
@@ -264,6 +280,7 @@ def infer_areas(
     def excess(quantile: float) -> float:
         return reach(quantile, difference < 0) - abs(difference)
 
+    # The interval does not reach 0 even there, so brentq has no root to find.
     if excess(MOST_QUANTILE) <= 0:
         return float(2 * norm.sf(MOST_QUANTILE)), low, high
     return float(2 * norm.sf(brentq(excess, 0.0, MOST_QUANTILE, xtol=1e-12))), low, high
@@ -275,20 +292,20 @@ def _student(quantile: float, df: float) -> float:
 
 
 class Readings(NamedTuple):
-    """Scores of one condition by reader and case: shapes (readers, positives) and (readers, negatives), NaN: not read."""
+    """Scores of one condition by rater and case: shapes (raters, positives) and (raters, negatives), NaN: not read."""
 
     positive: Floats
     negative: Floats
 
 
 def count_readings(grid: Readings) -> tuple[int, int]:
-    """Return how many unperturbed and planted cases somebody has read."""
-    positive, negative = (int(np.isfinite(one).any(axis=0).sum()) for one in grid)
+    """Return how many unperturbed and planted cases at least one rater has read."""
+    positive, negative = (int(np.isfinite(scores).any(axis=0).sum()) for scores in grid)
     return positive, negative
 
 
 class UStatistic(NamedTuple):
-    """The difference of two pooled areas, the readers weighted by the pairs they have read, and its standard error.
+    """The difference of two pooled areas, raters weighted by the pairs of cases they have read, and its standard error.
 
     `own_se`: the standard errors of the two areas.
     """
@@ -301,132 +318,143 @@ class UStatistic(NamedTuple):
 
 
 def arrange_readings(table: Ratings, scores: Floats, case: Ints, raters: Sequence[str], cases: int) -> Readings:
-    """Return the scores of this condition on the grid of readers and cases that both conditions have.
+    """Return the scores of this condition on the grid of raters and cases that both conditions have.
 
-    `case`: of each rating the number of its case, below `cases`.
+    `case`: number of each rating's case, below `cases`.
     """
-    place = {name: at for at, name in enumerate(raters)}
-    row = np.array([place.get(name, -1) for name in table.raters], dtype=np.int64)[table.rater]
-    found = []
+    rater_row = {name: index for index, name in enumerate(raters)}
+    row = np.array([rater_row.get(name, -1) for name in table.raters], dtype=np.int64)[table.rater]
+    grids = []
     for reference in (1, 0):
         grid = np.full((len(raters), cases), np.nan)
-        own = (table.reference == reference) & (row >= 0)
-        grid[row[own], case[own]] = scores[own]
-        found.append(grid)
-    return Readings(*found)
+        in_class = (table.reference == reference) & (row >= 0)
+        grid[row[in_class], case[in_class]] = scores[in_class]
+        grids.append(grid)
+    return Readings(*grids)
 
 
 def compare_areas(first: Readings, second: Readings, paired: bool = True) -> UStatistic | str:
     """Return the difference of the pooled areas with its standard error, or why there is none.
 
-    The variance is the unbiased one where every reader has read every case. Else it is the one with replacement, which is too
-    large on average: the unbiased one varies too much to be used. Both vary too much below `FEWEST_CASES` cases of a class
-    (coverage of 88 to 93 % in simulated studies of 8 to 10), so no error is given there. `paired` is False where no reader
-    has read both conditions: the variances add up, as the covariance from the few cases in common is mostly noise.
+    The variance is unbiased if every rater has read every case, else the one with replacement, which is too large on average.
+    `paired` is False where no rater has read both conditions.
     """
-    used = [~np.isnan(first[at]).all(axis=0) | ~np.isnan(second[at]).all(axis=0) for at in (0, 1)]
-    if int(used[0].sum()) * int(used[1].sum()) > MOST_CELLS:
+    is_read = [
+        ~np.isnan(first[class_index]).all(axis=0) | ~np.isnan(second[class_index]).all(axis=0) for class_index in (0, 1)
+    ]
+    if int(is_read[0].sum()) * int(is_read[1].sum()) > MOST_CELLS:
         return TOO_LARGE
-    a, b = conditions = [_Moments(one.positive[:, used[0]], one.negative[:, used[1]]) for one in (first, second)]
-    if any(one.pairs == 0 for one in conditions):
+    a, b = conditions = [
+        _Moments(condition.positive[:, is_read[0]], condition.negative[:, is_read[1]]) for condition in (first, second)
+    ]
+    if any(condition.pairs == 0 for condition in conditions):
         return NO_READERS.format(which="one of the two")
-    complete = [one.is_complete(some_readers=not paired) for one in conditions]
-    fewest = min(int(np.isfinite(grid).any(axis=0).sum()) for one in (first, second) for grid in one)
+    complete = [condition.is_complete(some_readers=not paired) for condition in conditions]
+    fewest = min(int(np.isfinite(grid).any(axis=0).sum()) for condition in (first, second) for grid in condition)
+    # With missing readings the unbiased variance varies too much to be used, and with few cases so does the one
+    # with replacement.
     if not all(complete) and fewest < FEWEST_CASES:
         return UStatistic(a.area, b.area, math.nan, reason=FEW_CASES.format(n=fewest))
-    whole = [all(complete)] * 2 if paired else complete
-    own = [one.covariance(one, unbiased) for one, unbiased in zip(conditions, whole, strict=True)]
-    variance = own[0] + own[1] - (2 * a.covariance(b, all(complete)) if paired else 0.0)
+    unbiased_flags = [all(complete)] * 2 if paired else complete
+    variances = [
+        condition.covariance(condition, unbiased)
+        for condition, unbiased in zip(conditions, unbiased_flags, strict=True)
+    ]
+    # Unpaired conditions may share a few cases; their covariance would be mostly noise, so the variances add up.
+    variance = variances[0] + variances[1] - (2 * a.covariance(b, all(complete)) if paired else 0.0)
     if not variance > 0:
         return UStatistic(a.area, b.area, math.nan, reason=NEGATIVE if variance <= 0 else UNDEFINED)
     reasons = ["" if paired else UNPAIRED, "" if all(complete) else INCOMPLETE]
-    own_se = (math.sqrt(max(own[0], 0.0)), math.sqrt(max(own[1], 0.0)))
+    own_se = (math.sqrt(max(variances[0], 0.0)), math.sqrt(max(variances[1], 0.0)))
     return UStatistic(a.area, b.area, math.sqrt(variance), own_se, "; ".join(filter(None, reasons)))
 
 
 class _Moments:
-    """Sums of the success kernel s = [positive > negative] + [equal]/2 of one condition over readers and pairs of cases.
+    """Sums of the success kernel s = [positive > negative] + [equal]/2 of one condition over raters and pairs of cases.
 
-    For readers r, positives i and negatives j: `cell` is summed over r, shape (I, J); `row` over j, shape (R, I);
-    `column` over i, shape (R, J); `total` over i and j, shape (R,). Index 0 is of the kernel, 1 counts the pairs that were read.
+    For raters r, positives i and negatives j: `cell` is summed over r, shape (I, J); `row` over j, shape (R, I);
+    `column` over i, shape (R, J); `total` over i and j, shape (R,). Index 0 is the kernel, index 1 counts the pairs that were read.
     """
 
     def __init__(self, positive: Floats, negative: Floats) -> None:
         readers, shape = len(positive), (positive.shape[1], negative.shape[1])
         self.positive, self.negative = positive, negative
+        # Sums instead of all kernels: R matrices of I by J would take R times the memory.
         self.cell = [np.zeros(shape), np.zeros(shape)]
         self.row = [np.zeros((readers, shape[0])) for _ in range(2)]
         self.column = [np.zeros((readers, shape[1])) for _ in range(2)]
         for reader in range(readers):
-            for at, one in enumerate(self.kernels(reader)):
-                self.cell[at] += one
-                self.row[at][reader] = one.sum(axis=1)
-                self.column[at][reader] = one.sum(axis=0)
-        self.total = [one.sum(axis=1) for one in self.row]
+            for index, values in enumerate(self.kernels(reader)):
+                self.cell[index] += values
+                self.row[index][reader] = values.sum(axis=1)
+                self.column[index][reader] = values.sum(axis=0)
+        self.total = [values.sum(axis=1) for values in self.row]
         self.pairs = float(self.total[1].sum())
         self.area = float(self.total[0].sum()) / self.pairs if self.pairs else math.nan
 
     def kernels(self, reader: int) -> tuple[Floats, Floats]:
-        good, bad = self.positive[reader][:, None], self.negative[reader][None, :]
-        read = np.isfinite(good) & np.isfinite(bad)
-        return np.where(read, (good > bad) + 0.5 * (good == bad), 0.0), read.astype(np.float64)
+        positive, negative = self.positive[reader][:, None], self.negative[reader][None, :]
+        is_read = np.isfinite(positive) & np.isfinite(negative)
+        return np.where(is_read, (positive > negative) + 0.5 * (positive == negative), 0.0), is_read.astype(np.float64)
 
     def is_complete(self, some_readers: bool) -> bool:
-        """Return whether each case that one reader has read was read by all; with `some_readers`, by all who have read any."""
+        """Return whether each case that one rater has read was read by all; with `some_readers`, by all who have read any."""
         for grid in (self.positive, self.negative):
-            read = np.isfinite(grid)
-            readers = read[self.total[1] > 0] if some_readers else read
-            if (readers.all(axis=0) != read.any(axis=0)).any():
+            is_read = np.isfinite(grid)
+            rows = is_read[self.total[1] > 0] if some_readers else is_read
+            if (rows.all(axis=0) != is_read.any(axis=0)).any():
                 return False
         return True
 
     def covariance(self, other: "_Moments", unbiased: bool = True) -> float:
         """Return the covariance of the two areas: unbiased, or with replacement.
 
-        The expected product of two kernels depends only on whether they share the reader, the positive and the negative:
-        eight moments, each weighted by its share of all pairs of kernels; the moment that shares nothing estimates the
-        product of the two means and is taken off.
+        The expected product of two kernels depends only on whether they share the rater, the positive and the negative:
+        eight moments, each weighted by its share of all pairs of kernels. The moment that shares nothing estimates the
+        product of the two means and is subtracted.
         """
-        (any_reader, one_reader), (any_count, one_count) = (self._by_what_is_shared(other, at) for at in (0, 1))
-        counts = np.concatenate([_exactly(any_count - one_count), _exactly(one_count)])
+        (any_rater, same_rater), (any_count, same_count) = (self._by_what_is_shared(other, index) for index in (0, 1))
+        counts = np.concatenate([_exactly(any_count - same_count), _exactly(same_count)])
         weights = counts / (self.pairs * other.pairs)
         if unbiased:
-            sums = np.concatenate([_exactly(any_reader - one_reader), _exactly(one_reader)])
+            sums = np.concatenate([_exactly(any_rater - same_rater), _exactly(same_rater)])
             pairs = counts
         else:
-            sums, pairs = np.concatenate([any_reader, one_reader]), np.concatenate([any_count, one_count])
+            sums, pairs = np.concatenate([any_rater, same_rater]), np.concatenate([any_count, same_count])
         with np.errstate(divide="ignore", invalid="ignore"):
             moments = np.where(pairs > 0, sums / pairs, 0.0)
-        if (
-            unbiased and counts[0] == 0
-        ):  # nothing is read by two readers on different cases: the product of the means cannot be had
+        # No two raters have read different cases: the product of the means cannot be estimated.
+        if unbiased and counts[0] == 0:
             return math.nan
         return float(np.sum(weights * moments) - moments[0])
 
     def _by_what_is_shared(self, other: "_Moments", at: int) -> tuple[Floats, Floats]:
         """Return the sums of products over pairs that share at least: nothing, the negative, the positive, both cases.
 
-        Of any two readers and of one and the same reader, shapes (4,).
+        For any two raters, and for one and the same rater, shapes (4,).
         """
-        same = sum(
-            float((self.kernels(reader)[at] * other.kernels(reader)[at]).sum()) for reader in range(len(self.positive))
+        same_pair = sum(
+            float((self.kernels(same_rater)[at] * other.kernels(same_rater)[at]).sum())
+            for same_rater in range(len(self.positive))
         )
-        reader = np.array([
+        same_rater = np.array([
             float((self.total[at] * other.total[at]).sum()),
             float((self.column[at] * other.column[at]).sum()),
             float((self.row[at] * other.row[at]).sum()),
-            same,
+            same_pair,
         ])  # fmt: skip
-        every = np.array([
+        any_rater = np.array([
             float(self.total[at].sum() * other.total[at].sum()),
             float((self.column[at].sum(axis=0) * other.column[at].sum(axis=0)).sum()),
             float((self.row[at].sum(axis=0) * other.row[at].sum(axis=0)).sum()),
             float((self.cell[at] * other.cell[at]).sum()),
         ])  # fmt: skip
-        return every, reader
+        return any_rater, same_rater
 
 
 def _exactly(at_least: Floats) -> Floats:
-    """Return sums over pairs that share exactly nothing, the negative, the positive, both, from those that share at least it."""
-    nothing, negative, positive, both = at_least
-    return np.array([nothing - negative - positive + both, negative - both, positive - both, both])
+    """Return sums over pairs that share exactly nothing, the negative, the positive, both, from those that share at least that."""
+    nothing, negative, positive, both_cases = at_least
+    return np.array(
+        [nothing - negative - positive + both_cases, negative - both_cases, positive - both_cases, both_cases]
+    )

@@ -1,4 +1,4 @@
-"""ROC curves of the signed rating: how many errors and how many unperturbed items each threshold calls."""
+"""Compute ROC curves of the signed rating: how many errors and how many unperturbed items each threshold calls."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from ratings.stats.table import Ratings
 
 
 class Point(NamedTuple):
-    """Calling every rating of at most `threshold` an error. None: none is called."""
+    """The rates if every rating of at most `threshold` is called an error. None: no rating is called."""
 
     threshold: int | None
     false_alarm_rate: float
@@ -18,7 +18,7 @@ class Point(NamedTuple):
 class RocCurve(NamedTuple):
     """The curve of one error source against all unperturbed items, all raters' ratings pooled; from (0, 0) to (1, 1).
 
-    `n_error` and `n_genuine` are ratings. The area by trapezia is auc_signed of the source. No points, with the reason,
+    `n_error` and `n_genuine` count ratings. The area by trapezia is auc_signed of the source. No points, with the reason,
     where a class is empty.
     """
 
@@ -29,19 +29,19 @@ class RocCurve(NamedTuple):
     reason: str = ""
 
 
-LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)  # surely implausible to surely plausible
+LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)  # certainly not plausible to certainly plausible
 
 
 def curves(table: Ratings) -> list[RocCurve]:
-    """One curve for each error source of a binary table; of one rater: curves(table.of_rater(name))."""
+    """Return one curve for each error source of a binary table; for one rater pass table.select_rater(name)."""
     return [curve(table, source) for source in table.error_sources] if table.binary else []
 
 
 def curve(table: Ratings, source: str) -> RocCurve:
-    """The curve of this source; ratings without confidence are left out."""
-    own = table.against_unperturbed(source)
-    own = own.where(np.isfinite(own.signed))
-    error, genuine = own.signed[own.reference == 0], own.signed[own.reference == 1]
+    """Return the curve of this source; ratings without confidence are left out."""
+    ratings = table.against_unperturbed(source)
+    ratings = ratings.where(np.isfinite(ratings.signed))
+    error, genuine = ratings.signed[ratings.reference == 0], ratings.signed[ratings.reference == 1]
     if not len(error) or not len(genuine):
         missing = "with" if not len(error) else "without"
         return RocCurve(

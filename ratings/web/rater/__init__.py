@@ -1,1 +1,1 @@
-"""Pages of raters: their studies, the guide, practice, item after item, and their own answers."""
+"""Pages of raters: their studies, the guide, practice, one item after another, and their own answers."""

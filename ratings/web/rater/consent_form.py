@@ -1,4 +1,4 @@
-"""What is asked of somebody who takes a seat: consent, and once in a life who they are."""
+"""The forms of somebody who joins a study: consent and, once per account, a profile."""
 
 import unicodedata
 from typing import Any
@@ -17,13 +17,16 @@ DEGREES = [
 
 
 def one_visible_line(text: str) -> None:
-    """No control characters, and none that turn the direction of writing: what is shown is what was typed."""
+    """Raise ValidationError for control characters and characters that change the writing direction.
+
+    What is displayed is then what was typed.
+    """
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in text):
-        raise ValidationError("Hidden characters are not allowed here; please type it anew.")
+        raise ValidationError("Hidden characters are not allowed here. Please type the text again.")
 
 
 class ProfileForm(forms.Form):
-    """Degree, field and years in the laboratory: told to the study as numbers over all its raters, never by name."""
+    """Degree, field and years in the laboratory: reported only in aggregate over the raters of a study, never by name."""
 
     degree = forms.ChoiceField(label="Highest degree in the life sciences", choices=[("", "Choose one"), *DEGREES])
     field = forms.CharField(
@@ -34,12 +37,12 @@ class ProfileForm(forms.Form):
     years.widget.attrs["inputmode"] = "numeric"
 
     def profile(self) -> dict[str, str | int | None]:
-        """Columns of RaterProfile; nothing else of what was posted."""
+        """Return the columns of RaterProfile, and nothing else of the posted data."""
         return {name: self.cleaned_data[name] for name in ("degree", "field", "years")}
 
 
 class ConsentForm(forms.Form):
-    """The tick, and a password for those who have none and want one."""
+    """The consent checkbox, and an optional password for accounts without one."""
 
     consent = forms.BooleanField(
         label="I have read this and agree to take part.", error_messages={"required": "Tick the box to take part."}
@@ -51,7 +54,9 @@ class ConsentForm(forms.Form):
 
     def __init__(self, *args: Any, user: User | None, name: str, email: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # Only for the password check: validators compare the password with the name and the address.
         self._new = User(username=name, email=email)
+        # A link must not be able to replace a password that exists.
         if user is not None and user.has_usable_password():
             del self.fields["password"]
 

@@ -1,4 +1,4 @@
-"""The rater's way in and out: their studies, consent, the guide, the last page, withdrawal."""
+"""A rater's entry and exit pages: the list of studies, consent, the guide, the last page, withdrawal."""
 
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -25,20 +25,23 @@ from ratings.web.rater import own_answers, practising
 
 
 class DeskLine(NamedTuple):
-    """A seat as its holder sees it: `state` is "work", "washout", "all rated", "finished", "paused", "closed", "withdrawn" or
-    "result"; `total` is None where the items are shared and nobody knows yet how many will come."""
+    """A study as its rater sees it.
+
+    `state` is "work", "washout", "all rated", "finished", "paused", "closed", "withdrawn" or "result". `total` is None in a
+    pool study without a limit per rater: the number of items to come is then unknown.
+    """
 
     seat: Rater
     state: str
     done: int
     total: int | None
-    opens: datetime | None = None  # crossover, between the sessions: when the second can be started
+    opens: datetime | None = None  # crossover, between the sessions: when session 2 can be started
 
 
 @rater_page
 @require_safe
 def desk(request: RaterRequest) -> HttpResponse:
-    """The rater's studies; who has one only, and work in it, goes straight on unless they came for the list: `?pause` or `?all`."""
+    """List the rater's studies. A rater with one study and work in it is redirected there, unless `?pause` or `?all` is given."""
     lines = [_line(seat) for seat in _counted(access.seats_of(request.user))]
     if len(lines) == 1 and lines[0].state == "work" and not {"pause", "all"} & request.GET.keys():
         return redirect("ratings:next", lines[0].seat.code)
@@ -46,23 +49,28 @@ def desk(request: RaterRequest) -> HttpResponse:
 
 
 def _counted(seats: QuerySet[Rater]) -> QuerySet[Rater]:
-    """The seats with how many of their items are rated, of how many, newest study first."""
+    """Annotate the raters with rated, total and session counts, newest study first."""
+    # A released assignment counts only if it was rated before.
     rated = Q(assignments__rating__isnull=False)
-    live = Q(assignments__released_at__isnull=True) | rated
-    first, second = Q(assignments__session=1), Q(assignments__session=2, assignments__opened_at__isnull=False)
-    left = first & Q(assignments__released_at__isnull=True) & ~rated
+    assigned = Q(assignments__released_at__isnull=True) | rated
+    session_one, session_two_opened = (
+        Q(assignments__session=1),
+        Q(assignments__session=2, assignments__opened_at__isnull=False),
+    )
+    unrated_in_session_one = session_one & Q(assignments__released_at__isnull=True) & ~rated
+    # Washout starts after the last answer of session 1, including later corrections.
     answered_at = Greatest(
         "assignments__rating__submitted_at",
         Coalesce("assignments__rating__revised_at", "assignments__rating__submitted_at"),
     )
-    counted = seats.annotate(
+    annotated = seats.annotate(
         done=Count("assignments", filter=rated),
-        total=Count("assignments", filter=live),
-        left_of_first=Count("assignments", filter=left),
-        first_ended=Max(answered_at, filter=first),
-        begun_second=Count("assignments", filter=second),
+        total=Count("assignments", filter=assigned),
+        left_of_first=Count("assignments", filter=unrated_in_session_one),
+        first_ended=Max(answered_at, filter=session_one),
+        begun_second=Count("assignments", filter=session_two_opened),
     )
-    return counted.order_by(F("study__opened_at").desc(nulls_last=True), "-study_id")
+    return annotated.order_by(F("study__opened_at").desc(nulls_last=True), "-study_id")
 
 
 def _line(seat: Any) -> DeskLine:
@@ -76,7 +84,8 @@ def _line(seat: Any) -> DeskLine:
 
 
 def _session_two_opens(seat: Any, protocol: StudyProtocol) -> datetime | None:
-    """When session 2 opens, if it is to come and the washout is not over."""
+    """Return when session 2 opens if the rater is in the washout between the sessions, else None."""
+    # Once an item of session 2 was shown, the washout is over for good.
     if not protocol.is_crossover or seat.left_of_first or seat.begun_second or seat.first_ended is None:
         return None
     opens: datetime = seat.first_ended + timedelta(days=protocol.washout_days)
@@ -84,6 +93,7 @@ def _session_two_opens(seat: Any, protocol: StudyProtocol) -> datetime | None:
 
 
 def _state(seat: Any, protocol: StudyProtocol, total: int | None) -> str:
+    # The order matters: the first state that applies decides what the rater is offered.
     if seat.withdrawn_at:
         return "withdrawn"
     if seat.study.is_unblinded and protocol.feedback:
@@ -100,21 +110,22 @@ def _state(seat: Any, protocol: StudyProtocol, total: int | None) -> str:
 @seat_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def agree(request: RaterRequest) -> HttpResponse:
-    """Consent, asked of whoever has not given it with their invitation; nothing is shown or stored before."""
+    """Ask for consent if it was not given with the invitation. No item is shown or answer stored before."""
     seat = request.rater
     if seat.consented_at or not _at_work(seat):
         return redirect("ratings:next", seat.code)
     if request.method == "POST" and request.POST.get("consent") == "on":
+        # The filter keeps the time of the first consent if the form is sent twice.
         Rater.objects.filter(pk=seat.pk, consented_at__isnull=True).update(consented_at=timezone.now())
         return _onward("ratings:next", seat)
-    missing = request.method == "POST"
-    return _page(request, "ratings/agree.html", {"missing": missing}, 422 if missing else 200)
+    is_unticked = request.method == "POST"
+    return _page(request, "ratings/agree.html", {"missing": is_unticked}, 422 if is_unticked else 200)
 
 
 @seat_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def guide(request: RaterRequest) -> HttpResponse:
-    """The instructions; going on from here says that this version of them was read."""
+    """Show the instructions. Continuing from here records that the rater has read this version."""
     seat = request.rater
     if not _at_work(seat) or not seat.consented_at:
         return redirect("ratings:next" if seat.consented_at or not _at_work(seat) else "ratings:agree", seat.code)
@@ -130,7 +141,7 @@ def guide(request: RaterRequest) -> HttpResponse:
 
 
 def _screen(seat: Rater) -> dict[str, bool]:
-    """What the guide has to tell of this seat's arm; of all arms, where they change from item to item."""
+    """Return what the guide must explain about this rater's screen; about all screens if they change from item to item."""
     protocol = protocols.stored(seat.study.protocol)
     arms = [serving.arm(seat)] if protocol.display.by == "rater" else designs.arms_of(protocol)
     return {
@@ -142,7 +153,7 @@ def _screen(seat: Rater) -> dict[str, bool]:
 
 
 def _read(seat: Rater) -> HttpResponse:
-    """On to practice, or to the items where none is asked for."""
+    """Record the version read and continue with practice, or with the items if no practice is required."""
     Rater.objects.filter(pk=seat.pk).update(guide_seen=seat.study.guide_version)
     if practice.pending(seat):
         return _onward("ratings:practice", seat)
@@ -153,7 +164,7 @@ def _read(seat: Rater) -> HttpResponse:
 @seat_page
 @require_safe
 def done(request: RaterRequest) -> HttpResponse:
-    """The last page: thanks, and every own answer, to be corrected until Finish is pressed or the study closes."""
+    """Show the last page: all own answers, which can be changed until Finish is pressed or the study closes."""
     seat = request.rater
     if seat.withdrawn_at or (_at_work(seat) and not seat.finished_at and _has_work(seat)):
         return redirect("ratings:next", seat.code)
@@ -165,12 +176,14 @@ def done(request: RaterRequest) -> HttpResponse:
 @seat_page
 @require_POST
 def finish(request: RaterRequest) -> HttpResponse:
-    """Nothing changes after this. Refused while items are left, or while the study takes no answers."""
+    """End the rater's work; nothing can be changed afterwards. Ignored while items are left or the study is not open."""
     seat = request.rater
     if not _at_work(seat) or _has_work(seat):
         return _onward("ratings:next", seat)
     with transaction.atomic():
-        Study.objects.select_for_update().get(pk=seat.study_id)  # an answer under way is waited for: none comes after
+        Study.objects.select_for_update().get(
+            pk=seat.study_id
+        )  # waits for an answer that is being saved; none can follow
         Rater.objects.filter(pk=seat.pk, finished_at__isnull=True).update(finished_at=timezone.now())
     return _onward("ratings:done", seat)
 
@@ -178,17 +191,19 @@ def finish(request: RaterRequest) -> HttpResponse:
 @seat_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def withdraw(request: RaterRequest) -> HttpResponse:
-    """Asked first, with what becomes of the answers given so far; then the seat is given up for good."""
+    """Show what happens to the answers and ask for confirmation, then withdraw for good."""
     seat = request.rater
     if seat.withdrawn_at or seat.study.status not in ("open", "paused"):
         return redirect("ratings:desk")
     if request.method == "POST":
         try:
             seating.withdraw(seat, request.user)
-        except StudyError as error:  # unblinded a moment ago
+        except StudyError as error:  # the study was unblinded in the meantime
             messages.error(request, str(error))
             return redirect("ratings:desk")
-        messages.success(request, f"You have withdrawn from {seat.study.name}. Nothing more is asked of you there.")
+        messages.success(
+            request, f"You have withdrawn from {seat.study.name}. There is nothing more for you to do there."
+        )
         return redirect("ratings:desk")
     drops = protocols.stored(seat.study.protocol).withdrawal == "drop"
     return _page(request, "ratings/withdraw.html", {"drops": drops})
@@ -197,7 +212,7 @@ def withdraw(request: RaterRequest) -> HttpResponse:
 @seat_page
 @require_safe
 def result(request: RaterRequest) -> HttpResponse:
-    """How the rater did, once the study is unblinded and if it tells; their own numbers and nobody else's."""
+    """Show the rater's own result once the study is unblinded, if the protocol includes feedback; 404 otherwise."""
     if not results.shown(request.rater):
         raise Http404
     return _page(request, "ratings/own_result.html", {"result": results.own_result(request.rater)})
@@ -208,21 +223,22 @@ def _at_work(seat: Rater) -> bool:
 
 
 def _has_work(seat: Rater) -> bool:
-    """An item is left for this seat, or may come back to it."""
+    """Return whether an item is left for this rater, or may return to them."""
     return serving.next_assignment(seat) is not None or serving.waiting(seat) is not None
 
 
 def _onward(name: str, seat: Rater) -> HttpResponse:
-    """To another page after a POST."""
+    """Redirect to another page after a POST."""
     response = redirect(name, seat.code)
+    # 303 makes every browser follow with a GET.
     response.status_code = 303
     return response
 
 
 def _page(request: RaterRequest, page: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
     seat = request.rater
-    shared = {"study": seat.study, "seat": seat, "progress": serving.progress(seat)}
-    return render(request, page, {**shared, **context}, status=status)
+    base_context = {"study": seat.study, "seat": seat, "progress": serving.progress(seat)}
+    return render(request, page, {**base_context, **context}, status=status)
 
 
 urls: list[URLPattern] = [

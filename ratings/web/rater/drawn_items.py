@@ -1,4 +1,4 @@
-"""Items as raters see them, drawn once and kept by this process: what is frozen looks the same to whoever is next."""
+"""Cache of items rendered for raters. Items are frozen, so the same HTML serves every rater with the same screen."""
 
 import hashlib
 from collections.abc import Collection
@@ -13,26 +13,28 @@ _KEPT = caches["drawn_items"]
 
 
 def drawn(place: Assignment, stage: str, marked: Collection[str]) -> str:
-    """The item in its layout at this stage of answering. One with marks set is its rater's own, and kept for nobody."""
+    """Return the HTML of the item in its layout at this stage of answering."""
+    # HTML with marked rows belongs to one rater and is not cached.
     if marked:
         return _draw(place, stage, marked)
     key = _key(place, stage)
-    kept: str | None = _KEPT.get(key)
-    if kept is None:
-        kept = _draw(place, stage, ())
-        _KEPT.set(key, kept)
-    return kept
+    cached: str | None = _KEPT.get(key)
+    if cached is None:
+        cached = _draw(place, stage, ())
+        _KEPT.set(key, cached)
+    return cached
 
 
 def _key(place: Assignment, stage: str) -> str:
-    """Everything that decides the picture, and nothing else: two items that read the same are one here."""
-    before = place.item.context if place.with_context else None
-    decides = (place.item.payload, before, place.layout, place.marks, stage)
-    return hashlib.sha256(repr(decides).encode()).hexdigest()
+    """Return a key of everything that affects the HTML: two items with the same content share one entry."""
+    # The context affects the HTML only on screens that show it.
+    context = place.item.context if place.with_context else None
+    inputs = (place.item.payload, context, place.layout, place.marks, stage)
+    return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
 
 def _draw(place: Assignment, stage: str, marked: Collection[str]) -> str:
-    shown = screen.view(
+    context = screen.view(
         place.item.payload,
         place.item.context,
         layout=place.layout,
@@ -41,4 +43,4 @@ def _draw(place: Assignment, stage: str, marked: Collection[str]) -> str:
         marked=marked,
         stage=stage,
     )
-    return render_to_string("ratings/_item.html", shown)
+    return render_to_string("ratings/_item.html", context)

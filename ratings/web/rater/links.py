@@ -1,4 +1,7 @@
-"""Personal links: to a seat, which is taken by consenting; and back to it. What a mail scanner fetches uses nothing up."""
+"""Personal links: invitations to rate in a study, and links that sign a rater in again.
+
+Opening a link changes nothing, so a mail scanner cannot use it up; only its form does.
+"""
 
 from typing import Any
 
@@ -23,7 +26,7 @@ from ratings.web.rater.consent_form import ConsentForm, ProfileForm
 @login_not_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def rater_link(request: HttpRequest, token: str) -> HttpResponse:
-    """An invitation or a way back in; 404 if nobody ever made it, 410 if it was genuine and works no longer."""
+    """Open an invitation or a sign-in link. 404 if the token never existed, 410 if it existed but no longer works."""
     if invitation := joining.find(token):
         return _private(_invitation(request, token, invitation))
     return _private(_way_back(request, token, access.look_at_link(token, request.user, "rater")))
@@ -33,31 +36,33 @@ def _invitation(request: HttpRequest, token: str, invitation: Invitation) -> Htt
     seat = invitation.seat
     if request.user.is_authenticated and seat.user_id == request.user.pk:
         return redirect("ratings:next", seat.code)
-    if why := joining.why_gone(invitation):
-        return _gone(request, token, why)
-    if request.user.is_authenticated and (why := joining.refusal(invitation, request.user)):
-        return _in_the_way(request, invitation, why)
+    if reason := joining.why_gone(invitation):
+        return _gone(request, token, reason)
+    if request.user.is_authenticated and (reason := joining.refusal(invitation, request.user)):
+        return _in_the_way(request, invitation, reason)
     return _consent(request, token, invitation)
 
 
 def _consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
-    user, sent = joining.who(invitation, request.user), request.POST or None
-    form = ConsentForm(sent, user=user, name=joining.user_name(invitation), email=invitation.email)
-    known = user is not None and RaterProfile.objects.filter(user=user, answered_at__isnull=False).exists()
-    profile = None if known else ProfileForm(sent)
-    if sent and form.is_valid() & (profile is None or profile.is_valid()):
+    user, posted = joining.who(invitation, request.user), request.POST or None
+    form = ConsentForm(posted, user=user, name=joining.user_name(invitation), email=invitation.email)
+    # The profile belongs to the account and is asked for only once.
+    has_profile = user is not None and RaterProfile.objects.filter(user=user, answered_at__isnull=False).exists()
+    profile = None if has_profile else ProfileForm(posted)
+    # `&` instead of `and`: both forms are validated, so the page shows all errors at once.
+    if posted and form.is_valid() & (profile is None or profile.is_valid()):
         try:
             seat = joining.accept(invitation, request.user, form.joining(profile))
-        except joining.Gone as gone:
-            return _gone(request, token, str(gone))
+        except joining.Gone as error:
+            return _gone(request, token, str(error))
         return _sign_in(request, seat.user, reverse("ratings:next", args=[seat.code]))
     name = user.get_username() if user else joining.user_name(invitation)
     context = {**_asked(invitation), "form": form, "profile": profile, "user_name": name}
-    return render(request, "ratings/consent.html", context, status=422 if sent else 200)
+    return render(request, "ratings/consent.html", context, status=422 if posted else 200)
 
 
 def _asked(invitation: Invitation) -> dict[str, Any]:
-    """What the study asks of whoever takes the seat."""
+    """Return what the consent page shows about the study."""
     seat, items = invitation.seat, workload.items_of(invitation.seat)
     return {
         "study": seat.study,
@@ -70,7 +75,7 @@ def _asked(invitation: Invitation) -> dict[str, Any]:
 
 
 def _in_the_way(request: HttpRequest, invitation: Invitation, why: str) -> HttpResponse:
-    """Somebody is signed in who cannot take this seat: they are asked before they are signed out."""
+    """Ask somebody who is signed in and cannot accept this invitation whether to sign out first."""
     if request.method == "POST" and "sign_out" in request.POST:
         logout(request)
         return redirect(request.path)
@@ -81,13 +86,14 @@ def _in_the_way(request: HttpRequest, invitation: Invitation, why: str) -> HttpR
 
 
 def _way_back(request: HttpRequest, token: str, seen: Opened) -> HttpResponse:
-    """A link that signs a rater in again: once, and by a button."""
+    """Sign a rater in again by a link, which works once and only by a button."""
     if seen.door == Door.UNKNOWN or (seen.user is None and seen.door != Door.GONE):
         raise Http404
     if seen.door == Door.GONE:
         return _gone(request, token, seen.why)
     if seen.user is not None and seen.user.pk == request.user.pk:
         return redirect("ratings:desk")
+    # Mail scanners fetch links: a GET must not use the link up.
     if request.method != "POST":
         return render(request, "ratings/link_back.html")
     opened = access.open_link(token, request.user, "rater")
@@ -97,11 +103,14 @@ def _way_back(request: HttpRequest, token: str, seen: Opened) -> HttpResponse:
 
 
 def _gone(request: HttpRequest, token: str, why: str) -> HttpResponse:
-    """Says why, and sends a new link to where this one was sent, if anywhere; the answer never says whether it did."""
-    asked = request.method == "POST" and "again" in request.POST
-    if asked:
+    """Show why the link no longer works; on request send a new one to the address of this one."""
+    # The page is the same whether an e-mail was sent or not: it must not reveal whether an address is known.
+    is_requested = request.method == "POST" and "again" in request.POST
+    if is_requested:
         renewing.send_again(token, request)
-    return render(request, "ratings/link_gone.html", {"why": why, "purpose": "rater", "asked": asked}, status=410)
+    return render(
+        request, "ratings/link_gone.html", {"why": why, "purpose": "rater", "asked": is_requested}, status=410
+    )
 
 
 @login_not_required
@@ -117,15 +126,16 @@ def admin_link(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _sign_in(request: HttpRequest, user: User | None, then: str, fresh: bool = True) -> HttpResponse:
-    """This browser is theirs now, after the second step of who has one. Only a `fresh` link says that they are here."""
+    """Sign the user in, after two-factor authentication if it is on. Only a `fresh` link counts as a recent sign-in."""
     if user is not None and not entering.enter(request, user, then, by_link=True, fresh=fresh):
         return redirect("ratings:sign_in_code")
     return redirect(then)
 
 
 def _private(response: HttpResponse) -> HttpResponse:
-    """No cache keeps it. Not "no-referrer": a browser then posts its form with `Origin: null`, which is refused."""
+    """Forbid caching and referrers to other sites: the token is part of the URL."""
     response["Cache-Control"] = "no-store"
+    # Not "no-referrer": browsers then send the form with `Origin: null`, which the CSRF check rejects.
     response["Referrer-Policy"] = "same-origin"
     return response
 

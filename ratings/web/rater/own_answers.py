@@ -1,4 +1,4 @@
-"""What a rater answered, for that rater: on the last page, and as a file of their own."""
+"""A rater's own answers: the list on the last page, and the CSV download."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,7 +19,7 @@ COLUMNS = ("study", "rater", "number", "answer", "confidence", "marks", "note", 
 
 
 class OwnAnswer(NamedTuple):
-    """One standing answer. `number` counts the rater's own items in the order they met them."""
+    """A rater's current answer to an item. `number` counts the items in the order in which the rater saw them."""
 
     number: int
     code: UUID
@@ -28,24 +28,27 @@ class OwnAnswer(NamedTuple):
 
 
 def listed(seat: Rater) -> list[OwnAnswer]:
-    """Every answer of this seat that stands, in the order of their items."""
+    """Return the current answers of this rater, in the order of their items."""
     ratings = (
         Rating.objects.filter(assignment__rater=seat).select_related("assignment").order_by("assignment__position")
     )
-    return [OwnAnswer(n, r.assignment.code, r, _word(seat, r)) for n, r in enumerate(ratings, start=1)]
+    return [
+        OwnAnswer(number, rating.assignment.code, rating, _word(seat, rating))
+        for number, rating in enumerate(ratings, start=1)
+    ]
 
 
 def _word(seat: Rater, rating: Rating) -> str:
     if rating.cannot_judge or rating.verdict is None:
         return "Cannot judge"
-    yes, no = seat.study.answers
-    return yes if rating.verdict else no
+    yes_label, no_label = seat.study.answers
+    return yes_label if rating.verdict else no_label
 
 
 @rater_page
 @require_safe
 def my_ratings(request: RaterRequest) -> HttpResponseBase:
-    """All own answers in all studies as CSV: nothing but what the rater saw and said."""
+    """Stream all answers of this user in all studies as CSV. It contains only what the rater saw and answered."""
     lines = _lines(list(access.seats_of(request.user).order_by("study__opened_at", "pk")))
     response = StreamingHttpResponse(for_spreadsheets(lines), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="my-ratings.csv"'
@@ -59,8 +62,14 @@ def _lines(seats: list[Rater]) -> Iterator[str]:
 def _cells(seat: Rater, answer: OwnAnswer) -> list[str]:
     rating = answer.rating
     confidence = "" if rating.confidence is None else str(rating.confidence)
-    said = [str(answer.number), answer.word, confidence, str(len(rating.marks)), rating.note]
-    return [seat.study.name, seat.label, *said, *(_time(at) for at in (rating.submitted_at, rating.revised_at))]
+    # Only the number of marked rows: mark keys mean nothing outside the rating page.
+    answer_cells = [str(answer.number), answer.word, confidence, str(len(rating.marks)), rating.note]
+    return [
+        seat.study.name,
+        seat.label,
+        *answer_cells,
+        *(_time(saved_at) for saved_at in (rating.submitted_at, rating.revised_at)),
+    ]
 
 
 def _time(at: datetime | None) -> str:

@@ -1,4 +1,4 @@
-"""Practice before the first rated item: own answer first, then what was right and how to see it."""
+"""Practice before the first rated item: the rater answers, then sees the right answer with an explanation."""
 
 from typing import Any
 
@@ -15,36 +15,38 @@ from ratings.rating import serving
 from ratings.web.guards import RaterRequest, seat_page
 from ratings.web.rater.rating_form import RatingForm
 
-_OVERSURE = 4  # a wrong answer with this confidence or more is worth a word
+_OVERSURE = 4  # a wrong answer with at least this confidence gets advice on confidence
 
 
 @seat_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def practise(request: RaterRequest) -> HttpResponse:
-    """The next practice item, or with `?item=` one that was answered, explained; after the last one, how it went."""
+    """Show the next practice item; with `?item=` an answered one, explained; after the last one, the summary."""
     seat = request.rater
+    # `next` knows which page comes first: closed study, guide, or the first item.
     if not seat.study.is_open or seat.withdrawn_at or not seat.guide_seen or not practice.wanted(seat):
         return redirect("ratings:next", seat.code)
-    given = practice.answers(seat)
-    asked = practice.asked(seat, given)
+    answers = practice.answers(seat)
+    exercises = practice.asked(seat, answers)
     if request.method == "POST":
-        return _take(request, asked, given)
+        return _take(request, exercises, answers)
     if "item" in request.GET:
-        item = _item(asked, request.GET["item"])
-        return _explained(request, asked, item, given[item.key]) if item.key in given else _again(seat)
-    open_items = [item for item in asked if item.key not in given]
-    return _question(request, asked, open_items[0]) if open_items else _summary(request, asked, given)
+        item = _item(exercises, request.GET["item"])
+        return _explained(request, exercises, item, answers[item.key]) if item.key in answers else _again(seat)
+    open_items = [item for item in exercises if item.key not in answers]
+    return _question(request, exercises, open_items[0]) if open_items else _summary(request, exercises, answers)
 
 
 def _take(request: RaterRequest, asked: list[PracticeItem], given: dict[str, PracticeAnswer]) -> HttpResponse:
-    """The first answer to an item is kept; whoever sends another is shown the first with its explanation."""
+    """Store the first answer to an item; for a repeated answer, show the explanation of the first."""
     seat, item = request.rater, _item(asked, request.POST.get("item", ""))
     if item.key not in given:
-        # Only these two count here: no marks, no note, and no way out of a practice item.
-        only = QueryDict(mutable=True)
+        # Practice takes a verdict and a confidence only: no marks, no note, and no "cannot judge".
+        posted = QueryDict(mutable=True)
         for name in ("verdict", "confidence"):
-            only.setlist(name, request.POST.getlist(name))
-        form = RatingForm(seat.study, only)
+            posted.setlist(name, request.POST.getlist(name))
+        form = RatingForm(seat.study, posted)
+        # Called for its errors: fields that practice does not post may be missing.
         form.is_valid()
         if form.errors.keys() & {"verdict", "confidence"}:
             return _question(request, asked, item, form, 422)
@@ -57,10 +59,10 @@ def _take(request: RaterRequest, asked: list[PracticeItem], given: dict[str, Pra
 @seat_page
 @require_POST
 def begin(request: RaterRequest) -> HttpResponse:
-    """Practice is over: on to the items that count. Refused while a practice item is left."""
+    """End practice and continue with the items that count. Ignored while a practice item is unanswered."""
     seat = request.rater
-    given = practice.answers(seat)
-    if seat.guide_seen and all(item.key in given for item in practice.asked(seat, given)):
+    answers = practice.answers(seat)
+    if seat.guide_seen and all(item.key in answers for item in practice.asked(seat, answers)):
         practice.begin(seat)
     response = redirect("ratings:next", seat.code)
     response.status_code = 303
@@ -95,14 +97,15 @@ def _question(
 def _explained(
     request: RaterRequest, asked: list[PracticeItem], item: PracticeItem, answer: PracticeAnswer
 ) -> HttpResponse:
-    given = practice.answers(request.rater)
-    marks = "always" if item.target else "off"  # the box at the error is ticked, whatever the arm
+    answers = practice.answers(request.rater)
+    row_marking = "always" if item.target else "off"  # shows the error as a marked row, in every arm
     context = {
         "answer": answer,
         "oversure": not answer.right and answer.confidence >= _OVERSURE,
         "unsure": answer.right and answer.confidence == 1,
-        "last": all(other.key in given for other in asked),
-        **_view(request.rater, item, list(item.target), "final", marks),
+        # The page offers the summary once nothing is left to answer.
+        "last": all(other.key in answers for other in asked),
+        **_view(request.rater, item, list(item.target), "final", row_marking),
     }
     return _page(request, "ratings/practice_explained.html", asked, item, context)
 
@@ -114,7 +117,7 @@ def _summary(request: RaterRequest, asked: list[PracticeItem], given: dict[str, 
 
 
 def _view(seat: Rater, item: PracticeItem, marked: list[str], stage: str, marks: str = "") -> dict[str, Any]:
-    """The item as this seat's arm shows it. The balance of the confirm arm comes with the explanation."""
+    """Return the item as this rater's arm shows it. In the confirm arm the balance sheet comes with the explanation."""
     arm = serving.arm(seat)
     return screen.view(
         item.payload,
@@ -133,9 +136,9 @@ def _page(
 ) -> HttpResponse:  # fmt: skip
     seat = request.rater
     number = asked.index(item) + 1 if item else len(asked)
-    shared = {"study": seat.study, "seat": seat, "progress": serving.progress(seat), "practice": True}
-    shared |= {"exercise": item, "number": number, "of": len(asked)}
-    return render(request, page, {**shared, **context}, status=status)
+    base_context = {"study": seat.study, "seat": seat, "progress": serving.progress(seat), "practice": True}
+    base_context |= {"exercise": item, "number": number, "of": len(asked)}
+    return render(request, page, {**base_context, **context}, status=status)
 
 
 urls: list[URLPattern] = [

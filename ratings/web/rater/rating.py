@@ -1,4 +1,4 @@
-"""The rater's journey: where to go on, item after item, each answer saved before the next one shows."""
+"""The rating pages: one item after another; each answer is saved before the next item is shown."""
 
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ from ratings.web.rater.rating_page import Previous
 @seat_page
 @require_safe
 def next_item(request: RaterRequest) -> HttpResponse:
-    """On to what this rater has to do now."""
+    """Redirect to the page that this rater needs now."""
     seat = request.rater
     if not seat.study.is_open or seat.withdrawn_at:
         return rating_page.page(request, "ratings/closed.html")
@@ -31,21 +31,21 @@ def next_item(request: RaterRequest) -> HttpResponse:
         return redirect(f"ratings:{name}", seat.code)
     if assignment := serving.next_assignment(seat):
         return redirect("ratings:rate", assignment.code)
-    if opens := serving.washout_ends(seat):
-        return rating_page.page(request, "ratings/washout.html", _washout(seat, opens))
+    if washout_end := serving.washout_ends(seat):
+        return rating_page.page(request, "ratings/washout.html", _washout(seat, washout_end))
     if until := serving.waiting(seat):
         return rating_page.page(request, "ratings/waiting.html", {"until": until})
     return redirect("ratings:done", seat.code)
 
 
 def _washout(seat: Rater, opens: datetime) -> dict[str, Any]:
-    """What the page between the sessions of a crossover shows."""
+    """Return what the page between the sessions of a crossover shows."""
     has_mail = recalling.can_reach(seat)
     return {"opens": opens, "left": serving.open_work(seat).count(), "has_mail": has_mail}
 
 
 def _before_rating(seat: Rater) -> str:
-    """The page that has to come first: consent, the guide as it stands now, practice; "" when all that is done."""
+    """Return the page that must come first: consent, the current guide or practice; "" if none is due."""
     if seat.consented_at is None:
         return "agree"
     if seat.guide_seen < seat.study.guide_version:
@@ -56,15 +56,16 @@ def _before_rating(seat: Rater) -> str:
 
 
 def _may_rate(seat: Rater) -> bool:
-    """Whether this rater agreed, read the guide and practised. Who has is not turned away for a newer guide: what was
-    answered before it came is kept, and the new one is shown next."""
+    """Return whether this rater has agreed, read the guide and practised."""
+    # Any version of the guide is enough: an answer given before a new version came must not be lost. The new version is
+    # shown before the next item.
     return seat.consented_at is not None and seat.guide_seen > 0 and not practice.pending(seat)
 
 
 @item_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def rate(request: RaterRequest) -> HttpResponse:
-    """One item: shown to be answered, answered, or shown with the answer that stands."""
+    """Show one item to be answered, save its answer, or show the current answer."""
     if request.method == "POST":
         return _save(request, request.place)
     if not request.rater.study.is_open or _before_rating(request.rater):
@@ -73,12 +74,13 @@ def rate(request: RaterRequest) -> HttpResponse:
 
 
 def _show(request: RaterRequest, place: Assignment) -> HttpResponse:
-    standing: Rating | None = getattr(place, "rating", None)
-    if standing and not answering.may_correct(place):
-        return rating_page.stands(request, place, standing)
-    if not (standing or serving.is_shown(place) or serving.mark_opened(place)):
+    current: Rating | None = getattr(place, "rating", None)
+    if current and not answering.may_correct(place):
+        return rating_page.stands(request, place, current)
+    # Opening can fail: in a pool study the item may have gone to another rater in the meantime.
+    if not (current or serving.is_shown(place) or serving.mark_opened(place)):
         return _elsewhere(request, "ratings:next")
-    return _card(request, place, standing)
+    return _card(request, place, current)
 
 
 def _card(
@@ -99,6 +101,7 @@ def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
             return _save_first(request, place, form)
         result = _rate(place, form, go_on=bool(request.htmx))
     except StudyClosed:
+        # The study closed while the rater was answering: the answer is kept in case it is reopened.
         answering.save_draft(place, form.answer)
         return _elsewhere(request, "ratings:next")
     except StudyError as error:
@@ -111,7 +114,7 @@ def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
 
 
 def _is_first(place: Assignment, form: RatingForm) -> bool:
-    """Whether this is the answer before the balance sheet. Nothing is final before that, whatever the form says."""
+    """Return whether this is the answer before the balance sheet. No answer is final before that, whatever the form claims."""
     if form.answer.cannot_judge or _standing(place):
         return False
     return form.cleaned_data["stage"] == FIRST_STAGE or not FirstLook.objects.filter(assignment=place).exists()
@@ -122,7 +125,7 @@ def _standing(place: Assignment) -> Rating | None:
 
 
 def _previous(place: Assignment, result: answering.RateResult) -> Previous | None:
-    """What was answered just now, if that was new: then it is the last answer."""
+    """Return what was just answered as the previous answer, if it is a first revision."""
     return Previous(place.code, result.rating.submitted_at) if result.rating.revision == 1 else None
 
 
@@ -146,7 +149,7 @@ def _rate(place: Assignment, form: RatingForm, go_on: bool) -> answering.RateRes
 
 
 def _save_first(request: RaterRequest, place: Assignment, form: RatingForm) -> HttpResponse:
-    """The answer before the balance sheet; the same item follows with it, and the rater answers again."""
+    """Save the answer before the balance sheet; the same item follows with the sheet, and the rater answers again."""
     answer, now = form.answer, timezone.now()
     assert answer.verdict is not None and answer.confidence is not None
     answering.first_look(
@@ -159,42 +162,45 @@ def _save_first(request: RaterRequest, place: Assignment, form: RatingForm) -> H
         note=answer.note,
         active_seconds=form.timing(_out_for(place, now)).active_seconds,
     )
+    # The second answer needs as much time as the first, so the reservation starts again.
     serving.extend_lease(place)
     return _show(request, place) if request.htmx else _elsewhere(request, "ratings:rate", place.code)
 
 
 def _refused(request: RaterRequest, place: Assignment, form: RatingForm, why: str) -> HttpResponse:
-    """What was sent cannot be taken: where an answer stands it is shown beside what was sent, else the form is."""
-    if standing := _standing(place):
-        return rating_page.stands(request, place, standing, form.answer, 409)
+    """Show why the answer was rejected: beside the current answer if there is one, else in the form."""
+    if current := _standing(place):
+        return rating_page.stands(request, place, current, form.answer, 409)
     form.add_error(None, why)
     return rating_page.card(request, place, form, 422)
 
 
 def _onward(request: RaterRequest) -> HttpResponse:
-    """To the next item: htmx gets it with this very answer, other browsers are sent there."""
+    """Show the next item: htmx gets it in this response, other browsers are redirected."""
     seat = request.rater
-    following = None if seat.guide_seen < seat.study.guide_version else serving.next_assignment(seat)
-    if following is None:
+    assignment = None if seat.guide_seen < seat.study.guide_version else serving.next_assignment(seat)
+    if assignment is None:
         return _elsewhere(request, "ratings:next")
     if not request.htmx:
-        return _elsewhere(request, "ratings:rate", following.code)
-    if not (serving.is_shown(following) or serving.mark_opened(following)):
+        return _elsewhere(request, "ratings:rate", assignment.code)
+    if not (serving.is_shown(assignment) or serving.mark_opened(assignment)):
         return _elsewhere(request, "ratings:next")
-    return _pushed(request, following)
+    return _pushed(request, assignment)
 
 
 def _pushed(request: RaterRequest, following: Assignment, previous: Previous | None = None) -> HttpResponse:
-    shown = _card(request, following, previous=previous)
-    return push_url(shown, reverse("ratings:rate", args=[following.code]))
+    response = _card(request, following, previous=previous)
+    # The address bar must show the item on screen: a reload would otherwise return to the previous one.
+    return push_url(response, reverse("ratings:rate", args=[following.code]))
 
 
 def _elsewhere(request: RaterRequest, name: str, *args: Any) -> HttpResponse:
-    """Another page: after a POST with 303, which plain browsers follow with a GET; htmx loads it whole."""
-    where = reverse(name, args=args or [request.rater.code])
+    """Redirect to another page. htmx loads the full page."""
+    url = reverse(name, args=args or [request.rater.code])
     if request.htmx:
-        return HttpResponseClientRedirect(where)
-    response = redirect(where)
+        return HttpResponseClientRedirect(url)
+    response = redirect(url)
+    # After a POST, 303 makes plain browsers follow with a GET.
     response.status_code = 303 if request.method == "POST" else 302
     return response
 
@@ -202,7 +208,7 @@ def _elsewhere(request: RaterRequest, name: str, *args: Any) -> HttpResponse:
 @item_page
 @require_POST
 def draft(request: RaterRequest) -> HttpResponse:
-    """Keep what is chosen so far, for after a crash or on another computer. Nothing is said back."""
+    """Store the choices made so far, so that they survive a crash or a change of computer. Return 204."""
     place = request.place
     if _may_rate(place.rater) and answering.save_draft(place, DraftForm(request.POST, place).answer):
         serving.extend_lease(place)

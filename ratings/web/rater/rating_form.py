@@ -1,4 +1,4 @@
-"""A rater's answer to one item, as a browser sends it."""
+"""A rater's answer to one item, as sent by the browser."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from ratings.models import Assignment, Draft, Rating, Study
 from ratings.rating import Answer
 from ratings.rating.answering import Timing
 
-INTERFACE = "2"  # goes up whenever raters see or press something else
+INTERFACE = "2"  # increase whenever the rating page changes for raters; stored with each rating
 FIRST_STAGE, FINAL_STAGE = "first", "final"
 LONGEST_NOTE = 2000
 
@@ -24,10 +24,10 @@ _VERSION = re.compile(r"[0-9][0-9.]{0,11}")
 
 
 class RatingForm(forms.Form):
-    """Verdict and confidence, neither with a default; rows that look wrong and a note beside them.
+    """Verdict and confidence, neither with a default; also marked rows and a note.
 
-    `submission_id` is made when the form is shown, so that sending the same form twice is told from answering twice;
-    `revision` is that of the answer it showed (0: none). `place` is left out for practice.
+    `submission_id` is created when the form is rendered, so that sending a form twice differs from answering twice.
+    `revision` is that of the answer on the page (0: none). `place` is omitted in practice.
     """
 
     verdict = forms.TypedChoiceField(
@@ -56,33 +56,37 @@ class RatingForm(forms.Form):
         self.fields["verdict"].error_messages["invalid_choice"] = self.missing_verdict
         marks = self.fields["marks"]
         assert isinstance(marks, forms.MultipleChoiceField)
-        asked = self.is_bound and place is not None and place.marks != "off"
-        keys = allow_list.mark_keys(place.item.payload) if place and asked else []
+        # Keys are computed only for a form that was sent: showing an item does not need them.
+        needs_keys = self.is_bound and place is not None and place.marks != "off"
+        keys = allow_list.mark_keys(place.item.payload) if place and needs_keys else []
         marks.choices = [(key, key) for key in keys]
 
     def clean_marks(self) -> tuple[str, ...]:
-        """In the item's own order, each once."""
-        chosen = set(self.cleaned_data["marks"])
+        """Return the marked rows in the order of the item, each once."""
+        posted = set(self.cleaned_data["marks"])
         choices = self.fields["marks"].choices  # type: ignore[attr-defined]  # set in __init__
-        return tuple(key for key, _ in choices if key in chosen)
+        return tuple(key for key, _ in choices if key in posted)
 
     def clean_note(self) -> str:
         return _readable(self.cleaned_data["note"]).strip()
 
     def clean(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        if twice := [name for name in self.fields if name != "marks" and len(_several(self.data, name)) > 1]:
-            raise forms.ValidationError(f"The form says two things at once: {', '.join(twice)}. Choose again and save.")
-        if given.get("cannot_judge"):
-            given.update(verdict=None, confidence=None, marks=())
+        values = self.cleaned_data
+        if repeated := [name for name in self.fields if name != "marks" and len(_several(self.data, name)) > 1]:
+            raise forms.ValidationError(
+                f"The form contains more than one value for: {', '.join(repeated)}. Choose again and save."
+            )
+        # The button may be pressed with choices made: they are dropped, and so are their errors.
+        if values.get("cannot_judge"):
+            values.update(verdict=None, confidence=None, marks=())
             for name in ("verdict", "confidence", "marks"):
                 self.errors.pop(name, None)
-            return given
+            return values
         self._ask("verdict", self.missing_verdict)
         self._ask("confidence", _CONFIDENCE_MISSING)
-        if given.get("verdict") is True and self.place and self.place.marks == "if_not_plausible":
-            given["marks"] = ()  # the boxes are out of sight then
-        return given
+        if values.get("verdict") is True and self.place and self.place.marks == "if_not_plausible":
+            values["marks"] = ()  # the checkboxes are hidden then; ticks from before the change of mind do not count
+        return values
 
     def _ask(self, name: str, message: str) -> None:
         if name not in self.errors and self.cleaned_data.get(name) is None:
@@ -90,15 +94,15 @@ class RatingForm(forms.Form):
 
     @property
     def next_submission_id(self) -> uuid.UUID:
-        """The id to send with the next try: the one sent before, unless that was none or was refused."""
-        usable = self.is_bound and not self.non_field_errors()
-        return (self.cleaned_data.get("submission_id") if usable else None) or uuid.uuid4()
+        """The id for the next attempt: the one just sent, unless there was none or it was rejected."""
+        is_usable = self.is_bound and not self.non_field_errors()
+        return (self.cleaned_data.get("submission_id") if is_usable else None) or uuid.uuid4()
 
     @property
     def answer(self) -> Answer:
-        given = self.cleaned_data
-        named = (given[name] for name in ("verdict", "confidence", "cannot_judge", "marks", "note"))
-        return Answer(*named)
+        values = self.cleaned_data
+        fields = (values[name] for name in ("verdict", "confidence", "cannot_judge", "marks", "note"))
+        return Answer(*fields)
 
     @property
     def marked(self) -> list[str]:
@@ -106,14 +110,15 @@ class RatingForm(forms.Form):
         return _several(self.data, "marks") if self.is_bound else list(self.initial.get("marks", []))
 
     def timing(self, seconds: float) -> Timing:
-        """What the browser measured, held to what can be: no longer than the server knows the item was out."""
+        """Return the times measured by the browser, limited to the time for which the item was open by the server's clock."""
         active = _number(self.data.get("active_seconds"), seconds)
         first = _number(self.data.get("first_verdict_seconds"), seconds if active is None else active)
         return Timing(active, first, int(_number(self.data.get("changes"), 999) or 0))
 
     @property
     def how(self) -> dict[str, str]:
-        """Keys or pointer, size of the window and version of the page; "" for what was not sent or cannot be."""
+        """Input device, window size and page version; "" for what is missing or invalid."""
+        # Never an error: an answer must not be lost because a browser measured nonsense.
         hand = self.data.get("hand", "")
         return {
             "hand": hand if hand in _HANDS else "",
@@ -123,7 +128,7 @@ class RatingForm(forms.Form):
 
 
 class DraftForm(forms.Form):
-    """What is chosen so far. What cannot be is left out: a draft is never refused."""
+    """The choices made so far. Invalid values are left out: an unsaved answer is never rejected."""
 
     def __init__(self, data: Any, place: Assignment) -> None:
         super().__init__(data)
@@ -132,23 +137,23 @@ class DraftForm(forms.Form):
     @property
     def answer(self) -> Answer:
         keys = allow_list.mark_keys(self.place.item.payload) if self.place.marks != "off" else []
-        chosen = set(_several(self.data, "marks"))
+        posted = set(_several(self.data, "marks"))
         note = str(self.data.get("note", "")).replace("\0", "")[:LONGEST_NOTE]
         return Answer(
             {"yes": True, "no": False}.get(self.data.get("verdict", "")),
             {str(number): number for number in range(1, 6)}.get(self.data.get("confidence", "")),
-            marks=tuple(key for key in keys if key in chosen),
+            marks=tuple(key for key in keys if key in posted),
             note=_readable(note),
         )
 
 
 def shown_again(kept: Rating | Draft | None) -> dict[str, Any]:
-    """The form's initial values from an answer that stands or a draft."""
+    """Return the form's initial values from the current answer or an unsaved one."""
     if kept is None:
         return {}
-    words = {True: "yes", False: "no", None: ""}
+    verdict_values = {True: "yes", False: "no", None: ""}
     confidence = str(kept.confidence or "")
-    return {"verdict": words[kept.verdict], "confidence": confidence, "marks": kept.marks, "note": kept.note}
+    return {"verdict": verdict_values[kept.verdict], "confidence": confidence, "marks": kept.marks, "note": kept.note}
 
 
 def _several(data: Any, name: str) -> list[str]:
@@ -156,13 +161,14 @@ def _several(data: Any, name: str) -> list[str]:
 
 
 def _readable(note: str) -> str:
-    """Lines as lines, and nothing in them that turns or hides text."""
+    """Return the note with its line breaks, without characters that hide text or change its direction."""
     return "\n".join(visible(line) for line in re.split("\r\n|\r|\n", note))
 
 
 def _number(text: Any, most: float) -> float | None:
-    """A number from 0 to `most`; None for what is none."""
+    """Return a number limited to 0 to `most`, or None if the text is not a number."""
     try:
+        # Cut first: the text comes from the browser and can have any length.
         number = float(str(text)[:20])
     except ValueError:
         return None

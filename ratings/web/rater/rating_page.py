@@ -1,4 +1,4 @@
-"""What the rating screen shows: the item with its form, the answer that stands, and how far the rater is."""
+"""The rating screen: the item with its form, the current answer, and the rater's progress."""
 
 import uuid
 from datetime import datetime
@@ -18,7 +18,7 @@ from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, R
 
 
 class Previous(NamedTuple):
-    """What a rater answered last, and when that was saved."""
+    """The item that the rater answered last, and when that answer was saved."""
 
     code: uuid.UUID
     saved_at: datetime
@@ -33,17 +33,21 @@ def card(
     standing: Rating | None = None,
     previous: Previous | None = None,
 ) -> HttpResponse:
-    """The item with its form. In the confirm arm first without the balance sheet, then with it and the first answer.
-    `previous` is looked up unless the caller knows it."""
+    """Return the item with its form.
+
+    The confirm arm shows it without the balance sheet first, then with the sheet and the first answer. `previous` is looked
+    up unless the caller passes it.
+    """
     two_stage = is_two_stage(place)
-    look = FirstLook.objects.filter(assignment=place).first() if two_stage else None
-    stage = FIRST_STAGE if two_stage and not (look or standing) else FINAL_STAGE
+    initial_rating = FirstLook.objects.filter(assignment=place).first() if two_stage else None
+    # Correcting a final answer happens with the balance sheet on the page.
+    stage = FIRST_STAGE if two_stage and not (initial_rating or standing) else FINAL_STAGE
     context = {
         "code": place.code,
         "form": form,
         "action": reverse("ratings:rate", args=[place.code]),
         "stage": stage,
-        "look": look,
+        "look": initial_rating,
         "standing": standing,
         "interface": INTERFACE,
         "marks": place.marks,
@@ -55,7 +59,7 @@ def card(
 def stands(
     request: RaterRequest, place: Assignment, standing: Rating, yours: Answer | None = None, status: int = 200
 ) -> HttpResponse:
-    """The answer that stands; beside it what was sent, with the question whether it shall take its place."""
+    """Return the current answer; beside it the answer just sent, if any, with the question which should count."""
     context = {
         "code": place.code,
         "rating": standing,
@@ -75,23 +79,25 @@ def page(
     fragment: str = "",
     previous: Previous | None = None,
 ) -> HttpResponse:
-    """The page, or for htmx its fragment (a page without one is loaded whole), with what every rater page shows."""
+    """Return the page, or for htmx its fragment, with what every rater page shows. A page without a fragment is loaded in full."""
+    # Restoring from history needs the full page, although htmx sends the request.
     partial = bool(request.htmx) and not request.htmx.history_restore_request
     if partial and not fragment:
         return HttpResponseClientRedirect(request.path)
-    shared = _shared(request.rater, partial, previous or _previous(request.rater))
+    base_context = _shared(request.rater, partial, previous or _previous(request.rater))
     if not partial:
-        shared["single_keys"] = _single_keys(request)
-    return render(request, fragment if partial else name, {**shared, **(context or {})}, status=status)
+        # Only the full page contains the guide with this setting; fragments save the query.
+        base_context["single_keys"] = _single_keys(request)
+    return render(request, fragment if partial else name, {**base_context, **(context or {})}, status=status)
 
 
 def layout_shown(place: Assignment) -> str:
-    """The layout this item really gets: plain where nobody knows what became of what."""
+    """Return the layout in which this item is shown: plain if outputs cannot be matched to inputs."""
     return screen.layout_shown(place.item.payload, place.layout)
 
 
 def is_two_stage(place: Assignment) -> bool:
-    """Whether this item is answered twice: before and after the balance sheet is shown."""
+    """Return whether this item is answered twice: before and after the balance sheet is shown."""
     return layout_shown(place) == screen.CONFIRM
 
 
@@ -107,8 +113,12 @@ def _shared(seat: Rater, partial: bool, previous: Previous | None) -> dict[str, 
 
 
 def _previous(seat: Rater) -> Previous | None:
-    last = serving.previous_assignment(seat)
-    return Previous(last.code, last.rating.revised_at or last.rating.submitted_at) if last else None
+    assignment = serving.previous_assignment(seat)
+    return (
+        Previous(assignment.code, assignment.rating.revised_at or assignment.rating.submitted_at)
+        if assignment
+        else None
+    )
 
 
 def _single_keys(request: RaterRequest) -> bool:

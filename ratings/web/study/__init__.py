@@ -1,1 +1,1 @@
-"""Pages of a study for its admins: building, opening, raters, roles, imports, exports, audits, vetting."""
+"""Pages of a study for its admins: builder, opening, raters, team, imports, exports, audits, vetting."""

@@ -1,4 +1,4 @@
-"""The blinding audit of a study, and the quarantine of what its own text might give away."""
+"""Pages of the blinding audit of a study, and of the quarantine of items whose text might reveal their source."""
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -14,13 +14,13 @@ from ratings.studies.pool import pool, quarantine, source_lexicon
 from ratings.studies.pool.quarantine import DecisionError, Held
 from ratings.web.guards import StudyRequest, study_page
 
-MOST_SHOWN = 50  # held items on one page; decided ones leave it
+MOST_SHOWN = 50  # undecided items on one page; decided ones leave the list
 
 
 @study_page("admin", "analyst")
 @require_http_methods(["GET", "HEAD", "POST"])
 def audit(request: StudyRequest) -> HttpResponse:
-    """The last certificate, and for those who run the study a button that makes a new one."""
+    """Show the latest certificate; a POST by an admin starts a new audit."""
     study = request.study
     may_run = request.role in ("superuser", "admin")
     if request.method == "POST":
@@ -32,6 +32,7 @@ def audit(request: StudyRequest) -> HttpResponse:
         "role": request.role,
         "may_run": may_run,
         "audit": auditing.latest(study),
+        # Reports are large, and only the dates of earlier audits are shown.
         "before": study.audits.defer("report")[1:11],
         "job": audit_jobs.shown(study),
     }
@@ -49,12 +50,12 @@ def _run(request: StudyRequest, study: Study) -> HttpResponse:
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def held(request: StudyRequest) -> HttpResponse:
-    """What stays out of the study until somebody says that its text gives nothing away."""
+    """Show the items that stay out of the study until an admin decides that their text reveals nothing."""
     study = request.study
-    found = _held(study)
+    quarantined = _held(study)
     if request.method == "POST":
-        return _decide(request, study, found)
-    undecided = [one for one in found if not one.decision]
+        return _decide(request, study, quarantined)
+    undecided = [item for item in quarantined if not item.decision]
     context = {
         "study": study,
         "role": request.role,
@@ -69,26 +70,28 @@ def held(request: StudyRequest) -> HttpResponse:
 
 
 def _held(study: Study) -> list[Held]:
-    """Once each, however often the pool has it. Nothing of a study that was opened: it is frozen."""
+    """Return the quarantined items of a draft, each once however often it is in the pool."""
+    # The items of an opened study are frozen, so there is nothing to decide.
     if not study.is_draft:
         return []
-    seen = {one.digest: one for one in pool.look(protocols.stored(study.protocol), study).held}
-    return list(seen.values())
+    by_digest = {item.digest: item for item in pool.look(protocols.stored(study.protocol), study).held}
+    return list(by_digest.values())
 
 
 def _decide(request: StudyRequest, study: Study, found: list[Held]) -> HttpResponse:
-    wanted = request.POST.get("item", "")
-    one = next((one for one in found if one.digest == wanted), None)
+    requested = request.POST.get("item", "")
+    item = next((item for item in found if item.digest == requested), None)
     try:
-        if one is None:
-            raise DecisionError("This item is not held any more, or the study has been opened")
+        if item is None:
+            raise DecisionError("This item is no longer in quarantine, or the study has been opened")
+        # Names without a declaration are sent as blanks, so both lists have the same length.
         things = dict(zip(request.POST.getlist("name"), request.POST.getlist("thing"), strict=False))
         decision = request.POST.get("decision", "")
-        quarantine.decide(study, one, decision, request.user, things if decision == "released" else {})
+        quarantine.decide(study, item, decision, request.user, things if decision == "released" else {})
     except DecisionError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{request.POST['decision'].capitalize()}, and logged.")
+        messages.success(request, f"{request.POST['decision'].capitalize()}. The decision is logged.")
     return redirect("ratings:quarantine", study.slug)
 
 

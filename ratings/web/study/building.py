@@ -1,4 +1,4 @@
-"""Studies made and changed: from a document, or in four steps that are saved one by one into the draft."""
+"""Create and edit draft studies: from a study document, or in four steps that are saved one by one."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from simulation.web import StaffRequest, staff_only
 
 
 class Step(NamedTuple):
-    """A page of the builder."""
+    """One page of the builder."""
 
     key: str
     name: str
@@ -39,7 +39,7 @@ STEPS = (
 
 
 class Cell(NamedTuple):
-    """A field of the source table, and how many items there are at most: outcomes, or records of evidence."""
+    """A field of the source table with the number of items available: outcomes, or evidence records."""
 
     field: BoundField
     heading: str
@@ -49,24 +49,31 @@ class Cell(NamedTuple):
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_study(request: StaffRequest) -> HttpResponse:
-    """The first step of a new study; or all of it at once, as a document that is checked or made into a draft."""
-    pasted = request.POST.get("by") == "document"
-    form = QuestionForm(request.POST if request.method == "POST" and not pasted else None, document=forms.blank())
-    document = DocumentForm(request.POST if pasted else None, request.FILES if pasted else None)
-    sent = document if pasted else form
-    if sent.is_valid() and sent.protocol and request.POST.get("do") != "check":
+    """Show the first step of a new study, or create or check a draft from a study document."""
+    from_document = request.POST.get("by") == "document"
+    form = QuestionForm(
+        request.POST if request.method == "POST" and not from_document else None, document=forms.blank()
+    )
+    document = DocumentForm(request.POST if from_document else None, request.FILES if from_document else None)
+    sent_form = document if from_document else form
+    if sent_form.is_valid() and sent_form.protocol and request.POST.get("do") != "check":
         try:
-            study = lifecycle.create_study(sent.protocol, request.user)
+            study = lifecycle.create_study(sent_form.protocol, request.user)
         except ProtocolError as error:
-            sent.add_problems(error.problems)
+            sent_form.add_problems(error.problems)
         else:
-            return redirect("ratings:study", study.slug) if pasted else redirect("ratings:build", study.slug, "items")
-    checked = sent.protocol if pasted and not sent.errors else None
+            return (
+                redirect("ratings:study", study.slug)
+                if from_document
+                else redirect("ratings:build", study.slug, "items")
+            )
+    # Checking a document only counts the available items; it creates nothing.
+    checked = sent_form.protocol if from_document and not sent_form.errors else None
     stock = pool.take_stock(checked) if checked else None
     context = {
         "form": form,
         "document": document,
-        "sent": sent,
+        "sent": sent_form,
         "steps": STEPS,
         "at": STEPS[0],
         "stock": stock.lines if stock else None,
@@ -75,25 +82,32 @@ def new_study(request: StaffRequest) -> HttpResponse:
         "alike": stock.alike if stock else None,
         "checked": checked,
     }
-    return render(request, "ratings/study_new.html", context, status=422 if sent.errors else 200)
+    return render(request, "ratings/study_new.html", context, status=422 if sent_form.errors else 200)
 
 
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def build(request: StudyRequest, step: str) -> HttpResponse:
-    """One step of a draft: what is sent is saved, then the next one follows, or the same one again."""
-    at = next((one for one in STEPS if one.key == step), None)
-    if at is None:
+    """Show or save one step of a draft. After saving, the next step follows, or the same one again."""
+    current_step = next((candidate for candidate in STEPS if candidate.key == step), None)
+    if current_step is None:
         raise Http404
+    # A form that was open before another admin opened the study ends here.
     if not request.study.is_draft:
-        messages.error(request, "The protocol is frozen: the study has been opened.")
+        messages.error(request, "The protocol can no longer be changed: the study has been opened.")
         return redirect("ratings:study", request.study.slug)
-    form = at.form(request.POST if request.method == "POST" else None, document=request.study.protocol)
-    if form.is_valid() and (answer := _saved(request, form, at)):
-        return answer
-    context = {"study": request.study, "form": form, "steps": STEPS, "at": at, "last": at == STEPS[-1]}
+    form = current_step.form(request.POST if request.method == "POST" else None, document=request.study.protocol)
+    if form.is_valid() and (response := _saved(request, form, current_step)):
+        return response
+    context = {
+        "study": request.study,
+        "form": form,
+        "steps": STEPS,
+        "at": current_step,
+        "last": current_step == STEPS[-1],
+    }
     context |= _items_context(request, form) if isinstance(form, ItemsForm) else {}
-    return render(request, f"ratings/study_step_{at.key}.html", context, status=422 if form.errors else 200)
+    return render(request, f"ratings/study_step_{current_step.key}.html", context, status=422 if form.errors else 200)
 
 
 def _saved(request: StudyRequest, form: StepForm, at: Step) -> HttpResponse | None:
@@ -102,7 +116,7 @@ def _saved(request: StudyRequest, form: StepForm, at: Step) -> HttpResponse | No
     except ProtocolError as error:
         form.add_problems(error.problems)
         return None
-    except StudyError as error:  # opened in another tab meanwhile
+    except StudyError as error:  # the study was opened in another tab in the meantime
         messages.error(request, str(error))
         return redirect("ratings:study", request.study.slug)
     return _onward(study, at, request.POST.get("do", "next"))
@@ -111,43 +125,45 @@ def _saved(request: StudyRequest, form: StepForm, at: Step) -> HttpResponse | No
 def _onward(study: Study, at: Step, do: str) -> HttpResponse:
     if do == "count":
         return redirect(f"{drafts.address('build', study, 'items')}?counted=1#counted")
-    place = STEPS.index(at) + 1
-    if do == "save" or place == len(STEPS):
+    next_index = STEPS.index(at) + 1
+    if do == "save" or next_index == len(STEPS):
         return redirect("ratings:study", study.slug)
-    return redirect("ratings:build", study.slug, STEPS[place].key)
+    return redirect("ratings:build", study.slug, STEPS[next_index].key)
 
 
 def _items_context(request: HttpRequest, form: ItemsForm) -> dict[str, Any]:
-    """The source table; and, if asked for, what the pool holds of the draft as it was saved."""
+    """Return the source table and, if requested, the items available for the saved draft."""
     study: Study = request.study  # type: ignore[attr-defined]
     context: dict[str, Any] = {"rows": _source_rows(form, study.kind), "imported": study.imported_items.count()}
     context["perturbed"] = study.kind != EVIDENCE
+    # Counting takes a while in a large pool, so it happens only on request and only for what was saved.
     if request.method == "GET" and "counted" in request.GET:
         return {**context, **drafts.stocked(study)}
     return context
 
 
 def _source_rows(form: ItemsForm, kind: str) -> list[tuple[str, list[Cell]]]:
-    """The source table: a line for each cast, a cell for each perturbation that its kind can have."""
-    there = {(cast, "none"): n for cast, n in _records().items()} if kind == EVIDENCE else _outcomes()
+    """Return the source table: a row for each cast, a cell for each perturbation that its kind of study can have."""
+    available = {(cast, "none"): n for cast, n in _records().items()} if kind == EVIDENCE else _outcomes()
     table: dict[str, list[Cell]] = {}
     for row in form.source_rows():
         heading = "As simulated" if row.perturbation == "none" else f"{row.perturbation.capitalize()} errors"
-        cell = Cell(row.field, heading, there.get((row.cast, row.perturbation), 0))
+        cell = Cell(row.field, heading, available.get((row.cast, row.perturbation), 0))
         table.setdefault(row.cast, []).append(cell)
     return list(table.items())
 
 
 def _outcomes() -> dict[tuple[str, str], int]:
-    """Steps that read differently, and twins. Some may read like others: `pool_report` says exactly how many do not."""
+    """Count distinct steps and twins by cast and perturbation."""
+    # An upper limit: some items may still read alike once blinded. `pool_report` counts exactly.
     steps = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED).order_by()
-    plain = steps.values_list("episode__cast").annotate(n=Count("content_sha256", distinct=True))
+    unperturbed = steps.values_list("episode__cast").annotate(n=Count("content_sha256", distinct=True))
     twins = Twin.objects.filter(status="done").order_by().values_list("cast", "perturbation").annotate(n=Count("pk"))
-    return {(cast, "none"): n for cast, n in plain} | {(cast, wrong): n for cast, wrong, n in twins}
+    return {(cast, "none"): n for cast, n in unperturbed} | {(cast, perturbation): n for cast, perturbation, n in twins}
 
 
 def _records() -> dict[str, int]:
-    """Submitted episodes that a classifier has judged, by cast."""
+    """Count submitted episodes that a classifier has judged, by cast."""
     judged = Episode.objects.filter(status="submitted", counts=True, reviews__isnull=False).order_by()
     return dict(judged.values_list("cast").annotate(n=Count("pk", distinct=True)))
 

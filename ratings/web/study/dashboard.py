@@ -1,4 +1,4 @@
-"""The page of one study: while it is a draft what is still to do, then how far it is, and once unblinded the results."""
+"""The page of one study: as a draft what is left to do, then its progress and, once unblinded, its results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,12 +23,12 @@ from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results import contested, panels
 from ratings.web.study import drafts
 
-MOST_LINES = 100  # of a section of the statistics; the JSON has them all
+MOST_LINES = 100  # rows per section of the statistics; the JSON contains all of them
 _WHOLE = "matrix"  # "?matrix=all" shows every item of the matrix
 
 
 class Field(NamedTuple):
-    """One of the filter form's lists. `chosen` is "" where everything is let through."""
+    """One list of the filter form. `chosen` is "" if the list filters nothing."""
 
     name: str
     title: str
@@ -37,14 +37,15 @@ class Field(NamedTuple):
 
 
 class Chip(NamedTuple):
-    """A filter that is on, and the query that is left without it."""
+    """An active filter, and the query that remains without it."""
 
     said: str
     without: str
 
 
+# Sections may list every pair of raters, which is too long for a page.
 class Listed(NamedTuple):
-    """A section of the statistics with its first lines, of `total`: every pair of many raters would be too long a page."""
+    """A section of the statistics with the first of its `total` rows."""
 
     section: Section
     total: int
@@ -53,45 +54,52 @@ class Listed(NamedTuple):
 @study_page("admin", "analyst")
 @require_safe
 def study(request: StudyRequest) -> HttpResponse:
-    """Admins run the study from here; analysts read."""
-    row = request.study
+    """Show the study. Admins run it from this page; analysts read it."""
+    study_row = request.study
     context = {
-        "study": row,
+        "study": study_row,
         "role": request.role,
         "may_run": request.role != "analyst",
-        "facts": protocol_words.facts(row),
-        "log": study_log.describe_events(row.events.select_related("by")),
+        "facts": protocol_words.facts(study_row),
+        "log": study_log.describe_events(study_row.events.select_related("by")),
     }
-    if row.is_draft:
+    if study_row.is_draft:
         return render(request, "ratings/study_draft.html", {**context, **_draft(request)})
-    counted = tallies.of(row)
-    context |= {"report": reports.study_report(row, counted), "stop": stopping.look(row, tally=counted.study)}
-    context["unplaced"] = redealing.count_unplaced(row, counted.study.missing)
-    context |= _results(request) if row.is_unblinded else {"precision": store.blind_precision(row, counted.study.given)}
+    counts = tallies.of(study_row)
+    context |= {"report": reports.study_report(study_row, counts), "stop": stopping.look(study_row, tally=counts.study)}
+    context["unplaced"] = redealing.count_unplaced(study_row, counts.study.missing)
+    context |= (
+        _results(request)
+        if study_row.is_unblinded
+        else {"precision": store.blind_precision(study_row, counts.study.given)}
+    )
     return render(request, "ratings/study.html", context)
 
 
 def _draft(request: StudyRequest) -> dict[str, Any]:
-    """The pool is counted by a second request, which htmx sends by itself and others by a link."""
+    """Return the context of a draft's page."""
+    # Counting the pool can take a while, so the page loads without it. htmx then sends a second request by itself;
+    # other browsers have a link.
     counted = "counted" in request.GET
     return {"counted": counted, **(drafts.stocked(request.study) if counted else drafts.needs(request.study))}
 
 
 def _results(request: StudyRequest) -> dict[str, Any]:
-    row, known = request.study, filters.choices(request.study)
-    chosen = filters.from_query(request.GET, known, also=(_WHOLE,))
-    look = store.look(row, chosen, request.user)
+    study_row, all_choices = request.study, filters.choices(request.study)
+    chosen = filters.from_query(request.GET, all_choices, also=(_WHOLE,))
+    look = store.look(study_row, chosen, request.user)
     context = {
-        "benchmarks": freezing.of_study(row) if request.user.is_staff else (),
+        "benchmarks": freezing.of_study(study_row) if request.user.is_staff else (),
         "filters": chosen,
-        "fields": _fields(known, chosen),
+        "fields": _fields(all_choices, chosen),
         "chips": _chips(chosen),
         "query": chosen.query(),
         "look": look,
     }
+    # The results are computed by a job; the page shows its progress until they are stored.
     if look.analysis is None:
         return context
-    return {**context, **_shown(row, chosen, look.analysis, whole=request.GET.get(_WHOLE) == "all")}
+    return {**context, **_shown(study_row, chosen, look.analysis, whole=request.GET.get(_WHOLE) == "all")}
 
 
 def _shown(row: Study, chosen: Filters, analysis: Any, *, whole: bool) -> dict[str, Any]:
@@ -102,7 +110,7 @@ def _shown(row: Study, chosen: Filters, analysis: Any, *, whole: bool) -> dict[s
         "document": document,
         "headline": panels.headline(document),
         "design": panels.design(document),
-        # What the filters let through stands in a banner of its own.
+        # The active filters are described in a banner of their own.
         "notes": [note for note in document["notes"] if not (chosen and note.startswith(chosen.said))],
         "parts": panels.parts(document, figures),
         "contested": contested.lines(row, document, chosen),
@@ -116,38 +124,38 @@ def _shown(row: Study, chosen: Filters, analysis: Any, *, whole: bool) -> dict[s
 def _sections(results: Sequence[Mapping[str, Any]], study: Study) -> list[Listed]:
     return [
         Listed(section._replace(lines=[_named(line, study) for line in section.lines[:MOST_LINES]]), len(section.lines))
-        for section in sections(Estimate.from_json(one) for one in results)
+        for section in sections(Estimate.from_json(estimate) for estimate in results)
     ]
 
 
 def _named(line: Line, study: Study) -> Line:
-    """The panel's words are of any verdict 1; here it is known what that says, and what the paper has beside it."""
-    yes = study.answers[0].lower()
+    """Return the row with the study's own answer label instead of "verdict 1", and with the published value."""
+    yes_label = study.answers[0].lower()
     published = None
     if (line.name, line.of) == (MEAN_CONFIDENCE, POOLED):
         published = find_paper_value("mean_confidence", study.kind)
     return line._replace(
-        name=line.name.replace("Share of verdict 1", f"Share rated {yes}"),
-        n=line.n.replace("verdicts 1", f"rated {yes}"),
+        name=line.name.replace("Share of verdict 1", f"Share rated {yes_label}"),
+        n=line.n.replace("verdicts 1", f"rated {yes_label}"),
         reason="; ".join(filter(None, (line.reason, published.description if published else ""))),
     )
 
 
 def _fields(known: Choices, chosen: Filters) -> list[Field]:
-    """Lists with something to choose: of two values or more."""
+    """Return the lists with something to choose: two values or more."""
     return [
         Field(name, title, known[name], getattr(chosen, name)) for name, title in TITLES.items() if len(known[name]) > 1
     ]
 
 
 def _chips(chosen: Filters) -> list[Chip]:
-    on = chosen.to_json()
+    active = chosen.to_json()
     return [
         Chip(
             f"{TITLES[name]}: {filters.word(name, value)}",
-            Filters.from_json({other: kept for other, kept in on.items() if other != name}).query(),
+            Filters.from_json({other: value_kept for other, value_kept in active.items() if other != name}).query(),
         )
-        for name, value in on.items()
+        for name, value in active.items()
     ]
 
 

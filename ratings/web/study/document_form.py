@@ -1,4 +1,4 @@
-"""A study document sent as a file or pasted."""
+"""The form for a study document, pasted or sent as a file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from django.core.files.uploadedfile import UploadedFile
 from ratings.protocol import ProtocolError, StudyProtocol
 from ratings.studies import lifecycle
 
-_MAX_DOCUMENT = 200_000
+_MAX_DOCUMENT = 200_000  # characters or bytes
 
 
 class DocumentForm(forms.Form):
-    """A study as a document, pasted or sent as a file. `protocol` holds it once the form is valid."""
+    """A study document, pasted or sent as a file. `protocol` contains the study once the form is valid."""
 
     file = forms.FileField(required=False, label="File", max_length=200)
     text = forms.CharField(
@@ -30,30 +30,31 @@ class DocumentForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        place = "file" if cleaned.get("file") else "text"
+        field = "file" if cleaned.get("file") else "text"
         if self.errors:
             return cleaned
         if not (cleaned.get("file") or cleaned.get("text")):
-            raise forms.ValidationError("Choose a file or paste its text.")
+            raise forms.ValidationError("Choose a file or paste the text of a study document.")
         try:
             self.protocol = lifecycle.read_protocol(json.loads(_written(cleaned)))
         except ProtocolError as error:
             self.add_problems(error.problems)
+        # Deeply nested JSON raises RecursionError; bytes that are not UTF-8 raise a ValueError.
         except (ValueError, RecursionError) as error:
-            self.add_error(place, f"This is not a study document in JSON: {str(error)[:200]}")
+            self.add_error(field, f"This is not a study document in valid JSON: {str(error)[:200]}")
         return cleaned
 
     def add_problems(self, problems: Sequence[str]) -> None:
-        """Put all problems beside what they were sent in."""
+        """Show all problems beside the field that was used."""
         for problem in problems:
             self.add_error("file" if self.files else "text", problem)
 
 
 def _written(cleaned: Mapping[str, Any]) -> str:
-    sent = cleaned.get("file")
-    if not isinstance(sent, UploadedFile):
+    uploaded = cleaned.get("file")
+    if not isinstance(uploaded, UploadedFile):
         return cleaned.get("text") or ""
-    if sent.size is None or sent.size > _MAX_DOCUMENT:
+    if uploaded.size is None or uploaded.size > _MAX_DOCUMENT:
         raise ValueError(f"the file is longer than {_MAX_DOCUMENT} bytes")
-    content: bytes = sent.read()
+    content: bytes = uploaded.read()
     return content.decode("utf-8")

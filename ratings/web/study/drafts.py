@@ -1,4 +1,4 @@
-"""Around a draft: what the pool holds for it, a look through a rater's eyes, who would rate what, copying, deleting."""
+"""Pages around a draft: available items, preview as a rater, assignments, copying, deleting."""
 
 import random
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from ratings.studies import StudyError, lifecycle
 from ratings.studies.pool import opening, pool, rehearsal
 from ratings.web.guards import StudyRequest, study_page
 
-_PREVIEWED = 12  # candidates offered for a look
+_PREVIEWED = 12  # items offered in the preview
 
 
 class Sizes(NamedTuple):
-    """What a protocol amounts to; `raters` None means as few as will do."""
+    """The size of a planned study; `raters` is None for as few as possible."""
 
     items: int
     planted: int
@@ -44,40 +44,50 @@ def address(name: str, study: Study, *more: str) -> str:
 
 
 def sizes(study: Study) -> Sizes:
-    """Counted from the document and the imported items of a draft."""
+    """Return the size of a draft from its document and its imported items."""
     protocol = protocols.stored(study.protocol)
     imported = study.imported_items.count()
     items = sum(source.count for source in protocol.sources) + imported
     planted = sum(source.count for source in protocol.sources if source.perturbation != "none")
     planted += study.imported_items.filter(reference__in=WITH_ERROR).count() if imported else 0
-    screens = 2 if protocol.conditions == "screens" else 1
-    items, planted = screens * items, screens * planted
+    # A crossover of screens shows every item twice, once on each screen.
+    n_screens = 2 if protocol.conditions == "screens" else 1
+    items, planted = n_screens * items, n_screens * planted
     raters = protocol.ratings_per_item if protocol.is_crossed else protocol.raters
-    wanted = items * protocol.ratings_per_item
-    return Sizes(items, planted, wanted, raters, -(-wanted // raters) if raters else None)
+    n_ratings = items * protocol.ratings_per_item
+    return Sizes(items, planted, n_ratings, raters, -(-n_ratings // raters) if raters else None)
 
 
 def needs(study: Study) -> dict[str, Any]:
-    """What a draft amounts to; or why its document cannot be opened here as it stands. Quick: it leaves the pool alone."""
+    """Return the size of a draft, or the problems that prevent it from being opened. Fast: does not query the pool."""
     problems = lifecycle.problems_of(study.protocol)
     return {"problems": problems, "sizes": None if problems else sizes(study)}
 
 
 def stocked(study: Study) -> dict[str, Any]:
-    """What a draft needs and what the pool holds of it, which takes a while where the pool is large."""
-    needed = needs(study)
-    if needed["problems"]:
-        return {**needed, "stock": [], "short": False, "waiting": False, "unplannable": "", "left_out": 0, "shown": 0}
-    stock, left_out, shown, alike = pool.take_stock(protocols.stored(study.protocol), study)
-    missing = [one for one in stock if not one.enough]
-    waiting = any(one.unvetted or one.held for one in missing)
-    unplannable = "" if missing or not needed["sizes"].items else _unplannable(study)
-    told = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
-    return {**needed, **told, "left_out": left_out, "shown": shown, "alike": alike}
+    """Return what a draft needs and the items available for it, which takes time if the pool is large."""
+    needs_context = needs(study)
+    if needs_context["problems"]:
+        return {
+            **needs_context,
+            "stock": [],
+            "short": False,
+            "waiting": False,
+            "unplannable": "",
+            "left_out": 0,
+            "shown": 0,
+        }
+    stock, left_out, also_in_unblinded, alike = pool.take_stock(protocols.stored(study.protocol), study)
+    missing = [line for line in stock if not line.enough]
+    waiting = any(line.unvetted or line.held for line in missing)
+    # Planning with too few items would only repeat that items are missing.
+    unplannable = "" if missing or not needs_context["sizes"].items else _unplannable(study)
+    availability = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
+    return {**needs_context, **availability, "left_out": left_out, "shown": also_in_unblinded, "alike": alike}
 
 
 def _unplannable(study: Study) -> str:
-    """Why nobody can be given work as this draft wants it, though there are items enough; "" if it can be done."""
+    """Return why the items cannot be assigned as this draft requires although there are enough; "" if they can."""
     try:
         opening.preview(protocols.stored(study.protocol), study)
     except PlanError as error:
@@ -88,8 +98,9 @@ def _unplannable(study: Study) -> str:
 @study_page("admin", "analyst")
 @require_safe
 def stock(request: StudyRequest) -> HttpResponse:
-    """What the pool holds for a draft: a fragment that its page asks for once it is there."""
+    """Show the items available for a draft: a fragment that the draft's page requests once it is loaded."""
     if not request.study.is_draft:
+        # 204 makes htmx leave the page as it is.
         return HttpResponse(status=204)
     context = {"study": request.study, "may_run": request.role != "analyst", **stocked(request.study)}
     return render(request, "ratings/_study_stock.html", context)
@@ -98,54 +109,60 @@ def stock(request: StudyRequest) -> HttpResponse:
 @study_page("admin")
 @require_safe
 def preview(request: StudyRequest) -> HttpResponse:
-    """One item as a rater would see it, in any layout. It opens nothing and stores nothing."""
-    found = _candidates(request.study)
-    number = _number(request.GET.get("item", ""), len(found))
+    """Show one item as a rater would see it, in any layout. Opens and stores nothing."""
+    candidates = _candidates(request.study)
+    number = _number(request.GET.get("item", ""), len(candidates))
     arm = _arm(request, protocols.stored(request.study.protocol))
     context = {
         "study": request.study,
         "number": number,
-        "numbers": range(1, len(found) + 1),
+        "numbers": range(1, len(candidates) + 1),
         "arm": arm,
         "layouts": [(name, WORDS["layouts"][name].name) for name in LAYOUTS],
         "all_marks": [(name, WORDS["marks"][name].name) for name in MARKS],
     }
-    if found:
-        payload, goal = found[number - 1]
+    if candidates:
+        payload, goal = candidates[number - 1]
         context |= screen.view(payload, goal, **arm)
     return render(request, "ratings/study_preview.html", context)
 
 
 def _candidates(study: Study) -> list[tuple[Any, Any]]:
-    """A few items of the study, or of what it could use: payload and context, in an order that tells nothing."""
+    """Return a few items of the study, or of those it could use: payload and context, in an order that reveals nothing."""
     if not study.is_draft:
         return list(study.items.order_by("code").values_list("payload", "context")[:_PREVIEWED])
     try:
         protocol = lifecycle.read_protocol(study.protocol)
     except ProtocolError:
         return []
+    # The preview offers screens with and without context, so the context is needed in any case.
     protocol = replace(protocol, display=replace(protocol.display, context=(False, True)))
+    # Seeded by the study: reloading the page shows the same items under the same numbers.
     rng = random.Random(f"preview/{study.seed}")
     slugs = list(protocol.experiments or pool.known_experiments())
     rng.shuffle(slugs)
-    found: dict[str, Found] = {}
-    for slug in slugs:  # one experiment after the other: a few items are enough, and the pool may be large
-        found |= {one.candidate.key: one for one in pool.find(replace(protocol, experiments=(slug,)), study)}
-        if len(found) >= _PREVIEWED:
+    by_key: dict[str, Found] = {}
+    for slug in slugs:  # one experiment at a time: a few items are enough, and the pool may be large
+        by_key |= {
+            candidate.candidate.key: candidate for candidate in pool.find(replace(protocol, experiments=(slug,)), study)
+        }
+        if len(by_key) >= _PREVIEWED:
             break
-    every = [found[key] for key in sorted(found)]
-    return [(one.payload, one.context) for one in rng.sample(every, min(_PREVIEWED, len(every)))]
+    all_items = [by_key[key] for key in sorted(by_key)]
+    return [
+        (candidate.payload, candidate.context) for candidate in rng.sample(all_items, min(_PREVIEWED, len(all_items)))
+    ]
 
 
 def _arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any]:
-    """The screen asked for; what is not asked for is the study's first."""
-    display, asked = protocol.display, request.GET
+    """Return the requested screen; missing parts are those of the study's first screen."""
+    display, query = protocol.display, request.GET
     known_context = {"off": False, "on": True}
     return {
-        "layout": asked["layout"] if asked.get("layout") in LAYOUTS else display.layouts[0],
-        "with_context": known_context.get(asked.get("context", ""), display.context[0]),
-        "marks": asked["marks"] if asked.get("marks") in MARKS else display.marks[0],
-        "stage": "first" if asked.get("stage") == "first" else "final",
+        "layout": query["layout"] if query.get("layout") in LAYOUTS else display.layouts[0],
+        "with_context": known_context.get(query.get("context", ""), display.context[0]),
+        "marks": query["marks"] if query.get("marks") in MARKS else display.marks[0],
+        "stage": "first" if query.get("stage") == "first" else "final",
     }
 
 
@@ -156,7 +173,7 @@ def _number(asked: str, most: int) -> int:
 @study_page("admin")
 @require_safe
 def matrix(request: StudyRequest) -> HttpResponse:
-    """Readers and items: for a draft what opening it now would make, sources shown; later without them."""
+    """Show raters and items: for a draft the plan, with sources; for an open study without sources."""
     context: dict[str, Any] = {"study": request.study, "matrix": None, "problems": []}
     try:
         draft = request.study.is_draft
@@ -169,7 +186,7 @@ def matrix(request: StudyRequest) -> HttpResponse:
 @study_page("admin")
 @require_safe
 def empty(request: StudyRequest) -> HttpResponse:
-    """Which results a draft will not have: a fragment that the page of its plan asks for once it is there."""
+    """Show which results a draft will not have: a fragment that the page of assignments requests once it is loaded."""
     if not request.study.is_draft:
         return HttpResponse(status=204)
     context: dict[str, Any] = {"study": request.study, "forecast": None, "problems": []}
@@ -183,7 +200,7 @@ def empty(request: StudyRequest) -> HttpResponse:
 @study_page("admin")
 @require_safe
 def plan_json(request: StudyRequest) -> HttpResponse:
-    """The plan of a draft as JSON: who would rate how much, and which results would be empty."""
+    """Return the plan of a draft as JSON: the work of each rater, and the results that would be empty."""
     if not request.study.is_draft:
         return JsonResponse(
             {"problems": [f"{request.study.name} is {request.study.status}: only a draft has a plan"]}, status=409
@@ -196,7 +213,8 @@ def plan_json(request: StudyRequest) -> HttpResponse:
 
 
 def _load_empty_cells() -> Any:
-    """Return the module that rehearses a plan. It imports scipy: a second and 100 MB that most web processes never need."""
+    """Return the module that simulates a plan."""
+    # It imports scipy: a second and 100 MB that most web processes never need.
     return import_module("ratings.results.empty_cells")
 
 
@@ -207,19 +225,20 @@ def _told(error: Exception) -> Sequence[str]:
 @study_page("admin")
 @require_POST
 def duplicate(request: StudyRequest) -> HttpResponse:
-    """A new draft with the same protocol, for those who may make studies."""
+    """Create a new draft with the same protocol. Only staff may create studies."""
     if not request.user.is_staff:
-        messages.error(request, "Only staff make studies: ask one of them for a copy.")
+        messages.error(request, "Only staff can create studies. Ask a member of staff for a copy.")
         return redirect("ratings:study", request.study.slug)
     copy = lifecycle.duplicate(request.study, request.user)
-    messages.success(request, "This is the copy. Its seed is the same: from the same pool it draws the same items.")
+    messages.success(request, "This is the copy. It has the same seed, so it draws the same items from the same pool.")
     return redirect("ratings:build", copy.slug, "question")
 
 
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: StudyRequest) -> HttpResponse:
-    """Asks first. Only a draft can go: of it nobody was ever asked anything."""
+    """Ask for confirmation, then delete a draft."""
+    # Only a draft can be deleted: nobody has been shown anything of it.
     if request.method != "POST" and request.study.is_draft:
         return render(request, "ratings/study_delete.html", {"study": request.study})
     try:
@@ -227,7 +246,7 @@ def delete(request: StudyRequest) -> HttpResponse:
     except StudyError as error:
         messages.error(request, str(error))
         return redirect("ratings:study", request.study.slug)
-    messages.success(request, f"The draft {request.study.name} is gone.")
+    messages.success(request, f"The draft {request.study.name} has been deleted.")
     return redirect("ratings:studies")
 
 

@@ -1,4 +1,4 @@
-"""What leaves a study as a file."""
+"""Downloads of a study: ratings, archives, protocol and blinding certificate."""
 
 import json
 from typing import NamedTuple
@@ -28,23 +28,26 @@ from simulation.models import Job
 @never_cache
 @require_safe
 def ratings_csv(request: StudyRequest) -> HttpResponseBase:
-    """One row per rating, streamed. Until the study is unblinded the sealed columns are empty and filter nothing."""
-    chosen = filters.from_query(request.GET, filters.choices(request.study))
-    if chosen.unknown:
-        return HttpResponse("\n".join((*chosen.unknown, "")), status=400, content_type="text/plain; charset=utf-8")
-    name = _named(request, "ratings-part" if chosen else "ratings", "csv")
+    """Stream one row per rating. Until the study is unblinded, sealed columns are blank and cannot be filtered."""
+    active_filters = filters.from_query(request.GET, filters.choices(request.study))
+    if active_filters.unknown:
+        return HttpResponse(
+            "\n".join((*active_filters.unknown, "")), status=400, content_type="text/plain; charset=utf-8"
+        )
+    name = _named(request, "ratings-part" if active_filters else "ratings", "csv")
+    # A HEAD request sends no ratings, so it does not count towards the export limit.
     if request.method == "HEAD":
         return attached(HttpResponse(content_type="text/csv; charset=utf-8"), name)
-    if wait := _wait(request):
-        return wait
-    lines = exports.csv_lines(request.study, not request.study.is_unblinded, request.user, chosen)
+    if refusal := _wait(request):
+        return refusal
+    lines = exports.csv_lines(request.study, not request.study.is_unblinded, request.user, active_filters)
     return attached(
         StreamingHttpResponse(exports.for_spreadsheets(lines), content_type="text/csv; charset=utf-8"), name
     )
 
 
 class Variant(NamedTuple):
-    """One of the two archives. `job`: the last that was asked for; `stale`: the study has changed since it was made."""
+    """One of the two archives. `job` is the latest request; `stale` if the study has changed since it was created."""
 
     name: str  # "blinded" or "full"
     job: Job | None
@@ -55,7 +58,7 @@ class Variant(NamedTuple):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def export(request: StudyRequest) -> HttpResponseBase:
-    """The study as one archive: asked for by a POST, made by a worker, found here while its file is kept."""
+    """Show the study's archives. A POST requests one; a worker creates it, and it is listed here while its file is stored."""
     study = request.study
     if request.method == "POST":
         return _ask(request, study)
@@ -66,11 +69,13 @@ def export(request: StudyRequest) -> HttpResponseBase:
 
 
 def _wait(request: StudyRequest) -> HttpResponseBase | None:
-    """Asks who they are where sources go out, and to come later who has had many exports; else None."""
-    if request.study.is_unblinded and (asked := confirming.ask(request, "ratings:export")):
-        return asked
+    """Return a request to sign in again or the page on the export limit, or None if the export may start."""
+    # Exports of an unblinded study contain sources, so they need a recent sign-in.
+    if request.study.is_unblinded and (challenge := confirming.ask(request, "ratings:export")):
+        return challenge
     if not (seconds := export_limit.seconds_left(request.user)):
         return None
+    # Rounded up: trying again after these minutes must succeed.
     context = {"study": request.study, "minutes": -(-seconds // 60), "most": settings.EXPORTS_PER_HOUR}
     response = render(request, "ratings/export_wait.html", context, status=429)
     response["Retry-After"] = str(seconds)
@@ -78,8 +83,8 @@ def _wait(request: StudyRequest) -> HttpResponseBase | None:
 
 
 def _ask(request: StudyRequest, study: Study) -> HttpResponseBase:
-    if wait := _wait(request):
-        return wait
+    if refusal := _wait(request):
+        return refusal
     variant = request.POST.get("variant")
     try:
         if variant not in ("blinded", "full"):
@@ -91,29 +96,29 @@ def _ask(request: StudyRequest, study: Study) -> HttpResponseBase:
 
 
 def _variants(study: Study) -> list[Variant]:
-    now = orders.state(study)
-    found = []
+    current_state = orders.state(study)
+    variants = []
     for name in ("full", "blinded") if study.is_unblinded else ("blinded",):
         job = orders.last(study, blinded=name == "blinded")
-        found.append(Variant(name, job, job is not None and orders.is_stale(job, now)))
-    return found
+        variants.append(Variant(name, job, job is not None and orders.is_stale(job, current_state)))
+    return variants
 
 
 @study_page("admin", "analyst")
 @require_safe
 def protocol_json(request: StudyRequest) -> HttpResponse:
-    """The study document as it was read, ready for `create_study`."""
+    """Return the study document as submitted, in the format of `create_study`."""
     return _json(request.study.protocol, f"{request.study.slug}-protocol.json")
 
 
 @study_page("admin", "analyst")
 @require_safe
 def certificate(request: StudyRequest) -> HttpResponse:
-    """The last blinding audit; 404 before the first."""
-    found = design.certificate(request.study, not request.study.is_unblinded)
-    if found is None:
+    """Return the certificate of the latest blinding audit; 404 if there is none."""
+    document = design.certificate(request.study, not request.study.is_unblinded)
+    if document is None:
         raise Http404
-    return _json(found, f"{request.study.slug}-certificate.json")
+    return _json(document, f"{request.study.slug}-certificate.json")
 
 
 def _named(request: StudyRequest, what: str, ending: str) -> str:

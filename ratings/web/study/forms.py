@@ -1,4 +1,4 @@
-"""The four steps of the builder. Each form writes its own part of a study document, which is checked as a whole."""
+"""The forms of the builder's four steps. Each form edits its own part of a study document, which is validated as a whole."""
 
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from simulation.models import Experiment
 
 
 class Option(NamedTuple):
-    """One choice with a sentence about it, for `_study_options.html`."""
+    """One choice with an explanation, for `_study_options.html`."""
 
     value: str
     name: str
@@ -36,7 +36,7 @@ class Option(NamedTuple):
 
 
 class SourceRow(NamedTuple):
-    """One cell of the source table: how many items of this cast and perturbation are wanted."""
+    """One cell of the source table: the number of items requested of this cast and perturbation."""
 
     cast: str
     perturbation: str
@@ -61,25 +61,25 @@ def _text(key: str, rows: int = 0, **kwargs: Any) -> forms.CharField:
 
 
 class StepForm(forms.Form):
-    """A step over the document as it stands. Once valid, `document` has this step's part in it."""
+    """One step of the builder for a study document. Once valid, `document` contains this step's part."""
 
     part: ClassVar[tuple[str, ...]] = ()
-    explained: ClassVar[tuple[str, ...]] = ()  # fields whose every choice is shown with a sentence
+    explained: ClassVar[tuple[str, ...]] = ()  # fields whose choices are shown with an explanation
 
     def __init__(self, *args: Any, document: Mapping[str, Any], **kwargs: Any) -> None:
         self.document = dict(document)
         super().__init__(*args, **{**kwargs, "initial": self.read(self.document)})
 
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Initial values of the fields."""
+        """Return the initial values of the fields."""
         return {key: document[key] for key in self.part if key in document}
 
     def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        """This step's part of the document; what is None is left out of it."""
+        """Return this step's part of the document; keys with None are left out."""
         return {key: cleaned[key] for key in self.part}
 
     def place(self, problem: str) -> str | None:
-        """The field of this form that a problem of the document belongs to."""
+        """Return the name of the field that a problem of the document belongs to, or None."""
         name = problem.partition(":")[0]
         return name if name in self.fields else None
 
@@ -89,22 +89,23 @@ class StepForm(forms.Form):
 
     def _options(self, name: str) -> Iterator[Option]:
         value = self[name].value()
-        chosen = [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+        selected = [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
-        for key, said in list(field.choices):  # type: ignore[arg-type]
-            yield Option(str(key), str(said), WORDS[name][str(key)].why, str(key) in chosen)
+        for key, label in list(field.choices):  # type: ignore[arg-type]
+            yield Option(str(key), str(label), WORDS[name][str(key)].why, str(key) in selected)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not self.errors:
             merged = {**self.document, **self.write(cleaned)}
             self.document = {key: value for key, value in merged.items() if value is not None}
+            # The document is validated as a whole because its parts depend on each other.
             self.add_problems(lifecycle.problems_of(self.document))
         return cleaned
 
     def add_problems(self, problems: Sequence[str]) -> None:
-        """Put each problem of this step's part beside its field; those of other steps are told where they belong."""
+        """Show each problem of this step's part beside its field. Problems of other steps are shown in those steps."""
         for problem in problems:
             if (field := self.place(problem)) is not None:
                 self.add_error(field, problem.partition(": ")[2])
@@ -115,21 +116,21 @@ class StepForm(forms.Form):
 
 
 class QuestionForm(StepForm):
-    """Step 1: what is asked, and what raters are told."""
+    """Step 1: the question, and the texts that raters read."""
 
     part = ("name", "slug", "kind", "question", "guide", "consent", "contact")
     explained = ("kind",)
 
-    name = forms.CharField(max_length=120, help_text="Raters see it: let it name no source.")
-    slug = _text("slug", label="Short name", help_text="For the address. Empty: made from the name.")
+    name = forms.CharField(max_length=120, help_text="Raters will see this name, so do not mention models or sources.")
+    slug = _text("slug", label="Short name", help_text="Used in the URL. Leave blank to derive it from the name.")
     kind = _pick("kind", KINDS, initial=KINDS[0])
-    question = _text("question", help_text="Empty: the standing question of the kind.")
-    guide = _text("guide", 6, label="Instructions of your own", help_text="Shown to raters with the standing ones. They can be changed while the study runs; each rating keeps the version its rater had read.")  # fmt: skip
-    consent = _text("consent", 4, label="Consent text", help_text="What raters agree to before they begin. Empty: the standing text.")  # fmt: skip
-    contact = _text("contact", help_text="Whom raters can ask: a name and an e-mail address.")
+    question = _text("question", help_text="Leave blank to use the default question.")
+    guide = _text("guide", 6, label="Study-specific instructions", help_text="Shown to raters with the default guide. You can change them while the study is open; each rating records the version its rater had read.")  # fmt: skip
+    consent = _text("consent", 4, label="Consent text", help_text="What raters agree to before they start. Leave blank to use the default text.")  # fmt: skip
+    contact = _text("contact", help_text="Whom raters can contact with questions: a name and an e-mail address.")
 
     def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        """Browsers send line breaks as two characters; the document has one."""
+        """Return this step's part, with line breaks as one character: browsers send two."""
         return {key: value.replace("\r\n", "\n") for key, value in super().write(cleaned).items()}
 
 
@@ -141,14 +142,15 @@ class ItemsForm(StepForm):
 
     experiments = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, required=False)
     actions = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, required=False)
-    allow_unblinded = forms.BooleanField(required=False, label="Allow items that stand in an unblinded study", help_text="Who has a role there can read where they came from. Left out otherwise, with all other versions of them. Allowed or not, nobody is given an item that their account can read elsewhere; the blinding certificate states the choice.")  # fmt: skip
+    allow_unblinded = forms.BooleanField(required=False, label="Allow items that are in an unblinded study", help_text="Members of that study can see where these items came from. If not allowed, they are left out together with all their other versions. In either case no rater is assigned an item whose source their account can see elsewhere. The blinding certificate records this choice.")  # fmt: skip
     vetting = _pick("vetting", ("rules", "person"), label="Who checks planted errors")
-    seed = _whole("seed", required=False, help_text="Draws items and orders: the same seed, the same study. Empty: one is drawn.")  # fmt: skip
+    seed = _whole("seed", required=False, help_text="Determines which items are drawn and their order, so a study with the same seed is reproducible. Leave blank for a random seed.")  # fmt: skip
 
     def __init__(self, *args: Any, document: Mapping[str, Any], **kwargs: Any) -> None:
-        asked = [source["cast"] for source in document["sources"]]
+        requested_casts = [source["cast"] for source in document["sources"]]
         self._wrongs = ("none",) if document.get("kind") == EVIDENCE else PERTURBATIONS
-        self._casts = list(dict.fromkeys([*pool.stocked_casts(), *asked]))
+        # A cast of the document stays in the table even if nothing of it is available any more.
+        self._casts = list(dict.fromkeys([*pool.stocked_casts(), *requested_casts]))
         super().__init__(*args, document=document, **kwargs)
         self._offer("experiments", list(Experiment.objects.values_list("slug", "name")))
         self._offer("actions", [(name, name) for name in lifecycle.known_actions()])
@@ -160,13 +162,21 @@ class ItemsForm(StepForm):
         field = self.fields[name]
         assert isinstance(field, forms.MultipleChoiceField)
         field.choices = choices
-        field.help_text = "None ticked: all of them." if choices else "None is loaded yet: run manage.py load_lab."
+        field.help_text = "Select none to use all." if choices else "None has been loaded yet. Run manage.py load_lab."
 
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        counts = {_count_name(s["cast"], s.get("perturbation", "none")): s["count"] for s in document["sources"]}
-        chosen = {key: [] if document.get(key, "all") == "all" else document[key] for key in ("experiments", "actions")}
-        plain = {"allow_unblinded": document.get("allow_unblinded", False), "vetting": document.get("vetting", "rules")}
-        return {**counts, **chosen, **plain, "seed": document["seed"]}
+        counts = {
+            _count_name(source["cast"], source.get("perturbation", "none")): source["count"]
+            for source in document["sources"]
+        }
+        selected = {
+            key: [] if document.get(key, "all") == "all" else document[key] for key in ("experiments", "actions")
+        }
+        other_values = {
+            "allow_unblinded": document.get("allow_unblinded", False),
+            "vetting": document.get("vetting", "rules"),
+        }
+        return {**counts, **selected, **other_values, "seed": document["seed"]}
 
     def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -189,14 +199,15 @@ class ItemsForm(StepForm):
 
     def place(self, problem: str) -> str | None:
         name = problem.partition(":")[0]
+        # A problem of a source starts with "sources[3].count": the index gives its field.
         if not name.startswith("sources["):
             return super().place(problem)
-        asked = self.document["sources"][int(name[8 : name.index("]")])]
-        return _count_name(asked["cast"], asked["perturbation"])
+        source = self.document["sources"][int(name[8 : name.index("]")])]
+        return _count_name(source["cast"], source["perturbation"])
 
 
 class RatersForm(StepForm):
-    """Step 3: who rates how much, how they are readied, and when it ends."""
+    """Step 3: how much each rater rates, practice, and when collection ends."""
 
     part = (
         "design", "conditions", "washout_days", "ratings_per_item", "raters", "items_per_rater", "lease_minutes", "practice", "repeats",
@@ -208,24 +219,29 @@ class RatersForm(StepForm):
     conditions = _pick(
         "conditions", ("", *CONDITIONS), required=False, label="Crossover only: what the two sessions compare"
     )
-    washout_days = _whole("washout_days", required=False, label="Crossover only: days between the sessions", help_text="Washout, from the end of a rater’s session 1 to the start of their session 2. Nobody can start sooner. Empty: 14; 0 for trials.")  # fmt: skip
-    ratings_per_item = _whole("ratings_per_item", label="Ratings per item", initial=3, help_text="By so many different raters. Two are enough to measure agreement, three break ties.")  # fmt: skip
-    raters = _whole("raters", required=False, help_text="Seats made at opening; more can be added later. Empty: as few as will do.")  # fmt: skip
-    items_per_rater = _whole("items_per_rater", required=False, label="Items per rater, at most", help_text="Empty: no limit.")  # fmt: skip
-    lease_minutes = _whole("lease_minutes", required=False, label="Minutes an item is kept", help_text="Pool only: an item shown and not rated goes to others after this. What is rated late is still kept.")  # fmt: skip
-    practice = _whole("practice", label="Practice items", help_text="Before the first item, with the answers explained. 3 teach the scale; 0 for none.")  # fmt: skip
-    repeats = forms.IntegerField(min_value=0, max_value=int(100 * MOST_REPEATS), required=False, label="Shown again, in per cent", help_text="A share of each rater's own items comes a second time, to see whether raters agree with themselves. Nothing else reads the second answers.")  # fmt: skip
-    repeat_distance = _whole("repeat_distance", required=False, label="Items in between, at least")
+    washout_days = _whole("washout_days", required=False, label="Crossover only: days between the sessions", help_text="Washout between the end of a rater’s session 1 and the earliest start of session 2. Leave blank for 14 days; 0 for trials.")  # fmt: skip
+    ratings_per_item = _whole("ratings_per_item", label="Ratings per item", initial=3, help_text="Different raters per item. Two let you measure agreement; three give a majority.")  # fmt: skip
+    raters = _whole("raters", required=False, help_text="Rater places created when the study opens; you can add more later. Leave blank for the smallest number that works.")  # fmt: skip
+    items_per_rater = _whole("items_per_rater", required=False, label="Maximum items per rater", help_text="Leave blank for no limit.")  # fmt: skip
+    lease_minutes = _whole("lease_minutes", required=False, label="Reservation time (minutes)", help_text="Pool only: an item that was shown but not rated becomes available to other raters after this time. Late ratings are still stored.")  # fmt: skip
+    practice = _whole("practice", label="Practice items", help_text="Shown before the first item, with explained answers. Three are enough to learn the scale; 0 for none.")  # fmt: skip
+    repeats = forms.IntegerField(min_value=0, max_value=int(100 * MOST_REPEATS), required=False, label="Repeat items (%)", help_text="This share of each rater's own items is shown a second time to measure test-retest agreement. No other result uses the second answers.")  # fmt: skip
+    repeat_distance = _whole("repeat_distance", required=False, label="Minimum gap before a repeat")
     stop = _pick("stop", STOPS, label="Complete when")
-    stop_ratings = _whole("stop_ratings", required=False, label="That number of ratings")
-    deadline = forms.DateField(required=False, widget=forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}), help_text="Raters are told. Nothing closes by itself.")  # fmt: skip
+    stop_ratings = _whole("stop_ratings", required=False, label="Number of ratings")
+    deadline = forms.DateField(required=False, widget=forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}), help_text="Shown to raters. The study does not close by itself.")  # fmt: skip
     withdrawal = _pick("withdrawal", ("keep", "drop"), label="When a rater withdraws")
     feedback = forms.BooleanField(required=False, label="Show raters their own result once the study is unblinded")
 
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        standing = protocols.stored({**document, "sources": []}).to_json()
-        values = {key: standing.get(key) for key in self.part}
-        return {**values, "conditions": standing.get("conditions", ""), "repeats": round(100 * standing["repeats"])}
+        # Reading the document as a protocol fills in the defaults of keys that it lacks.
+        document_values = protocols.stored({**document, "sources": []}).to_json()
+        values = {key: document_values.get(key) for key in self.part}
+        return {
+            **values,
+            "conditions": document_values.get("conditions", ""),
+            "repeats": round(100 * document_values["repeats"]),
+        }
 
     def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         plain = super().write(cleaned)
@@ -240,30 +256,30 @@ class RatersForm(StepForm):
 
     @staticmethod
     def _sessions(plain: Mapping[str, Any]) -> dict[str, Any]:
-        """What only a crossover has is dropped when another design is chosen."""
+        """Return the keys that only a crossover has; None if another design is chosen, which drops them."""
         if plain["design"] != "crossover":
             return {"conditions": None, "washout_days": None}
         return {"conditions": plain["conditions"] or None, "washout_days": plain["washout_days"]}
 
 
 class ScreenForm(StepForm):
-    """Step 4: what raters see; several of a list are compared by chance, rater by rater or item by item."""
+    """Step 4: what raters see. Several choices of one list are randomised, by rater or by item."""
 
     part = ("display",)
     explained = ("layouts", "context", "marks", "by")
 
     layouts = _pick("layouts", LAYOUTS, many=True, label="Layout")
     context = _pick("context", ("off", "on"), many=True, label="Goal and earlier steps")
-    marks = _pick("marks", MARKS, many=True, label="Marking the rows that look wrong")
-    by = _pick("by", ("rater", "item"), label="Where several are ticked, chance decides")
+    marks = _pick("marks", MARKS, many=True, label="Marking rows that look wrong")
+    by = _pick("by", ("rater", "item"), label="If you select several, they are randomised")
 
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
         display = protocols.stored({**document, "sources": []}).display
-        context = ["on" if one else "off" for one in display.context]
+        context = ["on" if shown else "off" for shown in display.context]
         return {"layouts": list(display.layouts), "context": context, "marks": list(display.marks), "by": display.by}
 
     def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        context = [one == "on" for one in cleaned["context"]]
+        context = [value == "on" for value in cleaned["context"]]
         plain = {key: cleaned[key] for key in ("layouts", "marks", "by")}
         return {"display": {**plain, "context": context}}
 
@@ -272,21 +288,22 @@ class ScreenForm(StepForm):
 
 
 class GuideForm(forms.Form):
-    """New instructions for a study that runs."""
+    """New instructions for an open study."""
 
-    guide = _text("guide", 14, label="Instructions of your own", help_text="Shown with the standing ones. Every rater is shown the new version before their next item.")  # fmt: skip
+    guide = _text("guide", 14, label="Study-specific instructions", help_text="Shown with the default guide. Every rater sees the new version before their next item.")  # fmt: skip
 
 
 def blank() -> dict[str, Any]:
-    """What a document starts from, before the first step is filled in."""
+    """Return the document before the first step is filled in."""
     return {"sources": [], "ratings_per_item": 3, "seed": secrets.randbelow(2**31)}
 
 
 def _all_or(chosen: list[str], field: forms.Field) -> list[str] | str:
-    """ "all" where none or every one of the choices is ticked: those that are added later then count as well."""
+    """Return the selected values, or "all" if none or every one is selected."""
     assert isinstance(field, forms.MultipleChoiceField)
-    every: Collection[Any] = list(field.choices)  # type: ignore[arg-type]
-    return chosen if 0 < len(chosen) < len(every) else "all"
+    all_choices: Collection[Any] = list(field.choices)  # type: ignore[arg-type]
+    # "all" also includes experiments and actions that are added later.
+    return chosen if 0 < len(chosen) < len(all_choices) else "all"
 
 
 def _count_name(cast: str, perturbation: str) -> str:

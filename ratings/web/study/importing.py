@@ -1,4 +1,4 @@
-"""Items and ratings from elsewhere, by file: checked first, then imported whole."""
+"""Import items and ratings from a file: the file is checked first, then imported as a whole."""
 
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -36,7 +36,7 @@ class UploadForm(forms.Form):
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_items(request: StudyRequest) -> HttpResponse:
-    """What was imported so far, and a file for more. A draft's can be taken out again."""
+    """Show the imported items and a form for more. A draft's imported items can be removed again."""
     if request.POST.get("do") == "remove":
         return _removed(request)
     study = request.study
@@ -54,7 +54,7 @@ def import_items(request: StudyRequest) -> HttpResponse:
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_ratings(request: StudyRequest) -> HttpResponse:
-    """Who was imported so far, and a file for more."""
+    """Show the imported raters and a form for more."""
     seats = request.study.raters.exclude(imported_as="").annotate(n=Count("assignments__rating")).order_by("number")
     context = {"seats": seats, "may": request.study.status in rating_imports.INTO}
     check, take = rating_imports.check, rating_imports.take
@@ -69,10 +69,11 @@ def _import(
     take: Callable[..., Checked],
     kind: str,
 ) -> HttpResponse:
-    """Check the file that was sent, or import the one that was checked before; problems are a 422. Large ones are jobs."""
+    """Check the file that was sent, or import the file checked before; problems return 422. Large files become jobs."""
     context |= {"study": request.study, "form": UploadForm(), "may_run": True}
     if request.method != "POST":
         return render(request, page, context | _asked(request, kind))
+    # Another admin, or another study of this admin, cannot import a file that was checked here.
     owner = f"{request.user.pk}/{request.study.pk}/ratings:{kind}"
     try:
         if token := request.POST.get("token"):
@@ -82,34 +83,35 @@ def _import(
         context["form"] = form = UploadForm(request.POST, request.FILES)
         if not form.is_valid():
             return render(request, page, context, status=422)
-        sent = form.cleaned_data["file"]
-        if import_jobs.large(sent.file):
-            return _to(request, import_jobs.check(kind, request.study, sent.file, sent.name, request.user))
-        checked = check(request.study, sent.file)
+        uploaded = form.cleaned_data["file"]
+        # Checking a large file takes longer than a request may.
+        if import_jobs.large(uploaded.file):
+            return _to(request, import_jobs.check(kind, request.study, uploaded.file, uploaded.name, request.user))
+        checked = check(request.study, uploaded.file)
         context |= _told(checked)
         if not checked.problems:
-            context |= {"token": uploads.keep(sent.file, owner), "file_name": sent.name}
+            context |= {"token": uploads.keep(uploaded.file, owner), "file_name": uploaded.name}
     except uploads.UploadGone:
-        context["refused"] = "The file that was checked is not here any more. Choose it again."
+        context["refused"] = "The checked file is no longer stored. Choose it again."
     except ImportRefused as refused:
         context |= {"problems": refused.problems[:SHOWN], "n_problems": len(refused.problems)}
     except (StudyError, PlanError) as error:
         context["refused"] = str(error)
-    wrong = context.get("problems") or context.get("refused")
-    return render(request, page, context, status=422 if wrong else 200)
+    has_problems = context.get("problems") or context.get("refused")
+    return render(request, page, context, status=422 if has_problems else 200)
 
 
 def _asked(request: StudyRequest, kind: str) -> dict[str, Any]:
-    """The job that the address names: how far it is, or what its check found."""
+    """Return the job named in the URL: its progress, or the result of its check."""
     job = _job(request.study, kind, request.GET.get("job", ""))
     if job is None:
         return {}
-    told = import_jobs.told(job)
-    if told is None:
+    check = import_jobs.told(job)
+    if check is None:
         return {"job": job}
-    context = {"checked": told.summary, "problems": told.problems, "n_problems": told.n_problems}
-    gone = told.n_problems or "inputs_removed" in job.result
-    return context if gone else context | {"from_job": job, "file_name": job.params["name"]}
+    context = {"checked": check.summary, "problems": check.problems, "n_problems": check.n_problems}
+    cannot_import = check.n_problems or "inputs_removed" in job.result
+    return context if cannot_import else context | {"from_job": job, "file_name": job.params["name"]}
 
 
 def _job(study: Study, kind: str, code: str) -> Job | None:
@@ -121,8 +123,8 @@ def _job(study: Study, kind: str, code: str) -> Job | None:
 
 def _taken_by_job(request: StudyRequest, kind: str) -> HttpResponse:
     job = _job(request.study, kind, request.POST["job"])
-    told = import_jobs.told(job) if job else None
-    if job is None or told is None or told.n_problems:
+    check = import_jobs.told(job) if job else None
+    if job is None or check is None or check.n_problems:
         raise uploads.UploadGone
     try:
         return _to(request, import_jobs.take(job, request.study, request.user))
@@ -131,7 +133,7 @@ def _taken_by_job(request: StudyRequest, kind: str) -> HttpResponse:
 
 
 def _to(request: StudyRequest, job: Job) -> HttpResponse:
-    """The same page, with the job on it."""
+    """Redirect to the same page, which shows the job."""
     return redirect(f"{request.path}?job={job.code}")
 
 

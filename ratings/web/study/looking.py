@@ -1,4 +1,4 @@
-"""The interim look: asked for first, since every look is logged."""
+"""The page of interim analyses."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -15,7 +15,7 @@ from ratings.web.guards import StudyRequest, study_page
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def interim_look(request: StudyRequest) -> HttpResponse:
-    """Says who may look and what is kept of it; a POST looks."""
+    """Show who may run an interim analysis and the log of earlier ones; a POST runs one."""
     study = request.study
     context = {
         "study": study,
@@ -27,6 +27,7 @@ def interim_look(request: StudyRequest) -> HttpResponse:
             study.events.filter(kind="looked").select_related("by").order_by("-at")[:20]
         ),
     }
+    # Only a POST runs the analysis: every one is logged, and opening the page must not be.
     if request.method == "POST":
         try:
             context["look"] = interim.look(study, request.user)

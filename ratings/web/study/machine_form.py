@@ -1,4 +1,4 @@
-"""What may be asked to rate a study beside its people, and what that would come to."""
+"""The form that requests ratings from a model or the checker, with the maximum cost of the request."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -18,28 +18,26 @@ from simulation.lab.errors import LabError
 from simulation.runs import Limits
 from simulation.web.forms.order_form import Budget, CastGroup
 
-MEASURED: Final = 2000  # items whose prompts are put together to say what an order may cost: about a second
+MEASURED: Final = 2000  # items whose prompts are built to estimate the cost: takes about a second
 _CHECKER = roster.RaterLine(
     machines.CHECKER,
-    "The rules of WetBench's checker, given the blinded payload and no more. Free, the same every time.",
+    "The rule-based checker of WetBench, shown the blinded item only. No API cost, reproducible.",
 )
 
 
 class MachineForm(Budget):
-    """An order of ratings: who is asked, what is shown, and what may be used up."""
+    """A request for ratings: the rater, what it is shown, and its budget."""
 
     field_order = ("cast", "context")
 
-    cast = forms.ChoiceField(
-        label="Who rates", widget=forms.RadioSelect, error_messages={"required": "Choose who rates."}
-    )
+    cast = forms.ChoiceField(label="Rater", widget=forms.RadioSelect, error_messages={"required": "Choose a rater."})
     context = forms.ChoiceField(
-        choices=[("no", "the payload alone"), ("yes", "the payload and its context")],
+        choices=[("no", "the item only"), ("yes", "the item with its goal and earlier steps")],
         widget=forms.RadioSelect,
         initial="no",
         required=False,
         label="What a model is shown",
-        help_text="Some raters of this study see the context and others do not. A model is one rater: it sees one of the two.",
+        help_text="Some raters of this study see the goal and earlier steps and others do not. A model is one rater, so it sees one or the other.",
     )
 
     def __init__(self, study: Study, *args: Any, **kwargs: Any) -> None:
@@ -48,36 +46,37 @@ class MachineForm(Budget):
         ready = [(line.name, line.name) for line in self.lines if line.ready]
         self.fields["cast"].choices = ready  # type: ignore[attr-defined]  # a ChoiceField has them
         self.fields["cast"].initial = ready[0][0] if ready else ""
+        # There is nothing to choose unless raters of the study see both kinds of screen.
         if study.kind == EVIDENCE or set(protocols.stored(study.protocol).display.context) != {True, False}:
             del self.fields["context"]
 
     @cached_property
     def lines(self) -> list[roster.RaterLine]:
-        """Everybody who could rate and does not yet."""
-        asked = set(MachineRater.objects.filter(study=self.study).values_list("cast", flat=True))
-        rules = [] if self.study.kind == EVIDENCE else [_CHECKER]
-        return [line for line in (*rules, *roster.raters()) if line.name not in asked]
+        """All models and the checker, except those already requested for this study."""
+        requested = set(MachineRater.objects.filter(study=self.study).values_list("cast", flat=True))
+        checker = [] if self.study.kind == EVIDENCE else [_CHECKER]
+        return [line for line in (*checker, *roster.raters()) if line.name not in requested]
 
     def cast_groups(self) -> Iterator[CastGroup]:
-        """Those who can rate here, each with whether it is chosen."""
-        chosen = self["cast"].value()
+        """Yield those that can rate here in groups, each with whether it is selected."""
+        selected = self["cast"].value()
         ready = [line for line in self.lines if line.ready]
         models = [line for line in ready if line is not _CHECKER and not line.of_cast]
         kinds = {
-            "Rules": [line for line in ready if line is _CHECKER],
-            "Models, each by itself": models,
-            "Casts: the first classifier rates, with its parameters": [line for line in ready if line.of_cast],
+            "Rule-based": [line for line in ready if line is _CHECKER],
+            "Single models": models,
+            "Casts: their first classifier rates, with its parameters": [line for line in ready if line.of_cast],
         }
         for title, lines in kinds.items():
             if lines:
-                yield CastGroup(title, [(line, line.name == chosen) for line in lines])
+                yield CastGroup(title, [(line, line.name == selected) for line in lines])
 
     def others(self) -> list[roster.RaterLine]:
-        """Those who cannot rate here, with what is missing."""
+        """Return those that cannot rate here, with the reason."""
         return [line for line in self.lines if not line.ready]
 
     def wanted_context(self) -> bool | None:
-        """As `machines.order` takes it; None where there is nothing to choose."""
+        """Return the choice of context for `machines.order`, or None if there is none."""
         if "context" not in self.fields or self["cast"].value() == machines.CHECKER:
             return None
         return str(self["context"].value()) == "yes"
@@ -87,7 +86,7 @@ class MachineForm(Budget):
 
 
 def size(form: MachineForm) -> dict[str, Any]:
-    """Context of simulation/_order_size.html: the items, once each, and their worst case."""
+    """Return the context of simulation/_order_size.html: the number of items and their maximum cost."""
     items = Item.objects.filter(study=form.study)
     line = next((line for line in form.lines if line.name == form["cast"].value()), None)
     total = items.count() if line is not None and line.ready else 0
@@ -95,29 +94,27 @@ def size(form: MachineForm) -> dict[str, Any]:
         "total": total,
         "noun": "rating",
         "factors": [],
-        "needs": "Choose who rates.",
+        "needs": "Choose a rater.",
         "cast": line,
         "worst": _worst(form, line.name, total) if line is not None and total else None,
     }
 
 
 def _worst(form: MachineForm, cast: str, total: int) -> Estimate | None:
-    """By the prompts of the items that are longest, the others counted as the longest of those."""
+    """Return the maximum cost, from the prompts of the longest items. Further items count as the longest of those."""
     try:
         rater = machines.planned(form.study, cast, context=form.wanted_context())
-    except (StudyError, LabError):  # the order itself says what is wrong
+    except (StudyError, LabError):  # the request itself will show what is wrong
         return None
     items = Item.objects.filter(study=form.study)
     if total > MEASURED:
         items = items.order_by(Length(Cast("payload", TextField())).desc())[:MEASURED]
-    found = machine_work.worst_case(rater, items, max(0, total - MEASURED))
-    return found and found._replace(assumes=_assumes(total))
+    estimate = machine_work.worst_case(rater, items, max(0, total - MEASURED))
+    return estimate and estimate._replace(assumes=_assumes(total))
 
 
 def _assumes(total: int) -> str:
-    said = (
-        "every answer as long as its limit, every repeat that is allowed, nothing cached, a token for every two bytes"
-    )
+    assumptions = "every answer at its length limit, all allowed retries, no caching, one token per two bytes"
     if total > MEASURED:
-        return f"{said}; the prompts of the {MEASURED:,} longest items, every other counted as the longest of those"
-    return f"{said}; the prompts of the items themselves"
+        return f"{assumptions}; prompts of the {MEASURED:,} longest items, all others counted as the longest of these"
+    return f"{assumptions}; the actual prompts of the items"

@@ -1,4 +1,4 @@
-"""Machines that rate a study beside its people: ordered here, seen at work, and nothing shown of what they say."""
+"""The page of model raters of a study: request ratings and follow their progress. It shows nothing of their answers."""
 
 from uuid import UUID
 
@@ -23,7 +23,7 @@ from simulation.web.budgets import BudgetForm
 @study_page("admin", "analyst")
 @require_http_methods(["GET", "HEAD", "POST"])
 def machine_raters(request: StudyRequest) -> HttpResponse:
-    """How far each machine is, and for those who run the study a form for another. With htmx: what the form would cost."""
+    """Show the progress of each model rater and, for admins, a form for another. For htmx: the maximum cost of the form."""
     may_run = request.role in ("superuser", "admin")
     if request.method == "POST" and not may_run:
         raise Http404
@@ -38,42 +38,43 @@ def machine_raters(request: StudyRequest) -> HttpResponse:
 
 
 def _order(request: StudyRequest) -> HttpResponse:
-    asked = request.method == "POST"
+    is_posted = request.method == "POST"
     if request.htmx:
         form = MachineForm(request.study, request.GET)
         return render(request, "simulation/_order_size.html", machine_form.size(form))
-    form = MachineForm(request.study, request.POST if asked else None)
-    if asked and order_sizes.ASKED not in request.POST and form.is_valid() and _ordered(request, form):
+    form = MachineForm(request.study, request.POST if is_posted else None)
+    # Without JavaScript, a button of the same form asks for the cost only.
+    if is_posted and order_sizes.ASKED not in request.POST and form.is_valid() and _ordered(request, form):
         return redirect("ratings:machines", request.study.slug)
     return _page(request, form, True)
 
 
 def _ordered(request: StudyRequest, form: MachineForm) -> bool:
-    """False, with the reason in the form, where it cannot be done."""
+    """Request the ratings. Return False, with the reason in the form, if that is not possible."""
     try:
-        made = machines.order(
+        order = machines.order(
             request.study, form.cleaned_data["cast"], context=form.wanted_context(), by=request.user, **form.terms()
         )
     except (StudyError, LabError) as error:
         form.add_error(None, str(error))
         return False
-    _tell(request, made)
+    _tell(request, order)
     return True
 
 
 def _steered(request: StudyRequest) -> HttpResponse:
-    """Go on, retry what failed, or go on with another budget: one machine rater of this study."""
+    """Continue a model rater of this study, retry its failed items, or continue it with another budget."""
     rater = get_object_or_404(MachineRater.objects.select_related("run"), study=request.study, code=_code(request))
     budget = BudgetForm(rater.run, request.POST) if rater.run and "budget" in request.POST else None
     if budget is not None and not budget.is_valid():
         return _page(request, MachineForm(request.study), True, budget)
     try:
         retry, limits = request.POST.get("do") == "retry", budget.limits() if budget else Limits()
-        made = machines.order(request.study, rater.cast, retry=retry, by=request.user, **limits)
+        order = machines.order(request.study, rater.cast, retry=retry, by=request.user, **limits)
     except (StudyError, LabError) as error:
         messages.error(request, str(error))
     else:
-        _tell(request, made)
+        _tell(request, order)
     return redirect("ratings:machines", request.study.slug)
 
 
@@ -85,35 +86,36 @@ def _code(request: StudyRequest) -> UUID:
 
 
 def _tell(request: StudyRequest, made: machines.Ordered) -> None:
-    who = f"{made.rater.label}, {made.rater.name}"
+    rater_name = f"{made.rater.label}, {made.rater.name}"
     if made.job is None:
-        messages.info(request, f"{who}: nothing is left to rate.")
+        messages.info(request, f"{rater_name}: no items left to rate.")
     else:
-        left = f"{made.owed} item{'' if made.owed == 1 else 's'}"
-        messages.success(request, f"{who}: {left} to rate, {machines.shown(made.rater)}.")
+        n_left = f"{made.owed} item{'' if made.owed == 1 else 's'}"
+        messages.success(request, f"{rater_name}: {n_left} to rate, {machines.shown(made.rater)}.")
 
 
 def _page(
     request: StudyRequest, form: MachineForm | None, may_run: bool, budget: BudgetForm | None = None
 ) -> HttpResponse:
     lines = machine_lines.lines(request.study)
-    held = next((line for line in lines if line.by_budget), None) if may_run else None
+    # One budget form at a time: the first rater that has used up its budget, or the one whose form was just sent.
+    stopped_by_budget = next((line for line in lines if line.by_budget), None) if may_run else None
     if budget is not None:
-        held = next((line for line in lines if line.rater.run_id == budget.run.pk), None)
-    elif held is not None and held.rater.run:
-        budget = BudgetForm(held.rater.run)
+        stopped_by_budget = next((line for line in lines if line.rater.run_id == budget.run.pk), None)
+    elif stopped_by_budget is not None and stopped_by_budget.rater.run:
+        budget = BudgetForm(stopped_by_budget.rater.run)
     context = {
         "study": request.study,
         "role": request.role,
         "may_run": may_run,
         "lines": lines,
         "form": form,
-        "held": held,
+        "held": stopped_by_budget,
         "budget": budget,
         **(machine_form.size(form) if form is not None else {}),
     }
-    wrong = (form is not None and form.errors) or (budget is not None and budget.errors)
-    return render(request, "ratings/machines.html", context, status=422 if wrong else 200)
+    has_errors = (form is not None and form.errors) or (budget is not None and budget.errors)
+    return render(request, "ratings/machines.html", context, status=422 if has_errors else 200)
 
 
 urls: list[URLPattern] = [path("studies/<slug:slug>/machines/", machine_raters, name="machines")]

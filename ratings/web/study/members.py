@@ -1,4 +1,4 @@
-"""Roles in a study, for its admins."""
+"""The team of a study: members and their roles, for its admins."""
 
 from django import forms
 from django.contrib import messages
@@ -21,8 +21,8 @@ class MemberForm(forms.Form):
         widget=forms.RadioSelect,
         initial="analyst",
         choices=[
-            ("analyst", "Analyst: reads the results, and the numbers per source before unblinding"),
-            ("admin", "Study admin: may do everything in this study"),
+            ("analyst", "Analyst: can read the results, and rates by source before unblinding"),
+            ("admin", "Study admin: can do everything in this study"),
         ],
     )
     who.widget.attrs |= {"autocomplete": "off", "autocapitalize": "none"}
@@ -41,7 +41,7 @@ def roles(request: StudyRequest) -> HttpResponse:
             form.add_error("who", str(error))
         else:
             role = added.get_role_display()
-            messages.success(request, f"{added.user.get_username()} is {role} of this study.")
+            messages.success(request, f"{added.user.get_username()} is now {role} of this study.")
             return redirect("ratings:members", slug=request.study.slug)
     context = {"study": request.study, "form": form, "members": request.study.members.select_related("user")}
     return render(request, "ratings/people_roles.html", context, status=422 if form.errors else 200)
@@ -51,6 +51,7 @@ def roles(request: StudyRequest) -> HttpResponse:
 @require_POST
 @fresh_to_change
 def remove(request: StudyRequest, number: int) -> HttpResponse:
+    # Looked up within the study: a number from another study is a 404.
     member = Membership.objects.select_related("user").filter(study=request.study, pk=number).first()
     if member is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""Seats and invitations of a study. Its analysts see codes and how far each is; its admins invite and take back."""
+"""Raters and invitations of a study. Analysts see codes and progress; admins also invite, remind and remove raters."""
 
 from typing import Any
 
@@ -21,18 +21,18 @@ from ratings.web.study import members
 
 
 class InviteForm(forms.Form):
-    """Pasted addresses, checked line by line by `posting`."""
+    """Pasted e-mail addresses; `posting` checks them line by line."""
 
     addresses = forms.CharField(
         label="E-mail addresses",
         max_length=20_000,
-        help_text="One a line, or with commas between. Each gets a free seat and a personal link; at most 200 at a time.",
+        help_text="One per line, or separated by commas. Each address gets an open rater place and a personal link; at most 200 at a time.",
         widget=forms.Textarea(attrs={"rows": 5, "autocomplete": "off", "spellcheck": "false"}),
     )
 
 
 class SeatsForm(forms.Form):
-    seats = forms.IntegerField(label="Seats to add", min_value=1, max_value=protocols.MOST_RATERS, initial=1)
+    seats = forms.IntegerField(label="Number of places", min_value=1, max_value=protocols.MOST_RATERS, initial=1)
 
 
 @study_page("admin", "analyst")
@@ -46,7 +46,7 @@ def raters(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def invite(request: StudyRequest) -> HttpResponse:
-    """All of the pasted addresses, or none of them and what is wrong with which line."""
+    """Invite all of the pasted addresses, or none of them and show the problems of each line."""
     form = InviteForm(request.POST)
     if not form.is_valid():
         return _page(request, invite=form, status=422)
@@ -67,7 +67,7 @@ def invite(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def add_seats(request: StudyRequest) -> HttpResponse:
-    """Late raters: what was served stays as it was."""
+    """Add rater places to an open study. Items already shown keep their raters."""
     form = SeatsForm(request.POST)
     if not form.is_valid():
         return _page(request, seats=form, status=422)
@@ -76,7 +76,7 @@ def add_seats(request: StudyRequest) -> HttpResponse:
         seating.add_seats(request.study, number, request.user)
     except (StudyError, PlanError) as error:
         return _said(request, error)
-    messages.success(request, f"{number} seat{'s' * (number != 1)} added.")
+    messages.success(request, f"{number} rater place{'s' * (number != 1)} added.")
     return redirect("ratings:raters", slug=request.study.slug)
 
 
@@ -94,9 +94,10 @@ def remind(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def make_link(request: StudyRequest, label: str) -> HttpResponse:
-    """Shows the link in the answer itself: its token is kept nowhere, so no other page could show it."""
+    """Create a link and show it in this response."""
     seat = _seat(request, label)
     try:
+        # Only the hash of the token is stored, so no other page could show the link; a redirect would lose it.
         token = inviting.invite(seat, request.user)
     except StudyError as error:
         return _said(request, error)
@@ -121,7 +122,7 @@ def revoke(request: StudyRequest, label: str) -> HttpResponse:
         inviting.revoke(_seat(request, label), request.user)
     except StudyError as error:
         return _said(request, error)
-    messages.success(request, f"The invitation to {label} is taken back; its link no longer works.")
+    messages.success(request, f"The invitation of {label} has been revoked; its link no longer works.")
     return redirect("ratings:raters", slug=request.study.slug)
 
 
@@ -129,7 +130,7 @@ def revoke(request: StudyRequest, label: str) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def withdraw_rater(request: StudyRequest, label: str) -> HttpResponse:
-    """Asks first: it cannot be undone."""
+    """Ask for confirmation, then remove the rater. This cannot be undone."""
     seat = _seat(request, label)
     if request.method != "POST":
         context = {"study": request.study, "seat": seat, "protocol": protocols.stored(request.study.protocol)}
@@ -138,7 +139,7 @@ def withdraw_rater(request: StudyRequest, label: str) -> HttpResponse:
         seating.withdraw(seat, request.user)
     except (StudyError, PlanError) as error:
         return _said(request, error)
-    messages.success(request, f"{label} is withdrawn.")
+    messages.success(request, f"{label} has been removed.")
     return redirect("ratings:raters", slug=request.study.slug)
 
 
@@ -152,6 +153,7 @@ def _page(
         "may_change": may_change,
         "role": request.role,
         "under_way": study.status in ("open", "paused"),
+        # Analysts cannot invite, so these two queries are not run for them.
         "free": posting.free(study).count() if may_change else None,
         "last_reminder": study.events.filter(kind="reminded").last() if may_change else None,
         "invite": invite or InviteForm(),
@@ -168,13 +170,13 @@ def _seat(request: StudyRequest, label: str) -> Rater:
 
 
 def _posted(request: StudyRequest, posted: Posted, what: str) -> HttpResponse:
-    """Back to the page, which says what went out and what did not."""
+    """Redirect to the page, with the numbers of messages sent and failed."""
     if posted.sent or not posted.failed:
         messages.success(request, f"{posted.sent} {what}{'s' * (posted.sent != 1)} sent.")
     for label, error in posted.failed:
         messages.error(request, f"The {what} to {label} could not be sent: {error}")
     if posted.without:
-        messages.warning(request, f"Without an e-mail address, so not reminded: {', '.join(posted.without)}")
+        messages.warning(request, f"Not reminded, because there is no e-mail address: {', '.join(posted.without)}")
     return redirect("ratings:raters", slug=request.study.slug)
 
 

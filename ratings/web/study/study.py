@@ -1,4 +1,4 @@
-"""The list of studies, and the moves of one: open, pause, resume, close, reopen, unblind; and new instructions."""
+"""The list of studies, the status changes of one study (open, pause, resume, close, reopen, unblind), and its instructions."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -26,34 +26,35 @@ PER_PAGE = 25
 @staff_or_member
 @require_safe
 def study_list(request: StudyRequest) -> HttpResponse:
-    """The studies this user has a role in. Staff may make new ones."""
-    own = access.studies_of(request.user).defer("protocol", "guide").order_by("-created_at", "-pk")
-    page = Paginator(own, PER_PAGE).get_page(request.GET.get("page"))
+    """List the studies in which this user has a role. Staff can create new ones."""
+    own_studies = access.studies_of(request.user).defer("protocol", "guide").order_by("-created_at", "-pk")
+    page = Paginator(own_studies, PER_PAGE).get_page(request.GET.get("page"))
     context = {"page": page, "studies": counted(page), "may_make": request.user.is_staff}
     return render(request, "ratings/studies.html", context)
 
 
 def counted(rows: Iterable[Study]) -> list[Any]:
-    """These studies with the numbers that a list shows, in two more queries; only what counts is counted."""
+    """Return these studies with the numbers shown in a list, in two more queries. Only ratings that count are counted."""
     studies = list(rows)
     keys = [study.pk for study in studies]
+    # Two grouped queries: annotating both counts on one query would multiply items by ratings.
     items = dict(Item.objects.filter(study__in=keys).values_list("study").annotate(n=Count("pk")))
-    live = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
+    countable = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
     ratings = Rating.objects.filter(
-        live, assignment__rater__study__in=keys, assignment__rater__dropped=False
+        countable, assignment__rater__study__in=keys, assignment__rater__dropped=False
     ).order_by()
     by_study = ratings.values_list("assignment__rater__study")
     simulated = Count("pk", filter=Q(assignment__rater__simulated=True))
-    given = {key: numbers for key, *numbers in by_study.annotate(n=Count("pk"), simulated=simulated)}
+    counts_by_study = {key: numbers for key, *numbers in by_study.annotate(n=Count("pk"), simulated=simulated)}
     for study in studies:
-        study.n_items = items.get(study.pk, 0)  # type: ignore[attr-defined]  # as an annotation would be
+        study.n_items = items.get(study.pk, 0)  # type: ignore[attr-defined]  # set like an annotation
         study.wanted = study.n_items * study.ratings_per_item  # type: ignore[attr-defined]
-        study.given, study.simulated = given.get(study.pk, (0, 0))  # type: ignore[attr-defined]
+        study.given, study.simulated = counts_by_study.get(study.pk, (0, 0))  # type: ignore[attr-defined]
     return studies
 
 
 def _mover(move: Callable[[Study, Any], object], said: str) -> Guarded:
-    """A view that does one move and goes back to the study's page, which says what became of it."""
+    """Return a view that makes one status change and returns to the study's page with a message."""
 
     @study_page("admin")
     @require_POST
@@ -61,7 +62,7 @@ def _mover(move: Callable[[Study, Any], object], said: str) -> Guarded:
         try:
             move(request.study, request.user)
         except ProtocolError as error:
-            messages.error(request, f"The document cannot be opened: {'; '.join(error.problems)}")
+            messages.error(request, f"The study cannot be opened: {'; '.join(error.problems)}")
         except (StudyError, PlanError) as error:
             messages.error(request, str(error))
         else:
@@ -74,12 +75,13 @@ def _mover(move: Callable[[Study, Any], object], said: str) -> Guarded:
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def unblind_study(request: StudyRequest) -> HttpResponse:
-    """Asks first, and for the password once more: it cannot be undone."""
+    """Ask for confirmation and the password, then unblind the study. This cannot be undone."""
     study = request.study
     if study.status != "closed":
         if not study.is_unblinded:
             messages.error(request, "Close the study first: only a closed study can be unblinded.")
         return redirect("ratings:study", slug=study.slug)
+    # A session left open is not enough for a step that cannot be undone.
     if request.method == "POST" and reauth.confirmed(request, request.POST.get("password", "")):
         lifecycle.unblind(study, request.user)
         messages.success(request, "The study is unblinded.")
@@ -97,7 +99,7 @@ def unblind_study(request: StudyRequest) -> HttpResponse:
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def study_guide(request: StudyRequest) -> HttpResponse:
-    """The study's own instructions in all their versions; new ones while it runs."""
+    """Show all versions of the study's own instructions; while the study is open or paused, accept a new one."""
     study = request.study
     form = GuideForm(request.POST if request.method == "POST" else None, initial={"guide": study.guide})
     if form.is_valid():
@@ -108,27 +110,30 @@ def study_guide(request: StudyRequest) -> HttpResponse:
         except StudyError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, f"Raters are shown version {number} of the instructions.")
+            messages.success(request, f"Raters now see version {number} of the instructions.")
             return redirect("ratings:study_guide", slug=study.slug)
     context = {"study": study, "form": form, "guides": study.guides.select_related("by").order_by("-number")}
     return render(request, "ratings/study_guide.html", context, status=422 if form.errors else 200)
 
 
 def _open(study: Study, by: Any) -> None:
+    # `open_study` takes the user by keyword, the other status changes by position.
     lifecycle.open_study(study, by=by)
 
 
 urls: list[URLPattern] = [
     path("studies/", study_list, name="studies"),
-    path("studies/<slug:slug>/open/", _mover(_open, "The study is open. Invite its raters."), name="open_study"),
+    path(
+        "studies/<slug:slug>/open/", _mover(_open, "The study is open. You can now invite raters."), name="open_study"
+    ),
     path(
         "studies/<slug:slug>/pause/",
-        _mover(lifecycle.pause, "The study is paused: raters are told so, and nothing they did is lost."),
+        _mover(lifecycle.pause, "The study is paused. Raters see a notice, and none of their answers is lost."),
         name="pause_study",
     ),
     path(
         "studies/<slug:slug>/resume/",
-        _mover(lifecycle.resume, "The study takes ratings again."),
+        _mover(lifecycle.resume, "The study accepts ratings again."),
         name="resume_study",
     ),
     path(
@@ -138,7 +143,7 @@ urls: list[URLPattern] = [
     ),
     path(
         "studies/<slug:slug>/reopen/",
-        _mover(lifecycle.reopen, "The study takes ratings again."),
+        _mover(lifecycle.reopen, "The study accepts ratings again."),
         name="reopen_study",
     ),
     path("studies/<slug:slug>/unblind/", unblind_study, name="unblind_study"),

@@ -1,4 +1,4 @@
-"""The vetting queue: a person looks at each twin before it may stand in a study."""
+"""The vetting queue: a person reviews each twin before it can be used in a study."""
 
 from typing import Any
 from uuid import UUID
@@ -28,33 +28,33 @@ PER_PAGE = 50
 
 def _asked(label: str, help_text: str = "") -> forms.ChoiceField:
     return forms.ChoiceField(
-        label=label, choices=_YES_NO, widget=forms.RadioSelect, help_text=help_text, error_messages={"required": "Say yes or no"}
+        label=label, choices=_YES_NO, widget=forms.RadioSelect, help_text=help_text, error_messages={"required": "Choose yes or no"}
     )  # fmt: skip
 
 
 class VettingForm(forms.Form):
-    """Three questions, the error type it counts as, where it stands, and whether it may enter studies."""
+    """Three questions, the error type and location, and whether the twin may be used in studies."""
 
     use_required_attribute = True
-    wrong = _asked("Is it wrong at all?", "Would an expert who looks long enough call this outcome impossible?")
+    wrong = _asked("Is it actually wrong?", "Would an expert who looks long enough call this outcome impossible?")
     only_change = _asked("Is the error the only change?")
-    tell = _asked("Does its form give it away?", "Wording, units, lengths: anything that is not the science.")
+    tell = _asked("Does anything other than the science give it away?", "For example wording, units or length.")
     perturbation = forms.ChoiceField(
-        label="It counts as",
+        label="Error type",
         choices=[("obvious", "An obvious error"), ("subtle", "A subtle error")],
         widget=forms.RadioSelect,
     )
-    field = forms.ChoiceField(label="The error stands at", required=False, widget=forms.RadioSelect)
+    field = forms.ChoiceField(label="Location of the error", required=False, widget=forms.RadioSelect)
     kind = forms.CharField(
         label="What kind of error is it?",
         required=False,
         max_length=80,
-        help_text="A few words, such as wrong concentration or impossible magnification. Results are split by it.",
+        help_text="A few words, such as wrong concentration or impossible magnification. Results are reported by kind.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "list": "kinds"}),
     )
     note = forms.CharField(label="Note", required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 2}))
     decision = forms.ChoiceField(
-        label="May it enter studies?",
+        label="May it be used in studies?",
         choices=[("accepted", "Yes, accept it"), ("rejected", "No, reject it")],
         widget=forms.RadioSelect,
         error_messages={"required": "Accept it or reject it"},
@@ -63,10 +63,14 @@ class VettingForm(forms.Form):
     def __init__(self, twin: Twin, data: Any = None) -> None:
         super().__init__(data, initial=_standing(twin))
         self.twin = twin
-        places = [str(one["path"]) for one in vetting.places(twin)]
+        locations = [str(difference["path"]) for difference in vetting.places(twin)]
         field = self.fields["field"]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = [*((place, place) for place in places), ("", "more than one place, or none of these")]
+        field.choices = [
+            *((location, location) for location in locations),
+            ("", "more than one location, or none of these"),
+        ]
+        # An unperturbed twin has no error to describe.
         if twin.perturbation == "none":
             for name in ("wrong", "only_change", "perturbation", "field"):
                 del self.fields[name]
@@ -74,45 +78,46 @@ class VettingForm(forms.Form):
             del self.fields["kind"]
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
+        values = super().clean() or {}
         if not self.errors:
             for problem in vetting.problems(self.twin, self.answers):
                 self.add_error(None, problem)
-        return given
+        return values
 
     @property
     def answers(self) -> vetting.Answers:
-        given = self.cleaned_data
-        wrong, only_change, tell = (_YES_OR_NO.get(given.get(name, "")) for name in ("wrong", "only_change", "tell"))
-        label, field, note, kind = (str(given.get(name, "")) for name in ("perturbation", "field", "note", "kind"))
-        return vetting.Answers(given["decision"], label, wrong, only_change, tell, field, note, kind)
+        values = self.cleaned_data
+        wrong, only_change, tell = (_YES_OR_NO.get(values.get(name, "")) for name in ("wrong", "only_change", "tell"))
+        label, field, note, kind = (str(values.get(name, "")) for name in ("perturbation", "field", "note", "kind"))
+        return vetting.Answers(values["decision"], label, wrong, only_change, tell, field, note, kind)
 
 
 def _standing(twin: Twin) -> dict[str, str]:
-    """Return what was said before, or for a first look the type that was planted and the place, where one is known."""
+    """Return the previous decision's answers, or for a first review the planted type and, if known, the location."""
     known = {"perturbation": vetting.counts_as(twin), "kind": twin.kind.replace("_", " ")}
     if twin.vetted_at:
         return {**known, "field": twin.field}
-    return {**known, "field": place} if (place := vetting.find_place(twin)) else known
+    return {**known, "field": location} if (location := vetting.find_place(twin)) else known
 
 
 @staff_only
 @require_safe
 def queue(request: StaffRequest) -> HttpResponse:
-    """What waits, and what was decided last."""
-    everything = request.GET.get("all") == "1"
-    waiting = _rows(vetting.queue(everything))
+    """Show the twins to review and the recent decisions."""
+    include_rule_made = request.GET.get("all") == "1"
+    waiting = _rows(vetting.queue(include_rule_made))
     decided = _rows(Twin.objects.filter(~Q(vetting=""), vetted_at__isnull=False)).order_by("-vetted_at")
     context = {
         "waiting": waiting[:PER_PAGE],
-        "count": vetting.queue(everything).count(),
+        "count": vetting.queue(include_rule_made).count(),
         "decided": decided[:10],
-        "everything": everything,
+        "everything": include_rule_made,
     }
     return render(request, "simulation/vetting.html", context)
 
 
 def _rows(twins: QuerySet[Twin]) -> QuerySet[Twin]:
+    # These columns can be large, and a list shows none of them.
     hidden = [f"transition__episode__{name}" for name in _LONG]
     rows = twins.select_related("vetted_by", "transition__episode__experiment")
     return rows.defer("outcome", "transition__step", "transition__findings", *hidden)
@@ -121,7 +126,7 @@ def _rows(twins: QuerySet[Twin]) -> QuerySet[Twin]:
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def vet(request: StaffRequest, code: UUID) -> HttpResponse:
-    """One twin: as raters would see it, with every difference beside it; then the next one."""
+    """Show one twin as raters would see it, with every difference; after a decision, show the next one."""
     hidden = [f"transition__episode__{name}" for name in _LONG]
     rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment").defer(*hidden)
     twin = get_object_or_404(rows, code=code, status="done")
@@ -133,13 +138,14 @@ def vet(request: StaffRequest, code: UUID) -> HttpResponse:
 
 def _decided(request: StaffRequest, twin: Twin, form: VettingForm) -> HttpResponse:
     try:
-        said = vetting.decide(twin, form.answers, request.user)
+        decision = vetting.decide(twin, form.answers, request.user)
     except LabError as error:
         messages.error(request, str(error))
         return redirect("ratings:vet", twin.code)
-    messages.success(request, f"{said.get_decision_display().capitalize()}, and logged.")
-    following = vetting.queue().filter(pk__gt=twin.pk).first() or vetting.queue().first()
-    return redirect("ratings:vet", following.code) if following else redirect("ratings:vetting")
+    messages.success(request, f"{decision.get_decision_display().capitalize()}. The decision is logged.")
+    # The next twin in order; from the start of the queue once the end is reached.
+    next_twin = vetting.queue().filter(pk__gt=twin.pk).first() or vetting.queue().first()
+    return redirect("ratings:vet", next_twin.code) if next_twin else redirect("ratings:vetting")
 
 
 def _shown(twin: Twin, form: VettingForm) -> dict[str, Any]:

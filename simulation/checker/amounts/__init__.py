@@ -1,1 +1,1 @@
-"""Checks of amounts: what is moved, mixed, diluted or weighed is neither made nor lost."""
+"""Checks of amounts: moving, mixing, diluting or weighing neither creates nor destroys matter."""

@@ -1,4 +1,4 @@
-"""L20 across samples: where concentrations are on record, more of a substance reads higher."""
+"""L20 across samples: a sample with a higher known concentration has a higher reading."""
 
 import re
 from decimal import Decimal
@@ -9,42 +9,48 @@ from simulation.checker.reading import units
 from simulation.checker.reading.reading import View
 from simulation.checker.reading.transition import Seen, Transition
 
-# Their signal rises with the concentration of what they are set to.
+# Their signal rises with the concentration of the substance they measure.
 _RISING = ("HPLC", "NucleicAcidQuantification", "TotalProteinQuantification", "UsePhotospectrometer")
-_APART = Decimal("1.5")
+_APART = Decimal("1.5")  # least ratio of concentrations, and of readings, that noise cannot reverse
+# Readings that fall with the concentration or do not depend on it.
 _FALLS = re.compile(r"transmi|quench|internal standard|ratio", re.IGNORECASE)
 
 
 def order(transition: Transition) -> Said:
-    """Two samples whose one component is known to differ are not read the other way round."""
+    """L20: two samples that differ in their only common component are not read in reverse order."""
     if not transition.success or transition.action not in _RISING:
         return
-    read = [(seen, *found) for seen in transition.seen if (found := _read(transition, seen))]
-    for (one, first, low, signal), (other, second, high, same) in combinations(read, 2):
-        shared = first.concentrations.keys() & second.concentrations.keys()
-        if signal != same or len(shared) != 1 or first is second or not signal:
+    readings = [(seen, *found) for seen in transition.seen if (found := _read(transition, seen))]
+    for (first_seen, first, low, signal), (second_seen, second, high, other_signal) in combinations(readings, 2):
+        common = first.concentrations.keys() & second.concentrations.keys()
+        # Only readings of one kind compare, and only if no second component could explain the difference.
+        if signal != other_signal or len(common) != 1 or first is second or not signal:
             continue
-        name = next(iter(shared))
-        had, has = first.concentrations[name], second.concentrations[name]
-        if had.dimension != has.dimension or min(had.value, has.value, low, high) <= 0:
+        component = next(iter(common))
+        first_amount, second_amount = first.concentrations[component], second.concentrations[component]
+        if (
+            first_amount.dimension != second_amount.dimension
+            or min(first_amount.value, second_amount.value, low, high) <= 0
+        ):
             continue
-        known, found_ratio = had.value / has.value, low / high
-        if known < 1:
-            known, found_ratio = 1 / known, 1 / found_ratio
-        if known > _APART:
+        known_ratio, found_ratio = first_amount.value / second_amount.value, low / high
+        if known_ratio < 1:
+            known_ratio, found_ratio = 1 / known_ratio, 1 / found_ratio
+        if known_ratio > _APART:
             yield Ran("L20", quantity=True)
             if found_ratio * _APART < 1:
-                yield error("L20", one.place, "the higher reading with the higher concentration", "the other way round",
-                            f"{first.name} and {second.name} are read the other way round: {one.value[:40]} and {other.value[:40]}")  # fmt: skip
+                yield error("L20", first_seen.place, "the higher reading with the higher concentration", "the other way round",
+                            f"the readings of {first.name} and {second.name} are in reverse order: {first_seen.value[:40]} and {second_seen.value[:40]}")  # fmt: skip
 
 
 def _read(transition: Transition, seen: Seen) -> tuple[View, Decimal, str] | None:
-    """(sample, first figure, what was read) of an observation that names exactly one sample."""
+    """Return (sample, first number, what was read) of an observation that names exactly one sample, or None."""
     if _FALLS.search(seen.text[:1000]):
         return None
-    named = [view for view in transition.outputs if view.name and view.name in seen.description]
-    longest = max((len(view.name) for view in named), default=0)
-    best = [view for view in named if len(view.name) == longest]
+    named_views = [view for view in transition.outputs if view.name and view.name in seen.description]
+    # The longest name counts: "Sample 1" is also in "Sample 10".
+    longest = max((len(view.name) for view in named_views), default=0)
+    best = [view for view in named_views if len(view.name) == longest]
     number = units.number(seen.value)
     if len(best) != 1 or number is None:
         return None

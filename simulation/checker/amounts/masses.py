@@ -1,4 +1,4 @@
-"""L04 and L07 for what is weighed: solids are neither made nor lost by moving, standing or being looked at."""
+"""L04 and L07 for weighed materials: moving, storing or observing a solid neither creates nor destroys it."""
 
 from decimal import Decimal
 
@@ -9,18 +9,20 @@ from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import listed
 
+# These may add matter to a material.
 _FED = (families.ADD, families.COMBINE, families.SERIAL, families.MAKE, families.CONTROL, families.UNKNOWN)
 _DRY = ("solid", "pellet", "")
 _DRYING = ("Lyophilize", "Evaporate", "DryingOven", "Desiccate")
+# Words in the name of a solution that are no second ingredient.
 _STATES = listed("stock clear diluted pure")
-# These leave a residue of their own.
+# Solvents and mixtures that leave a residue when dried, so the dry mass is not that of one component.
 _SALTY = listed("buffer pbs saline medium media tris hepes salt lysate extract dmem rpmi broth lb glycerol dmso matrix "
                 "sucrose trehalose residue part")  # fmt: skip
-_GAIN, _LOSS = Decimal("1.02"), Decimal("0.95")
+_GAIN, _LOSS = Decimal("1.02"), Decimal("0.95")  # of the mass before; powder sticks to vessels
 
 
 def solids(transition: Transition) -> Said:
-    """L04: mass by mass, and all of them together."""
+    """L04: compare the mass of each material, and of all of them together."""
     if not transition.success or transition.family in _FED:
         return
     if transition.family == families.MOVE:
@@ -32,37 +34,44 @@ def solids(transition: Transition) -> Said:
         if before.mass is None or after.mass is None or before.unlimited or after.gone:
             continue
         yield Ran("L04", quantity=True)
-        had, has = before.mass, after.mass
-        if has.value > had.value * _GAIN + has.step / 10 and transition.action not in ("CellCultureIncubate", "Wash"):
-            yield _wrong(after, had.value, has.value, "nothing was added to it")
-        elif has.value < had.value * _LOSS - has.step and transition.family in (families.INERT, families.READ):
-            yield _wrong(after, had.value, has.value, "nothing was taken off it")
+        mass_before, mass_after = before.mass, after.mass
+        if mass_after.value > mass_before.value * _GAIN + mass_after.step / 10 and transition.action not in (
+            "CellCultureIncubate",
+            "Wash",
+        ):
+            yield _wrong(after, mass_before.value, mass_after.value, "nothing was added to it")
+        elif mass_after.value < mass_before.value * _LOSS - mass_after.step and transition.family in (
+            families.INERT,
+            families.READ,
+        ):
+            yield _wrong(after, mass_before.value, mass_after.value, "nothing was removed from it")
 
 
 def _dried(before: View, after: View) -> Said:
-    """What was the only thing in solution weighs afterwards what was dissolved of it."""
+    """A dried solution of one component weighs as much as was dissolved."""
     if len(before.concentrations) != 1 or before.held is None or after.mass is None or after.gone:
         return
     component, amount = next(iter(before.concentrations.items()))
-    other = words.content(before.name) - set(component.split()) - _STATES
-    if amount.dimension != "mass_concentration" or not component or other or before.mentions & _SALTY:
+    other_words = words.content(before.name) - set(component.split()) - _STATES
+    if amount.dimension != "mass_concentration" or not component or other_words or before.mentions & _SALTY:
         return
     yield Ran("L04", quantity=True)
     dissolved = amount.value * before.held / 1000
+    # Wide, because residual moisture and losses on the wall are realistic.
     if not dissolved * Decimal("0.7") <= after.mass.value <= dissolved * Decimal("1.4"):
-        yield _wrong(after, dissolved, after.mass.value, "this much was dissolved")
+        yield _wrong(after, dissolved, after.mass.value, "the first amount was dissolved")
 
 
 def _moved(transition: Transition) -> Said:
-    """A weighed portion is missing where it came from and there where it went."""
-    asked = [amount for _, amount in transition.parameters.amounts("mass")]
+    """A weighed portion is subtracted from its source and added to its destination."""
+    requested = [amount for _, amount in transition.parameters.amounts("mass")]
     source = roles.source_of(transition)
     if source is None or source.unlimited or source.mass is None or source.phase not in _DRY:
         return
-    left = transition.after(source)
-    filled = [view for view in transition.kept if view is not left]
-    if len(asked) == 1:
-        yield from _portions(transition, source, asked[0], filled)
+    remainder = transition.after(source)
+    filled_outputs = [view for view in transition.kept if view is not remainder]
+    if len(requested) == 1:
+        yield from _portions(transition, source, requested[0], filled_outputs)
     total_in = [view.mass for view in transition.limited if view.mass is not None]
     total_out = [view.mass for view in transition.kept if view.mass is not None]
     if total_in and total_out and all(view.supply or view.mass is not None for view in transition.limited):
@@ -74,7 +83,7 @@ def _moved(transition: Transition) -> Said:
                 transition.action,
                 f"at most {_show(before)}",
                 _show(after),
-                f"{_show(after)} came out of {_show(before)}",
+                f"{_show(after)} came out, but only {_show(before)} went in",
                 "2 %",
             )
 
@@ -89,34 +98,43 @@ def _portions(transition: Transition, source: View, asked: Amount, filled: list[
             source.name,
             f"at most {_show(source.mass.value)}",
             _show(total),
-            f"{_show(total)} were taken from {source.name}, which held {_show(source.mass.value)}",
+            f"{_show(total)} was taken from {source.name}, which held {_show(source.mass.value)}",
         )
         return
-    left = transition.after(source)
-    rest = source.mass.value - total
-    if left is not None and left.mass is not None and not left.gone:
+    remainder = transition.after(source)
+    expected_rest = source.mass.value - total
+    if remainder is not None and remainder.mass is not None and not remainder.gone:
         yield Ran("L04", quantity=True)
-        if abs(left.mass.value - rest) > total * Decimal("0.05") + min(left.mass.step, source.mass.value / 200):
+        if abs(remainder.mass.value - expected_rest) > total * Decimal("0.05") + min(
+            remainder.mass.step, source.mass.value / 200
+        ):
             yield error(
                 "L04",
-                left.name,
-                _show(rest),
-                _show(left.mass.value),
-                f"{_show(total)} were taken of {_show(source.mass.value)} and {_show(left.mass.value)} are left",
+                remainder.name,
+                _show(expected_rest),
+                _show(remainder.mass.value),
+                f"{_show(total)} was taken from {_show(source.mass.value)} and {_show(remainder.mass.value)} is left",
                 "5 %",
             )
     for view in filled:
-        start = transition.before(view)
-        held = start.mass.value if start is not None and start.mass is not None else Decimal(0)
-        if view.mass is not None and view.phase in _DRY and (start is None or start.supply or start.mass is not None):
+        input_before = transition.before(view)
+        mass_before = (
+            input_before.mass.value if input_before is not None and input_before.mass is not None else Decimal(0)
+        )
+        if (
+            view.mass is not None
+            and view.phase in _DRY
+            and (input_before is None or input_before.supply or input_before.mass is not None)
+        ):
+            # Under L16: the source is right, and the destination differs from the setting.
             yield Ran("L16", quantity=True)
-            if abs(view.mass.value - held - asked.value) > (asked.value + held) * Decimal("0.05"):
+            if abs(view.mass.value - mass_before - asked.value) > (asked.value + mass_before) * Decimal("0.05"):
                 yield error(
                     "L16",
                     view.name,
-                    _show(held + asked.value),
+                    _show(mass_before + asked.value),
                     _show(view.mass.value),
-                    f"{_show(asked.value)} were moved into {view.name}, which holds {_show(view.mass.value)}",
+                    f"{_show(asked.value)} was moved into {view.name}, which now holds {_show(view.mass.value)}",
                     "5 %",
                 )
 
@@ -127,7 +145,7 @@ def _wrong(after: View, had: Decimal, has: Decimal, why: str) -> Finding:
         after.name,
         _show(had),
         _show(has),
-        f"{after.name} weighed {_show(had)} and weighs {_show(has)} though {why}",
+        f"{after.name} weighed {_show(had)} and now weighs {_show(has)}, although {why}",
         "2 %",
     )
 

@@ -1,4 +1,4 @@
-"""L21: taking wells apart or adding to the bench changes nothing and takes no time."""
+"""L21: separating wells and manifesting materials change nothing and take no time."""
 
 from decimal import Decimal
 
@@ -12,7 +12,7 @@ _EACH = {"volume", "per", "well"}
 
 
 def wells(transition: Transition) -> Said:
-    """L21: taking wells apart or adding to the bench changes nothing and takes no time."""
+    """L21: separating wells and manifesting materials change nothing and take no time."""
     if not transition.success or transition.action not in ("SeparateWells", "ManifestMaterials"):
         return
     plates = [view for view in transition.inputs if not view.supply]
@@ -26,44 +26,50 @@ def wells(transition: Transition) -> Said:
 
 
 def _own_well(plate: View, output: View) -> Said:
-    """What the plate told of this well, or of each, is what it holds by itself."""
-    each = [a for leaf in plate.leaves if set(leaf.words) == _EACH and (a := leaf.amount("volume"))]
-    if len(each) == 1 and output.volume and abs(output.volume.value - each[0].value) > each[0].value / 20:
-        yield _changed(output, "volume", each[0].text, output.volume.text)
+    """A separated well has the values that the plate had for this well, or for each well."""
+    volumes_per_well = [a for leaf in plate.leaves if set(leaf.words) == _EACH and (a := leaf.amount("volume"))]
+    if (
+        len(volumes_per_well) == 1
+        and output.volume
+        and abs(output.volume.value - volumes_per_well[0].value) > volumes_per_well[0].value / 20
+    ):
+        yield _changed(output, "volume", volumes_per_well[0].text, output.volume.text)
     label = _label(output)
     for leaf in plate.leaves if label else ():
+        # A plate may nest the properties of its wells: "B2": {"volume": "100 µL"}.
         if label not in leaf.words[:-1]:
             continue
-        own = leaf.words[leaf.words.index(label) + 1 :]
-        now = [other for other in output.leaves if other.words == own and other.text and leaf.text]
-        if now and not any(alike(leaf, other) for other in now):
-            yield _changed(output, leaf.key, leaf.text, now[0].text)
+        property_words = leaf.words[leaf.words.index(label) + 1 :]
+        same_key = [other for other in output.leaves if other.words == property_words and other.text and leaf.text]
+        if same_key and not any(alike(leaf, other) for other in same_key):
+            yield _changed(output, leaf.key, leaf.text, same_key[0].text)
 
 
 def _label(output: View) -> str:
-    """The one well its name or its property of that name gives; "" if none or several."""
-    told = {leaf.text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}}
-    found = {text for text in told | set(output.words) if words.is_well(text)}
-    return found.pop() if len(found) == 1 else ""
+    """Return the well in the name of a material or in its property well, or "" if there are none or several."""
+    property_values = {leaf.text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}}
+    labels = {text for text in property_values | set(output.words) if words.is_well(text)}
+    return labels.pop() if len(labels) == 1 else ""
 
 
 def _changed(output: View, what: str, had: str, has: str) -> Finding:
-    text = f"{what[:60]} of {output.name} was {had[:60]} on the plate and is {has[:60]}"
+    text = f"{what[:60]} of {output.name} was {had[:60]} on the plate and is now {has[:60]}"
     return error("L21", output.name, had[:60], has[:60], text)
 
 
 def _untouched(transition: Transition, plate: View, output: View) -> Said:
     for field in ("environmental_condition", "material_type"):
-        had, has = plate.raw.get(field), output.raw.get(field)
-        if isinstance(had, str) and isinstance(has, str) and had != has:
+        value_before, value_after = plate.raw.get(field), output.raw.get(field)
+        if isinstance(value_before, str) and isinstance(value_after, str) and value_before != value_after:
             yield error(
                 "L21",
                 output.name,
-                had[:40],
-                has[:40],
-                f"{field} changed from {had[:40]} to {has[:40]} by {transition.action}",
+                value_before[:40],
+                value_after[:40],
+                f"{transition.action} changed {field} from {value_before[:40]} to {value_after[:40]}",
             )
     for leaf in plate.leaves:
+        # These describe the whole plate, so one well may differ.
         if set(leaf.words) & {
             "well",
             "volume",
@@ -78,14 +84,14 @@ def _untouched(transition: Transition, plate: View, output: View) -> Said:
             "count",
         }:
             continue
-        now = [other for other in output.leaves if other.words == leaf.words and other.text and leaf.text]
-        if now and not any(alike(leaf, other) for other in now):
+        same_key = [other for other in output.leaves if other.words == leaf.words and other.text and leaf.text]
+        if same_key and not any(alike(leaf, other) for other in same_key):
             yield error(
                 "L21",
                 output.name,
                 leaf.text[:60],
-                now[0].text[:60],
-                f"{leaf.key} changed from {leaf.text[:60]} to {now[0].text[:60]} by {transition.action}",
+                same_key[0].text[:60],
+                f"{transition.action} changed {leaf.key} from {leaf.text[:60]} to {same_key[0].text[:60]}",
             )
     had_volume, has_volume = plate.volume, output.volume
     if had_volume and has_volume and has_volume.value > had_volume.value * Decimal("1.01"):
@@ -97,12 +103,18 @@ def _untouched(transition: Transition, plate: View, output: View) -> Said:
             f"{output.name} holds more than before",
         )
     for field in ("created_at", "last_modified"):
-        had, has = plate.raw.get(field), output.raw.get(field)
-        if field == "last_modified" and had is not None and has is not None and type(had) is type(has) and had != has:
+        value_before, value_after = plate.raw.get(field), output.raw.get(field)
+        if (
+            field == "last_modified"
+            and value_before is not None
+            and value_after is not None
+            and type(value_before) is type(value_after)
+            and value_before != value_after
+        ):
             yield error(
                 "L21",
                 output.name,
-                str(had)[:40],
-                str(has)[:40],
-                f"time passed for {output.name}; {transition.action} takes none",
+                str(value_before)[:40],
+                str(value_after)[:40],
+                f"the time of {output.name} changed, although {transition.action} takes no time",
             )

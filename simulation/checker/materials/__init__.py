@@ -1,1 +1,1 @@
-"""Checks of materials: containers, physical states, ages, ranges, and how many materials come back."""
+"""Checks of materials: containers, physical states, times, ranges, and the number of materials that come back."""

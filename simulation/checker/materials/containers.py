@@ -1,4 +1,4 @@
-"""L05: what a container can hold, and which instrument it fits."""
+"""L05: what a container can hold, and which instrument takes it."""
 
 from decimal import Decimal
 
@@ -8,23 +8,19 @@ from simulation.checker.reading.reading import View
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.words import listed
 
-# Nominal sizes are a little less than what goes in: a 500 mL bottle takes 550.
+# Containers hold a little more than their nominal size: a 500 mL bottle takes 550 mL.
 _NOMINAL = Decimal("1.15")
-
-
+# Containers whose size is the volume of one filling, unlike that of a plate or a box.
 _SIZED = listed(
     "tube vial flask bottle beaker falcon eppendorf cuvette microtube cryovial cylinder jar microcentrifuge conical"
 )
-
-
+# Formats for plate readers and microscopes, and formats that do not fit them.
 _FLAT = listed("plate microplate well dish slide flask chamber coverslip chip petri")
-
-
 _NOT_FLAT = listed("tube vial bottle beaker falcon eppendorf bag cylinder conical cryovial microtube")
 
 
 def containers(transition: Transition) -> Said:
-    """L05: no more than the container holds, not less than it needs, and a format the instrument takes."""
+    """L05: no more than the container holds, no less than it needs, and a format that the instrument takes."""
     if not transition.success:
         return
     for output in transition.kept:
@@ -35,29 +31,36 @@ def containers(transition: Transition) -> Said:
 
 
 def _overfull(transition: Transition, output: View) -> Said:
-    before = transition.before(output)
-    explicit = output.capacity or (before.capacity if before else None)
-    nominal = _nominal(output) or (_nominal(before) if before else None)
-    if output.volume is None or (explicit is None and nominal is None):
+    input_before = transition.before(output)
+    stated_capacity = output.capacity or (input_before.capacity if input_before else None)
+    nominal_size = _nominal(output) or (_nominal(input_before) if input_before else None)
+    if output.volume is None or (stated_capacity is None and nominal_size is None):
         if output.volume is not None:
-            yield undecided("L05", output.name, "how much its container holds is not known")
+            yield undecided("L05", output.name, "the capacity of its container is not known")
         return
-    most = explicit.value if explicit else (nominal or Decimal(0)) * _NOMINAL
+    maximum = stated_capacity.value if stated_capacity else (nominal_size or Decimal(0)) * _NOMINAL
     yield Ran("L05", quantity=True)
-    if output.volume.value > most * Decimal("1.005"):
-        yield error("L05", output.name, f"at most {_show(most)}", _show(output.volume.value),
-                    f"{output.name} holds {_show(output.volume.value)} in a container for {_show(most)}", "0.5 %")  # fmt: skip
-    least = output.minimum
-    if least is not None and 0 < output.volume.value < least.value and before is None:
-        yield error("L05", output.name, f"at least {_show(least.value)}", _show(output.volume.value),
-                    f"{output.name} holds less than its container needs, {_show(least.value)}")  # fmt: skip
+    # Exactly full is allowed; 0.5 % for the rounding of both numbers.
+    if output.volume.value > maximum * Decimal("1.005"):
+        yield error("L05", output.name, f"at most {_show(maximum)}", _show(output.volume.value),
+                    f"{output.name} holds {_show(output.volume.value)} in a container for at most {_show(maximum)}", "0.5 %")  # fmt: skip
+    minimum = output.minimum
+    # Only new fillings: a portion taken out may leave less than the minimum.
+    if minimum is not None and 0 < output.volume.value < minimum.value and input_before is None:
+        yield error("L05", output.name, f"at least {_show(minimum.value)}", _show(output.volume.value),
+                    f"{output.name} holds less than the {_show(minimum.value)} that its container needs")  # fmt: skip
 
 
 def _nominal(view: View) -> Decimal | None:
-    """The size in the container's name, "1.5 mL tube"; that of a plate or a box says nothing of one well."""
-    said = set(words.cut(view.container))
+    """Return the size in the name of a container, as in "1.5 mL tube", or None. That of a plate or box is not the size of a well."""
+    container_words = set(words.cut(view.container))
     size = units.read(view.container, "", ("volume",))
-    if size is None or size.dimension != "volume" or not said & _SIZED or said & {"box", "well", "plate", "rack"}:
+    if (
+        size is None
+        or size.dimension != "volume"
+        or not container_words & _SIZED
+        or container_words & {"box", "well", "plate", "rack"}
+    ):
         return None
     return size.value
 
@@ -65,22 +68,23 @@ def _nominal(view: View) -> Decimal | None:
 def _format(transition: Transition, view: View) -> Said:
     if view.supply or any(view is other for other in transition.parameters.named.values()):
         return
-    said = set(words.cut(view.container))
-    if not said:
-        yield undecided("L05", view.name, "what it is in is not known")
+    container_words = set(words.cut(view.container))
+    if not container_words:
+        yield undecided("L05", view.name, "its container is not known")
         return
     yield Ran("L05")
     text = f"{transition.action} does not take {view.name} in {view.container[:60]}"
     if (
         transition.action == "UsePlateReader"
-        and not said & (_FLAT - {"flask", "dish", "slide", "petri"})
-        and said & (_NOT_FLAT | {"flask", "dish", "cuvette"})
+        and not container_words & (_FLAT - {"flask", "dish", "slide", "petri"})
+        and container_words & (_NOT_FLAT | {"flask", "dish", "cuvette"})
     ):
         yield error("L05", view.name, "a microplate", view.container[:60], text)
-    elif transition.action == "UseMicroscope" and not said & _FLAT and said & _NOT_FLAT:
+    elif transition.action == "UseMicroscope" and not container_words & _FLAT and container_words & _NOT_FLAT:
         yield error("L05", view.name, "a plate, dish, flask or slide", view.container[:60], text)
-    elif transition.action == "Thermocycler" and not said & {"pcr", "plate", "well", "strip"}:
+    elif transition.action == "Thermocycler" and not container_words & {"pcr", "plate", "well", "strip"}:
         size = _nominal(view)
+        # PCR tubes hold 0.2 mL; 1.5 mL and more never fit a thermocycler.
         if size is not None and size >= 1500:
             yield error("L05", view.name, "a PCR tube or plate", view.container[:60], text)
 

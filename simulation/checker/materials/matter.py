@@ -1,4 +1,4 @@
-"""L06 over the step: matter keeps its state unless the action changes it."""
+"""L06 across the step: a material keeps its physical state unless the action changes it."""
 
 from simulation.checker.findings import Ran, Said, error
 from simulation.checker.reading import families, ladders, roles, terms
@@ -8,15 +8,17 @@ from simulation.checker.reading.words import listed
 
 
 def portions(transition: Transition) -> Said:
-    """A portion of a dry solid is a dry solid, and so is what is left of it."""
+    """A portion of a dry solid is a dry solid, and so is the remainder."""
     source = roles.source_of(transition) if transition.family == families.MOVE else None
     if source is None or source.phase != terms.SOLID:
         return
-    left = transition.after(source)
-    dry = [
-        view for view in transition.kept if view is left or (start := transition.before(view)) is None or start.supply
+    remainder = transition.after(source)
+    solids = [
+        view
+        for view in transition.kept
+        if view is remainder or (input_before := transition.before(view)) is None or input_before.supply
     ]
-    for view in dry:
+    for view in solids:
         yield Ran("L06")
         if view.phase in terms.FLUID:
             yield error(
@@ -24,7 +26,7 @@ def portions(transition: Transition) -> Said:
                 view.name,
                 "a solid",
                 view.phase,
-                f"{view.name} is {view.phase}; {source.name} is solid and nothing dissolved it",
+                f"{view.name} is {view.phase}, but {source.name} is solid and nothing dissolved it",
             )
 
 
@@ -36,10 +38,11 @@ def solid_rungs(transition: Transition) -> Said:
                 output.name,
                 "a liquid",
                 output.phase,
-                f"{output.name} is {output.phase} right after being diluted",
+                f"{output.name} is {output.phase} immediately after dilution",
             )
 
 
+# Actions that may melt or freeze a material, dry it, or dissolve it.
 _MELTS = listed(
     "Incubate Thermocycler Autoclave Microwave Wait Storage DryingOven MeasureMeltingPoint CellCultureIncubate"
 )
@@ -55,7 +58,7 @@ _DISSOLVES = listed("Resuspend Dilute FillToVolume Transfer Aliquot Combine Acou
 
 
 def changed(transition: Transition, before: View, after: View) -> Said:
-    """Liquid to solid only by drying, solid to liquid only by dissolving or melting."""
+    """A liquid becomes solid only by drying or freezing, a solid becomes liquid only by dissolving or melting."""
     if before.unlimited or after.gone or not before.phase or not after.phase:
         return
     yield Ran("L06")
@@ -66,7 +69,7 @@ def changed(transition: Transition, before: View, after: View) -> Said:
             after.name,
             before.phase,
             after.phase,
-            f"{after.name} was {before.phase} and is {after.phase} after {transition.action}",
+            f"{after.name} was {before.phase} and is {after.phase} after {transition.action}, which cannot dry it",
         )
     if before.phase == terms.SOLID and is_wet and transition.action not in _DISSOLVES | _MELTS:
         yield error(
@@ -74,27 +77,29 @@ def changed(transition: Transition, before: View, after: View) -> Said:
             after.name,
             before.phase,
             after.phase,
-            f"{after.name} was solid and is {after.phase} after {transition.action}",
+            f"{after.name} was solid and is {after.phase} after {transition.action}, which cannot dissolve it",
         )
 
 
 def frozen_warm(transition: Transition, output: View) -> Said:
-    """Frozen needs the cold, and in the deep cold nothing watery that just got there stays liquid."""
+    """A frozen material is in the cold; a watery liquid that was just put into the deep cold does not stay liquid."""
     before = transition.before(output)
     was_frozen = before is not None and (before.phase == terms.FROZEN or before.condition in terms.FROZEN_CONDITIONS)
-    warm = output.condition and output.condition not in terms.FROZEN_CONDITIONS
-    if output.phase == terms.FROZEN and warm and not was_frozen and not _just_cold(before, output):
+    is_warm = output.condition and output.condition not in terms.FROZEN_CONDITIONS
+    if output.phase == terms.FROZEN and is_warm and not was_frozen and not _just_cold(before, output):
         yield error(
             "L06",
             output.name,
             "liquid",
             "frozen",
-            f"{output.name} is frozen at {output.condition} and nothing froze it",
+            f"{output.name} is frozen at {output.condition}, but nothing froze it",
         )
-    drawn = before is not None and output.held is not None and before.held is not None and output.held < before.held
+    was_drawn_from = (
+        before is not None and output.held is not None and before.held is not None and output.held < before.held
+    )
     if (
         output.phase == terms.FROZEN
-        and drawn
+        and was_drawn_from
         and transition.family in (families.MOVE, families.ADD, families.CONSUME, families.COMBINE, families.SERIAL)
     ):
         yield error(
@@ -102,25 +107,27 @@ def frozen_warm(transition: Transition, output: View) -> Said:
             output.name,
             "liquid",
             "frozen",
-            f"{output.name} is frozen, yet a liquid was drawn from it in this step",
+            f"{output.name} is frozen, although a liquid was drawn from it in this step",
         )
     if (
         output.phase in terms.FLUID
         and output.condition in ("-80C", "-196C", "dry_ice")
         and not output.mentions & _STAYS_LIQUID
     ):
-        same = before is not None and before.condition == output.condition
-        if not same:
+        # An input that was already liquid in the cold is an error of an earlier step.
+        same_condition = before is not None and before.condition == output.condition
+        if not same_condition:
             yield error(
                 "L06", output.name, "frozen", output.phase, f"{output.name} is {output.phase} at {output.condition}"
             )
 
 
 def _just_cold(before: View | None, output: View) -> bool:
-    """On ice or in the fridge a thing may be taken for frozen, unless it stood there liquid before."""
+    """Return whether a material on ice or in the fridge may be frozen: it was not liquid there before."""
     if output.condition not in ("ice", "4C"):
         return False
     return before is None or before.condition != output.condition or before.phase not in terms.FLUID
 
 
+# Solvents that do not freeze at -80 °C.
 _STAYS_LIQUID = listed("ethanol methanol acetone isopropanol hexane chloroform toluene ether acetonitrile")

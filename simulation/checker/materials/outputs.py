@@ -6,14 +6,13 @@ from simulation.checker.findings import Ran, Said, error, undecided, warning
 from simulation.checker.reading import families, flows, terms, units
 from simulation.checker.reading.transition import Transition
 
+# Words in the parameter that states how many.
 _ALIQUOTS = ("aliquot", "portion", "tube", "copie", "replicate")
-
-
 _DILUTIONS = ("dilution", "step", "point", "level", "tube")
 
 
 def counts(transition: Transition) -> Said:
-    """L18: as many materials as the catalogue says, and a residue exactly where something is left."""
+    """L18: as many materials as the catalogue promises, and a remainder exactly if something is left."""
     if not transition.success:
         return
     if transition.action == "Aliquot":
@@ -34,7 +33,7 @@ def counts(transition: Transition) -> Said:
             yield error(
                 "L18",
                 transition.action,
-                "data of each sample",
+                "data for each sample",
                 "no observation",
                 f"{transition.action} recorded nothing",
             )
@@ -43,92 +42,99 @@ def counts(transition: Transition) -> Said:
 
 
 def _made(transition: Transition, wanted: int | None, what: str) -> Said:
-    new = [
+    new_outputs = [
         view
         for view in transition.kept
         if (before := transition.before(view)) is None or before.supply or before.held == 0
     ]
     if wanted is None:
-        yield undecided("L18", transition.action, f"the parameters do not say how many {what}")
+        yield undecided("L18", transition.action, f"the parameters do not state how many {what}")
         return
     if flows.of(transition).why:
         yield undecided(
-            "L18", transition.action, f"new and old materials cannot be told apart: {flows.of(transition).why}"
+            "L18", transition.action, f"new and old materials cannot be distinguished: {flows.of(transition).why}"
         )
         return
     yield Ran("L18")
-    together = len(new) == 1 and any(
-        set(leaf.words) & {"well", "tube", "aliquot", "dilution"} for leaf in new[0].leaves
+    # Some simulators describe all aliquots as one material with a property like "tubes: 5".
+    one_for_all = len(new_outputs) == 1 and any(
+        set(leaf.words) & {"well", "tube", "aliquot", "dilution"} for leaf in new_outputs[0].leaves
     )
-    if len(new) != wanted and not (together and wanted > 1) and transition.outputs:
+    if len(new_outputs) != wanted and not (one_for_all and wanted > 1) and transition.outputs:
         yield error(
             "L18",
             transition.action,
             f"{wanted} {what}",
-            str(len(new)),
-            f"{wanted} {what} were asked for and {len(new)} came out",
+            str(len(new_outputs)),
+            f"{wanted} {what} were requested and {len(new_outputs)} came out",
         )
 
 
 def _gels(transition: Transition) -> Said:
-    found = [view for view in transition.outputs if view.phase == terms.GEL or "gel" in view.words]
-    found = [view for view in found if transition.before(view) is None]
+    gels = [view for view in transition.outputs if view.phase == terms.GEL or "gel" in view.words]
+    gels = [view for view in gels if transition.before(view) is None]
     yield Ran("L18")
-    if len(found) != 1:
+    if len(gels) != 1:
         yield error(
-            "L18", transition.action, "one gel", str(len(found)), f"all samples run on one gel; {len(found)} came out"
+            "L18", transition.action, "one gel", str(len(gels)), f"all samples run on one gel, but {len(gels)} came out"
         )
 
 
 def _pools(transition: Transition) -> Said:
-    new = [view for view in transition.kept if transition.before(view) is None]
-    rest = [
+    new_outputs = [view for view in transition.kept if transition.before(view) is None]
+    continued = [
         after for before, after in transition.pairs() if not after.gone and not before.unlimited and not before.supply
     ]
     yield Ran("L18")
-    if len(new) > 1:
+    if len(new_outputs) > 1:
         yield error(
             "L18",
             transition.action,
             "one combined material",
-            str(len(new)),
-            f"{len(new)} new materials came out of combining",
+            str(len(new_outputs)),
+            f"{len(new_outputs)} new materials came out of combining",
         )
     elif not transition.kept:
         yield error("L18", transition.action, "one combined material", "none", "no combined material came out")
-    elif not new and len(rest) > 1:
+    elif not new_outputs and len(continued) > 1:
         yield undecided("L18", transition.action, "it is not clear which material is the combined one")
 
 
 def _synthesised(transition: Transition) -> Said:
-    """One material per sequence."""
-    lists = [v for k, v in transition.parameters.raw.items() if "sequence" in str(k).lower() and isinstance(v, list)]
-    if len(lists) != 1:
+    """One material comes out per sequence."""
+    sequence_lists = [
+        v for k, v in transition.parameters.raw.items() if "sequence" in str(k).lower() and isinstance(v, list)
+    ]
+    if len(sequence_lists) != 1:
         return
     yield Ran("L18")
-    if len(lists[0]) != len(transition.kept):
-        text = f"{len(lists[0])} sequences were asked for and {len(transition.kept)} materials came out"
-        yield error("L18", transition.action, f"{len(lists[0])} materials", str(len(transition.kept)), text)
+    if len(sequence_lists[0]) != len(transition.kept):
+        text = f"{len(sequence_lists[0])} sequences were requested and {len(transition.kept)} materials came out"
+        yield error("L18", transition.action, f"{len(sequence_lists[0])} materials", str(len(transition.kept)), text)
 
 
 def _each(transition: Transition) -> Said:
-    """One output per sample. Which materials are samples is clear only where no other parameter names them."""
-    aside = list(transition.parameters.named.values())
-    samples = [v for v in transition.limited if not v.supply and not any(v is other for other in aside)]
+    """One output comes out per sample.
+
+    Which materials are samples is clear only if no other parameter names them.
+    """
+    named_materials = list(transition.parameters.named.values())
+    samples = [v for v in transition.limited if not v.supply and not any(v is other for other in named_materials)]
     if not samples:
         return
     yield Ran("L18")
-    out = len([view for view in transition.outputs if not view.unlimited])
-    taken_up = (
+    output_count = len([view for view in transition.outputs if not view.unlimited])
+    # An instrument that uses up its sample may use all of a volume below 100 µL.
+    may_be_used_up = (
         any(view.held is not None and view.held < 100 for view in samples) and transition.family == families.CONSUME
     )
-    if out >= len(samples) or transition.action == "CellCounter":
+    if output_count >= len(samples) or transition.action == "CellCounter":
         return
-    text = f"{len(samples)} samples went in and {out} materials came out"
-    if out == 0 and (transition.family in families.MEASUREMENTS or taken_up) and transition.seen:
+    text = f"{len(samples)} samples went in and {output_count} materials came out"
+    if output_count == 0 and (transition.family in families.MEASUREMENTS or may_be_used_up) and transition.seen:
         yield warning("L18", transition.action, f"{len(samples)} materials", "0", text)
     else:
-        yield error("L18", transition.action, f"{len(samples)} materials", str(out), text)
+        yield error("L18", transition.action, f"{len(samples)} materials", str(output_count), text)
 
 
 def _residue(draw: flows.Draw) -> Said:
@@ -136,15 +142,16 @@ def _residue(draw: flows.Draw) -> Said:
     if source.unlimited or source.held is None or draw.volume is None or not draw.stated:
         return
     yield Ran("L18")
-    rest = source.held - draw.volume
-    visible = max(source.held / 20, draw.volume / 20, Decimal(1)) + (source.dead.value if source.dead else 0)
-    if rest > visible and (draw.left is None or draw.left.gone):
-        what = "no residue" if draw.left is None else "used up"
-        shown = units.show(rest, "volume")
+    volume_left = source.held - draw.volume
+    # Nobody expects a simulator to list a remainder below 5 % or 1 µL, or within the dead volume.
+    least_visible = max(source.held / 20, draw.volume / 20, Decimal(1)) + (source.dead.value if source.dead else 0)
+    if volume_left > least_visible and (draw.left is None or draw.left.gone):
+        outcome = "no residue" if draw.left is None else "used up"
+        volume_text = units.show(volume_left, "volume")
         yield error(
             "L18",
             source.name,
-            f"{shown} left",
-            what,
-            f"{shown} of {source.name} are left over and it is not there for further use",
+            f"{volume_text} left",
+            outcome,
+            f"{volume_text} of {source.name} is left, but it is not available for further use",
         )

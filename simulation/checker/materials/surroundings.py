@@ -1,4 +1,4 @@
-"""L14: where a material stands fits its temperature, the action that put it there, and what must be written with it."""
+"""L14: the storage condition fits the temperature, the action, and the properties that it requires."""
 
 from simulation.checker.findings import Ran, Said, error, undecided, warning
 from simulation.checker.reading import families, meaning, terms, units
@@ -6,16 +6,18 @@ from simulation.checker.reading.reading import View
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.words import listed
 
-# Actions that may leave a material somewhere else than where it was or on the bench.
+# Actions that may put a material into another storage condition than its own or that of the bench.
 _PLACES = listed(
     "Storage Incubate CellCultureIncubate FlashFreeze FreezeCells Lyophilize Thermocycler Wait Autoclave Microwave DryingOven "
     "Desiccate Evaporate Dialysis ManifestMaterials SubmitMaterialsObservationsForReview Quit Discard"
 )
+# Conditions in which a material can be after these.
 _FREEZING = {"FlashFreeze": ("-196C", "-80C", "dry_ice"), "FreezeCells": ("-196C", "-80C", "dry_ice", "-20C")}
 _CARBON_DIOXIDE = frozenset({"co2", "carbon"})
 
 
 def conditions(transition: Transition) -> Said:
+    """L14: check the storage condition of every output that is available for further use."""
     if not transition.success:
         return
     for output in transition.kept:
@@ -28,7 +30,7 @@ def conditions(transition: Transition) -> Said:
 
 
 def _written(transition: Transition, output: View) -> Said:
-    """In an incubator the temperature stands in the properties, with CO2 for cell culture."""
+    """A material in an incubator has a temperature among its properties, and CO2 in cell culture."""
     if output.condition not in terms.INCUBATORS:
         return
     missing = []
@@ -39,13 +41,16 @@ def _written(transition: Transition, output: View) -> Said:
     if output.condition == "cell_culture_conditions" and not output.mentions & _CARBON_DIOXIDE:
         missing.append("CO2")
     before = transition.before(output)
-    for what in missing:
-        text = f"{output.name} is in {output.condition} and no {what} is among its properties"
-        inherited = before is not None and before.condition == output.condition and transition.action not in _PLACES
-        if inherited and before is not None and what == "temperature" and before.temperature is None:
-            yield warning("L14", output.name, f"a {what}", "none", text)
+    for quantity in missing:
+        text = f"{output.name} is in {output.condition}, but its properties have no {quantity}"
+        # The property was missing before this step, so the step is not to blame.
+        was_there_before = (
+            before is not None and before.condition == output.condition and transition.action not in _PLACES
+        )
+        if was_there_before and before is not None and quantity == "temperature" and before.temperature is None:
+            yield warning("L14", output.name, f"a {quantity}", "none", text)
         else:
-            yield error("L14", output.name, f"a {what}", "none", text)
+            yield error("L14", output.name, f"a {quantity}", "none", text)
 
 
 def _temperature(output: View) -> Said:
@@ -54,65 +59,69 @@ def _temperature(output: View) -> Said:
     low, high = terms.TEMPERATURES[output.condition]
     yield Ran("L14")
     if not low <= output.temperature.value <= high:
-        shown = units.show(output.temperature.value, "temperature")
+        temperature_text = units.show(output.temperature.value, "temperature")
         yield error(
-            "L14", output.name, f"{low} to {high} °C", shown, f"{output.name} is at {shown} in {output.condition}"
+            "L14",
+            output.name,
+            f"{low} to {high} °C",
+            temperature_text,
+            f"{output.name} is at {temperature_text} in {output.condition}",
         )
 
 
 def _moved(transition: Transition, output: View) -> Said:
-    """Nothing gets into the deep cold or an incubator by an action that puts nothing there."""
+    """No material gets into the deep cold or an incubator by an action that puts nothing there."""
     if transition.action in _PLACES or transition.family in (families.MAKE, families.UNKNOWN):
         return
-    known = {view.condition for view in transition.inputs}
+    input_conditions = {view.condition for view in transition.inputs}
     before = transition.before(output)
-    allowed = {before.condition} if before is not None and before.condition else known
-    heated = (
+    allowed = {before.condition} if before is not None and before.condition else input_conditions
+    is_heated = (
         any(meaning.is_temperature(leaf) for leaf in transition.parameters.leaves)
         and output.condition == "incubating_conditions"
     )
-    told = any(terms.condition(leaf.value) == output.condition for leaf in transition.parameters.leaves)
-    odd = output.condition in (*terms.FROZEN_CONDITIONS, *terms.INCUBATORS)
-    if odd and output.condition not in allowed and not heated and not told and "" not in allowed:
+    is_requested = any(terms.condition(leaf.value) == output.condition for leaf in transition.parameters.leaves)
+    needs_action = output.condition in (*terms.FROZEN_CONDITIONS, *terms.INCUBATORS)
+    if needs_action and output.condition not in allowed and not is_heated and not is_requested and "" not in allowed:
         yield error("L14", output.name, " or ".join(sorted(allowed | {"room_temp"})), output.condition,
-                    f"{output.name} is in {output.condition}; {transition.action} puts nothing there")  # fmt: skip
+                    f"{output.name} is in {output.condition}, but {transition.action} does not put materials there")  # fmt: skip
 
 
 def _put(transition: Transition, output: View) -> Said:
-    """What is stored, frozen or incubated stands where that is done."""
+    """A stored, frozen or incubated material is where the action puts it."""
     before = transition.before(output)
     if before is None:
         return
-    said = f"{output.name} is in {output.condition} after {transition.action}"
-    if transition.action == "Storage" and (wanted := _stored_at(transition)):
-        if output.condition != wanted:
-            yield error("L14", output.name, wanted, output.condition, f"{said} at {wanted}")
+    statement = f"{output.name} is in {output.condition} after {transition.action}"
+    if transition.action == "Storage" and (requested := _stored_at(transition)):
+        if output.condition != requested:
+            yield error("L14", output.name, requested, output.condition, f"{statement} at {requested}")
     elif transition.action in _FREEZING and output.condition not in _FREEZING[transition.action]:
-        yield error("L14", output.name, " or ".join(_FREEZING[transition.action]), output.condition, said)
+        yield error("L14", output.name, " or ".join(_FREEZING[transition.action]), output.condition, statement)
     elif transition.action in ("Incubate", "CellCultureIncubate"):
-        yield from _incubated(transition, output, said)
+        yield from _incubated(transition, output, statement)
 
 
 def _incubated(transition: Transition, output: View, said: str) -> Said:
-    asked = [amount.value for leaf, amount in transition.parameters.amounts("temperature")]
-    if not asked and transition.action == "Incubate":
+    temperatures = [amount.value for leaf, amount in transition.parameters.amounts("temperature")]
+    if not temperatures and transition.action == "Incubate":
         yield undecided("L14", output.name, "no temperature is given")
-    elif output.condition in terms.FROZEN_CONDITIONS and all(value > 0 for value in asked):
+    elif output.condition in terms.FROZEN_CONDITIONS and all(value > 0 for value in temperatures):
         yield error("L14", output.name, "an incubator or the bench", output.condition, said)
 
 
 def _stored_at(transition: Transition) -> str:
-    """The one condition that the parameters name, or the one whose temperature they give."""
-    found = {
-        known
+    """Return the only condition that the parameters name, or the one of the temperature that they give, or ""."""
+    conditions_found = {
+        condition_found
         for leaf in transition.parameters.leaves
-        if (known := terms.condition(leaf.value)) and not set(leaf.words) & {"before", "initial"}
+        if (condition_found := terms.condition(leaf.value)) and not set(leaf.words) & {"before", "initial"}
     }
-    if not found:
-        nominal = {"4": "4C", "-20": "-20C", "-80": "-80C", "-196": "-196C"}
-        found = {
-            nominal[key]
+    if not conditions_found:
+        conditions_by_temperature = {"4": "4C", "-20": "-20C", "-80": "-80C", "-196": "-196C"}
+        conditions_found = {
+            conditions_by_temperature[key]
             for _, a in transition.parameters.amounts("temperature")
-            if (key := f"{a.value.normalize():f}") in nominal
+            if (key := f"{a.value.normalize():f}") in conditions_by_temperature
         }
-    return found.pop() if len(found) == 1 else ""
+    return conditions_found.pop() if len(conditions_found) == 1 else ""

@@ -1,4 +1,4 @@
-"""L13: nothing is older than it can be, and nothing grows faster than the time that passed."""
+"""L13: times are in order, and nothing grows faster than the time that passed allows."""
 
 import re
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import listed
 
-_LATER = Decimal("1.02")
-# No cell of the bench doubles in less time than this, in seconds.
-_FASTEST = Decimal(900)
-_FASTEST_ANIMAL = Decimal(28800)
+_LATER = Decimal("1.02")  # of the duration set: rounding of hours and minutes
+# Shortest plausible doubling times in seconds.
+_FASTEST = Decimal(900)  # 15 min: the fastest bacteria
+_FASTEST_ANIMAL = Decimal(28800)  # 8 h
 _ANIMAL = listed(
     "hek293t hek293 hek hela cho neuron mammalian fibroblast nih3t3 cos7 u2os jurkat astrocyte human mouse"
 )
@@ -25,32 +25,35 @@ _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}")
 
 
 def clock(transition: Transition) -> Said:
+    """L13: check creation and modification times, durations and growth."""
     for view in (*transition.inputs, *transition.outputs):
         created, modified = _time(view.raw, "created_at"), _time(view.raw, "last_modified")
-        if (late := _earlier(modified, created)) is not None:
+        if (is_wrong := _earlier(modified, created)) is not None:
             yield Ran("L13")
-            if late:
+            if is_wrong:
                 yield error(
                     "L13",
                     view.name,
-                    "changed after it was made",
+                    "changed after it was created",
                     "before",
-                    f"{view.name} was last changed before it was made",
+                    f"{view.name} was last changed before it was created",
                 )
     for before, after in transition.pairs():
         yield from _order(before, after)
-    latest = [time for view in transition.inputs if isinstance(time := _time(view.raw, "last_modified"), datetime)]
+    last_changes = [
+        time for view in transition.inputs if isinstance(time := _time(view.raw, "last_modified"), datetime)
+    ]
     for seen in transition.seen:
-        stamp = _time(seen.raw, "timestamp")
-        if isinstance(stamp, datetime) and latest:
+        timestamp = _time(seen.raw, "timestamp")
+        if isinstance(timestamp, datetime) and last_changes:
             yield Ran("L13")
-            if stamp < max(latest):
+            if timestamp < max(last_changes):
                 yield error(
                     "L13",
                     seen.place,
-                    "after the step before",
-                    str(stamp)[:19],
-                    f"{seen.place} was made before its materials were last changed",
+                    "after the previous step",
+                    str(timestamp)[:19],
+                    f"{seen.place} was recorded before its materials were last changed",
                 )
     if transition.success:
         yield from _durations(transition)
@@ -58,29 +61,33 @@ def clock(transition: Transition) -> Said:
 
 
 def _order(before: View, after: View) -> Said:
-    """What goes on was made when it was made, and is not changed before it was."""
-    made, remade = _time(before.raw, "created_at"), _time(after.raw, "created_at")
-    if (early := _earlier(remade, made)) is not None:
+    """A continued material keeps its creation time and is not changed earlier than before."""
+    created_before, created_after = _time(before.raw, "created_at"), _time(after.raw, "created_at")
+    if (is_earlier := _earlier(created_after, created_before)) is not None:
         yield Ran("L13")
-        if early:
-            yield error(
-                "L13", after.name, str(made), str(remade), f"{after.name} is said to have been made earlier than it was"
-            )
-    had, has = _time(before.raw, "last_modified"), _time(after.raw, "last_modified")
-    if (before_that := _earlier(has, had)) is not None:
-        yield Ran("L13")
-        if before_that:
+        if is_earlier:
             yield error(
                 "L13",
                 after.name,
-                f"{had} or later",
-                str(has),
-                f"{after.name} was changed earlier than it had been before",
+                str(created_before),
+                str(created_after),
+                f"{after.name} has an earlier creation time than before this step",
+            )
+    modified_before, modified_after = _time(before.raw, "last_modified"), _time(after.raw, "last_modified")
+    if (is_earlier_change := _earlier(modified_after, modified_before)) is not None:
+        yield Ran("L13")
+        if is_earlier_change:
+            yield error(
+                "L13",
+                after.name,
+                f"{modified_before} or later",
+                str(modified_after),
+                f"{after.name} has an earlier modification time than before this step",
             )
 
 
 def _earlier(one: Decimal | datetime | None, other: Decimal | datetime | None) -> bool | None:
-    """Whether one comes before the other; None if they cannot be compared."""
+    """Return whether one time is before the other, or None if they cannot be compared."""
     if isinstance(one, Decimal) and isinstance(other, Decimal):
         return one < other
     if isinstance(one, datetime) and isinstance(other, datetime):
@@ -89,57 +96,58 @@ def _earlier(one: Decimal | datetime | None, other: Decimal | datetime | None) -
 
 
 def _durations(transition: Transition) -> Said:
-    """Nobody incubated longer than the action lasted."""
-    asked = [a.value for _, a in transition.parameters.amounts("duration")]
-    had = {(leaf.key, leaf.text) for view in transition.inputs for leaf in view.leaves}
-    for view in transition.kept if asked else ():
+    """No duration written by this step is longer than the action lasted."""
+    durations = [a.value for _, a in transition.parameters.amounts("duration")]
+    properties_before = {(leaf.key, leaf.text) for view in transition.inputs for leaf in view.leaves}
+    for view in transition.kept if durations else ():
         for leaf in view.leaves:
-            said = set(leaf.words)
-            told = leaf.amount("duration")
+            key_words = set(leaf.words)
+            duration = leaf.amount("duration")
             if (
-                told is None
-                or (leaf.key, leaf.text) in had
-                or not said & {"duration", "incubated", "elapsed", "incubation"}
+                duration is None
+                or (leaf.key, leaf.text) in properties_before
+                or not key_words & {"duration", "incubated", "elapsed", "incubation"}
             ):
                 continue
             yield Ran("L13")
-            if told.value > sum(asked) * _LATER and not said & {"total", "cumulative"}:
-                yield error("L13", view.name, f"at most {units.show(sum(asked, Decimal(0)), 'duration')}", units.show(told.value, "duration"),
+            if duration.value > sum(durations) * _LATER and not key_words & {"total", "cumulative"}:
+                yield error("L13", view.name, f"at most {units.show(sum(durations, Decimal(0)), 'duration')}", units.show(duration.value, "duration"),
                             f"{leaf.key} of {view.name} is longer than the action lasted")  # fmt: skip
 
 
 def _growth(transition: Transition) -> Said:
-    """Cells double once per doubling time, and never faster than any cell can."""
+    """Cells double at most once per doubling time, and never faster than any cell can."""
     if transition.family not in (families.HEAT, families.INERT) or transition.action in (
         "Centrifuge",
         "Thermocycler",
         "Autoclave",
     ):
         return
-    lasted = [
+    durations = [
         a.value for leaf, a in transition.parameters.amounts("duration") if not {"lag", "interval"} & set(leaf.words)
     ]
     for before, after in transition.pairs():
-        had, has = _cells(before), _cells(after)
+        cells_before, cells_after = _cells(before), _cells(after)
         if (
-            had is None
-            or has is None
-            or had.dimension != has.dimension
-            or had.value <= 0
-            or has.value <= had.value * Decimal("1.05")
+            cells_before is None
+            or cells_after is None
+            or cells_before.dimension != cells_after.dimension
+            or cells_before.value <= 0
+            or cells_after.value <= cells_before.value * Decimal("1.05")
         ):
             continue
-        if not lasted:
-            yield undecided("L13", after.name, "how long it grew is not given")
+        if not durations:
+            yield undecided("L13", after.name, "its time of growth is not stated")
             continue
-        doubling, declared = _doubling(before)
+        doubling_time, is_declared = _doubling(before)
         yield Ran("L13")
-        generations = min(Decimal(60), max(lasted) / doubling)
-        most = had.value * Decimal(2) ** generations * Decimal("1.15")
-        if has.value > most:
-            how = "at the declared doubling time" if declared else "however fast it grows"
-            yield error("L13", after.name, f"at most {units.show(most, 'number_density')}", units.show(has.value, had.dimension),
-                        f"{after.name} grew more than it can in {units.show(max(lasted), 'duration')} {how}")  # fmt: skip
+        # A limit of 60 keeps the power within Decimal; 2^60 cells weigh more than any vessel holds.
+        generations = min(Decimal(60), max(durations) / doubling_time)
+        maximum = cells_before.value * Decimal(2) ** generations * Decimal("1.15")  # error of counting
+        if cells_after.value > maximum:
+            limit_text = "at the declared doubling time" if is_declared else "at the fastest growth possible"
+            yield error("L13", after.name, f"at most {units.show(maximum, 'number_density')}", units.show(cells_after.value, cells_before.dimension),
+                        f"{after.name} grew more than it can in {units.show(max(durations), 'duration')} {limit_text}")  # fmt: skip
 
 
 def _cells(view: View) -> Amount | None:
@@ -147,6 +155,7 @@ def _cells(view: View) -> Amount | None:
 
 
 def _doubling(view: View) -> tuple[Decimal, bool]:
+    """Return (doubling time in seconds, whether the material declares it)."""
     for leaf in view.leaves:
         if {"doubling", "generation"} & set(leaf.words) and (amount := leaf.amount("duration")) and amount.value > 0:
             return amount.value, True
@@ -154,16 +163,17 @@ def _doubling(view: View) -> tuple[Decimal, bool]:
 
 
 def _time(raw: Mapping[str, Any], key: str) -> Decimal | datetime | None:
-    """Seconds, or a date with a time of day; anything else is no time that could be compared."""
+    """Return seconds, or a date with a time of day; None for anything that cannot be compared."""
     value = raw.get(key)
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and _ISO.match(value):
         try:
+            # Without the zone: Python cannot compare a date that has one with a date that has none.
             return datetime.fromisoformat(value[:32].replace("Z", "")).replace(tzinfo=None)
         except ValueError:
             return None
     if isinstance(value, int | float) and key != "timestamp":
         return units.number(value)
-    found = units.read(value) if isinstance(value, str) else None
-    return found.value if found and found.dimension == "duration" and key != "timestamp" else None
+    amount = units.read(value) if isinstance(value, str) else None
+    return amount.value if amount and amount.dimension == "duration" and key != "timestamp" else None

@@ -1,4 +1,4 @@
-"""A transition as the checks read it: words, units, properties, and which material continues which.
+"""Parse a transition for the checks: words, units, properties, and which output continues which input.
 
-Nothing here judges. What cannot be read stays unknown, and a check that needs it is undecidable.
+Nothing here judges. What cannot be parsed is unknown, and a check that needs it is undecidable.
 """

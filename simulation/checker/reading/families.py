@@ -1,4 +1,4 @@
-"""The 82 actions by what they can do to amounts: the checker's own reading of the catalogue (spec 4.1)."""
+"""The 82 actions grouped by what they can do to amounts, after the descriptions in the catalogue."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ _MEMBERS = {
     # Something may be taken off or replaced.
     TAKE: "Wash Filter Aspirate Dialysis SolidPhaseExtraction Evaporate Lyophilize Desiccate DryingOven "
     "AttemptDNAExtraction",
-    # The sample stays as it is.
+    # The sample is not changed.
     READ: "BioLayerInterferometry MeasureOsmolality MeasureConductivity MeasureContactAngle MeasureDensity "
     "MeasureDissolvedOxygen MeasurepH MeasureWeight MeasureVolume MeasureCount ImageSample MeasureSurfaceTension "
     "CyclicVoltammetry VisualInspection ImageColonies QuantifyColonies UsePhotospectrometer UsePlateReader UseMicroscope",
@@ -31,13 +31,14 @@ _MEMBERS = {
     MAKE: "DNASynthesis RNASynthesis PNASynthesis PeptideSynthesis PrepareReferenceElectrode",
     CONTROL: "SubmitMaterialsObservationsForReview Quit ManifestMaterials Discard",
 }  # fmt: skip
+# Lower case: simulators capitalise names of actions differently.
 _FAMILY: Mapping[str, str] = {name.lower(): family for family, names in _MEMBERS.items() for name in names.split()}
 _NAMES: Mapping[str, str] = {name.lower(): name for names in _MEMBERS.values() for name in names.split()}
 
 MEASUREMENTS = (READ, CONSUME)
-# One output per sample that goes in, by the catalogue's words.
+# The catalogue promises one output per sample for these.
 ONE_TO_ONE = (INERT, HEAT, READ, CONSUME)
-# May add something to a sample that is none of the materials.
+# May add something that only a parameter names (a reagent, a stain), so a gain in volume proves nothing.
 ADDS_FROM_PARAMETERS = (
     "AttemptDNAExtraction", "qPCR", "Thermocycler", "UseMicroscope", "UsePlateReader", "SolidPhaseExtraction", "Wash",
     "Microwave", "TotalProteinQuantification", "ELISA", "CapillaryELISA", "CapillaryWestern", "FlowCytometry",
@@ -51,8 +52,9 @@ GELS = ("AgaroseGelElectrophoresis", "PAGE")
 
 
 def canonical(name: str) -> str:
-    """The catalogue's name of an action; the name as it is if there is none."""
+    """Return the catalogue's name of an action, or the name unchanged if the catalogue has none."""
     short = name.strip().replace("_", "").replace(" ", "").lower().removeprefix("experiment")
+    # The catalogue's name is long; other simulators write only its first word.
     if short == "submit":
         return "SubmitMaterialsObservationsForReview"
     return _NAMES.get(short, name)

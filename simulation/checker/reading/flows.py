@@ -1,4 +1,4 @@
-"""What went into each output: the input it continues, and what was added to it from where. Only where that is clear."""
+"""Trace liquid: the input that each output continues, and what was added to it. Only where that is clear."""
 
 from decimal import Decimal
 from typing import NamedTuple
@@ -11,14 +11,14 @@ ZERO = Decimal(0)
 
 
 class Part(NamedTuple):
-    """A volume that went in, in µL (None: unknown), out of one input."""
+    """A volume in µL that was taken out of one input and added to an output; None if unknown."""
 
     source: View
     volume: Decimal | None
 
 
 class Fill(NamedTuple):
-    """An output and everything that was put together in it. `stated`: volumes follow from parameters alone."""
+    """An output and everything that was put into it. `stated`: the volumes follow from parameters alone."""
 
     output: View
     parts: tuple[Part, ...]
@@ -26,7 +26,7 @@ class Fill(NamedTuple):
 
     @property
     def volume(self) -> Decimal | None:
-        """What the parts add up to; None if one is unknown."""
+        """Sum of the parts in µL, or None if one is unknown."""
         total = ZERO
         for part in self.parts:
             if part.volume is None:
@@ -36,7 +36,10 @@ class Fill(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A source, what left it (None: unknown), what is left of it (None: no such output); `stated` by parameters alone."""
+    """A source, the volume taken out of it and the output that remains.
+
+    The volume is None if unknown, the output is None if there is none. `stated`: the volume follows from parameters alone.
+    """
 
     source: View
     volume: Decimal | None
@@ -45,7 +48,7 @@ class Draw(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """All fills and draws of a transition; `why` says what could not be told, if anything."""
+    """All fills and withdrawals of a transition; `why` is the reason if they could not be traced."""
 
     fills: tuple[Fill, ...] = ()
     draws: tuple[Draw, ...] = ()
@@ -53,7 +56,8 @@ class Flow(NamedTuple):
 
 
 def of(transition: Transition) -> Flow:
-    """What moved, by the family of the action."""
+    """Return the liquid flow of a transition, by the family of its action."""
+    # Most checks of amounts need the flow; tracing links parameters, inputs and outputs and is the costly part.
     if "flow" not in transition.memo:
         transition.memo["flow"] = _of(transition)
     flow: Flow = transition.memo["flow"]
@@ -77,36 +81,45 @@ def _move(transition: Transition) -> Flow:
     source = roles.source_of(transition)
     if source is None:
         return Flow(why="it is not clear which material was drawn from")
-    left = transition.after(source)
+    remainder = transition.after(source)
     others = [view for view in transition.inputs if view is not source]
-    filled = [view for view in transition.outputs if view is not left and not view.gone]
-    moved = transition.parameters.moved()
-    each = moved.value if moved else None
-    stated = each is not None
-    if each is None:
-        each = _lost(source, left, len(filled), transition)
+    filled_outputs = [view for view in transition.outputs if view is not remainder and not view.gone]
+    moved_volume = transition.parameters.moved()
+    volume_each = moved_volume.value if moved_volume else None
+    is_stated = volume_each is not None
+    if volume_each is None:
+        volume_each = _lost(source, remainder, len(filled_outputs), transition)
     fills = []
-    for output in filled:
-        start = transition.before(output)
-        if start is None and not _starts_empty(output, others, transition):
+    for output in filled_outputs:
+        input_before = transition.before(output)
+        if input_before is None and not _starts_empty(output, others, transition):
             return Flow(why=f"it is not clear what was in {output.name} before")
-        parts = [Part(source, each)] if start is None else [Part(start, start.held), Part(source, each)]
-        fills.append(Fill(output, tuple(parts), stated))
-    total = each * len(filled) if each is not None and filled else None
-    if total is not None and len(filled) == 1 and filled[0].volume is None:
-        # One plate stands for all its wells.
+        parts = (
+            [Part(source, volume_each)]
+            if input_before is None
+            else [Part(input_before, input_before.held), Part(source, volume_each)]
+        )
+        fills.append(Fill(output, tuple(parts), is_stated))
+    total = volume_each * len(filled_outputs) if volume_each is not None and filled_outputs else None
+    if total is not None and len(filled_outputs) == 1 and filled_outputs[0].volume is None:
+        # Simulators describe a filled plate as one material without a volume: the volume goes into each of its wells.
         total *= transition.parameters.wells() or 1
-    return Flow(tuple(fills), (Draw(source, total, left, stated),))
+    return Flow(tuple(fills), (Draw(source, total, remainder, is_stated),))
 
 
 def _starts_empty(output: View, others: list[View], transition: Transition) -> bool:
-    """A new vessel: nothing wet among the other materials is without its output."""
+    """Return whether an output without input is a new vessel: every other input with liquid has its own output."""
     open_inputs = [view for view in others if transition.after(view) is None]
     return not any(not view.supply and view.held != 0 and not view.unlimited for view in open_inputs)
 
 
 def _lost(source: View, left: View | None, into: int, transition: Transition) -> Decimal | None:
-    """What each of them got if no parameter says: all the source lost; of one that is not handed back, everything."""
+    """Return the volume that one destination received if no parameter states it, or None.
+
+    It is what the source lost; a source that is not handed back lost everything.
+    """
+    # With several destinations the split is unknown; with a weighed portion the loss in volume is another
+    # quantity.
     if source.unlimited or source.held is None or into != 1 or transition.parameters.amounts("mass"):
         return None
     if left is None or left.gone:
@@ -118,7 +131,7 @@ def _add(transition: Transition) -> Flow:
     solvent = roles.solvent_of(transition)
     if solvent is None:
         return Flow(why="it is not clear which material was added")
-    left = transition.after(solvent)
+    remainder = transition.after(solvent)
     samples = [view for view in transition.inputs if view is not solvent and not view.supply and not view.unlimited]
     if len(samples) == 1 and (vessel := _new_vessel(transition, samples[0])) is not None:
         return _diluted(transition, samples[0], solvent, vessel)
@@ -129,45 +142,52 @@ def _add(transition: Transition) -> Flow:
             return Flow(why=f"it is not clear what became of {sample.name}")
         added, stated = _addition(transition, sample, output)
         fills.append(Fill(output, (Part(sample, sample.held), Part(solvent, added)), stated))
+        # One unknown addition makes the total unknown.
         total = None if added is None or total is None else total + added  # type: ignore[assignment]
     stated = bool(fills) and all(fill.stated for fill in fills)
-    return Flow(tuple(fills), (Draw(solvent, total if fills else None, left, stated),))
+    return Flow(tuple(fills), (Draw(solvent, total if fills else None, remainder, stated),))
 
 
 def _new_vessel(transition: Transition, sample: View) -> View | None:
-    """The one new material of a dilution that leaves the rest of its sample behind."""
-    left = transition.after(sample)
-    new = [view for view in transition.kept if transition.before(view) is None and not view.supply]
-    if left is None or left.gone or len(new) != 1 or left.held is None or sample.held is None:
+    """Return the one new material of a dilution that leaves the rest of its sample behind, or None."""
+    remainder = transition.after(sample)
+    new_outputs = [view for view in transition.kept if transition.before(view) is None and not view.supply]
+    if remainder is None or remainder.gone or len(new_outputs) != 1 or remainder.held is None or sample.held is None:
         return None
-    return new[0] if left.held < sample.held else None
+    return new_outputs[0] if remainder.held < sample.held else None
 
 
 def _diluted(transition: Transition, sample: View, solvent: View, output: View) -> Flow:
-    """A portion of the sample, and what brings it to the factor or the total."""
-    left, rest = transition.after(sample), transition.after(solvent)
-    said = transition.parameters.portion(frozenset(sample.words))
-    portion = said.value if said else None
-    if portion is None and left is not None and left.held is not None and sample.held is not None:
-        portion = sample.held - left.held
+    """Trace a portion of the sample plus the solvent that reaches the stated factor or total."""
+    sample_left, solvent_left = transition.after(sample), transition.after(solvent)
+    stated_portion = transition.parameters.portion(frozenset(sample.words))
+    portion = stated_portion.value if stated_portion else None
+    if portion is None and sample_left is not None and sample_left.held is not None and sample.held is not None:
+        portion = sample.held - sample_left.held
     total, factor = transition.parameters.total(), transition.parameters.factor()
     added = None
+    # Most certain first: the stated total, the stated factor, then what the solvent lost.
     if portion is not None and total is not None:
         added = max(ZERO, total.value - portion)
     elif portion is not None and factor is not None:
         added = portion * (factor - 1)
-    elif solvent.held is not None and rest is not None and rest.held is not None:
-        added = max(ZERO, solvent.held - rest.held)
-    stated = total is not None or factor is not None
-    fill = Fill(output, (Part(sample, portion), Part(solvent, added)), stated)
-    return Flow((fill,), (Draw(sample, portion, left, said is not None), Draw(solvent, added, rest, stated)))
+    elif solvent.held is not None and solvent_left is not None and solvent_left.held is not None:
+        added = max(ZERO, solvent.held - solvent_left.held)
+    is_stated = total is not None or factor is not None
+    fill = Fill(output, (Part(sample, portion), Part(solvent, added)), is_stated)
+    return Flow(
+        (fill,),
+        (Draw(sample, portion, sample_left, stated_portion is not None), Draw(solvent, added, solvent_left, is_stated)),
+    )
 
 
 def _addition(transition: Transition, sample: View, output: View) -> tuple[Decimal | None, bool]:
-    """(solvent added, whether the parameters say so)."""
+    """Return (volume of solvent added, whether the parameters state it)."""
     total, added, factor = transition.parameters.total(), transition.parameters.added(), transition.parameters.factor()
+    # The only volume of this action is the one to fill up to, whatever its parameter is called.
     if transition.action == "FillToVolume" and total is None and len(transition.parameters.volumes()) == 1:
         total, added = transition.parameters.amounts("volume")[0][1], None
+    # The two parameters may contradict each other, so neither is used.
     if total is not None and added is not None:
         return None, False
     if sample.held is None:
@@ -189,24 +209,24 @@ def _combine(transition: Transition) -> Flow:
     for source in transition.limited:
         if source.supply:
             continue
-        left = transition.after(source)
-        rest = left.held if left and not left.gone else ZERO
-        taken = None if source.held is None or rest is None else max(ZERO, source.held - rest)
-        parts.append(Part(source, taken))
-        draws.append(Draw(source, taken, left))
+        remainder = transition.after(source)
+        volume_left = remainder.held if remainder and not remainder.gone else ZERO
+        taken_volume = None if source.held is None or volume_left is None else max(ZERO, source.held - volume_left)
+        parts.append(Part(source, taken_volume))
+        draws.append(Draw(source, taken_volume, remainder))
     parts += [Part(view, None) for view in transition.inputs if view.unlimited and not view.supply]
     return Flow((Fill(pools[0], tuple(parts), False),), tuple(draws))
 
 
 def _serial(transition: Transition) -> Flow:
-    """What leaves sample and diluent; what each dilution holds then follows from the ladder."""
-    asked = ladders.ladder(transition)
-    if asked is None:
+    """Return what leaves sample and diluent; the volume of each dilution follows from the series."""
+    series = ladders.ladder(transition)
+    if series is None:
         return Flow(why="it is not clear which material is diluted with which")
-    sample, diluent, moved, added, _, steps = asked
-    total = added * steps if added is not None and steps is not None else None
+    sample, diluent, moved_volume, added_volume, _, steps = series
+    total = added_volume * steps if added_volume is not None and steps is not None else None
     draws = (
-        Draw(sample, moved, transition.after(sample), moved is not None),
+        Draw(sample, moved_volume, transition.after(sample), moved_volume is not None),
         Draw(diluent, total, transition.after(diluent), total is not None),
     )
     return Flow((), draws)

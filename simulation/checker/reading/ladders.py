@@ -1,4 +1,4 @@
-"""Dilution series: what the parameters ask for, and which outputs are its steps."""
+"""Dilution series: what the parameters request, and which outputs are its steps."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,7 +11,7 @@ from simulation.checker.reading.transition import Transition
 
 
 class Ladder(NamedTuple):
-    """A dilution series: volume carried over, diluent it meets, factor and number of steps, each None if not stated."""
+    """A dilution series: volume carried over, diluent added, factor and number of steps. Each is None if not stated."""
 
     sample: View
     diluent: View
@@ -22,42 +22,44 @@ class Ladder(NamedTuple):
 
 
 def ladder(transition: Transition) -> Ladder | None:
-    """The series the parameters ask for; None where it is not clear what is diluted with what."""
+    """Return the series that the parameters request, or None if it is not clear what is diluted with what."""
     solvent = roles.solvent_of(transition)
-    wet = [view for view in transition.inputs if view is not solvent and not view.supply and view.held != 0]
-    named = transition.parameters.material(SOURCE | {"sample"})
-    samples = [named] if named is not None and named is not solvent else wet
+    liquids = [view for view in transition.inputs if view is not solvent and not view.supply and view.held != 0]
+    named_sample = transition.parameters.material(SOURCE | {"sample"})
+    samples = [named_sample] if named_sample is not None and named_sample is not solvent else liquids
     if solvent is None or len(samples) != 1:
         return None
-    moved, added, factor = _of_series(transition)
-    if factor is None and moved and added:
-        factor = (moved + added) / moved
-    if added is None and moved and factor:
-        added = moved * (factor - 1)
+    moved_volume, added_volume, factor = _of_series(transition)
+    # Two of carried volume, diluent and factor determine the third.
+    if factor is None and moved_volume and added_volume:
+        factor = (moved_volume + added_volume) / moved_volume
+    if added_volume is None and moved_volume and factor:
+        added_volume = moved_volume * (factor - 1)
     steps = transition.parameters.count("dilution", "step", "point", "level")
-    return Ladder(samples[0], solvent, moved, added, factor, steps)
+    return Ladder(samples[0], solvent, moved_volume, added_volume, factor, steps)
 
 
 def _of_series(transition: Transition) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
-    """(carried over, diluent added, factor) as far as the parameters name them."""
-    moved, added, total = None, None, None
+    """Return (volume carried over, diluent added, factor), each None if no parameter names it."""
+    moved_volume, added_volume, total_volume = None, None, None
     for leaf, amount in transition.parameters.amounts("volume"):
-        said = set(leaf.words)
-        if said & {"transfer", "transferred", "carry", "carried", "sample", "aliquot"}:
-            moved = amount.value
-        elif said & {"diluent", "solvent", "buffer"}:
-            added = amount.value
-        elif said & TOTAL:
-            total = amount.value
+        key_words = set(leaf.words)
+        if key_words & {"transfer", "transferred", "carry", "carried", "sample", "aliquot"}:
+            moved_volume = amount.value
+        elif key_words & {"diluent", "solvent", "buffer"}:
+            added_volume = amount.value
+        elif key_words & TOTAL:
+            total_volume = amount.value
     factor = transition.parameters.factor()
-    if moved is None and total is not None and factor:
-        moved = total / factor
-    return moved, added, factor
+    if moved_volume is None and total_volume is not None and factor:
+        moved_volume = total_volume / factor
+    return moved_volume, added_volume, factor
 
 
 def rungs(transition: Transition) -> Iterator[View]:
-    """The dilutions of a series."""
+    """Yield the outputs that are steps of a series."""
     for output in transition.kept:
-        before = transition.before(output)
-        if before is None or before.supply or before.held == 0:
+        input_before = transition.before(output)
+        # A step is a new material, or a vessel that was empty before.
+        if input_before is None or input_before.supply or input_before.held == 0:
             yield output

@@ -1,4 +1,4 @@
-"""An open dict of properties as a flat list of leaves, each with the words of its key and the unit its key names."""
+"""Flatten nested properties to a list of leaves, each with the words of its key and the unit in its key."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from simulation.checker.reading import units, words
 
-_DEEPEST, _MOST = 8, 400
+_DEEPEST, _MOST = 8, 400  # limits for hostile input; real properties stay far below both
+# camelCase and snake_case: each part of a key may be a unit.
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _PARTS = re.compile(r"[_\s-]")
 _VALUE_KEYS = ("value", "magnitude", "number", "amount", "quantity")
@@ -29,19 +30,19 @@ class Leaf(NamedTuple):
         return str(self.value)[:400] if isinstance(self.value, str | int | float | Decimal) else ""
 
     def amount(self, *expect: str) -> units.Amount | None:
-        """The value as an amount of one of these dimensions (of any, if none is named)."""
-        found = units.read(self.value, self.unit, expect)
-        return found if found and (not expect or found.dimension in expect) else None
+        """Return the value as an amount of one of these dimensions (any if none is named), or None."""
+        amount = units.read(self.value, self.unit, expect)
+        return amount if amount and (not expect or amount.dimension in expect) else None
 
 
 def flatten(data: Any) -> tuple[Leaf, ...]:
-    """All leaves of nested properties, as far as anyone would nest them."""
-    found = []
+    """Return the leaves of nested properties, up to the limits of depth and number."""
+    leaves = []
     for leaf in _walk(data, (), "", 0):
-        found.append(leaf)
-        if len(found) >= _MOST:
+        leaves.append(leaf)
+        if len(leaves) >= _MOST:
             break
-    return tuple(found)
+    return tuple(leaves)
 
 
 def _walk(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iterator[Leaf]:
@@ -53,17 +54,19 @@ def _walk(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iterator[Le
             return
         for name, value in data.items():
             yield from _walk(value, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
+    # A list of one value means the value; only real lists get the marker below.
     elif isinstance(data, list | tuple) and len(data) == 1:
         yield from _walk(data[0], path, key, depth + 1)
     elif isinstance(data, list | tuple):
         for value in data[:_MOST]:
+            # "#" marks a list item: several values share one key, so none of them is the value of the key.
             yield from _walk(value, (*path, "#"), key, depth + 1)
     elif data is not None:
         yield Leaf(key, path, words.cut(key), data, unit_of_key(key))
 
 
 def _quantity(data: Mapping[Any, Any]) -> tuple[Any, str] | None:
-    """{"value": 1, "unit": "mL"} as one value and its unit."""
+    """Return value and unit of {"value": 1, "unit": "mL"}, or None."""
     unit = next((data[key] for key in _UNIT_KEYS if isinstance(data.get(key), str)), None)
     value = next((data[key] for key in _VALUE_KEYS if isinstance(data.get(key), str | int | float)), None)
     return None if unit is None or value is None else (value, unit[:40])
@@ -71,16 +74,17 @@ def _quantity(data: Mapping[Any, Any]) -> tuple[Any, str] | None:
 
 @lru_cache(maxsize=4096)
 def _key_words(key: str) -> tuple[str, ...]:
-    """The words of a key without those of the unit it ends with."""
-    cut = list(words.cut(key))
-    unit = {*words.cut(unit_of_key(key)), "per"}
-    while len(cut) > 1 and len(unit) > 1 and cut[-1] in unit:
-        cut.pop()
-    return tuple(cut)
+    """Return the words of a key without the unit at its end."""
+    key_words = list(words.cut(key))
+    unit_words = {*words.cut(unit_of_key(key)), "per"}
+    while len(key_words) > 1 and len(unit_words) > 1 and key_words[-1] in unit_words:
+        key_words.pop()
+    return tuple(key_words)
 
 
 def unit_of_key(key: str) -> str:
-    """The unit a key ends with: mL in "vol (mL)" and in "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
+    """Return the unit at the end of a key: mL in "vol (mL)" and "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
+    # Cut before the cache, which would otherwise keep keys of any length.
     return _unit_of_key(key[:200])
 
 
@@ -95,13 +99,15 @@ def _unit_of_key(key: str) -> str:
         return f"{parts[-3]}/{parts[-1]}"
     if len(parts) > 2 and units.unit_of(f"{parts[-2]}/{parts[-1]}"):
         return f"{parts[-2]}/{parts[-1]}"
-    whole = _PARTS.split(key.strip("_ )]"))[-1]
-    # "vol_uL" ends in a unit that the hump would cut in two.
-    last = whole if whole != key and units.unit_of(whole) else parts[-1] if len(parts) > 1 else ""
+    last_part = _PARTS.split(key.strip("_ )]"))[-1]
+    # "vol_uL" ends in a unit that the camelCase split would cut in two.
+    last = last_part if last_part != key and units.unit_of(last_part) else parts[-1] if len(parts) > 1 else ""
+    # A bare "c" is a temperature only beside that word.
     if last.lower() == "c" and "temp" in key.lower():
         return "°C"
     return (
         last
+        # A single letter is a unit only if unambiguous; "in" and "at" are prepositions in keys.
         if (len(last) > 1 and last not in ("in", "at") and units.unit_of(last)) or last in ("s", "h", "g", "L")
         else ""
     )

@@ -1,4 +1,4 @@
-"""Which material of the outcome continues which material that went in, and which ones are new."""
+"""Link each output to the input that it continues; the others are new."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -7,18 +7,21 @@ from typing import Any
 from simulation.checker.reading import families, words
 from simulation.checker.reading.reading import View
 
-# An input is taken up again where so much of its name stands in the output's, by so much more than any other.
+# Share of an input's name words that an output must have, lead over the next candidate, and guard against float rounding.
 _ENOUGH, _MARGIN, _TINY = 0.6, 0.15, 1e-9
 
 
 def link(inputs: Sequence[View], outputs: Sequence[View], family: str) -> dict[int, int]:
-    """Place of an output -> place of the input it continues. What is ambiguous is not linked."""
+    """Return index of output -> index of the input that it continues. Ambiguous outputs are not linked."""
+    # From certain to uncertain: barcode, full name, name without words like residual, then shared words.
     links = _by_code(inputs, outputs)
-    for called in (_whole, words.core):
-        _by_name(inputs, outputs, links, called)
+    for name_words in (_whole, words.core):
+        _by_name(inputs, outputs, links, name_words)
+    # Products of these have words of several inputs in their names.
     if family in (families.MAKE, families.COMBINE):
         return links
     _by_words(inputs, outputs, links)
+    # Moves and series create new materials, so the last pair need not belong together.
     if family not in (families.MOVE, families.SERIAL):
         _the_only_one(inputs, outputs, links)
     return links
@@ -29,20 +32,20 @@ def replaces(output: View) -> str:
 
 
 def parents(output: View) -> tuple[str, ...] | None:
-    """The barcodes it says it came from; None if it says nothing."""
-    written = output.raw.get("derived_from")
-    if not isinstance(written, list | tuple) or not all(isinstance(code, str) for code in written):
+    """Return the barcodes that the output names as its origin, or None if it names none."""
+    origins = output.raw.get("derived_from")
+    if not isinstance(origins, list | tuple) or not all(isinstance(code, str) for code in origins):
         return None
-    return tuple(written)
+    return tuple(origins)
 
 
 def _by_code(inputs: Sequence[View], outputs: Sequence[View]) -> dict[int, int]:
-    places = {view.barcode: place for place, view in enumerate(inputs) if view.barcode}
+    input_indices = {view.barcode: index for index, view in enumerate(inputs) if view.barcode}
     links: dict[int, int] = {}
-    for place, output in enumerate(outputs):
-        at = places.get(replaces(output)) if replaces(output) else None
-        if at is not None and at not in links.values():
-            links[place] = at
+    for index, output in enumerate(outputs):
+        source = input_indices.get(replaces(output)) if replaces(output) else None
+        if source is not None and source not in links.values():
+            links[index] = source
     return links
 
 
@@ -56,31 +59,33 @@ def _by_name(
     links: dict[int, int],
     called: Callable[[str], tuple[str, ...]],
 ) -> None:
-    """Same name, first in full, then apart from words like residual; of several, the one in the same container."""
-    named: dict[tuple[str, ...], list[int]] = {}
+    """Link materials of the same name; of several, the one in the same container."""
+    outputs_by_name: dict[tuple[str, ...], list[int]] = {}
     for i, output in _open(outputs, links):
-        named.setdefault(called(output.name), []).append(i)
+        outputs_by_name.setdefault(called(output.name), []).append(i)
     cores = Counter(called(view.name) for view in inputs)
-    for place, source in enumerate(inputs):
-        core = called(source.name)
-        if place in links.values() or not core:
+    for index, source in enumerate(inputs):
+        name = called(source.name)
+        if index in links.values() or not name:
             continue
-        same = [i for i in named.get(core, ()) if i not in links]
-        if len(same) > 1 or cores[core] > 1:
-            twins = [view for i, view in enumerate(inputs) if i != place and called(view.name) == core]
-            same = [
+        candidates = [i for i in outputs_by_name.get(name, ()) if i not in links]
+        if len(candidates) > 1 or cores[name] > 1:
+            # With several inputs of one name, the container decides, and only if it fits no other of them.
+            twins = [view for i, view in enumerate(inputs) if i != index and called(view.name) == name]
+            candidates = [
                 i
-                for i in same
+                for i in candidates
                 if _same_vessel(outputs[i], source) and not any(_same_vessel(outputs[i], t) for t in twins)
             ]
-        if len(same) == 1 and not (source.unlimited and _is_portion(outputs[same[0]], source)):
-            links[same[0]] = place
+        # A portion of an unlimited supply may have its name, and is not the supply.
+        if len(candidates) == 1 and not (source.unlimited and _is_portion(outputs[candidates[0]], source)):
+            links[candidates[0]] = index
 
 
 def _by_words(inputs: Sequence[View], outputs: Sequence[View], links: dict[int, int]) -> None:
     scores: dict[tuple[int, int], float] = {}
-    taken = set(links.values())
-    free = [(j, source) for j, source in enumerate(inputs) if j not in taken and not source.unlimited]
+    linked = set(links.values())
+    free = [(j, source) for j, source in enumerate(inputs) if j not in linked and not source.unlimited]
     for i, output in _open(outputs, links):
         for j, source in free:
             if (score := _score(output, source)) >= _ENOUGH:
@@ -88,6 +93,7 @@ def _by_words(inputs: Sequence[View], outputs: Sequence[View], links: dict[int, 
     by_output, by_source = _best(scores, 0), _best(scores, 1)
     for (i, j), score in scores.items():
         if (
+            # Each must be the other's best match, and clearly ahead of the second best on both sides.
             score + _TINY >= max(by_output[i][0], by_source[j][0])
             and score >= max(by_output[i][1], by_source[j][1]) + _MARGIN
         ):
@@ -95,54 +101,60 @@ def _by_words(inputs: Sequence[View], outputs: Sequence[View], links: dict[int, 
 
 
 def _best(scores: dict[tuple[int, int], float], side: int) -> dict[int, tuple[float, float]]:
-    """The best and the second-best score of every output (side 0) or input (side 1)."""
-    found: dict[int, tuple[float, float]] = {}
+    """Return the best and the second-best score of every output (side 0) or input (side 1)."""
+    best: dict[int, tuple[float, float]] = {}
     for pair, score in scores.items():
-        first, second = found.get(pair[side], (-9.0, -9.0))
-        found[pair[side]] = (max(first, score), max(second, min(first, score)))
-    return found
+        first, second = best.get(pair[side], (-9.0, -9.0))
+        best[pair[side]] = (max(first, score), max(second, min(first, score)))
+    return best
 
 
 def _the_only_one(inputs: Sequence[View], outputs: Sequence[View], links: dict[int, int]) -> None:
-    """One limited input and one output are left over: they belong together."""
-    left = [j for j, view in enumerate(inputs) if j not in links.values() and not view.unlimited and not view.supply]
-    free = [i for i, view in _open(outputs, links) if not _NEW & set(view.words)]
-    if len(left) == 1 and len(free) == 1:
-        links[free[0]] = left[0]
+    """Link the only limited input and the only output that are left."""
+    open_inputs = [
+        j for j, view in enumerate(inputs) if j not in links.values() and not view.unlimited and not view.supply
+    ]
+    open_outputs = [i for i, view in _open(outputs, links) if not _NEW & set(view.words)]
+    if len(open_inputs) == 1 and len(open_outputs) == 1:
+        links[open_outputs[0]] = open_inputs[0]
 
 
+# Words for a new material. The exceptions describe a changed input as often as a new output.
 _NEW = words.PRODUCT_WORDS - {"diluted", "dilute", "washed", "mixed", "lysate", "pellet", "extract", "product"}
 
 
 def _score(output: View, source: View) -> float:
-    """How much of the input's name stands in the output's, a little more in the same container, less for a product."""
-    theirs = set(words.core(source.name)) - {"empty"}
-    if not theirs:
+    """Return the share of the input's name words in the output's name, more if in the same container, less for a product."""
+    source_words = set(words.core(source.name)) - {"empty"}
+    if not source_words:
         return 0.0
-    covered = len(theirs & set(output.words)) / len(theirs)
-    made = _NEW & (set(output.words) - set(source.words))
-    return covered + (0.2 if _same_vessel(output, source) else 0.0) - (1.0 if made else 0.0)
+    share = len(source_words & set(output.words)) / len(source_words)
+    product_words = _NEW & (set(output.words) - set(source.words))
+    return share + (0.2 if _same_vessel(output, source) else 0.0) - (1.0 if product_words else 0.0)
 
 
 def _same_vessel(output: View, source: View) -> bool:
     if output.container and source.container:
         return output.container.strip().lower() == source.container.strip().lower()
-    both = output.capacity and source.capacity
-    return bool(both and output.capacity and source.capacity and output.capacity.value == source.capacity.value)
+    have_capacity = output.capacity and source.capacity
+    return bool(
+        have_capacity and output.capacity and source.capacity and output.capacity.value == source.capacity.value
+    )
 
 
 def _is_portion(output: View, source: View) -> bool:
-    """A portion out of an unlimited supply may well bear its name."""
+    """Return whether an output that has the name of an unlimited supply is a portion of it."""
     if output.unlimited or output.gone:
         return False
     if (output.container or output.capacity) and not _same_vessel(output, source):
         return True
-    both = output.volume is not None and source.volume is not None
-    return bool(both and output.volume and source.volume and output.volume.value * 2 < source.volume.value)
+    have_volume = output.volume is not None and source.volume is not None
+    # Less than half: the supply itself would not have shrunk.
+    return bool(have_volume and output.volume and source.volume and output.volume.value * 2 < source.volume.value)
 
 
 def _open(outputs: Sequence[View], links: dict[int, int]) -> Iterable[tuple[int, View]]:
-    return [(place, view) for place, view in enumerate(outputs) if place not in links]
+    return [(index, view) for index, view in enumerate(outputs) if index not in links]
 
 
 def _text(value: Any) -> str:

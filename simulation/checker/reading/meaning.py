@@ -1,4 +1,4 @@
-"""What a property means, by the words of its key and the unit of its value."""
+"""Interpret a property by the words of its key and the unit of its value."""
 
 import re
 from collections.abc import Iterable
@@ -9,55 +9,39 @@ from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import listed
 
-# Words of a key that make it speak of something else than what is in the vessel now.
+# Words of a key that describe another amount than the one in the vessel now.
 _NOT_NOW = listed(
     "initial added injected injection transferred moved original before previous starting start input wash elution drop "
     "aspirated discarded removed target per each loss lost titration consumed used loaded load seeding seeded working"
 )
-
-
+# A molecular mass, or the mass of a vessel.
 _NOT_MASS = listed("molecular molar tare container gross empty formula exact mw tube vial flask bottle filter")
-
-
+# In "final salt concentration" only "salt" names the component.
 _NO_COMPONENT = listed(
     "final stock current the in solution sample of total approximate nominal cell component content composition solute"
 )
-
-
+# A material whose name has only these words and the attributes below is an empty vessel: "sterile 2 mL tube".
 _EMPTY_NAMES = listed(
     "tube vial plate flask bottle dish container box beaker cuvette well rack tip slide cartridge strip"
 )
-
-
 _PLAIN_VESSEL = listed("ml µl ul l sterile new clean of amber glas plastic polypropylene pcr hplc autosampler cap with microcentrifuge centrifuge "
                        "volumetric class eppendorf falcon conical cryogenic a b c d low bind clear culture multi deep")  # fmt: skip
-
-
 _SOLID_NAMES = listed("powder crystal tablet lyophilized lyophilised granule")
-
-
 _VESSELS = listed("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
-
-
 _HOUSES = ({"container"}, {"vessel"})
-
-
+# "50X TAE" is a strength, "40x objective" is not.
 _STRENGTH = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×]\s([A-Za-z][A-Za-z0-9 -]{1,40})")
-
-
 _NOT_STRENGTH = listed("objective magnification zoom dilution wash lens optic setting")
-
-
+# "size: 2 mL" of a plate does not say of what; it is a capacity only with "max".
 _BARE_SIZE = listed("plate format size")
-
-
+# Keys under which simulators write "adherent".
 _CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
 
 
 def is_temperature(leaf: Leaf) -> bool:
-    """The temperature it has, not one it was stored or melts at."""
-    said = set(leaf.words)
-    return bool(said & {"temperature", "temp"}) and not said & {
+    """Return whether a leaf is the current temperature of the material, not a storage or melting temperature."""
+    key_words = set(leaf.words)
+    return bool(key_words & {"temperature", "temp"}) and not key_words & {
         "storage",
         "melting",
         "boiling",
@@ -68,84 +52,98 @@ def is_temperature(leaf: Leaf) -> bool:
 
 
 def component(leaf: Leaf) -> str | None:
-    """The component whose concentration a leaf gives, "" for the one that is not named; None if it gives none."""
-    said = leaf.words
-    if set(said) & _NOT_NOW or "stock" in said or "range" in said or "limit" in said:
+    """Return the component whose concentration a leaf gives, or None if it gives none.
+
+    "" is the component that is not named.
+    """
+    key_words = leaf.words
+    if set(key_words) & _NOT_NOW or "stock" in key_words or "range" in key_words or "limit" in key_words:
         return None
-    named = bool(set(said) & words.CONCENTRATION)
-    found = leaf.amount(*units.CONCENTRATIONS)
-    if found is None:
+    is_named = bool(set(key_words) & words.CONCENTRATION)
+    amount = leaf.amount(*units.CONCENTRATIONS)
+    if amount is None:
         return fold_of(leaf)
-    if found.dimension == "ratio" and not named:
+    # A percentage may be purity or confluence; it is a concentration only if the key says so.
+    if amount.dimension == "ratio" and not is_named:
         return None
-    if not named and not (len(said) >= 1 and set(said).isdisjoint(words.VOLUME | words.MASS)):
+    if not is_named and not (len(key_words) >= 1 and set(key_words).isdisjoint(words.VOLUME | words.MASS)):
         return None
-    if "density" in said and found.dimension not in ("number_density",):
+    # A density in g/mL is a property of the liquid, not a concentration.
+    if "density" in key_words and amount.dimension not in ("number_density",):
         return None
-    rest = [w for w in said if w not in words.CONCENTRATION and w not in _NO_COMPONENT and w not in words.CONCENTRATION]
-    rest = [w for w in rest if w not in ("concentration", "#", "propertie", "component", "molar", "mas")]
-    if found.dimension == "number_density" and not rest:
+    component_words = [
+        w for w in key_words if w not in words.CONCENTRATION and w not in _NO_COMPONENT and w not in words.CONCENTRATION
+    ]
+    # Singular forms: the tokenizer drops a plural s, also of "properties".
+    component_words = [
+        w for w in component_words if w not in ("concentration", "#", "propertie", "component", "molar", "mas")
+    ]
+    if amount.dimension == "number_density" and not component_words:
         return "cell"
-    return " ".join(sorted(set(rest)))
+    return " ".join(sorted(set(component_words)))
 
 
 def fold_of(leaf: Leaf) -> str | None:
-    """What a strength like "50X TAE" is of; None if the leaf gives none."""
-    strength = _STRENGTH.fullmatch(leaf.text.strip())
-    if strength is None or set(leaf.words) & _NOT_STRENGTH:
+    """Return the component of a strength like "50X TAE", or None."""
+    match = _STRENGTH.fullmatch(leaf.text.strip())
+    if match is None or set(leaf.words) & _NOT_STRENGTH:
         return None
-    return " ".join(sorted(set(words.cut(strength[2])))) or None
+    return " ".join(sorted(set(words.cut(match[2])))) or None
 
 
 def strength(leaf: Leaf) -> Amount | None:
-    """50 of "50X TAE": how many times stronger than it is used."""
-    said = _STRENGTH.fullmatch(leaf.text.strip())
-    number = Decimal(said[1]) if said else None
+    """Return the 50 of "50X TAE": how many times stronger than the working solution."""
+    match = _STRENGTH.fullmatch(leaf.text.strip())
+    number = Decimal(match[1]) if match else None
+    # No dimension of the laboratory; the amount is only compared with others of this kind.
     return Amount(number, "fold", number / 100, leaf.text) if number else None
 
 
 def is_volume(leaf: Leaf) -> bool:
-    said = set(leaf.words)
-    if said & _NOT_NOW or "per" in words.cut(leaf.text):
+    key_words = set(leaf.words)
+    if key_words & _NOT_NOW or "per" in words.cut(leaf.text):
         return False
-    if said & words.VOLUME:
-        return said <= words.VOLUME | words.NEUTRAL | {"#"}
-    return bool(said) and said <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
+    if key_words & words.VOLUME:
+        return key_words <= words.VOLUME | words.NEUTRAL | {"#"}
+    return bool(key_words) and key_words <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
 
 
 def is_one_well(found: Iterable[Leaf]) -> bool:
-    """It says which well it is, so the volume of the well is its own."""
+    """Return whether the material names its well, so that a volume per well is its own volume."""
     return any(set(leaf.words) == {"well"} and words.is_well(leaf.text) for leaf in found)
 
 
 def is_mass(leaf: Leaf) -> bool:
-    said = set(leaf.words)
-    if said & _NOT_NOW or said & _NOT_MASS:
+    key_words = set(leaf.words)
+    if key_words & _NOT_NOW or key_words & _NOT_MASS:
         return False
-    if said & words.MASS:
-        return said <= words.MASS | words.NEUTRAL | {"dry", "net", "wet", "powder", "solid"}
-    return bool(said) and said <= {"amount", "quantity", "remaining"}
+    if key_words & words.MASS:
+        return key_words <= words.MASS | words.NEUTRAL | {"dry", "net", "wet", "powder", "solid"}
+    return bool(key_words) and key_words <= {"amount", "quantity", "remaining"}
 
 
 def is_capacity(leaf: Leaf) -> bool:
-    said = set(leaf.words)
-    if said & (words.DEAD | words.MINIMUM) or "working" in said or said & {"per"}:
+    key_words = set(leaf.words)
+    if key_words & (words.DEAD | words.MINIMUM) or "working" in key_words or key_words & {"per"}:
         return False
-    if said and said <= _BARE_SIZE and units.number_and_rest(leaf.value) is not None:
+    if key_words and key_words <= _BARE_SIZE and units.number_and_rest(leaf.value) is not None:
         return "max" in words.cut(leaf.text)
-    return "capacity" in said or bool(said & words.CAPACITY and said & words.VOLUME)
+    return "capacity" in key_words or bool(key_words & words.CAPACITY and key_words & words.VOLUME)
 
 
 def is_minimum(leaf: Leaf) -> bool:
-    said = set(leaf.words)
-    return bool(said & words.MINIMUM) and bool(said & (words.VOLUME | {"working", "fill"}))
+    key_words = set(leaf.words)
+    return bool(key_words & words.MINIMUM) and bool(key_words & (words.VOLUME | {"working", "fill"}))
 
 
 def container(found: Iterable[Leaf]) -> str:
-    """Its vessel: what a key like container says, else a key that is a vessel and its size, "flask": "100 mL"."""
-    keys = {"container", "vessel", "labware", "format", "plate"}
+    """Return the vessel of a material, or "".
+
+    It is the value of a key like container, otherwise a key that is a vessel with its size: "flask": "100 mL".
+    """
+    container_keys = {"container", "vessel", "labware", "format", "plate"}
     found = list(found)
-    return next((leaf.text for leaf in found if (set(leaf.last) & keys and leaf.text and not leaf.amount("volume"))
+    return next((leaf.text for leaf in found if (set(leaf.last) & container_keys and leaf.text and not leaf.amount("volume"))
                  or set(leaf.words) == {"container", "type"}), "") or next(
         (leaf.text for leaf in found if set(leaf.words) in _HOUSES), "") or next(
         (f"{leaf.text} {leaf.key}" for leaf in found if len(leaf.words) == 1 and leaf.words[0] in _VESSELS and leaf.text),
@@ -154,41 +152,44 @@ def container(found: Iterable[Leaf]) -> str:
 
 def phase(found: Iterable[Leaf], name: str, wet: bool) -> str:
     for leaf in found:
-        said = set(leaf.last)
-        if said & {"phase", "state", "form"} and (known := terms.phase(words.cut(leaf.text))):
-            return known
-        if said & {"growth", "attachment", "adherence"} and "adherent" in words.cut(leaf.text):
+        own_words = set(leaf.last)
+        if own_words & {"phase", "state", "form"} and (phase_found := terms.phase(words.cut(leaf.text))):
+            return phase_found
+        if own_words & {"growth", "attachment", "adherence"} and "adherent" in words.cut(leaf.text):
             return terms.ADHERENT
         if set(leaf.words) in _CELL_KEYS and "adherent" in words.cut(leaf.text):
             return terms.ADHERENT
-        if said == {"pellet"} and leaf.text and not wet:
+        if own_words == {"pellet"} and leaf.text and not wet:
             return terms.PELLET
-        if said == {"content"} and words.cut(leaf.text) in (("empty",), ("none",), ("nothing",)):
+        if own_words == {"content"} and words.cut(leaf.text) in (("empty",), ("none",), ("nothing",)):
             return terms.EMPTY
-        if said == {"empty"} and leaf.value is True:
+        if own_words == {"empty"} and leaf.value is True:
             return terms.EMPTY
+    # A material with a volume is no empty vessel and no powder, whatever its name.
     if wet:
         return ""
-    said_name = set(words.cut(name))
-    plain = {word for word in said_name if word not in _PLAIN_VESSEL and not words.is_label(word)}
-    if "empty" in said_name or (said_name & _EMPTY_NAMES and not plain - _EMPTY_NAMES):
+    name_words = set(words.cut(name))
+    other_words = {word for word in name_words if word not in _PLAIN_VESSEL and not words.is_label(word)}
+    if "empty" in name_words or (name_words & _EMPTY_NAMES and not other_words - _EMPTY_NAMES):
         return terms.EMPTY
-    return terms.SOLID if said_name & _SOLID_NAMES else ""
+    return terms.SOLID if name_words & _SOLID_NAMES else ""
 
 
 def concentrations(found: Iterable[Leaf]) -> dict[str, Amount]:
-    """By component; one that is written twice and differently is left out."""
-    read: dict[str, list[Amount]] = {}
+    """Return the amounts by component; a component with two different values is left out."""
+    amounts_by_component: dict[str, list[Amount]] = {}
     for leaf in found:
         name = component(leaf)
         if name is not None and (amount := leaf.amount(*units.CONCENTRATIONS) or strength(leaf)):
-            read.setdefault(name, []).append(amount)
-    return {name: same for name, amounts in read.items() if (same := one(amounts))}
+            amounts_by_component.setdefault(name, []).append(amount)
+    return {name: agreed for name, amounts in amounts_by_component.items() if (agreed := one(amounts))}
 
 
 def one(amounts: Iterable[Amount]) -> Amount | None:
-    """The one amount all of these write; None if there is none or they differ."""
-    found = list(amounts)
-    if not found or any(abs(other.value - found[0].value) > abs(found[0].value) / 100 for other in found):
+    """Return the amount if all of these agree within 1 %, otherwise None."""
+    all_amounts = list(amounts)
+    if not all_amounts or any(
+        abs(other.value - all_amounts[0].value) > abs(all_amounts[0].value) / 100 for other in all_amounts
+    ):
         return None
-    return found[0]
+    return all_amounts[0]

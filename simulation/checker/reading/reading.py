@@ -1,4 +1,4 @@
-"""A material of any simulator as a structured view: what its properties mean, by word and by unit. Unknown stays None."""
+"""A material of any simulator as a structured view: its properties by word and unit. What is unknown is None."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from simulation.lab.materials import NOT_AVAILABLE
 
 @dataclass(frozen=True)
 class View:
-    """One material, before or after the step. `place` says where it stands in the transition."""
+    """One material before or after the step. `place` is its path in the transition, for findings."""
 
     place: str
     raw: Mapping[str, Any]
@@ -48,7 +48,7 @@ class View:
 
     @property
     def supply(self) -> bool:
-        """A vessel or tool without anything in it."""
+        """Whether it is a vessel or tool without content."""
         return self.phase in (terms.EMPTY, terms.CONSUMABLE)
 
     @property
@@ -60,22 +60,24 @@ class View:
 
     @cached_property
     def mentions(self) -> frozenset[str]:
-        """Every word in its name and properties, keys and values."""
-        found = set(words.cut(self.name))
+        """All words of its name and properties, keys and values."""
+        all_words = set(words.cut(self.name))
         for leaf in self.leaves:
-            found.update(leaf.words, words.cut(leaf.text))
-        return frozenset(found)
+            all_words.update(leaf.words, words.cut(leaf.text))
+        return frozenset(all_words)
 
     @property
     def frozen(self) -> bool | None:
-        """Whether it is frozen now; None where surroundings and phase leave it open."""
-        cold = self.condition in terms.FROZEN_CONDITIONS
+        """Whether it is frozen now; None if storage condition and phase leave it open."""
+        is_cold = self.condition in terms.FROZEN_CONDITIONS
         if self.phase == terms.FROZEN:
-            return True if cold else None
+            # Written as frozen but stored warm: it may have thawed.
+            return True if is_cold else None
         if self.phase or self.supply:
-            return None if cold else False
-        if not cold or self.volume is None:
-            return None if cold else False
+            return None if is_cold else False
+        if not is_cold or self.volume is None:
+            return None if is_cold else False
+        # At -20 °C some solutions stay liquid; those with antifreeze or enzymes do so at lower temperatures, too.
         return None if self.condition == "-20C" or self.mentions & _ANTIFREEZE else True
 
 
@@ -85,21 +87,23 @@ _ANTIFREEZE = listed(
 
 
 def view(data: Mapping[str, Any], place: str) -> View:
-    """Read one material; nothing in it can make this fail."""
+    """Return the view of one material. Does not raise, whatever the data holds."""
     found = leaves.flatten(data.get("properties"))
     name = data.get("name") if isinstance(data.get("name"), str) else ""
-    volumes = [a for leaf in found if meaning.is_volume(leaf) and (a := leaf.amount("volume"))]
-    if not volumes and meaning.is_one_well(found):
-        volumes = [a for leaf in found if set(leaf.words) == {"well", "volume"} and (a := leaf.amount("volume"))]
+    volume_amounts = [a for leaf in found if meaning.is_volume(leaf) and (a := leaf.amount("volume"))]
+    # Of a plate, "well volume" is the volume of every well; of one well it is its own.
+    if not volume_amounts and meaning.is_one_well(found):
+        volume_amounts = [a for leaf in found if set(leaf.words) == {"well", "volume"} and (a := leaf.amount("volume"))]
     return View(
         place=place,
         raw=data,
+        # Cut: names and barcodes are copied into findings, and foreign ones may have any length.
         name=str(name)[:400],
         barcode=str(data.get("barcode") or "")[:60],
         availability=terms.availability(data.get("available_for_use")),
         condition=terms.condition(data.get("environmental_condition")),
         leaves=found,
-        volume=meaning.one(volumes),
+        volume=meaning.one(volume_amounts),
         mass=meaning.one(a for leaf in found if meaning.is_mass(leaf) and (a := leaf.amount("mass"))),
         capacity=meaning.one(a for leaf in found if meaning.is_capacity(leaf) and (a := leaf.amount("volume"))),
         dead=meaning.one(a for leaf in found if words.DEAD & set(leaf.words) and (a := leaf.amount("volume"))),
@@ -108,6 +112,6 @@ def view(data: Mapping[str, Any], place: str) -> View:
             a for leaf in found if meaning.is_temperature(leaf) and (a := leaf.amount("temperature"))
         ),
         container=meaning.container(found),
-        phase=meaning.phase(found, str(name), bool(volumes)),
+        phase=meaning.phase(found, str(name), bool(volume_amounts)),
         concentrations=meaning.concentrations(found),
     )

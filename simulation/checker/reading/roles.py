@@ -1,4 +1,4 @@
-"""Which material is drawn from, and which is added."""
+"""Find the material that is drawn from, and the one that is added."""
 
 from simulation.checker.reading import words
 from simulation.checker.reading.parameters import SOLVENT, SOURCE, TARGET
@@ -7,9 +7,10 @@ from simulation.checker.reading.transition import Transition
 
 
 def source_of(transition: Transition) -> View | None:
-    """Where a move draws from: the parameter that says so, the only thing with liquid in it, or the one that shrank."""
-    if (named := transition.parameters.material(SOURCE)) is not None:
-        return named
+    """Return the material that a move draws from: named by a parameter, the only liquid, or the only one that shrank."""
+    if (named_source := transition.parameters.material(SOURCE)) is not None:
+        return named_source
+    # Several named sources: the draw cannot be assigned to one of them.
     if len({view.place for key, view in transition.parameters.named.items() if SOURCE & set(words.cut(key))}) > 1:
         return None
     full = [view for view in transition.inputs if not view.supply and view.held != 0]
@@ -17,17 +18,17 @@ def source_of(transition: Transition) -> View | None:
     full = [view for view in full if all(view is not target for target in targets)]
     if len(full) == 1:
         return full[0]
-    shrunk = [view for view in full if (left := transition.after(view)) and _less(left, view)]
+    shrunk = [view for view in full if (remainder := transition.after(view)) and _less(remainder, view)]
     return shrunk[0] if len(shrunk) == 1 else None
 
 
 def solvent_of(transition: Transition) -> View | None:
-    """What is added to the samples: the parameter that says so, or the only solvent by name."""
-    if (named := transition.parameters.material(SOLVENT)) is not None:
-        return named
-    wet = [view for view in transition.inputs if not view.supply]
-    found = [view for view in wet if words.SOLVENTS & set(view.words)]
-    return found[0] if len(found) == 1 and len(wet) > 1 else None
+    """Return the material that is added to the samples: named by a parameter, or the only solvent by name."""
+    if (named_solvent := transition.parameters.material(SOLVENT)) is not None:
+        return named_solvent
+    filled = [view for view in transition.inputs if not view.supply]
+    solvents = [view for view in filled if words.SOLVENTS & set(view.words)]
+    return solvents[0] if len(solvents) == 1 and len(filled) > 1 else None
 
 
 def _less(after: View, before: View) -> bool:

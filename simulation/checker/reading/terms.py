@@ -1,4 +1,4 @@
-"""The closed lists of a material's fields, and what else people write for their members."""
+"""The closed lists of a material's fields, and other spellings of their members."""
 
 from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 
@@ -9,7 +9,7 @@ LIQUID, SUSPENSION, FROZEN, ADHERENT, SOLID, GEL, PELLET, SEDIMENTED, PLATE, GAS
 FLUID = (LIQUID, SUSPENSION, SEDIMENTED)
 FROZEN_CONDITIONS = ("-20C", "-80C", "-196C", "dry_ice")
 INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
-# The lowest and highest temperature a thing in these surroundings can have, generously.
+# Lowest and highest plausible temperature in °C of a material in each storage condition. Wide: a material may just have been moved.
 TEMPERATURES = {
     "room_temp": (-5, 60), "4C": (-3, 20), "-20C": (-40, 0), "-80C": (-100, -40), "-196C": (-220, -120),
     "ice": (-8, 15), "dry_ice": (-95, -40), "incubating_conditions": (-3, 130), "cell_culture_conditions": (0, 60),
@@ -23,6 +23,7 @@ _CONDITION_SPELLINGS = {
     "-196C": "-196c liquidnitrogen ln2 ln2storage",
     "ice": "ice onice wetice icebath",
     "dry_ice": "dryice ondryice",
+    # Without spaces and underscores, lower case: see _match_spelling.
     "incubating_conditions": "incubatingconditions incubator 37c incubation incubating",
     "cell_culture_conditions": "cellcultureconditions 37c5%co2 co2incubator cellcultureincubator cellculture",
 }
@@ -31,6 +32,7 @@ _AVAILABILITY_SPELLINGS = {
     AVAILABLE: "available availableforfurtheruse consumable limited",
     NOT_AVAILABLE: "consumed usedup used unavailable notavailable notavailableforfurtheruse depleted discarded",
 }
+# The first match counts, so specific words precede general ones: "frozen solution" is frozen.
 _PHASES = (
     (EMPTY, "empty"), (CONSUMABLE, "consumable"), (FROZEN, "frozen ice"), (ADHERENT, "adherent attached monolayer"),
     (SEDIMENTED, "supernatant sedimented pelleted settled"), (PELLET, "pellet"), (GEL, "gel agar"),
@@ -41,7 +43,7 @@ _PHASES = (
 
 
 def condition(written: object) -> str:
-    """The condition meant by what is written; "" if no known one is."""
+    """Return the storage condition that a text means, or "" if none is known."""
     return _meant(written, CONDITIONS, _CONDITION_SPELLINGS)
 
 
@@ -54,10 +56,11 @@ def material_type(written: object) -> str:
 
 
 def phase(words: tuple[str, ...]) -> str:
-    """The phase some words name; the first of the list that one of them is."""
+    """Return the phase that some words name, or ""; the order of the list decides between several."""
+    # "not frozen" does not say which phase it is.
     if "not" in words or "no" in words or "unfrozen" in words:
         return ""
-    return next((name for name, known in _PHASES if set(known.split()) & set(words)), "")
+    return next((name for name, spellings in _PHASES if set(spellings.split()) & set(words)), "")
 
 
 def _meant(written: object, exact: tuple[str, ...], spellings: dict[str, str]) -> str:
@@ -67,4 +70,4 @@ def _meant(written: object, exact: tuple[str, ...], spellings: dict[str, str]) -
         return written
     plain = "".join(c for c in written[:60].lower().replace("−", "-") if c.isalnum() or c in "-%")
     plain = plain if plain.startswith("-") else plain.lstrip("-")
-    return next((name for name, known in spellings.items() if plain in known.split()), "")
+    return next((name for name, spelling_text in spellings.items() if plain in spelling_text.split()), "")

@@ -1,4 +1,4 @@
-"""One transition as the checks see it. Ids, truth labels and reasoning are not even read."""
+"""One transition as the checks see it. Ids, truth labels and reasoning are not parsed, so they cannot be evidence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ from simulation.checker.reading.parameters import Parameters
 from simulation.checker.reading.reading import View
 from simulation.lab.actions import ActionType, Catalogue
 
-_MOST = 400
+_MOST = 400  # materials or observations; a plate has 384 wells
 
 
 class TransitionError(ValueError):
-    """What was handed over is no transition; the message says which part."""
+    """The data is not a transition; the message names the wrong part."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One observation: what it says in words, and the value read off."""
+    """One observation: its description, and the recorded value."""
 
     place: str
     raw: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Transition:
-    """Before, action and outcome, with every output linked to the input it continues where that is clear."""
+    """Inputs, action and outcome, with each output linked to the input it continues if that is clear."""
 
     action: str
     family: str
@@ -46,10 +46,11 @@ class Transition:
     outcome: Mapping[str, Any]
     links: Mapping[int, int]
     kind: ActionType | None = None
-    memo: dict[str, Any] = field(default_factory=dict)  # what several checks need and is costly to find
+    memo: dict[str, Any] = field(default_factory=dict)  # costly results that several checks need
 
     @property
     def success(self) -> bool:
+        # A missing success counts as one: L11 reports it, and the other checks can still run.
         return self.outcome.get("success") is not False
 
     @property
@@ -58,20 +59,20 @@ class Transition:
 
     @property
     def kept(self) -> list[View]:
-        """Outputs that are there for further use."""
+        """Outputs that are available for further use."""
         return [view for view in self.outputs if not view.gone]
 
     @cached_property
     def _places(self) -> dict[int, int]:
-        """Where each view stands, by identity: two materials may be alike in everything."""
-        return {id(view): place for views in (self.inputs, self.outputs) for place, view in enumerate(views)}
+        """Index of each view by its identity: two materials may be equal in every field."""
+        return {id(view): index for views in (self.inputs, self.outputs) for index, view in enumerate(views)}
 
     @cached_property
     def _onward(self) -> dict[int, int]:
         return {source: output for output, source in self.links.items()}
 
     def before(self, output: View) -> View | None:
-        """The input this output continues."""
+        """Return the input that this output continues, or None."""
         source = self.links.get(self._places[id(output)])
         return None if source is None else self.inputs[source]
 
@@ -80,36 +81,36 @@ class Transition:
         return None if output is None else self.outputs[output]
 
     def pairs(self) -> list[tuple[View, View]]:
-        """(before, after) of every material that goes on."""
+        """Return (before, after) of every material that is continued."""
         return [(self.inputs[j], self.outputs[i]) for i, j in sorted(self.links.items())]
 
     @cached_property
     def told(self) -> frozenset[str]:
-        """Every text that stood on a material before: names and values, as they were written."""
+        """Names and property values of all inputs, exactly as written."""
         return frozenset(
             {leaf.text for view in self.inputs for leaf in view.leaves} | {view.name for view in self.inputs}
         )
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every word that stands anywhere in what went in."""
-        found = set(self.parameters.mentions())
+        """All words of the inputs and the parameters."""
+        all_words = set(self.parameters.mentions())
         for view in self.inputs:
-            found |= view.mentions
-        return frozenset(found)
+            all_words |= view.mentions
+        return frozenset(all_words)
 
     def held_before(self) -> list[Decimal | None]:
         return [view.held for view in self.limited]
 
 
 def read(data: Any, catalogue: Catalogue | None = None) -> Transition:
-    """The transition in a line's JSON object; TransitionError if it is none."""
+    """Return the transition in a JSON object. Raises TransitionError if it is none."""
     if not isinstance(data, Mapping):
-        raise TransitionError("the line is not one JSON object")
+        raise TransitionError("the line is not a JSON object")
     action, outcome = _object(data, "action"), _object(data, "outcome")
     name = action.get("name")
     if not isinstance(name, str) or not name.strip():
-        raise TransitionError("action.name must be text and not empty")
+        raise TransitionError("action.name must be a non-empty text")
     name = families.canonical(name[:100])
     inputs = _views(data.get("input_materials"), "input_materials")
     outputs = _views(outcome.get("new_materials") or [], "new_materials")
@@ -129,17 +130,17 @@ def read(data: Any, catalogue: Catalogue | None = None) -> Transition:
 
 
 def _object(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = data.get(key)
-    if not isinstance(found, Mapping):
+    value = data.get(key)
+    if not isinstance(value, Mapping):
         raise TransitionError(f"{key} must be an object")
-    return found
+    return value
 
 
 def _views(data: Any, place: str) -> tuple[View, ...]:
     if not isinstance(data, list):
         raise TransitionError(f"{place} must be a list")
     if len(data) > _MOST or not all(isinstance(entry, Mapping) for entry in data):
-        raise TransitionError(f"{place} must hold at most {_MOST} objects and nothing else")
+        raise TransitionError(f"{place} must be a list of at most {_MOST} objects")
     return tuple(reading.view(entry, f"{place}[{index}]") for index, entry in enumerate(data))
 
 
@@ -155,6 +156,7 @@ def _observations(data: Any) -> tuple[Seen, ...]:
 def _plain(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
+    # Converting an integer of thousands of digits to text is slow, and Python refuses above 4300 digits.
     if isinstance(value, int) and abs(value) > 10**15:
         return ""
     return str(value)[:2000]

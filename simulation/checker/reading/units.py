@@ -1,6 +1,6 @@
-"""Amounts as others write them: "1.00 mL", "1,000 ul", 1.0 under the key vol_ml, "1.2 x 10^6 cells per mL".
+"""Parse amounts in foreign spellings: "1.00 mL", "1,000 ul", 1.0 under the key vol_ml, "1.2 x 10^6 cells per mL".
 
-Only the spelling is lenient: what a unit is worth comes from simulation.lab.quantities.
+Only the spelling is lenient: the size of a unit comes from simulation.lab.quantities.
 """
 
 import re
@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from simulation.lab import quantities
 
 CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
-_LARGEST = Decimal(10) ** 15
+_LARGEST = Decimal(10) ** 15  # larger numbers are hostile input, not amounts
+# Characters that look alike: two micro signs, three degree signs, minus and dash, special spaces, times and
+# point.
 _FOLD = str.maketrans(
     {"μ": "µ", "º": "°", "˚": "°", "−": "-", "–": "-", "\u00a0": " ", "\u202f": " ", "×": "x", "⋅": "·", "∼": "~"}
 )
@@ -20,14 +22,16 @@ _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]{1,3}(?:,[0-9]{3}){1,4}(?![0-9])|[0-9]{1,15})(?P<part>[.,][0-9]{1,12})?"
     r"(?:[eE](?P<e>[+-]?[0-9]{1,2})(?![0-9])|\s?[x*·]\s?10(?:\^(?P<power>[+-]?[0-9]{1,2})|(?P<super>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]{1,3})))?"
 )
+# Text after a unit: "1 mL (approx.)", "2 h; then 4 °C".
 _HEAD_ENDS = re.compile(r"[,;:()\[\]=]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
-# Dimensions in the order a unit is looked for when the name of a property does not say which.
+# Order in which dimensions are tried for a unit if the name of a property does not determine one.
 _FIRST = (
     "volume", "mass", "amount", "mass_concentration", "molar_concentration", "number_density", "ratio", "duration",
     "temperature", "length", "centrifugal_force", "rotation", "voltage", "base_pairs", "flow", "pressure",
     "count",
 )  # fmt: skip
+# Lower-case spellings that simulation.lab.quantities does not know.
 _MORE_SPELLINGS = {
     "mcl": "µL", "microliters": "µL", "microlitres": "µL", "microliter": "µL", "microlitre": "µL", "milliliters": "mL",
     "millilitres": "mL", "milliliter": "mL", "millilitre": "mL", "liters": "L", "litres": "L", "liter": "L",
@@ -43,7 +47,7 @@ _MORE_SPELLINGS = {
     "mmol/l": "mM", "mol/l": "M", "µmol/l": "µM", "umol/l": "µM", "nmol/l": "nM", "pmol/µl": "µM", "pmol/ul": "µM",
     "% v/v": "%", "% (v/v)": "%", "%v/v": "%", "vol%": "%", "% vol": "%",
 }  # fmt: skip
-# Units the strict table does not have: dimension, and how many kept units one is.
+# Units that the laboratory does not accept: dimension, and the size of one in the base unit of that dimension.
 _MORE_UNITS = {
     "g/ml": ("mass_concentration", "1000000"), "µg/µl": ("mass_concentration", "1000"),
     "ug/ul": ("mass_concentration", "1000"), "mg/dl": ("mass_concentration", "10"),
@@ -58,7 +62,7 @@ _MORE_UNITS = {
 
 
 class Amount(NamedTuple):
-    """A quantity in its kept unit; `step` is half of the last digit written, so how exact the text can be."""
+    """A quantity in the base unit of its dimension; `step` is half of its last written digit, the rounding of the text."""
 
     value: Decimal
     dimension: str
@@ -67,35 +71,40 @@ class Amount(NamedTuple):
 
 
 def read(value: Any, unit: str = "", expect: tuple[str, ...] = ()) -> Amount | None:
-    """The amount a value writes; `unit` is that of its key, `expect` the dimensions its name allows. None if unclear."""
-    found = number_and_rest(value)
-    if found is None:
+    """Return the amount in a value, or None if unclear. `unit` is the one in its key, `expect` the dimensions its name allows."""
+    number_parts = number_and_rest(value)
+    if number_parts is None:
         return None
-    number, step, rest = found
-    known = _unit_in(rest, expect) if rest.strip() else _unit_in(_molar(unit, expect), expect)
-    if known is None:
+    number, step, rest = number_parts
+    # A unit in the value precedes the one in its key.
+    unit_found = _unit_in(rest, expect) if rest.strip() else _unit_in(_molar(unit, expect), expect)
+    if unit_found is None:
         return None
-    dimension, factor = known
+    dimension, factor = unit_found
     text = f"{value} {unit}".strip() if not rest.strip() else str(value)
     return Amount(number * factor, dimension, step * factor, text[:80])
 
 
 def number(value: Any) -> Decimal | None:
-    """A bare number, whatever stands after it."""
-    found = number_and_rest(value)
-    return found[0] if found else None
+    """Return the number at the start of a value, or None."""
+    number_parts = number_and_rest(value)
+    return number_parts[0] if number_parts else None
 
 
 def unit_of(text: str, expect: tuple[str, ...] = ()) -> str:
-    """The dimension of a unit as it stands in a key; "" if it is none."""
-    known = _unit_in(text, expect)
-    return known[0] if known else ""
+    """Return the dimension of a unit, or "" if it is none."""
+    unit_found = _unit_in(text, expect)
+    return unit_found[0] if unit_found else ""
 
 
 def number_and_rest(value: Any) -> tuple[Decimal, Decimal, str] | None:
-    """(number, half of its last digit, text after it) of a text that begins with a number, maybe after "about"."""
+    """Return (number, half of its last digit, text after it) of a value that starts with a number, or None.
+
+    A word like "about" may precede the number.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
+    # Before the conversion to text, which is slow for huge integers.
     if isinstance(value, int) and abs(value) > _LARGEST:
         return None
     return _parsed(str(value)[:200])
@@ -105,16 +114,16 @@ def number_and_rest(value: Any) -> tuple[Decimal, Decimal, str] | None:
 def _parsed(text: str) -> tuple[Decimal, Decimal, str] | None:
     text = fold(text).strip()
     about = _ABOUT.match(text)
-    found = _NUMBER.match(text, about.end() if about else 0)
-    if not found or _goes_on(text, found.end()):
+    match = _NUMBER.match(text, about.end() if about else 0)
+    if not match or _goes_on(text, match.end()):
         return None
-    whole, part = found["whole"].replace(",", ""), (found["part"] or "").replace(",", ".")
-    power = int(found["e"] or found["power"] or (found["super"] or "0").translate(_SUPERSCRIPTS).strip("+-") or 0)
-    power = -power if "⁻" in (found["super"] or "") else power
+    integer_part, decimal_part = match["whole"].replace(",", ""), (match["part"] or "").replace(",", ".")
+    power = int(match["e"] or match["power"] or (match["super"] or "0").translate(_SUPERSCRIPTS).strip("+-") or 0)
+    power = -power if "⁻" in (match["super"] or "") else power
     scale = Decimal(10) ** power
-    result = Decimal(found["sign"] + whole + part) * scale
-    step = Decimal(10) ** -max(0, len(part) - 1) * scale / 2
-    return (result, step, text[found.end() :]) if abs(result) <= _LARGEST else None
+    result = Decimal(match["sign"] + integer_part + decimal_part) * scale
+    step = Decimal(10) ** -max(0, len(decimal_part) - 1) * scale / 2
+    return (result, step, text[match.end() :]) if abs(result) <= _LARGEST else None
 
 
 def fold(text: str) -> str:
@@ -126,19 +135,21 @@ def show(value: Decimal, dimension: str) -> str:
 
 
 def _goes_on(text: str, end: int) -> bool:
-    """A range, a ratio or a version is no number: "1-2 mL", "1:10", "1.2.3"."""
-    after = text[end : end + 2].replace(" ", "")
-    return (after[:1] in (":", "-", "/") and after[1:2].isdigit()) or (after[:1] in ".," and after[1:2].isdigit())
+    """Return whether a number is the start of a range, ratio or version: "1-2 mL", "1:10", "1.2.3"."""
+    next_characters = text[end : end + 2].replace(" ", "")
+    return (next_characters[:1] in (":", "-", "/") and next_characters[1:2].isdigit()) or (
+        next_characters[:1] in ".," and next_characters[1:2].isdigit()
+    )
 
 
 @lru_cache(maxsize=16384)
 def _unit_in(text: str, expect: tuple[str, ...]) -> tuple[str, Decimal] | None:
-    """The unit a text begins with: as many of its words as make one."""
+    """Return the unit that a text begins with; the longest sequence of words that is a unit counts."""
     head = _HEAD_ENDS.split(fold(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
-    words = head.strip().rstrip(".").split(" ")
-    for count in range(min(3, len(words)), 0, -1):
-        if known := _known(" ".join(words[:count]).strip(), expect):
-            return known
+    head_words = head.strip().rstrip(".").split(" ")
+    for count in range(min(3, len(head_words)), 0, -1):
+        if unit_found := _known(" ".join(head_words[:count]).strip(), expect):
+            return unit_found
     return None
 
 
@@ -147,23 +158,24 @@ def _known(unit: str, expect: tuple[str, ...]) -> tuple[str, Decimal] | None:
     if not unit:
         return None
     lower = unit.lower()
-    if more := _MORE_UNITS.get(lower):
-        return more[0], Decimal(more[1])
-    spelled = _MORE_SPELLINGS.get(lower, unit)
+    if extra_unit := _MORE_UNITS.get(lower):
+        return extra_unit[0], Decimal(extra_unit[1])
+    spelling = _MORE_SPELLINGS.get(lower, unit)
     for dimension in _ordered(expect):
-        for written in (spelled, spelled.replace("u", "µ", 1), _cased(spelled)):
+        for candidate in (spelling, spelling.replace("u", "µ", 1), _cased(spelling)):
             try:
-                return dimension, quantities.parse(f"1 {written}", dimension).value
+                # The strict parser decides; it raises for a spelling that is no unit of this dimension.
+                return dimension, quantities.parse(f"1 {candidate}", dimension).value
             except quantities.QuantityError:
                 continue
     return None
 
 
 def _molar(unit: str, expect: tuple[str, ...]) -> str:
-    """Keys are often written small: conc_um is in µM, not in µm."""
-    small = unit.lower()
-    if expect and set(expect) <= set(CONCENTRATIONS) and small in ("um", "µm", "mm", "nm"):
-        return small[:-1].replace("u", "µ") + "M"
+    """Return the molar unit for a unit in lower case: the key conc_um is in µM, not in µm."""
+    lower_unit = unit.lower()
+    if expect and set(expect) <= set(CONCENTRATIONS) and lower_unit in ("um", "µm", "mm", "nm"):
+        return lower_unit[:-1].replace("u", "µ") + "M"
     return unit
 
 
@@ -173,5 +185,5 @@ def _ordered(expect: tuple[str, ...]) -> list[str]:
 
 
 def _cased(unit: str) -> str:
-    """ "ML", "UL", "MG/ML" as mL, µL, mg/mL: shouted units are read as small ones with a large L."""
+    """ "ML", "UL", "MG/ML" as mL, µL, mg/mL: upper-case units are lower-case ones with a capital L."""
     return re.sub(r"l\b", "L", unit.lower()).replace("ul", "µL").replace("uL", "µL").replace("ug", "µg")

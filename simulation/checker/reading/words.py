@@ -1,4 +1,4 @@
-"""Words: how keys and names are cut up, what they mean, and which of them say nothing about the content."""
+"""Words: how keys and names are tokenized, what they mean, and which do not describe the content."""
 
 import re
 from functools import lru_cache
@@ -6,18 +6,18 @@ from functools import lru_cache
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 _SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
 _WELL = re.compile(r"[A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4])")
-_LONGEST = 300
+_LONGEST = 300  # characters of a key or name; bounds the time of the regular expressions
 
 
 def listed(text: str) -> frozenset[str]:
-    """The words of a line as a set."""
+    """Return the words of a line as a set."""
     return frozenset(text.split())
 
 
 VOLUME = frozenset({"volume", "vol"})
 MASS = frozenset({"mass", "weight"})
 CONCENTRATION = frozenset({"concentration", "conc", "molarity", "titer", "titre", "density"})
-# Words beside "volume" that still mean what is in the vessel now.
+# A key of these words and "volume" still means the volume in the vessel now.
 NEUTRAL = listed(
     "liquid sample current total remaining residual media medium culture solution available actual final content "
     "contents fluid net left bulk of in now present new updated ml ul µl l nl resulting suspension supernatant buffer "
@@ -26,12 +26,12 @@ NEUTRAL = listed(
 CAPACITY = listed("capacity max maximum container vessel tube vial bottle flask nominal size holds")
 DEAD = frozenset({"dead"})
 MINIMUM = frozenset({"minimum", "min"})
-# These change nothing about what a name means.
+# In a name these only say that it is the remainder.
 RESIDUAL = listed(
     "residual remaining remainder leftover left rest unused remains over partially used original source stock "
     "after the of a an in from with and"
 )
-# What an action makes of its inputs, and vessels: in a name they say nothing new is in it.
+# Products of actions, vessels and attributes: in a name they are no evidence of a new ingredient.
 PRODUCTS = listed(
     "aliquot aliquots dilution dilutions diluted dilute filtrate supernatant portion fraction waste pool pooled combined "
     "mixture mix mixed extract eluate eluent flowthrough flow through product pellet precipitate residue lysate "
@@ -51,7 +51,7 @@ GENERIC = PRODUCTS | RESIDUAL | listed(
     "residues component components beads bead bound unbound collected after before transformed transfected transduced "
     "infected viable live dead"
 )  # fmt: skip
-# Ready-made reagents that no step makes out of others: where one turns up, someone brought it.
+# Ready-made reagents that no step produces from others: an output may only have them if an input had.
 REAGENTS = {
     "puromycin": "puromycin", "blasticidin": "blasticidin", "kanamycin": "kanamycin", "ampicillin": "ampicillin",
     "carbenicillin": "carbenicillin", "chloramphenicol": "chloramphenicol", "hygromycin": "hygromycin", "g418": "g418",
@@ -72,7 +72,7 @@ REAGENTS = {
     "gfp": "gfp", "mcherry": "mcherry", "arabinose": "arabinose", "rapamycin": "rapamycin", "paclitaxel": "paclitaxel",
     "matrigel": "matrigel", "laminin": "laminin", "nacl": "nacl", "kcl": "kcl", "mgcl2": "mgcl2", "cacl2": "cacl2",
 }  # fmt: skip
-# Spellings of one thing, so that a name resolves to what went in.
+# Words that imply reagents, so that the name of an input covers what an output lists. A kit may contain any of them.
 SYNONYMS = {
     "phosphate": ("pbs",), "buffered": ("pbs",), "saline": ("pbs", "nacl", "hbss"), "dulbecco": ("dmem",), "fetal": ("fbs",),
     "foetal": ("fbs",), "bovine": ("fbs", "bsa"), "serum": ("fbs",), "sodium": ("nacl", "sds"), "chloride": ("nacl", "kcl", "mgcl2", "cacl2"),
@@ -98,48 +98,52 @@ SOLVENTS = listed(
 
 @lru_cache(maxsize=8192)
 def cut(text: str) -> tuple[str, ...]:
-    """The words of a key or a name, small; a plural s is dropped, so that tube is tubes."""
+    """Return the words of a key or a name in lower case, without a plural s: tubes becomes tube."""
     text = _CAMEL.sub(" ", text[:_LONGEST].replace("μ", "µ")).lower()
     return tuple(_singular(word.strip(".")) for word in _SPLIT.split(text) if word.strip("."))
 
 
 def content(text: str) -> frozenset[str]:
-    """The words of a name that say what is in it."""
+    """Return the words of a name that describe its content."""
     return frozenset(word for word in cut(text) if word not in _GENERIC and not is_label(word))
 
 
 def is_label(word: str) -> bool:
-    """A number, or the name of a well."""
+    """Return whether a word is a number or the name of a well."""
     return word.replace(".", "").isdigit() or (len(word) <= 3 and word[:1].isalpha() and word[1:].isdigit())
 
 
 def is_well(word: str) -> bool:
-    """A1 to P24, small or large."""
+    """Return whether a word is a well from A1 to P24, in upper or lower case."""
     return _WELL.fullmatch(word.strip()) is not None
 
 
 @lru_cache(maxsize=4096)
 def core(text: str) -> tuple[str, ...]:
-    """The name without the words that only say that it is what was left."""
-    said = cut(text)
-    # Of "Stock A" nothing would stay: then the words that may be a name do.
-    return tuple(w for w in said if w not in _RESIDUAL) or tuple(w for w in said if w not in _RESIDUAL - _NAMING)
+    """Return the words of a name without those that only say that it is a remainder."""
+    name_words = cut(text)
+    # Nothing would be left of "Stock A"; then words that may be a name are kept.
+    return tuple(w for w in name_words if w not in _RESIDUAL) or tuple(
+        w for w in name_words if w not in _RESIDUAL - _NAMING
+    )
 
 
 def resolved(words: frozenset[str]) -> frozenset[str]:
-    """The words together with every reagent they stand for."""
-    more = {name for word in words for name in SYNONYMS.get(word, ())}
-    return words | more
+    """Return the words together with every reagent that they imply."""
+    reagents = {name for word in words for name in SYNONYMS.get(word, ())}
+    return words | reagents
 
 
 def _singular(word: str) -> str:
     return (
         word[:-1]
+        # Not "glass", "virus", "analysis", "pbs" or "species".
         if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "bs", "ies"))
         else word
     )
 
 
+# The lists above as the tokenizer writes them, without a plural s.
 _GENERIC = frozenset(_singular(word) for word in GENERIC)
 _RESIDUAL = frozenset(_singular(word) for word in RESIDUAL)
 _NAMING = frozenset({"stock", "source", "original", "a"})

@@ -1,1 +1,1 @@
-"""Checks of records: observations agree with the action's settings, with the material and with themselves."""
+"""Checks of records: observations agree with the settings of the action, with the material and with each other."""

@@ -1,4 +1,4 @@
-"""L16 by name: a record or property named like a setting has the value that was set."""
+"""L16 by name: a record or property with the name of a setting has the value that was set."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,33 +12,36 @@ from simulation.checker.records import optics
 
 def recorded(transition: Transition, name: str, value: Any, seen: Seen) -> Said:
     """A record that names a setting gives the value that was set."""
-    at = seen.description.lower().find(f" {name} ")
-    if at < 0 or any(name in view.name.lower() for view in transition.inputs[:100]):
+    position = seen.description.lower().find(f" {name} ")
+    # The name of the setting may be part of a material's name; 100 names bound the time on hostile input.
+    if position < 0 or any(name in view.name.lower() for view in transition.inputs[:100]):
         return
-    told = (
-        seen.description[at + len(name) + 2 :][:60]
+    recorded_text = (
+        seen.description[position + len(name) + 2 :][:60]
         .lstrip(":= ")
         .removeprefix("of ")
         .removeprefix("was ")
         .removeprefix("is ")
         .removeprefix("set to ")
     )
-    wanted, got = units.read(value), units.read(told)
-    if wanted and got and wanted.dimension == got.dimension:
+    set_amount, recorded_amount = units.read(value), units.read(recorded_text)
+    if set_amount and recorded_amount and set_amount.dimension == recorded_amount.dimension:
         yield Ran("L16", quantity=True)
-        if abs(wanted.value - got.value) > abs(wanted.value) / 100 + wanted.step / 100:
-            yield optics.contradicts("L16", seen.place, f"{name} {str(value)[:40]}", f"{name} {told[:30]}")
-    elif isinstance(value, str) and (others := _options(transition, name, value)):
+        # 1 %: a record repeats the setting, it does not measure it.
+        if abs(set_amount.value - recorded_amount.value) > abs(set_amount.value) / 100 + set_amount.step / 100:
+            yield optics.contradicts("L16", seen.place, f"{name} {str(value)[:40]}", f"{name} {recorded_text[:30]}")
+    elif isinstance(value, str) and (other_options := _options(transition, name, value)):
         yield Ran("L16")
-        other = next((o for o in others if told.lower().startswith(o.lower())), "")
-        if not told.lower().startswith(value.lower()) and other:
-            yield optics.contradicts("L16", seen.place, f"{name} {value[:40]}", f"{name} {other[:40]}")
+        other_option = next((o for o in other_options if recorded_text.lower().startswith(o.lower())), "")
+        if not recorded_text.lower().startswith(value.lower()) and other_option:
+            yield optics.contradicts("L16", seen.place, f"{name} {value[:40]}", f"{name} {other_option[:40]}")
 
 
 def shown(transition: Transition, name: str, value: Any, view: View) -> Said:
-    """A property named like a setting has its value, if this step wrote it."""
-    said = frozenset(words.cut(name))
-    if said & {
+    """A property with the name of a setting has its value, if this step wrote the property."""
+    key_words = frozenset(words.cut(name))
+    # These names are common to settings and materials and mean different things there.
+    if key_words & {
         "volume",
         "amount",
         "mass",
@@ -53,21 +56,21 @@ def shown(transition: Transition, name: str, value: Any, view: View) -> Said:
         "count",
     }:
         return
-    wanted = units.read(value)
+    set_amount = units.read(value)
     before = transition.before(view)
-    old = {leaf.text for leaf in before.leaves if frozenset(leaf.words) == said} if before else set()
+    old_texts = {leaf.text for leaf in before.leaves if frozenset(leaf.words) == key_words} if before else set()
     for leaf in view.leaves:
-        if frozenset(leaf.words) != said or leaf.text in old:
+        if frozenset(leaf.words) != key_words or leaf.text in old_texts:
             continue
-        got = leaf.amount()
-        if wanted and got and wanted.dimension == got.dimension:
+        property_amount = leaf.amount()
+        if set_amount and property_amount and set_amount.dimension == property_amount.dimension:
             yield Ran("L16", quantity=True)
-            if abs(wanted.value - got.value) > abs(wanted.value) / 50:
+            if abs(set_amount.value - property_amount.value) > abs(set_amount.value) / 50:
                 yield optics.contradicts("L16", view.name, f"{name} {str(value)[:40]}", f"{name} {leaf.text[:40]}")
         elif (
             isinstance(value, str)
             and leaf.text
-            and wanted is None
+            and set_amount is None
             and not set(words.cut(value)) & set(words.cut(leaf.text))
         ):
             options = _options(transition, name, value)
@@ -76,31 +79,32 @@ def shown(transition: Transition, name: str, value: Any, view: View) -> Said:
 
 
 def chosen(transition: Transition, name: str, value: Any, view: View) -> Said:
-    """A property this step wrote tells the option that was chosen, not another one."""
+    """A property written by this step has the option that was chosen, not another one."""
     options = (
+        # Short options are parts of other words.
         [option for option in _options(transition, name, value) if len(option) > 2] if isinstance(value, str) else []
     )
-    had = transition.told
+    input_texts = transition.told
     for leaf in view.leaves if options else ():
-        said = f" {leaf.text.lower()} "
+        property_text = f" {leaf.text.lower()} "
         if (
-            leaf.text in had
-            or f" {str(value).lower()} " in said
+            leaf.text in input_texts
+            or f" {str(value).lower()} " in property_text
             or set(leaf.words) & {"medium", "container", "phase", "label"}
         ):
             continue
-        about = "through" in leaf.words or set(words.cut(name)) & set(leaf.words)
-        other = next((option for option in options if f" {option.lower()} " in said), "")
-        if about and other:
-            yield optics.contradicts("L16", view.name, f"{name} {value}", f"{name} {other}")
+        is_about_setting = "through" in leaf.words or set(words.cut(name)) & set(leaf.words)
+        other_option = next((option for option in options if f" {option.lower()} " in property_text), "")
+        if is_about_setting and other_option:
+            yield optics.contradicts("L16", view.name, f"{name} {value}", f"{name} {other_option}")
 
 
 def every(transition: Transition) -> Iterator[tuple[str, Any]]:
-    """(name in words, value) of every parameter set, and of those left at the catalogue's default."""
+    """Yield (name in words, value) of every parameter set, and of the defaults of those not set."""
     for leaf in transition.parameters.leaves:
-        # Of several values chosen under one name a record may tell any.
-        several = "#" in leaf.words or (isinstance(leaf.value, str) and "," in leaf.value)
-        if isinstance(leaf.value, str | int | float) and not isinstance(leaf.value, bool) and not several:
+        # A record may give any of several values under one name, so it cannot contradict them.
+        has_several = "#" in leaf.words or (isinstance(leaf.value, str) and "," in leaf.value)
+        if isinstance(leaf.value, str | int | float) and not isinstance(leaf.value, bool) and not has_several:
             yield leaf.key.replace("_", " ").lower(), leaf.value
     if transition.kind is not None:
         for parameter in transition.kind.parameters:
@@ -109,7 +113,7 @@ def every(transition: Transition) -> Iterator[tuple[str, Any]]:
 
 
 def _options(transition: Transition, name: str, value: str) -> list[str]:
-    """What else could have been chosen, where the catalogue knows the parameter."""
+    """Return the other options of a parameter, if the catalogue has the parameter."""
     kind = transition.kind
-    known = [p for p in kind.parameters if p.name.replace("_", " ") == name] if kind else []
-    return [option for p in known for option in p.options if option.lower() != value.lower()]
+    parameters = [p for p in kind.parameters if p.name.replace("_", " ") == name] if kind else []
+    return [option for p in parameters for option in p.options if option.lower() != value.lower()]

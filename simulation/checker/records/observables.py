@@ -1,4 +1,4 @@
-"""L15 and L17: an observation says only what the action can sense."""
+"""L15 and L17: an observation reports only what the action can sense."""
 
 import re
 from decimal import Decimal
@@ -7,7 +7,7 @@ from simulation.checker.findings import Ran, Said, error, undecided
 from simulation.checker.reading import families, units, words
 from simulation.checker.reading.transition import Seen, Transition
 
-# Quantity: the words that name it, and the actions that can read it. Others of the catalogue cannot.
+# Quantity, pattern of its names, and the actions that can measure it. No other action of the catalogue can.
 _QUANTITIES: tuple[tuple[str, str, str], ...] = (
     ("pH", r"\bph\b", "MeasurepH AdjustpH"),
     ("titer", r"\btit(?:er|re)s?\b|\bMOI\b", "FlowCytometry qPCR ELISA CapillaryELISA UsePlateReader QuantifyColonies BioLayerInterferometry CountLiquidParticles MassSpectrometry CapillaryElectrophoresis"),
@@ -38,21 +38,25 @@ _COMPILED = tuple(
 )
 _FIGURE = re.compile(r"[0-9]+(?:[.,][0-9]+)?(?:\s?[x*]\s?10\^?[0-9]{1,2}|[eE][+-]?[0-9]{1,2})?")
 _CONCENTRATION = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)\s?(?:[mµn]M|[mµn]g/[mµ]L|cells/mL)\b")
+# Instruments for one physical quantity, which never report a concentration.
 _ONE_QUANTITY = words.listed(
     "MeasurepH MeasureWeight MeasureVolume MeasureConductivity MeasureContactAngle MeasureViscosity MeasureOsmolality "
     "MeasureSurfaceTension MeasureMeltingPoint VisualInspection"
 )
-_NEAR = 40
+_NEAR = 40  # characters after the name of a quantity in which its number is expected
+# Words of a denial or an expectation: the sentence reports no observation.
 _NOT_SEEN = re.compile(
     r"\bnot\b|\bno\b|\bnone\b|\bcannot\b|\bcan't\b|\binvisible\b|\btoo small\b|\bunable\b|\bwithout\b|\bneither\b|\bexpected\b|\bdid not\b",
     re.IGNORECASE,
 )
+# Below the resolution of a light microscope.
 _TOO_SMALL = re.compile(
     r"\b(?:viral|virus|aav|lentivir(?:al|us)|phage|nano-?)\s?(?:particles?|capsids?|virions?)|\bvirions?\b|\bcapsids?\b|\bexosomes?\b|"
     r"\bextracellular vesicles\b|\b(?:dna|rna|plasmid|protein|antibody) (?:molecules?|strands?|helix|helices)\b|\bnanoparticles\b|\bribosomes\b|\bdouble helix\b|\bchromosomes\b|\bplasmid rings\b|"
     r"\b(?:individual|single) (?:[a-z]+ )?(?:molecules|proteins|atoms|ions)\b",
     re.IGNORECASE,
 )  # fmt: skip
+# Visible in a microscope only.
 _TOO_SMALL_FOR_EYES = re.compile(
     r"\b(?:individual|single) (?:bacteri(?:a|um|al)|cells?|yeast|mammalian|hek293t?|e\. ?coli)|\bnucle(?:i|us)\b|\bmitochondri|\borganelles?\b|\bflagell|\bcell membranes?\b|\bbacterial cells\b|\bintracellular\b",
     re.IGNORECASE,
@@ -68,128 +72,131 @@ _LEAST = {
     "Aliquot": "0.1",
     "SerialDilute": "0.1",
     "Dilute": "0.1",
-    "AcousticLiquidHandling": "0.0024",
+    "AcousticLiquidHandling": "0.0024",  # below one droplet of 2.5 nL
 }
 
 
 def measured(transition: Transition) -> Said:
-    """L15: no figure of a quantity that this action does not measure."""
+    """L15: no number of a quantity that this action does not measure."""
     if not transition.success or transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
         return
-    known = _known_figures(transition)
+    # A number that is already on a label or among the settings is a repetition, not a measurement.
+    known_numbers = _known_figures(transition)
     names = sorted(
         {view.name for view in (*transition.inputs, *transition.outputs) if len(view.name) > 3}, key=len, reverse=True
     )
     for seen in transition.seen:
-        said = _without(seen.text[:1500], names)
+        observation_text = _without(seen.text[:1500], names)
         yield Ran("L15")
-        yield from _amounts_told(transition, seen.place, said, known)
+        yield from _amounts_told(transition, seen.place, observation_text, known_numbers)
         for name, pattern, actions in _COMPILED:
             if transition.action in actions:
                 continue
-            found = pattern.search(said)
-            figure = found and _figure(said, found.end())
+            match = pattern.search(observation_text)
+            number = match and _figure(observation_text, match.end())
             if (
-                figure
-                and found
-                and _value(figure) not in known
-                and not _NOT_SEEN.search(said[max(0, found.start() - 30) : found.end() + _NEAR])
+                number
+                and match
+                and _value(number) not in known_numbers
+                and not _NOT_SEEN.search(observation_text[max(0, match.start() - 30) : match.end() + _NEAR])
             ):
-                yield error("L15", seen.place, f"what {transition.action} senses", f"{name} {figure}",
-                            f"{transition.action} does not measure {name}, and {figure} is reported")  # fmt: skip
+                yield error("L15", seen.place, f"what {transition.action} can sense", f"{name} {number}",
+                            f"{transition.action} does not measure {name}, but {number} is reported")  # fmt: skip
 
 
 def _amounts_told(transition: Transition, place: str, said: str, known: set[Decimal]) -> Said:
-    """An instrument for one physical quantity tells no concentration of anything."""
-    found = _CONCENTRATION.search(units.fold(said)) if transition.action in _ONE_QUANTITY else None
-    if found and _value(found[1]) not in known:
-        text = f"{transition.action} measures no concentration, and {found[0]} is reported"
-        yield error("L15", place, f"what {transition.action} senses", found[0], text)
+    """An instrument for one physical quantity reports no concentration."""
+    match = _CONCENTRATION.search(units.fold(said)) if transition.action in _ONE_QUANTITY else None
+    if match and _value(match[1]) not in known:
+        text = f"{transition.action} does not measure concentrations, but {match[0]} is reported"
+        yield error("L15", place, f"what {transition.action} can sense", match[0], text)
 
 
 def limits(transition: Transition) -> Said:
-    """L17: nobody sees what is too small to be seen, and nothing is pipetted below what a pipette can take."""
+    """L17: nobody sees what is too small, and nothing is pipetted below the smallest volume."""
     if not transition.success:
         return
     for seen in transition.seen:
-        visual = (
+        # A remark of the experimenter beside another action counts as seen by eye.
+        is_visual = (
             str(seen.raw.get("measurement_type")).lower() == "visual" and transition.family not in families.MEASUREMENTS
         )
-        if transition.action in _EYES or visual:
+        if transition.action in _EYES or is_visual:
             yield Ran("L17")
             yield from _naked_eye(transition, seen)
         elif transition.action == "UseMicroscope":
             yield from _microscope(transition, seen)
-    moved = transition.parameters.moved() or transition.parameters.added()
-    if moved is not None and transition.action in _LEAST:
+    moved_volume = transition.parameters.moved() or transition.parameters.added()
+    if moved_volume is not None and transition.action in _LEAST:
         yield Ran("L17")
-        if moved.value < Decimal(_LEAST[transition.action]):
-            yield error("L17", transition.action, f"at least {_LEAST[transition.action]} µL", units.show(moved.value, "volume"),
-                        f"{units.show(moved.value, 'volume')} is below what {transition.action} can move")  # fmt: skip
+        if moved_volume.value < Decimal(_LEAST[transition.action]):
+            yield error("L17", transition.action, f"at least {_LEAST[transition.action]} µL", units.show(moved_volume.value, "volume"),
+                        f"{units.show(moved_volume.value, 'volume')} is below what {transition.action} can move")  # fmt: skip
 
 
 def _naked_eye(transition: Transition, seen: Seen) -> Said:
-    # Whatever an inspection tells of, it tells of as seen; a name on a label is no sight.
-    eyes = transition.action in _EYES and not any(_TOO_SMALL.search(view.name) for view in transition.inputs)
-    found = _claim(seen.text, _TOO_SMALL, told=eyes) or _claim(seen.text, _TOO_SMALL_FOR_EYES)
-    if found:
+    # Everything that an inspection reports was seen, unless it is part of a material's name.
+    is_inspection = transition.action in _EYES and not any(_TOO_SMALL.search(view.name) for view in transition.inputs)
+    claim = _claim(seen.text, _TOO_SMALL, told=is_inspection) or _claim(seen.text, _TOO_SMALL_FOR_EYES)
+    if claim:
         yield error(
-            "L17", seen.place, "what the naked eye resolves", found, f"{found} cannot be seen with the naked eye"
+            "L17", seen.place, "what the naked eye resolves", claim, f"{claim} cannot be seen with the naked eye"
         )
 
 
 def _microscope(transition: Transition, seen: Seen) -> Said:
-    found = _claim(seen.text, _TOO_SMALL)
-    if not found:
+    claim = _claim(seen.text, _TOO_SMALL)
+    if not claim:
         return
-    said = transition.parameters.mentions() | set(words.cut(seen.text))
-    if said & {"fluorescence", "fluorescent", "confocal", "superresolution", "tirf", "electron"}:
-        yield undecided("L17", seen.place, f"{found} may show by their light alone")
+    all_words = transition.parameters.mentions() | set(words.cut(seen.text))
+    if all_words & {"fluorescence", "fluorescent", "confocal", "superresolution", "tirf", "electron"}:
+        yield undecided("L17", seen.place, f"{claim} may be visible by their fluorescence")
     else:
         yield error(
             "L17",
             seen.place,
             "what light microscopy resolves",
-            found,
-            f"{found} are below the resolution of a light microscope",
+            claim,
+            f"{claim} are below the resolution of a light microscope",
         )
 
 
 def _claim(text: str, pattern: re.Pattern[str], told: bool = False) -> str:
-    """The thing said to be seen, where the sentence denies nothing."""
+    """Return the thing that a sentence reports as seen, without denying it, or ""."""
     for sentence in re.split(r"[.;!?](?:\s|$)|\bbut\b|\balthough\b", text[:1500]):
-        found = pattern.search(sentence)
-        if found and (told or _SEES.search(sentence)) and not _NOT_SEEN.search(sentence):
-            return found[0]
+        match = pattern.search(sentence)
+        if match and (told or _SEES.search(sentence)) and not _NOT_SEEN.search(sentence):
+            return match[0]
     return ""
 
 
 def _without(text: str, names: list[str]) -> str:
-    """The text without the names of materials: what stands on a label is not read off an instrument."""
+    """Return the text without the names of materials: text of a label is not a reading of an instrument."""
+    # The caller sorts by length, so that a name within a longer one does not cut it; 100 bound the time.
     for name in names[:100]:
         text = text.replace(name, "it")
     return text
 
 
 def _figure(text: str, after: int) -> str:
-    """The number reported for a quantity: after its name, or the value where the description is about it."""
-    tail = text[after : after + _NEAR]
-    found = _FIGURE.search(tail)
-    if found and not re.search(r"[;]|\band\b|\bby\b", tail[: found.start()]):
-        return found[0].strip()
+    """Return the number after the name of a quantity, or "" if another clause begins before it."""
+    next_text = text[after : after + _NEAR]
+    match = _FIGURE.search(next_text)
+    if match and not re.search(r"[;]|\band\b|\bby\b", next_text[: match.start()]):
+        return match[0].strip()
     return ""
 
 
 def _known_figures(transition: Transition) -> set[Decimal]:
-    """Numbers that stand in the parameters, names and properties of what went in: to repeat them is no measurement."""
-    found: set[Decimal] = set()
+    """Return the numbers in the parameters, names and properties of the inputs."""
+    numbers: set[Decimal] = set()
     for leaf in transition.parameters.leaves:
-        found |= _values(leaf.text)
+        numbers |= _values(leaf.text)
     for view in transition.inputs:
-        found |= _values(view.name)
+        numbers |= _values(view.name)
         for leaf in view.leaves:
-            found |= _values(leaf.text)
-    return found
+            numbers |= _values(leaf.text)
+    return numbers
 
 
 def _values(text: str) -> set[Decimal]:

@@ -1,4 +1,4 @@
-"""L20: what was read agrees with the material and with itself."""
+"""L20: readings agree with the material and with each other."""
 
 import re
 from decimal import Decimal
@@ -12,73 +12,68 @@ from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import listed
 from simulation.checker.records import replicates
 
-# A reading has noise; what a simulator tells of its own amounts has none.
+# Share of the known amount. A measurement has noise; a remark on the amount in a vessel has none.
 _TOLERANCE, _TOLD = Decimal("0.08"), Decimal("0.03")
-
-
-# What the instruments that count and quantify are about, by the words of a component.
+# Components that the counting and quantifying instruments measure.
 _COUNTED = {
     "NucleicAcidQuantification": listed("dna rna nucleic acid plasmid oligo primer amplicon cdna"),
     "TotalProteinQuantification": listed("protein bsa albumin lysate antibody"),
     "CellCounter": listed("cell"),
 }
-_NUMBER_DENSITY = Decimal("0.4")
-
-
+_NUMBER_DENSITY = Decimal("0.4")  # counts of cells vary that much
+# Words for the amount in the vessel, and words for other amounts.
 _ABOUT_NOW = re.compile(
     r"\b(?:volume|remaining|remains|left|contains|holds|residual|total|final|mass|weight|net)\b", re.IGNORECASE
 )
-
-
 _NOT_NOW = re.compile(r"\b(?:transferred|added|removed|moved|injected|aspirated|dispensed|loaded|taken|discarded|lost|evaporated|before|initial|original|"
                       r"capacity|tare|container|injection|wash(?:ed)?|gross|per)\b", re.IGNORECASE)  # fmt: skip
-
-
 _PH = re.compile(
     r"\bpH\s?(?:of|is|was|=|:|reads?|reading|value)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,4})?)(?![0-9])", re.IGNORECASE
 )
 
 
 def agreement(transition: Transition) -> Said:
-    """L20: what is read off a sample is what its material shows."""
+    """L20: a reading of a sample agrees with the properties of its material."""
     if not transition.success:
         return
     for seen in transition.seen:
-        if (about := _about(transition, seen)) is not None:
-            yield from _amounts(transition, seen, about)
+        if (material := _about(transition, seen)) is not None:
+            yield from _amounts(transition, seen, material)
         yield from replicates.readings(transition, seen)
         yield from replicates.share(seen)
 
 
 def _about(transition: Transition, seen: Seen) -> View | None:
-    """The one material an observation speaks of: the longest name in its description, or the only one there is."""
-    named = [view for view in transition.outputs if view.name and view.name.lower() in seen.description.lower()]
-    if named:
-        longest = max(len(view.name) for view in named)
-        best = [view for view in named if len(view.name) == longest]
+    """Return the material of an observation: the longest name in its description, or the only material. None if unclear."""
+    named_views = [view for view in transition.outputs if view.name and view.name.lower() in seen.description.lower()]
+    if named_views:
+        longest = max(len(view.name) for view in named_views)
+        best = [view for view in named_views if len(view.name) == longest]
         return best[0] if len(best) == 1 else None
     solvent = roles.solvent_of(transition) if transition.family == families.ADD else None
-    rest = transition.after(solvent) if solvent is not None else None
-    samples = [view for view in transition.outputs if not view.supply and view is not rest]
+    solvent_left = transition.after(solvent) if solvent is not None else None
+    samples = [view for view in transition.outputs if not view.supply and view is not solvent_left]
     return samples[0] if len(samples) == 1 and transition.family != families.MOVE else None
 
 
 def _amounts(transition: Transition, seen: Seen, view: View) -> Said:
-    for dimension, known in (("volume", view.volume), ("mass", view.mass)):
-        if known is None or not _speaks_of(transition, seen, dimension):
+    for dimension, known_amount in (("volume", view.volume), ("mass", view.mass)):
+        if known_amount is None or not _speaks_of(transition, seen, dimension):
             continue
         for amount in _read(seen, dimension):
             yield Ran("L20", quantity=True)
-            share = _TOLERANCE if transition.family in families.MEASUREMENTS else _TOLD
-            if abs(amount.value - known.value) > known.value * share + min(known.step, known.value / 100):
-                yield error("L20", seen.place, units.show(known.value, dimension), units.show(amount.value, dimension),
-                            f"{units.show(amount.value, dimension)} was read of {view.name}, which holds {units.show(known.value, dimension)}", "10 %")  # fmt: skip
+            tolerance = _TOLERANCE if transition.family in families.MEASUREMENTS else _TOLD
+            if abs(amount.value - known_amount.value) > known_amount.value * tolerance + min(
+                known_amount.step, known_amount.value / 100
+            ):
+                yield error("L20", seen.place, units.show(known_amount.value, dimension), units.show(amount.value, dimension),
+                            f"{units.show(amount.value, dimension)} was read for {view.name}, which holds {units.show(known_amount.value, dimension)}", "10 %")  # fmt: skip
     yield from _densities(transition, seen, view)
     yield from _acidity(transition, seen, view)
 
 
 def _densities(transition: Transition, seen: Seen, view: View) -> Said:
-    """A count against a density on record, a quantification against a concentration on record."""
+    """A count agrees with the recorded density, a quantification with the recorded concentration."""
     if transition.action not in (
         "CellCounter",
         "NucleicAcidQuantification",
@@ -87,43 +82,50 @@ def _densities(transition: Transition, seen: Seen, view: View) -> Said:
         "CountLiquidParticles",
     ):
         return
+    # The measurement may have written its own result into the output; the input has the independent value.
     before = transition.before(view) or view
-    about = _COUNTED.get(transition.action, listed("cell particle"))
-    found = [amount for name, amount in before.concentrations.items() if set(name.split()) & about or not name]
-    if len(found) != 1:
+    components = _COUNTED.get(transition.action, listed("cell particle"))
+    known_amounts = [
+        amount for name, amount in before.concentrations.items() if set(name.split()) & components or not name
+    ]
+    if len(known_amounts) != 1:
         return
-    known = found[0]
-    for amount in _read(seen, known.dimension):
+    known_amount = known_amounts[0]
+    for amount in _read(seen, known_amount.dimension):
         yield Ran("L20", quantity=True)
-        if abs(amount.value - known.value) > known.value * _NUMBER_DENSITY:
-            yield error("L20", seen.place, concentrations.show(known.value, known), concentrations.show(amount.value, known),
-                        f"{concentrations.show(amount.value, known)} was read of {view.name}, on record with {concentrations.show(known.value, known)}", "40 %")  # fmt: skip
+        if abs(amount.value - known_amount.value) > known_amount.value * _NUMBER_DENSITY:
+            yield error("L20", seen.place, concentrations.show(known_amount.value, known_amount), concentrations.show(amount.value, known_amount),
+                        f"{concentrations.show(amount.value, known_amount)} was read for {view.name}, which has {concentrations.show(known_amount.value, known_amount)}", "40 %")  # fmt: skip
 
 
 def _acidity(transition: Transition, seen: Seen, view: View) -> Said:
-    """The pH read is the pH the material shows."""
+    """The pH that was read is the pH of the material."""
     if transition.action not in ("MeasurepH", "AdjustpH"):
         return
-    known = [n for leaf in view.leaves if set(leaf.words) == {"ph"} and (n := units.number(leaf.value)) is not None]
-    read = units.number_and_rest(seen.value)
-    plain = read[0] if read and read[2].strip().lower() in ("", "ph", "ph units") else None
-    found = _PH.search(seen.text)
-    got = plain if plain is not None else Decimal(found[1]) if found else None
-    if len(known) == 1 and got is not None:
+    known_values = [
+        n for leaf in view.leaves if set(leaf.words) == {"ph"} and (n := units.number(leaf.value)) is not None
+    ]
+    number_parts = units.number_and_rest(seen.value)
+    value_number = (
+        number_parts[0] if number_parts and number_parts[2].strip().lower() in ("", "ph", "ph units") else None
+    )
+    match = _PH.search(seen.text)
+    got = value_number if value_number is not None else Decimal(match[1]) if match else None
+    if len(known_values) == 1 and got is not None:
         yield Ran("L20", quantity=True)
-        if abs(got - known[0]) > Decimal("0.5"):
+        if abs(got - known_values[0]) > Decimal("0.5"):
             yield error(
                 "L20",
                 seen.place,
-                f"pH {known[0]}",
+                f"pH {known_values[0]}",
                 f"pH {got}",
-                f"pH {got} was read of {view.name}, which has pH {known[0]}",
+                f"pH {got} was read for {view.name}, which has pH {known_values[0]}",
                 "0.5",
             )
 
 
 def _speaks_of(transition: Transition, seen: Seen, dimension: str) -> bool:
-    """What the record says is the amount in the vessel, not one that was moved."""
+    """Return whether a record gives the amount in the vessel, not one that was moved."""
     if transition.action == {"volume": "MeasureVolume", "mass": "MeasureWeight"}[dimension]:
         return not re.search(
             r"\b(?:gross|tare|with (?:the )?(?:container|tube|vial)|evaporated)\b", seen.description, re.IGNORECASE
@@ -133,14 +135,15 @@ def _speaks_of(transition: Transition, seen: Seen, dimension: str) -> bool:
 
 
 def _read(seen: Seen, dimension: str) -> list[Amount]:
-    """Every reading of this dimension in the value, or the only one in the description."""
+    """Return all readings of this dimension in the value, or the only one in the description."""
     parts = re.split(r"[,;]\s", seen.value[:1000]) if seen.value else []
-    found = [a for part in parts if (a := units.read(part, "", (dimension,))) and a.dimension == dimension]
-    if found or seen.value:
-        return found
-    told = [
-        units.read(seen.description[at.start() :][:40], "", (dimension,))
-        for at in re.finditer(r"(?<![\w.])[0-9]", seen.description[:600])
+    readings = [a for part in parts if (a := units.read(part, "", (dimension,))) and a.dimension == dimension]
+    if readings or seen.value:
+        return readings
+    # A description may list several amounts; only a single one can be the reading.
+    description_amounts = [
+        units.read(seen.description[match.start() :][:40], "", (dimension,))
+        for match in re.finditer(r"(?<![\w.])[0-9]", seen.description[:600])
     ]
-    own = [a for a in told if a and a.dimension == dimension]
-    return own if len(own) == 1 else []
+    matching = [a for a in description_amounts if a and a.dimension == dimension]
+    return matching if len(matching) == 1 else []

@@ -1,4 +1,4 @@
-"""L16 in plain sentences: volumes moved, times, temperatures and cycles that a record tells of."""
+"""L16 in sentences: volumes moved, times, temperatures and cycles that a record mentions."""
 
 import re
 from decimal import Decimal
@@ -8,9 +8,12 @@ from simulation.checker.reading import families, flows, units
 from simulation.checker.reading.transition import Seen, Transition
 from simulation.checker.reading.units import Amount
 
+# A number before a unit; not part of a range, ratio, date or version.
 _FIGURE = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,9}(?:\.[0-9]{1,6})?\s?(?=[A-Za-z°µμ%])")
+# "300g" of a centrifuge; one digit would be grams.
 _G = re.compile(r"(?<![\w.,:/-])([0-9]{2,6})\s?g(?![\w/])")
 _MOVED = re.compile(r"\b(?:transferred|dispensed|aliquoted|pipetted|moved)\b", re.IGNORECASE)
+# "incubated at 37 °C for 2 h": the duration is that of the action.
 _LASTED = re.compile(
     r"\b(?:incubated|mixed|spun|centrifuged|waited|heated|stirred|shaken|vortexed|held|incubation|spin|cultured)\b[^.;]{0,20}?\bfor\s",
     re.IGNORECASE,
@@ -22,6 +25,7 @@ _HELD = ("Incubate", "CellCultureIncubate")
 
 
 def told(transition: Transition) -> Said:
+    """L16: volumes, cycles, durations and temperatures in sentences are those that were set."""
     if not transition.success:
         return
     for seen in transition.seen:
@@ -34,81 +38,94 @@ def told(transition: Transition) -> Said:
 
 
 def _volume(transition: Transition, seen: Seen) -> Said:
-    """The one volume of a sentence about moving is one the action named or one that came about."""
-    moved = transition.parameters.moved()
-    told = amounts(seen.description, "volume")
-    if moved is None or transition.family != families.MOVE or len(told) != 1 or not _MOVED.search(seen.description):
+    """The only volume of a sentence about moving is one that the action set or that resulted."""
+    moved_volume = transition.parameters.moved()
+    volumes = amounts(seen.description, "volume")
+    if (
+        moved_volume is None
+        or transition.family != families.MOVE
+        or len(volumes) != 1
+        or not _MOVED.search(seen.description)
+    ):
         return
-    known = [moved.value, *transition.parameters.volumes()]
-    known += [view.held for view in (*transition.inputs, *transition.outputs) if view.held is not None]
-    known += [draw.volume for draw in flows.of(transition).draws if draw.volume is not None]
+    known_volumes = [moved_volume.value, *transition.parameters.volumes()]
+    known_volumes += [view.held for view in (*transition.inputs, *transition.outputs) if view.held is not None]
+    known_volumes += [draw.volume for draw in flows.of(transition).draws if draw.volume is not None]
     yield Ran("L16", quantity=True)
-    if all(abs(told[0].value - value) > value / 50 for value in known):
-        yield _other(seen, moved, told[0])
+    if all(abs(volumes[0].value - value) > value / 50 for value in known_volumes):
+        yield _other(seen, moved_volume, volumes[0])
 
 
 def _cycles(transition: Transition, seen: Seen) -> Said:
-    asked = [
+    set_counts = [
         n
         for leaf in transition.parameters.leaves
         if set(leaf.words) <= {"cycle", "number", "of", "num", "pcr", "n"}
         and "cycle" in leaf.words
         and (n := units.number(leaf.value))
     ]
-    told = [Decimal(number) for number in _CYCLES.findall(seen.text[:1500])]
-    if len(asked) == 1 and told:
+    recorded_counts = [Decimal(number) for number in _CYCLES.findall(seen.text[:1500])]
+    if len(set_counts) == 1 and recorded_counts:
         yield Ran("L16", quantity=True)
-        if asked[0] not in told:
+        if set_counts[0] not in recorded_counts:
             yield error(
                 "L16",
                 seen.place,
-                f"{asked[0]} cycles",
-                f"{told[0]} cycles",
-                f"{asked[0]} cycles were set and {told[0]} are told of",
+                f"{set_counts[0]} cycles",
+                f"{recorded_counts[0]} cycles",
+                f"{set_counts[0]} cycles were set, but {recorded_counts[0]} are recorded",
             )
 
 
 def _time(transition: Transition, seen: Seen) -> Said:
-    """Done for so long: as long as was set. Seen after so long: not later than the end."""
-    asked = [amount for leaf, amount in transition.parameters.amounts("duration")]
-    if len(asked) != 1:
+    """ "Incubated for" gives the duration that was set; "after" gives a time no later than its end."""
+    set_durations = [amount for leaf, amount in transition.parameters.amounts("duration")]
+    if len(set_durations) != 1:
         return
     for pattern, later_only in ((_LASTED, False), (_AFTER, True)):
         found = pattern.search(seen.text[:1500])
-        told = amounts(seen.text[found.end() : found.end() + 60], "duration")[:1] if found else []
-        for one in told:
+        recorded = amounts(seen.text[found.end() : found.end() + 60], "duration")[:1] if found else []
+        for duration in recorded:
             yield Ran("L16", quantity=True)
-            off = one.value - asked[0].value
-            if off > asked[0].value / 20 or (not later_only and -off > asked[0].value / 20):
-                yield _other(seen, asked[0], one)
+            difference = duration.value - set_durations[0].value
+            if difference > set_durations[0].value / 20 or (
+                not later_only and -difference > set_durations[0].value / 20
+            ):
+                yield _other(seen, set_durations[0], duration)
                 return
 
 
 def _degrees(transition: Transition, seen: Seen) -> Said:
-    """What an incubator shows is what it was set to."""
-    asked = [amount for _, amount in transition.parameters.amounts("temperature")]
-    told = units.read(seen.value)
-    if not asked or told is None or told.dimension != "temperature":
+    """The temperature shown by an incubator is the one that was set."""
+    set_temperatures = [amount for _, amount in transition.parameters.amounts("temperature")]
+    recorded = units.read(seen.value)
+    if not set_temperatures or recorded is None or recorded.dimension != "temperature":
         return
     yield Ran("L16", quantity=True)
-    if all(abs(told.value - amount.value) > 3 for amount in asked):
-        yield _other(seen, asked[0], told)
+    # 3 °C: an incubator regulates, and doors are opened.
+    if all(abs(recorded.value - amount.value) > 3 for amount in set_temperatures):
+        yield _other(seen, set_temperatures[0], recorded)
 
 
 def amounts(text: str, dimension: str) -> list[Amount]:
-    """Every amount of a dimension in a text."""
-    folded = units.fold(text[:2000])
-    found = [units.read(folded[at.start() : at.start() + 40], "", (dimension,)) for at in _FIGURE.finditer(folded)]
-    return [amount for amount in found if amount and amount.dimension == dimension]
+    """Return all amounts of a dimension in a text."""
+    normalised = units.fold(text[:2000])
+    parsed = [
+        units.read(normalised[match.start() : match.start() + 40], "", (dimension,))
+        for match in _FIGURE.finditer(normalised)
+    ]
+    return [amount for amount in parsed if amount and amount.dimension == dimension]
 
 
 def forces(text: str) -> list[Amount]:
-    """ "300g" and "at 3000 g" of a centrifuge are forces, not grams."""
-    folded = units.fold(text[:2000])
-    found = [units.read(f"{at[1]} x g", "", ("centrifugal_force",)) for at in _G.finditer(folded)]
-    return [amount for amount in found if amount]
+    """Return "300g" and "at 3000 g" of a centrifuge as forces, not as grams."""
+    normalised = units.fold(text[:2000])
+    parsed = [units.read(f"{match[1]} x g", "", ("centrifugal_force",)) for match in _G.finditer(normalised)]
+    return [amount for amount in parsed if amount]
 
 
 def _other(seen: Seen, wanted: Amount, got: Amount) -> Finding:
-    shown, told = units.show(wanted.value, wanted.dimension), units.show(got.value, got.dimension)
-    return error("L16", seen.place, shown, told, f"the action set {shown}; {seen.place} tells of {told}")
+    set_text, recorded_text = units.show(wanted.value, wanted.dimension), units.show(got.value, got.dimension)
+    return error(
+        "L16", seen.place, set_text, recorded_text, f"the action set {set_text}, but {seen.place} has {recorded_text}"
+    )

@@ -12,14 +12,14 @@ from simulation.models import Worker
 
 
 class Command(BaseCommand):
-    help = "Whether a worker or dispatcher on this host has said lately that it is at work; 1 if none has."
-    requires_system_checks = []
+    help = "Check that a worker or dispatcher on this host has sent a heartbeat recently. Exit 1 if not."
+    requires_system_checks = []  # container health checks run this often
 
     def handle(self, *args: Any, **options: Any) -> None:
         since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
-        here = Worker.objects.filter(owner__startswith=f"{socket.gethostname()}:", seen_at__gt=since)
-        if not (kinds := sorted(here.values_list("kind", flat=True))):
+        workers = Worker.objects.filter(owner__startswith=f"{socket.gethostname()}:", seen_at__gt=since)
+        if not (kinds := sorted(workers.values_list("kind", flat=True))):
             raise CommandError(
-                f"Nothing on {socket.gethostname()} has said that it is at work since {since:%H:%M:%S} UTC"
+                f"No worker or dispatcher on {socket.gethostname()} has sent a heartbeat since {since:%H:%M:%S} UTC"
             )
-        self.stdout.write(f"At work on {socket.gethostname()}: {', '.join(kinds)}")
+        self.stdout.write(f"Running on {socket.gethostname()}: {', '.join(kinds)}")

@@ -24,30 +24,32 @@ _SHOWN = 300
 
 
 class Command(BaseCommand):
-    # It needs neither database nor pages, and must run where those are broken.
+    # The command needs neither database nor pages, and must run where those are broken.
     requires_system_checks = ()
     help = (
-        "Check transitions, one JSON object a line, from any simulator, or those stored here with their twins. "
-        "Exit 0 when every line was read, 1 if not, 2 without a file."
+        "Check transitions of any simulator, one JSON object per line, or the stored transitions and twins. "
+        "Exit 0 if every line was parsed, 1 if not, 2 if there is no such file."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", nargs="?", help="a JSONL file, or - for standard input")
-        parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
-        parser.add_argument("--stored", action="store_true", help="check stored transitions and twins not checked yet")
+        parser.add_argument("--json", action="store_true", help="print one JSON object per line instead of text")
+        parser.add_argument(
+            "--stored", action="store_true", help="check stored transitions and twins that were not checked yet"
+        )
         parser.add_argument("--again", action="store_true", help="with --stored: check all of them again")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["file"]) == options["stored"]:
-            raise CommandError("give either a file to check or --stored, and not both", returncode=2)
+            raise CommandError("give either a file to check or --stored, but not both", returncode=2)
         if options["stored"] and options["json"]:
-            raise CommandError("--stored prints a table, so --json does not go with it", returncode=2)
+            raise CommandError("--stored prints a table, so it cannot be combined with --json", returncode=2)
         if options["again"] and not options["stored"]:
-            raise CommandError("--again goes with --stored", returncode=2)
+            raise CommandError("--again requires --stored", returncode=2)
         try:
             self._check(options)
         except BrokenPipeError:
-            # Whoever read has seen enough; what is still buffered goes nowhere, without a complaint at exit.
+            # The reader has closed the pipe. Discard what is still buffered, so that Python reports no error at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _check(self, options: dict[str, Any]) -> None:
@@ -57,7 +59,7 @@ class Command(BaseCommand):
             else:
                 self._file(options)
         finally:
-            # Now, while a closed pipe can still be noticed; at exit Python would complain.
+            # Now, while a closed pipe can still be handled; at exit Python would report an error.
             self.stdout.flush()
 
     def _stored(self, again: bool) -> None:
@@ -68,7 +70,7 @@ class Command(BaseCommand):
         for name, counts in tally.rows():
             self.stdout.write(f"{name:<12}" + "".join(f"{count:>10}" for count in counts))
         if tally.failed:
-            raise CommandError(f"{tally.failed} rows could not be checked; the log says why", returncode=1)
+            raise CommandError(f"{tally.failed} rows could not be checked; the log has the reasons", returncode=1)
 
     def _file(self, options: dict[str, Any]) -> None:
         result = suite.SuiteResult()
@@ -84,7 +86,7 @@ class Command(BaseCommand):
         if not options["json"]:
             self._sum_up(result)
         if result.malformed:
-            raise CommandError(f"{result.malformed} lines could not be read", returncode=1)
+            raise CommandError(f"{result.malformed} lines could not be parsed", returncode=1)
 
     def _tell(self, line: Line) -> None:
         assert line.report is not None
@@ -100,24 +102,24 @@ class Command(BaseCommand):
         if not result.recall.whole and not result.false_alarms.whole:
             return
         self.stdout.write("\ncode   found  false alarms")
-        for code, found, alarms in suite.by_finding(result):
-            self.stdout.write(f"{code}  {found:>6}  {alarms:>12}")
+        for code, errors_found, alarms in suite.by_finding(result):
+            self.stdout.write(f"{code}  {errors_found:>6}  {alarms:>12}")
         self.stdout.write(f"errors found: {result.recall}")
         self.stdout.write(f"correct transitions called wrong: {result.false_alarms}")
         self.stdout.write(f"undecidable: {result.undecidable}")
 
 
 def plain(text: Any) -> str:
-    """Text of unknown origin as a terminal may print it: on one line, without anything that steers it."""
-    shown = str(text) if isinstance(text, str | int | float) and len(repr(text)) < 10**5 else type(text).__name__
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown[:_SHOWN])
+    """Return text of unknown origin on one line, without control characters that affect a terminal."""
+    text_value = str(text) if isinstance(text, str | int | float) and len(repr(text)) < 10**5 else type(text).__name__
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text_value[:_SHOWN])
 
 
 def _words(finding: Finding) -> str:
-    told = (
+    expectation = (
         f" (expected {finding.expected}, got {finding.got})" if finding.severity == ERROR and finding.expected else ""
     )
-    return f"{finding.text[:200]}{told}"
+    return f"{finding.text[:200]}{expectation}"
 
 
 @contextmanager
@@ -139,7 +141,7 @@ def _is_file(name: str) -> bool:
 
 
 def _catalogue() -> Catalogue | None:
-    """The laboratory's own catalogue, for options and defaults; the checks do without it where it cannot be read."""
+    """Return the built-in catalogue, for options and defaults, or None if it cannot be loaded; the checks can work without it."""
     try:
         return catalogue.read_directory(settings.BASE_DIR / "fixtures" / "actions")[0]
     except LabError:

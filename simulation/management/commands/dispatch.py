@@ -11,12 +11,12 @@ from wetbench_site import starting
 
 
 class Command(BaseCommand):
-    help = "Ring, every second, for rows that Celery workers can play."
+    help = "Send messages to Celery workers, every second, for rows that they can run."
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.CELERY_BROKER_URL:
             raise CommandError(
-                "CELERY_BROKER_URL names no broker. Without one, run `python manage.py work`.", returncode=2
+                "CELERY_BROKER_URL is not set. Without a broker, run `python manage.py work`.", returncode=2
             )
         starting.refuse_unfit()
         workers.dispatch(stop_on_signals(), tasks.ring, tasks.waiting)

@@ -12,25 +12,28 @@ from simulation.recordings import trajectory_files
 
 class Command(BaseCommand):
     help = (
-        "Write the episodes of a run as trajectories for training, one JSON object a line: observation, action, reward, "
-        "ending. Only episodes that ended by the rules are written; simulation.recordings.trajectories.replay plays them again."
+        "Write the episodes of a run as trajectories for training, one JSON object per line: observations, actions, rewards, "
+        "ending. Only episodes that ended by the rules are written; simulation.recordings.trajectories replays them."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", help="the run's code, as in its address")
-        parser.add_argument("file", type=Path, help="where to write; its folder must be there")
-        parser.add_argument("--force", action="store_true", help="write over a file that is there")
+        parser.add_argument("run", help="the run's code, as in its URL")
+        parser.add_argument("file", type=Path, help="output file; its folder must exist")
+        parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
     def handle(self, *args: Any, **options: Any) -> None:
         run, path = run_named(options["run"]), options["file"]
         if run.kind != "episodes":
-            raise CommandError(f"The run {run.code} made twins; only episodes are trajectories", returncode=2)
+            raise CommandError(
+                f"The run {run.code} is not a run of episodes; only episodes can be exported as trajectories",
+                returncode=2,
+            )
         if path.exists() and not options["force"]:
-            raise CommandError(f"{path} is there already; --force writes over it", returncode=2)
+            raise CommandError(f"{path} exists already; --force overwrites it", returncode=2)
         try:
-            done = trajectory_files.write(run, path)
+            result = trajectory_files.write(run, path)
         except (OSError, LabError) as error:
             raise CommandError(f"{path} was not written: {error}") from error
-        self.stdout.write(f"{done.written} episodes written to {path}")
-        for why, count in sorted(done.left_out.items()):
-            self.stderr.write(f"{count} left out: {why}")
+        self.stdout.write(f"{result.written} episodes written to {path}")
+        for reason, count in sorted(result.left_out.items()):
+            self.stderr.write(f"{count} left out: {reason}")

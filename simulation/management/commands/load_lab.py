@@ -11,10 +11,10 @@ from simulation.lab.errors import LabError
 
 
 class Command(BaseCommand):
-    help = "Bring the actions, experiments, models and casts of fixtures/ into the database. Safe to repeat."
+    help = "Load the actions, experiments, models and casts of fixtures/ into the database. Safe to repeat."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--directory", type=Path, default=settings.FIXTURES_DIR, help="where the data files are")
+        parser.add_argument("--directory", type=Path, default=settings.FIXTURES_DIR, help="folder of the data files")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -22,4 +22,4 @@ class Command(BaseCommand):
         except LabError as error:
             raise CommandError(f"Nothing was loaded.\n{error}") from error
         for kind, count in loaded.items():
-            self.stdout.write(f"{kind}: {count.new} new, {count.changed} changed, {count.same} as before")
+            self.stdout.write(f"{kind}: {count.new} new, {count.changed} changed, {count.same} unchanged")

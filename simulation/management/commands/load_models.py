@@ -10,7 +10,7 @@ from simulation.lab.errors import LabError
 
 
 class Command(BaseCommand):
-    help = "Add or replace models, prices and casts from your own files (docs/models.md). A wrong file loads nothing."
+    help = "Add or replace models, prices and casts from your own files (docs/models.md). If a file is invalid, nothing is loaded."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON with models, prices or casts")
@@ -21,4 +21,4 @@ class Command(BaseCommand):
         except LabError as error:
             raise CommandError(f"Nothing was loaded.\n{error}") from error
         for kind, count in loaded.items():
-            self.stdout.write(f"{kind}: {count.new} new, {count.changed} changed, {count.same} as before")
+            self.stdout.write(f"{kind}: {count.new} new, {count.changed} changed, {count.same} unchanged")

@@ -35,15 +35,21 @@ class Command(BaseCommand):
             "--error",
             choices=sorted(ERRORS),
             default="both",
-            help="obvious is Error Type 1; none: another model's plain answer",
+            help="obvious is Error Type 1; none: another model's own answer",
         )
         parser.add_argument("--per-transition", type=int, default=1, help="twins of each kind per transition")
-        parser.add_argument("--cast", default="offline", help="who plants the error")
-        parser.add_argument("--sample", type=between(1, 1_000_000), help="twins of so many steps, drawn by the seed")
-        parser.add_argument("--seed", type=int, default=None, help="draws the sample and plants the errors; empty: any")
+        parser.add_argument("--cast", default="offline", help="cast that plants the error")
+        parser.add_argument(
+            "--sample", type=between(1, 1_000_000), help="create twins of this many steps, drawn by the seed"
+        )
+        parser.add_argument(
+            "--seed", type=int, default=None, help="seed of the sample and the errors; without it, random"
+        )
         add_terms(parser)
-        parser.add_argument("--wait", action="store_true", help="make them here if no worker is running")
-        parser.add_argument("--threads", type=between(1, 400), default=2, help="threads to work with when working here")
+        parser.add_argument(
+            "--wait", action="store_true", help="wait for the twins, and create them here if no worker is running"
+        )
+        parser.add_argument("--threads", type=between(1, 400), default=2, help="threads if the twins are created here")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["per_transition"] <= 20:
@@ -57,8 +63,8 @@ class Command(BaseCommand):
                 episode__status__in=Episode.ENDED,
             )
             if not steps.exists():
-                named = "any experiment" if options["experiment"] == "all" else options["experiment"]
-                raise LabError(f"No accepted step of {named} has ended yet: run `run_episodes --wait` first")
+                experiment_name = "any experiment" if options["experiment"] == "all" else options["experiment"]
+                raise LabError(f"No accepted step of {experiment_name} has ended yet: run `run_episodes --wait` first")
             run = queueing.queue_twins(
                 steps,
                 ERRORS[options["error"]],
@@ -81,12 +87,12 @@ class Command(BaseCommand):
             self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
 
     def _wait(self, run: Run, threads: int) -> None:
-        done = workers.see_through(run, threads, ProgressLine("twins"))
-        if unsuited := done.by_status.get("unsuited"):
-            self.stdout.write(f"{unsuited} of {done.total} transitions take no error of the asked type")
-        if unusable := done.by_status.get("unusable"):
-            self.stdout.write(f"{unusable} of {done.total} twins are unusable: no difference, or no reason given")
+        progress = workers.see_through(run, threads, ProgressLine("twins"))
+        if unsuited := progress.by_status.get("unsuited"):
+            self.stdout.write(f"{unsuited} of {progress.total} transitions have no error of the requested type")
+        if unusable := progress.by_status.get("unusable"):
+            self.stdout.write(f"{unusable} of {progress.total} twins are unusable: no difference, or no reason given")
         tell_spending(run, self.stdout)
         tell_troubles(run, self.stderr)
-        if bad := done.by_status.get("failed", 0) + done.by_status.get("blocked", 0):
-            raise CommandError(f"{bad} of {done.total} twins failed or are held")
+        if failed := progress.by_status.get("failed", 0) + progress.by_status.get("blocked", 0):
+            raise CommandError(f"{failed} of {progress.total} twins failed or are blocked")

@@ -20,71 +20,78 @@ _SET = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits o
 
 
 class Command(BaseCommand):
-    help = "The prompt sets: list them, show one, import a folder as a new one, compare two."
+    help = "List prompt sets, show one, import a folder as a new one, or compare two."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="do", required=True, metavar="list|show|import|diff")
         actions.add_parser("list", help="every version of every set")
-        _show(actions.add_parser("show", help="one set, or one file of it exactly as it is"))
+        _show(actions.add_parser("show", help="one set, or one of its files exactly as stored"))
         _import(actions.add_parser("import", help="store a folder as a prompt set"))
-        _diff(actions.add_parser("diff", help="what differs between two sets, file by file"))
+        _diff(actions.add_parser("diff", help="differences between two sets, file by file"))
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            getattr(self, f"_{options['do']}")(options)
+            actions = {"list": self._list, "show": self._show, "import": self._import, "diff": self._diff}
+            actions[options["do"]](options)
             self.stdout.flush()
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
         except BrokenPipeError:
-            # Whoever read has seen enough; what is still buffered goes nowhere, without a complaint at exit.
+            # The reader has closed the pipe. Discard what is still buffered, so that Python reports no error at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _list(self, options: dict[str, Any]) -> None:
         newest = {row.pk for row in prompting.current()}
         for row in PromptSet.objects.defer("files"):
-            mark = "newest" if row.pk in newest else "older"
-            self.stdout.write(f"{row.name}@{row.sha256[:12]}  {row.created_at:%Y-%m-%d %H:%M}  {mark}")
+            age = "newest" if row.pk in newest else "older"
+            self.stdout.write(f"{row.name}@{row.sha256[:12]}  {row.created_at:%Y-%m-%d %H:%M}  {age}")
 
     def _show(self, options: dict[str, Any]) -> None:
         row = prompting.stored(options["name"])
-        found = prompting.texts(row.sha256)
+        prompts = prompting.texts(row.sha256)
         if options["file"]:
-            if options["file"] not in found.files:
+            if options["file"] not in prompts.files:
                 raise prompting.NoSuchPromptSet(f"{row.name} has no file {options['file']}")
-            self.stdout.write(found.files[options["file"]], ending="")
+            self.stdout.write(prompts.files[options["file"]], ending="")
             return
         self.stdout.write(f"{row.name}  {row.sha256}")
-        for file, text in found.files.items():
-            told = ", ".join(f"{{{each}}}" for each in EVERY[file].all)
-            self.stdout.write(f"\n===== {file}" + (f"  (filled in: {told})" if told else "") + f"\n{text.rstrip()}")
+        for file, text in prompts.files.items():
+            placeholders = ", ".join(f"{{{name}}}" for name in EVERY[file].all)
+            self.stdout.write(
+                f"\n===== {file}" + (f"  (filled in: {placeholders})" if placeholders else "") + f"\n{text.rstrip()}"
+            )
 
     def _import(self, options: dict[str, Any]) -> None:
         folder: Path = options["folder"]
-        row, read = prompting.import_folder(folder, options["name"] or folder.resolve().name)
+        row, imported = prompting.import_folder(folder, options["name"] or folder.resolve().name)
         newest = row.pk == prompting.stored(row.name).pk
-        named = row.name if newest else f"{row.name}@{row.sha256[:12]}"
-        self.stdout.write(f"{row.name}@{row.sha256[:12]} is stored: choose prompt set {named} for a run")
-        if row.name != read.texts.name:
-            self.stdout.write(f"The same texts were there already, as {row.name}: nothing new was stored.")
+        set_name = row.name if newest else f"{row.name}@{row.sha256[:12]}"
+        self.stdout.write(f"{row.name}@{row.sha256[:12]} is stored: choose prompt set {set_name} for a run")
+        if row.name != imported.texts.name:
+            self.stdout.write(f"The same texts are stored already, as {row.name}: nothing new was stored.")
         elif not newest:
-            self.stdout.write(f"It was there already; {row.name} without a hash means a newer version.")
-        ours = prompting.BUILT_IN_RATING if prompt_sets.is_rating(read.texts.files) else prompting.BUILT_IN
-        if read.borrowed:
-            self.stdout.write(f"Not in the folder, taken from {ours}: {', '.join(read.borrowed)}")
-        if read.unescaped:
-            self.stdout.write(f"Templates of str.format, their doubled braces made single: {', '.join(read.unescaped)}")
-        if read.doubled:
-            self.stdout.write(f"Doubled braces stay, for single ones stand there as well: {', '.join(read.doubled)}")
+            self.stdout.write(f"It was stored already; {row.name} without a hash refers to a newer version.")
+        built_in = prompting.BUILT_IN_RATING if prompt_sets.is_rating(imported.texts.files) else prompting.BUILT_IN
+        if imported.borrowed:
+            self.stdout.write(f"Not in the folder, taken from {built_in}: {', '.join(imported.borrowed)}")
+        if imported.unescaped:
+            self.stdout.write(
+                f"Written for str.format, so doubled braces were changed to single ones: {', '.join(imported.unescaped)}"
+            )
+        if imported.doubled:
+            self.stdout.write(
+                f"Doubled braces were kept, because there are single ones as well: {', '.join(imported.doubled)}"
+            )
 
     def _diff(self, options: dict[str, Any]) -> None:
-        one, other = (_texts(options[side]) for side in ("one", "other"))
+        first, second = (_texts(options[side]) for side in ("one", "other"))
         lines = [
             line
             for file in EVERY
-            if file in one.files or file in other.files
-            for line in _compared(file, options, one, other)
+            if file in first.files or file in second.files
+            for line in _compared(file, options, first, second)
         ]
-        self.stdout.write("\n".join(lines) if lines else "They say the same.")
+        self.stdout.write("\n".join(lines) if lines else "The sets are identical.")
 
 
 def _show(parser: ArgumentParser) -> None:
@@ -94,9 +101,9 @@ def _show(parser: ArgumentParser) -> None:
 
 def _import(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="a folder with files named as those of the built-in set"
+        "folder", type=Path, metavar="DIR", help="a folder with the same file names as the built-in set"
     )
-    parser.add_argument("--name", default="", help="what the set is called; without it, as the folder")
+    parser.add_argument("--name", default="", help="name of the set; by default the name of the folder")
 
 
 def _diff(parser: ArgumentParser) -> None:

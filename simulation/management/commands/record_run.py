@@ -10,16 +10,16 @@ from simulation.recordings import replaying
 
 
 class Command(BaseCommand):
-    help = "Write a run with every reply of its models to a file that `replay_run` plays without a network."
+    help = "Write a run with all replies of its models to a file that `replay_run` can replay without a network."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", help="the run's code")
         parser.add_argument("file", type=Path)
-        parser.add_argument("--force", action="store_true", help="write over a file that is there")
+        parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["file"].exists() and not options["force"]:
-            raise CommandError(f"{options['file']} is there already; --force writes over it", returncode=2)
+            raise CommandError(f"{options['file']} exists already; --force overwrites it", returncode=2)
         try:
             number = replaying.record(run_named(options["run"]), options["file"])
         except replaying.ReplayError as error:

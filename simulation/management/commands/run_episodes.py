@@ -17,19 +17,23 @@ from simulation.runs import queueing
 
 
 class Command(BaseCommand):
-    help = "Queue the next replicates of experiments. With --wait, stay until they have ended."
+    help = "Queue the next replicates of experiments. With --wait, wait until they have ended."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--experiment", default="all", help="a slug, or all")
-        parser.add_argument("--cast", default="offline", help="who plays")
+        parser.add_argument("--cast", default="offline", help="cast that runs the episodes")
         parser.add_argument("--attempts", type=int, default=1, help="replicates of each experiment")
-        parser.add_argument("--seed", type=int, default=None, help="the same seed plays the same episodes")
+        parser.add_argument("--seed", type=int, default=None, help="equal seeds give equal episodes")
         parser.add_argument(
-            "--manifest", action="store_true", help="agents may use ManifestMaterials; such episodes are no benchmark"
+            "--manifest",
+            action="store_true",
+            help="agents may use ManifestMaterials; such episodes are excluded from benchmarks",
         )
         add_terms(parser)
-        parser.add_argument("--wait", action="store_true", help="play them here if no worker is running")
-        parser.add_argument("--threads", type=between(1, 400), default=2, help="threads to play with when playing here")
+        parser.add_argument(
+            "--wait", action="store_true", help="wait for the episodes, and run them here if no worker is running"
+        )
+        parser.add_argument("--threads", type=between(1, 400), default=2, help="threads if the episodes run here")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["attempts"] <= 1000:
@@ -54,8 +58,8 @@ class Command(BaseCommand):
             self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
 
     def _wait(self, run: Run, threads: int) -> None:
-        done = workers.see_through(run, threads, ProgressLine("episodes"))
+        progress = workers.see_through(run, threads, ProgressLine("episodes"))
         tell_spending(run, self.stdout)
         tell_troubles(run, self.stderr)
-        if bad := done.by_status.get("failed", 0) + done.by_status.get("blocked", 0):
-            raise CommandError(f"{bad} of {done.total} episodes failed or are held")
+        if failed := progress.by_status.get("failed", 0) + progress.by_status.get("blocked", 0):
+            raise CommandError(f"{failed} of {progress.total} episodes failed or are blocked")

@@ -12,7 +12,7 @@ from simulation.management.arguments import between
 
 
 class Command(BaseCommand):
-    help = "Serve the site on this machine, with a worker beside it."
+    help = "Serve the site on this machine, together with a worker."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=between(1, 65535), default=8000)
@@ -25,8 +25,8 @@ class Command(BaseCommand):
 
         def ready(stop: threading.Event) -> None:
             supervising.wait_for_port("127.0.0.1", port, stop)
-            here = f"http://127.0.0.1:{port}"
-            address = f"{settings.SITE_URL} (listening on {here})" if settings.SITE_URL else here
+            local_url = f"http://127.0.0.1:{port}"
+            address = f"{settings.SITE_URL} (listening on {local_url})" if settings.SITE_URL else local_url
             self.stdout.write(f"Serving on {address}. Ctrl-C stops everything.")
 
         commands = {

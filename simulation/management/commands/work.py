@@ -11,7 +11,7 @@ from wetbench_site import starting
 
 
 class Command(BaseCommand):
-    help = "Play queued episodes and twins in this process. Needs no broker."
+    help = "Run queued jobs, episodes and twins in this process. Needs no broker."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--threads", type=between(1, 400), default=4)

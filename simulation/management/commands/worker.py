@@ -12,24 +12,22 @@ from wetbench_site import starting
 
 
 class Command(BaseCommand):
-    help = (
-        "Play queued work: with CELERY_BROKER_URL a Celery worker and the dispatcher, without it in this machine alone."
-    )
+    help = "Run queued work: with CELERY_BROKER_URL by a Celery worker and the dispatcher, else by an embedded worker."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--threads",
             type=between(1, 400),
             default=None,
-            help="units at once; without it 32 for Celery, 4 in this process",
+            help="concurrent units; by default 32 with Celery, 4 without",
         )
         parser.add_argument(
-            "--without-dispatcher", action="store_true", help="with a broker: `dispatch` runs somewhere else"
+            "--without-dispatcher", action="store_true", help="with a broker: `dispatch` runs elsewhere"
         )
-        parser.add_argument("--quiet", action="store_true", help="say nothing: somebody else does")
+        parser.add_argument("--quiet", action="store_true", help="print nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        starting.refuse_unfit()  # once, before each of its processes would say so
+        starting.refuse_unfit()  # once here, instead of in each of its processes
         threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
         commands = {"worker": manage("work", "--threads", threads)}
         if settings.CELERY_BROKER_URL:
@@ -59,5 +57,5 @@ class Command(BaseCommand):
             if options["without_dispatcher"]:
                 del commands["dispatcher"]
         say = (lambda _: None) if options["quiet"] else self.stdout.write
-        say(f"Playing with {threads} threads. Ctrl-C stops after the steps under way.")
+        say(f"Working with {threads} threads. Ctrl-C stops after the steps under way.")
         supervise(commands, say)

@@ -1,4 +1,4 @@
-"""How each action is carried out: the name in an action file's `handler` -> the function."""
+"""The handlers: a map from the name in an action file's `handler` to the function that carries out the action."""
 
 from collections.abc import Callable
 
@@ -19,9 +19,9 @@ from simulation.offline.handlers import (
 from simulation.offline.job import Job
 
 
-def end(job: Job) -> None:
-    """Submit and Quit change nothing; the environment ends the attempt."""
-    job.how = "The attempt ends; nothing is touched."
+def end(context: Job) -> None:
+    """Change nothing. Submit and Quit end the attempt in the environment."""
+    context.how = "The attempt ends; nothing is touched."
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

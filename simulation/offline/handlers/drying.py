@@ -1,4 +1,4 @@
-"""Taking solvent away: what was dissolved stays to the last digit, and what left is kept in the books."""
+"""Removing solvent. What was dissolved stays exactly, and what left is stored as a material of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ from simulation.offline.vessels import (
     show,
 )
 
-# µL of solvent that leave one vessel in an hour: an oven above each temperature in °C, then each evaporator, then ice.
+# µL of solvent that leave one vessel per hour: in an oven above each temperature in °C, in each evaporator, and from ice.
 _OVEN = ((Decimal(100), 10_000), (Decimal(60), 2_000), (ZERO, 200))
 _EVAPORATORS = {
     "centrifugal vacuum concentrator": 1_000,
@@ -25,105 +25,114 @@ _EVAPORATORS = {
     "nitrogen blow-down": 5_000,
 }
 _SUBLIMATION = 500
-_PLASTIC_STANDS = Decimal(120)  # °C
+_PLASTIC_STANDS = Decimal(120)  # °C, the most that plastic withstands
+# Words in the description of a container. Glass is checked first: a "glass tube" has a plastic word too.
 _GLASS = ("glass", "crucible", "porcelain", "quartz", "ceramic", "beaker", "volumetric", "weighing")
 _PLASTIC = ("tube", "plate", "plastic", "poly", "flask", "cryovial", "dish")
-_MOISTURE = "water"  # the component that drying takes out of a solid
+_MOISTURE = "water"  # the component that drying removes from a solid
 
 
-def dry_in_oven(job: Job) -> None:
-    hot = job.number("temperature")
-    hourly = next(rate for above, rate in _OVEN if hot >= above)
+def dry_in_oven(context: Job) -> None:
+    temperature = context.number("temperature")
+    hourly = next(rate for above, rate in _OVEN if temperature >= above)
     driven_off = []
-    for vessel in job.changeable():
-        _need_heat_proof(vessel, hot)
-        driven_off.append((_drive_off(vessel, _within(job, "duration", hourly)), vessel))
-        _finish(job, vessel, "solid", f"{job.set_to('temperature')} for {job.set_to('duration')}")
-    _keep_books(job, "Vapour driven off by", driven_off)
-    job.how = f"Up to {show(Decimal(hourly))} of solvent leave each vessel in an hour at {hot} °C; all else stays."
+    for vessel in context.changeable():
+        _need_heat_proof(vessel, temperature)
+        driven_off.append((_drive_off(vessel, _within(context, "duration", hourly)), vessel))
+        _finish(context, vessel, "solid", f"{context.set_to('temperature')} for {context.set_to('duration')}")
+    _keep_books(context, "Vapour driven off by", driven_off)
+    context.how = (
+        f"Up to {show(Decimal(hourly))} of solvent leave each vessel in an hour at {temperature} °C; all else stays."
+    )
 
 
-def evaporate(job: Job) -> None:
-    """It stops at the target volume, at dryness, or when the time is over."""
-    hourly = _EVAPORATORS[job.values["method"]]
-    stop_at = job.values["target_volume"] or ZERO
+def evaporate(context: Job) -> None:
+    """Remove solvent until the target volume, dryness or the end of the time is reached."""
+    hourly = _EVAPORATORS[context.values["method"]]
+    stop_at = context.values["target_volume"] or ZERO
     driven_off = []
-    for vessel in job.changeable():
+    for vessel in context.changeable():
         vessel.need_liquid("evaporated")
         if vessel.volume() <= stop_at:
             raise RefusalError(
                 f"nothing to take off: {vessel.name} holds {show(vessel.volume())}, no more than {show(stop_at)}"
             )
-        driven_off.append((_drive_off(vessel, _within(job, "duration", hourly), stop_at), vessel))
-        _finish(job, vessel, "solid", f"evaporated at {job.set_to('temperature')}")
-    _keep_books(job, "Condensate from", driven_off)
-    job.how = f"Up to {show(Decimal(hourly))} of solvent leave each vessel in an hour; all that was in it stays."
+        driven_off.append((_drive_off(vessel, _within(context, "duration", hourly), stop_at), vessel))
+        _finish(context, vessel, "solid", f"evaporated at {context.set_to('temperature')}")
+    _keep_books(context, "Condensate from", driven_off)
+    context.how = f"Up to {show(Decimal(hourly))} of solvent leave each vessel in an hour; all that was in it stays."
 
 
-def lyophilize(job: Job) -> None:
-    """Ice leaves slowly: too much of it for the time given is refused."""
-    most = _within(job, "primary_drying_time", _SUBLIMATION)
+def lyophilize(context: Job) -> None:
+    """Sublime the ice. Raises RefusalError if there is too much of it for the given time."""
+    limit = _within(context, "primary_drying_time", _SUBLIMATION)
     driven_off = []
-    for vessel in job.changeable():
+    for vessel in context.changeable():
         if vessel.phase != FROZEN:
             vessel.need_liquid("freeze-dried")
-        if vessel.volume() > most:
+        if vessel.volume() > limit:
             hours = vessel.volume() / _SUBLIMATION
             raise RefusalError(
                 f"too short: {show(vessel.volume())} in {vessel.name} need {hours.normalize():f} h of primary drying"
-                f" ({show(Decimal(_SUBLIMATION))} an hour), {job.set_to('primary_drying_time')} given"
+                f" ({show(Decimal(_SUBLIMATION))} an hour), {context.set_to('primary_drying_time')} given"
             )
-        driven_off.append((_drive_off(vessel, most), vessel))
+        driven_off.append((_drive_off(vessel, limit), vessel))
         vessel.place("room_temp")
-        _finish(job, vessel, "powder", "freeze-dried")
-    _keep_books(job, "Ice in the trap of", driven_off)
-    job.how = f"Up to {show(Decimal(_SUBLIMATION))} of ice leave each vessel in an hour; all that was in it stays."
+        _finish(context, vessel, "powder", "freeze-dried")
+    _keep_books(context, "Ice in the trap of", driven_off)
+    context.how = f"Up to {show(Decimal(_SUBLIMATION))} of ice leave each vessel in an hour; all that was in it stays."
 
 
-def desiccate(job: Job) -> None:
+def desiccate(context: Job) -> None:
     driven_off = []
-    for vessel in job.changeable():
+    for vessel in context.changeable():
         if vessel.phase not in SOLIDS or vessel.contents.volume:
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; a desiccator dries solids")
         driven_off.append((_drive_off(vessel, ZERO), vessel))
-        _finish(job, vessel, vessel.phase, f"over {job.values['desiccant']} for {job.set_to('duration')}")
-    _keep_books(job, "Moisture taken up by", driven_off)
-    job.how = "Moisture left the solid if it held any; all else stays."
+        _finish(context, vessel, vessel.phase, f"over {context.values['desiccant']} for {context.set_to('duration')}")
+    _keep_books(context, "Moisture taken up by", driven_off)
+    context.how = "Moisture left the solid if it held any; all else stays."
 
 
-def _within(job: Job, parameter: str, hourly: int) -> Decimal:
-    return job.number(parameter) * hourly / 3600
+def _within(context: Job, parameter: str, hourly: int) -> Decimal:
+    return context.number(parameter) * hourly / 3600
 
 
-def _drive_off(vessel: Vessel, most: Decimal, stop_at: Decimal = ZERO) -> Contents:
-    """What leaves as vapour: solvent, components that are liquids themselves in proportion, and a solid's moisture."""
-    have = vessel.volume()
-    gone = grain(min(have - stop_at, most))
-    share = gone / have if have else ZERO
+def _drive_off(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> Contents:
+    """Remove and return what leaves as vapour.
+
+    That is solvent, components that are liquids themselves in proportion, and the moisture of a solid.
+    """
+    available = vessel.volume()
+    removed = grain(min(available - stop_at, limit))
+    share = removed / available if available else ZERO
     leaving: dict[str, Component] = {}
     for name, part in vessel.contents.components.items():
-        amount = _leaves(name, part, share, dry=gone == have)
+        amount = _leaves(name, part, share, dry=removed == available)
         if amount is None or amount > 0:
             leaving[name] = part._replace(amount=amount)
     for name, part in leaving.items():
-        whole = vessel.contents.components[name].amount
-        left = ZERO if gone == have else None if whole is None or part.amount is None else whole - part.amount
-        vessel.contents = vessel.contents.changed(name, part._replace(amount=left))
-    mass = _mass_left(vessel.contents.mass, gone, leaving)
-    vessel.contents = replace(vessel.contents, volume=have - gone, mass=mass)
-    return Contents(leaving, {}, gone, None)
+        # At dryness nothing is left, which is certain even where the amount was unknown.
+        total = vessel.contents.components[name].amount
+        remaining = (
+            ZERO if removed == available else None if total is None or part.amount is None else total - part.amount
+        )
+        vessel.contents = vessel.contents.changed(name, part._replace(amount=remaining))
+    mass = _mass_left(vessel.contents.mass, removed, leaving)
+    vessel.contents = replace(vessel.contents, volume=available - removed, mass=mass)
+    return Contents(leaving, {}, removed, None)
 
 
 def _leaves(name: str, part: Component, share: Decimal, dry: bool) -> Decimal | None:
-    """How much of a component goes; None for an unknown part of it."""
+    """Return how much of a component leaves; None if it is part of an unknown amount."""
     if part.dimension == "volume":
         return part.amount if dry else None if part.amount is None else grain(part.amount * share)
     return part.amount if name == _MOISTURE and dry else ZERO
 
 
-def _mass_left(mass: Decimal | None, gone: Decimal, leaving: dict[str, Component]) -> Decimal | None:
-    """A solid's mass without its moisture; unknown where liquid left, whose mass nobody counted."""
-    if mass is None or gone:
+def _mass_left(mass: Decimal | None, removed: Decimal, leaving: dict[str, Component]) -> Decimal | None:
+    """Return a solid's mass without its moisture, or None if liquid left, whose mass is not counted."""
+    if mass is None or removed:
         return None
     moisture = leaving.get(_MOISTURE)
     if moisture is None:
@@ -131,36 +140,36 @@ def _mass_left(mass: Decimal | None, gone: Decimal, leaving: dict[str, Component
     return mass - moisture.amount if moisture.dimension == "mass" and moisture.amount is not None else None
 
 
-def _finish(job: Job, vessel: Vessel, phase: str, treatment: str) -> None:
-    """What is dry becomes a solid; what a liquid was said to be is no longer true of what is left of it."""
+def _finish(context: Job, vessel: Vessel, phase: str, treatment: str) -> None:
+    """Turn what is dry into a solid, and remove properties that described the liquid."""
     for name in [key for key in vessel.properties if key in OF_THE_LIQUID or key.endswith(" concentration")]:
         del vessel.properties[name]
     if vessel.contents.volume:
-        job.say(f"{vessel.name} afterwards", "visual", f"still wet, {show(vessel.volume())} of liquid in it")
+        context.say(f"{vessel.name} afterwards", "visual", f"still wet, {show(vessel.volume())} of liquid in it")
         return
     for name in ("medium", "moisture"):
         vessel.properties.pop(name, None)
     vessel.phase = vessel.phase if vessel.phase in (EMPTY, *SOLIDS) else phase
     vessel.properties["dried"] = treatment
-    job.say(f"{vessel.name} afterwards", "visual", "dry")
+    context.say(f"{vessel.name} afterwards", "visual", "dry")
 
 
-def _need_heat_proof(vessel: Vessel, hot: Decimal) -> None:
+def _need_heat_proof(vessel: Vessel, temperature: Decimal) -> None:
     if vessel.phase not in (EMPTY, *SOLIDS):
         vessel.need_liquid("dried in an oven")
     container = str(vessel.properties.get("container", "")).lower()
     plastic = any(word in container for word in _PLASTIC) and not any(word in container for word in _GLASS)
-    if plastic and hot > _PLASTIC_STANDS:
+    if plastic and temperature > _PLASTIC_STANDS:
         raise RefusalError(
-            f"too hot: {hot} °C for {vessel.name} in {container}, plastic stands {_PLASTIC_STANDS} °C at most"
+            f"too hot: {temperature} °C for {vessel.name} in {container}, plastic stands {_PLASTIC_STANDS} °C at most"
         )
 
 
-def _keep_books(job: Job, what: str, parts: list[tuple[Contents, Vessel]]) -> None:
-    """Solvent that left is a material that nobody can use any more."""
-    left = [(contents, vessel) for contents, vessel in parts if contents.volume or contents.components]
-    if left:
-        job.made.append(pool(job.free_name(f"{what} {job.kind.name}"), left))
+def _keep_books(context: Job, label: str, parts: list[tuple[Contents, Vessel]]) -> None:
+    """Store the solvent that left as a used-up material, so that amounts are conserved."""
+    non_empty = [(contents, vessel) for contents, vessel in parts if contents.volume or contents.components]
+    if non_empty:
+        context.made.append(pool(context.free_name(f"{label} {context.kind.name}"), non_empty))
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

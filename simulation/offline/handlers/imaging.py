@@ -1,4 +1,4 @@
-"""Microscopes and plate readers that add, stimulate and record over time, and cameras for colonies."""
+"""Microscopes and plate readers that add compounds, stimulate and record over time, and cameras for colonies."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -21,82 +21,86 @@ from simulation.offline.vessels import (
     Vessel,
 )
 
+# Words in the description of a container that fits the instrument.
 _STAGE = ("plate", "dish", "culture flask", "slide", "chamber", "coverslip", "well")
 _WELLS = ("plate", "well")
 _SOLID_MEDIUM = ("plate", "dish")
 _WET = (LIQUID, SUSPENSION, SEDIMENTED, ADHERENT)
-_LEAST_IN_A_WELL = Decimal(20)  # µL
+_LEAST_IN_A_WELL = Decimal(20)  # µL that cover the bottom of a well
 _MANY = "too many to count"
 
 
-def microscope(job: Job) -> None:
-    """Images of cells, after what is added and while they are stimulated; the sample keeps what was added."""
-    if job.values["mode"] in ("fluorescence", "confocal") and job.values["channels"] is None:
-        need(job, "excitation_wavelength", "name channels, or both wavelengths")
-        need(job, "emission_wavelength", "name channels, or both wavelengths")
-    _need_times(job)
-    for vessel in job.samples(*_compounds(job)):
+def microscope(context: Job) -> None:
+    """Image cells after compounds are added and during stimulation. The sample keeps what was added."""
+    if context.values["mode"] in ("fluorescence", "confocal") and context.values["channels"] is None:
+        need(context, "excitation_wavelength", "name channels, or both wavelengths")
+        need(context, "emission_wavelength", "name channels, or both wavelengths")
+    _need_times(context)
+    for vessel in context.samples(*_compounds(context)):
         need_format(vessel, _STAGE, "the stage takes plates, dishes, culture flasks and slides")
         need_apart(vessel)
         need_phase(vessel, (*_WET, GEL, "tissue", "solid"), "imaged")
         if not vessel.contents.of_kind(CELLS, ATTACHED) and vessel.phase != "tissue":
             raise RefusalError(f"no cells: there is nothing to image in {vessel.name}")
-        _add_compounds(job, vessel)
-        read_or_record(job, vessel, vessel.contents)
-    job.how = "What was added is in the books; signals follow the declared curves, and no picture is drawn."
+        _add_compounds(context, vessel)
+        read_or_record(context, vessel, vessel.contents)
+    context.how = "What was added is in the books; signals follow the declared curves, and no picture is drawn."
 
 
-def plate_reader(job: Job) -> None:
-    need_wavelengths(job)
-    _need_times(job)
-    for vessel in job.samples(*_compounds(job)):
+def plate_reader(context: Job) -> None:
+    need_wavelengths(context)
+    _need_times(context)
+    for vessel in context.samples(*_compounds(context)):
         need_format(vessel, _WELLS, "the reader takes microplate wells")
         need_apart(vessel)
         need_phase(vessel, _WET, "read in a plate")
         need_volume(vessel, _LEAST_IN_A_WELL)
-        _add_compounds(job, vessel)
-        read_or_record(job, vessel, vessel.contents)
-    job.how = "What was added is in the books; signals follow the declared curves of the true content."
+        _add_compounds(context, vessel)
+        read_or_record(context, vessel, vessel.contents)
+    context.how = "What was added is in the books; signals follow the declared curves of the true content."
 
 
-def image_colonies(job: Job) -> None:
-    for vessel in _plates(job):
-        read_or_record(job, vessel, vessel.contents)
-    job.how = "Images are recorded; the simulation draws none."
+def image_colonies(context: Job) -> None:
+    for vessel in _plates(context):
+        read_or_record(context, vessel, vessel.contents)
+    context.how = "Images are recorded; the simulation draws none."
 
 
-def count_colonies(job: Job) -> None:
-    """The colonies in the books, up to what can be told apart; per volume plated if that is given."""
-    for vessel in _plates(job):
+def count_colonies(context: Job) -> None:
+    """Record the true number of colonies if it is countable, and the number per volume plated if that volume is given."""
+    for vessel in _plates(context):
         names = [
             name for name, part in vessel.contents.components.items() if "colon" in name and part.dimension == "count"
         ]
-        counted = [_say_colonies(job, vessel, name) for name in names]
+        # A list, because any() on a generator would stop at the first kind of colony.
+        counted = [_say_colonies(context, vessel, name) for name in names]
         if not any(counted):
-            read_or_record(job, vessel, vessel.contents)
+            read_or_record(context, vessel, vessel.contents)
         else:
-            read_responses(job, vessel, vessel.contents)
-            look_up_all(job, vessel, vessel.contents)
-    job.how = "The number of colonies in the books; none where none is known."
+            read_responses(context, vessel, vessel.contents)
+            look_up_all(context, vessel, vessel.contents)
+    context.how = "The number of colonies in the books; none where none is known."
 
 
-def _say_colonies(job: Job, vessel: Vessel, name: str) -> bool:
-    true = vessel.contents.amount(name)
-    if true is None:
+def _say_colonies(context: Job, vessel: Vessel, name: str) -> bool:
+    true_count = vessel.contents.amount(name)
+    if true_count is None:
         return False
-    said, number = f"{job.run_of(vessel)}: number of {name}", round(true)
-    if number > job.number("countable_maximum"):
-        job.say(said, "quantitative", _MANY)
+    description, number = f"{context.run_of(vessel)}: number of {name}", round(true_count)
+    if number > context.number("countable_maximum"):
+        context.say(description, "quantitative", _MANY)
         return True
-    job.say(said, "quantitative", str(number))
-    if job.values["plated_volume"] is not None:
-        units = number * job.number("dilution_factor") / job.number("plated_volume") * 1000
-        job.say(f"{said}, per volume plated", "quantitative", f"{quantities.plain(quantities.tidy(units))} per mL")
+    context.say(description, "quantitative", str(number))
+    if context.values["plated_volume"] is not None:
+        units = number * context.number("dilution_factor") / context.number("plated_volume") * 1000
+        context.say(
+            f"{description}, per volume plated", "quantitative", f"{quantities.plain(quantities.tidy(units))} per mL"
+        )
     return True
 
 
-def _plates(job: Job) -> list[Vessel]:
-    samples = job.samples()
+def _plates(context: Job) -> list[Vessel]:
+    samples = context.samples()
     for vessel in samples:
         need_format(vessel, _SOLID_MEDIUM, "colonies are imaged on plates and dishes of solid medium")
         if vessel.phase not in (GEL, "solid"):
@@ -104,36 +108,39 @@ def _plates(job: Job) -> list[Vessel]:
     return samples
 
 
-def _compounds(job: Job) -> list[Vessel]:
-    """What is added, in the order it is added."""
-    return [job.named(name) for name in ("compound", "second_compound") if job.values[name] is not None]
+def _compounds(context: Job) -> list[Vessel]:
+    """Return the compounds in the order in which they are added."""
+    return [context.named(name) for name in ("compound", "second_compound") if context.values[name] is not None]
 
 
-def _add_compounds(job: Job, vessel: Vessel) -> None:
+def _add_compounds(context: Job, vessel: Vessel) -> None:
     for name in ("compound", "second_compound"):
-        if job.values[name] is not None:
-            compound = job.named(name)
-            vessel.pour(compound.draw(job.number(f"{name}_volume")), compound)
-            meet(job, vessel)
-    develop(job, vessel)
+        if context.values[name] is not None:
+            compound = context.named(name)
+            # The second compound meets a mixture that has already reacted with the first.
+            vessel.pour(compound.draw(context.number(f"{name}_volume")), compound)
+            meet(context, vessel)
+    develop(context, vessel)
 
 
-def _need_times(job: Job) -> None:
-    """Refuse what cannot be done in this order, or has no volume or no light to it."""
-    lasts = job.number("record_for") if job.values["record_for"] is not None else ZERO
+def _need_times(context: Job) -> None:
+    """Raise RefusalError if the times contradict each other, or a compound has no volume or a stimulus no light."""
+    record_time = context.number("record_for") if context.values["record_for"] is not None else ZERO
     for name in ("compound", "second_compound"):
-        if job.values[name] is not None:
-            need(job, f"{name}_volume", f"how much of the {name.replace('_', ' ')} goes into each sample?")
-            if job.number(f"{name}_at") > lasts:
-                at, end = (quantities.show(seconds, "duration") for seconds in (job.number(f"{name}_at"), lasts))
-                raise RefusalError(f"too late: {name} is added at {at}, the record ends at {end}")
-    if job.values["second_compound"] is not None:
-        need(job, "compound", "a second one follows a first")
-        if job.number("second_compound_at") < job.number("compound_at"):
+        if context.values[name] is not None:
+            need(context, f"{name}_volume", f"how much of the {name.replace('_', ' ')} goes into each sample?")
+            if context.number(f"{name}_at") > record_time:
+                addition_time, record_end = (
+                    quantities.show(seconds, "duration") for seconds in (context.number(f"{name}_at"), record_time)
+                )
+                raise RefusalError(f"too late: {name} is added at {addition_time}, the record ends at {record_end}")
+    if context.values["second_compound"] is not None:
+        need(context, "compound", "a second one follows a first")
+        if context.number("second_compound_at") < context.number("compound_at"):
             raise RefusalError("wrong order: second_compound_at is before compound_at")
-    if (job.values["stimulation_power"] is None) != (job.values["stimulation_wavelength"] is None):
+    if (context.values["stimulation_power"] is None) != (context.values["stimulation_wavelength"] is None):
         raise RefusalError("critically unclear: light stimulates with a wavelength and a power, and one is not given")
-    if job.values["frame_interval"] is not None and job.number("frame_interval") > lasts:
+    if context.values["frame_interval"] is not None and context.number("frame_interval") > record_time:
         raise RefusalError("too long: frame_interval is longer than the record")
 
 

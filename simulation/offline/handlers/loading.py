@@ -1,4 +1,4 @@
-"""What instruments have in common: the load they use up, the reagents they draw, and the record where nothing is declared."""
+"""What instruments have in common: the load they use up, the reagents they draw, and the record where no reading is declared."""
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -10,44 +10,46 @@ from simulation.offline.ledger import Contents, grain
 from simulation.offline.responses import chosen_fits, read_responses
 from simulation.offline.vessels import EMPTY, SMALLEST_DRAW, RefusalError, Vessel, show
 
-_Volume = Callable[[Job, int, int], Decimal]  # of a job with so many samples and so many runs in all
-_WASHES_OF_A_WELL = Decimal(300)  # µL
+_Volume = Callable[
+    [Job, int, int], Decimal
+]  # arguments: the action, the number of samples, the number of runs of all samples together
+_WASHES_OF_A_WELL = Decimal(300)  # µL per wash
 
 
 def _each(volume: str) -> _Volume:
-    """As the parameter says, in every run."""
-    return lambda job, samples, runs: job.number(volume) * runs
+    """Return a volume as the parameter gives it, for every run."""
+    return lambda context, samples, runs: context.number(volume) * runs
 
 
 def _diluted(volume: str, dilution: str) -> _Volume:
-    """What every run takes of a solution that is diluted first."""
-    return lambda job, samples, runs: grain(job.number(volume) * runs / job.number(dilution))
+    """Return the volume that every run takes of a solution that is diluted first."""
+    return lambda context, samples, runs: grain(context.number(volume) * runs / context.number(dilution))
 
 
 def _sample(volume: str) -> _Volume:
-    """As the parameter says, once for each sample."""
-    return lambda job, samples, runs: job.number(volume) * samples
+    """Return a volume as the parameter gives it, for each sample."""
+    return lambda context, samples, runs: context.number(volume) * samples
 
 
 def _once(volume: str) -> _Volume:
-    return lambda job, samples, runs: quantities.parse(volume, "volume").value
+    return lambda context, samples, runs: quantities.parse(volume, "volume").value
 
 
-def _strands(job: Job, samples: int, runs: int) -> Decimal:
-    return job.number("primer_volume") * samples * (2 if job.values["direction"] == "both" else 1)
+def _strands(context: Job, samples: int, runs: int) -> Decimal:
+    return context.number("primer_volume") * samples * (2 if context.values["direction"] == "both" else 1)
 
 
-def _washes(job: Job, samples: int, runs: int) -> Decimal:
-    antibodies = [job.values[name] for name in ("capture_antibody", "primary_antibody", "secondary_antibody")]
-    return _WASHES_OF_A_WELL * runs * job.number("wash_cycles") * sum(code is not None for code in antibodies)
+def _washes(context: Job, samples: int, runs: int) -> Decimal:
+    antibodies = [context.values[name] for name in ("capture_antibody", "primary_antibody", "secondary_antibody")]
+    return _WASHES_OF_A_WELL * runs * context.number("wash_cycles") * sum(code is not None for code in antibodies)
 
 
-def _diluent(job: Job, samples: int, runs: int) -> Decimal:
-    return job.number("sample_volume") * (job.number("dilution_factor") - 1) * runs
+def _diluent(context: Job, samples: int, runs: int) -> Decimal:
+    return context.number("sample_volume") * (context.number("dilution_factor") - 1) * runs
 
 
 _ANTIBODY = _diluted("antibody_volume", "antibody_dilution")
-# What an action draws besides its samples: parameter that names it -> how much in all.
+# What an action draws besides its samples: the parameter that selects it -> the volume in all.
 _REAGENTS: dict[str, dict[str, _Volume]] = {
     "CapillaryElectrophoresis": {"background_electrolyte": _once("2 mL")},
     "MassSpectrometry": {"internal_standard": _each("internal_standard_volume"), "matrix": _each("matrix_volume")},
@@ -89,42 +91,45 @@ _REAGENTS: dict[str, dict[str, _Volume]] = {
 }
 
 
-def samples_of(job: Job) -> list[Vessel]:
-    """The materials to be measured: all but supplies and the reagents that parameters name."""
-    return job.samples(*(vessel for name in _REAGENTS.get(job.kind.name, ()) for vessel in _chosen(job, name)))
+def samples_of(context: Job) -> list[Vessel]:
+    """Return the materials to be measured: all except supplies and the reagents that parameters select."""
+    return context.samples(
+        *(vessel for name in _REAGENTS.get(context.kind.name, ()) for vessel in _chosen(context, name))
+    )
 
 
-def draw_reagents(job: Job, samples: int, runs: int) -> None:
-    """Take what all runs need of every reagent named, with one stroke of a pipette at least."""
-    for name, volume in _REAGENTS.get(job.kind.name, {}).items():
-        needed = volume(job, samples, runs)
-        for vessel in _chosen(job, name) if needed > 0 else ():
+def draw_reagents(context: Job, samples: int, runs: int) -> None:
+    """Draw what all runs need of every selected reagent, but at least the smallest volume a pipette delivers."""
+    for name, volume in _REAGENTS.get(context.kind.name, {}).items():
+        needed = volume(context, samples, runs)
+        for vessel in _chosen(context, name) if needed > 0 else ():
             vessel.draw(max(needed, SMALLEST_DRAW))
 
 
-def with_reagents(job: Job, sample: Contents) -> Contents:
-    """The sample as it is measured, where a reading may depend on which antibody, primer or ligand is there."""
+def with_reagents(context: Job, sample: Contents) -> Contents:
+    """Return the sample as it is measured if a reading may depend on which antibody, primer or ligand is present."""
     components = dict(sample.components)
-    for name in _REAGENTS.get(job.kind.name, {}):
-        for vessel in _chosen(job, name):
+    for name in _REAGENTS.get(context.kind.name, {}):
+        for vessel in _chosen(context, name):
+            # Amounts of the sample win. Of a reagent only its presence matters to the declared responses.
             components = {**vessel.contents.components, **components}
     return Contents(components, sample.origins, sample.volume, sample.mass)
 
 
 def use(vessel: Vessel, volume: Decimal) -> Contents:
-    """Take what the instrument uses up of a sample."""
+    """Remove and return what the instrument uses up of a sample."""
     return vessel.draw(volume) if volume > 0 else Contents()
 
 
 def need_volume(vessel: Vessel, volume: Decimal) -> None:
-    """Refuse what does not reach up to the probe or fill the cell, as far as its volume is known."""
-    have = vessel.contents.volume
-    if have is not None and have < volume and not vessel.unlimited:
-        raise RefusalError(f"short of volume: needs {show(volume)}, {show(have)} usable in {vessel.name}")
+    """Raise RefusalError if a known volume does not reach the probe or fill the cell."""
+    available = vessel.contents.volume
+    if available is not None and available < volume and not vessel.unlimited:
+        raise RefusalError(f"short of volume: needs {show(volume)}, {show(available)} usable in {vessel.name}")
 
 
 def need_phase(vessel: Vessel, phases: Iterable[str], doing: str) -> None:
-    """Refuse what is in no state to be measured so."""
+    """Raise RefusalError if the material is not in one of these phases."""
     if vessel.phase == EMPTY:
         raise RefusalError(f"empty: there is nothing to be {doing} in {vessel.name}")
     if vessel.phase not in phases:
@@ -132,67 +137,72 @@ def need_phase(vessel: Vessel, phases: Iterable[str], doing: str) -> None:
         raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, which cannot be {doing}")
 
 
-def need(job: Job, parameter: str, why: str) -> None:
-    """Refuse a run for want of a setting nobody could do it without."""
-    if job.values[parameter] is None:
-        raise RefusalError(f"critically unclear: {parameter} is not given; {why}")
+def need(context: Job, parameter: str, reason: str) -> None:
+    """Raise RefusalError if a parameter is missing that the run cannot do without."""
+    if context.values[parameter] is None:
+        raise RefusalError(f"critically unclear: {parameter} is not given; {reason}")
 
 
-def read_or_record(job: Job, vessel: Vessel, measured: Contents) -> None:
-    """Every reading declared for the sample; if there is none, only that it was run."""
-    read, looked = read_responses(job, vessel, measured), look_up_all(job, vessel, measured)
-    if not read and not looked:
-        record(job, vessel)
+def read_or_record(context: Job, vessel: Vessel, measured: Contents) -> None:
+    """Record every declared reading of the sample; if there is none, only that the run was completed."""
+    # Both are computed before the test: `or` would skip the look-ups where there are readings.
+    has_readings, looked_up = read_responses(context, vessel, measured), look_up_all(context, vessel, measured)
+    if not has_readings and not looked_up:
+        record(context, vessel)
 
 
-def record(job: Job, vessel: Vessel) -> None:
-    """The honest answer where nothing is declared: it was run, and no number is made up."""
-    job.say(f"{job.run_of(vessel)}: run completed, data file recorded")
+def record(context: Job, vessel: Vessel) -> None:
+    """Record that the run was completed. No number is invented if nothing is declared."""
+    context.say(f"{context.run_of(vessel)}: run completed, data file recorded")
 
 
-def look_up_all(job: Job, vessel: Vessel, measured: Contents) -> bool:
-    """Say the declared text of every look-up that the sample's origin has a value in; False if there is none."""
-    declared = [one for one in job.declared("lookups") if chosen_fits(job, one.get("chosen", {}))]
-    found = [(lookup["signal"], look_up(measured, lookup)) for lookup in declared]
-    for signal, value in found:
+def look_up_all(context: Job, vessel: Vessel, measured: Contents) -> bool:
+    """Record the declared text of every look-up that has a value for the sample's origin. Return False if none has."""
+    declared = [entry for entry in context.declared("lookups") if chosen_fits(context, entry.get("chosen", {}))]
+    texts = [(lookup["signal"], look_up(measured, lookup)) for lookup in declared]
+    for signal, value in texts:
         if value:
-            job.say(f"{job.run_of(vessel)}: {signal}", "instrumental", value)
-    return any(value for _, value in found)
+            context.say(f"{context.run_of(vessel)}: {signal}", "instrumental", value)
+    return any(value for _, value in texts)
 
 
 def look_up(measured: Contents, lookup: Mapping[str, Any]) -> str:
-    """The declared value of the one origin in it; "" if what is looked at is not in there."""
+    """Return the declared text for the origin of a sample; "" if it lacks a required component or has an excluded one."""
     if any(measured.amount(name) == 0 for name in lookup.get("requires", ())):
         return ""
     if any(measured.amount(name) != 0 for name in lookup.get("without", ())):
         return ""
-    found = sorted({lookup["values"][key] for key in measured.origins if key in lookup["values"]})
-    if len(found) > 1:
+    # Different keys may have the same text, which is then no mixture; sorted for the same result in every
+    # process.
+    values = sorted({lookup["values"][key] for key in measured.origins if key in lookup["values"]})
+    if len(values) > 1:
         return "mixed signal of several origins"
-    return found[0] if found else ""
+    return values[0] if values else ""
 
 
-def shown_number(written: str, dimension: str) -> Decimal | None:
-    """The number that a property tells, bare or with a unit; None where it tells none."""
+def shown_number(text: str, dimension: str) -> Decimal | None:
+    """Return the number in a property, bare or with a unit, or None if it contains none."""
     try:
-        number = quantities.parse(written, dimension).value if dimension else Decimal(written)
+        number = quantities.parse(text, dimension).value if dimension else Decimal(text)
     except (ArithmeticError, quantities.QuantityError):
         return None
     return number if number.is_finite() else None
 
 
-def noisy(job: Job, vessel: Vessel, true: Decimal, noise: str, what: str) -> list[Decimal]:
-    """One reading per replicate around the true value; the experiment may declare another noise."""
-    relative = Decimal(job.truth.get("noise", {}).get(job.kind.name, noise))
-    return [true * job.noise(vessel, relative, what, number) for number in range(job.count("replicates"))]
+def noisy(context: Job, vessel: Vessel, true_value: Decimal, noise: str, purpose: str) -> list[Decimal]:
+    """Return one reading per replicate around the true value. An experiment may declare another noise."""
+    relative = Decimal(context.truth.get("noise", {}).get(context.kind.name, noise))
+    return [
+        true_value * context.noise(vessel, relative, purpose, number) for number in range(context.count("replicates"))
+    ]
 
 
-def _chosen(job: Job, parameter: str) -> list[Vessel]:
-    """The materials that a selector names, one or several; a box or a tool is nothing to draw from."""
-    written = job.values[parameter]
-    codes = (written,) if isinstance(written, str) else written or ()
+def _chosen(context: Job, parameter: str) -> list[Vessel]:
+    """Return the materials that a selector names. Raises RefusalError if one is a supply, from which nothing can be drawn."""
+    value = context.values[parameter]
+    codes = (value,) if isinstance(value, str) else value or ()
     for code in codes:
-        vessel = job.vessels[code]
+        vessel = context.vessels[code]
         if vessel.is_supply:
             raise RefusalError(f"wrong material: {parameter} is {vessel.name}, which is {vessel.phase}")
-    return [job.vessels[code] for code in codes]
+    return [context.vessels[code] for code in codes]

@@ -1,4 +1,4 @@
-"""Instruments. A number comes from the computed state or from a declared response, with seeded noise, or not at all."""
+"""Instruments. A number comes from the computed state or from a declared response, with seeded noise, or is not given."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -20,74 +20,75 @@ from simulation.offline.job import Job
 from simulation.offline.vessels import SOLIDS, RefusalError, show
 
 _FORMATS = {"HPLC": (("vial", "plate"), "the autosampler takes vials and plates")}
-# Actions whose reading may depend on what is in the reagents drawn.
+# Actions whose reading may depend on the contents of the reagents.
 _BINDING = ("BioLayerInterferometry", "qPCR", "ELISA", "CapillaryELISA", "CapillaryWestern")
-_ICP_TAKES = Decimal(500)  # µL
+_ICP_TAKES = Decimal(500)  # µL for a steady flow into the plasma
 
 
-def assay(job: Job) -> None:
-    """Run each sample, use up what is injected or loaded, and read every signal declared for this instrument."""
-    samples = samples_of(job)
-    times = job.count(_repeats(job)) if _repeats(job) else 1
-    load = job.number("injection_volume" if "injection_volume" in job.values else "sample_volume")
+def assay(context: Job) -> None:
+    """Run each sample, use up what is injected or loaded, and record every signal declared for this instrument."""
+    samples = samples_of(context)
+    repeats = context.count(_repeats(context)) if _repeats(context) else 1
+    load = context.number("injection_volume" if "injection_volume" in context.values else "sample_volume")
     for vessel in samples:
-        if job.kind.name in _FORMATS:
-            need_format(vessel, *_FORMATS[job.kind.name])
+        if context.kind.name in _FORMATS:
+            need_format(vessel, *_FORMATS[context.kind.name])
         vessel.need_liquid("measured")
-        measured = use(vessel, load * times)
-        read_or_record(job, vessel, with_reagents(job, measured) if job.kind.name in _BINDING else measured)
-    draw_reagents(job, len(samples), len(samples) * times)
-    job.how = "Signals follow the declared curve of the true content, with the declared noise."
+        measured = use(vessel, load * repeats)
+        read_or_record(context, vessel, with_reagents(context, measured) if context.kind.name in _BINDING else measured)
+    draw_reagents(context, len(samples), len(samples) * repeats)
+    context.how = "Signals follow the declared curve of the true content, with the declared noise."
 
 
-def mass_spectrum(job: Job) -> None:
-    """A plasma needs elements to look for and a steady flow; a dried spot needs its matrix."""
-    if job.values["ionization"] == "ICP":
-        need(job, "elements", "a plasma source measures chosen elements")
-        if job.number("sample_volume") < _ICP_TAKES:
-            least, set_to = show(_ICP_TAKES), show(job.number("sample_volume"))
+def mass_spectrum(context: Job) -> None:
+    """Measure a mass spectrum. A plasma source needs elements and a steady flow; MALDI needs a matrix."""
+    if context.values["ionization"] == "ICP":
+        need(context, "elements", "a plasma source measures chosen elements")
+        if context.number("sample_volume") < _ICP_TAKES:
+            least, set_to = show(_ICP_TAKES), show(context.number("sample_volume"))
             raise RefusalError(f"below the instrument's minimum of {least}: {set_to} for a reading with ICP")
-    if job.values["ionization"] == "MALDI":
-        need(job, "matrix", "MALDI embeds each sample in one")
-    if job.number("mass_range_low") >= job.number("mass_range_high"):
+    if context.values["ionization"] == "MALDI":
+        need(context, "matrix", "MALDI embeds each sample in one")
+    if context.number("mass_range_low") >= context.number("mass_range_high"):
         raise RefusalError("empty range: mass_range_low is not below mass_range_high")
-    assay(job)
+    assay(context)
 
 
-def protein(job: Job) -> None:
-    if job.values["assay"] != "absorbance at 280 nm":
-        need(job, "reagent", f"the {job.values['assay']} assay colours the protein with one")
-    assay(job)
+def protein(context: Job) -> None:
+    if context.values["assay"] != "absorbance at 280 nm":
+        need(context, "reagent", f"the {context.values['assay']} assay colours the protein with one")
+    assay(context)
 
 
-def melting_point(job: Job) -> None:
-    if job.number("start_temperature") >= job.number("end_temperature"):
+def melting_point(context: Job) -> None:
+    if context.number("start_temperature") >= context.number("end_temperature"):
         raise RefusalError("empty range: start_temperature is not below end_temperature")
-    for vessel in job.samples():
+    for vessel in context.samples():
         need_phase(vessel, SOLIDS, "melted in a capillary")
+        # Read before the draw, which may empty the vessel.
         measured = vessel.contents
-        vessel.draw_mass(job.number("sample_mass") * job.count("replicates"))
-        read_or_record(job, vessel, measured)
-    job.how = "The declared melting point; none where none is declared."
+        vessel.draw_mass(context.number("sample_mass") * context.count("replicates"))
+        read_or_record(context, vessel, measured)
+    context.how = "The declared melting point; none where none is declared."
 
 
-def sequence(job: Job) -> None:
-    samples = samples_of(job)
-    draw_reagents(job, len(samples), len(samples))
+def sequence(context: Job) -> None:
+    samples = samples_of(context)
+    draw_reagents(context, len(samples), len(samples))
     for vessel in samples:
         vessel.need_liquid("sequenced")
-        read = use(vessel, job.number("sample_volume"))
-        lookups = job.declared("lookups")
+        loaded = use(vessel, context.number("sample_volume"))
+        lookups = context.declared("lookups")
         for lookup in lookups:
-            value = look_up(read, lookup) or "no readable signal"
-            job.say(f"{job.run_of(vessel)}: {lookup['signal']}", "instrumental", value)
+            value = look_up(loaded, lookup) or "no readable signal"
+            context.say(f"{context.run_of(vessel)}: {lookup['signal']}", "instrumental", value)
         if not lookups:
-            record(job, vessel)
-    job.how = "The declared sequence of the animal or strain the DNA came from."
+            record(context, vessel)
+    context.how = "The declared sequence of the animal or strain the DNA came from."
 
 
-def _repeats(job: Job) -> str:
-    return next((name for name in ("replicate_injections", "replicates") if name in job.values), "")
+def _repeats(context: Job) -> str:
+    return next((name for name in ("replicate_injections", "replicates") if name in context.values), "")
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

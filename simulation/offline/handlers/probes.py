@@ -1,4 +1,4 @@
-"""Probes and cells that leave the sample as it was, or use up a little of it."""
+"""Probes and measuring cells that leave the sample unchanged or use up a little of it."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -23,11 +23,11 @@ from simulation.offline.vessels import FROZEN, LIQUID, SEDIMENTED, SUSPENSION, R
 
 
 class Meter(NamedTuple):
-    """What a probe needs around it, by the parameter that chooses it, and the property it can read where that is known."""
+    """The volume a probe needs, by the option of the parameter that selects it, and the property it can read."""
 
     chosen_by: str
     needs: dict[str, str]
-    shown: str = ""  # property of the material
+    shown: str = ""  # of the material; read if no response is declared
     dimension: str = ""  # "" for a bare number
     noise: str = "0"
     places: int = 2
@@ -42,99 +42,103 @@ _METERS = {
         "method", {"freezing point depression": "20 µL", "vapour pressure": "10 µL"}, "osmolality", "osmolality", "0.007", 0
     ),
 }  # fmt: skip
-_CELL_HOLDS = Decimal(3000)  # µL that cover the three electrodes
+_CELL_HOLDS = Decimal(3000)  # µL to cover the three electrodes
 _CUVETTES = "cuvette"
 
 
-def probe(job: Job) -> None:
-    """Declared readings first, then what stands in the properties of the liquid, else only the record."""
-    meter = _METERS[job.kind.name]
-    for vessel in job.samples():
+def probe(context: Job) -> None:
+    """Record declared readings, else the value in the liquid's properties, else only the run."""
+    meter = _METERS[context.kind.name]
+    for vessel in context.samples():
         vessel.need_liquid("probed")
-        need_volume(vessel, _immersed(job, meter))
-        if not read_responses(job, vessel, vessel.contents):
-            _say_property(job, vessel, meter)
-    job.how = "Declared readings, or the value on record with the probe's noise; no number where there is neither."
+        need_volume(vessel, _immersed(context, meter))
+        if not read_responses(context, vessel, vessel.contents):
+            _say_property(context, vessel, meter)
+    context.how = "Declared readings, or the value on record with the probe's noise; no number where there is neither."
 
 
-def osmometer(job: Job) -> None:
-    """Each reading uses up its drop."""
-    meter = _METERS[job.kind.name]
-    least = quantities.parse(meter.needs[job.values[meter.chosen_by]], "volume").value
-    if job.number("sample_volume") < least:
-        set_to = show(job.number("sample_volume"))
-        raise RefusalError(f"below the instrument's minimum of {show(least)}: {set_to} for {job.values['method']}")
-    for vessel in job.samples():
+def osmometer(context: Job) -> None:
+    """Measure osmolality. Each reading uses up its drop."""
+    meter = _METERS[context.kind.name]
+    minimum = quantities.parse(meter.needs[context.values[meter.chosen_by]], "volume").value
+    if context.number("sample_volume") < minimum:
+        set_to = show(context.number("sample_volume"))
+        raise RefusalError(
+            f"below the instrument's minimum of {show(minimum)}: {set_to} for {context.values['method']}"
+        )
+    for vessel in context.samples():
         vessel.need_liquid("measured")
-        measured = use(vessel, job.number("sample_volume") * job.count("replicates"))
-        if not read_responses(job, vessel, measured):
-            _say_property(job, vessel, meter)
-    job.how = "Declared readings, or the value on record with the osmometer's noise; no number where there is neither."
+        measured = use(vessel, context.number("sample_volume") * context.count("replicates"))
+        if not read_responses(context, vessel, measured):
+            _say_property(context, vessel, meter)
+    context.how = (
+        "Declared readings, or the value on record with the osmometer's noise; no number where there is neither."
+    )
 
 
-def contact_angle(job: Job) -> None:
-    samples = samples_of(job)
+def contact_angle(context: Job) -> None:
+    samples = samples_of(context)
     for vessel in samples:
         need_phase(vessel, ("solid",), "dipped as a fibre")
-        read_or_record(job, vessel, vessel.contents)
-    draw_reagents(job, len(samples), len(samples))
-    job.how = "The declared angle; none where none is declared."
+        read_or_record(context, vessel, vessel.contents)
+    draw_reagents(context, len(samples), len(samples))
+    context.how = "The declared angle; none where none is declared."
 
 
-def voltammetry(job: Job) -> None:
-    """A sweep between two potentials, in a solution that covers the electrodes."""
-    electrode = job.vessels[job.values["reference_electrode"]]
+def voltammetry(context: Job) -> None:
+    """Sweep between two potentials in a solution that covers the electrodes."""
+    electrode = context.vessels[context.values["reference_electrode"]]
     if electrode.phase in (LIQUID, SUSPENSION, SEDIMENTED, FROZEN) or electrode.unlimited:
         raise RefusalError(f"wrong material: reference_electrode is {electrode.name}, no prepared reference electrode")
-    if job.values["start_potential"] == job.values["vertex_potential"]:
+    if context.values["start_potential"] == context.values["vertex_potential"]:
         raise RefusalError("no sweep: start_potential and vertex_potential are the same")
-    for vessel in job.samples(electrode):
+    for vessel in context.samples(electrode):
         vessel.need_liquid("put in an electrochemical cell")
         need_volume(vessel, _CELL_HOLDS)
-        read_or_record(job, vessel, vessel.contents)
-    job.how = "Potentials and currents follow the declared curves; none where none is declared."
+        read_or_record(context, vessel, vessel.contents)
+    context.how = "Potentials and currents follow the declared curves; none where none is declared."
 
 
-def spectrometer(job: Job) -> None:
-    """A sample in a cuvette is read in it; of any other, one cuvette is filled and used up."""
-    need_wavelengths(job)
-    for vessel in job.samples():
+def spectrometer(context: Job) -> None:
+    """Measure a sample in its cuvette; of any other sample, fill one cuvette and use it up."""
+    need_wavelengths(context)
+    for vessel in context.samples():
         vessel.need_liquid("measured")
         measured = vessel.contents
         if _CUVETTES not in str(vessel.properties.get("container", "")).lower():
-            measured = use(vessel, job.number("sample_volume"))
-        read_or_record(job, vessel, measured)
-    job.how = "Signals follow the declared curve of the true content, with the declared noise."
+            measured = use(vessel, context.number("sample_volume"))
+        read_or_record(context, vessel, measured)
+    context.how = "Signals follow the declared curve of the true content, with the declared noise."
 
 
-def need_wavelengths(job: Job) -> None:
-    """What light is measured, and for fluorescence what light excites it."""
-    mode = job.values["mode"]
+def need_wavelengths(context: Job) -> None:
+    """Raise RefusalError if a wavelength that the mode needs is missing, or emission is not longer than excitation."""
+    mode = context.values["mode"]
     if mode in ("absorbance", "transmittance"):
-        need(job, "wavelength", f"{mode} is read at one")
+        need(context, "wavelength", f"{mode} is read at one")
     if mode == "fluorescence":
-        need(job, "excitation_wavelength", "fluorescence needs both wavelengths")
-        need(job, "emission_wavelength", "fluorescence needs both wavelengths")
-        if job.number("emission_wavelength") <= job.number("excitation_wavelength"):
+        need(context, "excitation_wavelength", "fluorescence needs both wavelengths")
+        need(context, "emission_wavelength", "fluorescence needs both wavelengths")
+        if context.number("emission_wavelength") <= context.number("excitation_wavelength"):
             raise RefusalError("wrong order: light is emitted at a longer wavelength than it is excited with")
 
 
-def _immersed(job: Job, meter: Meter) -> Decimal:
+def _immersed(context: Job, meter: Meter) -> Decimal:
     if not meter.needs:
-        return job.number("sample_volume")
-    return quantities.parse(meter.needs[job.values[meter.chosen_by]], "volume").value
+        return context.number("sample_volume")
+    return quantities.parse(meter.needs[context.values[meter.chosen_by]], "volume").value
 
 
-def _say_property(job: Job, vessel: Vessel, meter: Meter) -> None:
-    """Readings around the number that the liquid's properties tell; a record where they tell none."""
-    true = shown_number(str(vessel.properties.get(meter.shown, "")), meter.dimension)
-    if true is None:
-        record(job, vessel)
+def _say_property(context: Job, vessel: Vessel, meter: Meter) -> None:
+    """Record readings around the number in the liquid's properties, or only the run if there is none."""
+    true_value = shown_number(str(vessel.properties.get(meter.shown, "")), meter.dimension)
+    if true_value is None:
+        record(context, vessel)
         return
-    readings = noisy(job, vessel, true, meter.noise, meter.shown)
+    readings = noisy(context, vessel, true_value, meter.noise, meter.shown)
     value = ", ".join(quantities.plain(round(reading, meter.places)) for reading in readings)
     unit = quantities.kept_unit(meter.dimension) if meter.dimension else ""
-    job.say(job.run_of(vessel), "quantitative", f"{value} {unit}".strip())
+    context.say(context.run_of(vessel), "quantitative", f"{value} {unit}".strip())
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

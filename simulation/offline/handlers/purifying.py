@@ -1,4 +1,4 @@
-"""Purifying on a sorbent, through a membrane, on magnetic beads: what is not declared to stay or go is unknown."""
+"""Purifying on a sorbent, through a membrane or with magnetic beads. Where a component goes is unknown unless declared."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -19,97 +19,102 @@ from simulation.offline.vessels import (
 )
 
 
-def solid_phase_extraction(job: Job) -> None:
-    """The extract holds what the experiment declares to come off; of all else nobody knows where it went."""
-    wash, elution, box = job.named("wash_buffer"), job.named("elution_buffer"), job.box()
-    first = None if job.values["conditioning_solvent"] is None else job.named("conditioning_solvent")
-    samples = job.samples(wash, elution, *([first] if first else []))
-    lost: list[tuple[Contents, Vessel]] = []
+def solid_phase_extraction(context: Job) -> None:
+    """Extract each sample. The extract contains what the experiment declares to elute; where the rest goes is unknown."""
+    wash, elution, box = context.named("wash_buffer"), context.named("elution_buffer"), context.box()
+    conditioning = None if context.values["conditioning_solvent"] is None else context.named("conditioning_solvent")
+    samples = context.samples(wash, elution, *([conditioning] if conditioning else []))
+    waste: list[tuple[Contents, Vessel]] = []
     for number, vessel in enumerate(samples, start=1):
-        loaded = vessel.draw(vessel.volume() if job.values["sample_volume"] is None else job.number("sample_volume"))
-        held, gone = _on_the_sorbent(job, vessel, loaded)
-        extract = job.make(box, job.label(number, len(samples), f"Extract of {vessel.name}"))
-        extract.pour(elution.draw(job.number("elution_volume") * job.count("elutions")), elution)
-        extract.pour(held, vessel)
+        loaded = vessel.draw(
+            vessel.volume() if context.values["sample_volume"] is None else context.number("sample_volume")
+        )
+        eluted, run_off = _on_the_sorbent(context, vessel, loaded)
+        extract = context.make(box, context.label(number, len(samples), f"Extract of {vessel.name}"))
+        extract.pour(elution.draw(context.number("elution_volume") * context.count("elutions")), elution)
+        extract.pour(eluted, vessel)
+        # The extract descends from the loaded volume, although only substances without volume are poured.
         extract.sources.note(vessel.barcode, loaded.volume)
         extract.phase = LIQUID
-        lost += [(gone, vessel), (wash.draw(job.number("wash_volume") * job.count("washes")), wash)]
-        lost += [(first.draw(job.number("conditioning_volume")), first)] if first else []
-    job.made.append(pool(job.free_name("Waste from SolidPhaseExtraction"), lost))
-    job.how = "All elution buffer came through; only what the experiment declares to be eluted has a known amount."
+        waste += [(run_off, vessel), (wash.draw(context.number("wash_volume") * context.count("washes")), wash)]
+        waste += [(conditioning.draw(context.number("conditioning_volume")), conditioning)] if conditioning else []
+    context.made.append(pool(context.free_name("Waste from SolidPhaseExtraction"), waste))
+    context.how = "All elution buffer came through; only what the experiment declares to be eluted has a known amount."
 
 
-def dialyse(job: Job) -> None:
-    """Volume inside stays. Cells and particles stay too; what is dissolved went where nobody knows, unless declared."""
-    buffer, used = job.named("dialysis_buffer"), []
-    baths = job.count("buffer_changes") + 1
-    for vessel in job.changeable(buffer):
+def dialyse(context: Job) -> None:
+    """Dialyse each sample. The volume, cells and particles stay; dissolved components are unknown unless declared."""
+    buffer, used_buffer = context.named("dialysis_buffer"), []
+    baths = context.count("buffer_changes") + 1
+    for vessel in context.changeable(buffer):
         vessel.need_liquid("dialysed")
-        bath = buffer.draw(job.number("buffer_volume") * baths)
-        develop(job, vessel)
-        stay = {*vessel.contents.of_kind(CELLS, PARTICLES, ATTACHED), *_declared(job)}
-        crossing = {**_unknown(vessel.contents, stay), **_unknown(bath, ())}
-        whole = {name: part for name, part in vessel.contents.components.items() if name in stay}
-        vessel.contents = replace(vessel.contents, components={**crossing, **whole}, mass=None)
-        used.append((replace(bath, components=crossing), buffer))
+        bath = buffer.draw(context.number("buffer_volume") * baths)
+        develop(context, vessel)
+        names_staying = {*vessel.contents.of_kind(CELLS, PARTICLES, ATTACHED), *_declared(context)}
+        crossing = {**_unknown(vessel.contents, names_staying), **_unknown(bath, ())}
+        staying = {name: part for name, part in vessel.contents.components.items() if name in names_staying}
+        # Components of bath and sample are on both sides afterwards, in unknown amounts.
+        vessel.contents = replace(vessel.contents, components={**crossing, **staying}, mass=None)
+        used_buffer.append((replace(bath, components=crossing), buffer))
         vessel.sources.note(buffer.barcode)
         for name in OF_THE_LIQUID:
             vessel.properties.pop(name, None)
-        vessel.properties["dialysed against"] = f"{baths} x {job.set_to('buffer_volume')} of {buffer.name}"[:300]
-    job.made.append(pool(job.free_name("Used dialysis buffer"), used))
-    job.how = "Volumes stay; what is dissolved inside is unknown unless the experiment declares it."
+        vessel.properties["dialysed against"] = f"{baths} x {context.set_to('buffer_volume')} of {buffer.name}"[:300]
+    context.made.append(pool(context.free_name("Used dialysis buffer"), used_buffer))
+    context.how = "Volumes stay; what is dissolved inside is unknown unless the experiment declares it."
 
 
-def apply_magnet(job: Job) -> None:
-    """Particles called beads stay at the wall. What they hold comes off where the experiment declares it."""
+def apply_magnet(context: Job) -> None:
+    """Hold particles called beads at the wall. What is bound to them elutes where the experiment declares it."""
     wash, elution = (
-        None if job.values[name] is None else job.named(name) for name in ("wash_buffer", "elution_buffer")
+        None if context.values[name] is None else context.named(name) for name in ("wash_buffer", "elution_buffer")
     )
-    if not job.values["collect_supernatant"] and (wash or elution):
+    if not context.values["collect_supernatant"] and (wash or elution):
         raise RefusalError("contradiction: washing and elution take the liquid off; let it be collected")
-    samples = job.changeable(*(buffer for buffer in (wash, elution) if buffer))
+    samples = context.changeable(*(buffer for buffer in (wash, elution) if buffer))
     rinses: list[tuple[Contents, Vessel]] = []
     for number, vessel in enumerate(samples, start=1):
         vessel.need_liquid("put to a magnet")
         if not _beads(vessel):
             raise RefusalError(f"no magnetic beads: nothing in {vessel.name} is drawn to a magnet")
-        if not job.values["collect_supernatant"]:
+        if not context.values["collect_supernatant"]:
             vessel.phase = SEDIMENTED
             continue
-        _keep(job, vessel, f"Supernatant of {vessel.name}")
-        for _ in range(job.count("washes") if wash else 0):
+        _keep(context, vessel, f"Supernatant of {vessel.name}")
+        for _ in range(context.count("washes") if wash else 0):
             assert wash is not None
-            vessel.pour(wash.draw(job.number("wash_volume")), wash)
+            vessel.pour(wash.draw(context.number("wash_volume")), wash)
             rinses.append((_off_the_beads(vessel), vessel))
         if elution:
-            vessel.pour(elution.draw(job.number("elution_volume")), elution)
-            develop(job, vessel)
-            _keep(job, vessel, job.label(number, len(samples), f"Eluate of {vessel.name}"))
+            vessel.pour(elution.draw(context.number("elution_volume")), elution)
+            develop(context, vessel)
+            _keep(context, vessel, context.label(number, len(samples), f"Eluate of {vessel.name}"))
     if rinses:
-        job.made.append(pool(job.free_name("Waste from ApplyMagnet"), rinses))
-    job.how = "Beads stayed with all that is counted as bound to them; every other component left with the liquid."
+        context.made.append(pool(context.free_name("Waste from ApplyMagnet"), rinses))
+    context.how = "Beads stayed with all that is counted as bound to them; every other component left with the liquid."
 
 
-def _on_the_sorbent(job: Job, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
-    """(what the eluent takes up, what ran off): half of the descent goes with each."""
+def _on_the_sorbent(context: Job, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
+    """Return (what the eluent takes up, what runs off). Each gets half of the sample's origin shares."""
+    # A copy, so that declared reactions change what was loaded and not what is left in the vessel.
     column = replace(vessel, contents=loaded)
-    develop(job, column)
-    declared = _declared(job)
+    develop(context, column)
+    declared = _declared(context)
     eluted = {name: part for name, part in column.contents.components.items() if name in declared}
     unknown = _unknown(column.contents, declared)
     half = {key: grain(share / 2) for key, share in loaded.origins.items()}
-    rest = {key: share - half[key] for key, share in loaded.origins.items()}
-    return Contents({**unknown, **eluted}, half, ZERO, None), Contents(unknown, rest, loaded.volume, None)
+    other_half = {key: share - half[key] for key, share in loaded.origins.items()}
+    return Contents({**unknown, **eluted}, half, ZERO, None), Contents(unknown, other_half, loaded.volume, None)
 
 
-def _declared(job: Job) -> set[str]:
-    """The components that the experiment declares to come out of this action."""
-    return {reaction["makes"] for reaction in job.declared("reactions") if "makes" in reaction}
+def _declared(context: Job) -> set[str]:
+    """Return the components that the experiment declares to result from this action."""
+    return {reaction["makes"] for reaction in context.declared("reactions") if "makes" in reaction}
 
 
-def _unknown(contents: Contents, but: Collection[str]) -> dict[str, Component]:
+def _unknown(contents: Contents, excluded: Collection[str]) -> dict[str, Component]:
     parts = contents.components.items()
-    return {name: part._replace(amount=None, known=False) for name, part in parts if name not in but}
+    return {name: part._replace(amount=None, known=False) for name, part in parts if name not in excluded}
 
 
 def _beads(vessel: Vessel) -> tuple[str, ...]:
@@ -117,19 +122,19 @@ def _beads(vessel: Vessel) -> tuple[str, ...]:
 
 
 def _off_the_beads(vessel: Vessel) -> Contents:
-    """All the liquid, with everything in it that is neither bead nor bound to the vessel."""
+    """Remove and return all liquid with everything in it that is neither bead nor bound to the vessel."""
     volume: Decimal = vessel.volume()
     if volume == 0:
         raise RefusalError(f"short of volume: there is no liquid over the beads of {vessel.name}")
-    off, vessel.contents = vessel.contents.take(volume, (*_beads(vessel), *vessel.contents.of_kind(ATTACHED)))
+    removed, vessel.contents = vessel.contents.take(volume, (*_beads(vessel), *vessel.contents.of_kind(ATTACHED)))
     vessel.phase = PELLET
-    return off
+    return removed
 
 
-def _keep(job: Job, vessel: Vessel, name: str) -> None:
-    kept = job.make(job.spare_box() or vessel, name)
-    kept.pour(_off_the_beads(vessel), vessel)
-    kept.phase = SUSPENSION if kept.contents.of_kind(CELLS, PARTICLES) else LIQUID
+def _keep(context: Job, vessel: Vessel, name: str) -> None:
+    collected = context.make(context.spare_box() or vessel, name)
+    collected.pour(_off_the_beads(vessel), vessel)
+    collected.phase = SUSPENSION if collected.contents.of_kind(CELLS, PARTICLES) else LIQUID
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

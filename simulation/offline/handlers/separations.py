@@ -1,4 +1,4 @@
-"""Parting what is in a vessel: supernatant from cells and particles, DNA from the rest."""
+"""Separating what is in a vessel: supernatant from cells and particles, DNA from the rest."""
 
 import re
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from simulation.offline.vessels import (
     show,
 )
 
-_FORCE_OF_ONE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm
-_LEAST_FORCE = 100  # x g that brings cells down
-# x g that a container stands, by a word in what it is called; the first that fits counts.
+_FORCE_OF_ONE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm: (2 pi / 60)^2 / 9.81 m/s2 / 1000
+_LEAST_FORCE = 100  # x g; cells and particles settle from here on
+# Most x g that a container withstands, by a word in its description. The first match counts, so special words go first.
 _STANDS = (
     ("ultracentrifuge", 200_000), ("glass", 3_000), ("plate", 4_000), ("well", 4_000), ("bottle", 10_000),
     ("2 ml", 21_000), ("1.5 ml", 21_000), ("0.5 ml", 21_000), ("0.2 ml", 21_000), ("micro", 21_000),
@@ -35,69 +35,69 @@ _STANDS = (
 _NO_ROTOR = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beaker", "crucible")
 
 
-def aspirate(job: Job) -> None:
-    """Kept supernatants go into new containers where a box of them is given, else each into one of its own kind."""
+def aspirate(context: Job) -> None:
+    """Aspirate supernatants. Those that are kept go into new containers: of a given supply, else of the sample's kind."""
     removed: list[tuple[Contents, Vessel]] = []
-    for vessel in job.changeable():
-        taken = _take_over(vessel, _to_aspirate(job, vessel))
+    for vessel in context.changeable():
+        taken = _take_over(vessel, _to_aspirate(context, vessel))
         if not taken.volume:
             raise RefusalError(f"short of volume: {vessel.name} has no supernatant left")
-        if job.values["keep_supernatant"]:
-            kept = job.make(job.spare_box() or vessel, f"Supernatant of {vessel.name}")
-            kept.pour(taken, vessel)
-            kept.phase = SUSPENSION if kept.contents.of_kind(CELLS, PARTICLES) else LIQUID
+        if context.values["keep_supernatant"]:
+            supernatant = context.make(context.spare_box() or vessel, f"Supernatant of {vessel.name}")
+            supernatant.pour(taken, vessel)
+            supernatant.phase = SUSPENSION if supernatant.contents.of_kind(CELLS, PARTICLES) else LIQUID
         else:
             removed.append((taken, vessel))
     if removed:
-        job.made.append(pool(job.free_name("Waste from Aspirate"), removed))
-    job.how = "Liquid and what is dissolved in it left in proportion; cells stayed."
+        context.made.append(pool(context.free_name("Waste from Aspirate"), removed))
+    context.how = "Liquid and what is dissolved in it left in proportion; cells stayed."
 
 
-def wash(job: Job) -> None:
-    medium, fresh = job.named("wash_medium"), job.named("replacement_medium")
+def wash(context: Job) -> None:
+    medium, fresh = context.named("wash_medium"), context.named("replacement_medium")
     removed: list[tuple[Contents, Vessel]] = []
-    for vessel in job.changeable(medium, fresh):
+    for vessel in context.changeable(medium, fresh):
         removed.append((_take_over(vessel), vessel))
-        for _ in range(job.count("washes")):
-            vessel.pour(medium.draw(job.number("wash_volume")), medium)
+        for _ in range(context.count("washes")):
+            vessel.pour(medium.draw(context.number("wash_volume")), medium)
             removed.append((_take_over(vessel), vessel))
-        vessel.pour(fresh.draw(job.number("replacement_volume")), fresh)
+        vessel.pour(fresh.draw(context.number("replacement_volume")), fresh)
         if "medium" in vessel.properties:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
-    waste = pool(job.free_name("Waste from Wash"), removed)
+    waste = pool(context.free_name("Waste from Wash"), removed)
     waste.sources.setdefault(medium.barcode, (None, "volume"))
-    job.made.append(waste)
-    job.how = "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now."
+    context.made.append(waste)
+    context.how = "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now."
 
 
-def centrifuge(job: Job) -> None:
-    force = _force(job)
-    for vessel in job.changeable():
+def centrifuge(context: Job) -> None:
+    force = _force(context)
+    for vessel in context.changeable():
         if vessel.phase == FROZEN:
             vessel.need_liquid("spun")
         _need_strength(vessel, force)
         heavy = vessel.contents.of_kind(CELLS, PARTICLES)
         if vessel.phase in (LIQUID, SUSPENSION) and heavy and force >= _LEAST_FORCE:
             vessel.phase = SEDIMENTED
-        seen = "a pellet under the liquid" if vessel.phase == SEDIMENTED else "no pellet to be seen"
-        job.say(job.run_of(vessel), "visual", seen)
-    job.how = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
+        appearance = "a pellet under the liquid" if vessel.phase == SEDIMENTED else "no pellet to be seen"
+        context.say(context.run_of(vessel), "visual", appearance)
+    context.how = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
 
 
-def _force(job: Job) -> Decimal:
-    """In x g. From a spin rate it is 1.118e-6 r n^2, with the radius r in mm and n in turns a minute."""
-    force, speed = job.values["force"], job.values["speed"]
+def _force(context: Job) -> Decimal:
+    """Return the force in x g. From a speed it is 1.118e-6 r n^2, with the radius r in mm and n in revolutions per minute."""
+    force, speed = context.values["force"], context.values["speed"]
     if (force is None) == (speed is None):
         raise RefusalError("critically unclear: a spin needs its force or its speed, and not both")
     if speed is None:
         return Decimal(force)
-    return _FORCE_OF_ONE * job.number("rotor_radius") * Decimal(speed) ** 2
+    return _FORCE_OF_ONE * context.number("rotor_radius") * Decimal(speed) ** 2
 
 
-def extract_dna(job: Job) -> None:
-    """The extract holds what the experiment declares to come out, in the elution volume; all else is lost."""
-    volume = job.number("elution_volume")
-    for vessel in job.changeable():
+def extract_dna(context: Job) -> None:
+    """Replace the sample by what the experiment declares to be extracted, in the elution volume. All else is lost."""
+    volume = context.number("elution_volume")
+    for vessel in context.changeable():
         if vessel.phase == FROZEN:
             vessel.need_liquid("lysed")
         if vessel.phase in (EMPTY, CONSUMABLE, PLATE):
@@ -107,41 +107,42 @@ def extract_dna(job: Job) -> None:
                 f"too small a container: {show(vessel.capacity())} capacity, {show(volume)} would be in it ({vessel.name})"
             )
         vessel.phase = LIQUID
-        develop(job, vessel)
-        made = [reaction["makes"] for reaction in job.declared("reactions") if "makes" in reaction]
-        extract = vessel.contents.only(made)[0]
+        develop(context, vessel)
+        products = [reaction["makes"] for reaction in context.declared("reactions") if "makes" in reaction]
+        extract = vessel.contents.only(products)[0]
         vessel.contents = replace(extract, origins=vessel.contents.origins, volume=volume)
-        vessel.name = job.free_name(f"DNA extract of {vessel.name}")
+        vessel.name = context.free_name(f"DNA extract of {vessel.name}")
         for name in ("mass", "medium", "cell type", *OF_THE_LIQUID):
             vessel.properties.pop(name, None)
-    job.how = "DNA by the yield the experiment declares, eluted in the stated volume."
+    context.how = "DNA by the yield the experiment declares, eluted in the stated volume."
 
 
-def _to_aspirate(job: Job, vessel: Vessel) -> Decimal | None:
-    stays = job.number("residual_volume")
-    if job.values["volume"] is not None or not stays:
-        stated: Decimal | None = job.values["volume"]
-        return stated
-    return max(ZERO, vessel.volume() - stays)
+def _to_aspirate(context: Job, vessel: Vessel) -> Decimal | None:
+    residual = context.number("residual_volume")
+    if context.values["volume"] is not None or not residual:
+        requested: Decimal | None = context.values["volume"]
+        return requested
+    return max(ZERO, vessel.volume() - residual)
 
 
 def _take_over(vessel: Vessel, volume: Decimal | None = None) -> Contents:
-    """Take liquid off a pellet or attached cells, or all there is off what is bound to the vessel itself."""
+    """Take liquid off a pellet or attached cells, or everything that is not bound to the vessel itself."""
     if vessel.phase not in (LIQUID, SUSPENSION) or not vessel.contents.of_kind(ATTACHED):
         return vessel.take_supernatant(volume)
-    wanted = vessel.volume() if volume is None else volume
-    return vessel.draw(wanted) if wanted else Contents()
+    requested = vessel.volume() if volume is None else volume
+    return vessel.draw(requested) if requested else Contents()
 
 
 def _need_strength(vessel: Vessel, force: Decimal) -> None:
-    """Refuse a force that would break the container; one that nobody knows is let pass."""
+    """Raise RefusalError for a force that would break the container. An unknown container is accepted."""
     container = str(vessel.properties.get("container", ""))
     if any(word in container.lower() for word in _NO_ROTOR):
         raise RefusalError(f"wrong format: {vessel.name} is in {container}, which fits no rotor")
-    stands = next((most for word, most in _STANDS if re.search(rf"(?<![0-9.]){word}", container.lower())), None)
-    if stands is not None and force > stands:
+    # The pattern refuses a digit or point before the word: "2 ml" must not match "12 ml" or "0.2 ml".
+    limit = next((maximum for word, maximum in _STANDS if re.search(rf"(?<![0-9.]){word}", container.lower())), None)
+    if limit is not None and force > limit:
         raise RefusalError(
-            f"too much force: {force.normalize():f} x g, a {container} stands {stands} x g at most ({vessel.name})"
+            f"too much force: {force.normalize():f} x g, a {container} stands {limit} x g at most ({vessel.name})"
         )
 
 

@@ -1,4 +1,4 @@
-"""Sequences made from nothing but reagents the instrument holds."""
+"""Synthesis of sequences from reagents that the instrument holds."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -10,6 +10,7 @@ from simulation.offline.ledger import ZERO, Component, Contents
 from simulation.offline.vessels import LIQUID, RefusalError, Vessel, show
 
 _CONTAINER = {"container": "2 mL tube", "container_capacity": "2 mL"}
+# Settings that leave the chain unmodified.
 _PLAIN = ("none", "phosphodiester", "hydroxyl", "free amine", "free acid", "amide")
 _MODIFICATIONS = {
     "five_prime_modification": "5' end",
@@ -22,7 +23,7 @@ _MODIFICATIONS = {
 
 
 class Chain(NamedTuple):
-    """A kind of polymer: what a residue is called, the average masses of residues in g/mol, and that of both ends."""
+    """A kind of polymer: what its residues are called, their average masses in g/mol, and that of both ends together."""
 
     name: str
     residue: str
@@ -30,10 +31,10 @@ class Chain(NamedTuple):
     ends: str
 
 
-# Nucleotides weigh what their monophosphates do less water; a chain with hydroxyl at both ends lacks one phosphate.
+# A nucleotide residue has the mass of its monophosphate less water; a chain with two hydroxyl ends lacks one phosphate.
 DNA = Chain("DNA", "nt", {"A": "313.21", "C": "289.18", "G": "329.21", "T": "304.20"}, "-61.96")
 RNA = Chain("RNA", "nt", {"A": "329.21", "C": "305.18", "G": "345.21", "U": "306.17"}, "-61.96")
-# The C end of PNA is an amide, that of a peptide an acid unless an amide is wanted (0.98 less).
+# The C end of PNA is an amide, that of a peptide an acid unless an amide is ordered (0.98 less).
 PNA = Chain("PNA", "bases", {"A": "275.27", "C": "251.25", "G": "291.27", "T": "266.26"}, "17.03")
 PEPTIDE = Chain(
     "peptide",
@@ -45,69 +46,75 @@ PEPTIDE = Chain(
     },
     "18.02",
 )  # fmt: skip
-_AMIDE = Decimal("-0.98")
+_AMIDE = Decimal("-0.98")  # g/mol, of a C-terminal amide compared with the acid
 
 
-def synthesize_dna(job: Job) -> None:
-    _synthesize(job, DNA)
+def synthesize_dna(context: Job) -> None:
+    _synthesize(context, DNA)
 
 
-def synthesize_rna(job: Job) -> None:
-    _synthesize(job, RNA)
+def synthesize_rna(context: Job) -> None:
+    _synthesize(context, RNA)
 
 
-def synthesize_pna(job: Job) -> None:
-    _synthesize(job, PNA)
+def synthesize_pna(context: Job) -> None:
+    _synthesize(context, PNA)
 
 
-def synthesize_peptide(job: Job) -> None:
-    _synthesize(job, PEPTIDE)
+def synthesize_peptide(context: Job) -> None:
+    _synthesize(context, PEPTIDE)
 
 
 def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal | None:
-    """In g/mol, of the bare chain; None where a letter stands for several residues."""
+    """Return the mass of the unmodified chain in g/mol, or None if a letter stands for several residues."""
     if not set(sequence) <= set(chain.masses):
         return None
     residues = sum((Decimal(chain.masses[letter]) for letter in sequence), ZERO)
     return residues + Decimal(chain.ends) + (_AMIDE if amide else ZERO)
 
 
-def _synthesize(job: Job, chain: Chain) -> None:
-    """The amount is what is measured out; otherwise nobody knows how much was made."""
-    amount = _delivered(job)
-    sequences = [part.strip() for part in job.values["sequences"].split(";")]
+def _synthesize(context: Job, chain: Chain) -> None:
+    """Create one vessel per sequence. The amount is known only if it is measured out."""
+    amount = _delivered(context)
+    sequences = [part.strip() for part in context.values["sequences"].split(";")]
     for number, sequence in enumerate(sequences, start=1):
-        name = job.label(number, len(sequences), f"{chain.name} {number}, {len(sequence)} {chain.residue}")
+        name = context.label(number, len(sequences), f"{chain.name} {number}, {len(sequence)} {chain.residue}")
         part = Component("amount", amount, known=amount is not None)
-        contents = Contents({f"{chain.name} {sequence}": part}, {}, job.values["dissolve_volume"] or ZERO)
-        vessel = Vessel(job.free_name(name), _describe(job, chain, sequence), contents, "solid")
+        contents = Contents({f"{chain.name} {sequence}": part}, {}, context.values["dissolve_volume"] or ZERO)
+        vessel = Vessel(context.free_name(name), _describe(context, chain, sequence), contents, "solid")
         if contents.volume:
             vessel.phase = LIQUID
-            vessel.properties["solvent"] = job.values["dissolve_in"]
-        job.made.append(vessel)
-    volume = f" in {show(job.number('dissolve_volume'))}" if job.values["dissolve_volume"] else ", dry"
-    job.how = f"The sequence as ordered{volume}; its mass by the sum of its residues, its amount only if measured out."
+            vessel.properties["solvent"] = context.values["dissolve_in"]
+        context.made.append(vessel)
+    volume = f" in {show(context.number('dissolve_volume'))}" if context.values["dissolve_volume"] else ", dry"
+    context.how = (
+        f"The sequence as ordered{volume}; its mass by the sum of its residues, its amount only if measured out."
+    )
 
 
-def _delivered(job: Job) -> Decimal | None:
-    amount: Decimal | None = job.values["delivered_amount"]
-    written = job.values["scale"]
-    scale = quantities.parse(written, "amount").value if isinstance(written, str) else Decimal(written)
+def _delivered(context: Job) -> Decimal | None:
+    amount: Decimal | None = context.values["delivered_amount"]
+    scale_setting = context.values["scale"]
+    scale = (
+        quantities.parse(scale_setting, "amount").value if isinstance(scale_setting, str) else Decimal(scale_setting)
+    )
     if amount is not None and amount > scale:
-        needs, have = quantities.show(amount, "amount"), quantities.show(scale, "amount")
-        raise RefusalError(f"short of amount: needs {needs} of each, a scale of {have} gives no more than that")
+        needs, available = quantities.show(amount, "amount"), quantities.show(scale, "amount")
+        raise RefusalError(f"short of amount: needs {needs} of each, a scale of {available} gives no more than that")
     return amount
 
 
-def _describe(job: Job, chain: Chain, sequence: str) -> dict[str, str]:
-    """Modifications change the mass by what is not in the tables: then none is given."""
-    chosen = {shown: job.values[name] for name, shown in _MODIFICATIONS.items() if name in job.values}
-    special = {shown: value for shown, value in chosen.items() if value not in _PLAIN or shown == "C end"}
-    shown = {**_CONTAINER, "sequence": sequence, "length": f"{len(sequence)} {chain.residue}"}
-    if not set(special) - {"C end"}:
+def _describe(context: Job, chain: Chain, sequence: str) -> dict[str, str]:
+    """Return the properties of a chain. The mass is left out for modified chains: modifications are not in the tables."""
+    chosen = {properties: context.values[name] for name, properties in _MODIFICATIONS.items() if name in context.values}
+    modifications = {
+        properties: value for properties, value in chosen.items() if value not in _PLAIN or properties == "C end"
+    }
+    properties = {**_CONTAINER, "sequence": sequence, "length": f"{len(sequence)} {chain.residue}"}
+    if not set(modifications) - {"C end"}:
         mass = molecular_mass(chain, sequence, amide=chosen.get("C end") == "amide")
-        shown |= {} if mass is None else {"molecular mass": quantities.show(mass / 1000, "molecular_mass", "Da")}
-    return {**shown, **special, "purification": job.values["purification"]}
+        properties |= {} if mass is None else {"molecular mass": quantities.show(mass / 1000, "molecular_mass", "Da")}
+    return {**properties, **modifications, "purification": context.values["purification"]}
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

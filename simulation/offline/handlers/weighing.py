@@ -1,4 +1,4 @@
-"""Volume, mass, density and number out of the books, with the noise of the instrument."""
+"""Volume, mass, density and number from the hidden account, with the noise of the instrument."""
 
 from collections.abc import Callable
 from decimal import Context, Decimal
@@ -10,7 +10,7 @@ from simulation.offline.responses import read_responses
 from simulation.offline.vessels import ADHERENT, LIQUID, SEDIMENTED, SOLIDS, SUSPENSION, RefusalError, Vessel
 
 _VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative, where the experiment declares none
-# Balance -> what it carries and how finely it reads, in µg, and the decimals of the grams it shows.
+# Balance -> (capacity in µg, readability in µg, decimals of the grams it displays).
 _BALANCES = {
     "micro": (Decimal("6E6"), Decimal(1), 6),
     "analytical": (Decimal("220E6"), Decimal(100), 4),
@@ -18,99 +18,103 @@ _BALANCES = {
 }
 
 
-def measure_volume(job: Job) -> None:
-    for vessel in job.samples():
+def measure_volume(context: Job) -> None:
+    for vessel in context.samples():
         need_phase(vessel, (LIQUID, SUSPENSION, SEDIMENTED, ADHERENT), "measured by volume")
-        if (true := vessel.contents.volume) is None:
-            record(job, vessel)
+        if (true_volume := vessel.contents.volume) is None:
+            record(context, vessel)
             continue
-        readings = noisy(job, vessel, true, _VOLUME_NOISE, "volume")
+        readings = noisy(context, vessel, true_volume, _VOLUME_NOISE, "volume")
         value = ", ".join(quantities.show(_four(reading), "volume") for reading in readings)
-        job.say(f"{job.run_of(vessel)}", "quantitative", value)
-    job.how = "The volume in the books with the instrument's noise; none where no volume is known."
+        context.say(f"{context.run_of(vessel)}", "quantitative", value)
+    context.how = "The volume in the books with the instrument's noise; none where no volume is known."
 
 
-def measure_weight(job: Job) -> None:
-    """The mass of the contents, or of container and contents, to the last digit of the balance."""
-    what = "contents" if job.values["tare"] else "container and contents"
-    for vessel in job.samples():
-        if (true := _on_the_balance(job, vessel)) is None:
-            record(job, vessel)
+def measure_weight(context: Job) -> None:
+    """Record the mass of the contents, or of container and contents, to the last digit of the balance."""
+    weighed_part = "contents" if context.values["tare"] else "container and contents"
+    for vessel in context.samples():
+        if (true_mass := _on_the_balance(context, vessel)) is None:
+            record(context, vessel)
         else:
-            job.say(f"{job.run_of(vessel)}: mass of {what}", "quantitative", _weighed(job, vessel, true))
-    job.how = "The mass in the books with the balance's noise; none where no mass is known."
+            context.say(
+                f"{context.run_of(vessel)}: mass of {weighed_part}",
+                "quantitative",
+                _weighed(context, vessel, true_mass),
+            )
+    context.how = "The mass in the books with the balance's noise; none where no mass is known."
 
 
-def measure_density(job: Job) -> None:
-    """Declared readings first, then mass by volume, then the density on record."""
-    for vessel in job.samples():
+def measure_density(context: Job) -> None:
+    """Record declared readings, else mass divided by volume, else the density in the properties."""
+    for vessel in context.samples():
         vessel.need_liquid("measured")
-        need_volume(vessel, job.number("sample_volume"))
-        if not read_responses(job, vessel, vessel.contents):
-            _say_density(job, vessel)
-        if not job.values["recover_sample"]:
-            use(vessel, job.number("sample_volume"))
-    job.how = "Mass by volume in the books, or the density on record, with the instrument's noise."
+        need_volume(vessel, context.number("sample_volume"))
+        if not read_responses(context, vessel, vessel.contents):
+            _say_density(context, vessel)
+        if not context.values["recover_sample"]:
+            use(vessel, context.number("sample_volume"))
+    context.how = "Mass by volume in the books, or the density on record, with the instrument's noise."
 
 
-def count_tablets(job: Job) -> None:
-    """All tablets together, by the mass of one."""
-    for vessel in job.samples():
+def count_tablets(context: Job) -> None:
+    """Record the number of tablets: the total mass divided by the mass of one."""
+    for vessel in context.samples():
         need_phase(vessel, SOLIDS, "counted as tablets")
-        whole, one = vessel.net_mass(), _tablet_mass(vessel)
-        _on_the_balance(job, vessel)
-        if not whole or not one:
-            record(job, vessel)
+        total_mass, tablet_mass = vessel.net_mass(), _tablet_mass(vessel)
+        _on_the_balance(context, vessel)
+        if not total_mass or not tablet_mass:
+            record(context, vessel)
         else:
-            job.say(f"{job.run_of(vessel)}: tablets", "quantitative", str(round(whole / one)))
-    job.how = "Mass of all by mass of one; no number where either is not on record."
+            context.say(f"{context.run_of(vessel)}: tablets", "quantitative", str(round(total_mass / tablet_mass)))
+    context.how = "Mass of all by mass of one; no number where either is not on record."
 
 
 def _tablet_mass(vessel: Vessel) -> Decimal | None:
-    """In µg, as the label says; None where it says none."""
-    written = vessel.properties.get("tablet mass")
-    return None if written is None else quantities.parse(written, "mass").value
+    """Return the mass of one tablet in µg as the label gives it, or None."""
+    text = vessel.properties.get("tablet mass")
+    return None if text is None else quantities.parse(text, "mass").value
 
 
-def _say_density(job: Job, vessel: Vessel) -> None:
+def _say_density(context: Job, vessel: Vessel) -> None:
     mass, volume = vessel.net_mass(), vessel.contents.volume
-    written = vessel.properties.get("density")
+    density_text = vessel.properties.get("density")
     if mass is not None and volume:
-        true = mass / volume / 1000  # µg in a µL, as grams in a mL
-    elif written:
-        true = quantities.parse(written, "density").value
+        true_density = mass / volume / 1000  # µg/µL to g/mL
+    elif density_text:
+        true_density = quantities.parse(density_text, "density").value
     else:
-        record(job, vessel)
+        record(context, vessel)
         return
-    readings = noisy(job, vessel, true, _DENSITY_NOISE, "density")
+    readings = noisy(context, vessel, true_density, _DENSITY_NOISE, "density")
     value = ", ".join(f"{reading:.4f}" for reading in readings)
-    job.say(job.run_of(vessel), "quantitative", f"{value} g/mL")
+    context.say(context.run_of(vessel), "quantitative", f"{value} g/mL")
 
 
-def _on_the_balance(job: Job, vessel: Vessel) -> Decimal | None:
-    """What rests on the balance in µg, less the container if that is subtracted; None if not known."""
+def _on_the_balance(context: Job, vessel: Vessel) -> Decimal | None:
+    """Return the load on the balance in µg, less the container if that is tared, or None if unknown."""
     net = vessel.net_mass()
     gross = None if net is None or vessel.tare is None else net + vessel.tare
-    balance = job.values["balance"]
-    heavy, most = gross if gross is not None else net, _BALANCES[balance][0]
-    if heavy is not None and heavy > most:
-        weighs, carries = quantities.show(heavy, "mass"), quantities.show(most, "mass")
+    balance = context.values["balance"]
+    # The balance carries the container as well, even if its mass is tared.
+    load, capacity = gross if gross is not None else net, _BALANCES[balance][0]
+    if load is not None and load > capacity:
+        weighs, carries = quantities.show(load, "mass"), quantities.show(capacity, "mass")
         raise RefusalError(f"too heavy: {vessel.name} weighs {weighs}, the {balance} balance takes {carries}")
-    return net if job.values["tare"] else gross
+    return net if context.values["tare"] else gross
 
 
-def _weighed(job: Job, vessel: Vessel, true: Decimal) -> str:
-    """Readings in grams with all the digits of the balance; they scatter by the last of them."""
-    _, step, places = _BALANCES[job.values["balance"]]
+def _weighed(context: Job, vessel: Vessel, true_mass: Decimal) -> str:
+    """Return readings in grams with all digits of the balance. They scatter by the last digit."""
+    _, step, places = _BALANCES[context.values["balance"]]
     readings = []
-    for number, mass in enumerate(noisy(job, vessel, true, "0", "mass")):
-        read = (mass + step * job.deviate(vessel, "balance", number)) / 10**6
-        readings.append(round(read, places) + 0)  # a balance shows no minus before zero
+    for number, mass in enumerate(noisy(context, vessel, true_mass, "0", "mass")):
+        grams = (mass + step * context.deviate(vessel, "balance", number)) / 10**6
+        readings.append(round(grams, places) + 0)  # adding zero turns -0 into 0: a balance shows no minus before zero
     return ", ".join(f"{reading:.{places}f} g" for reading in readings)
 
 
 def _four(value: Decimal) -> Decimal:
-    """Rounded to four significant digits."""
     return Context(prec=4).plus(value)
 
 

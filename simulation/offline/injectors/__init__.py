@@ -1,4 +1,4 @@
-"""Perturbers of the offline cast: each plants one error in a correct outcome and says which."""
+"""Perturbers of the rule-based cast. Each plants one error in a correct outcome and names it."""
 
 import random
 from collections.abc import Iterator
@@ -31,7 +31,8 @@ from simulation.offline.injectors.changes import (
 )
 
 # Obvious: anyone who knows a laboratory sees that this cannot have happened. Subtle: it looks like a good outcome
-# and is wrong in a single figure, setting or state.
+# and is wrong in a single number, setting or state. The function's name is stored as the kind of error with every
+# twin, so these functions must not be renamed.
 KINDS: dict[Perturbation, dict[str, Kind]] = {
     Perturbation.OBVIOUS: {kind.__name__: kind for topic in (conservation, phases, limits) for kind in topic.KINDS},
     Perturbation.SUBTLE: {
@@ -39,15 +40,15 @@ KINDS: dict[Perturbation, dict[str, Kind]] = {
     },
 }
 
-# In these the unit is the error.
+# In these kinds the unit itself is the error.
 _OF_UNITS = ("unit_out_of_reach", "band_too_long", "reading_in_wrong_unit", "impossible_setting", "wrong_unit")
-# These fit nearly everywhere and are taken less often, so that the particular ones are seen.
+# These kinds fit nearly everywhere. They get a smaller weight, so that the specific kinds are planted as well.
 _EVERYWHERE = (
     "frozen_in_the_warm", "another_phase", "impossible_place", "volume_gained", "wrong_setting", "wrong_phase",
     "wrong_place", "another_vessel", "unasked_change", "portion_slip", "off_by_ten", "swapped_solutes",
     "swapped_samples", "wrong_temperature", "swapped_identities",
 )  # fmt: skip
-# Their form seldom has its opposite beside it.
+# For these kinds the outcome seldom has room for an error of the opposite style, so balancing removes most of them.
 _SCARCE = (
     "dilution_slip", "wrong_time", "negative_reading", "not_thawed", "swapped_readings", "consumed_comes_back",
     "wrong_objective", "share_and_count", "impossible_temperature",
@@ -58,21 +59,24 @@ _WEIGHTS = {
 
 
 class Injector:
-    """Plants one obvious or one subtle error, chosen by seed among those that fit and that their form does not betray."""
+    """Plants one obvious or one subtle error, chosen by the seed among those that fit and whose style gives nothing away."""
 
     def __init__(self, perturbation: Perturbation, seed: int) -> None:
         if perturbation not in KINDS:
-            raise LabError(f"there is nothing to plant for {str(perturbation)!r}; known: {', '.join(KINDS)}")
+            raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(KINDS)}")
         self.perturbation = perturbation
         self.kinds = KINDS[perturbation]
         self.seed = seed
 
     def applicable(self, action: Action, situation: Situation, outcome: Outcome) -> tuple[str, ...]:
-        """Names of the kinds of error this outcome gives room for."""
+        """Return the names of the kinds of error that fit this outcome."""
         return tuple(self.plans(action, situation, outcome))
 
     def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
-        """The outcome with one error; NoErrorFits where none of this sort fits. `situation` is that before the step."""
+        """Return the outcome with one error. `situation` is the one before the step.
+
+        Raises NoErrorFits if no error of this sort fits.
+        """
         plans = self.plans(action, situation, correct)
         if not plans:
             raise NoErrorFits(f"no {self.perturbation} error fits this outcome of {action.name}")
@@ -80,25 +84,26 @@ class Injector:
         return PerturbedOutcome(applied(correct, plan.edits), kind, plan.rule, plan.edits[0].place, plan.why)
 
     def plans(self, action: Action, situation: Situation, outcome: Outcome) -> dict[str, list[Plan]]:
-        """What each kind could plant here."""
+        """Return all errors that could be planted here, by kind."""
         if not outcome.success:
             return {}
         case = Case(action, situation, outcome)
-        found = {}
+        plans_by_kind = {}
         for name, kind in self.kinds.items():
+            # Each kind has a generator of its own, so a new kind does not change what the others plan.
             single = [plan for plan in kind(case, self._rng(action, situation, name)) if _single(case, plan)]
-            found[name] = single if name in _OF_UNITS else [plan for plan in single if _familiar(case, plan)]
-        return {name: plans for name, plans in found.items() if plans}
+            plans_by_kind[name] = single if name in _OF_UNITS else [plan for plan in single if _familiar(case, plan)]
+        return {name: plans for name, plans in plans_by_kind.items() if plans}
 
     def _rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
-        place = (situation.goal, len(situation.history), action.name, purpose)
-        return random.Random(f"{self.seed}:{self.perturbation}:{place!r}")
+        seed_parts = (situation.goal, len(situation.history), action.name, purpose)
+        return random.Random(f"{self.seed}:{self.perturbation}:{seed_parts!r}")
 
 
 def _single(case: Case, plan: Plan) -> bool:
-    """Whether it changes something, and nothing else in the outcome gives the lie to what it changes.
+    """Return whether the plan changes something and nothing else in the outcome contradicts the change.
 
-    A figure that stands both in a property and in a reading of that material would have to change in both.
+    A number that is both in a property and in a reading of that material would have to change in both.
     """
     if any(edit.old == edit.new for edit in plan.edits):
         return False
@@ -111,16 +116,16 @@ def _single(case: Case, plan: Plan) -> bool:
 
 
 def _familiar(case: Case, plan: Plan) -> bool:
-    """Whether it brings in no unit that stands nowhere else in the step: that would catch the eye before the error does."""
+    """Return whether all units it brings in occur elsewhere in the step; a new unit would be noticed before the error is."""
     return all(unit in case.units for edit in plan.edits for unit in units(edit.new))
 
 
 def _beside(case: Case, edit: Edit) -> Iterator[tuple[str, int, str]]:
-    """What else the outcome says of the same material, in readings or in properties."""
+    """Yield what else the outcome states about the same material, in readings or in properties."""
     if edit.part == MATERIALS:
-        for index, seen in case.observations():
+        for index, observation in case.observations():
             if case.subjects[index] == edit.at:
-                yield OBSERVATIONS, index, seen.value
-    elif edit.field == "value" and (at := case.subjects[edit.at]) is not None:
-        for value in case.outcome.new_materials[at].properties.values():
-            yield MATERIALS, at, str(value)
+                yield OBSERVATIONS, index, observation.value
+    elif edit.field == "value" and (material_index := case.subjects[edit.at]) is not None:
+        for value in case.outcome.new_materials[material_index].properties.values():
+            yield MATERIALS, material_index, str(value)

@@ -1,4 +1,4 @@
-"""Subtle errors of amounts: slips of arithmetic in volumes, masses and concentrations."""
+"""Subtle errors of amounts: arithmetic slips in volumes, masses and concentrations."""
 
 import random
 from collections.abc import Iterator
@@ -9,104 +9,107 @@ from simulation.lab.materials import Draft, Material
 from simulation.offline.injectors.changes import Case, Plan, amount, of_property, some
 from simulation.offline.injectors.figures import Bulk, Solute, bulks, concentrations, solutes, spelled
 
-# A dilution of more than 1 in 12 leaves a slip too small to be told from rounding.
+# Above a dilution of 1 in 12 the slip is too small to be distinguished from rounding.
 _LEAST_SHARE = Decimal(1) / 12
-# In these a substance may be used up, so that less of it is no error.
+# In these actions a substance may be consumed, so less of it is not an error.
 _REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
-# In these some liquid may well evaporate.
+# In these actions some liquid may evaporate, so less of it is not an error.
 _SLOW = (
     "Incubate", "CellCultureIncubate", "Wait", "Storage", "DryingOven", "Evaporate", "Lyophilize", "Desiccate",
     "Degas", "Autoclave", "Microwave", "Thermocycler", "VisualInspection",
 )  # fmt: skip
 _GAINS = tuple(Decimal(gain) for gain in ("1.07", "1.1", "1.15", "1.2", "1.3", "1.4", "1.6"))
+# In ascending order. The units at 0 and 3 have no smaller one of the same dimension in front of them.
 _UNITS = ("ng/mL", "µg/mL", "mg/mL", "nM", "µM", "mM", "M")
 
 
 def residual_not_reduced(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What is left of a source still shows the volume or mass it had before some was taken."""
-    for bulk, then in some(rng, _changed(case)):
-        if bulk.value < then:
+    """A source still has the volume or mass it had before some was taken."""
+    for bulk, previous in some(rng, _changed(case)):
+        if bulk.value < previous:
             yield _as_before(case, bulk, "what is taken out is missing afterwards")
 
 
 def addition_ignored(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What something was added to still shows the volume or mass it had before."""
-    for bulk, then in some(rng, _changed(case)):
-        if bulk.value > then:
+    """A material that something was added to still has the volume or mass it had before."""
+    for bulk, previous in some(rng, _changed(case)):
+        if bulk.value > previous:
             yield _as_before(case, bulk, "what is put in is there afterwards")
 
 
 def _changed(case: Case) -> list[tuple[Bulk, Decimal]]:
-    """What the step made more or less, with how much it was before."""
-    found = [(bulk, _was(case, bulk)) for bulk in bulks(case)]
-    return [(bulk, then) for bulk, then in found if then is not None and then != bulk.value]
+    """Return the volumes and masses that the step changed, with their previous value."""
+    candidates = [(bulk, _was(case, bulk)) for bulk in bulks(case)]
+    return [(bulk, previous) for bulk, previous in candidates if previous is not None and previous != bulk.value]
 
 
 def _was(case: Case, bulk: Bulk) -> Decimal | None:
     before = case.before(bulk.draft)
-    then = amount(before.properties.get(bulk.name), bulk.name) if before else None
-    return then.value if then else None
+    previous = amount(before.properties.get(bulk.name), bulk.name) if before else None
+    return previous.value if previous else None
 
 
 def _as_before(case: Case, bulk: Bulk, rule: str) -> Plan:
     before = case.before(bulk.draft)
     stale = str(before.properties[bulk.name]) if before else ""
-    why = f"{bulk.draft.name} still has {stale}; the step leaves {bulk.shown}"
-    return Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, stale),))
+    explanation = f"{bulk.draft.name} still has {stale}; the step leaves {bulk.shown}"
+    return Plan(rule, explanation, (of_property(bulk.at, bulk.draft, bulk.name, stale),))
 
 
 def portion_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Of what was moved one portion is counted twice or not at all."""
+    """One portion of what was moved is counted twice or not at all."""
     portions = {2, 4, 5, 10, max(2, len(case.outcome.new_materials) - 1)}
-    for bulk, then in some(rng, _changed(case)):
-        moved = abs(then - bulk.value)
+    for bulk, previous in some(rng, _changed(case)):
+        moved = abs(previous - bulk.value)
         for wrong in (bulk.value + sign * moved / count for count in sorted(portions) for sign in (1, -1)):
+            # A change below 4 % could be rounding or pipetting.
             if wrong > 0 and abs(wrong - bulk.value) * 25 > bulk.value:
                 for text in spelled(bulk.shown, wrong, bulk.name, exact=True):
-                    known = f"{quantities.show(then, bulk.name)} before, {quantities.show(moved, bulk.name)} moved"
-                    why = f"{bulk.draft.name} has {text}; {known}: {bulk.shown}"
+                    known = f"{quantities.show(previous, bulk.name)} before, {quantities.show(moved, bulk.name)} moved"
+                    explanation = f"{bulk.draft.name} has {text}; {known}: {bulk.shown}"
                     edit = of_property(bulk.at, bulk.draft, bulk.name, text)
-                    yield Plan("volumes and masses balance", why, (edit,))
+                    yield Plan("volumes and masses balance", explanation, (edit,))
 
 
 def volume_gained(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material that the step adds nothing to and takes nothing from holds somewhat more or less afterwards."""
-    still = [bulk for bulk in bulks(case) if _was(case, bulk) == bulk.value]
-    for bulk in some(rng, still):
+    """A material that the step neither adds to nor takes from has somewhat more or less afterwards."""
+    unchanged = [bulk for bulk in bulks(case) if _was(case, bulk) == bulk.value]
+    for bulk in some(rng, unchanged):
         for gain in _GAINS:
             for wrong in (bulk.value * gain, *(() if case.action.name in _SLOW else (bulk.value / gain,))):
                 for text in spelled(bulk.shown, wrong, bulk.name):
-                    why = f"{bulk.draft.name} holds {text} after the step and held {bulk.shown} before"
+                    explanation = f"{bulk.draft.name} holds {text} after the step and held {bulk.shown} before"
                     rule = "nothing grows or shrinks by itself"
-                    yield Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, text),))
+                    yield Plan(rule, explanation, (of_property(bulk.at, bulk.draft, bulk.name, text),))
 
 
 def dilution_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The volume taken is divided by the solvent added, not by the total: 1 part and 9 parts give a ninth."""
+    """The volume taken is divided by the solvent added instead of the total: 1 part and 9 parts give a ninth."""
     for solute in some(rng, solutes(case)):
         for source in _sources(case, solute.draft, solute.name):
-            full, right = concentrations(source.properties).get(solute.name), solute.quantity
-            if full is None or full.dimension != right.dimension:
+            stock, diluted = concentrations(source.properties).get(solute.name), solute.quantity
+            if stock is None or stock.dimension != diluted.dimension:
                 continue
-            if full.value * _LEAST_SHARE < right.value < full.value / 2:
+            if stock.value * _LEAST_SHARE < diluted.value < stock.value / 2:
                 # right = full * v / V, so full * v / (V - v) = full * right / (full - right)
-                slipped = full.value * right.value / (full.value - right.value)
+                slipped = stock.value * diluted.value / (stock.value - diluted.value)
                 rule = "a concentration is the amount over the total volume"
                 yield from _other(solute, slipped, rule, "the amount taken over the total volume is")
 
 
 def _sources(case: Case, draft: Draft, name: str) -> list[Material]:
-    """What a concentration the step made was made from; nothing where the step left the concentration alone."""
+    """Return what the step made a concentration from; nothing if it left the concentration unchanged."""
     before = case.before(draft)
     if before and before.properties.get(name) == draft.properties[name]:
         return []
-    came_from = [m for m in case.inputs() if m.barcode in (draft.replaces, *draft.derived_from)]
-    held = [material for material in came_from if name in material.properties]
-    return held if len(held) == 1 else []
+    sources = [m for m in case.inputs() if m.barcode in (draft.replaces, *draft.derived_from)]
+    containing = [material for material in sources if name in material.properties]
+    # With two sources of the same substance the slip would have another value.
+    return containing if len(containing) == 1 else []
 
 
 def off_by_ten(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A concentration with the point one place off."""
+    """A concentration with the decimal point one place off."""
     for solute in some(rng, solutes(case)):
         if case.action.name not in _REACTING and solute.quantity.dimension != "ratio":
             for wrong in (solute.quantity.value / 10, solute.quantity.value * 10):
@@ -115,19 +118,19 @@ def off_by_ten(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 def _other(solute: Solute, wrong: Decimal, rule: str, because: str) -> Iterator[Plan]:
     for text in spelled(solute.shown, wrong, solute.quantity.dimension, exact=True):
-        why = f"{solute.name} is {text}; {because} {solute.shown}"
-        yield Plan(rule, why, (of_property(solute.at, solute.draft, solute.name, text),))
+        explanation = f"{solute.name} is {text}; {because} {solute.shown}"
+        yield Plan(rule, explanation, (of_property(solute.at, solute.draft, solute.name, text),))
 
 
 def wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A concentration with the right number and the unit a thousand times too small."""
+    """A concentration with the right number and a unit that is a thousand times too small."""
     for solute in some(rng, solutes(case)):
         number, _, unit = solute.shown.partition(" ")
-        at = _UNITS.index(unit) if unit in _UNITS else 0
-        if at not in (0, 3) and case.action.name not in _REACTING:
-            text = f"{number} {_UNITS[at - 1]}"
-            why = f"{solute.name} is {text}; with the right unit it is {solute.shown}"
-            yield Plan("amounts balance", why, (of_property(solute.at, solute.draft, solute.name, text),))
+        unit_index = _UNITS.index(unit) if unit in _UNITS else 0
+        if unit_index not in (0, 3) and case.action.name not in _REACTING:
+            text = f"{number} {_UNITS[unit_index - 1]}"
+            explanation = f"{solute.name} is {text}; with the right unit it is {solute.shown}"
+            yield Plan("amounts balance", explanation, (of_property(solute.at, solute.draft, solute.name, text),))
 
 
 KINDS = (

@@ -1,4 +1,4 @@
-"""What an injector looks at, and how it says what to change."""
+"""What an injector has to work with, and how it describes the edits it wants."""
 
 import random
 import re
@@ -15,14 +15,14 @@ from simulation.lab.roles import Situation
 
 MATERIALS, OBSERVATIONS = "new_materials", "new_observations"
 _PROPERTY = "properties."
-# Of many places where an error would fit, as many are looked at.
+# Places tried per kind, so that the number of plans stays bounded in outcomes with many materials.
 _MOST_PLACES = 8
 _UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}]+")
 _T = TypeVar("_T")
 
 
 class Edit(NamedTuple):
-    """One text of the outcome and what stands there instead."""
+    """One text of the outcome and its replacement."""
 
     part: str  # MATERIALS or OBSERVATIONS
     at: int
@@ -32,12 +32,12 @@ class Edit(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The text's address in the outcome's JSON."""
+        """The text's path in the outcome's JSON."""
         return f"{self.part}[{self.at}].{self.field}"
 
 
 class Plan(NamedTuple):
-    """One error: the rule it breaks, why the outcome is then wrong, and the edits; the first is the error's field."""
+    """One error: the rule it breaks, why the outcome is then wrong, and the edits. The first edit is the error's location."""
 
     rule: str
     why: str
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """The action, what was on the bench before it, and its correct outcome."""
+    """An action, the situation before it, and its correct outcome."""
 
     action: Action
     situation: Situation
@@ -57,23 +57,23 @@ class Case:
         return self.situation.catalogue.find(self.action.name)
 
     def before(self, draft: Draft) -> Material | None:
-        """The material this draft continues, as it was before the step."""
+        """Return the material that this new material continues, as it was before the step."""
         return self.situation.inventory.get(draft.replaces) if draft.replaces else None
 
     def inputs(self) -> list[Material]:
-        return [m for code in self.action.materials if (m := self.situation.inventory.get(code))]
+        return [material for code in self.action.materials if (material := self.situation.inventory.get(code))]
 
     def limited(self) -> list[Material]:
         return [material for material in self.inputs() if material.available_for_use != UNLIMITED]
 
     def drafts(self) -> Iterator[tuple[int, Draft]]:
-        """The materials of the outcome that are there for further use, with their places."""
+        """Yield the index and new material of those that are available for further use."""
         for index, draft in enumerate(self.outcome.new_materials):
             if draft.available_for_use == AVAILABLE:
                 yield index, draft
 
     def continued(self) -> Iterator[tuple[int, Draft, Material]]:
-        """Those of them that were there before the step, with what they were."""
+        """Yield those that existed before the step, with their previous state."""
         for index, draft in self.drafts():
             if before := self.before(draft):
                 yield index, draft, before
@@ -83,34 +83,35 @@ class Case:
 
     @cached_property
     def subjects(self) -> tuple[int | None, ...]:
-        """For each observation the place of the material that it names."""
-        return tuple(self._subject(seen.description) for seen in self.outcome.new_observations)
+        """For each observation the index of the material that it names."""
+        return tuple(self._subject(observation.description) for observation in self.outcome.new_observations)
 
     def _subject(self, description: str) -> int | None:
         names = {index: draft.name for index, draft in enumerate(self.outcome.new_materials)}
-        found = [index for index, name in names.items() if told(name, description)]
-        return max(found, key=lambda index: len(names[index]), default=None)
+        matches = [index for index, name in names.items() if told(name, description)]
+        # The longest name, because "Sample 1" is also mentioned in "Sample 1 diluted".
+        return max(matches, key=lambda index: len(names[index]), default=None)
 
     @cached_property
     def units(self) -> frozenset[str]:
-        """Every unit that stands after a figure in the action, in its materials before and in its outcome."""
-        shown = [thing.properties for thing in self.inputs()]
-        shown += [thing.properties for thing in self.outcome.new_materials]
-        texts = [str(dict(properties)) for properties in shown]
-        texts += [f"{seen.description} {seen.value}" for seen in self.outcome.new_observations]
+        """Every unit that follows a number in the action, in its materials before it, or in its outcome."""
+        property_maps = [material.properties for material in self.inputs()]
+        property_maps += [material.properties for material in self.outcome.new_materials]
+        texts = [str(dict(properties)) for properties in property_maps]
+        texts += [f"{observation.description} {observation.value}" for observation in self.outcome.new_observations]
         return frozenset(units(" ".join((*texts, str(dict(self.action.parameters))))))
 
     def named(self, index: int) -> Draft | None:
-        """The material that an observation names."""
-        at = self.subjects[index]
-        return None if at is None else self.outcome.new_materials[at]
+        """Return the material that an observation names."""
+        subject = self.subjects[index]
+        return None if subject is None else self.outcome.new_materials[subject]
 
 
 Kind = Callable[[Case, random.Random], Iterator[Plan]]
 
 
 def some(rng: random.Random, places: Sequence[_T]) -> list[_T]:
-    """A few of the places where an error would fit, in any order."""
+    """Return a random sample of the places where an error would fit, in random order."""
     return rng.sample(list(places), min(len(places), _MOST_PLACES))
 
 
@@ -122,16 +123,16 @@ def of_material(index: int, draft: Draft, field: str, new: str) -> Edit:
     return Edit(MATERIALS, index, field, str(getattr(draft, field)), new)
 
 
-def of_value(index: int, seen: Observation, new: str) -> Edit:
-    return Edit(OBSERVATIONS, index, "value", seen.value, new)
+def of_value(index: int, observation: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "value", observation.value, new)
 
 
-def of_description(index: int, seen: Observation, new: str) -> Edit:
-    return Edit(OBSERVATIONS, index, "description", seen.description, new)
+def of_description(index: int, observation: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "description", observation.description, new)
 
 
 def applied(outcome: Outcome, edits: Sequence[Edit]) -> Outcome:
-    """The outcome with those texts changed, each in its old place."""
+    """Return the outcome with these texts changed and everything else in its order."""
     parts: dict[str, list[Any]] = {
         MATERIALS: list(outcome.new_materials),
         OBSERVATIONS: list(outcome.new_observations),
@@ -148,16 +149,17 @@ def _changed(thing: Any, edit: Edit) -> Any:
 
 
 def shown_amounts(case: Case) -> list[quantities.Quantity]:
-    """The volumes and masses that the materials of the outcome show."""
-    found = [amount(draft.properties.get(name), name) for _, draft in case.drafts() for name in ("volume", "mass")]
-    return [quantity for quantity in found if quantity]
+    """Return the volumes and masses displayed for the materials of the outcome."""
+    amounts = [amount(draft.properties.get(name), name) for _, draft in case.drafts() for name in ("volume", "mass")]
+    return [quantity for quantity in amounts if quantity]
 
 
 def amount(text: Any, *dimensions: str) -> quantities.Quantity | None:
-    """The text as an amount of the first dimension that allows it; None if it is none of them."""
+    """Return the text as an amount of the first dimension that fits, or None."""
     return _amount(text, dimensions) if isinstance(text, str) else None
 
 
+# The same few texts are parsed again for every kind of error.
 @lru_cache(maxsize=10_000)
 def _amount(text: str, dimensions: tuple[str, ...]) -> quantities.Quantity | None:
     for dimension in dimensions:
@@ -169,20 +171,22 @@ def _amount(text: str, dimensions: tuple[str, ...]) -> quantities.Quantity | Non
 
 
 def units(text: str) -> list[str]:
-    """What stands after the figures of a text."""
+    """Return the units that follow the numbers of a text."""
     return _UNIT.findall(text)
 
 
 def told(text: str, value: str) -> bool:
-    """Whether the value tells this text as words of its own: "10x" is not in "110x"."""
+    """Return whether the value contains this text as separate words: "10x" is not in "110x"."""
+    # The plain test goes first, because it is cheaper than a regular expression and usually false.
     return text in value and re.search(word(text), value) is not None
 
 
 def word(text: str) -> str:
-    """The pattern that finds a text as words of its own."""
+    """Return the pattern that finds a text as separate words."""
     return rf"(?<![\w.-]){re.escape(text)}(?!\w)"
 
 
 def swap(value: str, text: str, wrong: str) -> str:
-    """The value with every mention of the text replaced."""
+    """Return the value with every mention of the text replaced."""
+    # A function, because a replacement text would have its backslashes interpreted.
     return re.sub(word(text), lambda _: wrong, value)

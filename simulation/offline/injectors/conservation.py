@@ -1,4 +1,4 @@
-"""Obvious errors of amounts: matter and substances that come from nothing or are gone without a trace."""
+"""Obvious errors of amounts: matter and substances that appear from nothing or vanish without a trace."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
 _USING_ALL = ("CellCounter",)
 _LEAST_EXCESS = 4
 _THOUSANDFOLD = Decimal(1000)
-# No solution holds more: two grams in a millilitre; water itself is 55 M; a millilitre packed with bacteria.
+# No solution can contain more. Numbers are in base units: µg/mL, µM, 1/mL, %.
 _CELLS = (10**11, "a millilitre packed full of the smallest")
 _MOST = {
     "mass_concentration": (2 * 10**6, "two grams in a millilitre"),
@@ -32,18 +32,18 @@ _MOST = {
 
 
 def matter_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid or a solid comes out many times larger than all that went in, and larger than its vessel."""
+    """A liquid or solid is many times larger than all that went in, and larger than its vessel."""
     for bulk in some(rng, bulks(case)):
-        most = max(_went_in(case, bulk), _capacity(bulk))
+        largest_input = max(_went_in(case, bulk), _capacity(bulk))
         for factor in (*rng.sample(range(12, 90), 12), 5, 7, 9, 1000):
-            least = most * (_LEAST_EXCESS if factor < 12 else 1)
+            threshold = largest_input * (_LEAST_EXCESS if factor < 12 else 1)
             for plan in _other_bulk(case, bulk, bulk.value * factor, f"{bulk.name} does not come from nothing"):
-                if quantities.parse(plan.edits[0].new, bulk.name).value > least:
+                if quantities.parse(plan.edits[0].new, bulk.name).value > threshold:
                     yield plan
 
 
 def matter_vanishes(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Nearly all of a liquid or solid is gone though nothing took it."""
+    """Nearly all of a liquid or solid is gone although nothing removed it."""
     if case.action.name in _DRYING:
         return
     for bulk in some(rng, bulks(case)):
@@ -54,23 +54,25 @@ def matter_vanishes(case: Case, rng: random.Random) -> Iterator[Plan]:
 def _other_bulk(case: Case, bulk: Bulk, wrong: Decimal, rule: str) -> Iterator[Plan]:
     all_in = quantities.show(_went_in(case, bulk), bulk.name)
     for text in spelled(bulk.shown, wrong, bulk.name):
-        why = f"the {bulk.name} is {text}; the step leaves {bulk.shown}, and all that went in together is {all_in}"
-        yield Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, text),))
+        explanation = (
+            f"the {bulk.name} is {text}; the step leaves {bulk.shown}, and all that went in together is {all_in}"
+        )
+        yield Plan(rule, explanation, (of_property(bulk.at, bulk.draft, bulk.name, text),))
 
 
 def _went_in(case: Case, bulk: Bulk) -> Decimal:
-    """The volume or mass of all that went in; what a step made without inputs counts as it is."""
-    found = [amount(m.properties.get(bulk.name), bulk.name) for m in case.inputs()]
-    return sum((quantity.value for quantity in found if quantity), Decimal(0)) or bulk.value
+    """Return the volume or mass of all inputs; for a step without inputs, what it made."""
+    amounts = [amount(material.properties.get(bulk.name), bulk.name) for material in case.inputs()]
+    return sum((quantity.value for quantity in amounts if quantity), Decimal(0)) or bulk.value
 
 
 def _capacity(bulk: Bulk) -> Decimal:
-    held = amount(bulk.draft.properties.get("container_capacity"), "volume") if bulk.name == "volume" else None
-    return held.value if held else Decimal(0)
+    capacity = amount(bulk.draft.properties.get("container_capacity"), "volume") if bulk.name == "volume" else None
+    return capacity.value if capacity else Decimal(0)
 
 
 def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A concentration many times above that of anything that went in."""
+    """A concentration many times above that of any input."""
     highest = _highest(case)
     for index, draft, name, right in some(rng, solutes(case)):
         top = highest.get(name)
@@ -78,22 +80,25 @@ def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
             continue
         factors = [Decimal(factor) for factor in rng.sample(range(12, 90), 6)]
         for wrong in (*(top.value * factor for factor in factors), right.value * _THOUSANDFOLD):
+            # Above the solubility it would be another kind of error, `beyond_solubility`.
             if wrong < top.value * 12 or wrong > _MOST[top.dimension][0]:
                 continue
             for text in spelled(draft.properties[name], wrong, top.dimension):
                 most = quantities.show(top.value, top.dimension)
-                why = f"{name} is {text}; it should be {draft.properties[name]}, and no input held more than {most}"
+                explanation = (
+                    f"{name} is {text}; it should be {draft.properties[name]}, and no input held more than {most}"
+                )
                 rule = "a substance is neither made nor concentrated by this step"
-                yield Plan(rule, why, (of_property(index, draft, name, text),))
+                yield Plan(rule, explanation, (of_property(index, draft, name, text),))
 
 
 def _highest(case: Case) -> Mapping[str, quantities.Quantity]:
-    found: dict[str, quantities.Quantity] = {}
+    highest: dict[str, quantities.Quantity] = {}
     for material in case.inputs():
         for name, quantity in concentrations(material.properties).items():
-            if name not in found or quantity.value > found[name].value:
-                found[name] = quantity
-    return found
+            if name not in highest or quantity.value > highest[name].value:
+                highest[name] = quantity
+    return highest
 
 
 def beyond_solubility(case: Case, rng: random.Random) -> Iterator[Plan]:
@@ -104,34 +109,35 @@ def beyond_solubility(case: Case, rng: random.Random) -> Iterator[Plan]:
             for text in spelled(draft.properties[name], Decimal(most * factor) / 10, right.dimension):
                 wrong = quantities.parse(text, right.dimension).value
                 if wrong > most:
-                    why = f"{name} is {text}, more than {measure}; it should be {draft.properties[name]}"
+                    explanation = f"{name} is {text}, more than {measure}; it should be {draft.properties[name]}"
                     rule = "no more is dissolved than there is room for"
-                    yield Plan(rule, why, (of_property(index, draft, name, text),))
+                    yield Plan(rule, explanation, (of_property(index, draft, name, text),))
 
 
 def cells_in_no_time(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A culture that doubled ten times and more, or died out, within a step that gives it no time for either."""
+    """A culture doubled ten times or more, or died out, within a step that is too short for either."""
     for index, draft, name, right in some(rng, solutes(case)):
         if right.dimension != "number_density" or not name.endswith("cells concentration"):
             continue
         for doublings in (10, 11, 13, 20, -10, -11):
             for text in spelled(draft.properties[name], right.value * Decimal(2) ** doublings, right.dimension):
                 known = f"{doublings} doublings" if doublings > 0 else "not one in a thousand left"
-                why = f"{name} is {text}, where {draft.properties[name]} are right: {known} within this step"
+                explanation = f"{name} is {text}, where {draft.properties[name]} are right: {known} within this step"
                 rule = "cells double in their own time and do not vanish"
-                yield Plan(rule, why, (of_property(index, draft, name, text),))
+                yield Plan(rule, explanation, (of_property(index, draft, name, text),))
 
 
 def consumed_comes_back(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What the step used up is there again; most instruments might well have left some of their sample."""
+    """A material that the step used up is available again. Most instruments could have left some of their sample."""
+    # A measurement may leave some of its sample, so its return proves nothing, except where all is counted.
     if case.type is None or (case.type.kind == "measurement" and case.action.name not in _USING_ALL):
         return
     for index, draft in enumerate(case.outcome.new_materials):
         if draft.available_for_use == NOT_AVAILABLE and (before := case.before(draft)):
             edits = [of_material(index, draft, "available_for_use", AVAILABLE)]
             edits += _restored(index, draft.properties, before.properties)
-            why = f"{draft.name} was used up in this step and cannot be there for further use"
-            yield Plan("a consumed material is gone", why, tuple(edits))
+            explanation = f"{draft.name} was used up in this step and cannot be there for further use"
+            yield Plan("a consumed material is gone", explanation, tuple(edits))
 
 
 def _restored(index: int, now: Mapping[str, object], before: Mapping[str, object]) -> list[Edit]:

@@ -1,4 +1,4 @@
-"""Where an outcome tells a setting of its action, and how it would tell another."""
+"""Where an outcome states a setting of its action, and how it would state another."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -10,23 +10,26 @@ from simulation.lab.parameters import Parameter
 from simulation.offline.injectors.changes import Case, Edit, of_description, of_property, swap, told
 from simulation.offline.injectors.figures import spelled
 
+# Properties that do not come from a setting, even if they contain the same number.
 _NO_ECHO = ("mass", "phase", "container", "container_capacity", "medium", "lanes", "appearance")
 _VOLUME_OF_ALL = ("elution_volume", "total_volume", "replacement_volume")
 _VOLUME_OF_NEW = ("volume", "amount", "elution_volume")
 _TYPES = ("select", "multiselect", "range", "range_with_units")
+# Factors that give other plausible settings.
 _NEARBY = tuple(Decimal(factor) for factor in ("0.5", "0.6", "0.75", "0.8", "0.9", "1.1", "1.2", "1.25", "1.5", "2"))
+# Degrees to add: a factor means nothing on a scale whose zero is arbitrary.
 _COOLER = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
 _FAR = tuple(Decimal(10) ** power * step for power in (-6, -3, -2, -1, 1, 2, 3, 6) for step in (1, 3, 7))
-_CLEARLY = 2
+_CLEARLY = 2  # a setting is out of range if it is beyond a bound by this factor
 
 
 class Echo(NamedTuple):
-    """Where an outcome tells a setting: in a property of one material, or in the head of the records."""
+    """A setting as an outcome states it: in a property of one material, or in the heading of the records."""
 
     parameter: Parameter
-    text: str  # the setting as it is told
-    where: tuple[int, str] | None = None  # (material, property); None: the records
-    taken: tuple[str, ...] = ()  # options it cannot be mistaken for
+    text: str  # the setting as it is stated
+    where: tuple[int, str] | None = None  # (index of the material, property); None: the records
+    taken: tuple[str, ...] = ()  # options that are set as well, so they are not wrong
 
     @property
     def name(self) -> str:
@@ -37,23 +40,24 @@ class Echo(NamedTuple):
         return f"from {self.parameter.minimum} to {self.parameter.maximum}"
 
     def nearby(self) -> list[str]:
-        """Other settings that could have been given as well."""
+        """Return other settings that would be just as plausible."""
         parameter = self.parameter
         if parameter.type in ("select", "multiselect"):
             return [option for option in parameter.options if option not in (self.text, *self.taken)]
-        right, (low, high) = parameter.read(self.text), self._bounds()
+        correct, (low, high) = parameter.read(self.text), self._bounds()
         temperature = parameter.dimension == "temperature"
-        values = [right + step for step in _COOLER] if temperature else [right * factor for factor in _NEARBY]
+        values = [correct + step for step in _COOLER] if temperature else [correct * factor for factor in _NEARBY]
         return self._written([value for value in values if low <= value <= high])
 
     def beyond(self) -> list[str]:
-        """Settings that the instrument does not have."""
+        """Return settings that the instrument does not have."""
         if self.parameter.type not in ("range", "range_with_units"):
             return []
-        right, (low, high) = self.parameter.read(self.text), self._bounds()
-        texts = self._written([right * factor for factor in _FAR]) + self._other_units()
+        correct, (low, high) = self.parameter.read(self.text), self._bounds()
+        texts = self._written([correct * factor for factor in _FAR]) + self._other_units()
         values = [(text, self._value(text)) for text in texts]
         if self.parameter.dimension == "temperature":
+            # Only above the range: temperatures may be negative, so a factor does not lead below it.
             return [text for text, value in values if value > high * _CLEARLY]
         return [text for text, value in values if value > high * _CLEARLY or 0 < value * _CLEARLY < low]
 
@@ -71,55 +75,61 @@ class Echo(NamedTuple):
         return [text for value in values for text in spelled(self.text, value, self.parameter.dimension)]
 
     def _other_units(self) -> list[str]:
-        number, _, own = self.text.partition(" ")
-        if self.parameter.type == "range" or not own:
+        number, _, current_unit = self.text.partition(" ")
+        if self.parameter.type == "range" or not current_unit:
             return []
-        return [f"{number} {unit}" for unit in quantities.units(self.parameter.dimension) if len(unit) == len(own)]
+        # Units of the same length, so that the length of the text does not reveal the error.
+        return [
+            f"{number} {unit}" for unit in quantities.units(self.parameter.dimension) if len(unit) == len(current_unit)
+        ]
 
 
 def retold(case: Case, echo: Echo, wrong: str) -> tuple[Edit, ...]:
-    """The edits that tell another setting: in one material, or in every record of the step alike."""
+    """Return the edits that state another setting: in one material, or in all records of the step alike."""
     if echo.where:
         index, name = echo.where
         draft = case.outcome.new_materials[index]
         return (of_property(index, draft, name, swap(str(draft.properties[name]), echo.text, wrong)),)
-    heads = [(index, seen, _head(echo, seen.description)) for index, seen in case.observations()]
+    heads = [(index, observation, _head(echo, observation.description)) for index, observation in case.observations()]
     return tuple(
-        of_description(index, seen, seen.description.replace(head, head.replace(echo.text, wrong)))
-        for index, seen, head in heads
+        of_description(index, observation, observation.description.replace(head, head.replace(echo.text, wrong)))
+        for index, observation, head in heads
         if head
     )
 
 
 def echoes(case: Case) -> list[Echo]:
-    """Every setting that the outcome tells."""
-    found = []
+    """Return every setting that the outcome states."""
+    mentions = []
     for parameter in case.type.parameters if case.type else ():
-        written = case.action.parameters.get(parameter.name, parameter.default)
-        if parameter.type in _TYPES and written is not None:
-            for text, taken in _spellings(parameter, written):
-                found += [Echo(parameter, text, where, taken) for where in _places(case, parameter, text)]
+        value = case.action.parameters.get(parameter.name, parameter.default)
+        if parameter.type in _TYPES and value is not None:
+            for text, taken in _spellings(parameter, value):
+                mentions += [Echo(parameter, text, where, taken) for where in _places(case, parameter, text)]
                 record = Echo(parameter, text, None, taken)
-                if any(_head(record, seen.description) for _, seen in case.observations()):
-                    found.append(record)
-    return found
+                if any(_head(record, observation.description) for _, observation in case.observations()):
+                    mentions.append(record)
+    return mentions
 
 
-def _spellings(parameter: Parameter, written: Any) -> list[tuple[str, tuple[str, ...]]]:
-    """How a setting may stand in an outcome: as written by the agent, and as our own formats write it."""
+def _spellings(parameter: Parameter, setting: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """Return how an outcome may write a setting: as the agent wrote it, and as our own formats do."""
     if parameter.type == "multiselect":
-        chosen = parameter.read(written)
+        chosen = parameter.read(setting)
         return [(option, chosen) for option in chosen]
     if parameter.type != "range_with_units":
-        return [(str(written), ())]
-    value = quantities.parse(written, parameter.dimension).value
-    unit = quantities.unit(written, parameter.dimension)
-    shown = (quantities.show(value, parameter.dimension, unit), quantities.show(value, parameter.dimension))
-    return [(text, ()) for text in dict.fromkeys((str(written), *shown))]
+        return [(str(setting), ())]
+    value = quantities.parse(setting, parameter.dimension).value
+    unit = quantities.unit(setting, parameter.dimension)
+    formatted = (quantities.show(value, parameter.dimension, unit), quantities.show(value, parameter.dimension))
+    # A dict removes duplicates and keeps the order; a set would make the plans depend on the process.
+    return [(text, ()) for text in dict.fromkeys((str(setting), *formatted))]
 
 
 def _places(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, str]]:
-    """The properties that became what they are by this setting."""
+    """Yield the properties whose value comes from this setting."""
+    # A bare number or an option is too common to be found in a text, and one in a material's name was there
+    # before.
     if parameter.type in ("range", "multiselect") or any(told(text, material.name) for material in case.inputs()):
         return
     for index, draft in case.drafts():
@@ -131,14 +141,14 @@ def _places(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, 
 
 
 def _sets(parameter: Parameter, draft: Draft, name: str) -> bool:
-    """Whether the parameter says what this property becomes: an equal figure elsewhere may well be chance."""
+    """Return whether the parameter determines this property. Elsewhere an equal number may be a coincidence."""
     if name == "volume":
         return parameter.name in (_VOLUME_OF_ALL if draft.replaces else _VOLUME_OF_NEW)
     return not name.endswith(" concentration") and not any(told(text, name) for text in ("pH", "viability"))
 
 
 def _head(echo: Echo, description: str) -> str:
-    """The words of a record's head that tell the setting; "" if it does not."""
+    """Return the part of a record's heading that states the setting; "" if there is none."""
     start = f", {echo.name} "
     if echo.parameter.type == "multiselect":
         head = start + description.partition(start)[2].partition(":")[0]

@@ -1,4 +1,4 @@
-"""How a wrong figure is written: as the writer of the right one would have put it."""
+"""Numbers in an outcome, and how a wrong one is written: in the style of the right one."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,21 +11,21 @@ from simulation.offline.injectors.changes import Case, amount
 
 CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
 NUMBER = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?(?![\w.:/])")
-# A share as a cytometer writes it.
+# A share as the cytometer's handler writes it.
 SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
-# These instruments show all their digits, zeros at the end too, and scatter by the last of them.
+# Balances display all digits, including trailing zeros, and scatter by the last one.
 _ON_A_BALANCE = (" g", " g/mL")
-# A figure may be rounded by so much without becoming another one.
+# Relative difference up to which a rounded number still counts as the same.
 _ROUNDING = Decimal("0.02")
 
 
 class Bulk(NamedTuple):
-    """The volume or mass that a material of the outcome shows."""
+    """A volume or mass displayed for a material of the outcome."""
 
     at: int
     draft: Draft
     name: str  # "volume" or "mass"
-    value: Decimal  # in the kept unit
+    value: Decimal  # in the base unit
 
     @property
     def shown(self) -> str:
@@ -33,7 +33,7 @@ class Bulk(NamedTuple):
 
 
 def bulks(case: Case) -> list[Bulk]:
-    """Every volume and mass above zero that can still be changed in one place: no reading of it stands beside it."""
+    """Return every volume and mass above zero that no reading of the material repeats, so that one edit is enough."""
     return [
         Bulk(index, draft, name, quantity.value)
         for index, draft in case.drafts()
@@ -43,26 +43,26 @@ def bulks(case: Case) -> list[Bulk]:
     ]
 
 
-def _read_off(case: Case, at: int, near: quantities.Quantity) -> bool:
-    """Whether an instrument has read about this amount of it."""
+def _read_off(case: Case, material_index: int, expected: quantities.Quantity) -> bool:
+    """Return whether an instrument has read about this amount of the material."""
     return any(
-        abs(reading - near.value) * 2 < near.value
-        for index, seen in case.observations()
-        if case.subjects[index] == at
-        for reading in readings(seen.value, near.dimension)
+        abs(reading - expected.value) * 2 < expected.value
+        for index, observation in case.observations()
+        if case.subjects[index] == material_index
+        for reading in readings(observation.value, expected.dimension)
     )
 
 
 def concentrations(properties: Mapping[str, Any]) -> dict[str, quantities.Quantity]:
-    """The visible concentrations of a material by the property's name."""
-    found = {
+    """Return the displayed concentrations of a material above zero, by property."""
+    parsed = {
         name: amount(text, *CONCENTRATIONS) for name, text in properties.items() if name.endswith(" concentration")
     }
-    return {name: quantity for name, quantity in found.items() if quantity is not None and quantity.value > 0}
+    return {name: quantity for name, quantity in parsed.items() if quantity is not None and quantity.value > 0}
 
 
 class Solute(NamedTuple):
-    """One concentration that a material of the outcome shows."""
+    """A concentration displayed for a material of the outcome."""
 
     at: int
     draft: Draft
@@ -83,30 +83,37 @@ def solutes(case: Case) -> list[Solute]:
 
 
 def readings(value: str, dimension: str) -> list[Decimal]:
-    """The replicate readings "1.1 mL, 1.2 mL" or "1.1, 1.2 mL"; empty if it is anything else."""
+    """Return the replicate readings of "1.1 mL, 1.2 mL" or "1.1, 1.2 mL"; an empty list for anything else."""
     parts = value.split(", ")
     unit = parts[-1].partition(" ")[2]
-    found = [amount(part if " " in part else f"{part} {unit}".strip(), dimension) for part in parts]
-    return [quantity.value for quantity in found if quantity] if all(found) else []
+    amounts = [amount(part if " " in part else f"{part} {unit}".strip(), dimension) for part in parts]
+    return [quantity.value for quantity in amounts if quantity] if all(amounts) else []
 
 
 def spelled(original: str, value: Decimal, dimension: str, exact: bool = False) -> Iterator[str]:
-    """Ways to write the value as `original` is written: its choice of unit, its digits or one more.
+    """Yield the value written as `original` is: with its choice of unit, and its number of digits or one more.
 
-    With `exact`, none that rounding has made another figure.
+    With `exact`, leave out a text that rounding has turned into another number.
     """
-    right = quantities.parse(original, dimension).value
-    own = _significant(right)
-    for digits in (own, own + 1, own + 2) if exact else (own, own + 1):
+    correct = quantities.parse(original, dimension).value
+    significant_digits = _significant(correct)
+    for digits in (
+        (significant_digits, significant_digits + 1, significant_digits + 2)
+        if exact
+        else (significant_digits, significant_digits + 1)
+    ):
         text = _written(original, value, dimension, digits)
-        now = amount(text, dimension)
-        if now and now.value != right and (not exact or abs(now.value - value) <= abs(value) * _ROUNDING):
+        parsed = amount(text, dimension)
+        # Rounding may lead back to the correct number, which would be no error.
+        if parsed and parsed.value != correct and (not exact or abs(parsed.value - value) <= abs(value) * _ROUNDING):
             yield text
             return
 
 
 def _written(original: str, value: Decimal, dimension: str, digits: int) -> str:
     unit = quantities.unit(original, dimension)
+    # If the original uses the unit that our formats choose, the wrong value gets the unit chosen for it: 900 µL,
+    # 1.2 mL.
     if unit == _readable_unit(quantities.parse(original, dimension).value, dimension):
         unit = _readable_unit(_rounded(value, digits), dimension)
     number = _rounded(value / quantities.parse(f"1 {unit}".strip(), dimension).value, digits)
@@ -118,17 +125,19 @@ def _readable_unit(value: Decimal, dimension: str) -> str:
 
 
 def multiplied(value: str, factor: Decimal) -> str:
-    """An instrument's text with every number in it multiplied, with the digits that instrument gives."""
+    """Return an instrument's text with every number multiplied, with the digits that this instrument displays."""
     if value.endswith(_ON_A_BALANCE):
         first = Decimal(NUMBER.findall(value)[0])
+        # All readings are shifted by the same amount: multiplied, their scatter would no longer be one last
+        # digit.
         further = (first * factor).quantize(first) - first
-        return NUMBER.sub(lambda found: str(Decimal(found[0]) + further), value)
-    return NUMBER.sub(lambda found: _scaled(found[0], factor), value)
+        return NUMBER.sub(lambda match: str(Decimal(match[0]) + further), value)
+    return NUMBER.sub(lambda match: _scaled(match[0], factor), value)
 
 
 def _scaled(number: str, factor: Decimal) -> str:
-    right = Decimal(number)
-    return format(_rounded(right * factor, _significant(right)).normalize(), "f")
+    original = Decimal(number)
+    return format(_rounded(original * factor, _significant(original)).normalize(), "f")
 
 
 def _rounded(value: Decimal, digits: int) -> Decimal:

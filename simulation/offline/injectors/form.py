@@ -1,8 +1,8 @@
-"""Which of many possible errors is planted: one whose form says nothing.
+"""Choose which of many possible errors to plant, so that the style of the text gives nothing away.
 
-A wrong text differs from the right one in its form: it is longer or shorter, has more or fewer digits. The errors that
-fit an outcome are taken with such chances that each figure of form grows as often as it shrinks; then none of them
-tells a twin from an original.
+A wrong text differs from the right one in style: it is longer or shorter, or has more or fewer digits. The errors that fit
+an outcome are chosen with probabilities such that each feature of style grows as often as it shrinks. Then no feature
+distinguishes a twin from its original.
 """
 
 import random
@@ -16,12 +16,13 @@ from simulation.offline.injectors.changes import Edit, Plan
 
 Form = tuple[int, ...]
 _NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
+# Rounds of the iteration. It moves the shares feature by feature and disturbs the ones before, so it is repeated.
 _ROUNDS = 40
-_LITTLE = 1e-9
+_LITTLE = 1e-9  # a share below this counts as none, before dividing by it
 
 
 class Cell(NamedTuple):
-    """All errors of one kind that change the form alike."""
+    """All errors of one kind that change the style in the same way."""
 
     kind: str
     form: Form
@@ -29,9 +30,10 @@ class Cell(NamedTuple):
 
 
 def of(text: str) -> Form:
-    """Length, characters of figures, decimal points, digits that are no padding, first digits, and each other class.
+    """Return the features of a text.
 
-    First digits, because figures made up begin with high digits too often.
+    They are the length, characters in numbers, decimal points, digits that are not padding, the sum of first digits, and the
+    count of each other class of characters. First digits are counted because invented numbers begin with high digits too often.
     """
     numbers = _NUMBER.findall(text)
     words = _NUMBER.sub("", text)
@@ -50,48 +52,54 @@ def of(text: str) -> Form:
 
 
 def change(edits: Sequence[Edit]) -> Form:
-    """In which direction the edits change each figure of the outcome's form: more (1), less (-1) or not at all (0)."""
+    """Return for each feature whether the edits together increase it (1), decrease it (-1) or leave it (0)."""
     changes = [[new - old for old, new in zip(of(edit.old), of(edit.new), strict=True)] for edit in edits]
     totals = map(sum, zip(*changes, strict=True))
     return tuple((total > 0) - (total < 0) for total in totals)
 
 
 def choose(plans: Mapping[str, Sequence[Plan]], weights: Mapping[str, int], rng: random.Random) -> tuple[str, Plan]:
-    """One plan and its kind. Kinds of more weight are taken more often, as far as the balance of form allows."""
-    cells = _cells(plans)
-    alike = Counter(cell.kind for cell in cells)
-    shares = balanced([weights[cell.kind] / alike[cell.kind] for cell in cells], [cell.form for cell in cells])
-    cell = rng.choices(cells, shares)[0]
-    return cell.kind, rng.choice(cell.plans)
+    """Return one plan and its kind. Kinds with more weight are chosen more often, as far as the balance of style allows."""
+    groups = _cells(plans)
+    group_counts = Counter(group.kind for group in groups)
+    # A kind's weight is divided among its groups; otherwise kinds with many variants would dominate.
+    shares = balanced(
+        [weights[group.kind] / group_counts[group.kind] for group in groups], [group.form for group in groups]
+    )
+    group = rng.choices(groups, shares)[0]
+    return group.kind, rng.choice(group.plans)
 
 
 def _cells(plans: Mapping[str, Sequence[Plan]]) -> list[Cell]:
-    cells: dict[tuple[str, Form], list[Plan]] = defaultdict(list)
+    groups: dict[tuple[str, Form], list[Plan]] = defaultdict(list)
+    # Sorted, so that the choice does not depend on the order in which kinds were planned.
     for kind in sorted(plans):
         for plan in plans[kind]:
-            cells[kind, change(plan.edits)].append(plan)
-    return [Cell(kind, form, found) for (kind, form), found in cells.items()]
+            groups[kind, change(plan.edits)].append(plan)
+    return [Cell(kind, form, group) for (kind, form), group in groups.items()]
 
 
 def balanced(shares: Sequence[float], forms: Sequence[Form]) -> list[float]:
-    """The shares moved, as little as need be, until each figure of form grows as often as it shrinks.
+    """Return the shares, adjusted as little as necessary until each feature grows as often as it shrinks.
 
-    What makes a figure grow that nothing makes shrink is given up, as long as something else is left.
+    If nothing shrinks a feature, errors that make it grow are given up as long as others remain.
     """
-    found = list(shares)
+    adjusted = list(shares)
     for _ in range(_ROUNDS):
-        for figure in range(len(forms[0])):
-            factors = _factors(found, [form[figure] for form in forms])
-            found = [share * factors[form[figure]] for share, form in zip(found, forms, strict=True)]
-        total = sum(found)
-        found = [share / total for share in found]
-    return found
+        for feature in range(len(forms[0])):
+            factors = _factors(adjusted, [form[feature] for form in forms])
+            adjusted = [share * factors[form[feature]] for share, form in zip(adjusted, forms, strict=True)]
+        total = sum(adjusted)
+        adjusted = [share / total for share in adjusted]
+    return adjusted
 
 
 def _factors(shares: Sequence[float], signs: Sequence[int]) -> dict[int, float]:
-    """By what to multiply the shares of those that grow (1), stay (0) and shrink (-1)."""
+    """Return the factors for the shares of errors that increase (1), leave (0) and decrease (-1) a feature."""
     more = sum(share for share, sign in zip(shares, signs, strict=True) if sign > 0)
     less = sum(share for share, sign in zip(shares, signs, strict=True) if sign < 0)
     if more > _LITTLE and less > _LITTLE:
+        # After this both sides have the weight sqrt(more * less).
         return {1: sqrt(less / more), 0: 1.0, -1: sqrt(more / less)}
+    # Halved in every round, so that they disappear only if errors without this feature remain to be normalised.
     return {1: 0.5, 0: 1.0, -1: 0.5}

@@ -1,4 +1,4 @@
-"""Subtle errors of records: a reading that does not fit the sample it stands with."""
+"""Subtle errors of records: a reading that does not fit its sample."""
 
 import random
 import re
@@ -24,86 +24,108 @@ _OTHER_UNITS = {
 
 
 def reading_off(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """An instrument reads a volume or mass a good part away from what lies on the bench."""
+    """An instrument reads a volume or mass clearly different from the material's."""
     known = shown_amounts(case)
     fits = [
-        (index, seen, near)
-        for index, seen in case.observations()
-        for near in known
-        if any(abs(reading - near.value) * 20 < near.value for reading in readings(seen.value, near.dimension))
+        (index, observation, expected)
+        for index, observation in case.observations()
+        for expected in known
+        if any(
+            abs(reading - expected.value) * 20 < expected.value
+            for reading in readings(observation.value, expected.dimension)
+        )
     ]
-    for index, seen, near in some(rng, fits):
+    for index, observation, expected in some(rng, fits):
         for factor in _OFF:
-            wrong = multiplied(seen.value, factor)
-            why = f"the reading is {wrong}, the material holds {quantities.show(near.value, near.dimension)}"
-            yield Plan("readings and materials agree", why, (of_value(index, seen, wrong),))
+            wrong = multiplied(observation.value, factor)
+            explanation = (
+                f"the reading is {wrong}, the material holds {quantities.show(expected.value, expected.dimension)}"
+            )
+            yield Plan("readings and materials agree", explanation, (of_value(index, observation, wrong),))
 
 
 def replicate_off(case: Case, rng: random.Random) -> Iterator[Plan]:
     """One of several readings of the same sample is far from the others, which agree."""
-    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if _replicates(seen.value)]):
-        parts = seen.value.split(", ")
-        for at, factor in (
-            (at, factor) for at in range(len(parts)) for factor in (_TENTH, _TEN, *_OFF[:2], *_OFF[-2:])
+    for index, observation in some(
+        rng, [(i, observation) for i, observation in case.observations() if _replicates(observation.value)]
+    ):
+        parts = observation.value.split(", ")
+        for position, factor in (
+            (position, factor) for position in range(len(parts)) for factor in (_TENTH, _TEN, *_OFF[:2], *_OFF[-2:])
         ):
-            wrong = multiplied(parts[at], factor)
-            value = ", ".join([*parts[:at], wrong, *parts[at + 1 :]])
-            why = f"reading {at + 1} is {wrong} where it was {parts[at]}; the others of this sample agree"
-            yield Plan("readings of one sample agree within the noise", why, (of_value(index, seen, value),))
+            wrong = multiplied(parts[position], factor)
+            value = ", ".join([*parts[:position], wrong, *parts[position + 1 :]])
+            explanation = (
+                f"reading {position + 1} is {wrong} where it was {parts[position]}; the others of this sample agree"
+            )
+            yield Plan(
+                "readings of one sample agree within the noise", explanation, (of_value(index, observation, value),)
+            )
 
 
 def _replicates(value: str) -> bool:
-    """Whether these are readings of one sample, "101 AU, 102 AU" or "101, 102 AU", that lie close together."""
+    """Return whether these are readings of one sample, "101 AU, 102 AU" or "101, 102 AU", that are close together."""
     parts = value.split(", ")
     if len(parts) < 2 or not all(_PLAIN.fullmatch(part) for part in parts):
         return False
     numbers = [Decimal(part.partition(" ")[0]) for part in parts]
+    # Readings of different things may share a unit; only those within 20 % are replicates.
     return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.2")
 
 
 def odd_one_out(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """One of several like samples reads ten times what its fellows read, or a tenth."""
+    """One of several replicate samples reads ten times what the others read, or a tenth."""
     for fellows in some(rng, _fellows(case)):
-        for index, seen in fellows:
+        for index, observation in fellows:
             for factor in (_TENTH, _TEN):
-                wrong = multiplied(seen.value, factor)
-                why = f"{seen.description}: {wrong}, where {seen.value} agrees with its replicate vessels"
-                yield Plan("replicate vessels agree within the noise", why, (of_value(index, seen, wrong),))
+                wrong = multiplied(observation.value, factor)
+                explanation = (
+                    f"{observation.description}: {wrong}, where {observation.value} agrees with its replicate vessels"
+                )
+                yield Plan(
+                    "replicate vessels agree within the noise", explanation, (of_value(index, observation, wrong),)
+                )
 
 
 def _fellows(case: Case) -> list[list[tuple[int, Observation]]]:
-    """Readings of the same thing in at least three vessels that differ in their number only, and that agree."""
+    """Return readings of the same quantity in at least three vessels that differ only in their number, and that agree."""
     groups: dict[str, list[tuple[int, Observation]]] = defaultdict(list)
-    for index, seen in case.observations():
+    for index, observation in case.observations():
         draft = case.named(index)
-        if draft and re.search(r" [0-9]+$", draft.name) and NUMBER.match(seen.value) and "(" not in seen.value:
+        if (
+            draft
+            and re.search(r" [0-9]+$", draft.name)
+            and NUMBER.match(observation.value)
+            and "(" not in observation.value
+        ):
             base = re.sub(r" [0-9]+$", "", draft.name)
-            groups[seen.description.replace(draft.name, base)].append((index, seen))
+            groups[observation.description.replace(draft.name, base)].append((index, observation))
     return [group for group in groups.values() if len(group) > 2 and _agree(group)]
 
 
 def _agree(group: list[tuple[int, Observation]]) -> bool:
-    numbers = [Decimal(number) for _, seen in group for number in NUMBER.findall(seen.value)]
+    numbers = [Decimal(number) for _, observation in group for number in NUMBER.findall(observation.value)]
     return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.5")
 
 
 def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What was read of two samples stands under each other's name, where the two are known to differ."""
-    seen = [(index, one, _known_of(case, index)) for index, one in case.observations()]
+    """The readings of two samples that are known to differ are exchanged."""
+    observations = [(index, first, _known_of(case, index)) for index, first in case.observations()]
     pairs = [
-        (i, one, j, other, name)
-        for (i, one, known), (j, other, also) in combinations(seen, 2)
-        for name in known.keys() | also.keys()
-        if known.get(name) != also.get(name) and _alike(one, other) and _tells(name, one, other)
+        (i, first, j, second, name)
+        for (i, first, first_known), (j, second, second_known) in combinations(observations, 2)
+        for name in first_known.keys() | second_known.keys()
+        if first_known.get(name) != second_known.get(name) and _alike(first, second) and _tells(name, first, second)
     ]
-    for i, one, j, other, name in some(rng, sorted(pairs, key=lambda pair: (pair[0], pair[2], pair[4]))):
-        edits = (of_value(i, one, other.value), of_value(j, other, one.value))
-        why = f"{one.value} and {other.value} were read the other way round; the samples differ in {name}"
-        yield Plan("a reading stands with the sample it was read of", why, edits)
+    # Sorted, because the names come from a set, whose order differs between processes.
+    for i, first, j, second, name in some(rng, sorted(pairs, key=lambda pair: (pair[0], pair[2], pair[4]))):
+        edits = (of_value(i, first, second.value), of_value(j, second, first.value))
+        explanation = f"{first.value} and {second.value} were read the other way round; the samples differ in {name}"
+        yield Plan("a reading stands with the sample it was read of", explanation, edits)
 
 
 def _known_of(case: Case, index: int) -> dict[str, str]:
-    """What is openly known of the sample an observation names: its concentrations, its genotype, whether it is a ladder."""
+    """Return what is visible of the sample that an observation names: concentrations, genotype, whether it is a ladder."""
     draft = case.named(index)
     known = {name: str(value) for name, value in draft.properties.items() if _tellable(name)} if draft else {}
     ladder = "ladder" in case.outcome.new_observations[index].description
@@ -114,48 +136,59 @@ def _tellable(name: str) -> bool:
     return name == "genotype" or name.endswith(" concentration")
 
 
-def _tells(name: str, one: Observation, other: Observation) -> bool:
-    """Whether the two readings differ by what is known: a substance in a figure of it, a genotype in what is seen."""
+def _tells(name: str, first: Observation, second: Observation) -> bool:
+    """Return whether the known difference explains the readings: a substance a number, a genotype what is visible."""
     if name in ("genotype", "ladder"):
-        return one.value != other.value and "quantitative" not in (one.measurement_type, other.measurement_type)
+        return first.value != second.value and "quantitative" not in (first.measurement_type, second.measurement_type)
     substance = name.removesuffix(" concentration")
-    if substance not in one.description.rpartition(": ")[2]:
+    if substance not in first.description.rpartition(": ")[2]:
         return False
-    figures = [re.match(r"[0-9]+(?:\.[0-9]+)?", seen.value) for seen in (one, other)]
+    figures = [re.match(r"[0-9]+(?:\.[0-9]+)?", observation.value) for observation in (first, second)]
     numbers = sorted(Decimal(figure[0]) for figure in figures if figure)
     return len(numbers) == 1 or (len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5"))
 
 
-def _alike(one: Observation, other: Observation) -> bool:
+def _alike(first: Observation, second: Observation) -> bool:
     """The same thing was read of both."""
-    said = (seen.description.rpartition(": ")[2] if ": " in seen.description else "" for seen in (one, other))
-    return next(said) == next(said)
+    measurements = (
+        observation.description.rpartition(": ")[2] if ": " in observation.description else ""
+        for observation in (first, second)
+    )
+    return next(measurements) == next(measurements)
 
 
 def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The share of events and their number do not go together."""
-    shares = [(i, seen, found) for i, seen in case.observations() if (found := SHARE.fullmatch(seen.value))]
-    for index, seen, found in some(rng, shares):
-        percent, positive = Decimal(found["percent"]), int(found["positive"])
+    """The share of events and their number contradict each other."""
+    shares = [
+        (i, observation, match)
+        for i, observation in case.observations()
+        if (match := SHARE.fullmatch(observation.value))
+    ]
+    for index, observation, match in some(rng, shares):
+        percent, positive = Decimal(match["percent"]), int(match["positive"])
         for factor in (_TENTH, _TEN, *_OFF, Decimal(2), Decimal("0.5"), Decimal(3)):
-            share, count = multiplied(found["percent"], factor), str(int(positive * factor))
+            share, count = multiplied(match["percent"], factor), str(int(positive * factor))
             for wrong in (
-                seen.value.replace(f"{found['percent']} %", f"{share} %", 1),
-                seen.value.replace(f"({found['positive']} of", f"({count} of", 1),
+                observation.value.replace(f"{match['percent']} %", f"{share} %", 1),
+                observation.value.replace(f"({match['positive']} of", f"({count} of", 1),
             ):
-                if percent * factor <= 100 and positive and wrong != seen.value:
-                    why = f"{wrong}: {positive} of {found['events']} are {found['percent']} %"
-                    yield Plan("a share is the part over the whole", why, (of_value(index, seen, wrong),))
+                if percent * factor <= 100 and positive and wrong != observation.value:
+                    explanation = f"{wrong}: {positive} of {match['events']} are {match['percent']} %"
+                    yield Plan(
+                        "a share is the part over the whole", explanation, (of_value(index, observation, wrong),)
+                    )
 
 
 def reading_in_wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record has the right figures and a unit a thousand or sixty times off."""
-    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if NUMBER.match(seen.value)]):
-        unit = seen.value.rpartition(" ")[2]
+    """A record has the right numbers and a unit that is off by a factor of a thousand or sixty."""
+    for index, observation in some(
+        rng, [(i, observation) for i, observation in case.observations() if NUMBER.match(observation.value)]
+    ):
+        unit = observation.value.rpartition(" ")[2]
         for other in _OTHER_UNITS.get(unit, ()):
-            wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, seen.value)
-            why = f"the record says {wrong}; the instrument read {seen.value}"
-            yield Plan("a figure stands with its unit", why, (of_value(index, seen, wrong),))
+            wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, observation.value)
+            explanation = f"the record says {wrong}; the instrument read {observation.value}"
+            yield Plan("a figure stands with its unit", explanation, (of_value(index, observation, wrong),))
 
 
 KINDS = (

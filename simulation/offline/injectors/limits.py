@@ -23,7 +23,7 @@ _HUGE_UNITS = {
 
 
 class Limit(NamedTuple):
-    """What a reading cannot exceed: `tells` is a word of the record, `unit` what follows the number."""
+    """What a reading cannot exceed. `description_pattern` matches the record's description, `unit` is what follows the number."""
 
     tells: str
     unit: str
@@ -49,109 +49,135 @@ _LIMITS = (
 
 
 def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A quantity that cannot be below zero is read far below it."""
-    fits = [
-        (index, seen)
-        for index, seen in case.observations()
-        if seen.measurement_type == "quantitative" and re.match("[0-9]", seen.value) and "(" not in seen.value
-        if not seen.value.endswith((" V", "ΔF/F", "AU"))
+    """A quantity that cannot be negative is read far below zero."""
+    candidates = [
+        (index, observation)
+        for index, observation in case.observations()
+        if observation.measurement_type == "quantitative"
+        and re.match("[0-9]", observation.value)
+        and "(" not in observation.value
+        # Potentials, changes of fluorescence and absorbances after blank subtraction can be negative.
+        if not observation.value.endswith((" V", "ΔF/F", "AU"))
     ]
-    for index, seen in some(rng, fits):
-        wrong = NUMBER.sub(lambda found: f"-{found[0]}", seen.value)
-        why = f"the reading is {wrong}, not {seen.value}; there is no less than nothing of it"
-        yield Plan("amounts, times and ratios read are not negative", why, (of_value(index, seen, wrong),))
+    for index, observation in some(rng, candidates):
+        wrong = NUMBER.sub(lambda match: f"-{match[0]}", observation.value)
+        explanation = f"the reading is {wrong}, not {observation.value}; there is no less than nothing of it"
+        yield Plan(
+            "amounts, times and ratios read are not negative", explanation, (of_value(index, observation, wrong),)
+        )
 
 
 def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """An instrument reads something quite different from what lies on the bench."""
+    """An instrument reads something entirely different from the material."""
     known = shown_amounts(case)
-    fits = [
-        (index, seen, near)
-        for index, seen in case.observations()
-        for near in known
-        if any(near.value * 2 > reading > near.value / 2 > 0 for reading in readings(seen.value, near.dimension))
+    candidates = [
+        (index, observation, expected)
+        for index, observation in case.observations()
+        for expected in known
+        if any(
+            expected.value * 2 > reading > expected.value / 2 > 0
+            for reading in readings(observation.value, expected.dimension)
+        )
     ]
-    for index, seen, near in some(rng, fits):
+    for index, observation, expected in some(rng, candidates):
         for factor in _FACTORS:
-            wrong = multiplied(seen.value, factor)
-            there = quantities.show(near.value, near.dimension)
-            why = f"the reading is {wrong}, not {seen.value}; the material's {near.dimension} is {there}"
-            yield Plan("readings and materials agree", why, (of_value(index, seen, wrong),))
+            wrong = multiplied(observation.value, factor)
+            shown_amount = quantities.show(expected.value, expected.dimension)
+            explanation = f"the reading is {wrong}, not {observation.value}; the material's {expected.dimension} is {shown_amount}"
+            yield Plan("readings and materials agree", explanation, (of_value(index, observation, wrong),))
 
 
 def beyond_the_instrument(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A reading outside of what there is, or of what the instrument or the run could show."""
-    fits = [(index, seen, limit) for index, seen in case.observations() for limit in _LIMITS if _fits(seen, limit)]
-    for index, seen, limit in some(rng, fits):
+    """A reading is outside of what exists, or of what the instrument or the run can show."""
+    candidates = [
+        (index, observation, limit)
+        for index, observation in case.observations()
+        for limit in _LIMITS
+        if _fits(observation, limit)
+    ]
+    for index, observation, limit in some(rng, candidates):
         for factor in _FACTORS:
-            wrong = multiplied(seen.value, factor)
+            wrong = multiplied(observation.value, factor)
             if min(abs(Decimal(number)) for number in NUMBER.findall(wrong)) > _most(case, limit):
-                why = f"the reading is {wrong}, not {seen.value}; {limit.why}"
-                yield Plan("readings stay within what can be read", why, (of_value(index, seen, wrong),))
+                explanation = f"the reading is {wrong}, not {observation.value}; {limit.why}"
+                yield Plan("readings stay within what can be read", explanation, (of_value(index, observation, wrong),))
 
 
-def _fits(seen: Observation, limit: Limit) -> bool:
-    unit = seen.value.rpartition(" ")[2] if " " in seen.value else ""
-    plain = re.fullmatch(r"-?[0-9.]+( \S+)?(, -?[0-9.]+( \S+)?)*", seen.value) is not None
-    bare = re.fullmatch(r"[0-9., -]+", seen.value) is not None
+def _fits(observation: Observation, limit: Limit) -> bool:
+    unit = observation.value.rpartition(" ")[2] if " " in observation.value else ""
+    plain = re.fullmatch(r"-?[0-9.]+( \S+)?(, -?[0-9.]+( \S+)?)*", observation.value) is not None
+    bare = re.fullmatch(r"[0-9., -]+", observation.value) is not None
     return (
         plain
         and (bare if not limit.unit else unit == limit.unit)
-        and re.search(limit.tells, seen.description) is not None
+        and re.search(limit.tells, observation.description) is not None
     )
 
 
 def _most(case: Case, limit: Limit) -> Decimal:
-    """The limit, or what the action set it to."""
+    """Return the limit, or the setting of the action where that is the limit."""
     known = {parameter.name: parameter for parameter in case.type.parameters} if case.type else {}
-    given = {name: p.read(case.action.parameters.get(name, p.default)) for name, p in known.items()
-             if name == "run_time" or name.endswith("_potential") if case.action.parameters.get(name, p.default)}  # fmt: skip
-    if limit.tells == "retention time" and "run_time" in given:
-        return Decimal(given["run_time"]) / 60
-    if limit.tells == "potential" and len(given) > 1:
-        return max(abs(Decimal(value)) for value in given.values())
+    settings = {name: setting.read(case.action.parameters.get(name, setting.default)) for name, setting in known.items()
+             if name == "run_time" or name.endswith("_potential") if case.action.parameters.get(name, setting.default)}  # fmt: skip
+    if limit.tells == "retention time" and "run_time" in settings:
+        return Decimal(settings["run_time"]) / 60
+    if limit.tells == "potential" and len(settings) > 1:
+        return max(abs(Decimal(value)) for value in settings.values())
     return limit.most
 
 
 def band_too_long(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A band of a length that no polymerase copies and no plain gel resolves."""
-    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if _BAND.search(seen.value)]):
-        wrong = _BAND.sub(" kb", seen.value)
-        why = f"{wrong} is a thousand times {seen.value}; neither this reaction nor this gel goes so far"
-        yield Plan("a fragment is as long as it can be copied and resolved", why, (of_value(index, seen, wrong),))
+    for index, observation in some(
+        rng, [(i, observation) for i, observation in case.observations() if _BAND.search(observation.value)]
+    ):
+        wrong = _BAND.sub(" kb", observation.value)
+        explanation = f"{wrong} is a thousand times {observation.value}; neither this reaction nor this gel goes so far"
+        yield Plan(
+            "a fragment is as long as it can be copied and resolved",
+            explanation,
+            (of_value(index, observation, wrong),),
+        )
 
 
 def more_than_all(case: Case, rng: random.Random) -> Iterator[Plan]:
     """More events are positive than there were events."""
-    shares = [(i, seen, found) for i, seen in case.observations() if (found := SHARE.fullmatch(seen.value))]
-    for index, seen, found in some(rng, shares):
-        positive, events = int(found["positive"]), int(found["events"])
-        texts = [f"{found['percent']} % ({events} of {positive} events)"]
+    shares = [
+        (i, observation, match)
+        for i, observation in case.observations()
+        if (match := SHARE.fullmatch(observation.value))
+    ]
+    for index, observation, match in some(rng, shares):
+        positive, events = int(match["positive"]), int(match["events"])
+        texts = [f"{match['percent']} % ({events} of {positive} events)"]
         for factor in range(2, 10):
             if positive * factor > events:
-                percent = quantities.plain(Decimal(found["percent"]) * factor)
+                percent = quantities.plain(Decimal(match["percent"]) * factor)
                 texts.append(f"{percent} % ({positive * factor} of {events} events)")
         for wrong in texts if positive < events else ():
-            why = f"{wrong} are positive, which is more than all; the record is {seen.value}"
-            yield Plan("a part is not larger than the whole", why, (of_value(index, seen, wrong),))
+            explanation = f"{wrong} are positive, which is more than all; the record is {observation.value}"
+            yield Plan("a part is not larger than the whole", explanation, (of_value(index, observation, wrong),))
 
 
 def impossible_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The record tells of a setting that the instrument does not have."""
+    """A record states a setting that the instrument does not have."""
+    # A volume in a material is an amount, not a setting; errors in it are of another kind.
     for echo in some(rng, [echo for echo in echoes(case) if echo.where is None or echo.where[1] != "volume"]):
         for wrong in echo.beyond():
-            why = f"{echo.name} is {wrong}; it was set to {echo.text}, and the instrument goes {echo.allowed}"
-            yield Plan("a setting is one the instrument has", why, retold(case, echo, wrong))
+            explanation = f"{echo.name} is {wrong}; it was set to {echo.text}, and the instrument goes {echo.allowed}"
+            yield Plan("a setting is one the instrument has", explanation, retold(case, echo, wrong))
 
 
 def unit_out_of_reach(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record in a unit in which its figures are beyond anything there is."""
-    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if NUMBER.match(seen.value)]):
-        unit = seen.value.rpartition(" ")[2]
+    """A record in a unit in which its numbers exceed anything that exists."""
+    for index, observation in some(
+        rng, [(i, observation) for i, observation in case.observations() if NUMBER.match(observation.value)]
+    ):
+        unit = observation.value.rpartition(" ")[2]
         for other in _HUGE_UNITS.get(unit, ()):
-            wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, seen.value)
-            why = f"the record says {wrong}; the instrument read {seen.value}, and nothing of this size could be there"
-            yield Plan("readings stay within what can be read", why, (of_value(index, seen, wrong),))
+            wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, observation.value)
+            explanation = f"the record says {wrong}; the instrument read {observation.value}, and nothing of this size could be there"
+            yield Plan("readings stay within what can be read", explanation, (of_value(index, observation, wrong),))
 
 
 KINDS = (

@@ -1,4 +1,4 @@
-"""Obvious errors of state: phases, temperatures and places that cannot go together."""
+"""Obvious errors of state: phases, temperatures and storage conditions that cannot go together."""
 
 import random
 from collections.abc import Iterator
@@ -28,76 +28,83 @@ _OTHER_PHASES = {
     "empty container": ("liquid", "powder", "adherent culture"),
     "plate": ("liquid", "powder"),
 }
-_ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)
-# No cell of the laboratory lives at these, and nothing else of theirs goes on working.
+_ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)  # °C; the first two are below absolute zero
+# °C at which no cell of this laboratory survives.
 _COOKING = (91, 93, 94, 96, 98)
 
 
 def frozen_in_the_warm(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid is said to be frozen though it stands in the warm, or a frozen one stands there."""
+    """A liquid at a warm place is said to be frozen, or a frozen material is at a warm place."""
     for index, draft in some(rng, list(case.drafts())):
         rule, where = "a watery liquid is not frozen above 0 °C", draft.environmental_condition
         phase = draft.properties.get("phase")
         if phase in _FLUID and where in _AIR_WARM and not _ice_told(case, index):
-            why = f"{draft.name} is frozen at condition {where}, and no step froze it"
-            yield Plan(rule, why, (of_property(index, draft, "phase", "frozen"),))
+            explanation = f"{draft.name} is frozen at condition {where}, and no step froze it"
+            yield Plan(rule, explanation, (of_property(index, draft, "phase", "frozen"),))
         if phase == "frozen" and where not in _AIR_WARM:
+            # Incubators only: at room temperature a frozen material could be about to thaw.
             for wrong in _AIR_WARM[1:]:
-                why = f"{draft.name} is frozen at condition {wrong}; the step leaves it at {where}"
-                yield Plan(rule, why, (of_material(index, draft, "environmental_condition", wrong),))
+                explanation = f"{draft.name} is frozen at condition {wrong}; the step leaves it at {where}"
+                yield Plan(rule, explanation, (of_material(index, draft, "environmental_condition", wrong),))
 
 
-def _ice_told(case: Case, at: int) -> bool:
-    return any("ice" in seen.value for index, seen in case.observations() if case.subjects[index] == at)
+def _ice_told(case: Case, material_index: int) -> bool:
+    return any(
+        "ice" in observation.value
+        for index, observation in case.observations()
+        if case.subjects[index] == material_index
+    )
 
 
 def another_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What is liquid after the step is a powder, or what is solid a liquid, and was not so before the step either."""
+    """A liquid is a powder after the step, or a solid a liquid, and was not so before the step either."""
     for index, draft in some(rng, list(case.drafts())):
         before = case.before(draft)
         right = str(draft.properties.get("phase"))
         for wrong in _OTHER_PHASES.get(right, ()):
             if before is None or before.properties.get("phase") != wrong:
-                why = f"{draft.name} is {wrong}; after {case.action.name} it is {right}"
+                explanation = f"{draft.name} is {wrong}; after {case.action.name} it is {right}"
                 rule = "matter keeps its state unless something changes it"
-                yield Plan(rule, why, (of_property(index, draft, "phase", wrong),))
+                yield Plan(rule, explanation, (of_property(index, draft, "phase", wrong),))
 
 
 def impossible_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A temperature no bench reaches, or one at which the cells in it would be cooked."""
-    fits = [
+    """A temperature that no bench reaches, or that would kill the cells in the material."""
+    candidates = [
         (index, draft, name)
         for index, draft in case.drafts()
         for name, text in draft.properties.items()
         if "temperature" in name and amount(text, "temperature")
     ]
-    for index, draft, name in some(rng, fits):
+    for index, draft, name in some(rng, candidates):
         living = draft.properties.get("phase") in ("suspension", "adherent culture")
         for degrees in (*_ABSURD_TEMPERATURES, *(_COOKING if living else ())):
             wrong = quantities.show(quantities.parse(f"{degrees} °C", "temperature").value, "temperature")
-            why = f"{name} is {wrong}, not {draft.properties[name]}"
+            explanation = f"{name} is {wrong}, not {draft.properties[name]}"
             rule = "temperatures stay within what can be, and what lives within what it survives"
-            yield Plan(rule, why, (of_property(index, draft, name, wrong),))
+            yield Plan(rule, explanation, (of_property(index, draft, name, wrong),))
 
 
 def impossible_place(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid lies in the deep cold though no step put it there, and is liquid still."""
+    """A liquid is in deep cold although no step put it there, and is still liquid."""
     for index, draft in some(rng, list(case.drafts())):
         if draft.environmental_condition not in _WARM or draft.properties.get("phase") not in _FLUID:
             continue
         for wrong in _COLD:
             right = draft.environmental_condition
-            why = f"{draft.name} is {draft.properties['phase']} at {wrong}; {case.action.name} leaves it at {right}"
+            explanation = (
+                f"{draft.name} is {draft.properties['phase']} at {wrong}; {case.action.name} leaves it at {right}"
+            )
             rule = "nothing changes its place by itself, nor stays liquid in the deep cold"
-            yield Plan(rule, why, (of_material(index, draft, "environmental_condition", wrong),))
+            yield Plan(rule, explanation, (of_material(index, draft, "environmental_condition", wrong),))
 
 
 def wet_after_drying(case: Case, rng: random.Random) -> Iterator[Plan]:
     """What was dried is wet."""
-    for index, seen in case.observations():
-        if seen.value == "dry":
-            why = f"{seen.description}: wet, after {case.action.name}"
-            yield Plan("water leaves what is dried", why, (of_value(index, seen, "wet"),))
+    for index, observation in case.observations():
+        if observation.value == "dry":
+            explanation = f"{observation.description}: wet, after {case.action.name}"
+            yield Plan("water leaves what is dried", explanation, (of_value(index, observation, "wet"),))
 
 
 KINDS = (frozen_in_the_warm, another_phase, impossible_temperature, impossible_place, wet_after_drying)

@@ -1,4 +1,4 @@
-"""Subtle errors of settings: the outcome tells of another setting than the one the action gave."""
+"""Subtle errors of settings: the outcome states another setting than the action gave."""
 
 import random
 from collections.abc import Iterator
@@ -22,28 +22,29 @@ def wrong_wavelength(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def wrong_force(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material tells of another centrifugal force or speed than the one that was set."""
+    """A record or material states another centrifugal force or speed than the one that was set."""
     yield from _told_wrong(case, rng, "force", "the force set is the one the vessel was spun at")
 
 
 def wrong_time(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material tells of another time than the one that was set."""
+    """A record or material states another time than the one that was set."""
     yield from _told_wrong(case, rng, "time", "the time set is the time it took")
 
 
 def wrong_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material tells of another temperature than the one that was set."""
+    """A record or material states another temperature than the one that was set."""
     yield from _told_wrong(case, rng, "temperature", "the temperature set is the one held")
 
 
 def wrong_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material tells of another filter, column, volume or mode than the one that was set."""
+    """A record or material states another filter, column, volume or mode than the one that was set."""
     yield from _told_wrong(case, rng, "other", "what was set is what was done")
 
 
 def _topic(parameter: Parameter) -> str:
     if parameter.name == "objective":
         return "objective"
+    # By name, because wavelengths have a dimension of their own but lasers, channels and filters are options.
     if any(part in parameter.name for part in _LIGHT):
         return "light"
     return _TOPICS.get(parameter.dimension, "other")
@@ -53,8 +54,8 @@ def _told_wrong(case: Case, rng: random.Random, topic: str, rule: str) -> Iterat
     for echo in some(rng, [echo for echo in echoes(case) if _topic(echo.parameter) == topic]):
         for wrong in echo.nearby():
             if wrong != echo.text:
-                why = f"{echo.name} was set to {echo.text}, and here it is {wrong}"
-                yield Plan(rule, why, retold(case, echo, wrong))
+                explanation = f"{echo.name} was set to {echo.text}, and here it is {wrong}"
+                yield Plan(rule, explanation, retold(case, echo, wrong))
 
 
 KINDS = (wrong_objective, wrong_wavelength, wrong_force, wrong_time, wrong_temperature, wrong_setting)

@@ -1,4 +1,4 @@
-"""Subtle errors of state: what a step changes stands as before, or what it leaves alone has changed."""
+"""Subtle errors of state: what a step changes is as before, or what it leaves alone has changed."""
 
 import random
 import re
@@ -25,132 +25,141 @@ _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
 _WET = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
 _DETACHING = ("trypsin", "EDTA", "accutase", "dispase")
 _REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
+# The two texts that a handler records after warming; see `handlers/thermal.py`.
 _THAWED, _FROZEN = "no ice left", "still ice in it"
 _CLOUDY = {"liquid": "suspension", "suspension": "liquid", "adherent culture": "suspension"}
 _SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "100", "150", "200", "250", "500")
 
 
 def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A reagent kept cold, of which a liquid volume was just drawn, stands there frozen."""
-    fits = [
+    """A reagent that is kept cold and was just drawn as a liquid is frozen."""
+    candidates = [
         (index, draft)
         for index, draft, before in case.continued()
         if draft.properties.get("phase") == "liquid" and draft.environmental_condition in _COOL
-        if (now := amount(draft.properties.get("volume"), "volume"))
-        and (then := amount(before.properties.get("volume"), "volume"))
-        and now.value < then.value
+        if (current := amount(draft.properties.get("volume"), "volume"))
+        and (previous := amount(before.properties.get("volume"), "volume"))
+        and current.value < previous.value
     ]
-    for index, draft in some(rng, fits):
-        why = f"{draft.name} is frozen, yet a liquid volume was drawn from it in this step"
-        yield Plan("a reagent is thawed before it is used", why, (of_property(index, draft, "phase", "frozen"),))
+    for index, draft in some(rng, candidates):
+        explanation = f"{draft.name} is frozen, yet a liquid volume was drawn from it in this step"
+        yield Plan(
+            "a reagent is thawed before it is used", explanation, (of_property(index, draft, "phase", "frozen"),)
+        )
 
 
 def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What this step had time enough to thaw is frozen still."""
+    """A material is still frozen although this step was long enough to thaw it."""
     for index, draft, before in case.continued():
         if before.properties.get("phase") == "frozen" and draft.properties.get("phase") in ("liquid", "suspension"):
             edits = [of_property(index, draft, "phase", "frozen")]
             edits += [
-                of_value(other, seen, _FROZEN)
-                for other, seen in case.observations()
-                if seen.value == _THAWED and case.subjects[other] == index
+                of_value(other, observation, _FROZEN)
+                for other, observation in case.observations()
+                if observation.value == _THAWED and case.subjects[other] == index
             ]
-            why = f"{draft.name} is frozen still; {case.action.name} leaves it {draft.properties['phase']}"
-            yield Plan("what is warmed long enough thaws", why, tuple(edits))
+            explanation = f"{draft.name} is frozen still; {case.action.name} leaves it {draft.properties['phase']}"
+            yield Plan("what is warmed long enough thaws", explanation, tuple(edits))
 
 
 def stale_property(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A property the step changes is carried over from before."""
-    fits = [
+    """A property that the step changes has its value from before."""
+    candidates = [
         (index, draft, name, str(before.properties[name]))
         for index, draft, before in case.continued()
         for name, value in draft.properties.items()
         if name not in (*_BULK, *_VESSEL) and str(before.properties.get(name, value)) != str(value)
         if not _same(str(before.properties[name]), str(value))
     ]
-    for index, draft, name, stale in some(rng, fits):
-        why = f"{name} of {draft.name} is {stale} as before; this step makes it {draft.properties[name]}"
-        yield Plan("what a step changes is changed afterwards", why, (of_property(index, draft, name, stale),))
+    for index, draft, name, stale in some(rng, candidates):
+        explanation = f"{name} of {draft.name} is {stale} as before; this step makes it {draft.properties[name]}"
+        yield Plan("what a step changes is changed afterwards", explanation, (of_property(index, draft, name, stale),))
 
 
-def _same(one: str, other: str) -> bool:
-    """Whether two texts are the same amount, or so near that nobody could tell."""
+def _same(first_text: str, second_text: str) -> bool:
+    """Return whether two texts are the same amount, or too close for anybody to notice."""
     for dimension in ("mass_concentration", "molar_concentration", "number_density", "ratio", "temperature"):
-        first, second = amount(one, dimension), amount(other, dimension)
+        first, second = amount(first_text, dimension), amount(second_text, dimension)
         if first and second:
             return abs(first.value - second.value) * 50 < abs(second.value)
-    return one in other
+    return first_text in second_text
 
 
 def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A clear liquid has turned cloudy, a suspension clear, or cells have come off, or what the step did to it is not there."""
+    """A clear liquid is cloudy, a suspension clear or cells have detached; or a change of phase by the step is missing."""
     for index, draft in some(rng, list(case.drafts())):
         right, before = str(draft.properties.get("phase")), case.before(draft)
-        was = str(before.properties.get("phase")) if before else right
-        wrong = _CLOUDY.get(right, "") if was == right else was
+        previous_phase = str(before.properties.get("phase")) if before else right
+        wrong = _CLOUDY.get(right, "") if previous_phase == right else previous_phase
+        # With a detaching agent in the medium, loose cells would be plausible.
         if right == "adherent culture" and any(word in name for name in draft.properties for word in _DETACHING):
             continue
         if wrong and "frozen" not in (wrong, right) and wrong != "empty container":
-            why = f"{draft.name} is {wrong}; {case.action.name} leaves it {right}"
+            explanation = f"{draft.name} is {wrong}; {case.action.name} leaves it {right}"
             rule = "particles and cells are dispersed, settled or attached only by what does so"
-            yield Plan(rule, why, (of_property(index, draft, "phase", wrong),))
+            yield Plan(rule, explanation, (of_property(index, draft, "phase", wrong),))
 
 
 def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material stands where it stood before though the step moved it, or in an incubator though no step put it there."""
+    """A material is where it was before although the step moved it, or in an incubator although no step put it there."""
     for index, draft in some(rng, list(case.drafts())):
         right, before = draft.environmental_condition, case.before(draft)
         for wrong in (*_INCUBATORS, *((before.environmental_condition,) if before else ())):
             if wrong != right and not wrong.startswith(("-", "dry")) and draft.properties.get("phase") in _WET:
-                why = f"{draft.name} is at {wrong}; {case.action.name} leaves it at {right}"
+                explanation = f"{draft.name} is at {wrong}; {case.action.name} leaves it at {right}"
                 rule = "a material is where the step leaves it"
-                yield Plan(rule, why, (of_material(index, draft, "environmental_condition", wrong),))
+                yield Plan(rule, explanation, (of_material(index, draft, "environmental_condition", wrong),))
 
 
 def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material is in a vessel of another size than the one it was in, and the step did not move it."""
+    """A material is in a vessel of another size than before, although the step did not move it."""
     for index, draft, before in some(rng, list(case.continued())):
-        held, vessel = str(draft.properties.get("container_capacity", "")), str(draft.properties.get("container", ""))
-        if not told(held, vessel) or before.properties.get("container") != vessel:
+        capacity, vessel = (
+            str(draft.properties.get("container_capacity", "")),
+            str(draft.properties.get("container", "")),
+        )
+        if not told(capacity, vessel) or before.properties.get("container") != vessel:
             continue
-        number, _, unit = held.partition(" ")
+        number, _, unit = capacity.partition(" ")
         content = amount(draft.properties.get("volume"), "volume")
         for size in _SIZES if number in _SIZES else ():
             wrong = f"{size} {unit}"
             holds = amount(wrong, "volume")
+            # A vessel smaller than its contents would be an obvious error.
             if size != number and holds and (content is None or content.value <= holds.value):
                 edits = (
                     of_property(index, draft, "container_capacity", wrong),
-                    of_property(index, draft, "container", swap(vessel, held, wrong)),
+                    of_property(index, draft, "container", swap(vessel, capacity, wrong)),
                 )
-                why = f"{draft.name} is in a vessel of {wrong}; it was and is in one of {held}"
-                yield Plan("a material stays in its vessel unless it is moved", why, edits)
+                explanation = f"{draft.name} is in a vessel of {wrong}; it was and is in one of {capacity}"
+                yield Plan("a material stays in its vessel unless it is moved", explanation, edits)
 
 
 def unasked_change(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A property that the step leaves alone has another figure afterwards."""
-    fits = [
-        (index, draft, name, found)
+    """A property that the step leaves alone has another number afterwards."""
+    candidates = [
+        (index, draft, name, match)
         for index, draft, before in case.continued()
         for name, value in draft.properties.items()
         if name not in (*_BULK, *_VESSEL, "medium", "lanes") and before.properties.get(name) == value
         if not (name.endswith(" concentration") and case.action.name in _REACTING)
-        for found in NUMBER.finditer(str(value))
+        for match in NUMBER.finditer(str(value))
     ]
-    for index, draft, name, found in some(rng, fits):
+    for index, draft, name, match in some(rng, candidates):
         value = str(draft.properties[name])
-        for figure in _other_figures(found[0]):
-            wrong = value[: found.start()] + figure + value[found.end() :]
-            why = f"{name} of {draft.name} is {wrong}; it was {value} and {case.action.name} leaves it so"
-            yield Plan("what a step does not touch stays", why, (of_property(index, draft, name, wrong),))
+        for figure in _other_figures(match[0]):
+            wrong = value[: match.start()] + figure + value[match.end() :]
+            explanation = f"{name} of {draft.name} is {wrong}; it was {value} and {case.action.name} leaves it so"
+            yield Plan("what a step does not touch stays", explanation, (of_property(index, draft, name, wrong),))
 
 
 def _other_figures(number: str) -> list[str]:
-    """The same digits with the first one another: 0.22 may become 0.42, 96 may become 76."""
+    """Return the number with its first digit replaced: 0.22 may become 0.42, 96 may become 76."""
     first = re.search("[1-9]", number)
     if not first:
         return []
     others = [number[: first.start()] + digit + number[first.end() :] for digit in "123456789" if digit != first[0]]
+    # A percentage must not rise above 100: that would be an obvious error.
     return [other for other in others if abs(Decimal(other)) <= 100 or abs(Decimal(number)) > 100]
 
 

@@ -1,4 +1,4 @@
-"""Subtle errors of order: what belongs to one material or substance stands with another."""
+"""Subtle mix-ups: what belongs to one material or substance is attributed to another."""
 
 import random
 import re
@@ -13,63 +13,69 @@ _NO_IDENTITY = ("volume", "mass", "phase", "container", "container_capacity", "m
 
 
 def swapped_solutes(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two substances of one material stand with each other's concentration."""
+    """Two substances of one material have each other's concentration."""
     pairs = [
-        (one, other)
-        for one, other in combinations(solutes(case), 2)
-        if one.at == other.at and one.quantity.dimension == other.quantity.dimension
-        if not _near(one.quantity.value, other.quantity.value)
+        (first, second)
+        for first, second in combinations(solutes(case), 2)
+        if first.at == second.at and first.quantity.dimension == second.quantity.dimension
+        if not _near(first.quantity.value, second.quantity.value)
     ]
-    for one, other in some(rng, pairs):
+    for first, second in some(rng, pairs):
         edits = (
-            of_property(one.at, one.draft, one.name, other.shown),
-            of_property(other.at, other.draft, other.name, one.shown),
+            of_property(first.at, first.draft, first.name, second.shown),
+            of_property(second.at, second.draft, second.name, first.shown),
         )
-        why = f"{one.name} is {one.shown} and {other.name} {other.shown}; here they are exchanged"
-        yield Plan("each substance is conserved by itself", why, edits)
+        explanation = f"{first.name} is {first.shown} and {second.name} {second.shown}; here they are exchanged"
+        yield Plan("each substance is conserved by itself", explanation, edits)
 
 
 def swapped_samples(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two materials of the step stand with each other's concentration: their labels are exchanged."""
+    """Two materials of the step have each other's concentration, as if their labels were exchanged."""
     pairs = [
-        (one, other)
-        for one, other in combinations(solutes(case), 2)
-        if one.at != other.at and one.name == other.name
-        if one.quantity.dimension == other.quantity.dimension
-        if not _near(one.quantity.value, other.quantity.value)
+        (first, second)
+        for first, second in combinations(solutes(case), 2)
+        if first.at != second.at and first.name == second.name
+        if first.quantity.dimension == second.quantity.dimension
+        if not _near(first.quantity.value, second.quantity.value)
     ]
-    for one, other in some(rng, pairs):
+    for first, second in some(rng, pairs):
         edits = (
-            of_property(one.at, one.draft, one.name, other.shown),
-            of_property(other.at, other.draft, other.name, one.shown),
+            of_property(first.at, first.draft, first.name, second.shown),
+            of_property(second.at, second.draft, second.name, first.shown),
         )
-        why = f"{one.name} is {one.shown} in {one.draft.name} and {other.shown} in {other.draft.name}, not exchanged"
-        yield Plan("a concentration stands with its own material", why, edits)
+        explanation = f"{first.name} is {first.shown} in {first.draft.name} and {second.shown} in {second.draft.name}, not exchanged"
+        yield Plan("a concentration stands with its own material", explanation, edits)
 
 
 def swapped_identities(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two materials of the step stand with what is known of each other's origin, against their own names."""
+    """Two materials of the step have each other's origin, which contradicts their names."""
     told_by_name = [
-        (at, draft, name)
-        for at, draft in case.drafts()
+        (first_index, draft, name)
+        for first_index, draft in case.drafts()
         for name, value in draft.properties.items()
+        # The name must contain a number of the property; otherwise nothing in the outcome would show the
+        # exchange.
         if any(told(number, draft.name) for number in re.findall(r"[0-9]+", str(value)))
         if name not in _NO_IDENTITY and not name.endswith(" concentration")
     ]
     pairs = [
-        (at, one, other_at, other, name)
-        for (at, one, name), (other_at, other, also) in combinations(told_by_name, 2)
-        if name == also and one.properties[name] != other.properties[name]
+        (first_index, first_draft, second_index, second_draft, name)
+        for (first_index, first_draft, name), (second_index, second_draft, other_name) in combinations(told_by_name, 2)
+        if name == other_name and first_draft.properties[name] != second_draft.properties[name]
     ]
-    for at, one, other_at, other, name in some(rng, pairs):
-        first, second = str(one.properties[name]), str(other.properties[name])
-        edits = (of_property(at, one, name, second), of_property(other_at, other, name, first))
-        why = f"{name} of {one.name} is {first} and that of {other.name} {second}, not the other way round"
-        yield Plan("a material keeps its own origin", why, edits)
+    for first_index, first_draft, second_index, second_draft, name in some(rng, pairs):
+        first_value, second_value = str(first_draft.properties[name]), str(second_draft.properties[name])
+        edits = (
+            of_property(first_index, first_draft, name, second_value),
+            of_property(second_index, second_draft, name, first_value),
+        )
+        explanation = f"{name} of {first_draft.name} is {first_value} and that of {second_draft.name} {second_value}, not the other way round"
+        yield Plan("a material keeps its own origin", explanation, edits)
 
 
-def _near(one: Decimal, other: Decimal) -> bool:
-    return max(one, other) < min(one, other) * Decimal("1.2")
+def _near(first: Decimal, second: Decimal) -> bool:
+    # Below 20 % difference nobody would notice the exchange.
+    return max(first, second) < min(first, second) * Decimal("1.2")
 
 
 KINDS = (swapped_solutes, swapped_samples, swapped_identities)

@@ -199,7 +199,7 @@ def test_recovery_of_d_prime(recovered) -> None:
     for source, called, true in (("obvious error", OBVIOUS, 2.196), ("subtle error", SUBTLE, 0.965)):
         assert true == pytest.approx((ndtri(called) + ndtri(SPECIFICITY)) * SPREAD, abs=1e-3)
         row = recovered.one("dprime", source=NAMES[source], mean_over="raters")
-        assert contains(row, true) or "no interval holds" in row.reason
+        assert contains(row, true) or "no interval is reliable" in row.reason
     assert recovered.one("dprime", source=NAMES["subtle error"], mean_over="raters").low is not None
 
 
@@ -208,7 +208,7 @@ def test_recovery_of_localisation_on_page_and_terminal(recovered) -> None:
     assert contains(row, LOCATED) and not contains(row, 0.5)
     assert row.n["ratings"] > 50 and row.n["untold"] == 0
     assert row.to_json() in recovered.terminal
-    assert "Localisation: called errors whose mark hits the planted row" in recovered.page
+    assert "Localisation: called errors with a mark on the planted row" in recovered.page
 
 
 def test_recovery_of_the_area_under_the_curve_for_new_raters(recovered) -> None:
@@ -246,7 +246,7 @@ def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
     assert len(numbers) == 5
     for one in numbers:
         target = f" {one.target}:" if one.target else ""
-        said = f"{one.name} {one.value}" + (f" 95% interval{target} {one.interval}" if one.interval else "")
+        said = f"{one.name} {one.value}" + (f" 95 % interval{target} {one.interval}" if one.interval else "")
         assert said in recovered.page
 
 

@@ -80,4 +80,4 @@ def test_required_two_factor_cannot_be_turned_off_by_a_study_admin(client: Clien
     client.post("/login/code/", {"code": code_of(device)})
     off = {"do": "turn off", "password": PASSWORD, "code": code_of(device, 1)}
     assert client.post("/account/second-step/", off).status_code == 422 and second_step.device_of(kim)
-    assert "Turn it off" not in client.get("/account/").content.decode()
+    assert "Turn off" not in client.get("/account/").content.decode()

@@ -65,7 +65,7 @@ def test_sign_in_computes_one_hash_for_any_name(client: Client, kim: User) -> No
 class HashCounter:
     """Count the hashes that the test hasher computes, with a Python profile hook."""
 
-    def __enter__(self) -> "_Hashes":
+    def __enter__(self) -> "HashCounter":
         self.count = 0
         sys.setprofile(self._called)
         return self

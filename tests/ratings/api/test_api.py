@@ -1,4 +1,4 @@
-"""The read API: the same rows and numbers as pages and files, in pages that no insert disturbs, in few queries."""
+"""The read API: same rows and numbers as pages and files, stable pagination, few queries, tokens and errors."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Twenty ratings of ten items, and two that were collected elsewhere."""
+    """A study with twenty ratings of ten items."""
     run_factory.pool()
     study = study_factory.open_study()
     for rater in study_factory.seat_all(study):
@@ -41,13 +41,13 @@ def study(db: None) -> Study:
 
 @pytest.fixture
 def ann(study: Study) -> User:
-    """An analyst of it."""
+    """An analyst of the study."""
     return analyst("ann", study)
 
 
 @pytest.fixture
 def bea(db: None) -> User:
-    """An analyst of a study in which there is nothing yet."""
+    """An analyst of an empty study."""
     study = Study.objects.create(
         slug="empty", name="E", kind=TRANSITION, question="?", protocol={}, seed=1, ratings_per_item=1
     )
@@ -61,7 +61,7 @@ def analyst(name: str, study: Study) -> User:
 
 
 def imported(study: Study, by: User) -> None:
-    """Two ratings of one rater elsewhere, of the first and the last item."""
+    """Import two ratings of one rater, of the first and the last item."""
     codes = sorted(str(code) for code in study.items.values_list("code", flat=True))
     lines = ["item,rater,verdict,confidence", f"{codes[0]},elsewhere,1,4", f"{codes[-1]},elsewhere,0,2"]
     rating_imports.take(study, io.BytesIO("\n".join(lines).encode()), by)
@@ -94,11 +94,11 @@ def same(rows: list[dict[str, Any]], file: list[dict[str, str]]) -> bool:
     return told == file
 
 
-# The same as pages and files
+# Agreement with pages and files
 
 
 @pytest.mark.both_databases
-def test_ratings_are_the_rows_of_the_file_before_and_after_unblinding(study: Study, ann: User) -> None:
+def test_api_ratings_equal_the_csv_file_before_and_after_unblinding(study: Study, ann: User) -> None:
     imported(study, ann)
     reader = program(ann)
     blinded = list(reader.pages(f"/studies/{study.slug}/ratings?limit=7"))
@@ -112,10 +112,10 @@ def test_ratings_are_the_rows_of_the_file_before_and_after_unblinding(study: Stu
     assert same(narrow.rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
 
 
-def test_statistics_are_the_document_of_the_page(study: Study, ann: User, client: Client) -> None:
+def test_api_statistics_equal_the_document_of_the_results_page(study: Study, ann: User, client: Client) -> None:
     reader, address = program(ann), f"/studies/{study.slug}/statistics"
     sealed = reader.get(address)
-    assert sealed.status_code == 409 and "before it is unblinded" in sealed.json()["detail"]
+    assert sealed.status_code == 409 and "available after unblinding" in sealed.json()["detail"]
     study_factory.unblinded(study, None)
     pending = reader.get(address)
     assert pending.status_code == 202 and pending["Retry-After"] == "5" and pending.json()["job"].startswith("/jobs/")
@@ -126,7 +126,7 @@ def test_statistics_are_the_document_of_the_page(study: Study, ann: User, client
     assert (answer.status_code, answer.content, answer["ETag"]) == (200, page.content, page["ETag"])
 
 
-def test_contrasts_of_two_studies_are_the_table_of_their_page(study: Study, ann: User) -> None:
+def test_api_contrasts_equal_the_table_of_the_comparison_page(study: Study, ann: User) -> None:
     other = study_factory.open_study(2, slug="other", name="Other", ratings_per_item=1)
     Membership.objects.create(study=other, user=ann, role="analyst")
     reader, address = program(ann), f"/studies/{study.slug}/contrasts/other"
@@ -147,7 +147,7 @@ def test_contrasts_of_two_studies_are_the_table_of_their_page(study: Study, ann:
 
 
 @pytest.mark.both_databases
-def test_items_are_codes_and_counts_until_unblinding_and_then_what_they_are(study: Study, ann: User) -> None:
+def test_api_items_show_only_codes_and_counts_before_unblinding(study: Study, ann: User) -> None:
     imported(study, ann)
     reader, address = program(ann), f"/studies/{study.slug}/items"
     before = reader.rows(f"{address}?limit=3")
@@ -169,7 +169,7 @@ def test_items_are_codes_and_counts_until_unblinding_and_then_what_they_are(stud
     assert {row["ratings"] for row in blinded} == {2}  # who imported ratings knows what they are of
 
 
-def test_a_study_says_how_far_it_is_as_its_page_does(study: Study, ann: User) -> None:
+def test_api_study_reports_its_progress_like_its_page(study: Study, ann: User) -> None:
     told = program(ann).get(f"/studies/{study.slug}").json()
     assert told["progress"] | {"said": ""} == {
         "items": 10, "ratings": 20, "wanted": 20, "complete": True, "said": "",
@@ -177,7 +177,7 @@ def test_a_study_says_how_far_it_is_as_its_page_does(study: Study, ann: User) ->
     assert (told["status"], told["unblinded"], told["protocol"]) == ("open", False, study.protocol)
 
 
-def test_a_transcript_is_what_was_done_without_ledger_prompts_or_reasons(study: Study, ada: User) -> None:
+def test_api_transcript_has_actions_without_ledger_prompts_or_reasons(study: Study, ada: User) -> None:
     episode = Episode.objects.filter(transitions__isnull=False).order_by("pk")[0]
     reader = program(ada)
     told = reader.get(f"/episodes/{episode.code}/transcript").json()
@@ -191,11 +191,11 @@ def test_a_transcript_is_what_was_done_without_ledger_prompts_or_reasons(study: 
     assert reader.rows(f"/episodes?experiment={episode.experiment.slug}") == [listed[-1]]
 
 
-# Pages
+# Pagination
 
 
 @pytest.mark.both_databases
-def test_what_comes_in_meanwhile_moves_no_page(study: Study, ann: User) -> None:
+def test_api_pages_are_stable_while_ratings_are_imported(study: Study, ann: User) -> None:
     reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=10"
     whole = [(row["item"], row["rater"]) for row in reader.rows(address)]
     pages = reader.pages(address)
@@ -206,7 +206,7 @@ def test_what_comes_in_meanwhile_moves_no_page(study: Study, ann: User) -> None:
     assert [item for item, _ in rest[10:]] == [None, None]
 
 
-def test_a_cursor_is_of_one_list_and_cannot_be_made_up(study: Study, ann: User) -> None:
+def test_api_cursor_belongs_to_one_list_and_cannot_be_forged(study: Study, ann: User) -> None:
     reader = program(ann)
     following = reader.get(f"/studies/{study.slug}/ratings?limit=1").json()["next"]
     cursor = following.rpartition("cursor=")[2]
@@ -217,7 +217,7 @@ def test_a_cursor_is_of_one_list_and_cannot_be_made_up(study: Study, ann: User) 
     assert reader.get(following).status_code == 400  # it was of the blinded list
 
 
-def test_a_cursor_names_no_row_of_the_database_and_no_imported_item(study: Study, ann: User) -> None:
+def test_api_cursor_contains_no_database_key_and_no_imported_item(study: Study, ann: User) -> None:
     imported(study, ann)
     pages = list(program(ann).pages(f"/studies/{study.slug}/ratings?limit=1"))
     cursors = [unquote(page["next"].rpartition("cursor=")[2]) for page in pages if page["next"]]
@@ -226,7 +226,7 @@ def test_a_cursor_names_no_row_of_the_database_and_no_imported_item(study: Study
     assert told[20][0] == ""
 
 
-def test_twenty_rows_take_no_more_queries_than_ten(study: Study, ada: User) -> None:
+def test_api_query_count_does_not_grow_with_page_size(study: Study, ada: User) -> None:
     Study.objects.update(created_by=ada)
     for number in range(25):
         Study.objects.create(
@@ -249,8 +249,8 @@ def test_twenty_rows_take_no_more_queries_than_ten(study: Study, ada: User) -> N
 
 
 @pytest.mark.both_databases
-def test_a_deep_page_reads_as_few_rows_as_the_first(study: Study, ann: User) -> None:
-    """Both ask for the ratings of as many items as a page can need, none before where it begins."""
+def test_api_last_page_reads_as_few_rows_as_the_first(study: Study, ann: User) -> None:
+    """Both query the ratings of as many items as a page can need, and none before its start."""
     reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=2"
     first = reader.get(address).json()
     pages = list(reader.pages(address))
@@ -260,10 +260,10 @@ def test_a_deep_page_reads_as_few_rows_as_the_first(study: Study, ann: User) -> 
     assert first["data"] == pages[0]["data"] and len(pages) == 10
 
 
-# Who may
+# Access
 
 
-def test_without_a_token_nothing_opens_and_a_session_is_none(study: Study, ann: User, client: Client) -> None:
+def test_api_rejects_requests_without_a_token_even_with_a_session(study: Study, ann: User, client: Client) -> None:
     client.force_login(ann)
     for headers in ({}, {"Authorization": "Bearer wb_forged"}, {"Authorization": "Basic YTpi"}):
         answer = client.get(f"/api/v1/studies/{study.slug}", headers=headers)
@@ -272,7 +272,7 @@ def test_without_a_token_nothing_opens_and_a_session_is_none(study: Study, ann: 
         assert answer.json()["status"] == 401 and answer["Cache-Control"] == "no-store"
 
 
-def test_a_token_reads_what_its_user_may_read_now(study: Study, ann: User) -> None:
+def test_api_token_reads_what_its_user_can_currently_read(study: Study, ann: User) -> None:
     reader, address = program(ann), f"/studies/{study.slug}"
     foreign = study_factory.open_study(name="Other", slug="other")
     assert [row["slug"] for row in reader.rows("/studies")] == [study.slug]
@@ -286,14 +286,14 @@ def test_a_token_reads_what_its_user_may_read_now(study: Study, ann: User) -> No
     assert reader.get("/studies").status_code == 401  # no role is left
 
 
-def test_a_deactivated_persons_token_is_dead_at_once(bea: User) -> None:
+def test_api_token_stops_working_when_its_user_is_deactivated(bea: User) -> None:
     reader = program(bea)
     assert reader.get("/studies").status_code == 200
     User.objects.filter(pk=bea.pk).update(is_active=False)
     assert reader.get("/studies").status_code == 401
 
 
-def test_expired_and_revoked_tokens_open_nothing(bea: User) -> None:
+def test_api_rejects_expired_and_revoked_tokens(bea: User) -> None:
     reader = program(bea)
     made = token()
     made.created_at, made.expires_at = made.created_at - timedelta(days=91), made.expires_at - timedelta(days=91)
@@ -305,7 +305,9 @@ def test_expired_and_revoked_tokens_open_nothing(bea: User) -> None:
 
 
 @pytest.mark.parametrize("who", ["staff", "study admin"])
-def test_who_must_take_a_second_step_makes_no_token_before(bea: User, client: Client, settings: Any, who: str) -> None:
+def test_api_token_page_requires_two_factor_authentication_first(
+    bea: User, client: Client, settings: Any, who: str
+) -> None:
     if who == "staff":
         User.objects.filter(pk=bea.pk).update(is_staff=True)
     settings.SECOND_STEP_REQUIRED = True
@@ -319,7 +321,7 @@ def test_who_must_take_a_second_step_makes_no_token_before(bea: User, client: Cl
     assert not ApiToken.objects.exists()
 
 
-def test_a_scope_opens_its_own_addresses_alone(study: Study, ada: User) -> None:
+def test_api_scope_gives_access_to_its_own_endpoints_only(study: Study, ada: User) -> None:
     other = study_factory.open_study(2, slug="other", name="Other", ratings_per_item=1)
     Study.objects.update(created_by=ada)
     study_factory.unblinded(study, None)
@@ -341,7 +343,7 @@ def test_a_scope_opens_its_own_addresses_alone(study: Study, ada: User) -> None:
             assert own == scope or own in answer.json()["detail"]
 
 
-def test_the_laboratory_is_for_staff_at_the_moment_of_asking(study: Study, ada: User) -> None:
+def test_api_episodes_require_current_staff_status(study: Study, ada: User) -> None:
     Membership.objects.create(study=study, user=ada, role="analyst")
     reader = program(ada)
     assert reader.get("/episodes").status_code == 200
@@ -352,7 +354,7 @@ def test_the_laboratory_is_for_staff_at_the_moment_of_asking(study: Study, ada: 
     assert reader.get(f"/studies/{study.slug}").status_code == 200
 
 
-def test_a_token_for_some_studies_reads_no_other_even_when_they_are_gone(study: Study, ann: User) -> None:
+def test_api_token_limited_to_studies_reads_no_others_even_after_their_deletion(study: Study, ann: User) -> None:
     other = study_factory.open_study(name="Other", slug="other")
     Membership.objects.create(study=other, user=ann, role="analyst")
     reader = program(ann, studies=[study])
@@ -362,10 +364,10 @@ def test_a_token_for_some_studies_reads_no_other_even_when_they_are_gone(study: 
     assert reader.rows("/studies") == []
 
 
-# How it answers
+# Responses
 
 
-def test_every_error_under_the_api_is_a_problem_document(bea: User, client: Client) -> None:
+def test_api_errors_are_problem_documents(bea: User, client: Client) -> None:
     reader = program(bea)
     for status, path, method in (
         (404, "/nowhere", "GET"), (404, f"/studies/a/items/{DUMMY}", "GET"), (405, "/studies", "POST"),
@@ -380,24 +382,24 @@ def test_every_error_under_the_api_is_a_problem_document(bea: User, client: Clie
         )
         assert set(told) >= {"type", "title", "detail"}
     assert reader.get("/studies", "POST")["Allow"] == "GET, HEAD"
-    assert told["errors"] == [{"parameter": "limits", "problem": "there is no such parameter here"}]
+    assert told["errors"] == [{"parameter": "limits", "problem": "unknown parameter"}]
 
 
 @pytest.mark.both_databases
-def test_a_text_that_no_database_can_hold_is_refused_as_any_other_parameter(ada: User) -> None:
+def test_api_rejects_a_parameter_with_nul(ada: User) -> None:
     reader = program(ada)
     for name in ("experiment", "cast", "status"):
         answer = reader.get(f"/episodes?{name}=a%00b")
         assert (answer.status_code, answer.json()["errors"][0]["parameter"]) == (422, name)
 
 
-def test_head_answers_as_get_without_a_body(bea: User) -> None:
+def test_api_head_returns_the_headers_of_get_without_a_body(bea: User) -> None:
     reader = program(bea)
     head, got = reader.get("/studies", "HEAD"), reader.get("/studies")
     assert (head.status_code, head.content, head["Content-Length"]) == (200, b"", got["Content-Length"])
 
 
-def test_more_requests_than_allowed_are_held_back(bea: User, settings: Any) -> None:
+def test_api_rate_limit_rejects_excess_requests(bea: User, settings: Any) -> None:
     settings.API_PER_MINUTE = 3
     reader, other = program(bea), program(bea)
     assert [reader.get("/studies").status_code for _ in range(4)] == [200, 200, 200, 429]
@@ -406,7 +408,7 @@ def test_more_requests_than_allowed_are_held_back(bea: User, settings: Any) -> N
     assert other.get("/studies").status_code == 200
 
 
-def test_the_use_of_a_token_is_noted_once_a_minute(bea: User) -> None:
+def test_api_token_use_is_recorded_once_a_minute(bea: User) -> None:
     reader = program(bea)
     assert token().last_used_at is None
     reader.get("/studies")
@@ -417,7 +419,7 @@ def test_the_use_of_a_token_is_noted_once_a_minute(bea: User) -> None:
     assert not [query for query in queries if query["sql"].startswith("UPDATE")]
 
 
-def test_a_copy_of_the_ratings_is_logged_once_an_hour(study: Study, ann: User) -> None:
+def test_api_copy_of_ratings_is_logged_once_an_hour(study: Study, ann: User) -> None:
     reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=5"
     reader.get(address, "HEAD")
     assert not study.events.filter(kind="exported").exists()
@@ -427,7 +429,7 @@ def test_a_copy_of_the_ratings_is_logged_once_an_hour(study: Study, ann: User) -
     assert logged.words(study, "exported") == ["blinded, by API token notebook"]
 
 
-def test_a_token_shows_in_no_log(bea: User, caplog: pytest.LogCaptureFixture) -> None:
+def test_api_token_does_not_appear_in_logs(bea: User, caplog: pytest.LogCaptureFixture) -> None:
     reader = program(bea)
     text = reader.headers["Authorization"].removeprefix("Bearer ")
     with caplog.at_level("DEBUG", "wetbench"):

@@ -1,4 +1,4 @@
-"""What docs/api.md tells a reader to type works as it stands there."""
+"""The examples in docs/api.md run unchanged, and the page lists every endpoint."""
 
 import json
 import os
@@ -22,7 +22,7 @@ PAGE = (Path(settings.BASE_DIR) / "docs/api.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_examples_work_as_they_stand(live_server: Any, tmp_path: Path) -> None:
+def test_api_docs_examples_run_unchanged(live_server: Any, tmp_path: Path) -> None:
     ada = User.objects.create_user("ada", is_staff=True)
     run_factory.pool()
     study = study_factory.open_study()
@@ -49,7 +49,7 @@ def test_the_examples_work_as_they_stand(live_server: Any, tmp_path: Path) -> No
     assert len(told) == 3 and json.loads((tmp_path / "page.json").read_text())["next"] is None
 
 
-def test_every_scope_address_and_error_stands_on_the_page() -> None:
+def test_api_docs_list_every_scope_endpoint_and_error() -> None:
     paths = described.whole(api.get_openapi_schema(path_prefix="api/v1/"))["paths"]
     for path, methods in paths.items():
         written = (

@@ -1,4 +1,4 @@
-"""The API asked from its own description, with sense and with nonsense: every answer is one that it describes."""
+"""Requests generated from the API's description, valid and invalid: every response is one that it describes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -59,7 +59,7 @@ def operations() -> Iterator[Any]:
 
 
 def answered(case: Any, headers: dict[str, str]) -> Response:
-    """By the site in this process and this transaction, as a server would hand it over."""
+    """Send the request to the site in this process and transaction, as a server would."""
     sent = Request(**case.as_transport_kwargs(headers=headers)).prepare()
     path, _, query = sent.path_url.partition("?")
     found = Client(raise_request_exception=False).generic(
@@ -70,7 +70,7 @@ def answered(case: Any, headers: dict[str, str]) -> Response:
 
 
 def fuzz(operation: Any, there: dict[str, str], headers: dict[str, str], examples: int) -> set[int]:
-    """Which answers there were. Real names half of the time; parameters as described, and as they are not."""
+    """Return the responses to generated requests: real names half of the time, valid and invalid parameters."""
     seen = set()
     kinds = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE] if operation.query else [GenerationMode.POSITIVE]
     named = {one.name: there[one.name] for one in operation.path_parameters}
@@ -94,7 +94,7 @@ def fuzz(operation: Any, there: dict[str, str], headers: dict[str, str], example
 
 
 @pytest.mark.thorough
-def test_no_answer_to_many_questions_is_a_fault_or_not_described(
+def test_api_fuzzing_many_requests_gives_only_described_responses(
     laboratory: dict[str, dict[str, str]], ada: Any
 ) -> None:
     for operation in operations():
@@ -102,9 +102,7 @@ def test_no_answer_to_many_questions_is_a_fault_or_not_described(
         assert fuzz(operation, there, program(ada).headers, LONG) <= ANSWERS
 
 
-def test_no_answer_is_a_fault_or_anything_that_is_not_described(
-    laboratory: dict[str, dict[str, str]], ada: Any
-) -> None:
+def test_api_fuzzing_gives_only_described_responses(laboratory: dict[str, dict[str, str]], ada: Any) -> None:
     headers = program(ada).headers
     assert set(token().scopes) == set(SCOPES)
     seen = {

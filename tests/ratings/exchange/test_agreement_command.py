@@ -15,7 +15,7 @@ from ratings.stats import panel
 from ratings.stats.table import Row, build
 from tests.support import run_factory, study_factory
 
-# Nothing here but the last test may touch a database: pytest-django refuses it where it is not asked for.
+# Only the last test may use a database: pytest-django refuses access unless a test requests it.
 BINARY = "item,rater,verdict\n" + "".join(
     f"i{i},{who},{(i + at * (i % 5 == 0)) % 2}\n" for i in range(30) for at, who in enumerate("ab")
 )
@@ -50,7 +50,7 @@ def ratings(tmp_path: Path) -> Path:
     return path
 
 
-def test_item_rater_and_verdict_are_enough(ratings) -> None:
+def test_agreement_needs_only_item_rater_and_verdict(ratings) -> None:
     rows = results(ratings)
     # a and b differ where i % 5 == 0, on 6 of 30 items; a says 1 to 15, b to 12 + 6 * (0 for 0, 10, 20; 1 -> 0 for 5, 15, 25):
     # b's odd items but 5, 15, 25, and 0, 10, 20: 15 as well. pe = 1/2, kappa = (24/30 - 1/2)/(1/2) = 3/5.
@@ -63,22 +63,22 @@ def test_item_rater_and_verdict_are_enough(ratings) -> None:
     assert all(row["reason"] for row in rows if row["value"] is None)
 
 
-def test_the_panel_in_words_names_seed_and_resamples(ratings) -> None:
+def test_agreement_summary_names_seed_and_resamples(ratings) -> None:
     text, _ = run(ratings, "--resamples", 20, "--seed", 3)
     assert text.startswith("60 ratings of 30 items by 2 raters.")
     assert "95% intervals; 20 resamples, seed 3." in text
-    assert "Cohen's kappa of two" in text and "0.600" in text and "n: 30 items, 2 raters, 60 ratings" in text
+    assert "Cohen's kappa of two raters" in text and "0.600" in text and "n: 30 items, 2 raters, 60 ratings" in text
 
 
-def test_the_minimum_overlap_is_chosen_and_one_is_always_there(ratings) -> None:
+def test_agreement_minimum_overlap_option(ratings) -> None:
     rows = results(ratings, "--min-overlap", 31)
     marked = one(rows, "avg_pairwise_kappa", min_overlap=31)
     assert (marked["value"], marked["low"]) == (pytest.approx(3 / 5), None)
-    assert marked["reason"] == "few items: no pair shares 31 items, the most is 30; no interval holds"
+    assert marked["reason"] == "few items: no pair shares 31 items, the most is 30; no interval is reliable"
     assert one(rows, "avg_pairwise_kappa", min_overlap=1)["value"] == pytest.approx(3 / 5)
 
 
-def test_categories_that_do_not_occur_count(tmp_path) -> None:
+def test_agreement_counts_declared_categories_that_do_not_occur(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("item,rater,verdict\n" + "".join(f"{i},{who},{i % 2 + 1}\n" for i in range(4) for who in "ab"))
     # 1 and 2 observed; with four declared chance agreement is 1/4, agreement 1: both are 1. One item torn:
@@ -89,21 +89,21 @@ def test_categories_that_do_not_occur_count(tmp_path) -> None:
     assert one(declared, "brennan_prediger")["value"] == pytest.approx(11 / 15)
 
 
-def test_the_advice_about_a_strange_word_can_be_followed_to_the_letter(tmp_path) -> None:
+def test_agreement_advice_about_an_unknown_verdict_can_be_typed_unchanged(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     said = [("Yes", "1"), ("plausible", "TRUE"), ("no", "0.0"), ('"unsure, rather"', '"Unsure, rather"')]
     path.write_text(
         "item,rater,verdict\n" + "".join(f"{i},a,{one}\n{i},b,{two}\n" for i, (one, two) in enumerate(said))
     )
     told = refused(path)[2].splitlines()[0]
-    rows = results(path, *shlex.split(told.partition("own, say ")[2]))
-    # Yes and 1, plausible and TRUE, no and 0.0, and both unsure: 4 of 4; in 2 of 4 items the verdict is 1.
+    rows = results(path, *shlex.split(told.partition("own, use ")[2]))
+    # Yes and 1, plausible and TRUE, no and 0.0, and both unsure: they agree on 4 of 4; the verdict is 1 in 2 of 4 items.
     agreed = one(rows, "percent_agreement", raters=["a", "b"])
     assert (agreed["value"], agreed["n"]["items"]) == (1, 4)
     assert one(rows, "prevalence", category="1")["value"] == 1 / 2
 
 
-def test_categories_below_zero_are_given_with_a_sign_of_equality(tmp_path) -> None:
+def test_agreement_negative_categories_need_an_equals_sign(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("item,rater,verdict\n1,a,-1\n1,b,-1\n2,a,0\n2,b,1\n")
     # pa = 1/2, pe = 1/3: (1/2 - 1/3) / (2/3) = 1/4
@@ -115,13 +115,13 @@ def test_categories_below_zero_are_given_with_a_sign_of_equality(tmp_path) -> No
 
 @pytest.mark.parametrize("option", ["--raters", "--categories"])
 @pytest.mark.parametrize("nothing", ["", ",", " , ", "a\nb"])
-def test_an_option_that_names_nothing_is_a_wrong_option(ratings, option, nothing) -> None:
-    with pytest.raises(CommandError, match="names nothing"):
+def test_agreement_rejects_an_empty_option(ratings, option, nothing) -> None:
+    with pytest.raises(CommandError, match="has no names"):
         run(ratings, option, nothing)
 
 
-def test_whether_a_mark_hit_is_read_from_a_column_of_any_file(tmp_path) -> None:
-    """Of four called errors two were located, one not, one cannot tell; what was not called or is no error is in no share."""
+def test_agreement_reads_localised_marks_from_any_file(tmp_path) -> None:
+    """Of four detected errors two were located and one was not; for one it is unknown. All other items are in no share."""
     path = tmp_path / "ratings.csv"
     lines = ["1,a,0,0,1", "1,b,0,0,no", "2,a,0,0,true", "2,b,0,0,", "3,a,1,0,0", "4,a,1,1,", "4,b,0,1,0"]
     path.write_text("item,rater,verdict,truth,localised\n" + "\n".join(lines))
@@ -129,18 +129,18 @@ def test_whether_a_mark_hit_is_read_from_a_column_of_any_file(tmp_path) -> None:
     assert row["value"] == pytest.approx(2 / 3) and row["reference"] == "declared"
     assert (row["n"]["ratings"], row["n"]["k"], row["n"]["untold"]) == (3, 2, 1)
     text, _ = run(path, "--resamples", 0)
-    assert "RIGHT FOR THE RIGHT REASON" in text and "FURTHER" not in text
+    assert "LOCALISATION OF ERRORS" in text and "\nOTHER\n" not in text
     path.write_text(path.read_text().replace("0,no", "0,perhaps"))
     assert refused(path)[2].splitlines() == [
         "line 3, column localised: is 'perhaps'; it must be 1 or 0, true or false, or empty"
     ]
 
 
-def test_without_marks_nothing_is_said_of_right_reasons(ratings) -> None:
+def test_agreement_reports_no_localisation_without_marks(ratings) -> None:
     assert not [row for row in results(ratings) if row["stat"] == "localisation"]
 
 
-def test_named_columns_and_chosen_raters(tmp_path) -> None:
+def test_agreement_with_named_columns_and_selected_raters(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(
         "item,rater,verdict,gold,arm\n" + "".join(f"{i},{who},1,{i % 2},s{i % 2}\n" for i in range(4) for who in "abc")
@@ -149,48 +149,48 @@ def test_named_columns_and_chosen_raters(tmp_path) -> None:
     assert one(rows, "plausibility_rate", source="s0")["n"]["raters"] == 2
     assert [row["args"]["raters"] for row in rows if row["stat"] == "cohen_kappa"] == [["a", "c"]]
     assert one(rows, "sensitivity")["value"] == 0
-    assert "nobody is called 'z'" in refused(path, "--raters", "a,z")[2]
+    assert "there is no rater 'z'" in refused(path, "--raters", "a,z")[2]
 
 
-def test_nothing_is_computed_from_a_half_read_file(tmp_path) -> None:
+def test_agreement_computes_nothing_from_a_file_with_problems(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("item,rater,verdict,confidence\na,x,1,3\na,x,0,3\nb,x,1,7\n")
     code, said, told = refused(path, "--json")
     assert (code, said) == (1, "2 problems; nothing was computed")
     assert told.splitlines() == [
-        "line 3: rater x rated item a in line 2 already; each may rate an item once",
+        "line 3: rater x already rated item a in line 2; each rater may rate an item once",
         "line 4, column confidence: is '7'; it must be 1, 2, 3, 4 or 5, or empty",
     ]
 
 
-def test_many_problems_are_counted_not_poured_out(tmp_path) -> None:
+def test_agreement_prints_only_the_first_problems_and_their_number(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("item,rater,verdict\n" + "a,x,\n" * 80)
     code, _, told = refused(path)
     assert code == 1 and told.splitlines()[-1].startswith("and ") and len(told.splitlines()) == 51
 
 
-def test_a_missing_file_and_wrong_options_are_told(ratings) -> None:
+def test_agreement_reports_a_missing_file_and_wrong_options(ratings) -> None:
     assert refused("nowhere.csv")[0] == 2
     for wrong in (["--min-overlap", "0"], ["--resamples", "-1"], ["--seed", "x"]):
-        with pytest.raises(CommandError, match="no whole number from"):
+        with pytest.raises(CommandError, match="not a whole number from"):
             run(ratings, *wrong)
 
 
-def test_names_cannot_steer_the_terminal(tmp_path) -> None:
+def test_agreement_escapes_control_characters_in_names(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("item,rater,verdict\na,\x1b[2Jx,\n")
     assert "\x1b" not in refused(path)[2]
 
 
-def test_left_out_ratings_are_told_beside_the_json(tmp_path) -> None:
+def test_agreement_reports_left_out_ratings_with_json_output(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(BINARY + "last,a,cannot judge\n")
     assert run(path, "--json", "--resamples", 0)[1] == "left out: 1 rating: could not be judged\n"
     assert "Left out: 1 rating: could not be judged." in run(path, "--resamples", 0)[0]
 
 
-def test_it_reads_standard_input_and_needs_no_database(tmp_path) -> None:
+def test_agreement_reads_standard_input_without_a_database(tmp_path) -> None:
     environment = {
         **os.environ,
         "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none",
@@ -203,7 +203,7 @@ def test_it_reads_standard_input_and_needs_no_database(tmp_path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_hundred_thousand_ratings(tmp_path) -> None:
+def test_agreement_handles_a_hundred_thousand_ratings(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     with path.open("w") as stream:
         stream.write("item,rater,verdict,confidence,truth,source\n")
@@ -216,7 +216,7 @@ def test_a_hundred_thousand_ratings(tmp_path) -> None:
 
 
 @pytest.mark.django_db
-def test_the_export_prints_the_numbers_of_the_study(tmp_path, admin_user) -> None:
+def test_agreement_of_an_export_prints_the_numbers_of_the_study(tmp_path, admin_user) -> None:
     run_factory.pool()
     document = tmp_path / "protocol.json"
     document.write_text(json.dumps(study_factory.protocol()))

@@ -1,4 +1,4 @@
-"""The archive of a study: what is in it, that it describes itself truly, and that it is the same each time."""
+"""The archive of a study: its content, its description of itself, and that it is reproducible."""
 
 import csv
 import hashlib
@@ -33,16 +33,16 @@ BLINDED = [
 
 @pytest.fixture(scope="module")
 def whole(django_db_setup: None, django_db_blocker: Any) -> Iterator[Exported]:
-    """Both archives of one study, made once for all tests here."""
+    """Both archives of one study, built once for this module."""
     with django_db_blocker.unblock(), transaction.atomic():
         yield exported.export()
         transaction.set_rollback(True)
 
 
-# What is in it
+# Content
 
 
-def test_both_archives_hold_what_the_issue_asks_for(whole: Exported) -> None:
+def test_archives_contain_all_expected_files(whole: Exported) -> None:
     assert sorted(whole.blinded) == BLINDED
     figures = sorted({name.split("/")[1].rpartition(".")[0] for name in whole.files if name.endswith(".svg")})
     assert {"rates", "confidence", "violins", "roc", "agreement", "misses", "matrix", "precision"} <= set(figures)
@@ -56,7 +56,7 @@ def test_both_archives_hold_what_the_issue_asks_for(whole: Exported) -> None:
     assert set(whole.files) == {*BLINDED, *drawn, *besides, *own, *tables, *written, *studies}
 
 
-def test_results_ratings_and_tables_are_those_of_the_page(whole: Exported) -> None:
+def test_archive_results_ratings_and_tables_equal_those_of_the_page(whole: Exported) -> None:
     assert whole.files["results.json"] == whole.results
     assert whole.files["ratings.csv"].decode() == whole.ratings_csv
     for name in FORMS:
@@ -68,7 +68,7 @@ def test_results_ratings_and_tables_are_those_of_the_page(whole: Exported) -> No
                     assert float(cells[column["name"]]) == cell  # to the last digit
 
 
-def test_each_form_of_a_figure_is_what_its_name_says(whole: Exported) -> None:
+def test_archive_figures_have_the_format_of_their_extension(whole: Exported) -> None:
     for name, file in whole.files.items():
         if name.startswith("figures/"):
             begins = {"svg": b"<?xml", "pdf": b"%PDF-", "png": b"\x89PNG\r\n", "csv": b""}[name.rpartition(".")[2]]
@@ -76,7 +76,7 @@ def test_each_form_of_a_figure_is_what_its_name_says(whole: Exported) -> None:
     assert whole.files["figures/rates.csv"] == whole.files["tables/rates.csv"]
 
 
-def test_the_wide_table_says_what_the_long_one_says(whole: Exported) -> None:
+def test_archive_wide_and_long_tables_agree(whole: Exported) -> None:
     long, wide = whole.rows("ratings.csv"), whole.rows("ratings_wide.csv")
     counting = [row for row in long if row["counts"] == "1"]
     assert len(long) == 20 and len(counting) == 18  # one surplus, one second showing
@@ -91,7 +91,7 @@ def test_the_wide_table_says_what_the_long_one_says(whole: Exported) -> None:
     assert sum(int(row["could_not_judge"]) for row in wide) == 1
 
 
-def test_every_version_of_every_rating_is_there_and_the_last_one_stands(whole: Exported) -> None:
+def test_archive_versions_end_with_the_rating_in_force(whole: Exported) -> None:
     last: dict[tuple[str, str, str], dict[str, str]] = {}
     for row in whole.rows("versions.csv"):
         last[row["item"], row["rater"], row["occasion"]] = row
@@ -104,7 +104,7 @@ def test_every_version_of_every_rating_is_there_and_the_last_one_stands(whole: E
     assert len(whole.rows("versions.csv")) == 20 + len(exported.NOTES) + 1
 
 
-def test_events_are_in_order_of_time_and_an_export_is_none(whole: Exported) -> None:
+def test_archive_events_are_ordered_by_time_without_exports(whole: Exported) -> None:
     events = whole.rows("events.csv")
     assert [row["at"] for row in events] == sorted(row["at"] for row in events)
     kinds = [row["kind"] for row in events if row["event"] == "study"]
@@ -114,7 +114,7 @@ def test_events_are_in_order_of_time_and_an_export_is_none(whole: Exported) -> N
     assert member["detail"] == ""  # it would name an account
 
 
-def test_items_and_machines_are_told_with_what_they_are(whole: Exported) -> None:
+def test_archive_describes_items_and_model_raters(whole: Exported) -> None:
     items = {row["item"]: row for row in whole.rows("items.csv")}
     assert sorted(items) == sorted(whole.facts["items"])
     payloads = [json.loads(line) for line in whole.files["items.jsonl"].decode().splitlines()]
@@ -131,7 +131,7 @@ def test_items_and_machines_are_told_with_what_they_are(whole: Exported) -> None
     )
 
 
-def test_reader_studies_are_read_back_by_our_own_reader(whole: Exported) -> None:
+def test_archive_reader_studies_can_be_parsed_again(whole: Exported) -> None:
     for place, source in enumerate(whole.table.error_sources, 1):
         (name,) = [name for name in whole.files if name.startswith(f"imrmc/{place:02}-")]
         read = imrmc.read(whole.files[name].decode())
@@ -143,18 +143,18 @@ def test_reader_studies_are_read_back_by_our_own_reader(whole: Exported) -> None
         assert {(one.reader, one.case): (one.score, read.truth[one.case]) for one in read.readings} == expected
 
 
-# That it describes itself
+# Description of itself
 
 
-def test_every_file_has_its_digest(whole: Exported) -> None:
+def test_archive_checksums_cover_every_file(whole: Exported) -> None:
     for files in (whole.files, whole.blinded):
         sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
         assert sorted(sums) == sorted(set(files) - {"SHA256SUMS"})
         assert all(hashlib.sha256(files[name]).hexdigest() == digest for name, digest in sums.items())
 
 
-# Rules of the Data Package standard 2.0, read in frictionlessdata/datapackage, profiles/target/2.0/datapackage.json and
-# profiles/source/dictionary/{resource,schema}.yaml: which properties must be there, their patterns, the types of fields.
+# Rules of the Data Package standard 2.0 from frictionlessdata/datapackage, profiles/target/2.0/datapackage.json and
+# profiles/source/dictionary/{resource,schema}.yaml: required properties, their patterns, and the types of fields.
 PATH = re.compile(r"^((?=[^./~])(?!file:)((?!\/\.\.\/)(?!\\)(?!:\/\/).)*|(http|ftp)s?:\/\/.*)$")
 HASH = re.compile(r"^([^:]+:[a-fA-F0-9]+|[a-fA-F0-9]{32}|)$")
 MEDIATYPE = re.compile(r"^(.+)/(.+)$")
@@ -164,7 +164,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-def test_the_descriptor_keeps_the_rules_of_the_data_package_standard(whole: Exported) -> None:
+def test_archive_descriptor_follows_the_data_package_standard(whole: Exported) -> None:
     for files in (whole.files, whole.blinded):
         package = json.loads(files["datapackage.json"])
         assert all(isinstance(package[name], str) for name in ("$schema", "name", "id", "title", "description"))
@@ -183,7 +183,7 @@ def test_the_descriptor_keeps_the_rules_of_the_data_package_standard(whole: Expo
                 assert field["name"] and (formats is None or field.get("format", "default") in formats)
 
 
-def test_every_cell_is_of_the_type_that_its_schema_says(whole: Exported) -> None:
+def test_archive_cells_have_the_type_of_their_schema(whole: Exported) -> None:
     readers = {
         "string": str, "integer": int, "number": float, "boolean": {"0": False, "1": True}.__getitem__,
         "datetime": datetime.fromisoformat, "array": lambda cell: list(json.loads(cell)),
@@ -200,7 +200,7 @@ def test_every_cell_is_of_the_type_that_its_schema_says(whole: Exported) -> None
                         assert cell == "" or types[name](cell) is not None
 
 
-def test_a_key_tells_the_rows_of_its_table_apart(whole: Exported) -> None:
+def test_archive_primary_keys_are_unique(whole: Exported) -> None:
     for files, keyed in ((whole.files, {"items", "raters", "machine_raters", "machine_ratings", "codebook"}),
                          (whole.blinded, {"items", "raters", "codebook"})):  # fmt: skip
         found = {
@@ -214,7 +214,7 @@ def test_a_key_tells_the_rows_of_its_table_apart(whole: Exported) -> None:
             assert keys and len(set(keys)) == len(keys) and all(map(all, keys))
 
 
-def test_the_codebook_has_every_column_of_every_table(whole: Exported) -> None:
+def test_archive_codebook_has_every_column_of_every_table(whole: Exported) -> None:
     for files in (whole.files, whole.blinded):
         told = defaultdict(list)
         for row in exported.rows(files["codebook.csv"]):
@@ -226,14 +226,14 @@ def test_the_codebook_has_every_column_of_every_table(whole: Exported) -> None:
         assert told["ratings.csv"] == list(COLUMNS) == list(MEANINGS)
 
 
-def test_the_readme_names_every_file_and_says_what_was_not_run(whole: Exported) -> None:
+def test_archive_readme_names_every_file_and_the_untested_format(whole: Exported) -> None:
     readme = whole.files["README.md"].decode()
     assert all(f"- `{name}`: " in readme for name in set(whole.files) - {"README.md"})
     assert "they were not run in that program" in " ".join(readme.split())
     assert exported.SOURCE not in readme  # its signs are escaped
 
 
-def test_versions_and_seeds_are_named(whole: Exported) -> None:
+def test_archive_records_versions_and_seeds(whole: Exported) -> None:
     made = json.loads(whole.files["made_with.json"])
     assert re.fullmatch("[0-9a-f]{64}", made["wetbench"]["source_sha256"])
     assert {"Django", "numpy", "scipy", "altair"} <= made["libraries"].keys() and made["study"]["seed"] == 7
@@ -241,18 +241,18 @@ def test_versions_and_seeds_are_named(whole: Exported) -> None:
     assert (made["analysis"]["seed"], made["analysis"]["resamples"]) == (0, 2000)
 
 
-# That it is the same each time, and tells nobody's name
+# Reproducible and without names
 
 
-def test_the_same_study_gives_the_same_bytes_though_it_was_exported_in_between(whole: Exported) -> None:
+def test_archive_is_reproducible_byte_for_byte_after_an_export(whole: Exported) -> None:
     assert whole.blinded_zips[0] == whole.blinded_zips[1]
     first = {name: hashlib.sha256(file).hexdigest() for name, file in whole.files.items()}
-    # PDF and PNG are made of the SVG; that they are the same each time tests/ratings/results/figures asks.
+    # PDF and PNG are rendered from the SVG; tests/ratings/results/figures checks that they are reproducible.
     left_out = {name for name in first if exported.is_print(name)} | {"SHA256SUMS", "datapackage.json"}
     assert whole.again == {name: digest for name, digest in first.items() if name not in left_out}
 
 
-def test_no_file_has_a_time_of_its_own_and_names_are_in_order(whole: Exported) -> None:
+def test_archive_members_have_a_fixed_time_and_sorted_names(whole: Exported) -> None:
     with zipfile.ZipFile(io.BytesIO(whole.zip)) as archive:
         infos = archive.infolist()
     assert {info.date_time for info in infos} == {(1980, 1, 1, 0, 0, 0)}
@@ -261,7 +261,7 @@ def test_no_file_has_a_time_of_its_own_and_names_are_in_order(whole: Exported) -
     assert names[1:-2] == sorted(names[1:-2])
 
 
-def test_no_file_names_a_person_an_address_or_an_account(whole: Exported) -> None:
+def test_archive_contains_no_names_addresses_or_accounts(whole: Exported) -> None:
     for files in (whole.files, whole.blinded):
         for name, file in files.items():
             if not exported.is_print(name):
@@ -269,7 +269,7 @@ def test_no_file_names_a_person_an_address_or_an_account(whole: Exported) -> Non
                 assert [told for told in exported.NAMES if told in text] == [], name
 
 
-def test_the_blinded_archive_tells_no_source_no_truth_and_no_note(whole: Exported) -> None:
+def test_blinded_archive_contains_no_source_truth_or_note(whole: Exported) -> None:
     text = "".join(file.decode() for file in whole.blinded.values())
     for secret in ("gpt_5", *(note.strip() for note in exported.NOTES if len(note) > 4), whole.facts["salt"]):
         assert secret not in text
@@ -283,31 +283,31 @@ def test_the_blinded_archive_tells_no_source_no_truth_and_no_note(whole: Exporte
 # Text for papers
 
 
-def test_the_methods_say_the_studys_real_numbers(whole: Exported) -> None:
+def test_archive_methods_report_the_studys_numbers(whole: Exported) -> None:
     said = " ".join(whole.files["methods.txt"].decode().split())
     for part in (
-        "There were 10 items; the protocol asks for 4 items by offline, 3 obvious items by offline and 3 subtle items by "
-        "offline. An error was planted in 60.0% of the items that were rated.",
+        "There were 10 items; the protocol requests 4 items by offline, 3 obvious items by offline and 3 subtle items by "
+        "offline. An error was planted in 60.0% of the rated items.",
         "18 ratings that count came from 4 people.",
-        "Machines rated the same frozen items and are in no number of the raters: M1, rules <1>.",
-        "2 ratings of each item were wanted; items had 1 to 2 (median 2).",
+        "Model raters rated the same frozen items and are excluded from all numbers on raters: M1, rules <1>.",
+        "2 ratings of each item were requested; items had 1 to 2 (median 2).",
         f"drawn from the seed 7 and the salt {whole.facts['salt']}.",
         "Layout: aligned throughout.",
-        "Left out of every number: 1 answered after the place had gone to another rater.",
+        "Ratings excluded from every number: 1 submitted after the item had been reassigned to another rater.",
         "In 1 rating the rater could not judge;",
         f"and passed (SHA-256 of the report {'5' * 64}).",
-        "No interim look was taken. The study was unblinded on",
+        "There was no interim analysis. The study was unblinded on",
         "was not met: every number is interim. 2 ratings to go.",
         "use 2,000 resamples and the seed 0.",
         "Wilson with the effective n of items and raters, t quantile, new raters, new items",
     ):
         assert part in said, part
     blinded = " ".join(whole.blinded["methods.txt"].decode().split())
-    assert "By the protocol an error is planted in 60.0% of the items from the pool." in blinded
-    assert "resamples" not in blinded and "a salt that is kept until unblinding" in blinded
+    assert "According to the protocol, an error is planted in 60.0% of the items from the pool." in blinded
+    assert "resamples" not in blinded and "a salt that is withheld until unblinding" in blinded
 
 
-def test_a_table_for_latex_sets_hostile_names_as_they_are(whole: Exported) -> None:
+def test_latex_table_prints_hostile_names_literally(whole: Exported) -> None:
     written = whole.files["latex/rates.tex"].decode()
     assert r"=gpt\_5 \& 50\%\textbackslash{}\{x\}../\textless{}b\textgreater{}" in written
     for name in ("rates", "agreement", "detection", "table1"):
@@ -328,11 +328,11 @@ def test_a_table_for_latex_sets_hostile_names_as_they_are(whole: Exported) -> No
         ("*x", "{*}x"),
     ],
 )  # fmt: skip
-def test_text_for_latex_is_escaped(text: str, set_as: str) -> None:
+def test_latex_text_is_escaped(text: str, set_as: str) -> None:
     assert latex.escape(text) == set_as
 
 
-def test_of_latin_letters_those_with_one_accent_stay_and_no_other_sign_is_an_error() -> None:
+def test_latex_keeps_latin_letters_with_one_accent() -> None:
     signs = [chr(code) for code in range(0xA0, 0x250)]
     assert "".join(sign for sign in signs if latex.escape(sign) == sign) == (
         "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿ"
@@ -341,26 +341,26 @@ def test_of_latin_letters_those_with_one_accent_stay_and_no_other_sign_is_an_err
     assert latex.escape("Ĳĳ Ŀŀ ŉ ſ") == "?? ?? ? ?"  # two letters in one, or another form of one
 
 
-def test_a_spread_is_the_least_the_middle_and_the_most() -> None:
+def test_count_range_is_minimum_median_and_maximum() -> None:
     # 0, 1, 1, 4: the middle is 1; 0, 1, 4, 4: between 1 and 4.
     assert Spread.of({0: 1, 1: 2, 4: 1}) == (0, 1, 4)
     assert Spread.of({4: 2, 0: 1, 1: 1}) == (0, 2.5, 4)
     assert Spread.of({}) == (0, 0, 0)
 
 
-def test_names_are_listed_as_people_do() -> None:
+def test_methods_join_names_with_commas_and_and() -> None:
     assert [methods._listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
 
 
-def test_reader_studies_are_made_of_the_table_that_the_analysis_is_made_of(whole: Exported) -> None:
+def test_reader_studies_use_the_ratings_of_the_analysis(whole: Exported) -> None:
     found = judged.table(Study.objects.get(slug="export-study"))
     for name in ("items", "raters", "sources", "pairs"):
         assert getattr(found, name) == getattr(whole.table, name)
     for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
         assert getattr(found, name).tolist() == getattr(whole.table, name).tolist()
-    # Four raters of ten items, two each: every pair of raters has what its rows have in common.
+    # Four raters, ten items, two raters for each: count for every pair of raters the items that both have rated.
     both = {(a, b): 0 for a in range(4) for b in range(a + 1, 4)}
     of_item = defaultdict(list)
     for item, rater in zip(found.item.tolist(), found.rater.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Who gets an archive and when: sealed, logged, of one state; by command, by job and page; and back through the import."""
+"""Requests for an archive: seal, log, state of the study, command, job and page, and the import of exported ratings."""
 
 import csv
 import hashlib
@@ -67,7 +67,7 @@ def page(study: Study) -> str:
 # Sealed
 
 
-def test_before_unblinding_only_the_blinded_archive_is_made(study: Study, boss: User, tmp_path: Path) -> None:
+def test_archive_before_unblinding_is_only_available_blinded(study: Study, boss: User, tmp_path: Path) -> None:
     with pytest.raises(SealedError):
         exported.zipped(study, blinded=False)
     with pytest.raises(SealedError):
@@ -78,18 +78,18 @@ def test_before_unblinding_only_the_blinded_archive_is_made(study: Study, boss: 
     assert exports_of(study) == []
 
 
-def test_a_job_that_was_asked_for_in_some_other_way_is_refused_as_well(study: Study, boss: User) -> None:
+def test_archive_job_checks_the_seal_itself(study: Study, boss: User) -> None:
     job = jobs.request(
         "export", {"study": str(study.code), "variant": "with sources"}, subject=f"study/{study.slug}", by=boss
     )
     play_all()
     job.refresh_from_db()
-    assert job.status == "failed" and "Ask for the blinded archive." in job.error
+    assert job.status == "failed" and "Request the blinded archive instead." in job.error
     assert not job_files.whole(job) and exports_of(study) == []
 
 
 @pytest.mark.both_databases
-def test_the_blinded_archive_does_not_even_read_the_sources(study: Study) -> None:
+def test_blinded_archive_does_not_query_the_sources(study: Study) -> None:
     with CaptureQueriesContext(connection) as asked:
         exported.zipped(study, blinded=True)
     read = [query["sql"] for query in asked.captured_queries]
@@ -97,7 +97,7 @@ def test_the_blinded_archive_does_not_even_read_the_sources(study: Study) -> Non
     assert [sql for sql in read if '"payload"' in sql] == []  # whoever made an item could know it by what it shows
 
 
-def test_the_blinded_archive_joins_no_imported_rating_to_an_item(study: Study) -> None:
+def test_blinded_archive_links_no_imported_rating_to_an_item(study: Study) -> None:
     codes = sorted(str(code) for code in study.items.values_list("code", flat=True))
     before = exported.unzipped(exported.zipped(study, blinded=True))
     file = io.BytesIO(
@@ -105,7 +105,7 @@ def test_the_blinded_archive_joins_no_imported_rating_to_an_item(study: Study) -
     )
     rating_imports.take(study, file)
     after = exported.unzipped(exported.zipped(study, blinded=True))
-    # Neither which items they are of, nor that some items have more ratings now: the importer knows what each row is of.
+    # It shows neither their items nor that some items now have more ratings: the importer knows the item of each row.
     assert after["items.csv"] == before["items.csv"] and after["ratings_wide.csv"] == before["ratings_wide.csv"]
     label = study.raters.get(imported_as="Dr Who").label
     for name in ("ratings.csv", "versions.csv", "events.csv"):
@@ -116,9 +116,7 @@ def test_the_blinded_archive_joins_no_imported_rating_to_an_item(study: Study) -
     assert told[label] == "imported" and b"Dr Who" not in b"".join(after.values())
 
 
-def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_the_truth(
-    study: Study, boss: User
-) -> None:
+def test_blinded_certificate_hides_how_codes_and_positions_correlate_with_the_truth(study: Study, boss: User) -> None:
     said = "the item's code and planted errors go together: AUC 0.98, Holm p = 0.0012"
     contrast = {"name": "the item's code and planted errors", "auc": 0.98, "n": 10}
     order = Check("order", "Does a code go with it?", 10, [Leak("order", said)], {"contrasts": [contrast]})
@@ -131,12 +129,12 @@ def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_th
     assert [
         sign for sign in (b"AUC", b"0.98", b"Holm", b"0.91", b"characters", audit.sha256.encode()) if sign in text
     ] == []
-    leak = {"where": "order", "what": "it is named when the study is unblinded"}
+    leak = {"where": "order", "what": "described once the study is unblinded"}
     assert told["report"]["leaks"] == told["report"]["checks"][0]["leaks"] == [leak]
     assert (told["report"]["checks"][0]["leaks_in_all"], told["report"]["checks"][0]["outcome"]) == (1, "leaks")
     assert (told["report"]["known_tells"], told["report"]["checks"][1]["measured"]) == ([], {})
     assert not told["passed"] and "unblinded" in told["withheld"]
-    # Of the report as it stands in the certificate: sorted, without spaces.
+    # The digest of the report in the certificate: sorted, without spaces.
     shown = json.dumps(told["report"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert (
         told["sha256"] == hashlib.sha256(shown.encode()).hexdigest() and told["sha256"].encode() in files["methods.txt"]
@@ -150,7 +148,7 @@ def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_th
     assert b"0.98" not in exported.unzipped(exported.zipped(study, blinded=True))["certificate.json"]
 
 
-def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_where(study: Study, boss: User) -> None:
+def test_blinded_archive_reports_the_number_of_imported_items_without_sources(study: Study, boss: User) -> None:
     lifecycle.log(study, ItemsImported(items=3, sources=("gpt-9", "Author")), boss)
 
     def said(blinded: bool) -> list[str]:
@@ -162,14 +160,14 @@ def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_wher
     assert said(False) == ["3 items: gpt-9, Author"] and said(True) == ["3 items"]
 
 
-def test_a_folder_called_zip_is_refused_and_nothing_is_logged(study: Study, tmp_path: Path) -> None:
+def test_export_study_rejects_a_folder_named_zip_and_logs_nothing(study: Study, tmp_path: Path) -> None:
     (tmp_path / "there.zip").mkdir()
-    with pytest.raises(CommandError, match="is a folder: name a file") as refused:
+    with pytest.raises(CommandError, match="is a folder: choose another name") as refused:
         command(study.slug, str(tmp_path / "there.zip"), "--blinded")
     assert refused.value.returncode == 2 and exports_of(study) == []
 
 
-def test_of_a_rater_whose_ratings_are_dropped_nothing_is_told_but_that(study: Study) -> None:
+def test_archive_shows_only_the_withdrawal_of_dropped_raters(study: Study) -> None:
     seat = study.raters.get(label="R02")
     study.raters.filter(pk=seat.pk).update(withdrawn_at=seat.consented_at, dropped=True)
     files = exported.unzipped(exported.zipped(study, blinded=True))
@@ -178,10 +176,10 @@ def test_of_a_rater_whose_ratings_are_dropped_nothing_is_told_but_that(study: St
     for name in ("ratings.csv", "versions.csv", "events.csv"):
         assert "R02" not in {row["rater"] for row in exported.rows(files[name])}
     assert b"R02" not in files["ratings_wide.csv"]
-    assert b"of raters who withdrew and whose ratings the protocol drops" in files["methods.txt"]
+    assert b"of raters who withdrew and whose ratings are dropped under the protocol" in files["methods.txt"]
 
 
-def test_a_draft_has_nothing_to_export(client: Client, boss: User, tmp_path: Path) -> None:
+def test_archive_of_a_draft_is_refused(client: Client, boss: User, tmp_path: Path) -> None:
     run_factory.pool()
     draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft-one")))
     with pytest.raises(CommandError, match="nothing to export before it is opened"):
@@ -194,7 +192,7 @@ def test_a_draft_has_nothing_to_export(client: Client, boss: User, tmp_path: Pat
 # The command
 
 
-def test_the_command_writes_the_same_files_into_a_folder_and_into_a_zip(study: Study, tmp_path: Path) -> None:
+def test_export_study_writes_the_same_files_to_folder_and_zip(study: Study, tmp_path: Path) -> None:
     folder, file = tmp_path / "new" / "folder", tmp_path / "study.ZIP"
     assert command(study.slug, str(folder), "--blinded").startswith("14 files in ")
     said = command(str(study.code), str(file), "--blinded")
@@ -205,7 +203,7 @@ def test_the_command_writes_the_same_files_into_a_folder_and_into_a_zip(study: S
     assert exports_of(study) == [("", "archive, blinded")] * 2
 
 
-def test_a_folder_that_holds_something_is_left_alone_and_a_zip_is_replaced_whole(study: Study, tmp_path: Path) -> None:
+def test_export_study_keeps_a_non_empty_folder_and_replaces_a_zip(study: Study, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(CommandError, match="not an empty folder") as refused:
         command(study.slug, str(tmp_path), "--blinded")
@@ -221,7 +219,7 @@ def test_a_folder_that_holds_something_is_left_alone_and_a_zip_is_replaced_whole
 
 
 @pytest.mark.parametrize(("umask", "rights"), [(0o077, 0o600), (0o027, 0o640), (0o022, 0o644)])
-def test_a_zip_can_be_read_by_whom_the_umask_allows(study: Study, tmp_path: Path, umask: int, rights: int) -> None:
+def test_export_study_zip_permissions_follow_the_umask(study: Study, tmp_path: Path, umask: int, rights: int) -> None:
     before = os.umask(umask)
     try:
         command(study.slug, str(tmp_path / "study.zip"), "--blinded")
@@ -230,11 +228,11 @@ def test_a_zip_can_be_read_by_whom_the_umask_allows(study: Study, tmp_path: Path
     assert stat.S_IMODE((tmp_path / "study.zip").stat().st_mode) == rights
 
 
-# Of one state
+# State of the study
 
 
 @pytest.mark.both_databases
-def test_what_changes_while_it_is_written_is_written_again(study: Study) -> None:
+def test_archive_is_rewritten_if_the_study_changes_meanwhile(study: Study) -> None:
     changes = [lambda: lifecycle.log(study, Reminded(raters=1)), lambda: None]
 
     def tell(step: int, of: int, said: str) -> None:
@@ -246,7 +244,7 @@ def test_what_changes_while_it_is_written_is_written_again(study: Study) -> None
     assert changes == []
 
 
-def test_a_study_that_never_keeps_still_is_not_exported(study: Study) -> None:
+def test_archive_fails_if_the_study_keeps_changing(study: Study) -> None:
     def tell(step: int, of: int, said: str) -> None:
         if said == "Writing items.csv":
             lifecycle.log(study, Reminded(raters=1))
@@ -255,21 +253,23 @@ def test_a_study_that_never_keeps_still_is_not_exported(study: Study) -> None:
         exported.zipped(study, blinded=True, tell=tell)
 
 
-def test_an_analysis_that_cannot_be_computed_is_told_in_words(study: Study, boss: User, tmp_path: Path) -> None:
+def test_archive_error_explains_that_the_analysis_failed(study: Study, boss: User, tmp_path: Path) -> None:
     study = study_factory.unblinded(study, boss)
     places = Assignment.objects.filter(item__study=study, surplus=False)
 
     def moves(step: int, of: int, said: str) -> None:
         Assignment.objects.filter(pk=places.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
 
-    with pytest.raises(making.ExportError, match=r"could not be computed.*come .*Try again; the blinded archive"):
+    with pytest.raises(
+        making.ExportError, match=r"could not be computed.*change while .*Try again; the blinded archive"
+    ):
         exported.zipped(study, blinded=False, tell=moves)
 
 
-# By a worker
+# The job
 
 
-def test_a_job_makes_the_bytes_of_the_command_and_logs_who_asked(
+def test_archive_job_gives_the_bytes_of_the_command_and_logs_the_requester(
     study: Study, boss: User, client: Client, tmp_path: Path
 ) -> None:
     assert client.post(page(study), {"variant": "blinded"}).status_code == 302
@@ -293,7 +293,7 @@ def test_a_job_makes_the_bytes_of_the_command_and_logs_who_asked(
 
 
 @pytest.mark.both_databases
-def test_whoever_asks_for_the_same_state_is_given_the_same_file_and_is_logged(study: Study, boss: User) -> None:
+def test_archive_requests_for_the_same_state_share_a_file_and_are_logged(study: Study, boss: User) -> None:
     first = orders.ask(study, True, boss)
     assert orders.ask(study, True, boss) == first  # under way: shared
     play_all()
@@ -305,7 +305,7 @@ def test_whoever_asks_for_the_same_state_is_given_the_same_file_and_is_logged(st
 
 
 @pytest.mark.both_databases
-def test_whoever_takes_the_file_of_another_is_logged_once_and_who_only_looks_is_not(study: Study, boss: User) -> None:
+def test_archive_download_by_another_person_is_logged_once(study: Study, boss: User) -> None:
     job = orders.ask(study, True, boss)
     waiting, later = (User.objects.create_user(name) for name in ("waiting", "later"))
     for user in (waiting, later):
@@ -327,9 +327,7 @@ def test_whoever_takes_the_file_of_another_is_logged_once_and_who_only_looks_is_
     assert len(exports_of(study)) == 3
 
 
-def test_the_page_offers_the_archive_with_sources_once_the_study_is_unblinded(
-    study: Study, boss: User, client: Client
-) -> None:
+def test_archive_page_offers_sources_after_unblinding(study: Study, boss: User, client: Client) -> None:
     sealed = client.get(page(study)).content.decode()
     assert 'value="blinded"' in sealed and 'value="full"' not in sealed and "The study is sealed" in sealed
     client.post(page(study), {"variant": "full"})
@@ -339,16 +337,14 @@ def test_the_page_offers_the_archive_with_sources_once_the_study_is_unblinded(
     study = study_factory.unblinded(study, boss)
     shown = client.get(page(study)).content.decode()
     assert 'value="blinded"' in shown and 'value="full"' in shown
-    assert "The study has changed since this archive was made" in shown  # of before unblinding
+    assert "The study has changed since this archive was created" in shown  # of before unblinding
     asked = Job.objects.count()
     assert b"Choose one of the archives below." in client.post(page(study), {"variant": "other"}, follow=True).content
     assert Job.objects.count() == asked
 
 
-def test_an_archive_is_as_new_as_when_it_was_made_not_as_when_it_was_asked_for(
-    study: Study, boss: User, client: Client
-) -> None:
-    stale = "The study has changed since this archive was made"
+def test_archive_is_stale_relative_to_the_state_it_shows(study: Study, boss: User, client: Client) -> None:
+    stale = "The study has changed since this archive was created"
     job = orders.ask(study, True, boss)
     lifecycle.log(study, Reminded(raters=2), boss)  # between asking and making
     play_all()
@@ -361,7 +357,7 @@ def test_an_archive_is_as_new_as_when_it_was_made_not_as_when_it_was_asked_for(
     assert stale in client.get(page(study)).content.decode()
 
 
-def test_an_analyst_may_export_and_a_rater_may_not(study: Study) -> None:
+def test_archive_page_is_open_to_analysts_and_closed_to_raters(study: Study) -> None:
     analyst, rater = User.objects.create_user("analyst"), study.raters.get(label="R01").user
     study.members.create(user=analyst, role="analyst")
     for user, status in ((analyst, 200), (rater, 404)):
@@ -377,14 +373,14 @@ def _as(user: User) -> Client:
     return client
 
 
-# And back
+# Import of an export
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("blinded", [True, False])
-def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blinded: bool) -> None:
-    # A duplicate has codes of its own, so another copy is one of the database, made when the study was opened: what a
-    # backup is restored to. Here it is what the transaction goes back to once the file is written.
+def test_exported_ratings_can_be_imported_into_a_copy_of_the_study(boss: User, blinded: bool) -> None:
+    # A duplicate has codes of its own. A copy is therefore a copy of the database from when the study was opened, as
+    # restored from a backup. Here it is the state after the transaction is rolled back.
     run_factory.pool()
     study = study_factory.open_study()
     copy = transaction.savepoint()
@@ -393,7 +389,7 @@ def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blind
     assert not Rating.objects.exists()
     study = Study.objects.get(pk=study.pk)
     checked = rating_imports.take(study, io.BytesIO(file.encode()))
-    # 20 ratings and an imported one; one is surplus. Blinded, nobody can tell of which item the imported one is.
+    # 20 ratings and an imported one; one is surplus. The blinded file does not show the item of the imported one.
     assert (len(checked.rows), checked.left_out, checked.nameless) == ((19, 1, 1) if blinded else (20, 1, 0))
     study = study_factory.unblinded(study, boss)
     again = list(csv.DictReader(io.StringIO("".join(exports.csv_lines(study, blinded=False)), newline="")))
@@ -401,7 +397,7 @@ def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blind
     columns = ["item", "verdict", "confidence", "cannot_judge", "submitted_at", "seconds", "simulated", "note"]
 
     def told(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:
-        """Who answers here within half a millisecond took 0.000 s, which in imported rows says that nobody measured."""
+        """A rating within half a millisecond takes 0.000 s here, which in imported rows means that the time is unknown."""
         return sorted((one["rater"], *(one[name].replace("0.000", "") for name in columns)) for one in rows)
 
     sent = [one for one in csv.DictReader(io.StringIO(file, newline="")) if one["counts"] == "1" and one["item"]]
@@ -413,7 +409,7 @@ def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blind
 
 
 def _collected(study: Study, blinded: bool, boss: User) -> str:
-    """What a study exports when people, a simulated rater and another laboratory have rated: one unsure, one too late."""
+    """Return the export of a study rated by people, a simulated rater and another laboratory: one unsure, one surplus."""
     for rater in study_factory.seat_all(study):
         study_factory.rate_all(rater)
     study.raters.filter(label="R02").update(simulated=True, invited_at=None)
@@ -430,19 +426,19 @@ def _collected(study: Study, blinded: bool, boss: User) -> str:
 
 
 @pytest.mark.both_databases
-def test_a_study_does_not_take_its_own_ratings_a_second_time(study: Study) -> None:
+def test_rating_import_rejects_the_studys_own_ratings(study: Study) -> None:
     file = "".join(exports.csv_lines(study, blinded=True)).encode()
     with pytest.raises(ImportRefused) as refused:
         rating_imports.take(study, io.BytesIO(file))
     rows = list(csv.DictReader(io.StringIO(file.decode(), newline="")))
-    # Line 1 names the columns; each of the 18 that count is told, and the two that do not are left out.
+    # Line 1 names the columns; each of the 18 that count is reported, and the two that do not count are left out.
     lines = [line for line, row in enumerate(rows, 2) if row["counts"] == "1"]
     assert [(problem.line, problem.field) for problem in refused.value.problems] == [(n, "submitted_at") for n in lines]
     assert len(lines) == 18 and Rating.objects.count() == 20
-    assert "only ratings that are not can be imported" in refused.value.problems[0].said
+    assert "remove the row from the file" in refused.value.problems[0].said
 
 
-def test_the_archive_says_of_a_rater_that_another_installation_simulated_both(study: Study) -> None:
+def test_archive_labels_an_imported_simulated_rater_as_both(study: Study) -> None:
     code = study.items.values_list("code", flat=True)[0]
     file = f"item,rater,verdict,confidence,simulated\n{code},R77,1,5,1\n{code},Dr A,1,5,\n"
     rating_imports.take(study, io.BytesIO(file.encode()))
@@ -450,11 +446,11 @@ def test_the_archive_says_of_a_rater_that_another_installation_simulated_both(st
     who = [row["who"] for row in exported.rows(files["raters.csv"])][-2:]
     assert who == ["simulated, imported", "imported"]
     said = files["methods.txt"].decode()
-    assert "1 simulated rater whose ratings were made elsewhere and imported (they say nothing of people)" in said
-    assert "How imported ratings were dealt out and shown is not known." in said
+    assert "1 simulated rater whose ratings were collected elsewhere and imported (not evidence about people)" in said
+    assert "It is not known how items of imported ratings were assigned and shown." in said
 
 
-def test_names_of_raters_in_a_file_come_back_as_they_were_written(study: Study) -> None:
+def test_rating_import_restores_rater_names_exactly(study: Study) -> None:
     first = str(study.items.values_list("code", flat=True)[0])
     names = ["=cmd|' /C calc'!A0", "'single", "+49 30", "@ada", "|x", 'Dr. Ü, "Q"']
     lines = exports.table_lines(("item", "rater", "verdict", "confidence"), [(first, name, True, 5) for name in names])
@@ -462,7 +458,7 @@ def test_names_of_raters_in_a_file_come_back_as_they_were_written(study: Study) 
     assert list(study.raters.exclude(imported_as="").order_by("number").values_list("imported_as", flat=True)) == names
 
 
-def test_a_file_from_elsewhere_with_a_column_counts_is_read_whole(study: Study) -> None:
+def test_rating_import_ignores_a_foreign_column_named_counts(study: Study) -> None:
     first, second, *_ = (str(code) for code in study.items.values_list("code", flat=True))
     file = f"item,rater,verdict,confidence,counts\n{first},A,1,5,0\n{second},A,,,1\n"
     checked = rating_imports.check(study, io.BytesIO(file.encode()))
@@ -472,11 +468,11 @@ def test_a_file_from_elsewhere_with_a_column_counts_is_read_whole(study: Study) 
     ]  # nobody said "cannot judge"
 
 
-# As large as it may get
+# Large studies
 
 
 @pytest.mark.both_databases
-def test_the_number_of_questions_to_the_database_does_not_grow_with_the_study(db: None) -> None:
+def test_archive_query_count_does_not_grow_with_the_study(db: None) -> None:
     run_factory.pool(16)
     counts = []
     for items in (4, 12):
@@ -492,7 +488,7 @@ def test_the_number_of_questions_to_the_database_does_not_grow_with_the_study(db
 
 
 @pytest.mark.both_databases
-def test_a_table_is_written_while_it_is_read(study: Study) -> None:
+def test_archive_table_is_streamed(study: Study) -> None:
     (wide,) = [entry for entry in study_files.entries(study, True) if entry.name == "ratings_wide.csv"]
     with CaptureQueriesContext(connection) as asked:
         lines = iter(wide.pieces())
@@ -502,7 +498,7 @@ def test_a_table_is_written_while_it_is_read(study: Study) -> None:
         assert len(list(lines)) == 10 and len(asked) == 1
 
 
-def test_the_file_of_a_job_is_read_from_its_disk_in_pieces(study: Study, tmp_path: Path) -> None:
+def test_archive_zip_is_written_in_small_pieces(study: Study, tmp_path: Path) -> None:
     seen: list[int] = []
 
     class Counting(io.BytesIO):
@@ -517,7 +513,7 @@ def test_the_file_of_a_job_is_read_from_its_disk_in_pieces(study: Study, tmp_pat
     assert max(seen) <= 1 << 17 and json.loads(zipfile.ZipFile(file).read("datapackage.json"))["name"] == study.slug
 
 
-def test_a_correction_after_an_archive_gives_another_one(study: Study) -> None:
+def test_archive_changes_after_a_correction(study: Study) -> None:
     before, state = exported.zipped(study, blinded=True), orders.state(study)
     rating = Rating.objects.filter(verdict=True).order_by("pk")[0]
     answering.rate(rating.assignment, False, 1, rating.submission_id.__class__(int=7), revision=rating.revision)

@@ -1,4 +1,4 @@
-"""Cells of our CSV files: harmless in a spreadsheet, and back from an import as they were written."""
+"""Cells of exported CSV files: safe in a spreadsheet, and restored unchanged by an import."""
 
 import ast
 import csv
@@ -19,7 +19,7 @@ from ratings.exchange.imports import rating_table
 from ratings.exchange.tables.cells import as_written, plain
 
 ROOT = Path(settings.BASE_DIR)
-# Whatever a database of ours can hold: no lone surrogate.
+# Any text that the database can store: no lone surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 RISKY = (
     "=1+1",
@@ -51,21 +51,21 @@ def read(text: str) -> list[str]:
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 @example(["'", "''", "'=1", "'''=1", '"', '";"', "\r\n", "\r", "\0", "", " '"])
-def test_any_text_comes_back_from_an_import_as_it_was_exported(texts: list[str]) -> None:
+def test_csv_cell_round_trip_preserves_any_text(texts: list[str]) -> None:
     assert read(written(*texts)) == texts
 
 
 @pytest.mark.parametrize("text", [*RISKY, *(blank + "=1" for blank in SKIPPED)])
-def test_what_a_spreadsheet_would_take_for_a_formula_begins_with_an_apostrophe(text: str) -> None:
+def test_csv_cell_that_could_be_a_formula_gets_an_apostrophe(text: str) -> None:
     assert plain(text) == f"'{text}" and as_written(plain(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "a=1", "1", "3 mL", "É", "(1)", "MAT-A1B2C3D4", "µL = 5", '"'])
-def test_other_text_stays_as_it_is(text: str) -> None:
+def test_csv_cell_with_harmless_text_is_unchanged(text: str) -> None:
     assert plain(text) == text == as_written(text)
 
 
-def test_an_apostrophe_of_the_text_itself_stays() -> None:
+def test_csv_cell_keeps_an_apostrophe_of_the_text() -> None:
     assert [as_written(text) for text in ("'twas", "'", "'a=1", "")] == ["'twas", "'", "'a=1", ""]
 
 
@@ -73,18 +73,18 @@ class Word(StrEnum):
     SUM = "=SUM(A1)"
 
 
-def test_names_of_columns_and_text_of_another_class_are_made_safe_too() -> None:
+def test_csv_column_names_and_str_subclasses_are_escaped() -> None:
     lines = list(exports.table_lines(["=a", "b"], [(Word.SUM, SafeString("@x")), (UUID(int=0), -1.5)], exact=True))
     assert lines == ['"\'=a","b"\r\n', '"\'=SUM(A1)","\'@x"\r\n', f'"{UUID(int=0)}","-1.5"\r\n']
 
 
-def test_every_cell_is_quoted_and_a_number_is_never_taken_for_a_formula() -> None:
+def test_csv_cells_are_quoted_and_numbers_are_no_formulas() -> None:
     line = written(-1, -0.25, None, True, "-1", ["=x"]).splitlines()[1]
     assert line == '"-1","-0.250","","1","\'-1","[""=x""]"'
 
 
 @given(note=st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp"]), max_size=60))
-def test_a_note_comes_back_through_the_import_of_ratings(note: str) -> None:
+def test_csv_note_survives_export_and_import(note: str) -> None:
     columns = ("item", "rater", "verdict", "confidence", "note")
     file = "".join(exports.table_lines(columns, [("i-1", "R01", True, 5, note)]))
     table = rating_table.read(io.BytesIO(file.encode()), datetime(2026, 3, 1, tzinfo=UTC))
@@ -94,8 +94,8 @@ def test_a_note_comes_back_through_the_import_of_ratings(note: str) -> None:
 WRITERS = {"ratings/exchange/exports.py", "ratings/exchange/tables/long_csv.py"}
 
 
-def test_there_is_one_writer_of_csv() -> None:
-    # The other line is typed in a shell: what `agreement` advises to say after --categories.
+def test_csv_is_written_in_one_module_only() -> None:
+    # long_csv is the exception: it formats the option --categories that `agreement` advises to type in a shell.
     rooms = [path for room in ("ratings", "simulation", "wetbench_site") for path in (ROOT / room).rglob("*.py")]
     found = {str(path.relative_to(ROOT)) for path in rooms if writes_tables(path.read_text(encoding="utf-8"))}
     assert found == WRITERS
@@ -104,12 +104,12 @@ def test_there_is_one_writer_of_csv() -> None:
 @pytest.mark.parametrize(
     "line", ["csv.writer(a)", "csv.DictWriter(a)", "from csv import writer", "import csv as c", "a.to_csv()"]
 )
-def test_the_search_finds_another_writer(line: str) -> None:
+def test_csv_writer_search_detects_other_writers(line: str) -> None:
     assert writes_tables(line)
 
 
 def writes_tables(text: str) -> bool:
-    """Whether the module asks for a writer, by whatever name it has it."""
+    """Return whether the module uses a CSV writer under any name."""
     wanted = {"writer", "DictWriter", "to_csv"}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module == "csv" and wanted & {one.name for one in node.names}:

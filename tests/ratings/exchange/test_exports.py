@@ -29,7 +29,7 @@ def table(study: Study, blinded: bool) -> list[dict[str, str]]:
 
 
 @pytest.mark.both_databases
-def test_one_row_per_rating_under_the_columns_of_the_issue(study, admin_user) -> None:
+def test_export_has_one_row_per_rating_and_all_columns(study, admin_user) -> None:
     found = table(study_factory.unblinded(study, admin_user), blinded=False)
     assert tuple(found[0]) == COLUMNS
     assert len(found) == 20
@@ -45,7 +45,7 @@ def test_one_row_per_rating_under_the_columns_of_the_issue(study, admin_user) ->
 
 
 @pytest.mark.both_databases
-def test_an_original_and_its_twins_share_their_pair_and_no_rater_meets_it_twice(study, admin_user) -> None:
+def test_export_twins_share_a_pair_that_each_rater_sees_once(study, admin_user) -> None:
     found = table(study_factory.unblinded(study, admin_user), blinded=False)
     items = {row["item"]: row["pair"] for row in found}
     assert len(items) == 10
@@ -54,7 +54,7 @@ def test_an_original_and_its_twins_share_their_pair_and_no_rater_meets_it_twice(
     assert len(met) == len(set(met))
 
 
-def test_before_unblinding_only_the_blinded_file_is_given_and_its_sealed_columns_are_empty(study) -> None:
+def test_export_before_unblinding_has_empty_sealed_columns(study) -> None:
     with pytest.raises(SealedError):
         csv_lines(study, blinded=False)
     found = table(study, blinded=True)
@@ -64,21 +64,21 @@ def test_before_unblinding_only_the_blinded_file_is_given_and_its_sealed_columns
 
 
 @pytest.mark.both_databases
-def test_the_blinded_file_does_not_even_read_the_sources(study) -> None:
+def test_blinded_export_does_not_query_the_sources(study) -> None:
     with CaptureQueriesContext(connection) as asked:
         table(study, blinded=True)
     assert not any(ItemSource._meta.db_table in query["sql"] for query in asked.captured_queries)
 
 
 @pytest.mark.both_databases
-def test_file_and_report_come_from_the_same_rows_in_one_query(study, admin_user, django_assert_num_queries) -> None:
+def test_export_reads_all_ratings_in_one_query(study, admin_user, django_assert_num_queries) -> None:
     study_factory.unblinded(study, admin_user)
     with django_assert_num_queries(1):
         assert len(list(exports.rows(study, blinded=False))) == 20
 
 
 @pytest.mark.parametrize("blinded", [True, False])
-def test_a_file_takes_as_many_queries_for_twenty_ratings_as_for_ten(db, client, admin_user, blinded) -> None:
+def test_export_query_count_does_not_grow_with_ratings(db, client, admin_user, blinded) -> None:
     run_factory.pool(20)
     client.force_login(admin_user)
     asked = []
@@ -98,7 +98,7 @@ def test_a_file_takes_as_many_queries_for_twenty_ratings_as_for_ten(db, client, 
     assert asked[0] == asked[1]
 
 
-def test_an_export_is_logged_and_a_refused_one_is_not(study, admin_user) -> None:
+def test_export_is_logged_unless_it_is_refused(study, admin_user) -> None:
     with pytest.raises(SealedError):
         csv_lines(study, False, admin_user)
     assert not study.events.filter(kind="exported").exists()
@@ -107,7 +107,7 @@ def test_an_export_is_logged_and_a_refused_one_is_not(study, admin_user) -> None
     assert (event.by, event.data) == (admin_user, {"blinded": True, "filters": {}, "filters_text": ""})
 
 
-def test_no_cell_of_text_can_become_a_formula(study, admin_user) -> None:
+def test_export_escapes_formulas(study, admin_user) -> None:
     ItemSource.objects.update(label="=HYPERLINK(1)", action='@SUM(1,"2")')
     found = table(study_factory.unblinded(study, admin_user), blinded=False)
     assert {row["source"] for row in found} == {"'=HYPERLINK(1)"}
@@ -117,20 +117,20 @@ def test_no_cell_of_text_can_become_a_formula(study, admin_user) -> None:
 @pytest.mark.parametrize(
     "text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "\nx", "'x", "  =1", "＝1", "|x", "\0x", "\u00a0=1"]
 )
-def test_a_risky_text_gets_one_apostrophe(text: str) -> None:
+def test_csv_risky_text_gets_one_apostrophe(text: str) -> None:
     assert plain(text) == "'" + text
 
 
 @pytest.mark.parametrize("text", ["", "offline", "1", "a=b", " x", "–1"])
-def test_a_harmless_text_stays_as_it_is(text: str) -> None:
+def test_csv_harmless_text_is_unchanged(text: str) -> None:
     assert plain(text) == text
 
 
-def test_the_codebook_says_which_columns_are_sealed() -> None:
+def test_codebook_names_the_sealed_columns() -> None:
     assert tuple(name for name, meaning in MEANINGS.items() if "(sealed)" in meaning) == SEALED
 
 
-def test_old_columns_keep_their_names_and_places() -> None:
+def test_export_keeps_names_and_positions_of_old_columns() -> None:
     assert COLUMNS[:16] == (
         "study", "item", "pair", "rater", "verdict", "confidence", "source", "perturbation", "truth", "experiment",
         "action", "opened_at", "submitted_at", "seconds", "position", "simulated",
@@ -138,7 +138,7 @@ def test_old_columns_keep_their_names_and_places() -> None:
 
 
 @pytest.mark.both_databases
-def test_what_counts_nowhere_is_in_the_file_and_says_so(study) -> None:
+def test_export_includes_ratings_that_do_not_count(study) -> None:
     surplus, again, unsure, dropped = Rating.objects.order_by("pk")[:4]
     Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
     Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
@@ -158,7 +158,7 @@ def test_what_counts_nowhere_is_in_the_file_and_says_so(study) -> None:
 
 
 @pytest.mark.both_databases
-def test_raters_are_in_the_order_of_their_numbers(db) -> None:
+def test_export_orders_raters_by_number(db) -> None:
     run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 12}]
     study = study_factory.open_study(raters=12, sources=sources, ratings_per_item=12, design="crossed")
@@ -169,7 +169,7 @@ def test_raters_are_in_the_order_of_their_numbers(db) -> None:
 
 
 @pytest.mark.both_databases
-def test_notes_marks_and_times_are_as_they_were_given(study, admin_user) -> None:
+def test_export_preserves_notes_marks_and_times(study, admin_user) -> None:
     rating = Rating.objects.first()
     Rating.objects.filter(pk=rating.pk).update(
         note="+1, said: “=2”\nand more", marks=["A:Volume", "missing"], active_seconds=1.5, hand="keys"
@@ -181,7 +181,7 @@ def test_notes_marks_and_times_are_as_they_were_given(study, admin_user) -> None
     assert (row["active_seconds"], row["first_verdict_seconds"], row["hand"]) == ("1.500", "", "keys")
 
 
-def test_a_ticked_row_is_scored_where_the_place_of_the_error_is_known(study, admin_user) -> None:
+def test_export_scores_marked_rows_if_the_error_location_is_known(study, admin_user) -> None:
     ItemSource.objects.update(target=["A:Volume", "A/row"])
     one, other, third, fourth = Rating.objects.order_by("pk")[:4]
     Assignment.objects.filter(rating__in=[one, other, third]).update(marks="always")
@@ -201,17 +201,17 @@ def test_a_ticked_row_is_scored_where_the_place_of_the_error_is_known(study, adm
     assert [localised(rating) for rating in (one, other, third, fourth)] == ["1", "0", "0", ""]
 
 
-def test_a_certificate_exists_once_there_was_an_audit(study, admin_client) -> None:
+def test_certificate_download_exists_after_an_audit(study, admin_client) -> None:
     address = f"/studies/{study.slug}/certificate.json"
     assert admin_client.get(address).status_code == 404
     leak = {"where": "order", "what": "positions and planted errors go together: AUC 0.98"}
     BlindingAudit.objects.create(study=study, passed=False, report={"leaks": [leak], "more": "0.98"}, sha256="5" * 64)
     found = json.loads(admin_client.get(address).content)
-    told = {"leaks": [{"where": "order", "what": "it is named when the study is unblinded"}]}
+    told = {"leaks": [{"where": "order", "what": "described once the study is unblinded"}]}
     assert (found["study"], found["passed"]) == (study.slug, False)
     assert found["report"] == {**told, "known_tells": [], "checks": []}
 
 
-def test_asking_for_the_head_of_an_export_is_no_export(study, admin_client) -> None:
+def test_export_head_request_is_not_logged(study, admin_client) -> None:
     assert admin_client.head(f"/studies/{study.slug}/ratings.csv").status_code == 200
     assert not study.events.filter(kind="exported").exists()

@@ -1,4 +1,4 @@
-"""Large files of items and ratings: checked and taken in by a worker."""
+"""Large files of items and ratings, checked and imported by a worker."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def page(client: Client, job: Job, **more: Any) -> str:
 
 
 def line(number: int) -> bytes:
-    """A transfer that leaves so many µL, as `check_transitions` reads it."""
+    """Return a transfer that leaves this volume in µL, in the format of `check_transitions`."""
     flask = {
         "barcode": "MAT-AAAAAAAA", "name": "Cells", "properties": {"volume": "10 mL"},
         "available_for_use": "available_for_further_use", "environmental_condition": "room_temp",
@@ -52,20 +52,20 @@ def sent(*lines: bytes, name: str = "items.jsonl") -> io.BytesIO:
 
 @pytest.fixture
 def draft(monkeypatch: pytest.MonkeyPatch) -> Study:
-    """A draft, and 20 lines are many."""
+    """A draft; files of 20 lines or more are large."""
     monkeypatch.setattr(import_jobs, "LARGE", 20)
     return lifecycle.create_study(
         lifecycle.read_protocol(study_factory.protocol(slug="draft", name="Draft", sources=[]))
     )
 
 
-def test_a_large_file_is_checked_and_taken_in_by_a_worker_in_two_steps(boss: Client, draft: Study) -> None:
+def test_import_job_checks_and_imports_a_large_file_in_two_steps(boss: Client, draft: Study) -> None:
     address = reverse("ratings:import_items", args=["draft"])
     waiting = boss.post(address, {"file": sent(*map(line, range(1, 21))), "do": "check"}, follow=True)
     assert "Queued" in waiting.content.decode()
     play_all()
     check = Job.objects.get()
-    assert check.result["said"] == "20 items, no problem: nothing is imported yet."
+    assert check.result["said"] == "20 items, no problems. Nothing is imported yet."
     assert not ImportedItem.objects.exists()
     shown = boss.get(check.result["href"]).content.decode()
     assert (
@@ -80,7 +80,7 @@ def test_a_large_file_is_checked_and_taken_in_by_a_worker_in_two_steps(boss: Cli
     assert take.result["said"] == "20 items imported."
 
 
-def test_a_large_file_whose_items_were_removed_is_imported_once_more(boss: Client, draft: Study) -> None:
+def test_import_job_can_import_removed_items_again(boss: Client, draft: Study) -> None:
     address = reverse("ratings:import_items", args=["draft"])
     boss.post(address, {"file": sent(*map(line, range(1, 21))), "do": "check"})
     play_all()
@@ -95,7 +95,7 @@ def test_a_large_file_whose_items_were_removed_is_imported_once_more(boss: Clien
         assert not ImportedItem.objects.exists()
 
 
-def test_what_is_wrong_with_a_large_file_is_told_by_line(boss: Client, draft: Study) -> None:
+def test_import_job_lists_problems_by_line(boss: Client, draft: Study) -> None:
     address = reverse("ratings:import_items", args=["draft"])
     boss.post(address, {"file": sent(*map(line, range(1, 21)), b"{}"), "do": "check"})
     play_all()
@@ -106,15 +106,13 @@ def test_what_is_wrong_with_a_large_file_is_told_by_line(boss: Client, draft: St
     assert boss.post(address, {"job": str(check.code)}).status_code == 422 and Job.objects.count() == 1
 
 
-def test_a_small_file_is_still_checked_while_the_page_waits(boss: Client, draft: Study) -> None:
+def test_import_of_a_small_file_is_checked_in_the_request(boss: Client, draft: Study) -> None:
     address = reverse("ratings:import_items", args=["draft"])
     shown = boss.post(address, {"file": sent(*map(line, range(1, 20))), "do": "check"}).content.decode()
     assert "19 items in" in shown and not Job.objects.exists()
 
 
-def test_a_worker_that_dies_after_reading_imports_nothing_and_the_next_one_imports_all(
-    boss: Client, draft: Study
-) -> None:
+def test_import_job_is_retried_completely_after_a_worker_dies(boss: Client, draft: Study) -> None:
     address = reverse("ratings:import_items", args=["draft"])
     boss.post(address, {"file": sent(*map(line, range(1, 21))), "do": "check"})
     play_all()
@@ -130,9 +128,7 @@ def test_a_worker_that_dies_after_reading_imports_nothing_and_the_next_one_impor
     assert (take.status, take.result["said"], ImportedItem.objects.count()) == ("done", "20 items imported.", 20)
 
 
-def test_what_an_import_meets_that_changed_meanwhile_is_said_and_nothing_is_imported(
-    boss: Client, draft: Study
-) -> None:
+def test_import_job_fails_if_the_study_changed_meanwhile(boss: Client, draft: Study) -> None:
     address = reverse("ratings:import_items", args=["draft"])
     file = b"\n".join(map(line, range(1, 21)))
     boss.post(address, {"file": sent(file), "do": "check"})
@@ -141,11 +137,13 @@ def test_what_an_import_meets_that_changed_meanwhile_is_said_and_nothing_is_impo
     boss.post(address, {"job": str(Job.objects.get().code)})
     play_all()
     take = Job.objects.get(params__do="take")
-    assert take.status == "failed" and take.error.startswith("line 7: id: 'item-7' has been imported into this study")
+    assert take.status == "failed" and take.error.startswith(
+        "line 7: id: 'item-7' was already imported into this study"
+    )
     assert ImportedItem.objects.count() == 1
 
 
-def test_a_large_table_of_ratings_goes_the_same_way(boss: Client, study: Study, monkeypatch: Any) -> None:
+def test_import_job_imports_a_large_table_of_ratings(boss: Client, study: Study, monkeypatch: Any) -> None:
     monkeypatch.setattr(import_jobs, "LARGE", 2)
     address = reverse("ratings:import_ratings", args=["one"])
     item = study.items.first()
@@ -162,7 +160,7 @@ def test_a_large_table_of_ratings_goes_the_same_way(boss: Client, study: Study, 
     assert Rating.objects.get(assignment__rater__imported_as="Dr A").imported
 
 
-def test_an_import_of_another_study_cannot_be_taken_over(boss: Client, draft: Study) -> None:
+def test_import_job_of_another_study_is_not_accessible(boss: Client, draft: Study) -> None:
     boss.post(reverse("ratings:import_items", args=["draft"]), {"file": sent(*map(line, range(1, 21))), "do": "check"})
     play_all()
     lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="other", name="Other", sources=[])))

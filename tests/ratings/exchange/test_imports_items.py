@@ -32,7 +32,7 @@ BUFFER = {**SAMPLE, "barcode": "MAT-BBBBBBBB", "name": "PBS", "properties": {}, 
 
 
 def line(number: int = 1, **changes: Any) -> dict[str, Any]:
-    """A transfer in the contract of check_transitions; what it leaves in the flask tells the lines apart."""
+    """Return a transfer in the format of check_transitions; the volume left in the flask makes lines distinct."""
     after = {**SAMPLE, "replaces": SAMPLE["barcode"], "properties": {"volume": f"{number} mL"}}
     tube = {**SAMPLE, "replaces": "", "name": "Tube", "properties": {"volume": "1 mL"}}
     del after["barcode"], tube["barcode"]
@@ -56,7 +56,7 @@ def line(number: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 def evidence(number: int = 1, **changes: Any) -> dict[str, Any]:
-    """Two steps, the second on what the first made."""
+    """Return a record of two steps; the second uses the output of the first."""
     first, second = line(number), line(number)
     first["outcome"]["new_materials"][1]["barcode"] = "tube-0001"
     second["input_materials"] = [{**SAMPLE, "barcode": "tube-0001", "name": "Tube"}]
@@ -78,7 +78,7 @@ def problems(study: Study, *lines: Any) -> list[tuple[int, str, str]]:
     return [tuple(problem) for problem in check(study, file(*lines)).problems]
 
 
-def test_a_file_becomes_the_items_of_a_draft_and_raters_see_the_blinded_payload_alone() -> None:
+def test_item_import_creates_draft_items_with_blinded_payloads() -> None:
     study = draft()
     take(study, file(line(9, truth="correct"), line(8, truth="type2", field="new_materials[0].properties.volume")))
     right, wrong = study.imported_items.all()
@@ -92,7 +92,7 @@ def test_a_file_becomes_the_items_of_a_draft_and_raters_see_the_blinded_payload_
     assert logged.word(study, "items imported") == "2 items: elsewhere"
 
 
-def test_numbers_are_shown_as_they_were_written() -> None:
+def test_item_import_preserves_the_spelling_of_numbers() -> None:
     study = draft()
     text = json.dumps(line()).replace('"density": 1.5', '"density": 1.50').replace('"value": 1.5', '"value": 1e-7')
     take(study, file(text.encode()))
@@ -101,7 +101,7 @@ def test_numbers_are_shown_as_they_were_written() -> None:
     assert payload["observations"][0]["value"] == "1e-7"
 
 
-def test_one_bad_line_among_good_ones_keeps_all_of_them_out() -> None:
+def test_item_import_with_one_bad_line_imports_nothing() -> None:
     study = draft()
     with pytest.raises(ImportRefused) as refused:
         take(study, file(line(1), b"{", line(2, source="")))
@@ -110,7 +110,7 @@ def test_one_bad_line_among_good_ones_keeps_all_of_them_out() -> None:
     assert not study.events.filter(kind="items imported").exists()
 
 
-def test_a_dry_run_writes_nothing_and_counts_what_there_is() -> None:
+def test_item_import_dry_run_counts_items_and_writes_nothing() -> None:
     study = draft()
     checked = check(study, file(line(1), line(2, truth="type1"), line(3, truth="type1"), line(4, truth=None)))
     assert not checked.problems
@@ -126,17 +126,17 @@ def test_a_dry_run_writes_nothing_and_counts_what_there_is() -> None:
     ("raw", "said"),
     [
         (b"", "file is empty"),
-        (b"\n\n  \n", "no line holds anything"),
+        (b"\n\n  \n", "all lines are blank"),
         (b'{"id": "\xff"}', "not UTF-8 at byte 9"),
-        (b"PK\x03\x04rest", "packed"),
-        (b"\x1f\x8b\x08", "packed"),
+        (b"PK\x03\x04rest", "compressed"),
+        (b"\x1f\x8b\x08", "compressed"),
         (b"[]", "one JSON object"),
         (b"null", "one JSON object"),
-        (b'{"a": NaN}', "NaN is no number"),
-        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b'{"a": NaN}', "NaN is not a number"),
+        (b'{"a": -Infinity}', "-Infinity is not a number"),
         (b'{"a": 1e999}', "too large"),
         (b'{"a": 1' + b"0" * 5000 + b"}", "more than 18 digits"),
-        (b'{"id": 1, "id": 2}', "stands twice"),
+        (b'{"id": 1, "id": 2}', "appears twice"),
         (b'{"a": "\\u0000"}', "NUL"),
         (b'{"\\u0000": 1}', "NUL"),
         (b'{"a": "\\ud800"}', "surrogate"),
@@ -147,12 +147,12 @@ def test_a_dry_run_writes_nothing_and_counts_what_there_is() -> None:
         (b'{"a": 1} {"b": 2}', "not JSON"),
     ],
 )  # fmt: skip
-def test_a_line_no_item_can_be_made_of_is_refused_by_name(raw: bytes, said: str) -> None:
+def test_item_import_rejects_invalid_lines_with_a_reason(raw: bytes, said: str) -> None:
     (problem,) = check(draft(), io.BytesIO(raw)).problems
     assert said in problem.said
 
 
-def test_too_many_lines_and_too_many_bytes_end_the_file() -> None:
+def test_item_import_rejects_too_many_lines_or_bytes() -> None:
     many = check(draft(), io.BytesIO(b"\n" * 10_001 + json.dumps(line()).encode())).problems
     assert [problem.said for problem in many] == ["more than 10,000 lines"]
     large = check(draft(slug="large"), io.BytesIO((b" " * 200_000 + b"\n") * 110)).problems
@@ -162,7 +162,7 @@ def test_too_many_lines_and_too_many_bytes_end_the_file() -> None:
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """The usual line with another value at this place."""
+    """Return the usual line with another value at this path."""
     found = copy.deepcopy(line())
     inner: Any = found
     *parts, last = path.split("/")
@@ -174,7 +174,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("field", ["id", "source", "pair", "experiment"])
 @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x1b", "\n", "\t", "\u2028"])
-def test_names_hide_and_turn_nothing(field: str, sign: str) -> None:
+def test_item_import_rejects_invisible_characters_in_names(field: str, sign: str) -> None:
     assert [name for _, name, _ in problems(draft(), line(1, **{field: f"a{sign}b"}))] == [field]
 
 
@@ -191,7 +191,7 @@ def test_names_hide_and_turn_nothing(field: str, sign: str) -> None:
         ("outcome/new_observations/0/description", "outcome.new_observations[0].description"),
     ],
 )
-def test_text_that_is_needed_must_be_text(path: str, field: str, value: Any) -> None:
+def test_item_import_requires_text_in_text_fields(path: str, field: str, value: Any) -> None:
     assert field in [problem[1] for problem in problems(draft(), changed(path, value))]
 
 
@@ -221,13 +221,13 @@ def test_text_that_is_needed_must_be_text(path: str, field: str, value: Any) -> 
         ("goal", {}, "goal"),
     ],
 )
-def test_whatever_else_does_not_fit_is_named_with_its_line_and_field(path: str, value: Any, field: str) -> None:
+def test_item_import_names_line_and_field_of_every_problem(path: str, value: Any, field: str) -> None:
     found = problems(draft(), line(5), changed(path, value))
     assert [(at, name) for at, name, _ in found] == [(2, field)]
 
 
 @pytest.mark.parametrize("path", ["new_materials[7].properties.volume", "new_materials[x]", "reasoning", "a.b", "\n"])
-def test_a_field_that_names_nothing_raters_see_is_refused(path: str) -> None:
+def test_item_import_rejects_an_error_path_that_raters_do_not_see(path: str) -> None:
     found = problems(draft(), line(1, truth="type1", field=path))
     assert [name for _, name, _ in found] == ["field"]
 
@@ -243,18 +243,18 @@ def test_a_field_that_names_nothing_raters_see_is_refused(path: str) -> None:
         ("new_materials[0].properties.colour", "missing"),
     ],
 )
-def test_the_place_of_an_error_becomes_the_rows_that_raters_can_tick(path: str, key: str) -> None:
+def test_item_import_converts_an_error_path_to_rows(path: str, key: str) -> None:
     study = draft()
     take(study, file(line(1, truth="type1", field=[path])))
     assert key in study.imported_items.get().target
 
 
-def test_ids_and_looks_must_be_the_only_ones_in_the_file_and_in_the_study() -> None:
+def test_item_import_requires_unique_ids_and_contents() -> None:
     study = draft()
     twice = problems(study, line(1), line(1), line(1, id="other"))
     assert twice == [
-        (2, "id", "'item-1' is the id of line 1 as well"),
-        (3, "", "raters could not tell it from line 1: both would look the same"),
+        (2, "id", "'item-1' is also the id of line 1"),
+        (3, "", "raters could not distinguish it from line 1: both would look the same"),
     ]
     take(study, file(line(1)))
     again = problems(study, line(2, id="item-1"), line(1, id="other"))
@@ -264,24 +264,24 @@ def test_ids_and_looks_must_be_the_only_ones_in_the_file_and_in_the_study() -> N
 @pytest.mark.parametrize(
     "ways", [("correct", "0", 0, "none", " Correct "), (True, "true", " TRUE"), ("type2", "2", 2, "subtle")]
 )
-def test_both_vocabularies_of_truth_are_read(ways: tuple[Any, ...]) -> None:
+def test_item_import_accepts_both_vocabularies_of_truth(ways: tuple[Any, ...]) -> None:
     checked = check(draft(), file(*(line(n, truth=truth) for n, truth in enumerate(ways))))
     assert not checked.problems
     assert len(checked.sources) == 1
 
 
-def test_barcodes_of_another_laboratory_are_hidden_like_ours() -> None:
+def test_item_import_hides_foreign_barcodes() -> None:
     text = json.dumps(line()).replace("MAT-AAAAAAAA", "TUBE-00017").replace("MAT-BBBBBBBB", "7")
     study = draft()
     take(study, file(text.encode()))
     shown = json.dumps(study.imported_items.get().payload)
     assert "TUBE-00017" not in shown
     assert "Cells is cloudy" in shown
-    # A bare number is no barcode where it stands in a text: the volumes are as they were.
+    # A bare number in a text is not a barcode: the volumes are unchanged.
     assert '["Volume", "1 mL"]' in shown
 
 
-def test_lineage_is_certain_only_where_the_file_says_it_or_a_name_fits_nothing_else() -> None:
+def test_item_import_lineage_needs_a_statement_or_a_unique_name() -> None:
     study = draft()
     unsaid = line(2)
     for made in unsaid["outcome"]["new_materials"]:
@@ -295,7 +295,7 @@ def test_lineage_is_certain_only_where_the_file_says_it_or_a_name_fits_nothing_e
     assert checked.plain == 1
 
 
-def test_versions_of_one_thing_share_their_pair_by_content_or_by_name() -> None:
+def test_item_import_pairs_versions_by_content_or_name() -> None:
     study = draft()
     elsewhere = line(3, pair="p")
     elsewhere["action"] = {"name": "Wash", "parameters": {}}
@@ -305,7 +305,7 @@ def test_versions_of_one_thing_share_their_pair_by_content_or_by_name() -> None:
     assert third == fourth
 
 
-def test_an_imported_item_is_a_candidate_with_its_origin() -> None:
+def test_imported_item_becomes_a_candidate_with_its_origin() -> None:
     study = draft()
     take(study, file(line(1, truth="type2", experiment="caffeine", field="new_materials[0].properties.volume")))
     (found,) = imported.found(study)
@@ -332,7 +332,7 @@ def test_an_imported_item_is_a_candidate_with_its_origin() -> None:
         ({"truth": None}, ("none", None, "")),
     ],
 )
-def test_a_stated_perturbation_is_the_reference_and_a_truth_alone_is_a_declaration(
+def test_item_import_reference_from_perturbation_or_declared_truth(
     stated: dict[str, Any], expected: tuple[str, bool | None, str]
 ) -> None:
     study = draft()
@@ -351,11 +351,11 @@ def test_a_stated_perturbation_is_the_reference_and_a_truth_alone_is_a_declarati
         {"perturbation": 1, "truth": None},
     ],
 )
-def test_a_perturbation_that_contradicts_the_truth_or_is_unknown_is_a_problem(stated: dict[str, Any]) -> None:
+def test_item_import_rejects_contradicting_or_unknown_perturbations(stated: dict[str, Any]) -> None:
     assert [(at, field) for at, field, _ in problems(draft(), line(1, **stated))] == [(1, "perturbation")]
 
 
-def test_a_study_that_shows_the_goal_takes_no_item_without_one() -> None:
+def test_item_import_requires_a_goal_if_the_study_shows_it() -> None:
     study = draft(display={"layouts": ["aligned"], "context": [True], "marks": ["off"], "by": "rater"})
     assert [field for _, field, _ in problems(study, line(1))] == ["goal"]
     take(study, file(line(1, goal="Count cells", steps_before=[line(7)])))
@@ -364,7 +364,7 @@ def test_a_study_that_shows_the_goal_takes_no_item_without_one() -> None:
     assert [step["action"] for step in context["steps"]] == ["Transfer"]
 
 
-def test_an_evidence_record_is_read_in_order_with_what_each_step_made() -> None:
+def test_item_import_parses_evidence_records_in_order() -> None:
     study = draft(kind=EVIDENCE)
     take(study, file(evidence(1), evidence(2, truth=False, verdicts={})))
     first, second = study.imported_items.all()
@@ -388,11 +388,11 @@ def test_an_evidence_record_is_read_in_order_with_what_each_step_made() -> None:
         ({"verdicts": []}, "verdicts"),
     ],
 )
-def test_an_evidence_record_that_cannot_be_is_refused(changes: dict[str, Any], field: str) -> None:
+def test_item_import_rejects_impossible_evidence_records(changes: dict[str, Any], field: str) -> None:
     assert [name for _, name, _ in problems(draft(kind=EVIDENCE), evidence(1, **changes))] == [field]
 
 
-def test_an_open_study_gets_the_items_behind_what_it_has(admin_user: User) -> None:
+def test_item_import_into_an_open_study_appends_the_items(admin_user: User) -> None:
     run_factory.pool()
     study = study_factory.open_study(raters=4)
     before = study.items.count()
@@ -403,16 +403,16 @@ def test_an_open_study_gets_the_items_behind_what_it_has(admin_user: User) -> No
     assert Item.objects.get(source=made[0]).assignments.filter(slot__isnull=False).count() == study.ratings_per_item
 
 
-def test_an_open_study_takes_nothing_that_might_give_itself_away() -> None:
+def test_item_import_into_an_open_study_rejects_revealing_texts() -> None:
     run_factory.pool()
     study = study_factory.open_study(raters=4)
     telling = changed("outcome/new_observations/0/description", "a perturbed reading")
     (problem,) = check(study, file(telling)).problems
-    assert "might give it away" in problem.said
+    assert "might reveal its source" in problem.said
     assert check(draft(slug="draft"), file(telling)).held == 1
 
 
-def test_a_closed_study_takes_nothing() -> None:
+def test_item_import_into_a_closed_study_is_refused() -> None:
     run_factory.pool()
     study = study_factory.open_study()
     lifecycle.close(study)
@@ -421,14 +421,14 @@ def test_a_closed_study_takes_nothing() -> None:
         take(study, file(line(1)))
 
 
-def test_what_was_imported_into_a_draft_can_be_taken_out_again(admin_user: User) -> None:
+def test_imported_items_can_be_removed_from_a_draft(admin_user: User) -> None:
     study = draft()
     take(study, file(line(1), line(2)))
     assert item_imports.remove_all(study, admin_user) == 2
     assert not study.imported_items.exists()
 
 
-def test_the_command_says_what_it_does_and_its_exit_tells(tmp_path, capsys) -> None:
+def test_import_items_command_output_and_exit_codes(tmp_path, capsys) -> None:
     study = draft()
     path = tmp_path / "items.jsonl"
     path.write_bytes(file(line(1), line(2, truth="type1")).getvalue())
@@ -440,14 +440,14 @@ def test_the_command_says_what_it_does_and_its_exit_tells(tmp_path, capsys) -> N
     with pytest.raises(CommandError, match="nothing was imported") as refused:
         call_command("import_items", study.slug, str(path))
     assert refused.value.returncode == 1
-    assert "line 1: id: 'item-1' has been imported" in capsys.readouterr().err
+    assert "line 1: id: 'item-1' was already imported" in capsys.readouterr().err
     for arguments in ((study.slug, str(tmp_path / "none")), ("nothing", str(path)), (study.slug, "a\0b")):
         with pytest.raises(CommandError) as refused:
             call_command("import_items", *arguments)
         assert refused.value.returncode == 2
 
 
-def test_no_problem_can_steer_a_terminal(tmp_path, capsys) -> None:
+def test_import_items_command_escapes_control_characters(tmp_path, capsys) -> None:
     path = tmp_path / "items.jsonl"
     path.write_bytes(json.dumps({**line(1), "id": 1, "source": "\x1b[31m" + "x" * 90}).encode())
     with pytest.raises(CommandError):
@@ -475,9 +475,7 @@ def sent(client: Client, study: Study, data: io.BytesIO, name: str = "items.json
     return client.post(reverse("ratings:import_items", args=[study.slug]), {"file": data, "do": "check"})
 
 
-def test_in_the_browser_a_file_is_checked_first_and_imported_by_a_second_press(
-    client, own_draft, settings, tmp_path
-) -> None:
+def test_item_import_page_checks_first_and_imports_on_confirmation(client, own_draft, settings, tmp_path) -> None:
     settings.VAR_DIR = tmp_path
     page = sent(client, own_draft, file(line(1), line(2)))
     assert page.status_code == 200
@@ -495,7 +493,7 @@ def test_in_the_browser_a_file_is_checked_first_and_imported_by_a_second_press(
     assert not own_draft.imported_items.exists()
 
 
-def test_a_checked_file_is_of_use_to_its_sender_and_study_alone(client, own_draft, settings, tmp_path) -> None:
+def test_checked_upload_is_usable_only_by_its_sender_and_study(client, own_draft, settings, tmp_path) -> None:
     settings.VAR_DIR = tmp_path
     token = uploads.keep(file(line(1)), "somebody else")
     page = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": token})
@@ -504,7 +502,7 @@ def test_a_checked_file_is_of_use_to_its_sender_and_study_alone(client, own_draf
     assert forged.status_code == 422
 
 
-def test_problems_are_shown_as_text_with_line_and_field(client, own_draft) -> None:
+def test_item_import_page_escapes_problems(client, own_draft) -> None:
     bad = line(1, source="<script>alert(1)</script>" * 4)
     page = sent(client, own_draft, file(bad, b"{"), name="<b>.jsonl")
     assert page.status_code == 422
@@ -514,17 +512,17 @@ def test_problems_are_shown_as_text_with_line_and_field(client, own_draft) -> No
     assert "&lt;script&gt;alert" in text
 
 
-def test_no_file_and_an_empty_file_are_a_422(client, own_draft) -> None:
+def test_item_import_page_rejects_a_missing_or_empty_file(client, own_draft) -> None:
     address = reverse("ratings:import_items", args=[own_draft.slug])
     assert client.post(address, {"do": "check"}).status_code == 422
     assert sent(client, own_draft, io.BytesIO(b"")).status_code == 422
 
 
-def test_the_import_page_of_another_persons_study_does_not_exist(client, owner) -> None:
+def test_item_import_page_of_a_foreign_study_is_not_found(client, owner) -> None:
     assert client.get(reverse("ratings:import_items", args=[draft().slug])).status_code == 404
 
 
-def test_the_import_page_asks_as_many_questions_for_twenty_items_as_for_ten(
+def test_item_import_page_query_count_does_not_grow_with_items(
     client, own_draft, django_assert_max_num_queries
 ) -> None:
     from django.db import connection
@@ -540,7 +538,7 @@ def test_the_import_page_asks_as_many_questions_for_twenty_items_as_for_ten(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_answer_waits_while_a_file_is_read_and_blinded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_item_import_parses_the_file_outside_the_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     study, held, read = draft(), [], import_items.read
 
     def watched(*args: Any) -> ImportedItem | None:
@@ -555,28 +553,28 @@ def test_no_answer_waits_while_a_file_is_read_and_blinded(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("other", "said"),
-    [(line(1), "has been imported into this study before"), (line(1, id="x"), "looks exactly the same")],
+    [(line(1), "was already imported into this study"), (line(1, id="x"), "looks exactly the same")],
 )
-def test_what_another_file_brought_while_this_one_was_read_is_seen(other: dict[str, Any], said: str) -> None:
+def test_item_import_detects_items_of_a_concurrent_import(other: dict[str, Any], said: str) -> None:
     study = draft()
     with pytest.raises(ImportRefused, match=said):
         take(study, Meanwhile(file(line(1), line(2)), lambda: take(study, file(other))))
     assert study.imported_items.count() == 1
 
 
-def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_itself_away() -> None:
+def test_item_import_rejects_revealing_texts_if_the_study_opened_meanwhile() -> None:
     study = draft()
     take(study, file(*(line(n) for n in range(10, 20))))
     outcome = copy.deepcopy(line(1)["outcome"])
     outcome["new_observations"][0]["description"] = "deliberately wrong"
-    with pytest.raises(ImportRefused, match="might give it away"):
+    with pytest.raises(ImportRefused, match="might reveal its source"):
         take(study, Meanwhile(file(line(1, outcome=outcome)), lambda: lifecycle.open_study(study)))
     assert study.imported_items.count() == 10
 
 
-def test_a_file_read_while_the_document_was_changed_has_to_be_read_again() -> None:
+def test_item_import_fails_if_the_protocol_changed_meanwhile() -> None:
     study = draft()
     other = lifecycle.read_protocol(study_factory.protocol(sources=[], display={"context": [True]}))
-    with pytest.raises(StudyError, match="was changed while the file was read"):
+    with pytest.raises(StudyError, match="was changed while the file was being checked"):
         take(study, Meanwhile(file(line(1)), lambda: lifecycle.edit_draft(study, other)))
     assert not study.imported_items.exists()

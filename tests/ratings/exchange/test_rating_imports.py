@@ -44,7 +44,7 @@ def said(study: Study, *rows: str, head: str = HEAD) -> list[tuple[int, str]]:
 
 
 @pytest.mark.both_databases
-def test_a_table_becomes_ratings_of_new_raters_under_the_next_labels(study: Study, admin_user: Any) -> None:
+def test_rating_import_creates_raters_with_the_next_labels(study: Study, admin_user: Any) -> None:
     seats, (first, second, *_) = study.raters.count(), codes(study)
     head = f"{HEAD},submitted_at,seconds,note"
     take(
@@ -74,13 +74,13 @@ def test_a_table_becomes_ratings_of_new_raters_under_the_next_labels(study: Stud
 
 
 @pytest.mark.both_databases
-def test_imported_ratings_count_and_are_called_imported(study: Study) -> None:
+def test_imported_ratings_count_and_are_labelled_imported(study: Study) -> None:
     first, second, *_ = codes(study)
     take(study, table(f"{first},A,1,5", f"{second},A,cannot judge,", f"{first},B,0,5"))
     report = reports.study_report(study)
     assert report.cannot_judge == 1
     assert report.imported == "3 of 3 ratings were collected elsewhere and imported."
-    # Ten items with two ratings each are wanted; what came from elsewhere is on top of no slot, but it is there.
+    # Ten items with two ratings each are requested; imported ratings fill no slot but are counted.
     assert (report.progress.done, report.progress.total) == (3, 20)
     rows = list(exports.rows(study, blinded=True))
     assert {row["imported"] for row in rows} == {1}
@@ -94,11 +94,11 @@ def versions(study: Study) -> list[dict[str, str]]:
 
 
 @pytest.mark.both_databases
-def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study: Study, admin_user: Any) -> None:
+def test_blinded_files_link_no_imported_rating_to_its_item(study: Study, admin_user: Any) -> None:
     study_factory.rate_all(study.raters.order_by("number")[0])
     Rating.objects.update(note="I was told this is item-7")
     every = codes(study)
-    # The importer knows what each row is of, by its note, its rater or its place in the file.
+    # The importer recognises each row by its note, its rater or its position in the file.
     take(study, table(*(f"{code},A,1,5,,,item {n}" for n, code in enumerate(every)), head=f"{HEAD},submitted_at,seconds,note"))  # fmt: skip
     label = study.raters.get(imported_as="A").label
     for rows in (list(exports.rows(study, blinded=True)), versions(study)):
@@ -115,7 +115,7 @@ def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study
 
 
 def answers(study: Study, *files: tuple[str, ...], head: str = HEAD) -> set[tuple[tuple[int, str, str], ...]]:
-    """What is said of these files, each with its codes and ids blotted out."""
+    """Return the problems of these files, with codes and ids masked."""
     found = set()
     for rows in files:
         names = {row.split(",")[0] for row in rows}
@@ -124,20 +124,20 @@ def answers(study: Study, *files: tuple[str, ...], head: str = HEAD) -> set[tupl
     return found
 
 
-def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
+def test_rating_import_does_not_reveal_the_codes_of_imported_items(study: Study) -> None:
     for item, key in zip(study.items.order_by("pk")[:2], ("K1", "K2"), strict=True):
         row = ImportedItem.objects.create(
             study=study, key=key, record={}, label="elsewhere", perturbation="none", payload={}, payload_sha256=key
         )
         ItemSource.objects.filter(item=item).update(imported=row, transition=None, twin=None)
-    # "has rated this item on line 2" would tell that this code is K1; no code is taken, be it an imported item's or not.
+    # "has already rated this item on line 2" would reveal that this code is K1; codes are rejected, whether the item is imported or not.
     tries = [f"{code},A,1,5" for code in codes(study)]
     assert said(study, "K1,A,1,5", *tries) == [(line, "item") for line in range(3, 3 + len(tries))]
     assert said(study, "K1,A,1,5", "K2,A,1,5") == []
     assert said(study, "K1,A,1,5", "K1,A,1,5") == [(3, "rater")]
 
 
-def test_no_moment_of_a_rating_tells_which_code_an_imported_item_has(study: Study) -> None:
+def test_rating_import_times_do_not_reveal_codes_of_imported_items(study: Study) -> None:
     rater = study.raters.order_by("number")[0]
     study_factory.rate_all(rater)
     exported.imported_items(study, 10)
@@ -148,7 +148,7 @@ def test_no_moment_of_a_rating_tells_which_code_an_imported_item_has(study: Stud
 
 
 @pytest.mark.both_databases
-def test_a_rating_that_is_here_already_is_refused_and_another_of_that_rater_or_moment_is_not(study: Study) -> None:
+def test_rating_import_rejects_only_ratings_with_the_same_rater_and_time(study: Study) -> None:
     rater = study.raters.order_by("number")[0]
     study_factory.rate_all(rater)
     rating = Rating.objects.order_by("pk")[0]
@@ -161,7 +161,7 @@ def test_a_rating_that_is_here_already_is_refused_and_another_of_that_rater_or_m
 
 
 @pytest.mark.both_databases
-def test_a_simulated_rater_stays_simulated(study: Study, admin_client: Any) -> None:
+def test_rating_import_keeps_raters_simulated(study: Study, admin_client: Any) -> None:
     first, second, *_ = codes(study)
     head = f"{HEAD},simulated"
     take(study, table(f"{first},A,1,5,", f"{second},A,1,5,1", f"{first},B,1,5,0", f"{second},C,1,5,", head=head))
@@ -176,12 +176,12 @@ def test_a_simulated_rater_stays_simulated(study: Study, admin_client: Any) -> N
     assert page.count('<span class="pill pill--warn">simulated</span>') == 1
 
 
-def test_what_cannot_be_said_of_who_is_simulated_is_told_with_its_lines(study: Study) -> None:
+def test_rating_import_reports_contradictions_on_simulated_raters(study: Study) -> None:
     first, second, *_ = codes(study)
     head = f"{HEAD},simulated"
     (problem,) = check(study, table(f"{first},A,1,5,1", f"{first},B,1,5,0", f"{second},A,1,5,0", head=head)).problems
     assert str(problem) == (
-        "line 4: simulated: is 0 of 'A' and 1 on line 2; it must be the same in all rows of a rater"
+        "line 4: simulated: is 0 for 'A', but 1 on line 2; it must be the same in all rows of a rater"
     )
     (problem,) = check(study, table(f"{first},A,1,5,yes", head=head)).problems
     assert str(problem) == "line 2: simulated: is 'yes'; it must be 1 for a simulated rater, 0 for others, or empty"
@@ -191,7 +191,7 @@ def test_what_cannot_be_said_of_who_is_simulated_is_told_with_its_lines(study: S
 
 
 @pytest.mark.both_databases
-def test_of_a_blinded_export_what_was_imported_stays_out_and_is_counted(
+def test_rating_import_leaves_out_imported_rows_of_a_blinded_export(
     study: Study, admin_client: Any, tmp_path: Any, capsys: Any
 ) -> None:
     first, second, *_ = codes(study)
@@ -202,19 +202,19 @@ def test_of_a_blinded_export_what_was_imported_stays_out_and_is_counted(
     )
     call_command("import_ratings", study.slug, str(path), "--dry-run")
     assert capsys.readouterr().out.strip() == (
-        "1 rating of 1 item by 1 rater would be imported. 1 row left out: counted nowhere where they are from. "
-        "1 row left out: imported ones, whose items a blinded export does not name."
+        "1 rating of 1 item by 1 rater would be imported. 1 row left out: the study of origin does not count them. "
+        "1 row left out: imported ratings, whose items a blinded export does not identify."
     )
     with path.open("rb") as sent:
         page = admin_client.post(reverse("ratings:import_ratings", args=[study.slug]), {"file": sent}).content.decode()
-    assert "1 row left out: imported ones, whose items a blinded file does not name." in page
-    # Only of an export: elsewhere a row without an item is one that somebody forgot to fill in.
+    assert "1 row left out: imported ratings, whose items a blinded file does not identify." in page
+    # Only in an export: in other files, a row without an item is a mistake.
     assert said(study, f"{first},A,1,5,1", ",A,1,5,1", head=f"{HEAD},imported") == [(3, "item")]
     assert said(study, ",R05,1,5,1,0,1,1", head=head) == [(0, "")]
 
 
 @pytest.mark.both_databases
-def test_a_second_file_goes_on_with_the_raters_of_the_first(study: Study) -> None:
+def test_rating_import_continues_raters_of_an_earlier_file(study: Study) -> None:
     first, second, *_ = codes(study)
     take(study, table(f"{first},A,1,5"))
     checked = check(study, table(f"{second},A,1,5", f"{second},B,1,5"))
@@ -226,7 +226,7 @@ def test_a_second_file_goes_on_with_the_raters_of_the_first(study: Study) -> Non
 
 
 @pytest.mark.both_databases
-def test_one_who_met_two_versions_of_one_thing_elsewhere_keeps_both_ratings(study: Study) -> None:
+def test_rating_import_keeps_ratings_of_two_versions_of_a_pair(study: Study) -> None:
     by_pair: dict[Any, list[str]] = {}
     for source in ItemSource.objects.filter(item__study=study).select_related("item"):
         by_pair.setdefault(source.pair, []).append(str(source.item.code))
@@ -265,7 +265,7 @@ def test_one_who_met_two_versions_of_one_thing_elsewhere_keeps_both_ratings(stud
         ("{item},A,1,5,,,,more", ""),
     ],
 )
-def test_a_row_that_cannot_be_is_named_with_its_line_and_column(study: Study, row: str, field: str) -> None:
+def test_rating_import_names_line_and_column_of_an_invalid_row(study: Study, row: str, field: str) -> None:
     good, item, *_ = codes(study)
     found = said(study, f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note")
     assert found == [(3, field)]
@@ -282,9 +282,9 @@ def test_a_row_that_cannot_be_is_named_with_its_line_and_column(study: Study, ro
         (b"\n\n", "empty"),
         (HEAD.encode(), "no rows"),
         (b"item,rater,verdict\n", "missing: confidence"),
-        (b"item,item,rater,verdict,confidence\n", "stands there twice"),
+        (b"item,item,rater,verdict,confidence\n", "appears twice"),
         (b"\xff\xfe" + HEAD.encode(), "not UTF-8"),
-        (b"PK\x03\x04\xff", "a packed file"),
+        (b"PK\x03\x04\xff", "a compressed file"),
         (HEAD.encode() + b'\nx,"A,1,5', "not a table"),
         (HEAD.encode() + b"\n" + b"x" * 200_000, "line 2: a cell is longer than 131,072 characters"),
         (HEAD.encode() + b'\nx,A,1,5\ny,"B' + b"\n" * 200_000, "line 3: a cell is longer"),
@@ -294,28 +294,28 @@ def test_a_row_that_cannot_be_is_named_with_its_line_and_column(study: Study, ro
         (HEAD.encode() + b"\n" * (20 * 1024**2), "larger than 20 MiB"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_no_table_is_refused_by_name(study: Study, raw: bytes, words: str) -> None:
+def test_rating_import_rejects_a_file_that_is_not_a_table(study: Study, raw: bytes, words: str) -> None:
     assert any(words in str(problem) for problem in check(study, io.BytesIO(raw)).problems)
 
 
-def test_what_spreadsheets_do_to_a_table_is_undone(study: Study) -> None:
+def test_rating_import_undoes_spreadsheet_changes(study: Study) -> None:
     first, second, *_ = codes(study)
     text = f'Item;Rater;Verdict;Confidence;Note\r\n{first};"\'=A";Not  Plausible;3;"two\nlines"\r\n;;;;\r\n{second};\'=A;1;3;\r\n'
     take(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
     seat = study.raters.get(imported_as="=A")
     assert Rating.objects.get(assignment__rater=seat, assignment__item__code=first).note == "two\nlines"
-    # The export puts one apostrophe before what a spreadsheet would take for a formula, and the importer takes one off.
+    # The export puts an apostrophe before text that could be read as a formula, and the import removes it.
     assert plain(seat.imported_as) == "'=A"
 
 
 @pytest.mark.both_databases
-def test_an_item_is_known_by_its_code_in_either_case_and_twice_is_once_too_often(study: Study) -> None:
+def test_rating_import_matches_codes_in_either_case_and_rejects_duplicates(study: Study) -> None:
     first, *_ = codes(study)
     assert said(study, f"{first},A,1,5", f"{first.upper()},A,1,5") == [(3, "rater")]
 
 
 @pytest.mark.both_databases
-def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_user: Any) -> None:
+def test_rating_import_into_a_draft_or_unblinded_study_is_refused(study: Study, admin_user: Any) -> None:
     first, *_ = codes(study)
     draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft")))
     with pytest.raises(StudyError, match="is draft"):
@@ -325,13 +325,13 @@ def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_use
         take(study, table(f"{first},A,1,5"))
 
 
-def test_another_studys_items_are_no_items_here(study: Study) -> None:
+def test_rating_import_rejects_items_of_another_study(study: Study) -> None:
     other = study_factory.open_study(slug="other")
     foreign = str(Item.objects.filter(study=other)[0].code)
     assert said(study, f"{foreign},A,1,5") == [(2, "item")]
 
 
-def test_the_command_imports_or_says_why_not(study: Study, tmp_path: Any, capsys: Any) -> None:
+def test_import_ratings_command_imports_or_explains(study: Study, tmp_path: Any, capsys: Any) -> None:
     first, *_ = codes(study)
     path = tmp_path / "ratings.csv"
     path.write_bytes(table(f"{first},A,1,5").getvalue())
@@ -345,7 +345,9 @@ def test_the_command_imports_or_says_why_not(study: Study, tmp_path: Any, capsys
     assert Rating.objects.count() == 1
 
 
-def test_in_the_browser_a_table_is_checked_first(study: Study, admin_client: Any, settings: Any, tmp_path: Any) -> None:
+def test_rating_import_page_checks_the_table_first(
+    study: Study, admin_client: Any, settings: Any, tmp_path: Any
+) -> None:
     settings.VAR_DIR = tmp_path
     first, *_ = codes(study)
     address = reverse("ratings:import_ratings", args=[study.slug])
@@ -362,7 +364,7 @@ def test_in_the_browser_a_table_is_checked_first(study: Study, admin_client: Any
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_no_answer_waits_while_a_table_is_read(study: Study) -> None:
+def test_rating_import_parses_the_table_outside_the_transaction(study: Study) -> None:
     held: list[bool] = []
     file = Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: held.append(connection.in_atomic_block))
     take(study, file)
@@ -371,10 +373,10 @@ def test_no_answer_waits_while_a_table_is_read(study: Study) -> None:
 
 
 @pytest.mark.both_databases
-def test_what_another_table_brought_while_this_one_was_read_is_seen(study: Study) -> None:
+def test_rating_import_detects_ratings_of_a_concurrent_import(study: Study) -> None:
     first, second, *_ = codes(study)
     row = f"{first},A,1,5"
-    with pytest.raises(ImportRefused, match="has rated this item in an earlier file"):
+    with pytest.raises(ImportRefused, match="has already rated this item in an earlier file"):
         take(study, Meanwhile(table(row), lambda: take(study, table(row))))
     take(study, Meanwhile(table(f"{first},B,1,5"), lambda: take(study, table(f"{second},B,0,5"))))
     assert sorted(study.raters.exclude(imported_as="").values_list("imported_as", flat=True)) == ["A", "B"]
@@ -382,7 +384,7 @@ def test_what_another_table_brought_while_this_one_was_read_is_seen(study: Study
 
 
 @pytest.mark.both_databases
-def test_a_study_that_was_unblinded_while_a_table_was_read_takes_nothing(study: Study, admin_user: Any) -> None:
+def test_rating_import_fails_if_the_study_was_unblinded_meanwhile(study: Study, admin_user: Any) -> None:
     with pytest.raises(StudyError, match="is unblinded"):
         take(
             study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: lifecycle.close_and_unblind(study, admin_user))
@@ -394,9 +396,7 @@ def test_a_study_that_was_unblinded_while_a_table_was_read_takes_nothing(study: 
     ("sign", "words", "sure"),
     [(",", ("1.0", "0.0"), "3.0"), ("\t", ("valid", "invalid"), "3"), (";", ("Plausible", "NOT  plausible"), " 3 ")],
 )
-def test_what_the_agreement_command_reads_is_read_alike(
-    study: Study, sign: str, words: tuple[str, str], sure: str
-) -> None:
+def test_rating_import_and_agreement_parse_alike(study: Study, sign: str, words: tuple[str, str], sure: str) -> None:
     first, second, *_ = codes(study)
     rows = [HEAD.split(","), [first, "A", words[0], sure], [second, "A", words[1], sure]]
     file = "\n".join(sign.join(row) for row in rows).encode()

@@ -38,7 +38,7 @@ def document(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_protocol_to_csv_by_commands_alone(document, admin_user) -> None:
+def test_commands_lead_from_protocol_to_csv(document, admin_user) -> None:
     said = call("create_study", document, "--open", "--raters", 6)
     assert said.count("http://127.0.0.1:8000/r/") == 6
     said = call("simulate_raters", "small-study", "--raters", 6, "--seed", 3)
@@ -52,7 +52,7 @@ def test_from_protocol_to_csv_by_commands_alone(document, admin_user) -> None:
     assert {row["perturbation"] for row in rows} == {"none", "obvious", "subtle"}
 
 
-def test_the_links_printed_open_the_door(document) -> None:
+def test_rater_link_command_prints_a_working_invitation(document) -> None:
     call("create_study", document, "--open")
     link = call("rater_link", "small-study", "R01", "--url", "https://lab.example/").strip()
     assert link.startswith("https://lab.example/r/")
@@ -60,14 +60,14 @@ def test_the_links_printed_open_the_door(document) -> None:
     assert joining.accept(found, AnonymousUser(), joining.Joining()).label == "R01"
 
 
-def test_a_sign_in_link_lets_staff_in(admin_user) -> None:
+def test_sign_in_link_command_prints_a_working_link(admin_user) -> None:
     link = call("sign_in_link", admin_user.username).strip()
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
     assert access.open_link(link.split("/")[-2], AnonymousUser(), "admin").user == admin_user
 
 
 @pytest.mark.parametrize("more", [(), ("--url", "http://elsewhere.example")])
-def test_links_of_every_command_obey_the_address_of_the_site(document, admin_user, settings, more) -> None:
+def test_links_of_all_commands_start_with_the_site_url(document, admin_user, settings, more) -> None:
     settings.SITE_URL = "https://ratings.example"
     said = call("create_study", document, "--open", "--raters", 6, *more)
     said += call("rater_link", "small-study", "R01", *more) + call("sign_in_link", admin_user.username, *more)
@@ -75,17 +75,17 @@ def test_links_of_every_command_obey_the_address_of_the_site(document, admin_use
     assert len(links) == 6 + 1 + 1 and all(link.startswith("https://ratings.example/") for link in links)
 
 
-def test_no_command_makes_an_address_of_the_site_by_itself() -> None:
-    """They all ask `mailing.address_of`, which knows WETBENCH_URL."""
+def test_commands_build_links_only_through_the_mailing_module() -> None:
+    """`mailing.address_of` takes WETBENCH_URL into account."""
     folders = [Path(django_settings.BASE_DIR) / room / "management" / "commands" for room in ("ratings", "simulation")]
     commands = [path for folder in folders for path in folder.glob("*.py") if "http://" in path.read_text()]
     assert {path.stem for path in commands} >= {"create_study", "invite_raters", "rater_link", "sign_in_link"}
-    # `serve` prints that address and, beside it, where it listens.
+    # `serve` also prints the address that it listens on.
     own = [path.stem for path in commands if "mailing.address_of" not in path.read_text()]
     assert own == ["serve"]
 
 
-def test_a_wrong_document_is_refused_with_all_its_problems_and_nothing_is_made(tmp_path) -> None:
+def test_create_study_lists_all_problems_of_a_document_and_creates_nothing(tmp_path) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps(study_factory.protocol(kind="taste", sources=[{"cast": "gpt", "count": 1}])))
     code, said = refused("create_study", path)
@@ -96,7 +96,7 @@ def test_a_wrong_document_is_refused_with_all_its_problems_and_nothing_is_made(t
 
 
 @pytest.mark.parametrize("text", ["{", "\xff"])
-def test_a_file_that_is_no_json_is_refused(tmp_path, text) -> None:
+def test_create_study_rejects_a_file_that_is_not_json(tmp_path, text) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(text.encode("latin-1"))
     assert refused("create_study", path)[0] == 2
@@ -106,17 +106,17 @@ def test_a_file_that_is_no_json_is_refused(tmp_path, text) -> None:
     )
 
 
-def test_a_study_that_cannot_be_opened_is_not_left_behind(document, tmp_path) -> None:
+def test_create_study_leaves_no_draft_if_it_cannot_be_opened(document, tmp_path) -> None:
     document.write_text(json.dumps(study_factory.protocol(sources=[{"cast": "offline", "count": 99}])))
     code, said = refused("create_study", document, "--open")
     assert (code, said) == (
         1,
-        "Nothing was made: needs 99 items by offline, the pool holds 10: run more episodes",
+        "Nothing was created: needs 99 items by offline, the pool holds 10: run more episodes",
     )
     assert not Study.objects.exists()
 
 
-def test_names_that_do_not_exist_list_those_that_do(document, admin_user) -> None:
+def test_commands_list_known_names_if_a_name_is_unknown(document, admin_user) -> None:
     call("create_study", document, "--open")
     unknown = "There is no study 'nope'. Known studies: small-study"
     assert refused("export_ratings", "nope") == (2, unknown)
@@ -128,21 +128,21 @@ def test_names_that_do_not_exist_list_those_that_do(document, admin_user) -> Non
     assert refused("sign_in_link", "nobody") == (2, "There is no staff user 'nobody'. Known: admin")
 
 
-def test_a_sealed_study_is_exported_blinded_or_not_at_all(document) -> None:
+def test_export_ratings_of_a_sealed_study_needs_blinded(document) -> None:
     call("create_study", document, "--open")
     code, said = refused("export_ratings", "small-study")
     assert code == 2
     assert said.endswith("until then use --blinded")
 
 
-def test_a_wrong_sensitivity_is_refused_before_any_seat_is_taken(document) -> None:
+def test_simulate_raters_rejects_a_wrong_sensitivity_before_using_rater_places(document) -> None:
     call("create_study", document, "--open")
     said = refused("simulate_raters", "small-study", "--raters", 2, "--seed", 1, "--sensitivity-subtle", 1.5)
     assert said == (2, "subtle is 1.5; it must be from 0.001 to 0.999")
     assert len(seating.free_seats(Study.objects.get())) == 6
 
 
-def test_a_document_nested_without_end_is_no_document(tmp_path: Path) -> None:
+def test_create_study_rejects_deeply_nested_json(tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text("[" * 100_000)
     code, said = refused("create_study", path)
@@ -150,20 +150,20 @@ def test_a_document_nested_without_end_is_no_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 201, 100_000])
-def test_seats_are_one_to_two_hundred(document, number: int) -> None:
+def test_create_study_accepts_one_to_two_hundred_raters(document, number: int) -> None:
     code, said = refused("create_study", document, "--open", "--raters", number)
-    assert code == 2 and "a number of seats from 1 to 200" in said
+    assert code == 2 and "--raters must be from 1 to 200" in said
     assert not Study.objects.exists()
 
 
-def test_a_study_without_items_opens_by_no_command(document) -> None:
+def test_create_study_does_not_open_a_study_without_items(document) -> None:
     document.write_text(json.dumps(study_factory.protocol(sources=[])))
     code, said = refused("create_study", document, "--open")
-    assert (code, said) == (1, "Nothing was made: Small study has no items: name a source, or import items")
+    assert (code, said) == (1, "Nothing was created: Small study has no items: name a source, or import items")
     assert not Study.objects.exists()
 
 
-def test_a_crossed_study_opens_with_its_own_number_of_raters_alone(document) -> None:
+def test_create_study_opens_a_crossed_study_only_with_its_own_number_of_raters(document) -> None:
     document.write_text(json.dumps(study_factory.protocol(design="crossed")))
     code, said = refused("create_study", document, "--open", "--raters", 3)
     assert code == 1 and said.endswith("everybody rates everything: 2 raters, not 3")
@@ -171,7 +171,7 @@ def test_a_crossed_study_opens_with_its_own_number_of_raters_alone(document) -> 
 
 
 @pytest.mark.parametrize("status", ["open", "paused", "closed"])
-def test_the_command_closes_what_still_runs_before_it_unblinds(document, admin_user, status) -> None:
+def test_unblind_command_closes_an_open_study_first(document, admin_user, status) -> None:
     call("create_study", document, "--open")
     study = Study.objects.get()
     if status != "open":
@@ -181,7 +181,7 @@ def test_the_command_closes_what_still_runs_before_it_unblinds(document, admin_u
     assert list(study.events.values_list("kind", flat=True))[-2:] == ["closed", "unblinded"]
 
 
-def test_a_draft_is_unblinded_by_no_command(document, admin_user) -> None:
+def test_unblind_command_rejects_a_draft(document, admin_user) -> None:
     call("create_study", document)
     said = refused("unblind", "small-study", "--by", admin_user.username)
     assert said == (2, "Small study is draft; only a study that is closed can be unblinded")

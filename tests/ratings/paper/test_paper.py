@@ -1,4 +1,4 @@
-"""`make paper` on a small plan: interrupted, resumed, asked for again; its page and its file; what it refuses."""
+"""`make paper` on a small plan: interrupted, resumed and repeated; its page, its file, and what it refuses."""
 
 import json
 from pathlib import Path
@@ -55,17 +55,17 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def counted() -> dict[str, int]:
+def count_rows() -> dict[str, int]:
     tables = (Run, Twin, TwinDecision, ModelCall, Study, Rater, Rating, Benchmark)
     return {table.__name__: table.objects.count() for table in tables}
 
 
 class StoppedError(Exception):
-    """Whoever started it pressed Ctrl-C."""
+    """A person pressed Ctrl-C."""
 
 
 def stop_at(part: str) -> making.Watch:
-    """Raise StoppedError when half of the rows of the runs called so have ended."""
+    """Return a progress watcher that raises StoppedError when half of the rows of the runs with this title have ended."""
 
     def watch(what: str) -> Any:
         def look(now: Any) -> None:
@@ -77,7 +77,7 @@ def stop_at(part: str) -> making.Watch:
     return watch
 
 
-def test_a_replication_that_was_stopped_goes_on_does_nothing_twice_and_has_its_file_page_and_labels(
+def test_stopped_replication_continues_repeats_nothing_and_has_file_page_and_labels(
     plan: Path, capsys, boss: Client
 ) -> None:
     fixtures.load_lab(django_settings.FIXTURES_DIR)
@@ -89,19 +89,19 @@ def test_a_replication_that_was_stopped_goes_on_does_nothing_twice_and_has_its_f
     assert "The replies are scripted" in said
     without = sum(cell["ours"] is None for cell in found)
     assert said.splitlines()[-1] == f"paper: {len(found)} cells, {without} without a number, each with its reason"
-    before = counted()
+    before = count_rows()
     assert before["Run"] == 2 + 3 and before["Twin"] == 3 * 8
     call_command("paper", plan=plan, threads=1)
-    assert counted() == before
+    assert count_rows() == before
     assert json.loads((django_settings.VAR_DIR / "paper.json").read_text()) == found
-    check_cells(found)
-    check_labels()
-    check_page(found, boss)
-    check_roles(Client())
+    assert_cells(found)
+    assert_labels()
+    assert_page(found, boss)
+    assert_roles(Client())
 
 
-def check_cells(made: list[dict[str, Any]]) -> None:
-    """Every number of the paper has a cell, and what is missing has a reason."""
+def assert_cells(made: list[dict[str, Any]]) -> None:
+    """Every number of the paper is listed, and what is missing has a reason."""
     assert all(list(cell) == ["cell", "paper", "ours", "low", "high", "n", "reason"] for cell in made)
     names = [cell["cell"] for cell in made]
     assert len(set(names)) == len(names)
@@ -111,7 +111,7 @@ def check_cells(made: list[dict[str, Any]]) -> None:
     own = {cell["cell"]: cell for cell in made}
     assert own["rate-claude-unperturbed"]["paper"] == 0.9 and own["rate-claude-unperturbed"]["n"] == 12
     assert own["fig5-gemini-1"]["reason"] == "ours: no attempts of gemini-2.5-flash"
-    assert "fewer than 5 attempts" in own["fig5-gpt5-5"]["reason"]
+    assert "fewer than 5 replicates" in own["fig5-gpt5-5"]["reason"]
     assert own["fig5-gpt5-1"]["n"] == 6 and own["fig5-gpt5-1"]["ours"] is not None
     # The mean confidence beside the study's ratings, by hand.
     given = Rating.objects.filter(assignment__item__study__slug="scripted-paper-transitions")
@@ -119,7 +119,7 @@ def check_cells(made: list[dict[str, Any]]) -> None:
     assert own["confidence-mean"]["ours"] == pytest.approx(sum(confidences) / len(confidences))
 
 
-def check_labels() -> None:
+def assert_labels() -> None:
     """The studies are labelled, their raters are simulated, and all twins are accepted unread."""
     studies = Study.objects.order_by("pk")
     assert [study.slug for study in studies] == ["scripted-paper-transitions", "scripted-paper-evidence"]
@@ -138,8 +138,8 @@ def check_labels() -> None:
     assert nobody not in methods.written(studies[0], design.of(studies[0]), True), "the blinded archive reads no source"
 
 
-def check_page(made: list[dict[str, Any]], boss: Client) -> None:
-    """The page shows what the file has and says that replies are scripted."""
+def assert_page(made: list[dict[str, Any]], boss: Client) -> None:
+    """The page shows the content of the file and states that replies are scripted."""
     page = boss.get(reverse("ratings:paper")).content.decode()
     assert "Scripted replies, simulated raters" in page and page.count("<svg") >= 10
     lines = cells.build_lines(cells.find_parts(Names(scripted=True)))
@@ -147,38 +147,38 @@ def check_page(made: list[dict[str, Any]], boss: Client) -> None:
     for line in lines:
         assert line.shown_ours in page and line.shown_paper in page
         rated = line.cell.ours is not None and line.quantity not in OF_BENCHMARK
-        assert line.remark == ("ours are of simulated raters" if rated else "")
+        assert line.remark == ("our raters are simulated" if rated else "")
     own = {line.cell.cell: line for line in lines}
-    assert own["table1-kappa-human"].cell.paper == 0.526 and "ours are of simulated raters" in page
+    assert own["table1-kappa-human"].cell.paper == 0.526 and "our raters are simulated" in page
     assert own["confidence-mean"].basis == "± 0.59" and "<small>± 0.59</small>" in page
     study = boss.get(reverse("ratings:study", args=["scripted-paper-transitions"])).content.decode()
     assert "Published: 3.9 ± 0.59 (n and interval not reported; section 5.1)." in study
-    assert "Ours are of simulated raters." in study
+    assert "Our raters are simulated." in study
     evidence = store.find_full(Study.objects.get(slug="scripted-paper-evidence"))
     assert evidence is not None
     table = evidence.document["tables"]["human_model"]
     people = next(row for row in records(table) if row["who"] == PEOPLE)
     assert (people["kind"], people["published_agreement"], people["published_kappa"]) == ("simulated", 0.75, 0.526)
-    assert table["notes"] == ["Published values of people are beside simulated raters."]
+    assert table["notes"] == ["Published values for people are shown beside simulated raters."]
     assert f"<dd>{len(made)}</dd>" in page
     assert boss.get(reverse("ratings:paper_json"), {"replies": "scripted"}).json() == made
 
 
-def check_roles(client: Client) -> None:
+def assert_roles(client: Client) -> None:
     """Staff without a role in the studies see none of their numbers."""
     client.force_login(User.objects.create_user("ada", is_staff=True))
     found = {cell["cell"]: cell for cell in client.get(reverse("ratings:paper_json")).json()}
     assert found["rate-claude-unperturbed"]["ours"] is None
-    assert "in a study that you have no role in" in found["rate-claude-unperturbed"]["reason"]
+    assert "in a study in which you have no role" in found["rate-claude-unperturbed"]["reason"]
     assert found["fig5-gpt5-1"]["ours"] is not None
 
 
-def test_before_it_was_made_the_page_says_how(boss: Client) -> None:
+def test_paper_page_explains_how_to_start_before_a_replication_exists(boss: Client) -> None:
     page = boss.get(reverse("ratings:paper")).content.decode()
     assert "No replication yet" in page and "make paper MAX_COST=" in page
 
 
-def test_the_plan_of_today_is_the_papers_with_the_casts_of_today() -> None:
+def test_plan_with_current_models_differs_from_the_papers_only_in_its_casts() -> None:
     fixtures.load_lab(django_settings.FIXTURES_DIR)
     today, paper = read_plan(TODAY), read_plan()
     assert today.model_dump(exclude={"agents", "twin_maker"}) == paper.model_dump(exclude={"agents", "twin_maker"})
@@ -189,25 +189,25 @@ def test_the_plan_of_today_is_the_papers_with_the_casts_of_today() -> None:
     assert {cast["agent"]["scaffold"] for cast in casts.values()} == {"plain"}
 
 
-def test_with_keys_the_worst_case_comes_first_and_nothing_is_ordered_without_a_limit(
+def test_replication_with_keys_prints_the_worst_case_and_needs_a_limit(
     plan: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in KEYS:
         monkeypatch.setenv(name, "sk-none")
-    with pytest.raises(CommandError, match="Nothing was ordered"):
+    with pytest.raises(CommandError, match="Nothing was started"):
         call_command("paper", plan=plan, threads=1)
     said = capsys.readouterr().out
-    assert said.count("at worst") == 4 and "US dollars: paper: episodes" in said and "scripted" not in said
+    assert said.count("at most $") == 4 and ": paper: episodes" in said and "scripted" not in said
     assert not Run.objects.exists()
 
 
-def test_with_some_keys_only_the_missing_ones_are_named(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replication_with_some_keys_lists_the_missing_ones(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with pytest.raises(CommandError, match="missing: ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY"):
         call_command("paper", plan=plan, threads=1)
 
 
-def test_a_plan_with_wrong_keys_or_values_is_refused_with_all_of_them(tmp_path: Path) -> None:
+def test_plan_file_with_wrong_keys_or_values_is_refused_with_all_problems(tmp_path: Path) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps({**read_plan().model_dump(), "attempts": 0, "agnets": []}))
     with pytest.raises(PlanFileError) as caught:

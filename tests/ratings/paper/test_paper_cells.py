@@ -1,4 +1,4 @@
-"""What of ours stands beside the paper's numbers: the same classifiers, the newest result, successors; else a reason."""
+"""Our numbers beside the paper's: the same classifiers, the newest result, successors; otherwise a reason."""
 
 from itertools import combinations
 from statistics import mean
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 FIVE = ("claude-sonnet-4", "gemini-2.5-flash", "gpt-4o", "gpt-5", "qwen3-235b-thinking")
 LEFT_OUT = "deepseek-r1"  # by the paper, from Fig. 4
 NAMES = Names(scripted=False)
-# What each says of six records, 1: sufficient. DeepSeek R1 contradicts them all.
+# Verdicts of each classifier on six records, 1: sufficient. DeepSeek R1 contradicts all others.
 SAID = {
     "gpt-5": (1, 1, 0, 0, 0, 0),
     "claude-sonnet-4": (1, 1, 1, 1, 0, 0),
@@ -34,31 +34,31 @@ SAID = {
 }
 
 
-def review(row: Episode, classifier: str, sufficient: int) -> None:
+def create_review(row: Episode, classifier: str, sufficient: int) -> None:
     EvidenceReview.objects.create(
         episode=row, classifier=classifier, primary=classifier == "gpt-5", sufficient=bool(sufficient),
         verdict=Verdict(bool(sufficient), "", 0.9).to_json(),
     )  # fmt: skip
 
 
-def judge(said: dict[str, tuple[int, ...]], agent: str = "gpt-5", **cast: Any) -> Benchmark:
+def freeze_judged_benchmark(said: dict[str, tuple[int, ...]], agent: str = "gpt-5", **cast: Any) -> Benchmark:
     """Freeze a benchmark of six attempts of one agent, as these classifiers judged them, and compute it."""
     for at in range(6):
         row = run_factory.episode("caffeine" if at < 3 else "zebrafish", "paper", at % 3 + 1, "submitted")
         for classifier, verdicts in said.items():
-            review(row, classifier, verdicts[at])
+            create_review(row, classifier, verdicts[at])
     Run.objects.update(setup={"cast": {"agent": {"model": agent}, **cast}})
     made = freezing.freeze(NAMES.benchmark, list(Run.objects.all()))
     playing.compute(made)
     return made
 
 
-def found() -> dict[str, Line]:
+def build_rows_by_key() -> dict[str, Line]:
     return {line.cell.cell: line for line in cells.build_lines(cells.find_parts(NAMES))}
 
 
-def test_ensembles_and_extremes_are_over_the_papers_classifiers_alone() -> None:
-    benchmark, lines = judge(SAID), found()
+def test_comparison_uses_only_the_papers_classifiers_for_ensembles_and_extremes() -> None:
+    benchmark, lines = freeze_judged_benchmark(SAID), build_rows_by_key()
     agreed = [mean(a == b for a, b in zip(SAID[x], SAID[y], strict=True)) for x, y in combinations(FIVE, 2)]
     assert lines["fig4-agreement-lowest"].cell.ours == pytest.approx(min(agreed))
     assert lines["fig4-agreement-highest"].cell.ours == pytest.approx(max(agreed))
@@ -69,7 +69,7 @@ def test_ensembles_and_extremes_are_over_the_papers_classifiers_alone() -> None:
     assert not any(LEFT_OUT in name for name in lines if name.startswith("fig4"))
     document = playing.compute(benchmark).document
     of = {row[0]: row for row in document["tables"]["fractions"]["rows"]}
-    told = "the paper's is of other classifiers"
+    told = "the paper's number is of other classifiers"
     assert of[CONSENSUS][2] == 0 and of[CONSENSUS][-2:] == [None, told]
     assert of["all of the paper's models"][-2:] == [0.111, ""]
     assert of["majority of the paper's models"][-2:] == [None, "printed only as a figure"] and MAJORITY in of
@@ -80,20 +80,20 @@ def test_ensembles_and_extremes_are_over_the_papers_classifiers_alone() -> None:
     )
 
 
-def test_every_cell_of_a_column_published_has_a_value_or_the_reason() -> None:
-    tables = playing.compute(judge(SAID)).document["tables"]
+def test_published_column_has_a_value_or_a_reason_in_every_cell() -> None:
+    tables = playing.compute(freeze_judged_benchmark(SAID)).document["tables"]
     for name in ("pass_at_k", "fractions"):
         shown = grid(tables[name])
         at = next(i for i, head in enumerate(shown.heads) if head.title == "Published")
         assert NOTHING not in {row[at].text for row in shown.rows}
-        assert not any(head.title == "Why none is published" for head in shown.heads)
+        assert not any(head.title == "No published value because" for head in shown.heads)
     texts = [row[-1].text for row in grid(tables["pass_at_k"]).rows]
-    assert "44.4%" in texts and "printed only as a figure" in texts
+    assert "44.4 %" in texts and "printed only as a figure" in texts
 
 
-def test_a_classifier_without_verdicts_leaves_a_reason_in_each_cell_that_it_is_in() -> None:
-    judge({name: verdicts for name, verdicts in SAID.items() if name != "gpt-4o"})
-    lines = found()
+def test_comparison_states_a_reason_in_every_cell_of_a_classifier_without_verdicts() -> None:
+    freeze_judged_benchmark({name: verdicts for name, verdicts in SAID.items() if name != "gpt-4o"})
+    lines = build_rows_by_key()
     silent = "there are no verdicts of gpt-4o"
     for name in ("fig4-agreement-lowest", "fig4-sufficient-consensus", "fig4-conditional-gpt5-highest"):
         assert lines[name].cell.ours is None and silent in lines[name].cell.reason
@@ -103,39 +103,41 @@ def test_a_classifier_without_verdicts_leaves_a_reason_in_each_cell_that_it_is_i
     assert lines["fig4-agreement-gpt-5-qwen3-235b-thinking"].cell.ours is not None
 
 
-def test_verdicts_that_were_given_later_leave_the_figures_marked_stale(boss: Client) -> None:
-    benchmark = judge({name: verdicts for name, verdicts in SAID.items() if name != LEFT_OUT})
+def test_comparison_marks_figures_as_stale_after_later_verdicts(boss: Client) -> None:
+    benchmark = freeze_judged_benchmark({name: verdicts for name, verdicts in SAID.items() if name != LEFT_OUT})
     assert not cells.find_parts(NAMES).stale
     later = Episode.objects.order_by("pk")[:2]
     for row in later:
         MissingReview.objects.create(episode=row, classifier=LEFT_OUT, reason="refused", error="policy")
     parts = cells.find_parts(NAMES)
-    assert parts.stale == "then 0 verdicts of the panel were missing, now 2 are" and parts.n_missing == 2
+    assert (
+        parts.stale == "then 0 verdicts of further classifiers were missing, now 2 are missing" and parts.n_missing == 2
+    )
     page = boss.get(reverse("ratings:paper")).content.decode()
     assert "figures are stale" in page and parts.stale in page and "<svg" in page
     assert f"{LEFT_OUT} 2" in page and reverse("ratings:benchmark", args=[benchmark.code]) in page
-    assert cells.STALE in found()["fig4-sufficient-gpt5"].cell.reason
+    assert cells.STALE in build_rows_by_key()["fig4-sufficient-gpt5"].cell.reason
     MissingReview.objects.all().delete()
     assert not cells.find_parts(NAMES).stale
 
 
-def test_a_benchmark_that_was_never_computed_is_no_reason_to_say_it_was_never_made() -> None:
+def test_comparison_distinguishes_a_benchmark_not_computed_from_one_not_created() -> None:
     freezing.freeze(NAMES.benchmark, [run_factory.episode("caffeine", "paper", 1, "quit").run])
-    assert found()["fig5-gpt5-1"].cell.reason == f"ours: {cells.BENCHMARK_NOT_COMPUTED}"
+    assert build_rows_by_key()["fig5-gpt5-1"].cell.reason == f"ours: {cells.BENCHMARK_NOT_COMPUTED}"
 
 
-def test_successors_stand_beside_the_values_of_the_models_they_follow_and_are_labelled(boss: Client) -> None:
+def test_comparison_labels_successors_beside_the_values_of_their_predecessors(boss: Client) -> None:
     renamed = {"gpt-5": "gpt-6.1-sol", "claude-sonnet-4": "claude-sonnet-5.5"}
     said = {renamed.get(name, name): verdicts for name, verdicts in SAID.items() if name not in ("gpt-4o", LEFT_OUT)}
-    judge(said, "gpt-6.1-sol", successor_of={new: old for old, new in renamed.items()})
-    lines = found()
+    freeze_judged_benchmark(said, "gpt-6.1-sol", successor_of={new: old for old, new in renamed.items()})
+    lines = build_rows_by_key()
     line = lines["fig5-gpt5-1-successor-gpt-6.1-sol"]
-    assert line.name == "pass@1, gpt-5 → gpt-6.1-sol, successor" and line.remark == "ours is of a successor"
+    assert line.name == "pass@1, gpt-5 → gpt-6.1-sol, successor" and line.remark == "our number is for a successor"
     assert line.cell.paper == 0.444 and line.cell.n == 6
     assert "fig5-gpt5-1" not in lines
     assert lines["fig5-gpt4o-5"].cell.reason == "ours: no attempts of gpt-4o; no successor of gpt-4o was played either"
     assert lines["fig4-sufficient-gpt5-successor-gpt-6.1-sol"].cell.ours == pytest.approx(2 / 6)
     pair = lines["fig4-agreement-successors-claude-sonnet-5.5-gpt-6.1-sol"]
-    assert pair.cell.ours == pytest.approx(4 / 6) and pair.remark == "ours are of successors"
+    assert pair.cell.ours == pytest.approx(4 / 6) and pair.remark == "our number is for successors"
     assert "no verdicts of gpt-4o" in lines["fig4-agreement-successors-lowest"].cell.reason
     assert "gpt-5 → gpt-6.1-sol, successor" in boss.get(reverse("ratings:paper")).content.decode()

@@ -1,4 +1,4 @@
-"""`make paper` held, stopped, killed and asked for again: it goes on, within its limit, with the plan it began with."""
+"""`make paper` blocked, stopped, killed and repeated: it continues within its limit, with the plan it started with."""
 
 import json
 import threading
@@ -44,43 +44,45 @@ def plan(settings: Any, tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def without_studies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only play: studies and benchmark take their time and ask no model."""
+    """Skip the studies and the benchmark: they take time and call no model."""
     monkeypatch.setattr(making.Maker, "_benchmark", lambda *_: None)
     monkeypatch.setattr(making.Maker, "_study", lambda *_: None)
 
 
-def make(plan: Plan, max_cost: str) -> None:
-    """Replicate by models, as far as the program knows: the environment leads to a scripted server."""
+def run_replication(plan: Plan, max_cost: str) -> None:
+    """Replicate by models, as far as the program can tell: the environment points to a scripted server."""
     making.Maker(plan, False, lambda _: None, lambda _: lambda _: None, 1, Decimal(max_cost)).make()
 
 
-def test_what_was_held_for_the_budget_goes_on_with_a_larger_limit(
+def test_replication_blocked_by_the_budget_continues_with_a_larger_limit(
     plan: Plan, model_server: Server, without_studies: None
 ) -> None:
-    with pytest.raises(making.PaperError, match=r"2 of 2 are held .*MAX_COST=0.01 is used up.*larger MAX_COST goes on"):
-        make(plan, "0.01")
+    with pytest.raises(
+        making.PaperError, match=r"2 of 2 are blocked .*MAX_COST=0.01 is used up.*larger MAX_COST to continue"
+    ):
+        run_replication(plan, "0.01")
     with pytest.raises(making.PaperError, match="MAX_COST=0 is used up"):
-        make(plan, "0")
-    make(plan, "100")
+        run_replication(plan, "0")
+    run_replication(plan, "100")
     runs = Run.objects.order_by("pk")
     assert [run.kind for run in runs] == ["episodes", "twins", "twins", "twins"]
     assert {status for run in runs for status in queueing.progress(run).by_status} == {"submitted", "done"}
     assert Twin.objects.count() == 3 * 2
 
 
-def test_what_was_held_for_a_key_goes_on_when_the_key_is_right(
+def test_replication_blocked_by_a_key_continues_with_a_correct_key(
     plan: Plan, model_server: Server, without_studies: None
 ) -> None:
     model_server.faults("unauthorized_401")
-    with pytest.raises(making.PaperError, match=r"are held .*Mend it and run `make paper` again") as caught:
-        make(plan, "100")
+    with pytest.raises(making.PaperError, match=r"are blocked .*Fix this and run `make paper` again") as caught:
+        run_replication(plan, "100")
     assert "MAX_COST" not in str(caught.value)
     model_server.faults()
-    make(plan, "100")
+    run_replication(plan, "100")
     assert Run.objects.count() == 4
 
 
-def test_a_call_of_unknown_cost_counts_at_its_worst_case_against_the_limit_of_all_runs(
+def test_replication_limit_counts_a_call_of_unknown_cost_at_its_worst_case(
     plan: Plan, model_server: Server, without_studies: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an answer that broke off in the first run: what was reserved for it is not there for the second."""
@@ -92,21 +94,21 @@ def test_a_call_of_unknown_cost_counts_at_its_worst_case_against_the_limit_of_al
         return run
 
     monkeypatch.setattr(making.Maker, "_episodes", lose_costs)
-    make(plan, "40")
+    run_replication(plan, "40")
     first, second, *_ = Run.objects.order_by("pk")
     assert spending.totals(first).cost < 1 and spending.verify(first).ledger_cost > 30
     assert second.max_cost == 40 - spending.verify(first).ledger_cost
 
 
 class StoppedError(Exception):
-    """Whoever started it pressed Ctrl-C."""
+    """A person pressed Ctrl-C."""
 
 
 def stop(_: Any) -> None:
     raise StoppedError
 
 
-def test_no_worker_sends_a_scripted_run_to_the_providers(
+def test_worker_never_sends_a_scripted_run_to_the_providers(
     plan: Plan, model_server: Server, without_studies: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The server that the environment leads to stands for the real providers. It must never be asked."""
@@ -137,7 +139,7 @@ def test_no_worker_sends_a_scripted_run_to_the_providers(
     assert not model_server.requests()
 
 
-def test_a_plan_that_cannot_be_made_is_refused_with_every_reason_before_anything_is_ordered(tmp_path: Path) -> None:
+def test_impossible_plan_is_refused_with_every_reason_before_any_run_starts(tmp_path: Path) -> None:
     path, wrong = tmp_path / "wrong.json", read_plan().model_dump() | TINY
     wrong |= {"agents": ["paper-gpt-4o", "paper-gpt-4o"], "twin_maker": "paper-gpt-4o"}
     wrong |= {"transitions": {"items": 3, "ratings_per_item": 2, "raters": 1}}
@@ -147,10 +149,10 @@ def test_a_plan_that_cannot_be_made_is_refused_with_every_reason_before_anything
         read_plan(path)
     assert str(caught.value).splitlines() == [
         f"{path}: agents: paper-gpt-4o more than once",
-        f"{path}: twin_maker: paper-gpt-4o is the first of agents too: its answers and its steps would be one source",
-        f"{path}: transitions: ratings_per_item is 2, more than raters, which is 1",
-        f"{path}: transitions.items: 3 is more than sample, which is 2",
-        f"{path}: evidence.items: 3 is more than the 2 attempts of each agent (experiments 1, attempts 2)",
+        f"{path}: twin_maker: paper-gpt-4o is also the first of agents, so its answers and its steps would be the same source",
+        f"{path}: transitions: ratings_per_item (2) is larger than raters (1)",
+        f"{path}: transitions.items: 3 is larger than sample (2)",
+        f"{path}: evidence.items: 3 is larger than the 2 attempts of each agent (experiments 1, attempts 2)",
     ]
 
 
@@ -159,51 +161,53 @@ def test_a_plan_that_cannot_be_made_is_refused_with_every_reason_before_anything
     [
         ({"experiments": ["cafeine"]}, "There is no experiment cafeine"),
         ({"experiments": "all", "attempts": 1, "evidence": {"items": 99, "ratings_per_item": 1, "raters": 1}}, "items: 99 is"),
-        ({"agents": ["paper-gpt-6"]}, "agents: there is no cast 'paper-gpt-6' with language models"),
-        ({"twin_maker": "offline"}, "twin_maker: there is no cast 'offline' with language models"),
+        ({"agents": ["paper-gpt-6"]}, "agents: there is no language-model cast 'paper-gpt-6'"),
+        ({"twin_maker": "offline"}, "twin_maker: there is no language-model cast 'offline'"),
     ],
 )  # fmt: skip
-def test_a_plan_that_does_not_fit_this_laboratory_is_refused_before_anything_is_ordered(
+def test_plan_that_does_not_fit_this_laboratory_is_refused_before_any_run_starts(
     plan: Plan, change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(making.PaperError, match=said):
-        make(changed(plan, **change), "100")
+        run_replication(replace_values(plan, **change), "100")
     assert not Run.objects.exists() and not PaperPlan.objects.exists()
 
 
-def changed(plan: Plan, **changes: Any) -> Plan:
+def replace_values(plan: Plan, **changes: Any) -> Plan:
     return Plan.model_validate(plan.model_dump() | changes)
 
 
-def test_what_was_made_is_not_mixed_with_another_plan_and_what_was_not_may_change(
+def test_replication_refuses_changes_of_the_plan_for_parts_that_exist(
     plan: Plan, model_server: Server, without_studies: None
 ) -> None:
-    too_many = changed(plan, sample=50)
+    too_many = replace_values(plan, sample=50)
     with pytest.raises(
-        making.PaperError, match=r"3 samples of 50 steps .* need 150 accepted steps, and paper-gpt-4o took"
+        making.PaperError, match=r"3 samples of 50 steps .* need 150 accepted steps, but paper-gpt-4o took"
     ):
-        make(too_many, "100")
+        run_replication(too_many, "100")
     assert Run.objects.count() == 1, "neither another agent nor twins were ordered"
-    for other in (changed(plan, attempts=3), changed(plan, agents=["paper-deepseek-r1"])):
+    for other in (replace_values(plan, attempts=3), replace_values(plan, agents=["paper-deepseek-r1"])):
         with pytest.raises(
             making.PaperError,
-            match=r"begun with another plan: (attempts was 2 and is 3|agents was paper-gpt-4o and is)",
+            match=r"started with another plan: (attempts was 2 and is now 3|agents was paper-gpt-4o and is)",
         ):
-            make(other, "100")
-    make(plan, "100")
-    with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is 3\. Go on with the plan"):
-        make(changed(plan, sample=3), "100")
-    make(changed(plan, transitions={"items": 1, "ratings_per_item": 1, "raters": 1}), "100")
+            run_replication(other, "100")
+    run_replication(plan, "100")
+    with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is now 3\. Continue with that plan"):
+        run_replication(replace_values(plan, sample=3), "100")
+    run_replication(replace_values(plan, transitions={"items": 1, "ratings_per_item": 1, "raters": 1}), "100")
     Study.objects.create(
         slug="paper-transitions", name="As opened", kind=TRANSITION, protocol={}, seed=1, ratings_per_item=1
     )
-    with pytest.raises(making.PaperError, match=r"another plan: transitions.items was 1 and is 2; transitions.ratings"):
-        make(plan, "100")
+    with pytest.raises(
+        making.PaperError, match=r"another plan: transitions.items was 1 and is now 2; transitions.ratings"
+    ):
+        run_replication(plan, "100")
     assert Run.objects.count() == 4
 
 
 @pytest.mark.parametrize("error", [ProtocolError(["items: too many"]), PaperValuesError(["a.json:1: items: too many"])])
-def test_what_a_study_or_the_papers_values_refuse_is_said_in_words(
+def test_paper_command_reports_refusals_of_studies_and_paper_values(
     plan: Plan, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_plan(plan, tmp_path / "plan.json")
@@ -216,7 +220,7 @@ def test_what_a_study_or_the_papers_values_refuse_is_said_in_words(
         call_command("paper", plan=tmp_path / "plan.json", scripted=True, threads=1)
 
 
-def test_scripted_replies_leave_the_file_of_a_replication_by_models_alone(
+def test_scripted_replication_does_not_overwrite_the_file_of_a_replication_by_models(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_plan(plan, tmp_path / "plan.json")
@@ -235,11 +239,11 @@ def test_scripted_replies_leave_the_file_of_a_replication_by_models_alone(
     assert (folder / "paper.json").read_text() == "by models"
     assert all(cell["reason"] for cell in json.loads((folder / "scripted-paper.json").read_text()))
     said = capsys.readouterr().out
-    assert "paper.json is of the replication by models and stays as it is" in said
+    assert "paper.json has the replication by models and is not changed" in said
     assert f"Wrote {folder / 'scripted-paper.json'}" in said
 
 
-def test_ctrl_c_says_in_one_line_that_the_same_command_goes_on(
+def test_ctrl_c_prints_one_line_on_how_to_continue(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_plan(plan, tmp_path / "plan.json")
@@ -251,13 +255,13 @@ def test_ctrl_c_says_in_one_line_that_the_same_command_goes_on(
     with pytest.raises(SystemExit) as caught:
         call_command("paper", plan=tmp_path / "plan.json", scripted=True)
     assert caught.value.code == 130
-    assert capsys.readouterr().err == "Stopped. The same command goes on.\n"
+    assert capsys.readouterr().err == "Stopped. Run the same command to continue.\n"
 
 
-def test_a_pool_that_is_too_small_for_a_study_says_that_fewer_items_will_do(plan: Plan) -> None:
+def test_pool_too_small_for_a_study_suggests_fewer_items(plan: Plan) -> None:
     maker = making.Maker(plan, False, print, lambda _: stop, 1, None)
     with pytest.raises(
-        making.PaperError, match=r"paper-transitions: .*With fewer items in the plan the same command goes on"
+        making.PaperError, match=r"paper-transitions: .*Reduce the items in the plan and run the same command again"
     ):
         maker._study(maker.names.transitions, maker._transitions)
     assert not Study.objects.exists()

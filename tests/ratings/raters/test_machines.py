@@ -86,7 +86,7 @@ def test_model_rater_rates_every_item_once_and_is_listed_apart_from_people(
         (place, "rating", "rate", "answered") for place in range(5)
     ]
     assert {call.job_id for call in calls} == {Job.objects.get().pk} and rater.run_id == calls[0].run_id
-    assert count_requests(model_server) == 5 and "nothing is left to rate" in run_rating_command(study, model)
+    assert count_requests(model_server) == 5 and "no items left to rate" in run_rating_command(study, model)
     assert count_requests(model_server) == 5
 
 
@@ -175,11 +175,11 @@ def test_model_rating_that_failed_is_stored_and_retried_only_on_request(
 ) -> None:
     model_server.faults({"fault": "refusal", "times": 1})
     told = run_rating_command(study, model)
-    assert "4 of 5 items rated" in told and "1 without a verdict: refused; --retry-failed asks again" in told
+    assert "4 of 5 items rated" in told and "1 without a verdict: refused; use --retry-failed to retry" in told
     failed = MachineRating.objects.get(verdict=None)
     assert failed.failed == "refused" and failed.error
     model_server.reset()
-    assert "nothing is left" in run_rating_command(study, model) and count_requests(model_server) == 0
+    assert "no items left" in run_rating_command(study, model) and count_requests(model_server) == 0
     assert "5 of 5 items rated" in run_rating_command(study, model, "--retry-failed")
     assert count_requests(model_server) == 1 and MachineRating.objects.filter(failed="").count() == 5
 
@@ -192,9 +192,9 @@ def test_model_rating_continues_after_an_item_that_the_provider_rejects(
     model_server.faults(make_item_fault(study, 1, fault))
     told = run_rating_command(study, model)
     reason = {"bad_request_400": "bad request", "server_500": "provider unavailable"}[fault]
-    assert "4 of 5 items rated" in told and f"1 without a verdict: {reason}; --retry-failed asks again" in told
+    assert "4 of 5 items rated" in told and f"1 without a verdict: {reason}; use --retry-failed to retry" in told
     model_server.reset()
-    assert "nothing is left" in run_rating_command(study, model)
+    assert "no items left" in run_rating_command(study, model)
     assert (
         "5 of 5 items rated" in run_rating_command(study, model, "--retry-failed") and count_requests(model_server) == 1
     )

@@ -276,7 +276,7 @@ def test_reminders_go_to_raters_with_items_left_and_to_open_invitations(study: S
 def test_reminder_lists_raters_without_an_address(admin_browser: Client, study: Study) -> None:
     seats.taken(seats.seat(study))
     text = admin_browser.post(build_raters_path("remind/"), follow=True).content.decode()
-    assert "0 reminders sent." in text and "not reminded: R01" in text
+    assert "0 reminders sent." in text and "there is no e-mail address: R01" in text
 
 
 def test_reminder_is_rejected_in_a_closed_study(admin_browser: Client, study: Study) -> None:
@@ -329,7 +329,7 @@ def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(stu
     client.force_login(analyst)
     text = client.get(build_raters_path()).content.decode()
     assert "R01" in text and "R02" in text
-    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Make link", "Invite by e-mail"))
+    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Create link", "Invite by e-mail"))
     assert client.post(build_raters_path("invite/"), {"addresses": "cy@example.org"}).status_code == 404
 
 

@@ -1,4 +1,4 @@
-"""The analysis of a study: its tables against arithmetic, its results against the command, its bytes against themselves."""
+"""The analysis of a study: its tables against arithmetic, its results against the command, and the stability of its bytes."""
 
 import io
 import json
@@ -58,11 +58,11 @@ HAND = [
 
 
 @pytest.fixture
-def hand() -> reading.Reading:
+def small_data() -> reading.Reading:
     return reading.gather(HAND)
 
 
-def test_the_table_of_a_reading_is_the_one_that_the_statistics_build_from_rows(hand) -> None:
+def test_analysis_data_has_the_table_that_the_statistics_build_from_rows(small_data) -> None:
     judged = [one for one in HAND if one.judged]
     built = build(
         Row(
@@ -77,21 +77,24 @@ def test_the_table_of_a_reading_is_the_one_that_the_statistics_build_from_rows(h
         for r in judged
     )
     for name in ("items", "raters", "sources", "categories", "pairs"):
-        assert getattr(hand.table, name) == getattr(built, name)
+        assert getattr(small_data.table, name) == getattr(built, name)
     for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
-        assert getattr(hand.table, name).tolist() == getattr(built, name).tolist()
-    assert hand.table.factors["error_kind"][1] == ("", "volume")
+        assert getattr(small_data.table, name).tolist() == getattr(built, name).tolist()
+    assert small_data.table.factors["error_kind"][1] == ("", "volume")
     # Two items were judged twice, both by R1; the second answer to item 5 differs.
-    assert [(r.item[-1], r.rater, r.first, r.second) for r in hand.repeats] == [("5", "R1", 0, 1), ("6", "R1", 0, 0)]
+    assert [(r.item[-1], r.rater, r.first, r.second) for r in small_data.repeats] == [
+        ("5", "R1", 0, 1),
+        ("6", "R1", 0, 0),
+    ]
 
 
-def test_the_order_of_the_rows_changes_no_table(hand) -> None:
+def test_analysis_data_does_not_depend_on_the_order_of_the_rows(small_data) -> None:
     mixed = list(HAND)
     random.Random(3).shuffle(mixed)
     other = reading.gather(mixed)
-    assert other.items == hand.items and other.repeats == hand.repeats
+    assert other.items == small_data.items and other.repeats == small_data.repeats
     for name in ("item", "rater", "verdict", "confidence", "position", "occasion", "counts"):
-        assert getattr(other.columns, name).tolist() == getattr(hand.columns, name).tolist()
+        assert getattr(other.columns, name).tolist() == getattr(small_data.columns, name).tolist()
 
 
 @pytest.mark.parametrize(
@@ -100,15 +103,15 @@ def test_the_order_of_the_rows_changes_no_table(hand) -> None:
      {"layout": "plain"}, {"error_kind": "place"}, {"experiment": "zebrafish"}, {"occasion": 2}, {"imported": True},
      {"simulated": True}, {"surplus": True}, {"verdicts": {"checklist": True}}, {"reference": ""}, {"position": 99}],
 )  # fmt: skip
-def test_the_hash_of_the_ratings_is_another_one_after_any_change_of_what_is_analysed(change) -> None:
+def test_ratings_digest_changes_with_everything_that_is_analysed(change) -> None:
     before = {"item": 1, "rater": "R1", "verdict": True}
     assert reading.gather([row(**before)]).sha256 != reading.gather([row(**{**before, **change})]).sha256
     assert reading.gather([row(**before)]).sha256 == reading.gather([row(**before, note="told later")]).sha256
 
 
-def test_rates_and_confidences_are_what_the_arithmetic_says(hand) -> None:
+def test_rates_and_confidences_equal_values_computed_by_hand(small_data) -> None:
     declared = {"gpt-5": DeclaredModel("gpt-5", "transition_model")}
-    made = sections_rates.tables(hand, "transition_plausibility", declared)
+    made = sections_rates.tables(small_data, "transition_plausibility", declared)
     genuine, subtle = records(made["rates"])
     # Genuine: 4 + 3 of 7 judged say yes, one could not judge. Subtle: R1 1 of 4, R2 3 of 4.
     assert (genuine["source"], genuine["k"], genuine["n"], genuine["items"], genuine["raters"]) == ("gpt-5", 7, 7, 4, 2)
@@ -126,9 +129,9 @@ def test_rates_and_confidences_are_what_the_arithmetic_says(hand) -> None:
     assert (no["n"], no["median"], no["mean"]) == (4, 4.0, 3.75)  # 4, 4, 4 and 3
 
 
-def test_rates_by_group_are_split_by_source_and_never_pooled(hand) -> None:
+def test_rates_by_group_are_listed_per_source_and_never_pooled(small_data) -> None:
     declared = {"gpt-5": DeclaredModel("gpt-5", "transition_model")}
-    made = sections_rates.tables(hand, "transition_plausibility", declared)
+    made = sections_rates.tables(small_data, "transition_plausibility", declared)
     by_rater = {(r["group"], r["source"]): (r["k"], r["n"]) for r in records(made["rates_by_rater"])}
     assert by_rater == {
         ("R1", "gpt-5"): (4, 4), ("R2", "gpt-5"): (3, 3),
@@ -145,9 +148,9 @@ def test_rates_by_group_are_split_by_source_and_never_pooled(hand) -> None:
     ]
 
 
-def test_raters_drift_and_contested_items_by_hand(hand) -> None:
+def test_raters_drift_and_contested_tables_equal_values_computed_by_hand(small_data) -> None:
     seats = [sections_raters.Seat(f"R{n}", "person", n, 2, 3) for n in (1, 2, 3)]
-    made = sections_raters.tables(hand, seats, False, 3)
+    made = sections_raters.tables(small_data, seats, False, 3)
     one, two, three = records(made["raters"])
     # R1: 8 judged, 7 right (wrong on item 8 alone); in their own order 4 of 4, then 3 of 4. Says yes to 5 of 8.
     assert (one["ratings"], one["yes_share"], one["correct_share"]) == (8, 5 / 8, 7 / 8)
@@ -160,7 +163,7 @@ def test_raters_drift_and_contested_items_by_hand(hand) -> None:
     # pe = (4*6 + 3*1)/49 = 27/49; kappa = (35/49 - 27/49) / (22/49) = 8/22
     assert one["kappa_with_others"] == two["kappa_with_others"] == pytest.approx(8 / 22)
     assert (one["shared_items"], three["shared_items"]) == (7, 0)
-    marked = records(sections_raters.tables(hand, seats, False, 20)["raters"])
+    marked = records(sections_raters.tables(small_data, seats, False, 20)["raters"])
     assert (marked[0]["kappa_with_others"], marked[0]["flags"]) == (pytest.approx(8 / 22), "kappa from few items")
     assert (marked[2]["kappa_with_others"], marked[2]["flags"]) == (None, "")
     assert (three["ratings"], three["yes_share"], three["median_seconds"]) == (0, None, None)
@@ -183,7 +186,7 @@ def test_raters_drift_and_contested_items_by_hand(hand) -> None:
     assert len(matrix) == 15 and sum(line["correct"] for line in matrix) == 7 + 4
 
 
-def test_the_matrix_is_cut_to_some_of_those_that_are_judged_and_says_so(monkeypatch) -> None:
+def test_matrix_is_limited_to_some_judged_items_and_raters_with_a_note(monkeypatch) -> None:
     monkeypatch.setattr(sections_raters, "MATRIX_ITEMS", 2)
     monkeypatch.setattr(sections_raters, "MATRIX_RATERS", 2)
     unjudged = [row(item, "R1", None) for item in (1, 2, 3)] + [row(1, "R2", None)]
@@ -199,7 +202,7 @@ def test_the_matrix_is_cut_to_some_of_those_that_are_judged_and_says_so(monkeypa
     assert {(line["rater"], line["item"][-1]) for line in records(made)} == {
         (rater, item) for rater in ("R1", "R2") for item in "13"
     }
-    assert made["notes"] == ["2 of 4 items and 2 of 3 raters are shown; the ratings file has all."]
+    assert made["notes"] == ["2 of 4 items and 2 of 3 raters are shown; the ratings file has all of them."]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +212,7 @@ def test_the_matrix_is_cut_to_some_of_those_that_are_judged_and_says_so(monkeypa
         ("gpt-5", "twin_maker", "subtle", None), ("claude-sonnet-4", "transition_model", "none", 0.90),
     ],
 )  # fmt: skip
-def test_the_papers_rate_attaches_by_declared_model_role_and_error(model, role, error, value) -> None:
+def test_published_rate_matches_by_declared_model_role_and_error(model, role, error, value) -> None:
     found = sections_rates.find_published_rate("transition_plausibility", DeclaredModel(model, role), error)
     assert found is not None and found.value == value
     assert sections_rates.find_published_rate("evidence_sufficiency", DeclaredModel(model, role), error) is None
@@ -222,11 +225,11 @@ def test_the_papers_rate_attaches_by_declared_model_role_and_error(model, role, 
         DeclaredModel("claude-sonnet-5.5", "transition_model"), DeclaredModel("GPT-5", "transition_model"),
     ],
 )  # fmt: skip
-def test_no_value_of_the_paper_attaches_to_a_model_it_is_not_about(declared) -> None:
+def test_published_rate_is_never_shown_for_another_model(declared) -> None:
     assert sections_rates.find_published_rate("transition_plausibility", declared, "none") is None
 
 
-def test_the_rate_of_several_models_together_has_no_published_value_and_names_both() -> None:
+def test_published_rate_of_several_pooled_models_has_no_value_and_lists_both() -> None:
     kind = "transition_plausibility"
     gpt, claude = (DeclaredModel(name, "transition_model") for name in ("gpt-5", "claude-sonnet-4"))
     one = headline._published_rates(kind, [gpt])
@@ -236,7 +239,7 @@ def test_the_rate_of_several_models_together_has_no_published_value_and_names_bo
         assert several == (None, "Published: 90% for claude-sonnet-4 and 93% for gpt-5 (n and interval not reported).")
 
 
-def test_what_is_unusual_about_a_rater_is_said_after_enough_answers() -> None:
+def test_rater_flags_appear_only_after_enough_answers() -> None:
     same = [row(item, "R1", True, 5, seconds=5.0) for item in range(1, 11)]
     fell = [row(item, "R2", item <= 5, item % 5 + 1) for item in range(1, 11)]
     made = sections_raters.tables(
@@ -244,36 +247,36 @@ def test_what_is_unusual_about_a_rater_is_said_after_enough_answers() -> None:
     )
     flags = [line["flags"] for line in records(made["raters"])]
     # The median of 5 and 30 seconds is 17.5; R1 takes less than half of it.
-    assert flags[0] == "one verdict throughout; one confidence throughout; less than half the usual time"
+    assert flags[0] == "same verdict throughout; same confidence throughout; less than half the usual time"
     assert flags[1] == "100 points fewer correct in the second half"
 
 
-def test_right_for_the_right_reason_is_the_share_of_called_errors_whose_mark_hits_the_planted_row(hand) -> None:
+def test_localisation_is_the_share_of_reported_errors_whose_mark_hits_the_planted_row(small_data) -> None:
     # R1 calls items 5, 6 and 7 and ticks the planted row of 5 and 6; R2 calls item 5 and ticks nothing: 2 of 4.
     results = {
-        (row.args.get("rater"), row.args.get("source")): row for row in sections_detection.find_localisation(hand)
+        (row.args.get("rater"), row.args.get("source")): row for row in sections_detection.find_localisation(small_data)
     }
     pooled = results[None, None]
     assert (pooled.value, pooled.n["k"], pooled.n["ratings"], pooled.reference) == (0.5, 2, 4, "planted")
     assert results["R1", None].value == 2 / 3 and results["R2", None].value == 0
-    made = sections_detection.tables(hand, [*panel.panel(hand.table), *results.values()])
+    made = sections_detection.tables(small_data, [*panel.panel(small_data.table), *results.values()])
     rows = {(row["who"], row["source"]): row for row in records(made["localisation"])}
     assert rows["all raters", "gpt-5, subtle error"]["rate"] == 0.5
     line = next(row for row in records(made["detection"]) if row["who"] == "all raters")
     assert (line["localised"], line["localised_of"]) == (2, 4)
 
 
-def test_errors_whose_place_is_unknown_are_counted_and_in_no_share() -> None:
+def test_localisation_counts_errors_of_unknown_location_but_leaves_them_out_of_the_share() -> None:
     read = reading.gather([row(1, "R1", False, **{**SUBTLE, "target": []}), row(2, "R1", True)])
     (first, *_) = sections_detection.find_localisation(read)
     assert (first.value, first.n["untold"], first.reason) == (None, 1, "no called error has marks that can be compared")
     assert sections_detection.find_localisation(reading.gather([row(1, "R1", True)])) == []
 
 
-def test_misses_put_people_and_machines_on_the_same_items(hand) -> None:
+def test_misses_compare_people_and_machines_on_the_same_items(small_data) -> None:
     verdicts = {str(uuid.UUID(int=item)): int(item <= 6) for item in range(2, 9)}  # calls 7 and 8, judges not item 1
     machine = sections_machines.Machine("M1, gpt", "machine", verdicts, 1)
-    made = sections_machines.tables(hand, [machine], 3, 0, 0)
+    made = sections_machines.tables(small_data, [machine], 3, 0, 0)
     found = {
         (m["who"], m["error"], m["error_kind"]): (m["caught"], m["n"], m["recall"]) for m in records(made["misses"])
     }
@@ -312,7 +315,7 @@ def beside_classifiers(*says: str, judged: bool = True) -> tuple[dict[str, Any],
 SEVEN = "1" * 7 + "0" * 13
 
 
-def test_how_often_the_classifier_says_sufficient_has_its_interval_at_the_top_too() -> None:
+def test_key_number_of_a_single_classifier_has_its_interval() -> None:
     # Wilson, 7 of 20, z^2 = 3.841459: centre (.35 + .0960365) / 1.192073 = .374169; half width
     # 1.959964 * sqrt(.35 * .65 / 20 + 3.841459 / 1600) / 1.192073 = .192977
     _, share = beside_classifiers(SEVEN)
@@ -320,21 +323,21 @@ def test_how_often_the_classifier_says_sufficient_has_its_interval_at_the_top_to
     assert (share["low"], share["high"]) == pytest.approx((0.181192, 0.567146), abs=2e-6)
 
 
-def test_shares_of_two_classifiers_are_pooled_without_an_interval_that_takes_them_as_independent() -> None:
+def test_key_number_of_two_classifiers_is_pooled_without_an_interval() -> None:
     _, share = beside_classifiers(SEVEN, "1" * 20)
     assert (share["value"], share["said"]) == (27 / 40, "27 of 40 verdicts of classifiers")
     assert (share["low"], share["high"]) == (None, None)
-    assert share["reason"] == "of 2 classifiers together; each has its interval in the table"
+    assert share["reason"] == "2 classifiers pooled; the table has an interval for each"
 
 
-def test_agreement_with_the_classifier_says_nothing_of_a_difference_that_is_not_shown() -> None:
+def test_agreement_with_the_classifier_has_no_reason_about_a_difference_that_is_not_shown() -> None:
     # Twenty records: enough for an interval of kappa, not for one of its difference from the raters' own
     agreed, _ = beside_classifiers(SEVEN)
     assert agreed["low"] is not None and agreed["high"] is not None
     assert agreed["reason"] == ""
 
 
-def test_without_a_classifier_or_a_rating_the_numbers_beside_classifiers_say_which_is_missing() -> None:
+def test_key_numbers_of_classifiers_state_whether_a_classifier_or_a_rating_is_missing() -> None:
     assert {one["reason"] for one in beside_classifiers()} == {"no classifier judged these records"}
     assert {one["reason"] for one in beside_classifiers(SEVEN, judged=False)} == {"there are no ratings"}
 
@@ -349,7 +352,7 @@ def test_without_a_classifier_or_a_rating_the_numbers_beside_classifiers_say_whi
         (("R1",), ("R2",), "people and simulated", ["simulated", "imported"]),
     ],
 )
-def test_simulated_raters_are_no_people_in_any_table_of_raters_and_machines(
+def test_tables_of_raters_and_machines_never_label_simulated_raters_as_people(
     simulated, imported, together, each
 ) -> None:
     rows = [replace(one, simulated=one.rater in simulated, imported=one.rater in imported) for one in HAND]
@@ -362,7 +365,7 @@ def test_simulated_raters_are_no_people_in_any_table_of_raters_and_machines(
     assert [line["kind"] for line in records(tables["human_model"])] == [together, together, "machine"]
 
 
-def test_a_missing_interval_of_a_difference_is_no_reason_of_the_kappa() -> None:
+def test_kappa_has_no_reason_when_only_the_interval_of_the_difference_is_missing() -> None:
     # 40 items: enough for the kappa's interval, fewer than the 50 of a difference.
     many = reading.gather(
         row(at, rater, (at + (at % shift == 0)) % 2 == 1) for at in range(40) for rater, shift in (("R1", 5), ("R2", 7))
@@ -375,13 +378,13 @@ def test_a_missing_interval_of_a_difference_is_no_reason_of_the_kappa() -> None:
     assert line["reason"] == ""
 
 
-def test_where_no_truth_is_known_the_order_tells_of_the_pace_alone(hand) -> None:
-    assert sections_raters.tables(hand, [], False, 3)["drift"]["title"] == "Correct answers from first to last item"
+def test_drift_shows_only_the_pace_when_no_truth_is_known(small_data) -> None:
+    assert sections_raters.tables(small_data, [], False, 3)["drift"]["title"] == "Correct answers by position"
     untold = reading.gather(row(item, "R1", True, reference="") for item in (1, 2, 3))
-    assert sections_raters.tables(untold, [], False, 3)["drift"]["title"] == "Pace from first to last item"
+    assert sections_raters.tables(untold, [], False, 3)["drift"]["title"] == "Pace by position"
 
 
-def test_an_item_that_is_wrong_without_a_planted_error_is_no_false_alarm() -> None:
+def test_misses_do_not_count_a_wrong_item_without_a_planted_error_as_false_alarm() -> None:
     read = reading.gather([row(1, "R1", False), row(2, "R1", False, reference="declared wrong")])
     made = sections_machines.tables(read, [], 3, 0, 0)
     found = {(m["who"], m["error"]): (m["caught"], m["n"]) for m in records(made["misses"])}
@@ -389,7 +392,7 @@ def test_an_item_that_is_wrong_without_a_planted_error_is_no_false_alarm() -> No
     assert found["all raters", "other"] == (1, 1)
 
 
-def test_a_row_that_does_not_fit_its_columns_is_refused() -> None:
+def test_table_rejects_a_row_that_does_not_fit_its_columns() -> None:
     with pytest.raises(ValueError, match="a row of ROC points does not have the columns source, threshold"):
         table("roc", [["gpt-5", 1]])
 
@@ -408,26 +411,26 @@ def study(db, admin_user) -> Study:
     return study
 
 
-def made(study: Study, filters: Filters = Filters(), resamples: int = 40) -> dict[str, Any]:  # noqa: B008  # frozen
+def build_document(study: Study, filters: Filters = Filters(), resamples: int = 40) -> dict[str, Any]:  # noqa: B008  # frozen
     return document.make(study, filters, MARK, resamples=resamples)
 
 
 @pytest.mark.both_databases
-def test_the_same_ratings_give_the_same_bytes_and_json_keeps_them(study) -> None:
-    first, again = made(study), made(study)
+def test_document_has_the_same_bytes_for_the_same_ratings_also_after_json(study) -> None:
+    first, again = build_document(study), build_document(study)
     assert document.canonical(first) == document.canonical(again)
     assert document.canonical(json.loads(document.canonical(first))) == document.canonical(first)
     assert tuple(first["tables"]) == tuple(FORMS)
-    assert (first["full"], made(study, resamples=0)["full"]) == (True, False)
+    assert (first["full"], build_document(study, resamples=0)["full"]) == (True, False)
 
 
-def test_the_command_prints_the_results_of_the_document_from_the_exported_file(study, tmp_path) -> None:
+def test_agreement_command_prints_the_document_results_from_the_exported_file(study, tmp_path) -> None:
     file = tmp_path / "ratings.csv"
     file.write_text("".join(exports.csv_lines(study, blinded=False)), encoding="utf-8", newline="")
     out = io.StringIO()
     call_command("agreement", str(file), "--json", "--resamples", "40", stdout=out, stderr=io.StringIO())
     # The command's table has no marks, so that it cannot tell which called errors were located.
-    results = [one for one in made(study)["results"] if one["stat"] != "localisation"]
+    results = [one for one in build_document(study)["results"] if one["stat"] != "localisation"]
     assert json.loads(out.getvalue()) == json.loads(json.dumps(results))
     stats = {result["stat"]: result["n"] for result in results}
     assert stats["retest_agreement"]["items"] > 0
@@ -436,17 +439,17 @@ def test_the_command_prints_the_results_of_the_document_from_the_exported_file(s
     assert results == [one.to_json() for one in rows]
 
 
-def test_a_filtered_document_is_of_those_ratings_alone_and_says_so(study) -> None:
-    found = made(study, Filters(rater="R02"))
+def test_filtered_document_uses_only_those_ratings_and_has_a_note(study) -> None:
+    found = build_document(study, Filters(rater="R02"))
     own = [r for r in rating_rows(study) if r.rater == "R02" and r.judged]
     assert found["data"]["ratings"] == len(own) == sum(r["n"] for r in records(found["tables"]["rates"]))
     assert [line["rater"] for line in records(found["tables"]["raters"])] == ["R02"]
     assert found["filters"] == {"values": {"rater": "R02"}, "said": "Only rater: R02."}
-    assert found["notes"][0] == "Only rater: R02. Everything here is of these ratings alone."
+    assert found["notes"][0] == "Only rater: R02. All results below use these ratings only."
 
 
-def test_headline_composition_and_interim_say_what_the_numbers_are_of(study) -> None:
-    found = made(study)
+def test_document_states_key_numbers_composition_and_interim_status(study) -> None:
+    found = build_document(study)
     collected, plausible, caught, agreement, auc = found["headline"]
     rows = [r for r in rating_rows(study) if r.counts]
     genuine = [r.verdict for r in rows if r.judged and r.reference == "unperturbed"]
@@ -465,33 +468,33 @@ def test_headline_composition_and_interim_say_what_the_numbers_are_of(study) -> 
 
 
 @pytest.mark.parametrize("error", ["none", "subtle"])
-def test_however_it_is_filtered_the_prevalence_and_the_arms_are_those_that_raters_met(study, error) -> None:
+def test_composition_has_the_prevalence_and_arms_of_the_full_study_under_any_filter(study, error) -> None:
     seat = Assignment.objects.filter(item__study=study, rater__label="R01")
     seat.update(layout="plain")
-    whole, some = made(study)["composition"], made(study, Filters(error=error))["composition"]
+    whole, some = build_document(study)["composition"], build_document(study, Filters(error=error))["composition"]
     # Of ten items four are genuine; of three raters one was shown the plain layout, each rated all ten.
     assert whole["planted_share"] == some["planted_share"] == 6 / 10
     assert whole["errors"] == some["errors"] == {"none": 4, "obvious": 3, "subtle": 3}
     assert whole["arms"]["layout"] == some["arms"]["layout"] == pytest.approx({"aligned": 2 / 3, "plain": 1 / 3})
-    assert made(study, Filters(layout="plain"))["composition"]["arms"]["layout"] == whole["arms"]["layout"]
+    assert build_document(study, Filters(layout="plain"))["composition"]["arms"]["layout"] == whole["arms"]["layout"]
 
 
-def test_raters_whose_ratings_do_not_count_met_nothing(study) -> None:
+def test_composition_leaves_out_raters_whose_ratings_do_not_count(study) -> None:
     study.raters.filter(label__in=("R02", "R03")).update(dropped=True, withdrawn_at=NOW)
     own = Assignment.objects.filter(item__study=study, rater__label="R01", occasion=1)
     own.filter(item__source__perturbation="obvious").update(surplus=True, slot=None)
     # R01 alone, without the three obvious ones: four genuine and three subtle.
-    assert made(study)["composition"]["errors"] == {"none": 4, "subtle": 3}
+    assert build_document(study)["composition"]["errors"] == {"none": 4, "subtle": 3}
 
 
-def test_machine_raters_are_in_table_1_and_in_no_number_of_people(study) -> None:
-    before = made(study)
+def test_model_raters_are_in_table_1_and_in_no_number_of_people(study) -> None:
+    before = build_document(study)
     machine = MachineRater.objects.create(study=study, label="M1", cast="gpt", name="gpt-5")
     for assignment in Assignment.objects.filter(item__study=study, rater__label="R01", occasion=1).select_related(
         "item"
     ):
         MachineRating.objects.create(rater=machine, item=assignment.item, verdict=True, payload_sha256="0" * 64)
-    after = made(study)
+    after = build_document(study)
     assert after["results"] == before["results"] and after["data"] == before["data"]
     assert before["tables"]["human_model"]["rows"] == []
     who = {line["who"]: line["kind"] for line in records(after["tables"]["human_model"])}
@@ -501,7 +504,7 @@ def test_machine_raters_are_in_table_1_and_in_no_number_of_people(study) -> None
     assert misses["M1, gpt-5", "subtle"] == (0, 3)
 
 
-def test_a_sealed_study_is_not_analysed(db) -> None:
+def test_sealed_study_is_not_analysed(db) -> None:
     run_factory.pool()
     with pytest.raises(SealedError):
-        made(study_factory.open_study())
+        build_document(study_factory.open_study())

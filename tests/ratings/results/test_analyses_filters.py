@@ -1,4 +1,4 @@
-"""What an address may ask for, and that every file keeps to it."""
+"""Filters of an analysis: what a URL may ask for, and that every file uses them."""
 
 import csv
 import io
@@ -29,37 +29,37 @@ def study(admin_user) -> Study:
     return study
 
 
-def asked(study: Study, query: str) -> Filters:
+def parse_filters(study: Study, query: str) -> Filters:
     return filters.from_query(QueryDict(query), filters.choices(study), also=("page",))
 
 
-def test_filters_go_through_an_address_and_json_and_come_back_the_same(study) -> None:
-    found = asked(study, "error=subtle&rater=R01&source=&page=2")
+def test_filters_are_the_same_after_a_round_trip_through_url_and_json(study) -> None:
+    found = parse_filters(study, "error=subtle&rater=R01&source=&page=2")
     assert found == Filters(error="subtle", rater="R01")
     assert found.query() == "error=subtle&rater=R01"
-    assert asked(study, found.query()) == found == Filters.from_json(found.to_json())
+    assert parse_filters(study, found.query()) == found == Filters.from_json(found.to_json())
     assert found.said == "Only planted error: subtle error; rater: R01."
-    assert not asked(study, "page=2") and asked(study, "").said == ""
+    assert not parse_filters(study, "page=2") and parse_filters(study, "").said == ""
 
 
 @pytest.mark.parametrize(
     ("query", "told"),
     [
         ("error=subtil", "This study has no planted error 'subtil'; it has none, obvious, subtle."),
-        ("sorce=offline", "There is no filter 'sorce'; there are source, experiment, action"),
-        ("rater=R01&rater=R02", "Only one rater can be looked at at a time; 2 were asked for."),
+        ("sorce=offline", "There is no filter 'sorce'. Available filters: source, experiment, action"),
+        ("rater=R01&rater=R02", "Choose one rater at a time; the URL has 2."),
         ("who=people&who=martians", "This study has no who rated 'martians'; it has people."),
     ],
 )
-def test_what_is_not_there_is_named_and_filters_nothing(study, query, told) -> None:
-    found = asked(study, query)
+def test_unknown_filter_values_are_reported_and_filter_nothing(study, query, told) -> None:
+    found = parse_filters(study, query)
     assert not found
     assert told in " ".join(found.unknown)
-    with pytest.raises(filters.UnknownFilterError, match=r"^(This|There|Only)"):
+    with pytest.raises(filters.UnknownFilterError, match=r"^(This|There|Choose)"):
         found.refuse_unknown()
 
 
-def test_rows_kept_are_those_that_have_the_value(study) -> None:
+def test_filters_select_the_rows_with_the_value(study) -> None:
     every = list(rating_rows(study))
     kept = list(Filters(error="subtle", rater="R02").kept(every))
     assert kept == [row for row in every if row.perturbation == "subtle" and row.rater == "R02"]
@@ -70,7 +70,7 @@ def test_rows_kept_are_those_that_have_the_value(study) -> None:
     assert {row.perturbation for row in Filters(error_kind="LEAK-kind").kept(every)} == {"obvious", "subtle"}
 
 
-def test_the_ratings_file_keeps_to_the_filters_and_says_so_in_the_log(study, admin_client) -> None:
+def test_ratings_file_uses_the_filters_and_logs_them(study, admin_client) -> None:
     address = reverse("ratings:ratings_csv", kwargs={"slug": study.slug})
     response = admin_client.get(f"{address}?error=none")
     body = b"".join(response.streaming_content).decode()
@@ -81,14 +81,14 @@ def test_the_ratings_file_keeps_to_the_filters_and_says_so_in_the_log(study, adm
     assert logged.word(study, "exported") == "with sources. Only planted error: no planted error"
 
 
-def test_a_file_asked_for_with_a_wrong_filter_is_refused_by_name(study, admin_client) -> None:
+def test_file_with_an_unknown_filter_is_refused_with_its_name(study, admin_client) -> None:
     response = admin_client.get(reverse("ratings:ratings_csv", kwargs={"slug": study.slug}) + "?error=gross")
     assert response.status_code == 400
     assert response.content.decode() == "This study has no planted error 'gross'; it has none, obvious, subtle.\n"
     assert not study.events.filter(kind="exported").exists()
 
 
-def test_a_sealed_file_can_be_filtered_by_nothing_that_is_sealed(admin_client) -> None:
+def test_sealed_file_cannot_be_filtered_by_sealed_columns(admin_client) -> None:
     run_factory.pool()
     study = study_factory.open_study()
     for rater in study.raters.all():
@@ -103,14 +103,14 @@ def test_a_sealed_file_can_be_filtered_by_nothing_that_is_sealed(admin_client) -
     assert {row["rater"] for row in csv.DictReader(io.StringIO(found, newline=""))} == {"R02"}
 
 
-def test_choices_ask_as_many_queries_for_a_small_study_as_for_a_large_one(study, django_assert_num_queries) -> None:
+def test_filter_choices_take_the_same_queries_for_small_and_large_studies(study, django_assert_num_queries) -> None:
     with django_assert_num_queries(3):
         found = filters.choices(study)
     assert [choice.label for choice in found["error"]] == ["no planted error", "obvious error", "subtle error"]
     assert [choice.value for choice in found["who"]] == ["people"]
 
 
-def test_numbers_of_a_table_come_back_from_the_file_to_the_last_digit() -> None:
+def test_table_file_keeps_numbers_to_the_last_digit() -> None:
     lines = list(exports.table_lines(("a", "b"), [(1 / 3, "=1"), (-0.1, None)], exact=True))
     assert lines == ['"a","b"\r\n', '"0.3333333333333333","\'=1"\r\n', '"-0.1",""\r\n']
     assert float(lines[1].split(",")[0].strip('"')) == 1 / 3

@@ -1,4 +1,4 @@
-"""Stored analyses: found again, computed once, and never fresh after anything that changes what they are of."""
+"""Stored analyses: found again, computed once, and never current after a change of their data."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ from tests.support import run_factory, study_factory
 pytestmark = pytest.mark.django_db
 
 
-def rated() -> Study:
+def create_rated_study() -> Study:
     run_factory.pool()
     study = study_factory.open_study(raters=2)
     for rater in study.raters.all():
@@ -39,29 +39,29 @@ def rated() -> Study:
 
 @pytest.fixture
 def study(admin_user) -> Study:
-    return study_factory.unblinded(rated(), admin_user)
+    return study_factory.unblinded(create_rated_study(), admin_user)
 
 
-def answer(study: Study) -> None:
+def submit_answer(study: Study) -> None:
     place = serving.next_assignment(study.raters.get(label="R01"))
     answering.rate(place, True, 3, uuid.uuid4())
 
 
-def correct(study: Study) -> None:
+def correct_answer(study: Study) -> None:
     rating = Rating.objects.filter(assignment__item__study=study).first()
     answering.rate(rating.assignment, not rating.verdict, 1, uuid.uuid4(), revision=rating.revision)
 
 
-def drop(study: Study) -> None:
+def drop_rater(study: Study) -> None:
     Rater.objects.filter(study=study, label="R02").update(dropped=True, withdrawn_at=timezone.now())
 
 
-def machine(study: Study) -> None:
+def add_machine_rating(study: Study) -> None:
     rater = MachineRater.objects.create(study=study, label="M1", cast="gpt", name="gpt-5")
     MachineRating.objects.create(rater=rater, item=study.items.first(), verdict=True, payload_sha256="0" * 64)
 
 
-def bring_in(study: Study) -> None:
+def import_rating(study: Study) -> None:
     rater = study.raters.create(label="R09", number=9, imported_as="Ann")
     place = rater.assignments.create(item=study.items.first(), position=1, pair=uuid.uuid4())
     plain = {"verdict": True, "confidence": 4, "submission_id": uuid.uuid4()}
@@ -71,20 +71,23 @@ def bring_in(study: Study) -> None:
     RatingEvent.objects.create(assignment=place, kind="imported", revision=1, at=timezone.now(), **plain)
 
 
-def take_back(study: Study) -> None:
+def reassign_items(study: Study) -> None:
     study.raters.get(label="R02").assignments.filter(rating=None).update(released_at=timezone.now(), slot=None)
 
 
-def seat(study: Study) -> None:
+def add_machine_rater(study: Study) -> None:
     MachineRater.objects.create(study=study, label="M1", cast="gpt", name="gpt-5")
 
 
-@pytest.mark.parametrize("change", [answer, correct, drop, machine, seat, bring_in, take_back])
+@pytest.mark.parametrize(
+    "change",
+    [submit_answer, correct_answer, drop_rater, add_machine_rating, add_machine_rater, import_rating, reassign_items],
+)
 @pytest.mark.both_databases
-def test_whatever_changes_the_ratings_changes_their_mark(change) -> None:
+def test_state_digest_changes_with_the_ratings(change) -> None:
     run_factory.pool()
     study = study_factory.open_study(raters=2)
-    answer(study)
+    submit_answer(study)
     before = state_digest.mark(study)
     assert state_digest.mark(study) == before
     change(study)
@@ -92,7 +95,7 @@ def test_whatever_changes_the_ratings_changes_their_mark(change) -> None:
 
 
 @pytest.mark.both_databases
-def test_the_mark_asks_as_many_queries_for_few_ratings_as_for_many() -> None:
+def test_state_digest_takes_the_same_queries_for_few_and_many_ratings() -> None:
     run_factory.pool()
     study = study_factory.open_study(raters=2)
     with CaptureQueriesContext(
@@ -107,7 +110,7 @@ def test_the_mark_asks_as_many_queries_for_few_ratings_as_for_many() -> None:
 
 
 @pytest.mark.both_databases
-def test_what_the_checker_finds_later_makes_another_mark_once_the_study_is_unblinded(study) -> None:
+def test_state_digest_of_an_unblinded_study_changes_with_later_checker_findings(study) -> None:
     own = ItemSource.objects.filter(item__study=study, perturbation="subtle")
     subtle = Twin.objects.filter(pk__in=own.values("twin"))
     with CaptureQueriesContext(connection) as queries:
@@ -127,7 +130,7 @@ def test_what_the_checker_finds_later_makes_another_mark_once_the_study_is_unbli
     assert len(seen) == 7
 
 
-def test_verdicts_of_the_checker_that_change_places_make_another_mark(study) -> None:
+def test_state_digest_changes_when_checker_verdicts_are_swapped(study) -> None:
     own = dict(ItemSource.objects.filter(item__study=study, twin__isnull=False).values_list("pk", "twin"))
     ways = itertools.combinations(sorted(own), 2)
     same_sum = ((one, two) for one, two in itertools.combinations(ways, 2) if sum(one) == sum(two))
@@ -139,7 +142,7 @@ def test_verdicts_of_the_checker_that_change_places_make_another_mark(study) -> 
     assert len(seen) == 2
 
 
-def test_an_analysis_from_before_a_check_is_not_the_one_that_is_shown(study) -> None:
+def test_stored_analysis_from_before_a_check_is_not_shown(study) -> None:
     old = store.compute(study, Filters())
     assert not checker_rows(old)
     Twin.objects.update(findings={"verdict": "error", "findings": []})
@@ -150,12 +153,12 @@ def test_an_analysis_from_before_a_check_is_not_the_one_that_is_shown(study) -> 
 
 
 def checker_rows(analysis: Analysis) -> dict[str, tuple[int, int]]:
-    """Errors called, and judged, by type."""
+    """Return errors reported, and items judged, by error type."""
     lines = [line for line in records(analysis.document["tables"]["misses"]) if line["kind"] == "checker"]
     return {line["error"]: (line["caught"], line["n"]) for line in lines if line["error_kind"] == ""}
 
 
-def test_a_document_of_another_form_is_neither_shown_nor_kept(study, monkeypatch) -> None:
+def test_stored_analysis_of_another_version_is_neither_shown_nor_kept(study, monkeypatch) -> None:
     old = store.compute(study, Filters())
     monkeypatch.setattr(form, "VERSION", form.VERSION + 1)
     monkeypatch.setattr(document, "VERSION", form.VERSION)
@@ -168,7 +171,7 @@ def test_a_document_of_another_form_is_neither_shown_nor_kept(study, monkeypatch
 
 
 @pytest.mark.both_databases
-def test_a_first_look_has_numbers_at_once_and_the_job_of_their_intervals(study) -> None:
+def test_first_request_returns_quick_numbers_and_the_job_for_their_intervals(study) -> None:
     look = store.look(study, Filters())
     assert look.fresh and look.analysis and look.job
     assert not look.analysis.full and look.analysis.document["resamples"] == 0
@@ -178,7 +181,7 @@ def test_a_first_look_has_numbers_at_once_and_the_job_of_their_intervals(study) 
     assert Analysis.objects.count() == Job.objects.filter(kind="analysis").count() == 1
 
 
-def test_the_job_computes_it_in_full_and_draws_its_figures(study) -> None:
+def test_analysis_job_computes_the_full_document_and_draws_its_figures(study) -> None:
     job = store.look(study, Filters()).job
     done = jobs.play_here(job)
     assert done.status == "done", done.error
@@ -193,7 +196,7 @@ def test_the_job_computes_it_in_full_and_draws_its_figures(study) -> None:
     assert list(look.analysis.drawings.values_list("pk", flat=True)) == drawn
 
 
-def test_what_a_command_computed_has_its_figures_drawn_by_a_job_once(study) -> None:
+def test_analysis_computed_by_a_command_gets_its_figures_from_a_job_once(study) -> None:
     store.compute(study, Filters())
     look = store.look(study, Filters())
     assert look.fresh and look.job is not None and look.said.endswith("seed 0. Its figures are being drawn.")
@@ -204,10 +207,10 @@ def test_what_a_command_computed_has_its_figures_drawn_by_a_job_once(study) -> N
     assert store.look(study, Filters()).job is None
 
 
-def test_while_answers_come_in_the_page_shows_what_it_has_and_one_job_waits_for_a_pause(study, admin_client) -> None:
-    machine(study)
+def test_analysis_page_shows_the_latest_result_and_one_job_waits_while_answers_come_in(study, admin_client) -> None:
+    add_machine_rating(study)
     with connection.execute_wrapper(an_answer_before_every_look_at_the_ratings):
-        pages = [admin_client.get(url("study", study)) for _ in range(3)]
+        pages = [admin_client.get(build_url("study", study)) for _ in range(3)]
         job = Job.objects.get(kind="analysis")
         jobs.advance(leases.claim(Job, job.code))
         job.refresh_from_db()
@@ -225,7 +228,7 @@ def an_answer_before_every_look_at_the_ratings(execute, sql, params, many, conte
     return execute(sql, params, many, context)
 
 
-def test_a_large_study_is_left_to_its_job(study, monkeypatch) -> None:
+def test_large_study_is_computed_only_by_its_job(study, monkeypatch) -> None:
     monkeypatch.setattr(store, "INLINE", 19)  # the study has 20 ratings
     look = store.look(study, Filters())
     assert (look.analysis, look.fresh, look.said) == (None, False, "The full analysis is being computed.")
@@ -233,15 +236,15 @@ def test_a_large_study_is_left_to_its_job(study, monkeypatch) -> None:
     assert not Analysis.objects.exists()
 
 
-@pytest.mark.parametrize("change", [correct, drop, machine, bring_in])
-def test_what_was_computed_before_a_change_is_shown_as_out_of_date_or_not_at_all(study, monkeypatch, change) -> None:
+@pytest.mark.parametrize("change", [correct_answer, drop_rater, add_machine_rating, import_rating])
+def test_stored_analysis_from_before_a_change_is_shown_as_out_of_date_or_not_at_all(study, monkeypatch, change) -> None:
     old = store.compute(study, Filters(), resamples=store.RESAMPLES)
     assert store.look(study, Filters()).fresh
     change_unblinded(study, change)
     monkeypatch.setattr(store, "INLINE", 0)
     look = store.look(study, Filters())
     assert (look.analysis, look.fresh) == (old, False)
-    assert look.said.startswith("Out of date: ratings, or what machines say of the items, changed since.")
+    assert look.said.startswith("Out of date: ratings, or machine verdicts on the items, have changed since.")
     assert look.job.status == "queued"
     monkeypatch.setattr(store, "INLINE", 5000)
     fresh = store.look(study, Filters())
@@ -249,14 +252,14 @@ def test_what_was_computed_before_a_change_is_shown_as_out_of_date_or_not_at_all
 
 
 def change_unblinded(study: Study, change: Any) -> None:
-    """An unblinded study takes no answers; what it would be if it did must be told as well."""
+    """Apply a change that an unblinded study does not accept; its effect must be reported all the same."""
     Study.objects.filter(pk=study.pk).update(status="open")
     change(Study.objects.get(pk=study.pk))
     Study.objects.filter(pk=study.pk).update(status="unblinded")
 
 
 @pytest.mark.both_databases
-def test_an_analysis_is_found_again_with_the_bytes_it_was_made_of(study) -> None:
+def test_stored_analysis_is_found_again_with_the_same_bytes(study) -> None:
     made = store.compute(study, Filters(), resamples=30)
     kept = Analysis.objects.get(pk=made.pk)
     assert document.digest(kept.document) == kept.sha256 == made.sha256
@@ -268,7 +271,7 @@ def test_an_analysis_is_found_again_with_the_bytes_it_was_made_of(study) -> None
     assert store.compute(study, Filters(), resamples=30, seed=1).sha256 != kept.sha256
 
 
-def test_filters_make_another_analysis(study) -> None:
+def test_stored_analyses_are_separate_for_each_filter(study) -> None:
     whole = store.compute(study, Filters(), resamples=0)
     part = store.compute(study, Filters(error="subtle"), resamples=0)
     assert (whole.n_ratings, part.n_ratings, part.filters) == (20, 6, {"error": "subtle"})
@@ -277,7 +280,7 @@ def test_filters_make_another_analysis(study) -> None:
 
 
 @pytest.mark.both_databases
-def test_earlier_states_and_filters_of_long_ago_are_not_kept_for_ever(study, monkeypatch) -> None:
+def test_stored_analyses_of_earlier_states_and_old_filters_are_deleted(study, monkeypatch) -> None:
     monkeypatch.setattr(store, "KEPT", 2)
     monkeypatch.setattr(store, "KEPT_FILTERED", 1)
     for error in ("none", "obvious"):
@@ -288,7 +291,7 @@ def test_earlier_states_and_filters_of_long_ago_are_not_kept_for_ever(study, mon
     assert list(Analysis.objects.filter(filters={}).values_list("seed", flat=True)) == [2, 1]
 
 
-def test_a_job_that_failed_is_not_asked_for_again_by_a_look(study) -> None:
+def test_failed_analysis_job_is_not_requested_again_by_a_page_view(study) -> None:
     job = store.look(study, Filters()).job
     Job.objects.filter(pk=job.pk).update(status="failed", error="broke")
     look = store.look(study, Filters())
@@ -297,7 +300,7 @@ def test_a_job_that_failed_is_not_asked_for_again_by_a_look(study) -> None:
     assert store.look(study, Filters()).job == again
 
 
-def test_a_look_takes_back_no_stop_of_a_job_under_way(study) -> None:
+def test_page_view_does_not_undo_the_stop_of_an_analysis_job(study) -> None:
     job = store.look(study, Filters()).job
     assert leases.claim(Job, job.code)
     jobs.cancel(job)
@@ -306,7 +309,7 @@ def test_a_look_takes_back_no_stop_of_a_job_under_way(study) -> None:
     assert job.cancel_requested_at is not None
 
 
-def test_figures_whose_job_failed_are_said_to_be_missing_and_can_be_tried_again(study) -> None:
+def test_failed_figure_job_is_reported_and_can_be_retried(study) -> None:
     store.compute(study, Filters())
     Job.objects.filter(pk=store.look(study, Filters()).job.pk).update(status="failed", reason="worker_lost")
     look = store.look(study, Filters())
@@ -319,8 +322,8 @@ def test_figures_whose_job_failed_are_said_to_be_missing_and_can_be_tried_again(
     assert store.look(study, Filters()).job is None
 
 
-def test_nothing_is_computed_or_planned_by_source_while_a_study_is_sealed() -> None:
-    study = rated()
+def test_sealed_study_has_no_results_or_jobs_by_source() -> None:
+    study = create_rated_study()
     for ask in (store.look, store.compute):
         with pytest.raises(SealedError):
             ask(study, Filters())
@@ -335,56 +338,56 @@ def test_nothing_is_computed_or_planned_by_source_while_a_study_is_sealed() -> N
     assert not Analysis.objects.exists()
 
 
-def test_the_precision_of_a_large_sealed_study_is_kept_until_more_has_come(monkeypatch) -> None:
+def test_blind_precision_of_a_large_study_is_cached_until_more_ratings_arrive(monkeypatch) -> None:
     monkeypatch.setattr(store, "AT_ONCE", 1)
     run_factory.pool()
     study = study_factory.open_study(raters=2)
     for _ in range(3):
-        answer(study)
+        submit_answer(study)
     before = store.blind_precision(study)
     with CaptureQueriesContext(connection) as queries:
         assert store.blind_precision(study) == before
     assert len(queries) == 1  # the count
-    answer(study)
+    submit_answer(study)
     assert store.blind_precision(study) != before
 
 
-def url(view: str, study: Study, query: str = "", **more: str) -> str:
+def build_url(view: str, study: Study, query: str = "", **more: str) -> str:
     return reverse(f"ratings:{view}", kwargs={"slug": study.slug, **more}) + query
 
 
-def test_results_json_is_pending_with_its_job_and_then_the_stored_bytes(study, admin_client) -> None:
-    pending = admin_client.get(url("results_json", study))
+def test_results_json_returns_the_job_and_then_the_stored_bytes(study, admin_client) -> None:
+    pending = admin_client.get(build_url("results_json", study))
     job = Job.objects.get(kind="analysis")
     assert pending.status_code == 202
     assert pending.json()["job"] == reverse("ratings:job", kwargs={"job": job.code})
     jobs.play_here(job)
-    found = admin_client.get(url("results_json", study))
+    found = admin_client.get(build_url("results_json", study))
     stored = Analysis.objects.get()
     assert found.status_code == 200 and found["ETag"] == f'"{stored.sha256}"'
     assert found.content == document.canonical(stored.document)
-    table = admin_client.get(url("table_csv", study, name="rates"))
+    table = admin_client.get(build_url("table_csv", study, name="rates"))
     header, *rows = csv.reader(io.StringIO(table.content.decode("utf-8-sig")))
     assert header[:9] == ["source", "error", "k", "n", "items", "raters", "rate", "low", "high"]
     assert [float(row[6]) for row in rows] == [row[6] for row in stored.document["tables"]["rates"]["rows"]]
     assert "small-study-rates.csv" in table["Content-Disposition"]
 
 
-def test_results_of_a_sealed_study_a_strange_table_and_a_strange_filter_are_refused(study, admin_client) -> None:
-    assert admin_client.get(url("table_csv", study, name="secrets")).status_code == 404
+def test_results_of_a_sealed_study_unknown_tables_and_unknown_filters_are_refused(study, admin_client) -> None:
+    assert admin_client.get(build_url("table_csv", study, name="secrets")).status_code == 404
     for view, more in (("results_json", {}), ("table_csv", {"name": "rates"})):
-        refused = admin_client.get(url(view, study, "?error=gross", **more))
+        refused = admin_client.get(build_url(view, study, "?error=gross", **more))
         assert (refused.status_code, "no planted error 'gross'" in refused.content.decode()) == (400, True)
         Study.objects.filter(pk=study.pk).update(status="closed")
-        assert admin_client.get(url(view, study, **more)).status_code == 404
+        assert admin_client.get(build_url(view, study, **more)).status_code == 404
         Study.objects.filter(pk=study.pk).update(status="unblinded")
     assert not Analysis.objects.exists()
 
 
-def test_a_stored_result_is_served_without_reading_the_ratings(study, admin_client) -> None:
+def test_stored_result_is_served_without_loading_the_ratings(study, admin_client) -> None:
     playing.draw(store.compute(study, Filters()))
     with CaptureQueriesContext(connection) as queries:
-        assert admin_client.get(url("results_json", study)).status_code == 200
+        assert admin_client.get(build_url("results_json", study)).status_code == 200
     asked = [query["sql"] for query in queries]
     assert not any('"ratings_rating"."verdict"' in sql for sql in asked)
     assert len(asked) <= 14
@@ -392,8 +395,8 @@ def test_a_stored_result_is_served_without_reading_the_ratings(study, admin_clie
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_two_looks_at_once_store_one_analysis_and_ask_for_one_job(admin_user) -> None:
-    study = study_factory.unblinded(rated(), admin_user)
+def test_simultaneous_requests_store_one_analysis_and_request_one_job(admin_user) -> None:
+    study = study_factory.unblinded(create_rated_study(), admin_user)
     gate, found = threading.Barrier(2), []
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""Contrasts of a study: which there are, of which ratings, and whether known differences come back."""
+"""Contrasts of a study: which exist, on which ratings, and whether known differences are recovered."""
 
 import random
 import uuid
@@ -24,8 +24,8 @@ def planted(error: str) -> dict[str, str]:
     return {"perturbation": error, "reference": "planted"}
 
 
-def study(**fields):
-    """Four raters; 6 steps of each simulator with a subtle twin. qwen-3's twins are all found, gpt-5's by two raters."""
+def build_rows(**fields):
+    """Return four raters' ratings of 6 steps per simulator, each with a subtle twin. All twins of qwen-3 are found, those of gpt-5 by two raters."""
     rows = []
     for simulator, first in ((GPT, 0), (QWEN, 100)):
         for step in range(6):
@@ -38,12 +38,12 @@ def study(**fields):
     return rows
 
 
-def contrasts(rows, machines=(), conditions=None):
+def list_contrasts(rows, machines=(), conditions=None):
     made = sections_contrasts.tables(reading.gather(rows), machines, conditions or {})
     return records(made["contrasts"])
 
 
-def one(lines, family, first, second, quantity):
+def find_contrast(lines, family, first, second, quantity):
     (found,) = [
         line
         for line in lines
@@ -52,27 +52,27 @@ def one(lines, family, first, second, quantity):
     return found
 
 
-def test_sources_simulators_and_error_types_are_compared() -> None:
-    lines = contrasts(study())
-    twins = one(lines, "sources", "gpt-5, subtle error", "qwen-3, subtle error", "rate")
+def test_contrasts_compare_sources_simulators_and_error_types() -> None:
+    lines = list_contrasts(build_rows())
+    twins = find_contrast(lines, "sources", "gpt-5, subtle error", "qwen-3, subtle error", "rate")
     # 12 of 24 twins of gpt-5 are called plausible, none of qwen-3's.
     assert (twins["first_value"], twins["second_value"], twins["difference"]) == (0.5, 0.0, 0.5)
     assert (twins["items"], twins["raters"], twins["ratings"]) == (12, 4, 48)
     assert (twins["shared_items"], twins["shared_raters"]) == (0, 4)
-    area = one(lines, "simulators", "gpt-5, subtle error", "qwen-3, subtle error", "AUC")
-    # R1 and R2 tell every twin: area 1. R3 and R4 call all of gpt-5 plausible, twins with less confidence: area 1 too.
+    area = find_contrast(lines, "simulators", "gpt-5, subtle error", "qwen-3, subtle error", "AUC")
+    # R1 and R2 detect every twin: area 1. R3 and R4 call all of gpt-5 plausible, twins with less confidence: also area 1.
     assert (area["first_value"], area["second_value"], area["difference"]) == (1, 1, 0)
-    assert one(lines, "error types", "unperturbed", "subtle error", "rate")["first_value"] == 1
+    assert find_contrast(lines, "error types", "unperturbed", "subtle error", "rate")["first_value"] == 1
 
 
-def test_twins_of_a_step_are_one_item_for_the_variance() -> None:
-    lines = contrasts(study())
-    paired = one(lines, "error types", "gpt-5, unperturbed", "gpt-5, subtle error", "rate")
+def test_contrast_variance_treats_twins_of_a_step_as_one_item() -> None:
+    lines = list_contrasts(build_rows())
+    paired = find_contrast(lines, "error types", "gpt-5, unperturbed", "gpt-5, subtle error", "rate")
     assert (paired["items"], paired["shared_items"]) == (6, 6)
 
 
-def test_p_values_of_one_family_and_quantity_are_adjusted_together() -> None:
-    lines = contrasts(study())
+def test_holm_p_values_are_adjusted_within_family_and_quantity() -> None:
+    lines = list_contrasts(build_rows())
     for family, quantity in {(line["family"], line["quantity"]) for line in lines}:
         own = sorted(
             (line["p"], line["p_holm"])
@@ -86,70 +86,72 @@ def test_p_values_of_one_family_and_quantity_are_adjusted_together() -> None:
     assert all(line["reason"] for line in lines if line["low"] is None)
 
 
-def test_every_difference_without_a_number_says_why_and_every_error_has_a_reference() -> None:
-    lines = contrasts(study())
+def test_contrasts_on_errors_state_their_reference() -> None:
+    lines = list_contrasts(build_rows())
     assert {line["reference_name"] for line in lines if line["quantity"] == "rate"} == {""}
     assert {line["reference_name"] for line in lines if line["quantity"] != "rate"} == {"planted"}
 
 
-def test_first_and_final_verdicts_are_compared_within_their_ratings() -> None:
+def test_contrast_of_first_and_final_verdicts_is_within_ratings() -> None:
     # Everybody calls two twins of four wrong after seeing the balance, and none before.
     rows = [
         row(item, rater, item > 2, first_verdict=True, first_confidence=3, **planted("obvious"))
         for item in (1, 2, 3, 4)
         for rater in RATERS
     ]
-    lines = contrasts(rows)
-    rate = one(lines, "first and final verdict", "final verdict", "first verdict", "rate")
+    lines = list_contrasts(rows)
+    rate = find_contrast(lines, "first and final verdict", "final verdict", "first verdict", "rate")
     assert (rate["first_value"], rate["second_value"], rate["ratings"]) == (0.5, 1.0, 32)
-    correct = one(lines, "first and final verdict", "final verdict", "first verdict", "correct")
+    correct = find_contrast(lines, "first and final verdict", "final verdict", "first verdict", "correct")
     assert correct["difference"] == 0.5
-    assert not [line for line in contrasts(study()) if line["family"] == "first and final verdict"]
+    assert not [line for line in list_contrasts(build_rows()) if line["family"] == "first and final verdict"]
 
 
-def test_arms_are_compared_and_one_arm_is_no_comparison() -> None:
-    rows = [*study(layout="aligned")[:48], *study(layout="plain")[48:]]
-    lines = contrasts(rows)
-    arms = one(lines, "display arms", "layout: aligned", "layout: plain", "rate")
+def test_contrasts_compare_display_arms_if_there_are_several() -> None:
+    rows = [*build_rows(layout="aligned")[:48], *build_rows(layout="plain")[48:]]
+    lines = list_contrasts(rows)
+    arms = find_contrast(lines, "display arms", "layout: aligned", "layout: plain", "rate")
     assert (arms["first_value"], arms["second_value"]) == (0.75, 0.5)
-    assert one(lines, "display arms", "layout: aligned", "layout: plain", "AUC")["reference_name"] == "planted"
-    assert not [line for line in contrasts(study()) if line["family"] == "display arms"]
+    assert (
+        find_contrast(lines, "display arms", "layout: aligned", "layout: plain", "AUC")["reference_name"] == "planted"
+    )
+    assert not [line for line in list_contrasts(build_rows()) if line["family"] == "display arms"]
 
 
-def test_each_experiment_is_compared_with_the_others() -> None:
+def test_contrast_compares_each_experiment_with_the_others() -> None:
     rows = [
         row(item, rater, item > 4 or rater != "R1", experiment="caffeine" if item <= 4 else "zebrafish")
         for item in range(1, 9)
         for rater in RATERS
     ]
     rows += [row(9, rater, False, experiment="caffeine", **planted("obvious")) for rater in RATERS]
-    lines = contrasts(rows)
-    caffeine = one(lines, "experiments", "caffeine", "the others", "specificity")
+    lines = list_contrasts(rows)
+    caffeine = find_contrast(lines, "experiments", "caffeine", "the others", "specificity")
     assert (caffeine["first_value"], caffeine["second_value"], caffeine["items"]) == (0.75, 1.0, 8)
     assert caffeine["reference_name"] == "planted"
     # The rate is over all items, of which one has a planted error: 12 of 20 against 16 of 16.
-    every = one(lines, "experiments", "caffeine", "the others", "rate")
+    every = find_contrast(lines, "experiments", "caffeine", "the others", "rate")
     assert (every["first_value"], every["second_value"], every["items"]) == (0.6, 1.0, 9)
 
 
-def test_two_machines_are_compared_on_the_items_that_both_judged() -> None:
-    rows = study()
+def test_contrast_of_two_machines_uses_the_items_both_judged() -> None:
+    rows = build_rows()
     planted_items = {row.item for row in rows if row.reference == "planted"}
     items = sorted({str(row.item) for row in rows})
     strict = dict.fromkeys(items, 0)
     exact = {code: int(uuid.UUID(code) not in planted_items) for code in items[:-1]}
     machines = [Machine("strict", "machine", strict, 0), Machine("exact", "machine", exact, 0)]
-    lines = contrasts(rows, machines)
-    right = one(lines, "raters and machines", "strict", "exact", "correct")
+    lines = list_contrasts(rows, machines)
+    right = find_contrast(lines, "raters and machines", "strict", "exact", "correct")
     # Of 23 items that both judged, 12 or 11 have a planted error; only those does the strict one get right.
     wrong = sum(uuid.UUID(code) in planted_items for code in exact)
     assert (right["first_value"], right["second_value"]) == (pytest.approx(wrong / 23), 1.0)
     assert right["target"] == "these two machines"
-    assert one(lines, "raters and machines", "strict", "exact", "sensitivity")["difference"] == 0
-    assert one(lines, "raters and machines", "strict", "exact", "specificity")["difference"] == -1
+    assert find_contrast(lines, "raters and machines", "strict", "exact", "sensitivity")["difference"] == 0
+    assert find_contrast(lines, "raters and machines", "strict", "exact", "specificity")["difference"] == -1
 
 
-def test_items_are_the_cases_where_one_rater_has_read_a_case_twice() -> None:
+def test_contrast_of_areas_uses_cases_as_items_when_a_rater_saw_a_case_twice() -> None:
     rng = np.random.default_rng(4)
     rows = []
     for step in range(12):
@@ -157,12 +159,12 @@ def test_items_are_the_cases_where_one_rater_has_read_a_case_twice() -> None:
             for screen in (0, 1):
                 for at, rater in enumerate(RATERS):
                     if screen and at > 1:
-                        continue  # two raters have not come to the second session
+                        continue  # two raters missed the second session
                     fields = {**GPT, "pair": uuid.UUID(int=9000 + step), **(planted(error) if error else {})}
                     chance = {"": 0.85, "obvious": 0.1, "subtle": 0.6}[error]
                     verdict, confidence = bool(rng.random() < chance), int(rng.integers(1, 6))
                     rows.append(row(first + 20 * screen + step, rater, verdict, confidence, **fields))
-    area = one(contrasts(rows), "error types", "obvious error", "subtle error", "AUC")
+    area = find_contrast(list_contrasts(rows), "error types", "obvious error", "subtle error", "AUC")
     table = reading.gather(rows).table
     codes, names = table.factors["error"]
     sides = [table.where((table.reference == 1) | (codes == names.index(error))) for error in ("obvious", "subtle")]
@@ -171,40 +173,42 @@ def test_items_are_the_cases_where_one_rater_has_read_a_case_twice() -> None:
     assert (area["low"], area["high"]) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
-def test_a_machine_is_compared_with_raters_on_the_items_that_both_judged() -> None:
+def test_contrast_of_a_machine_with_raters_uses_the_items_both_judged() -> None:
     verdicts = {str(uuid.UUID(int=item)): 1 for item in range(51, 57)}  # gpt-5's twins, all called plausible
-    lines = contrasts(study(), [Machine("checker", "checker", {**verdicts, "unknown": 0}, 0)])
-    rate = one(lines, "raters and machines", "checker", "raters", "rate")
+    lines = list_contrasts(build_rows(), [Machine("checker", "checker", {**verdicts, "unknown": 0}, 0)])
+    rate = find_contrast(lines, "raters and machines", "checker", "raters", "rate")
     assert (rate["first_value"], rate["second_value"], rate["items"], rate["ratings"]) == (1.0, 0.5, 6, 30)
-    assert one(lines, "raters and machines", "checker", "raters", "correct")["difference"] == -0.5
+    assert find_contrast(lines, "raters and machines", "checker", "raters", "correct")["difference"] == -0.5
 
 
-def test_each_rater_is_compared_with_the_others_on_shared_items() -> None:
-    rows = [*study(), row(900, "R1", False)]
-    mine = one(contrasts(rows), "raters", "R1", "the others", "rate")
+def test_contrast_compares_each_rater_with_the_others_on_shared_items() -> None:
+    rows = [*build_rows(), row(900, "R1", False)]
+    mine = find_contrast(list_contrasts(rows), "raters", "R1", "the others", "rate")
     # Item 900 is R1's alone. R1 calls 12 of 24 plausible; the others 12 (R2) and 18 (R3, R4) of 24.
     assert (mine["first_value"], mine["second_value"]) == (0.5, pytest.approx(48 / 72))
     assert mine["target"] == "this rater"
 
 
 @pytest.mark.parametrize("each", [1, 3])
-def test_a_contrast_that_shares_no_rater_or_item_says_so(each) -> None:
+def test_contrast_without_shared_raters_or_items_states_the_reason(each) -> None:
     rows = [
         row(item, f"R{rater + (0 if item < 5 else each)}", (item + rater) % 3 > 0, **(GPT if item < 5 else QWEN))
         for item in range(1, 9)
         for rater in range(1, each + 1)
     ]
-    line = one(contrasts(rows), "sources", "gpt-5", "qwen-3", "rate")
+    line = find_contrast(list_contrasts(rows), "sources", "gpt-5", "qwen-3", "rate")
     assert "no rater and no item in common" in line["reason"]
     assert ("fewer than three raters" in line["reason"], line["low"] is None) == ((each < 3,) * 2)
 
 
 def test_simulators_are_compared_for_each_error_type_they_share() -> None:
-    lines = contrasts([*study(), *(row(800 + item, "R1", False, 5, **GPT, **planted("obvious")) for item in range(9))])
+    lines = list_contrasts(
+        [*build_rows(), *(row(800 + item, "R1", False, 5, **GPT, **planted("obvious")) for item in range(9))]
+    )
     assert {line["first"] for line in lines if line["family"] == "simulators"} == {"gpt-5, subtle error"}
 
 
-def test_only_items_of_which_it_is_stated_are_called_unperturbed() -> None:
+def test_contrast_labels_only_items_declared_unperturbed_as_unperturbed() -> None:
     kinds = {"unperturbed": 1, "declared wrong": 11, "declared right": 21, "": 31}
     rows = [
         row(first + item, rater, reference != "declared wrong", reference=reference)
@@ -212,56 +216,56 @@ def test_only_items_of_which_it_is_stated_are_called_unperturbed() -> None:
         for item in range(4)
         for rater in RATERS
     ]
-    lines = [line for line in contrasts(rows) if line["family"] == "error types" and line["quantity"] == "rate"]
+    lines = [line for line in list_contrasts(rows) if line["family"] == "error types" and line["quantity"] == "rate"]
     values = {line["first"]: line["first_value"] for line in lines} | {
         line["second"]: line["second_value"] for line in lines
     }
     assert values == {"unperturbed": 1.0, "declared wrong": 0.0, "declared right": 1.0, "not known": 1.0}
 
 
-def test_areas_rest_on_ratings_with_a_confidence_and_say_what_is_missing() -> None:
-    rows = [replace(one_row, confidence=None) for one_row in study()]
-    area = one(contrasts(rows), "simulators", "gpt-5, subtle error", "qwen-3, subtle error", "AUC")
+def test_contrast_of_areas_without_confidences_states_the_reason() -> None:
+    rows = [replace(one_row, confidence=None) for one_row in build_rows()]
+    area = find_contrast(list_contrasts(rows), "simulators", "gpt-5, subtle error", "qwen-3, subtle error", "AUC")
     assert area["reason"] == "no rating with a known reference has a confidence" and area["ratings"] == 0
 
 
-def test_the_conditions_of_a_crossover_are_compared_case_by_case() -> None:
-    rows = study()
+def test_contrast_of_crossover_conditions_is_within_cases() -> None:
+    rows = build_rows()
     conditions = {str(one.item): 1 if one.source == "gpt-5" else 2 for one in rows}
-    lines = contrasts(rows, conditions=conditions)
-    assert one(lines, "conditions", "condition 1", "condition 2", "correct")["difference"] == -0.25
-    assert one(lines, "conditions", "condition 1", "condition 2", "AUC, U-statistic")["difference"] == 0
+    lines = list_contrasts(rows, conditions=conditions)
+    assert find_contrast(lines, "conditions", "condition 1", "condition 2", "correct")["difference"] == -0.25
+    assert find_contrast(lines, "conditions", "condition 1", "condition 2", "AUC, U-statistic")["difference"] == 0
 
 
-def test_conditions_have_the_names_they_are_given() -> None:
-    rows = study()
+def test_contrast_of_conditions_uses_their_names() -> None:
+    rows = build_rows()
     conditions = {str(one.item): 1 if one.source == "gpt-5" else 2 for one in rows}
     made = sections_contrasts.tables(reading.gather(rows), (), conditions, ("gpt-5", "qwen-3"))["contrasts"]
-    assert one(records(made), "conditions", "gpt-5", "qwen-3", "correct")["difference"] == -0.25
+    assert find_contrast(records(made), "conditions", "gpt-5", "qwen-3", "correct")["difference"] == -0.25
 
 
-def test_raters_and_machines_that_are_too_many_to_compare_are_said_so(monkeypatch) -> None:
-    verdicts = {str(one.item): int(one.verdict) for one in study()}
+def test_contrasts_note_raters_and_machines_that_are_too_many_to_compare(monkeypatch) -> None:
+    verdicts = {str(one.item): int(one.verdict) for one in build_rows()}
     machines = [Machine(name, "machine", verdicts, 0) for name in ("one", "two", "three")]
-    few = sections_contrasts.tables(reading.gather(study()), machines, {})["contrasts"]
+    few = sections_contrasts.tables(reading.gather(build_rows()), machines, {})["contrasts"]
     assert not [note for note in few["notes"] if "compared" in note]
     monkeypatch.setattr(sections_contrasts, "MOST_RATERS", 3)
     monkeypatch.setattr(sections_contrasts, "MOST_MACHINES", 2)
-    made = sections_contrasts.tables(reading.gather(study()), machines, {})["contrasts"]
+    made = sections_contrasts.tables(reading.gather(build_rows()), machines, {})["contrasts"]
     assert [note for note in made["notes"] if "compared" in note] == [
-        "No rater is compared with the others: 4 raters are more than 3. Each one's numbers are in the tables of raters.",
-        "Every two of the first 2 of 3 machines are compared; the others are compared with the raters alone: three.",
+        "Raters are not compared with each other: 4 raters exceed the limit of 3. The tables of raters show the numbers of each.",
+        "The first 2 of 3 machines are compared pairwise; the others are compared with the raters only: three.",
     ]
     assert "raters" not in {line["family"] for line in records(made)}
 
 
-def test_without_a_reference_rates_are_compared_and_nothing_else() -> None:
+def test_contrasts_without_a_reference_are_of_rates_only() -> None:
     rows = [
         row(item, rater, item > 2, reference="", **(GPT if item < 5 else QWEN))
         for item in range(1, 9)
         for rater in RATERS
     ]
-    lines = contrasts(rows)
+    lines = list_contrasts(rows)
     assert {line["quantity"] for line in lines} == {"rate"}
     assert {"sources", "raters"} <= {line["family"] for line in lines}
 
@@ -272,7 +276,7 @@ SKILL = {"qwen": Skill(0.85, 0.45, 0.85), "gpt": Skill(0.85, 0.65, 0.85)}
 
 
 def simulated_study(seed: int) -> reading.Reading:
-    """Six simulated raters, two language models' steps whose truth nobody knows; subtle errors of one are found more often."""
+    """Return the ratings of six simulated raters on two models' steps of unknown truth. Subtle errors of one are found more often."""
     rows = []
     for model, skill in SKILL.items():
         for item in range(40):
@@ -285,23 +289,23 @@ def simulated_study(seed: int) -> reading.Reading:
     return reading.gather(rows)
 
 
-def test_known_differences_between_two_simulators_come_back_with_truth_unknown() -> None:
+def test_contrasts_recover_known_differences_between_simulators_without_truth() -> None:
     held = {"subtle": 0, "none": 0, "AUC": 0}
     worlds = 60
     for seed in range(worlds):
         lines = records(sections_contrasts.tables(simulated_study(seed), (), {})["contrasts"])
-        found = one(lines, "sources", "gpt, subtle error", "qwen, subtle error", "rate")
+        found = find_contrast(lines, "sources", "gpt, subtle error", "qwen, subtle error", "rate")
         held["subtle"] += found["low"] <= 0.45 - 0.65 <= found["high"]
-        found = one(lines, "sources", "gpt", "qwen", "rate")
+        found = find_contrast(lines, "sources", "gpt", "qwen", "rate")
         held["none"] += found["low"] <= 0 <= found["high"]
-        found = one(lines, "simulators", "gpt, subtle error", "qwen, subtle error", "AUC")
+        found = find_contrast(lines, "simulators", "gpt, subtle error", "qwen, subtle error", "AUC")
         held["AUC"] += found["low"] <= true_area(0.65) - true_area(0.45) <= found["high"]
     # 95 % of 60 is 57 with a standard deviation of 1.7; docs/coverage.md has many more studies.
     assert all(0.88 <= count / worlds <= 1 for count in held.values()), held
 
 
 def true_area(called: float) -> float:
-    """The mean over raters of P(an unperturbed item's signed rating is above a planted one's) + half of P(equal)."""
+    """Return the mean over raters of P(an unperturbed item's signed rating exceeds a planted one's) + half of P(equal)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     steps = np.array([0.3, 0.7, 1.2, 1.9])
     cuts = np.concatenate([-steps[::-1], [0.0], steps])
@@ -314,8 +318,8 @@ def true_area(called: float) -> float:
     return float(weights / weights.sum() @ (error * lower).sum(axis=1))
 
 
-def test_the_order_of_the_ratings_changes_nothing() -> None:
-    rows = study()
+def test_contrasts_do_not_depend_on_the_order_of_the_ratings() -> None:
+    rows = build_rows()
     mixed = rows[:]
     random.Random(5).shuffle(mixed)
-    assert contrasts(rows) == contrasts(mixed)
+    assert list_contrasts(rows) == list_contrasts(mixed)

@@ -1,4 +1,4 @@
-"""Warnings before opening: which results a design will not have, against the results of the same study once rated."""
+"""Warnings before opening: results that a design will not have, compared with the results of the same study once rated."""
 
 import io
 import json
@@ -27,27 +27,27 @@ from tests.support import run_factory, study_factory
 pytestmark = [pytest.mark.django_db]
 
 
-def sources(**counts: int) -> list[dict[str, Any]]:
+def build_sources(**counts: int) -> list[dict[str, Any]]:
     return [{"cast": "offline", "perturbation": name, "count": count} for name, count in counts.items()]
 
 
 DESIGNS: dict[str, dict[str, Any]] = {
-    "two raters, no repeats": {"sources": sources(none=12, obvious=6, subtle=6), "ratings_per_item": 2, "raters": 2},
-    "four raters of six": {"sources": sources(none=12, obvious=6, subtle=6), "ratings_per_item": 4, "raters": 6},
-    "no unperturbed items": {"sources": sources(obvious=10, subtle=10), "ratings_per_item": 3, "raters": 3},
-    "no planted errors": {"sources": sources(none=24), "ratings_per_item": 3, "raters": 3},
-    "one rating an item": {"sources": sources(none=12, obvious=12), "ratings_per_item": 1, "raters": 4},
+    "two raters, no repeats": {"sources": build_sources(none=12, obvious=6, subtle=6), "ratings_per_item": 2, "raters": 2},
+    "four raters of six": {"sources": build_sources(none=12, obvious=6, subtle=6), "ratings_per_item": 4, "raters": 6},
+    "no unperturbed items": {"sources": build_sources(obvious=10, subtle=10), "ratings_per_item": 3, "raters": 3},
+    "no planted errors": {"sources": build_sources(none=24), "ratings_per_item": 3, "raters": 3},
+    "one rating an item": {"sources": build_sources(none=12, obvious=12), "ratings_per_item": 1, "raters": 4},
     "crossed, with repeats": {
-        "sources": sources(none=12, obvious=12), "design": "crossed", "ratings_per_item": 4, "repeats": 0.25,
+        "sources": build_sources(none=12, obvious=12), "design": "crossed", "ratings_per_item": 4, "repeats": 0.25,
         "repeat_distance": 5,
     },
     "a crossover": {
-        "sources": sources(none=12, obvious=12), "design": "crossover", "conditions": "twins", "ratings_per_item": 4,
+        "sources": build_sources(none=12, obvious=12), "design": "crossover", "conditions": "twins", "ratings_per_item": 4,
     },
 }  # fmt: skip
 
 
-def draft(**changes: Any) -> Study:
+def create_draft(**changes: Any) -> Study:
     return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**{"practice": 0, **changes})))
 
 
@@ -57,8 +57,8 @@ SAMPLE = {
 }  # fmt: skip
 
 
-def import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
-    """Return a draft of imported transitions alone, each with what its line states of where it came from."""
+def create_import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
+    """Return a draft of imported transitions only, each with the origin that its line states."""
     lines = []
     for number, origin in enumerate(origins, 1):
         after = {**{name: SAMPLE[name] for name in SAMPLE if name != "barcode"}, "replaces": SAMPLE["barcode"]}
@@ -69,12 +69,12 @@ def import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
             "outcome": {**outcome, "success": True, "failure_reason": ""}, **origin,
         }  # fmt: skip
         lines.append(json.dumps(line).encode())
-    study = draft(**{"sources": [], "ratings_per_item": 4, "raters": 4, "design": "crossed", **changes})
+    study = create_draft(**{"sources": [], "ratings_per_item": 4, "raters": 4, "design": "crossed", **changes})
     item_imports.take(study, io.BytesIO(b"\n".join(lines)))
     return study
 
 
-def rehearse(study: Study) -> dict[str, float | None]:
+def compute_rehearsal(study: Study) -> dict[str, float | None]:
     """Return the pooled numbers of one rehearsal."""
     protocol = lifecycle.read_protocol(study.protocol)
     plan = opening.preview(protocol, study)
@@ -84,16 +84,16 @@ def rehearse(study: Study) -> dict[str, float | None]:
 
 @cache
 def forecast_of(name: str) -> Forecast:
-    """The forecast of a design, computed once: it depends on nothing but the design and the pool. Leaves nothing behind."""
+    """Return the forecast of a design, computed once: it depends only on the design and the pool. The database is left unchanged."""
     with transaction.atomic():
         run_factory.pool(60)
-        found = forecast(draft(**DESIGNS[name]))
+        found = forecast(create_draft(**DESIGNS[name]))
         transaction.set_rollback(True)
     return found
 
 
-def lacking(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[str, ...]]]:
-    """Of the results of a study that is rated now: how many there are of a kind, and why some lack number or interval."""
+def find_missing_cells(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[str, ...]]]:
+    """Rate and unblind the study. Return for each kind of result how many there are, and why some lack their number or interval."""
     simulated.simulate_raters(study, study.raters.count(), 0.9, 0.6, seed=seed)
     study_factory.unblinded(study, User.objects.create_superuser(f"chief {seed}"))
     made = document.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=seed, resamples=400)
@@ -109,15 +109,15 @@ def lacking(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[s
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.thorough)])
-def test_what_is_warned_of_is_what_the_results_lack(name, seed) -> None:
-    """Both ways: what the design leaves empty was told, and what was told is empty."""
+def test_forecast_warns_of_exactly_what_the_results_lack(name, seed) -> None:
+    """In both directions: what the design leaves empty is warned of, and what is warned of is empty."""
     warned = {(one.key, one.missing): one for one in forecast_of(name).warnings}
     run_factory.pool(60)
-    study = draft(**DESIGNS[name])
+    study = create_draft(**DESIGNS[name])
     Study.objects.filter(pk=study.pk).update(salt="salt")
     lifecycle.open_study(study)
     study.refresh_from_db()
-    found = lacking(study, seed)
+    found = find_missing_cells(study, seed)
     by_design = {cell for cell, (n, reasons) in found.items() if empty_cells.is_by_design(n, reasons)}
     sure = {cell for cell, one in warned.items() if one.sure}
     assert not by_design - sure, "left empty by the design, and not told"
@@ -130,61 +130,63 @@ def test_what_is_warned_of_is_what_the_results_lack(name, seed) -> None:
     assert all(one.change and one.reason for one in warned.values())
 
 
-def told(name: str) -> dict[tuple[str, str], str]:
-    """What is surely missing, by statistic and kind, with what to change."""
+def find_sure_changes(name: str) -> dict[tuple[str, str], str]:
+    """Return the suggested change for what is surely missing, by statistic and kind."""
     return {(one.key.stat, one.missing): one.change for one in forecast_of(name).warnings if one.sure}
 
 
-def test_without_unperturbed_items_there_is_no_specificity_and_they_are_asked_for() -> None:
-    found = told("no unperturbed items")
+def test_forecast_without_unperturbed_items_suggests_them() -> None:
+    found = find_sure_changes("no unperturbed items")
     for stat in ("dprime", "mrmc_mean_auc", "auc_signed"):
         assert found[stat, "number"] == "include unperturbed items"
 
 
-def test_without_planted_errors_there_is_no_detection_and_they_are_asked_for() -> None:
-    assert told("no planted errors")["dprime", "number"] == "include items with planted errors"
+def test_forecast_without_planted_errors_suggests_them() -> None:
+    assert find_sure_changes("no planted errors")["dprime", "number"] == "include items with planted errors"
 
 
-def test_with_two_raters_there_is_no_interval_for_new_raters_and_a_third_is_asked_for() -> None:
+def test_forecast_with_two_raters_suggests_a_third() -> None:
     found = [one for one in forecast_of("two raters, no repeats").warnings if one.sure]
     new = [one for one in found if ("target", "new raters") in one.key.scope and one.key.stat == "fleiss_kappa"]
     assert new and "at least 3 raters" in {one.change for one in new if not dict(one.key.scope).get("source")}.pop()
 
 
-def test_with_one_rating_an_item_there_is_no_agreement_and_a_second_is_asked_for() -> None:
-    assert told("one rating an item")["avg_pairwise_kappa", "number"] == "ask for at least 2 ratings per item"
+def test_forecast_with_one_rating_per_item_suggests_a_second() -> None:
+    assert (
+        find_sure_changes("one rating an item")["avg_pairwise_kappa", "number"] == "ask for at least 2 ratings per item"
+    )
 
 
-def test_without_repeats_there_is_no_agreement_with_oneself() -> None:
-    assert "Shown again" in told("two raters, no repeats")["retest_agreement", "number"]
-    assert ("retest_agreement", "number") not in told("crossed, with repeats")
+def test_forecast_without_repeats_suggests_them_for_test_retest_agreement() -> None:
+    assert "Repeat items" in find_sure_changes("two raters, no repeats")["retest_agreement", "number"]
+    assert ("retest_agreement", "number") not in find_sure_changes("crossed, with repeats")
 
 
-def test_a_forecast_writes_nothing_and_comes_out_the_same_twice() -> None:
+def test_forecast_stores_nothing_and_is_reproducible() -> None:
     run_factory.pool(60)
-    study = draft(**DESIGNS["two raters, no repeats"])
+    study = create_draft(**DESIGNS["two raters, no repeats"])
     assert forecast(study) == forecast_of("two raters, no repeats")
     assert study.items.count() == 0 and study.raters.count() == 0
 
 
-def test_a_plan_too_large_to_rehearse_says_so(monkeypatch) -> None:
+def test_forecast_reports_a_plan_too_large_to_rehearse(monkeypatch) -> None:
     run_factory.pool(60)
     monkeypatch.setattr(empty_cells, "MOST_RATINGS", 10)
-    study = draft(**DESIGNS["two raters, no repeats"])
+    study = create_draft(**DESIGNS["two raters, no repeats"])
     found = empty_cells.of_plan(
         lifecycle.read_protocol(study.protocol), opening.preview(lifecycle.read_protocol(study.protocol))
     )
     assert found.warnings == () and "up to 10 are rehearsed" in found.skipped
 
 
-def test_the_page_of_the_plan_asks_for_the_warnings_and_shows_them_with_what_to_change(client) -> None:
+def test_plan_page_loads_the_forecast_with_suggested_changes(client) -> None:
     run_factory.pool(60)
-    study = draft(**DESIGNS["two raters, no repeats"])
+    study = create_draft(**DESIGNS["two raters, no repeats"])
     client.force_login(User.objects.create_superuser("chief"))
     page = client.get(f"/studies/{study.slug}/matrix/").content.decode()
     assert f'hx-get="/studies/{study.slug}/empty/"' in page
     part = client.get(f"/studies/{study.slug}/empty/").content.decode()
-    assert "Agreement with oneself" in part and "Show a share of the items a second time" in part
+    assert "Test-retest agreement" in part and "Repeat some items" in part
     plan = client.get(f"/studies/{study.slug}/plan.json").json()
     assert (plan["items"], plan["raters"], plan["ratings"]) == (24, 2, 48)
     assert [line["items"] for line in plan["lines"]] == [24, 24]
@@ -192,15 +194,15 @@ def test_the_page_of_the_plan_asks_for_the_warnings_and_shows_them_with_what_to_
     assert (cell["missing"], cell["by"], cell["rehearsals"]) == ("number", "design", empty_cells.REHEARSALS)
 
 
-def test_a_plan_that_cannot_be_made_says_why_instead(client) -> None:
-    study = draft(**DESIGNS["two raters, no repeats"])
+def test_plan_page_shows_why_a_plan_is_not_possible(client) -> None:
+    study = create_draft(**DESIGNS["two raters, no repeats"])
     client.force_login(User.objects.create_superuser("chief"))
     assert "the pool holds 0" in client.get(f"/studies/{study.slug}/empty/").content.decode()
     answer = client.get(f"/studies/{study.slug}/plan.json")
     assert answer.status_code == 409 and "the pool holds 0" in answer.json()["problems"][0]
 
 
-def test_once_a_study_is_open_there_are_no_warnings_any_more(client) -> None:
+def test_open_study_has_no_forecast(client) -> None:
     run_factory.pool(60)
     study = study_factory.open_study(**DESIGNS["two raters, no repeats"])
     client.force_login(User.objects.create_superuser("chief"))
@@ -208,7 +210,7 @@ def test_once_a_study_is_open_there_are_no_warnings_any_more(client) -> None:
     assert client.get(f"/studies/{study.slug}/plan.json").status_code == 409
 
 
-def test_create_study_prints_what_will_be_empty_or_the_plan_as_json(tmp_path, capsys) -> None:
+def test_create_study_command_prints_the_forecast_or_the_plan_as_json(tmp_path, capsys) -> None:
     run_factory.pool(60)
     file = tmp_path / "study.json"
     file.write_text(json.dumps(study_factory.protocol(**DESIGNS["no planted errors"])))
@@ -221,20 +223,20 @@ def test_create_study_prints_what_will_be_empty_or_the_plan_as_json(tmp_path, ca
     assert json.loads(capsys.readouterr().out)["items"] == 24
 
 
-def test_a_pool_study_is_rehearsed_as_if_its_seats_took_equal_shares() -> None:
+def test_pool_study_is_rehearsed_with_equal_shares_for_all_raters() -> None:
     run_factory.pool(60)
-    study = draft(sources=sources(none=12, obvious=12), design="pool", ratings_per_item=3, raters=4)
+    study = create_draft(sources=build_sources(none=12, obvious=12), design="pool", ratings_per_item=3, raters=4)
     assert ("retest_agreement", "number") in {
         (one.key.stat, one.missing) for one in forecast(study).warnings if one.sure
     }
 
 
-def test_a_design_that_follows_the_advice_has_what_was_missing() -> None:
-    """24 items, 2 raters: fewer than three raters, and six items of an error; 3 raters and 20 items of a kind mend both."""
+def test_design_that_follows_the_suggestions_has_the_missing_results() -> None:
+    """24 items and 2 raters: too few raters, and six items per error type. 3 raters and 20 items of each kind solve both."""
     few = {(one.key, one.missing): one.change for one in forecast_of("two raters, no repeats").warnings if one.sure}
     run_factory.pool(60)
-    asked = {"sources": sources(none=20, obvious=20), "ratings_per_item": 3, "raters": 3, "name": "More"}
-    more = {(one.key, one.missing) for one in forecast(draft(**asked)).warnings if one.sure}
+    asked = {"sources": build_sources(none=20, obvious=20), "ratings_per_item": 3, "raters": 3, "name": "More"}
+    more = {(one.key, one.missing) for one in forecast(create_draft(**asked)).warnings if one.sure}
     new_raters = Key("gwet_ac1", (("target", "new raters"),), "")
     shared = Key("avg_pairwise_agreement", (("min_overlap", "20"), ("source", "offline, obvious error")), "")
     assert few[new_raters, "interval"] == "ask for at least 3 raters"
@@ -242,13 +244,13 @@ def test_a_design_that_follows_the_advice_has_what_was_missing() -> None:
     assert not {(new_raters, "interval"), (shared, "interval")} & more
 
 
-def test_advice_for_a_crossover_never_asks_for_what_it_refuses() -> None:
-    change = told("a crossover")["retest_agreement", "number"]
-    assert change == "measure it in a study of another design: in a crossover nothing is shown twice"
+def test_suggestions_for_a_crossover_never_ask_for_repeats() -> None:
+    change = find_sure_changes("a crossover")["retest_agreement", "number"]
+    assert change == "use a study of another design: a crossover study repeats no item"
 
 
-def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> None:
-    """Two raters who read both error types: differences of shares have an interval, those of areas and of d' have none."""
+def test_forecast_of_contrasts_without_interval_suggests_changes() -> None:
+    """Two raters who see both error types: differences of shares have an interval, those of areas and of d' have none."""
     found = [one for one in forecast_of("two raters, no repeats").warnings if one.key.stat == "contrast"]
     run_factory.pool(60)
     assert {dict(one.key.scope)["quantity"] for one in found} == {"AUC", "AUC, U-statistic", "d'"}
@@ -256,40 +258,40 @@ def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> 
         ("obvious error less subtle error", "interval", True)
     }
     assert {one.change for one in found} == {"ask for at least 3 raters who rate both sides"}
-    three = draft(**{**DESIGNS["two raters, no repeats"], "ratings_per_item": 3, "raters": 3, "name": "Three"})
+    three = create_draft(**{**DESIGNS["two raters, no repeats"], "ratings_per_item": 3, "raters": 3, "name": "Three"})
     assert not [one for one in forecast(three).warnings if one.sure and one.key.stat == "contrast"]
 
 
-def test_items_that_are_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
-    """Planning values: six in ten of them are called, as of subtle errors, and seven in a hundred of the others."""
-    found = rehearse(import_draft({"truth": number % 2 == 0} for number in range(60)))
+def test_items_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
+    """At planning values six in ten are detected, as for subtle errors, and seven in a hundred of the others are called wrong."""
+    found = compute_rehearsal(create_import_draft({"truth": number % 2 == 0} for number in range(60)))
     assert found["sensitivity"] == pytest.approx(0.6, abs=0.2)
     assert found["specificity"] == pytest.approx(0.93, abs=0.1)
 
 
-def changes(study: Study) -> dict[tuple[str, str], str]:
+def list_changes(study: Study) -> dict[tuple[str, str], str]:
     """Return what to change for what is surely missing, by statistic and kind."""
     return {(one.key.stat, one.missing): one.change for one in forecast(study).warnings if one.sure}
 
 
-def test_items_that_state_nothing_are_asked_for_their_perturbation_or_truth() -> None:
-    found = changes(import_draft([{}] * 24, display={"marks": ["if_not_plausible"]}))
+def test_forecast_of_items_without_reference_suggests_perturbation_or_truth() -> None:
+    found = list_changes(create_import_draft([{}] * 24, display={"marks": ["if_not_plausible"]}))
     for stat in ("auc_confidence_correct", "sensitivity", "specificity", "dprime", "mrmc_mean_auc"):
         assert found[stat, "number"] == (
             "state the perturbation of the imported items (column `perturbation`) or their truth (column `truth`)"
         )
 
 
-def test_the_model_of_a_latent_truth_never_has_an_interval_and_no_design_is_asked_for_it() -> None:
-    stats = {one.key.stat for one in forecast(import_draft([{}] * 24)).warnings}
+def test_latent_truth_model_gets_no_warning_for_its_missing_interval() -> None:
+    stats = {one.key.stat for one in forecast(create_import_draft([{}] * 24)).warnings}
     assert not {stat for stat in stats if stat.startswith("dawid_skene")}
 
 
-def test_imported_errors_without_a_place_are_asked_for_it() -> None:
+def test_forecast_of_imported_errors_without_location_suggests_it() -> None:
     kinds = [{"perturbation": kind} for kind in ("none", "obvious", "subtle") * 8]
-    study = import_draft(kinds, display={"marks": ["if_not_plausible"]})
-    assert changes(study)["localisation", "number"] == (
-        "state the place of the errors: when twins are vetted, or of imported items in the column `field`"
+    study = create_import_draft(kinds, display={"marks": ["if_not_plausible"]})
+    assert list_changes(study)["localisation", "number"] == (
+        "state the location of the errors: when vetting twins, or in the column `field` of imported items"
     )
 
 
@@ -297,15 +299,15 @@ def test_imported_errors_without_a_place_are_asked_for_it() -> None:
     ("stat", "facts", "change"),
     [
         ("dprime", {"kind": "evidence", "unstated": 9}, "state whether the evidence of the imported records is sufficient (column `truth`)"),
-        ("dprime", {"kind": "evidence"}, "nothing: records of evidence carry no planted errors; import items whose reference is known"),
-        ("dprime", {"kind": "evidence", "unperturbed": 9}, "import records that are declared insufficient, too"),
-        ("specificity", {"kind": "evidence", "planted": 9}, "import records that are declared sufficient, too"),
+        ("dprime", {"kind": "evidence"}, "no change helps: evidence records have no planted errors; import items whose reference is known"),
+        ("dprime", {"kind": "evidence", "unperturbed": 9}, "also import records that are declared insufficient"),
+        ("specificity", {"kind": "evidence", "planted": 9}, "also import records that are declared sufficient"),
         ("dprime", {"planted": 9}, "include unperturbed items"),
         ("dprime", {"unperturbed": 9}, "include items with planted errors"),
         ("specificity", {"unperturbed": 9, "unstated": 9}, "ask for more items or more ratings per item"),
     ],
 )  # fmt: skip
-def test_what_a_missing_class_needs_depends_on_what_there_is(stat, facts, change) -> None:
+def test_suggestion_for_a_missing_class_depends_on_the_items(stat, facts, change) -> None:
     none = Facts(
         kind="transition", design="crossed", items=9, unperturbed=0, planted=0, unstated=0, located=0, raters=4, per_item=4,
         shared=(9, 9), repeats=0.1, marks=False,
@@ -313,8 +315,8 @@ def test_what_a_missing_class_needs_depends_on_what_there_is(stat, facts, change
     assert advise(stat, {}, "number", "", none._replace(**facts)) == change
 
 
-def test_what_is_missing_in_every_rehearsal_is_listed_openly_by_the_answers_expected(client, tmp_path, capsys) -> None:
-    """Of 24 unperturbed items, seven in a hundred are called wrong: too few for the interval of a kappa, each time."""
+def test_results_missing_in_every_rehearsal_are_listed_under_expected_answers(client, tmp_path, capsys) -> None:
+    """Of 24 unperturbed items, seven in a hundred are called wrong: always too few for the interval of a kappa."""
     found = forecast_of("no planted errors")
     expected = [one for one in found.warnings if one.expected]
     assert ("fleiss_kappa", "interval") in {(one.key.stat, one.missing) for one in expected}
@@ -324,23 +326,23 @@ def test_what_is_missing_in_every_rehearsal_is_listed_openly_by_the_answers_expe
         not line.often.startswith(f"{empty_cells.REHEARSALS} of") for line in found.by_answers
     )
     run_factory.pool(60)
-    study = draft(**DESIGNS["no planted errors"])
+    study = create_draft(**DESIGNS["no planted errors"])
     client.force_login(User.objects.create_superuser("chief"))
     page = client.get(f"/studies/{study.slug}/empty/").content.decode()
     shown, _, folded = page.partition("<details")
-    assert "Empty by the answers expected" in shown and "Fleiss" in shown.partition("by the answers expected")[2]
+    assert "Empty given the expected answers" in shown and "Fleiss" in shown.partition("given the expected answers")[2]
     assert "20 of 20" not in folded
     file = tmp_path / "study.json"
     file.write_text(
         json.dumps(study_factory.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
     )
     call_command("create_study", file)
-    printed = capsys.readouterr().out.partition("by the answers expected")[2]
+    printed = capsys.readouterr().out.partition("with the expected answers")[2]
     assert "no interval of" in printed and "Fleiss" in printed
 
 
-def test_results_of_which_only_some_raters_lack_something_say_so() -> None:
-    """Of each rater's own numbers, none of which is always missing of all raters."""
+def test_forecast_says_when_only_some_raters_lack_a_result() -> None:
+    """Results of single raters are never missing for all raters here."""
     where = {
         one.where
         for name in ("four raters of six", "crossed, with repeats")

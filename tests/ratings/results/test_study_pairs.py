@@ -1,4 +1,4 @@
-"""Two studies compared: what pairs up, who may compare which, the job and its page."""
+"""Comparison of two studies: what is paired, who may compare which, the job and its page."""
 
 import uuid
 
@@ -26,8 +26,8 @@ def boss() -> User:
     return User.objects.create_user("boss", is_staff=True)
 
 
-def rated(boss: User, slug: str, missed: int, accounts: str = "rater", **changes) -> Study:
-    """Two raters who call every unperturbed item plausible, and of the planted ones the first `missed` of each rater."""
+def create_rated_study(boss: User, slug: str, missed: int, accounts: str = "rater", **changes) -> Study:
+    """Return a study of two raters who call every unperturbed item plausible, and the first `missed` planted ones of each."""
     study = study_factory.open_study(
         2,
         slug=slug,
@@ -54,15 +54,16 @@ def rated(boss: User, slug: str, missed: int, accounts: str = "rater", **changes
 
 
 @pytest.fixture
-def two(boss: User) -> tuple[Study, Study]:
-    """The same eight items, read by the same two people; four misses of eight in the first study, none in the second."""
+def two_rated_studies(boss: User) -> tuple[Study, Study]:
+    """Return two studies of the same eight items and people: four misses of eight in the first, none in the second."""
     run_factory.pool(8)
-    return rated(boss, "first", 2), rated(boss, "second", 0)
+    return create_rated_study(boss, "first", 2), create_rated_study(boss, "second", 0)
 
 
-def test_rates_and_detection_of_two_studies_are_compared_and_what_they_share_is_paired(two) -> None:
+def test_comparison_has_rates_and_detection_and_pairs_what_both_studies_share(two_rated_studies) -> None:
     lines = {
-        (line["family"], line["first"], line["quantity"]): line for line in records(two_studies.compare_studies(*two))
+        (line["family"], line["first"], line["quantity"]): line
+        for line in records(two_studies.compare_studies(*two_rated_studies))
     }
     subtle = lines["studies", "subtle error: this study", "rate"]
     assert (subtle["first_value"], subtle["second_value"], subtle["difference"]) == (0.5, 0.0, 0.5)
@@ -72,8 +73,10 @@ def test_rates_and_detection_of_two_studies_are_compared_and_what_they_share_is_
     assert lines["sources in both studies", "offline, subtle error: this study", "rate"]["difference"] == 0.5
 
 
-def test_the_page_lists_what_may_be_compared_asks_for_the_job_and_shows_its_result(two, boss, client: Client) -> None:
-    first, _ = two
+def test_comparison_page_lists_studies_requests_the_job_and_shows_its_result(
+    two_rated_studies, boss, client: Client
+) -> None:
+    first, _ = two_rated_studies
     client.force_login(boss)
     address = reverse("ratings:compare", args=[first.slug])
     page = client.get(address).content.decode()
@@ -84,14 +87,14 @@ def test_the_page_lists_what_may_be_compared_asks_for_the_job_and_shows_its_resu
     assert client.get(csv).status_code == 202
     play_all()
     shown = client.get(address, {"with": "second"}).content.decode()
-    assert "First less Second" in shown and shown.count("<svg") >= 2 and "subtle error: this study" in shown
+    assert "First minus Second" in shown and shown.count("<svg") >= 2 and "subtle error: this study" in shown
     assert Job.objects.filter(kind="comparison").count() == 1
     answer = client.get(csv)
     assert answer.status_code == 200 and "subtle error: this study" in answer.getvalue().decode()
 
 
-def test_another_rating_asks_for_the_comparison_again(two, boss) -> None:
-    first, second = two
+def test_comparison_is_requested_again_after_another_rating(two_rated_studies, boss) -> None:
+    first, second = two_rated_studies
     before = study_pairs.request_comparison(first, second, boss)
     play_all()
     assert study_pairs.request_comparison(first, second, boss) == before
@@ -99,8 +102,10 @@ def test_another_rating_asks_for_the_comparison_again(two, boss) -> None:
     assert study_pairs.request_comparison(first, second, boss) != before
 
 
-def test_only_unblinded_studies_of_one_kind_with_a_role_in_both_are_offered(two, boss, client: Client) -> None:
-    first, second = two
+def test_comparison_offers_only_unblinded_studies_of_one_kind_with_a_role_in_both(
+    two_rated_studies, boss, client: Client
+) -> None:
+    first, second = two_rated_studies
     analyst = User.objects.create_user("analyst")
     Membership.objects.create(study=first, user=analyst, role="analyst")
     assert list(study_pairs.find_others(analyst, first)) == []
@@ -118,25 +123,25 @@ def test_only_unblinded_studies_of_one_kind_with_a_role_in_both_are_offered(two,
     assert client.get(reverse("ratings:compare", args=["sealed"])).status_code == 404
 
 
-def test_studies_that_share_no_rater_and_no_item_say_so(boss) -> None:
+def test_comparison_of_studies_without_shared_raters_and_items_states_it(boss) -> None:
     run_factory.pool(8, ("caffeine",))
-    first = rated(boss, "first", 1)
+    first = create_rated_study(boss, "first", 1)
     first_pairs = set(first.items.values_list("pair_sha256", flat=True))
     played = run_factory.episode("zebrafish")
     for number in range(21, 29):
         run_factory.twin(run_factory.transition(played, number), "subtle")
-    second = rated(boss, "second", 1, accounts="other", experiments=["zebrafish"])
+    second = create_rated_study(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert not first_pairs & set(second.items.values_list("pair_sha256", flat=True))
     lines = records(two_studies.compare_studies(first, second))
     assert all("no rater and no item in common" in line["reason"] for line in lines if line["quantity"] == "rate")
 
 
-def test_replicates_of_one_step_are_versions_of_one_thing_in_both_studies(boss) -> None:
+def test_comparison_pairs_replicates_of_the_same_step_across_studies(boss) -> None:
     # The same action on the same materials in two experiments: other outcomes, the same pair.
     run_factory.pool(8, ("caffeine",))
-    first = rated(boss, "first", 1, experiments=["caffeine"])
+    first = create_rated_study(boss, "first", 1, experiments=["caffeine"])
     run_factory.pool(8, ("zebrafish",))
-    second = rated(boss, "second", 1, accounts="other", experiments=["zebrafish"])
+    second = create_rated_study(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert first.items.exclude(payload_sha256__in=second.items.values("payload_sha256")).count() == 8
     rate = next(line for line in records(two_studies.compare_studies(first, second)) if line["quantity"] == "rate")
     assert (rate["shared_items"] > 0, rate["shared_raters"]) == (True, 0)

@@ -41,22 +41,24 @@ def test_kappa_of_two_raters_who_agree_on_four_of_six() -> None:
         (28, 1, 1, 0, -2 / 58),
     ],
 )
-def test_kappa_is_fragile_where_nearly_all_say_yes(a: int, b: int, c: int, d: int, kappa: float) -> None:
+def test_kappa_depends_on_single_items_where_nearly_all_verdicts_are_yes(
+    a: int, b: int, c: int, d: int, kappa: float
+) -> None:
     assert kappa_of((1, 1, a), (1, 0, b), (0, 1, c), (0, 0, d)).value == pytest.approx(kappa)
 
 
-def test_one_answer_throughout_from_both_leaves_kappa_undefined_and_agreement_whole() -> None:
+def test_kappa_is_undefined_and_agreement_1_where_both_raters_are_constant() -> None:
     agreement, kappa = pairs(table("11111", "11111"))
     assert (agreement.value, kappa.value, kappa.n["items"]) == (1.0, None, 5)
     assert "0/0" in kappa.reason
 
 
-def test_one_constant_rater_has_kappa_zero() -> None:
+def test_kappa_is_0_for_one_constant_rater() -> None:
     # po = 1/2; the first always yes, the second half: pe = 1 * 1/2 = po, so kappa = 0
     assert kappa_of((1, 1, 1), (1, 0, 1)).value == 0
 
 
-def test_constant_raters_on_opposite_sides_have_kappa_zero() -> None:
+def test_kappa_is_0_for_constant_raters_with_opposite_verdicts() -> None:
     # po = 0 and pe = 1*0 + 0*1 = 0
     assert kappa_of((1, 0, 4)).value == 0
 
@@ -67,7 +69,7 @@ def test_kappa_of_the_textbook_table_of_two_readers() -> None:
     assert kappa_of((1, 1, 20), (1, 0, 5), (0, 1, 10), (0, 0, 15)).value == pytest.approx(0.4)
 
 
-def test_the_mean_over_pairs_leaves_out_what_is_short_or_undefined_and_counts_it() -> None:
+def test_pair_mean_excludes_and_counts_pairs_with_few_items_or_undefined_kappa() -> None:
     # r3 with r1: 1110 -> po 3/4, r3 constant: kappa 0; with r2: po 2/4, kappa 0.
     # r4 has two items in common with r1 and r2, none with r3.
     rows = average(table("111000", "110001", "1111..", "....11"), 4, resamples=0)
@@ -81,7 +83,7 @@ def test_the_mean_over_pairs_leaves_out_what_is_short_or_undefined_and_counts_it
     }  # fmt: skip
 
 
-def test_agreement_includes_pairs_whose_kappa_is_undefined() -> None:
+def test_mean_agreement_includes_pairs_with_undefined_kappa() -> None:
     rows = average(table("1111", "1111", "1100"), 4, resamples=0)
     kappa = one(rows, "avg_pairwise_kappa", min_overlap=4)
     # r1-r2 0/0 with agreement 1; with r3: one constant rater, kappa 0, agreement 1/2. (1 + 1/2 + 1/2)/3 = 2/3
@@ -90,27 +92,27 @@ def test_agreement_includes_pairs_whose_kappa_is_undefined() -> None:
     assert (kappa.n["pairs_used"], kappa.n["pairs_undefined"]) == (2, 1)
 
 
-def test_an_undefined_mean_gives_its_reason() -> None:
+def test_pair_mean_gives_the_reason_why_it_is_undefined() -> None:
     found = one(average(table("1" * 20, "1" * 20), resamples=0), "avg_pairwise_kappa", min_overlap=20)
     assert found.value is None
     assert "0/0 in every pair" in found.reason
 
 
-def test_nineteen_shared_items_give_a_marked_point_estimate_and_twenty_an_interval() -> None:
+def test_pair_mean_over_19_shared_items_is_marked_as_few_items_and_over_20_has_an_interval() -> None:
     # 18 of 19 alike; shares of yes 10/19 and 9/19: pe = 180/361, kappa = (342 - 180) / (361 - 180).
     rows = average(table("10" * 9 + "1", "10" * 9 + "0"), resamples=200)
     agreement, kappa = (one(rows, stat, min_overlap=20) for stat in ("avg_pairwise_agreement", "avg_pairwise_kappa"))
     assert (agreement.value, kappa.value) == (pytest.approx(18 / 19), pytest.approx(162 / 181))
     for row in rows:
         assert row.low is None and row.value is not None
-        assert row.reason == "few items: no pair shares 20 items, the most is 19; no interval holds"
+        assert row.reason == "few items: no pair shares 20 items, the most is 19; no interval is reliable"
         assert (row.n["pairs_used"], row.n["pairs_below_overlap"]) == (1, 1)
     rows = average(table("10" * 10, "10" * 9 + "01"), resamples=200)
     assert one(rows, "avg_pairwise_agreement", min_overlap=20).low is not None
     assert not any(row.reason.startswith("few items") for row in rows)
 
 
-def test_pairs_with_few_shared_items_are_left_out_where_another_pair_shares_enough() -> None:
+def test_pair_mean_excludes_pairs_with_few_items_if_another_pair_has_enough() -> None:
     # The first two share 20 items and disagree on two; the third shares two with each.
     rows = average(table("10" * 10, "10" * 9 + "01", "01" + "." * 18), resamples=0)
     agreement = one(rows, "avg_pairwise_agreement", min_overlap=20)
@@ -118,12 +120,12 @@ def test_pairs_with_few_shared_items_are_left_out_where_another_pair_shares_enou
     assert (agreement.n["pairs_used"], agreement.n["pairs_below_overlap"]) == (1, 2)
 
 
-def test_two_ratings_of_one_item_by_one_rater_are_refused() -> None:
+def test_build_table_rejects_two_ratings_of_one_item_by_one_rater() -> None:
     with pytest.raises(ValueError, match="rater a rated item x more than once"):
         build([Row("x", "a", 1), Row("x", "a", 0)])
 
 
-def test_every_pair_of_raters_has_its_row_with_an_interval_or_the_reason_for_none() -> None:
+def test_every_pair_of_raters_has_a_row_with_an_interval_or_a_reason() -> None:
     rows = pairs(table("1100" * 10, "1000" * 10, "11.." * 10))
     assert [row.args["raters"] for row in rows[::2]] == [["r1", "r2"], ["r1", "r3"], ["r2", "r3"]]
     first = one(rows, "cohen_kappa", raters=["r1", "r2"])
@@ -144,7 +146,7 @@ def test_perfect_agreement_and_total_disagreement_are_exact_and_have_no_interval
         one(pairs(table("10" * 20, marks)), "cohen_kappa", raters=["r1", "r2"]) for marks in ("10" * 20, "01" * 20)
     )
     assert (same.value, same.low, opposite.value, opposite.low) == (1, None, -1, None)
-    assert {same.reason, opposite.reason} == {"the sample has no spread, so there is no interval"}
+    assert {same.reason, opposite.reason} == {"the sample does not vary, so there is no interval"}
 
 
 def test_pairs_below_the_minimum_overlap_have_values_without_an_interval() -> None:
@@ -156,7 +158,7 @@ def test_pairs_below_the_minimum_overlap_have_values_without_an_interval() -> No
     assert {(row.value, row.reason) for row in nothing} == {(None, "no item was rated by both")}
 
 
-def test_very_many_pairs_without_a_common_item_are_counted_and_not_listed() -> None:
+def test_more_than_20000_disjoint_pairs_are_counted_instead_of_listed() -> None:
     # 202 raters in twos, each two with an item of their own: 202 * 201 / 2 = 20,301 pairs, 101 of them with an item.
     own = build([Row(f"i{at}", f"{at}{side}", 1) for at in range(101) for side in "ab"])
     rows = pairs(own)
@@ -170,7 +172,7 @@ def test_very_many_pairs_without_a_common_item_are_counted_and_not_listed() -> N
     assert len(pairs(own.where(own.item > 0))) == 2 * 19_900
 
 
-def test_what_pairs_need_grows_with_those_that_share_an_item_and_not_with_all() -> None:
+def test_tabulating_pairs_needs_memory_only_for_pairs_that_share_an_item() -> None:
     # 4,000 raters are 7,998,000 pairs; a table of raters by pairs would have 32 thousand million entries.
     own = build([Row(f"i{at}", f"{at}{side}", at % 2) for at in range(2_000) for side in "ab"])
     found = pairs_of(own)
@@ -178,7 +180,7 @@ def test_what_pairs_need_grows_with_those_that_share_an_item_and_not_with_all() 
     assert left_out(found, found.agreement).tolist() == [1.0] * 4_000
 
 
-def test_the_mean_without_each_rater_by_hand() -> None:
+def test_leave_one_out_means_by_hand() -> None:
     found = pairs_of(table("1111", "1100", "1110", "...."[:3] + "1"))
     # r1-r2 2/4, r1-r3 3/4, r1-r4 1/1, r2-r3 3/4, r2-r4 0/1, r3-r4 0/1.
     assert found.agreement.tolist() == [0.5, 0.75, 1, 0.75, 0, 0]
@@ -187,7 +189,7 @@ def test_the_mean_without_each_rater_by_hand() -> None:
     assert np.isnan(left_out(alone, alone.agreement)).tolist() == [True, True]
 
 
-def test_raters_who_share_nothing_with_anyone_still_make_pairs_below_the_overlap() -> None:
+def test_raters_without_a_common_item_are_counted_in_pairs_below_the_overlap() -> None:
     rows = average(table("11....", "..11..", "....11"), 1, resamples=0)
     kappa = one(rows, "avg_pairwise_kappa", min_overlap=1)
     assert (kappa.value, kappa.n["pairs_below_overlap"]) == (None, 3)
@@ -195,7 +197,7 @@ def test_raters_who_share_nothing_with_anyone_still_make_pairs_below_the_overlap
 
 
 @pytest.mark.parametrize("cells", [((40, 9), (6, 45)), ((80, 10), (5, 25)), ((30, 2, 5), (4, 30, 1), (7, 8, 13))])
-def test_the_interval_of_a_pair_is_the_large_sample_one(cells: tuple[tuple[int, ...], ...]) -> None:
+def test_interval_of_a_pair_uses_the_large_sample_variance(cells: tuple[tuple[int, ...], ...]) -> None:
     # Computed with statsmodels 0.15.0, cohens_kappa (Fleiss, Cohen and Everitt 1969)
     both = [(a, b) for a, row in enumerate(cells) for b, n in enumerate(row) for _ in range(n)]
     lines = ["".join(str(two[at]) for two in both) for at in (0, 1)]
@@ -205,7 +207,7 @@ def test_the_interval_of_a_pair_is_the_large_sample_one(cells: tuple[tuple[int, 
     assert (found.low, found.high) == (pytest.approx(oracle.kappa_low), pytest.approx(oracle.kappa_upp))
 
 
-def test_kappa_of_every_pair_is_the_one_scikit_learn_computes() -> None:
+def test_kappa_of_every_pair_equals_that_of_scikit_learn() -> None:
     # Computed with scikit-learn 1.9.1, on the items both rated
     ratings = drawn(120, 5, 3, (0.8, 0.3), 1)
     grid = ratings.grid()
@@ -216,7 +218,7 @@ def test_kappa_of_every_pair_is_the_one_scikit_learn_computes() -> None:
             assert row.value == pytest.approx(cohen_kappa_score(first[shared], second[shared], labels=[0, 1]))
 
 
-def test_the_five_dentists() -> None:
+def test_coefficients_of_five_dentists_equal_those_of_other_programs() -> None:
     # Espeland and Handelman 1989, Biometrics 45:587-599, pattern counts of R's rater::caries; computed with R irr 0.84.1,
     # R irrCAC 1.4, statsmodels 0.15.0 and krippendorff 0.9.0
     counts = [
@@ -235,19 +237,19 @@ def test_the_five_dentists() -> None:
     assert one(rows, "gwet_ac1").value == pytest.approx(0.6659, abs=5e-5)
 
 
-def test_the_average_is_over_all_sources_and_within_each() -> None:
+def test_pair_mean_is_computed_over_all_sources_and_within_each() -> None:
     rows = average(table("11001010", "11000101", sources="aaaabbbb"), 2, resamples=0)
     # All: 4 of 8 agree, yes 4 and 4: kappa 0. In a they agree throughout: 1. In b never, yes 2 and 2 of 4: -1.
     assert one(rows, "avg_pairwise_kappa", min_overlap=2).value == 0
     assert one(rows, "avg_pairwise_kappa", min_overlap=2, source="a").value == 1
     assert one(rows, "avg_pairwise_kappa", min_overlap=2, source="b").value == -1
     assert {row.reason for row in rows if row.stat == "avg_pairwise_kappa"} == {
-        "a pair shares only 8 items; below 10 no interval holds",
-        "a pair shares only 4 items; below 10 no interval holds",
+        "a pair shares only 8 items; below 10 no interval is reliable",
+        "a pair shares only 4 items; below 10 no interval is reliable",
     }
 
 
-def test_the_weighted_mean_weighs_pairs_by_the_items_they_share() -> None:
+def test_weighted_pair_mean_weights_pairs_by_shared_items() -> None:
     rows = average(table("111000", "110001", "1100.."), 4, resamples=0)
     # r1-r2 1/3 on six items; r1-r3 on 1110/1100: po 3/4, pe (6+2)/16, 1/2 on four; r2-r3 equal, 1 on four.
     assert one(rows, "avg_pairwise_kappa", min_overlap=4).value == pytest.approx((1 / 3 + 1 / 2 + 1) / 3)
@@ -256,7 +258,7 @@ def test_the_weighted_mean_weighs_pairs_by_the_items_they_share() -> None:
     assert one(rows, "kappa_max", min_overlap=4).value == pytest.approx((1 + 1 / 2 + 1) / 3)
 
 
-def test_intervals_name_their_raters_and_those_of_new_raters_are_wider() -> None:
+def test_intervals_name_their_target_and_are_wider_for_new_raters() -> None:
     rows = average(drawn(200, 6, 4, (0.9, 0.2), 2), resamples=400)
     for stat, *methods in (
         ("avg_pairwise_kappa", "item_bootstrap_corrected", "item_bootstrap_rater_jackknife"),
@@ -271,7 +273,7 @@ def test_intervals_name_their_raters_and_those_of_new_raters_are_wider() -> None
         assert new.half_width > these.half_width > 0.01
 
 
-def test_the_bootstrap_has_the_spread_that_large_samples_promise() -> None:
+def test_item_bootstrap_has_the_large_sample_standard_error() -> None:
     # One pair: the item bootstrap's half width is that of Fleiss, Cohen and Everitt, within a few percent at n = 400
     both = table("1" * 180 + "0" * 220, "1" * 150 + "0" * 30 + "1" * 40 + "0" * 180)
     boot = one(average(both, resamples=4000), "avg_pairwise_kappa", min_overlap=20)
@@ -286,7 +288,7 @@ def test_two_raters_have_no_interval_for_new_raters() -> None:
     assert "three raters" in new.reason
 
 
-def test_kappa_within_a_source_that_is_nearly_all_yes_has_no_interval_but_agreement_has() -> None:
+def test_kappa_has_no_interval_within_a_source_of_nearly_all_yes_but_agreement_has() -> None:
     rows = average(drawn(120, 4, 4, (0.95, 0.5), 4), resamples=100)
     # About 60 items of s0, 5 % no: 60 * .05^2 = .15 items on which two would meet in a no by chance
     kappa = one(rows, "avg_pairwise_kappa", min_overlap=20, source="s0")
@@ -299,23 +301,23 @@ def test_kappa_within_a_source_that_is_nearly_all_yes_has_no_interval_but_agreem
     assert one(rows, "avg_pairwise_kappa", min_overlap=20, source="s1").low is not None
 
 
-def test_the_wider_interval_for_new_raters_is_given_with_fewer_rare_verdicts() -> None:
+def test_interval_of_kappa_for_new_raters_needs_fewer_rare_verdicts() -> None:
     # Three raters who say no to 12 of 60: 60 * .2 * .2 = 2.4 items on which two would by chance, below 5 but not below 1
     others = "0" * 10 + "1" * 48 + "00", "1100" + "0" * 8 + "1" * 46 + "00"
     rows = average(table("0" * 12 + "1" * 48, *others), resamples=200)
     these, new = (one(rows, "avg_pairwise_kappa", min_overlap=20, **more) for more in ({}, {"target": "new raters"}))
     assert (these.low, these.high) == (None, None)
-    assert "on 2.4 items; below 5 no interval holds" in these.reason
+    assert "on 2.4 items; below 5 no interval is reliable" in these.reason
     assert new.low is not None and new.reason == ""
 
 
-def test_without_resampling_there_are_values_and_the_reason_for_no_interval() -> None:
+def test_pair_mean_without_resampling_has_a_value_and_a_reason() -> None:
     rows = average(drawn(100, 4, 3, (0.6,), 5), resamples=0)
     kappa = one(rows, "avg_pairwise_kappa", min_overlap=20)
     assert (kappa.low, kappa.reason) == (None, "the interval needs resampling")
 
 
-def test_the_same_seed_gives_the_same_bytes_and_the_order_of_the_rows_none_of_them() -> None:
+def test_pair_mean_is_reproducible_by_seed_and_independent_of_row_order() -> None:
     ratings = drawn(80, 5, 3, (0.7, 0.2), 6)
     again = build(ratings.rows()[::-1])
     texts = [json.dumps([row.to_json() for row in average(one, 5, seed=3, resamples=60)]) for one in (ratings, again)]
@@ -323,7 +325,7 @@ def test_the_same_seed_gives_the_same_bytes_and_the_order_of_the_rows_none_of_th
     assert average(ratings, 5, seed=4, resamples=60) != average(ratings, 5, seed=3, resamples=60)
 
 
-def test_both_ways_of_counting_pairs_in_a_resample_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_cell_counters_give_the_same_resampled_means(monkeypatch: pytest.MonkeyPatch) -> None:
     ratings = drawn(60, 6, 4, (0.7, 0.3), 7)
     before = average(ratings, 10, resamples=40)
     for name, number in (("EXPANDED", 0), ("CELLS", 100)):
@@ -334,7 +336,7 @@ def test_both_ways_of_counting_pairs_in_a_resample_are_the_same(monkeypatch: pyt
     assert any(row.low is not None for row in before)
 
 
-def test_other_than_two_categories_have_kappas_too() -> None:
+def test_kappa_of_three_categories_by_hand() -> None:
     lines = ("0120120120", "0120120211", "0122120120")
     rows = pairs(table(*lines, categories=(0, 1, 2, 3)), min_overlap=1)
     first = one(rows, "cohen_kappa", raters=["r1", "r2"])
@@ -342,7 +344,7 @@ def test_other_than_two_categories_have_kappas_too() -> None:
     assert first.value == pytest.approx(0.37 / 0.67)
 
 
-def test_prevalence_is_the_share_of_yes_or_of_every_category() -> None:
+def test_prevalence_is_the_share_of_yes_or_of_each_category() -> None:
     rows = prevalence(table("110.", "11..", sources="aabb"))
     assert [(row.args, row.value) for row in rows] == [({}, 4 / 5), ({"source": "a"}, 1), ({"source": "b"}, 0)]
     rows = prevalence(table("0121", categories=(0, 1, 2)))
@@ -353,7 +355,7 @@ def test_prevalence_is_the_share_of_yes_or_of_every_category() -> None:
     ]
 
 
-def test_a_sentence_says_where_skew_makes_kappa_misleading() -> None:
+def test_skew_note_warns_where_nearly_all_verdicts_are_alike() -> None:
     said = skew_note(table("1111111110" * 2, "1111111111" * 2), {1: "plausible"})
     # 38 of 40: 95 % plausible; by chance .95^2 + .05^2 = .905
     assert "In all sources together 95% of the verdicts are “plausible”" in said
@@ -361,7 +363,7 @@ def test_a_sentence_says_where_skew_makes_kappa_misleading() -> None:
     assert "AC1" in said
 
 
-def test_a_sentence_says_where_pooling_makes_kappa_misleading() -> None:
+def test_skew_note_warns_where_sources_differ_in_their_shares() -> None:
     said = skew_note(table("11100000", "11010001", sources="aaaabbbb"))
     # a: 6 of 8 yes, b: 1 of 8; the commonest verdict over both is no: 25 % and 87.5 %
     assert "lies between 25% and 88% by source" in said
@@ -369,12 +371,12 @@ def test_a_sentence_says_where_pooling_makes_kappa_misleading() -> None:
     assert "In a" not in said
 
 
-def test_even_verdicts_need_no_sentence() -> None:
+def test_skew_note_is_empty_for_balanced_verdicts() -> None:
     assert skew_note(table("1100", "1010")) == ""
     assert skew_note(build([])) == ""
 
 
-def test_nobody_and_one_rater_have_no_agreement_and_say_why() -> None:
+def test_agreement_of_no_or_one_rater_is_undefined_with_a_reason() -> None:
     for ratings in (build([]), table("1010")):
         rows = average(ratings, resamples=10)
         assert {row.value for row in rows} == {None}

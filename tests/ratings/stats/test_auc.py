@@ -12,7 +12,7 @@ from ratings.stats.table import Row, build
 from tests.support.rating_tables import one
 
 
-def sure(ratings: Sequence[tuple[int, bool]]) -> Estimate:
+def estimate_confidence_auc(ratings: Sequence[tuple[int, bool]]) -> Estimate:
     """Of confidences, and whether the verdict was right, of one rater."""
     rows = [Row(f"i{at:03}", "R", int(right), confidence, 1) for at, (confidence, right) in enumerate(ratings)]
     return auc.confidence_correct(build(rows), 0, 0)
@@ -20,17 +20,17 @@ def sure(ratings: Sequence[tuple[int, bool]]) -> Estimate:
 
 def test_auc_counts_pairs_with_ties_as_half() -> None:
     # correct 5, 4, 3; incorrect 4, 2. Pairs won: 5>4, 5>2, 4=4 half, 4>2, 3<4, 3>2: 4.5 of 6
-    found = sure([(5, True), (4, True), (3, True), (4, False), (2, False)])
+    found = estimate_confidence_auc([(5, True), (4, True), (3, True), (4, False), (2, False)])
     assert found.value == pytest.approx(4.5 / 6)
     assert (found.n["correct"], found.n["incorrect"]) == (3, 2)
 
 
-def test_auc_below_one_half_is_not_turned_round() -> None:
-    assert sure([(1, True), (5, False)]).value == 0
+def test_auc_below_one_half_is_not_reversed() -> None:
+    assert estimate_confidence_auc([(1, True), (5, False)]).value == 0
 
 
-def test_equal_confidence_throughout_is_one_half() -> None:
-    assert sure([(3, True), (3, True), (3, False)]).value == 0.5
+def test_auc_is_one_half_for_equal_confidence() -> None:
+    assert estimate_confidence_auc([(3, True), (3, True), (3, False)]).value == 0.5
 
 
 def test_auc_of_the_rating_data_of_hanley_and_mcneil() -> None:
@@ -38,12 +38,12 @@ def test_auc_of_the_rating_data_of_hanley_and_mcneil() -> None:
     normal, abnormal = (33, 6, 6, 11, 2), (3, 2, 2, 11, 33)
     ratings = [(score, False) for score, n in enumerate(normal, 1) for _ in range(n)]
     ratings += [(score, True) for score, n in enumerate(abnormal, 1) for _ in range(n)]
-    found = sure(ratings)
+    found = estimate_confidence_auc(ratings)
     assert (found.n["correct"], found.n["incorrect"]) == (51, 58)
     assert found.value == pytest.approx(0.893, abs=5e-4)
 
 
-def ratings(marks: dict[str, str], truth: str) -> Ratings:
+def build_signed_ratings(marks: dict[str, str], truth: str) -> Ratings:
     """Raters' signed ratings of items in order as "+5-3", two spaces where there is none; truth as digits, error
     items e1, e2."""
     rows = []
@@ -56,7 +56,7 @@ def ratings(marks: dict[str, str], truth: str) -> Ratings:
     return build(rows)
 
 
-def simulated(seed: int, items: int = 40, raters: int = 4, missing: float = 0.2) -> Ratings:
+def simulate_ratings(seed: int, items: int = 40, raters: int = 4, missing: float = 0.2) -> Ratings:
     rng = np.random.default_rng(seed)
     rows = []
     for item in range(items):
@@ -68,11 +68,11 @@ def simulated(seed: int, items: int = 40, raters: int = 4, missing: float = 0.2)
     return build(rows)
 
 
-def test_pooling_over_raters_hides_raters_who_tell_right_from_wrong_without_exception() -> None:
+def test_pooled_auc_is_below_1_although_every_rater_separates_right_from_wrong() -> None:
     # Each rater is surer when right (2 > 1 and 5 > 4), but the scales differ: pooled, correct {2, 2, 5}, incorrect
     # {1, 4, 4}.
     # 2 beats 1 (twice), 5 beats all three: 5 of 9 pairs.
-    table = ratings({"low": "+2+2-1", "high": "+5-4-4"}, "111")
+    table = build_signed_ratings({"low": "+2+2-1", "high": "+5-4-4"}, "111")
     found = auc.panel(table, 0, 0)
     assert one(found, "auc_confidence_correct").value == pytest.approx(5 / 9)
     assert [one(found, "type2_auc", rater=rater).value for rater in ("low", "high")] == [1, 1]
@@ -82,15 +82,15 @@ def test_pooling_over_raters_hides_raters_who_tell_right_from_wrong_without_exce
 def test_signed_and_unsigned_areas_of_one_table_by_hand() -> None:
     # Items 1 and 2 right, 3 and 4 wrong; signed: right +5 -2, wrong -4 +3. +5 beats both, -2 beats -4: 3 of 4.
     # Unsigned: right 5 2, wrong 4 3: 5 beats both: 2 of 4.
-    found = auc.panel(ratings({"A": "+5-2-4+3"}, "1100"), 0, 0)
+    found = auc.panel(build_signed_ratings({"A": "+5-2-4+3"}, "1100"), 0, 0)
     for args in ({}, {"source": "subtle"}):
         assert one(found, "auc_signed", **args).value == 0.75
         assert one(found, "auc_unsigned_truth", **args).value == 0.5
     assert one(found, "auc_unsigned_truth", source="subtle", mean_over="raters").value == 0.5
 
 
-def test_each_error_source_stands_against_all_right_items_and_beside_the_sources_together() -> None:
-    table = simulated(1)
+def test_auc_of_each_error_source_is_against_all_unperturbed_items() -> None:
+    table = simulate_ratings(1)
     found = auc.panel(table, 0, 0)
     for source in (None, "obvious", "subtle"):
         own = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
@@ -99,22 +99,22 @@ def test_each_error_source_stands_against_all_right_items_and_beside_the_sources
     assert one(found, "auc_signed", source="obvious").value > one(found, "auc_signed", source="subtle").value
 
 
-def test_ratings_of_several_raters_pooled_have_no_interval_and_the_reason_says_where_there_is_one() -> None:
-    found = auc.panel(simulated(1), 0, 0)
+def test_pooled_auc_of_several_raters_has_no_interval_and_a_reason() -> None:
+    found = auc.panel(simulate_ratings(1), 0, 0)
     for stat in ("auc_signed", "auc_unsigned_truth"):
         for args in ({}, {"source": "subtle"}):
             pooled = one(found, stat, **args)
             assert pooled.value is not None and (pooled.low, pooled.method) == (None, "")
-            assert pooled.reason.endswith("the interval is that of the mean over raters")
+            assert pooled.reason.endswith("the mean over raters has an interval")
     mean = one(found, "auc_unsigned_truth", source="subtle", mean_over="raters")
     assert mean.low < mean.value < mean.high
-    alone = auc.signed(simulated(1, raters=1), "subtle")
+    alone = auc.signed(simulate_ratings(1, raters=1), "subtle")
     assert alone.method == "delong" and alone.low < alone.value < alone.high and not alone.reason
 
 
-def test_every_resample_is_the_area_with_items_and_raters_weighted() -> None:
+def test_bootstrap_auc_weights_ratings_by_item_and_rater_draws() -> None:
     # The same draws made by hand: a rating weighs its item's draws times its rater's; scikit-learn weighs likewise.
-    table = simulated(2)
+    table = simulate_ratings(2)
     own = table.where(np.isfinite(table.confidence))
     found = auc._replicates(own, 40, generator(7, "x"))
     rng = generator(7, "x")
@@ -126,8 +126,8 @@ def test_every_resample_is_the_area_with_items_and_raters_weighted() -> None:
         assert found[at] == pytest.approx(expected)
 
 
-def test_the_mean_over_raters_is_resampled_rater_by_rater() -> None:
-    table = simulated(3)
+def test_bootstrap_of_the_mean_auc_resamples_raters() -> None:
+    table = simulate_ratings(3)
     found = auc._replicates(table, 30, generator(7, "x"), mean_over_raters=True)
     rng = generator(7, "x")
     rater = rater_weights(4, 30, rng)
@@ -142,22 +142,22 @@ def test_the_mean_over_raters_is_resampled_rater_by_rater() -> None:
         assert found[at] == pytest.approx(np.average(areas, weights=weights))
 
 
-def test_the_bootstrap_interval_surrounds_the_value_and_the_same_seed_gives_the_same_bytes() -> None:
-    table = simulated(2)
+def test_bootstrap_interval_of_auc_contains_the_value_and_is_reproducible() -> None:
+    table = simulate_ratings(2)
     first, again = (auc.confidence_correct(table, 0, 300) for _ in range(2))
     assert first.to_json() == again.to_json() and first.method == "two_way_bootstrap"
     assert first.low < first.value < first.high
     assert auc.confidence_correct(table, 1, 300).low != first.low
 
 
-def test_the_order_of_the_rows_changes_nothing() -> None:
-    rows = simulated(2).rows()
+def test_areas_are_independent_of_row_order() -> None:
+    rows = simulate_ratings(2).rows()
     forwards, backwards = (auc.panel(build(given), 0, 100) for given in (rows, rows[::-1]))
     assert [row.to_json() for row in forwards] == [row.to_json() for row in backwards]
 
 
-def test_without_resampling_the_values_stand_and_the_reason_says_why_no_interval_does() -> None:
-    table = simulated(2)
+def test_areas_without_resampling_have_values_and_a_reason() -> None:
+    table = simulate_ratings(2)
     found = auc.panel(table, 0, 0)
     for row in (one(found, "auc_confidence_correct"), one(found, "type2_auc", mean_over="raters")):
         assert row.low is None and row.reason == "the interval needs resampling"
@@ -165,8 +165,8 @@ def test_without_resampling_the_values_stand_and_the_reason_says_why_no_interval
 
 
 @pytest.mark.parametrize("raters", [1, 2])
-def test_with_fewer_than_three_raters_only_items_are_drawn_again(raters: int) -> None:
-    found = auc.confidence_correct(simulated(5, items=60, raters=raters), 0, 200)
+def test_bootstrap_resamples_only_items_below_three_raters(raters: int) -> None:
+    found = auc.confidence_correct(simulate_ratings(5, items=60, raters=raters), 0, 200)
     assert found.method == "item_bootstrap" and "fewer than three raters" in found.reason and found.low < found.high
 
 
@@ -180,7 +180,7 @@ def test_with_fewer_than_three_raters_only_items_are_drawn_again(raters: int) ->
         ([Row("a", "R", 1, 3, 0)], "no rating is correct"),
     ],
 )
-def test_an_area_that_is_undefined_says_what_is_missing(rows: list[Row], reason: str) -> None:
+def test_undefined_auc_gives_the_missing_class_as_reason(rows: list[Row], reason: str) -> None:
     found = auc.panel(build(rows), 0, 100)
     assert one(found, "auc_confidence_correct").reason == reason
     assert one(found, "type2_auc", mean_over="raters").reason == reason
@@ -188,26 +188,26 @@ def test_an_area_that_is_undefined_says_what_is_missing(rows: list[Row], reason:
 
 
 @pytest.mark.parametrize(("marks", "value"), [("+3+3-3+3", 0.5), ("+5+4-1-2", 1.0), ("+1+2-5-4", 0.0)])
-def test_ties_throughout_and_perfect_or_reversed_confidence_have_no_interval(marks: str, value: float) -> None:
-    found = auc.confidence_correct(ratings({"A": marks, "B": marks, "C": marks}, "1111"), 0, 100)
+def test_auc_of_ties_or_complete_separation_has_no_interval(marks: str, value: float) -> None:
+    found = auc.confidence_correct(build_signed_ratings({"A": marks, "B": marks, "C": marks}, "1111"), 0, 100)
     assert (found.value, found.low, found.method) == (value, None, "") and found.reason
 
 
-def test_raters_who_were_never_wrong_are_left_out_of_the_mean_and_counted() -> None:
-    found = auc.type2(ratings({"A": "+5+3-4-2", "B": "+5+3+4+2"}, "1111"), 0, 0)
+def test_type2_mean_excludes_and_counts_raters_who_were_never_wrong() -> None:
+    found = auc.type2(build_signed_ratings({"A": "+5+3-4-2", "B": "+5+3+4+2"}, "1111"), 0, 0)
     assert one(found, "type2_auc", rater="B").reason == "no rating is incorrect"
     mean = one(found, "type2_auc", mean_over="raters")
     # A: correct 5 3, incorrect 4 2: three of four pairs
     assert mean.value == 0.75 and (mean.n["raters_used"], mean.n["raters_dropped"]) == (1, 1)
 
 
-def test_ratings_without_confidence_or_truth_are_left_out_of_every_area() -> None:
-    rows = simulated(2).rows()
+def test_areas_exclude_ratings_without_confidence_or_reference() -> None:
+    rows = simulate_ratings(2).rows()
     more = [Row("x", "R0", 1, None, 1, "genuine"), Row("y", "R1", 0, 4, None, "unknown")]
     assert [row.value for row in auc.panel(build(rows), 0, 0)] == [
         row.value for row in auc.panel(build([*rows, *more]), 0, 0)
     ]
 
 
-def test_tables_of_other_categories_have_no_areas() -> None:
+def test_areas_need_a_binary_table() -> None:
     assert auc.panel(build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 100) == []

@@ -21,7 +21,7 @@ def test_the_coefficients_by_hand_with_a_missing_rating() -> None:
     assert one(rows, "fleiss_kappa").n == {"items": 4, "raters": 3, "ratings": 11, "items_with_two": 4}
 
 
-def test_an_item_with_one_rating_counts_for_the_shares_and_not_for_agreement() -> None:
+def test_an_item_with_one_rating_counts_for_shares_but_not_for_agreement() -> None:
     rows = coefficients(table("1101", "100."), resamples=0)
     # pa = 2/3 of three items; pi_yes = (1 + 1/2 + 0 + 1)/4 = 5/8; AC1: pe = 30/64; (2/3 - 15/32)/(17/32) = 19/51
     assert one(rows, "gwet_ac1").value == pytest.approx(19 / 51)
@@ -34,7 +34,7 @@ def test_scotts_pi_is_fleiss_kappa_of_two_raters() -> None:
     assert one(coefficients(table("111000", "110001"), resamples=0), "fleiss_kappa").value == pytest.approx(1 / 3)
 
 
-def test_one_verdict_throughout_leaves_some_undefined_and_others_at_one() -> None:
+def test_coefficients_of_constant_verdicts_are_undefined_or_1() -> None:
     rows = coefficients(table("1" * 10, "1" * 10), resamples=50)
     for stat, args in (("fleiss_kappa", {}), ("krippendorff_alpha", {"level": "nominal", "of": "verdict"})):
         assert one(rows, stat, **args).value is None
@@ -44,14 +44,14 @@ def test_one_verdict_throughout_leaves_some_undefined_and_others_at_one() -> Non
         assert "same value" in one(rows, stat).reason
 
 
-def test_total_disagreement_of_two_raters() -> None:
+def test_coefficients_of_total_disagreement_by_hand() -> None:
     rows = coefficients(table("1010", "0101"), resamples=0)
     # pa = 0, pi = 1/2: all of -1; alpha of 8 values, 4 each: 1 - 7 * 8/(64 - 32) = -3/4
     assert [one(rows, stat).value for stat in ("fleiss_kappa", "gwet_ac1", "brennan_prediger")] == [-1, -1, -1]
     assert one(rows, "krippendorff_alpha", level="nominal", of="verdict").value == pytest.approx(-3 / 4)
 
 
-def test_a_single_item_and_single_ratings_say_what_is_missing() -> None:
+def test_coefficients_of_single_ratings_are_undefined_with_a_reason() -> None:
     rows = coefficients(table("1", "0"), resamples=50)
     assert one(rows, "gwet_ac1").value == -1
     assert one(rows, "gwet_ac1").low is None
@@ -61,7 +61,7 @@ def test_a_single_item_and_single_ratings_say_what_is_missing() -> None:
     assert {row.reason for row in coefficients(build([]))} == {"there are no ratings"}
 
 
-def test_declared_categories_count_whether_or_not_they_occur() -> None:
+def test_coefficients_use_declared_categories_whether_or_not_they_occur() -> None:
     lines = ("0011", "0010")
     two, five = (coefficients(table(*lines, categories=range(q)), resamples=0) for q in (2, 5))
     # pa = 3/4. BP: (3/4 - 1/2)/(1/2) = 1/2, (3/4 - 1/5)/(4/5) = 11/16. pi = 5/8, 3/8: AC1 pe 30/64 and a quarter of it.
@@ -74,7 +74,7 @@ def test_declared_categories_count_whether_or_not_they_occur() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_alpha_is_the_one_the_krippendorff_library_computes(seed: int) -> None:
+def test_alpha_equals_that_of_the_krippendorff_library(seed: int) -> None:
     # Computed with krippendorff 0.9.0
     ratings = drawn(40, 5, 2 + seed % 3, (0.8, 0.4), seed, confidences=True)
     rows = coefficients(ratings, resamples=0)
@@ -105,12 +105,12 @@ def test_gwets_five_observers() -> None:
     assert value(gwet_ac2("confidence", 4, "quadratic"), counts) == pytest.approx(0.8304335726545763)
 
 
-def test_weights_fall_from_one_to_nothing() -> None:
+def test_agreement_weights_decrease_from_1_to_0() -> None:
     assert agreement_weights(3, "linear").tolist() == [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]
     assert agreement_weights(3, "quadratic").tolist() == [[1, 0.75, 0], [0.75, 1, 0.75], [0, 0.75, 1]]
 
 
-def test_confidences_have_their_own_coefficients_and_only_where_there_are_any() -> None:
+def test_confidence_has_coefficients_only_where_ratings_have_one() -> None:
     assert {row.args.get("of") for row in coefficients(table("10", "10"), resamples=0)} == {None, "verdict"}
     rows = coefficients(table("10", "10", sure=("15", "15")), resamples=0)
     assert one(rows, "krippendorff_alpha", level="ordinal", of="confidence").value == 1
@@ -119,13 +119,13 @@ def test_confidences_have_their_own_coefficients_and_only_where_there_are_any() 
     assert one(rows, "krippendorff_alpha", level="ordinal", of="signed").value == 1
 
 
-def test_ratings_without_a_confidence_are_left_out_of_its_coefficients() -> None:
+def test_coefficients_of_confidence_exclude_ratings_without_one() -> None:
     rows = [Row("i", "a", 1, 2), Row("i", "b", 1, 4), Row("j", "a", 1, 3), Row("j", "b", 1)]
     found = one(coefficients(build(rows), resamples=0), "krippendorff_alpha", level="ordinal", of="confidence")
     assert (found.n["ratings"], found.n["items_with_two"]) == (3, 1)
 
 
-def test_the_interval_for_new_raters_is_wider_and_both_are_named() -> None:
+def test_coefficient_interval_for_new_raters_is_wider_and_both_are_named() -> None:
     rows = coefficients(drawn(150, 6, 4, (0.8, 0.3), 1, confidences=True), resamples=300)
     normal, student = "item_bootstrap_rater_jackknife", "item_bootstrap_rater_jackknife_t"
     for stat, args, method in (
@@ -140,7 +140,7 @@ def test_the_interval_for_new_raters_is_wider_and_both_are_named() -> None:
         assert new.half_width > these.half_width > 0
 
 
-def test_leaving_a_rater_out_is_the_coefficient_of_the_others() -> None:
+def test_leave_one_out_equals_the_coefficient_of_the_other_raters() -> None:
     # The variance for new raters is made of these values; recomputed here from tables without the rater.
     ratings = drawn(60, 5, 3, (0.7, 0.3), 2, confidences=True)
     rows = coefficients(ratings, resamples=2000, seed=1)
@@ -166,7 +166,7 @@ def test_the_bootstrap_of_agreement_has_the_variance_of_a_mean() -> None:
     assert found.half_width == pytest.approx(1.959964 * (4 * 0.75 * 0.25 / 160) ** 0.5, rel=0.06)
 
 
-def test_within_a_source_of_nearly_one_verdict_ac1_has_students_interval_and_fleiss_has_none() -> None:
+def test_ac1_uses_student_and_fleiss_has_no_interval_where_one_verdict_dominates() -> None:
     rows = coefficients(drawn(120, 4, 3, (0.93, 0.4), 3, confidences=True), resamples=200)
     ac1 = one(rows, "gwet_ac1", source="s0", target="new raters")
     assert ac1.method == "item_bootstrap_rater_jackknife_t"
@@ -177,7 +177,7 @@ def test_within_a_source_of_nearly_one_verdict_ac1_has_students_interval_and_fle
     assert one(rows, "fleiss_kappa", source="s1").low is not None
 
 
-def test_where_the_rarer_verdict_is_scarce_only_the_wider_interval_for_new_raters_is_given() -> None:
+def test_fleiss_has_only_an_interval_for_new_raters_where_the_rarer_verdict_is_scarce() -> None:
     # 100 items, 3 of 20 verdicts no: by chance 100 * .15^2 = 2.25 items with two; between 1 and 5
     lines = ["1" * 85 + "0" * 15, "1" * 80 + "0" * 15 + "1" * 5, "1" * 90 + "0" * 10, "0" * 5 + "1" * 80 + "0" * 15]
     rows = coefficients(table(*lines), resamples=200)
@@ -188,7 +188,7 @@ def test_where_the_rarer_verdict_is_scarce_only_the_wider_interval_for_new_rater
     assert new.low is not None
 
 
-def test_sources_are_drawn_each_to_its_own_size() -> None:
+def test_bootstrap_of_coefficients_resamples_within_source() -> None:
     # In a all agree on yes, in b all on no: whatever is drawn, half of the items are of each, so nothing varies
     rows = coefficients(table("1111100000", "1111100000", sources="aaaaabbbbb"), resamples=50)
     assert one(rows, "fleiss_kappa").value == 1
@@ -202,7 +202,7 @@ def test_sources_are_drawn_each_to_its_own_size() -> None:
 
 
 @pytest.mark.parametrize(("items", "given"), [(9, False), (10, True)])
-def test_below_ten_items_with_two_ratings_no_coefficient_has_an_interval(items: int, given: bool) -> None:
+def test_coefficients_have_no_interval_below_ten_items_with_two_ratings(items: int, given: bool) -> None:
     lines = ["1100100110"[:items], "1010110010"[:items], "0110101010"[:items]]
     sure = ["1524315243"[:items], "2514325134"[:items], "1423415342"[:items]]
     rows = coefficients(table(*lines, sure=sure), resamples=200)
@@ -215,17 +215,17 @@ def test_below_ten_items_with_two_ratings_no_coefficient_has_an_interval(items: 
         for found in (one(rows, stat, **args), one(rows, stat, **args, target="new raters")):
             assert found.value is not None
             assert (found.low is not None) == given
-            assert given or found.reason == "only 9 items have two ratings or more; below 10 no interval holds"
+            assert given or found.reason == "only 9 items have two ratings or more; below 10 no interval is reliable"
 
 
-def test_the_same_seed_gives_the_same_numbers_and_the_order_of_rows_none_of_them() -> None:
+def test_coefficients_are_reproducible_by_seed_and_independent_of_row_order() -> None:
     ratings = drawn(60, 5, 3, (0.7, 0.3), 4, confidences=True)
     again = build(ratings.rows()[::-1])
     assert coefficients(ratings, seed=3, resamples=50) == coefficients(again, seed=3, resamples=50)
     assert coefficients(ratings, seed=3, resamples=50) != coefficients(ratings, seed=4, resamples=50)
 
 
-def test_free_text_is_no_category() -> None:
+def test_coefficients_are_undefined_for_more_than_200_categories() -> None:
     texts = [Row(f"{at:03}", rater, f"text {at}") for at in range(201) for rater in "ab"]
     rows = coefficients(build(texts, categories=[f"text {at}" for at in range(201)]))
     assert {row.reason for row in rows} == {"there are more than 200 categories"}

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 GROUPS = ("rates", "agreement", "coefficients", "areas", "detection", "models")
 
 
-def of(design: Design, group: str, targets: tuple[str, ...]) -> list[Interval]:
+def list_intervals_of(design: Design, group: str, targets: tuple[str, ...]) -> list[Interval]:
     study = reader_worlds.play(design, np.random.default_rng(3))
     found = coverage_quantities.GROUPS[group](study, 0)
     return [one for one in found if one.target in targets and one.value is not None]
@@ -22,9 +22,9 @@ def of(design: Design, group: str, targets: tuple[str, ...]) -> list[Interval]:
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("shares", [(), (0.8, 0.5, 0.3, 0.4)])
-def test_with_very_many_items_the_same_raters_have_the_values_of_their_targets(group, shares) -> None:
+def test_true_values_for_these_raters_equal_estimates_from_very_many_items(group, shares) -> None:
     # 12,000 items: the standard error of a kappa within a source is near 0.015
-    many = of(Design(4, (3_600, 3_600, 1_800, 3_000), shares), group, (THESE, THIS))
+    many = list_intervals_of(Design(4, (3_600, 3_600, 1_800, 3_000), shares), group, (THESE, THIS))
     assert len(many) > 0
     for one in many:
         wide = 0.12 if one.quantity.startswith(("dprime", "criterion")) else 0.04
@@ -32,9 +32,9 @@ def test_with_very_many_items_the_same_raters_have_the_values_of_their_targets(g
 
 
 @pytest.mark.parametrize("group", GROUPS[:5])
-def test_with_very_many_raters_too_the_values_are_those_of_new_raters(group) -> None:
+def test_true_values_for_new_raters_equal_estimates_from_very_many_raters(group) -> None:
     # 90 raters of standard deviation 0.35 in z move a mean by 0.04 in z
-    many = of(Design(90, (300, 300, 150, 250)), group, (NEW,))
+    many = list_intervals_of(Design(90, (300, 300, 150, 250)), group, (NEW,))
     assert len(many) > 1
     for one in many:
         wide = 0.25 if one.quantity.startswith(("dprime", "criterion")) else 0.05
@@ -42,15 +42,15 @@ def test_with_very_many_raters_too_the_values_are_those_of_new_raters(group) -> 
         assert one.value == pytest.approx(one.truth, abs=wide), one.quantity
 
 
-def test_items_judged_twice_have_the_target_of_retest(monkeypatch) -> None:
+def test_true_values_of_retest_equal_estimates_from_very_many_repeats(monkeypatch) -> None:
     monkeypatch.setattr(reader_worlds, "REPEATS", 4_000)
-    many = of(Design(4, (1_200, 1_200, 600, 1_000)), "retest", (THESE, THIS))
+    many = list_intervals_of(Design(4, (1_200, 1_200, 600, 1_000)), "retest", (THESE, THIS))
     assert {one.quantity for one in many} == {"retest_agreement of one rater", "retest_kappa"}
     for one in many:
         assert one.value == pytest.approx(one.truth, abs=0.03), one.quantity
 
 
-def test_the_chance_to_pass_in_k_attempts_is_that_of_very_many_tasks() -> None:
+def test_true_pass_at_k_equals_the_estimate_from_very_many_tasks() -> None:
     # Beta(0.8, 0.8): pass@1 = 1/2; pass@2 = 1 - (0.8 * 1.8)/(1.6 * 2.6) = 0.6538
     tasks = coverage_attempts.play(Tasks(20_000, 2), np.random.default_rng(1)).agents["first"]
     assert np.mean([task.successes > 0 for task in tasks]) == pytest.approx(0.6538, abs=0.015)
@@ -59,14 +59,14 @@ def test_the_chance_to_pass_in_k_attempts_is_that_of_very_many_tasks() -> None:
     assert found["pass@1"] == pytest.approx(0.5) and found["pass@2"] == pytest.approx(0.6538, abs=1e-4)
 
 
-def test_a_block_of_studies_gives_the_same_tallies_each_time() -> None:
+def test_coverage_of_a_block_of_studies_is_reproducible() -> None:
     first, again = (coverage.measured(Block("R3 full", 0, 2), groups=["rates"], resamples=20, seed=5) for _ in range(2))
     assert first == again and {tally.studies for tally in first.values()} == {2}
     own = first[Cell("rate, subtle error", "new raters", "", "R3 full")]
     assert own.methods == {"wilson_cluster"} and 0 < own.width / own.given < 1
 
 
-def test_too_little_coverage_is_a_failure_and_few_intervals_are_not() -> None:
+def test_coverage_reports_low_coverage_as_failure_but_not_few_intervals() -> None:
     def said(given: int, held: int) -> str:
         return Tally(1000, given, held, 1.0).said
 

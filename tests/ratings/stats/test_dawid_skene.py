@@ -13,7 +13,7 @@ ANAESTHETISTS = """
 OBSERVERS = "1112345"
 
 
-def anaesthetists(backwards: bool = False, **how: int) -> dawid_skene.Fit:
+def fit_anaesthetists(backwards: bool = False, **how: int) -> dawid_skene.Fit:
     patients = ANAESTHETISTS.split()
     answers = [
         (n, int(o) - 1, int(x) - 1) for n, given in enumerate(patients) for o, x in zip(OBSERVERS, given, strict=True)
@@ -23,8 +23,8 @@ def anaesthetists(backwards: bool = False, **how: int) -> dawid_skene.Fit:
     return dawid_skene.fit(*names, item, rater, verdict, **how)
 
 
-def test_prevalences_of_the_anaesthetists_are_those_published_with_replicates_counted() -> None:
-    found = anaesthetists()
+def test_prevalences_of_the_anaesthetists_equal_the_published_ones() -> None:
+    found = fit_anaesthetists()
     # Dawid and Skene 1979 print .40, .42, .11, .07 for the four classes.
     assert found.prevalence == pytest.approx([0.40, 0.42, 0.11, 0.07], abs=0.005)
     assert found.answers == 45 * 7 and found.converged
@@ -32,14 +32,14 @@ def test_prevalences_of_the_anaesthetists_are_those_published_with_replicates_co
     assert found.prevalence == pytest.approx([0.400077, 0.422060, 0.111196, 0.066667], abs=1e-3)
 
 
-def test_a_restart_that_is_hardly_more_likely_does_not_win_and_is_told() -> None:
-    found = anaesthetists(seed=0)
+def test_a_hardly_more_likely_restart_is_mentioned_but_not_used() -> None:
+    found = fit_anaesthetists(seed=0)
     assert 0 < found.higher < dawid_skene.NEAR
-    assert "another start ends elsewhere" in found.said and dawid_skene.LABEL in found.said
-    assert anaesthetists(restarts=0).higher == 0
+    assert "another start ended at a different optimum" in found.said and dawid_skene.LABEL in found.said
+    assert fit_anaesthetists(restarts=0).higher == 0
 
 
-def test_a_restart_that_wins_is_told() -> None:
+def test_a_clearly_more_likely_restart_is_used_and_mentioned() -> None:
     # Two raters always say one thing, three say another and slip once in ten items: the majority is the less likely truth.
     def says(item: int, rater: int) -> int:
         return item // 2 % 2 if rater > 2 else item % 2 ^ (item // 4 % 10 == rater)
@@ -47,18 +47,18 @@ def test_a_restart_that_wins_is_told() -> None:
     rows = [Row(f"i{item}", f"R{rater}", says(item, rater)) for item in range(80) for rater in range(5)]
     found = dawid_skene.of_table(build(rows))
     assert found.gained > dawid_skene.NEAR and found.higher == 0
-    assert "from a random start" in found.said and found.said.endswith("read it with care")
+    assert "from a random start" in found.said and found.said.endswith("interpret with care")
     assert dawid_skene.of_table(build(rows), restarts=0).said == dawid_skene.LABEL
 
 
-def test_every_row_of_errors_is_a_distribution() -> None:
-    found = anaesthetists()
+def test_error_probabilities_of_a_class_add_up_to_1() -> None:
+    found = fit_anaesthetists()
     assert found.errors.shape == (5, 4, 4)
     assert np.nansum(found.errors, axis=2) == pytest.approx(np.ones((5, 4)))
     assert found.truth.sum(axis=1) == pytest.approx(np.ones(45))
 
 
-def test_known_errors_of_many_raters_are_found_again() -> None:
+def test_fit_recovers_the_errors_of_simulated_raters() -> None:
     rng = np.random.default_rng(3)
     truth = rng.random(1500) < 0.7
     right = np.array([0.95, 0.9, 0.8, 0.7, 0.9, 0.6])
@@ -72,7 +72,7 @@ def test_known_errors_of_many_raters_are_found_again() -> None:
     assert np.diagonal(found.errors, axis1=1, axis2=2).mean(axis=1) == pytest.approx(right, abs=0.04)
 
 
-def test_raters_in_full_agreement_are_taken_at_their_word() -> None:
+def test_fit_of_raters_in_full_agreement_has_no_errors() -> None:
     rows = [Row(str(i), who, int(i < 3)) for i in range(4) for who in "abc"]
     found = dawid_skene.of_table(build(rows))
     # 3 of 4 items are 1, and nobody ever errs.
@@ -80,7 +80,7 @@ def test_raters_in_full_agreement_are_taken_at_their_word() -> None:
     assert found.errors == pytest.approx(np.array([np.eye(2)] * 3))
 
 
-def test_a_rater_who_met_no_item_of_a_class_has_no_errors_there() -> None:
+def test_errors_are_undefined_for_a_class_the_rater_did_not_meet() -> None:
     rows = [Row(str(i), who, int(i < 3)) for i in range(6) for who in "abc"]
     rows += [Row(str(i), "d", 1) for i in range(3)]
     errors = [row for row in dawid_skene.estimates(build(rows)) if row.args.get("rater") == "d"]
@@ -89,22 +89,22 @@ def test_a_rater_who_met_no_item_of_a_class_has_no_errors_there() -> None:
     assert undefined[1][0] == pytest.approx(1)
 
 
-def test_numbers_are_labelled_an_estimate() -> None:
+def test_latent_truth_estimates_are_labelled() -> None:
     rows = [Row(str(i), who, int(i < 3)) for i in range(6) for who in "abc"]
     shares = [row for row in dawid_skene.estimates(build(rows)) if row.stat == "dawid_skene_prevalence"]
     assert [row.method for row in shares] == ["estimate", "estimate"]
     assert {row.reason for row in shares} == {"an estimate of the Dawid-Skene model, not a count"}
 
 
-def test_two_raters_or_a_known_truth_leave_nothing_to_estimate() -> None:
+def test_latent_truth_is_undefined_for_two_raters_or_a_known_reference() -> None:
     two = build([Row(str(i), who, i % 2) for i in range(4) for who in "ab"])
     known = build([Row(str(i), who, i % 2, reference=1) for i in range(4) for who in "abc"])
-    assert dawid_skene.estimates(two)[0].reason == "a latent truth needs 3 raters or more; there are 2"
+    assert dawid_skene.estimates(two)[0].reason == "a latent truth needs at least 3 raters; there are 2"
     assert dawid_skene.estimates(known)[0].reason == "items have a known reference; nothing needs estimating"
     with pytest.raises(ValueError, match="3 raters"):
         dawid_skene.of_table(two)
 
 
-def test_the_same_answers_in_another_order_give_the_same_numbers() -> None:
-    one, two = anaesthetists(), anaesthetists(backwards=True)
+def test_fit_is_independent_of_the_order_of_answers() -> None:
+    one, two = fit_anaesthetists(), fit_anaesthetists(backwards=True)
     assert one.prevalence.tolist() == two.prevalence.tolist() and one.items == two.items

@@ -5,7 +5,7 @@ from sklearn.metrics import roc_auc_score
 from ratings.stats.areas import delong
 
 
-def by_pairs(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:
+def compute_area_by_pairs(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:
     """Area and variance from the definition, all pairs compared."""
     psi = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
     spread = np.var(psi.mean(axis=1), ddof=1) / len(positive) + np.var(psi.mean(axis=0), ddof=1) / len(negative)
@@ -21,7 +21,7 @@ def test_placements_of_five_ratings_by_hand() -> None:
     assert found.area == 0.75 and found.variance == pytest.approx(1 / 12)
 
 
-def test_a_hundred_thousand_ratings_give_what_scikit_learn_gives() -> None:
+def test_area_of_100000_ratings_equals_that_of_scikit_learn() -> None:
     rng = np.random.default_rng(4)
     truth = rng.random(100_000) < 0.3
     scores = np.round(rng.normal(truth * 0.5), 1)
@@ -31,14 +31,14 @@ def test_a_hundred_thousand_ratings_give_what_scikit_learn_gives() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_variance_is_that_of_all_pairs_compared(seed: int) -> None:
+def test_area_variance_equals_that_of_all_compared_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     positive, negative = rng.integers(1, 6, 17).astype(float), rng.integers(0, 5, 23).astype(float)
     found = delong.placements(positive, negative)
-    assert (found.area, found.variance) == pytest.approx(by_pairs(positive, negative))
+    assert (found.area, found.variance) == pytest.approx(compute_area_by_pairs(positive, negative))
 
 
-def test_the_ovarian_cancer_patients_of_delong_1988() -> None:
+def test_area_of_the_ovarian_cancer_patients_of_delong_1988() -> None:
     # Data: DeLong, DeLong & Clarke-Pearson 1988, Biometrics 44:837, as printed in SAS/STAT's manual, PROC LOGISTIC,
     # "Comparing Receiver Operating Characteristic Curves" (albumin, 12 patients without success of 43). The paper's own
     # numbers are of all 49; these are computed: all pairs compared.
@@ -50,7 +50,7 @@ def test_the_ovarian_cancer_patients_of_delong_1988() -> None:
     assert found.area == pytest.approx(274 / 372) and found.variance**0.5 == pytest.approx(0.09269, abs=5e-6)
 
 
-def test_below_one_half_is_not_turned_round() -> None:
+def test_area_below_one_half_is_not_reversed() -> None:
     found = delong.area(np.array([1.0, 2, 2, 3, 4]), np.array([True, True, True, False, False]))
     assert found.value == 0
 
@@ -61,19 +61,19 @@ def test_below_one_half_is_not_turned_round() -> None:
         ([1, 2], [True, True], None, "one of the two classes is empty"),
         ([], [], None, "one of the two classes is empty"),
         ([3, 3, 3, 3], [True, True, False, False], 0.5, "all ratings tie"),
-        ([5, 4, 2, 1], [True, True, False, False], 1.0, "told apart without exception"),
-        ([1, 2, 4, 5], [True, True, False, False], 0.0, "told apart without exception"),
+        ([5, 4, 2, 1], [True, True, False, False], 1.0, "separated without exception"),
+        ([1, 2, 4, 5], [True, True, False, False], 0.0, "separated without exception"),
         ([3, 2, 4], [True, False, False], 0.5, "a class has one rating only"),
     ],
 )
-def test_where_there_is_no_interval_the_reason_says_why(
+def test_area_without_an_interval_has_a_reason(
     scores: list[float], positive: list[bool], value: float | None, reason: str
 ) -> None:
     found = delong.area(np.array(scores, dtype=float), np.array(positive, dtype=bool))
     assert (found.value, found.interval) == (value, None) and reason in found.reason
 
 
-def test_the_interval_stays_between_0_and_1() -> None:
+def test_area_interval_is_limited_to_0_and_1() -> None:
     # Positives 5, 5, 3; negatives 4, 3, 1: 7.5 of 9 pairs; positives 1, 1, 1/2 and negatives 2/3, 5/6, 1 make a standard
     # error of sqrt(1/36 + 1/108) = 0.19, and 0.83 + 0.38 is beyond 1.
     scores, positive = np.array([5.0, 5, 3, 4, 3, 1]), np.array([True, True, True, False, False, False])

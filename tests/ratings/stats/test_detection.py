@@ -7,7 +7,7 @@ from ratings.stats.table import Row, build
 from tests.support.rating_tables import one
 
 
-def called(**raters: tuple[int, int, int, int]) -> Ratings:
+def build_called_ratings(**raters: tuple[int, int, int, int]) -> Ratings:
     """Raters by hits, misses, false alarms, correct rejections; every rater has the same items, the first are
     called."""
     rows = []
@@ -30,7 +30,7 @@ def test_the_log_linear_rates_and_their_d_prime_and_criterion_as_published() -> 
     # Bonett, R package statpsych, page "signal" (dgbonett.github.io/statpsych): 82 of 100 and 46 of 100 give HR
     # 0.8168317,
     # FAR 0.460396, d-prime 1.002793 and Bias (threshold less d'/2, our c) -0.4019603.
-    found = detection.detection(called(R=(82, 18, 46, 54)))
+    found = detection.detection(build_called_ratings(R=(82, 18, 46, 54)))
     counts = Outcomes(82, 18, 46, 54)
     assert (counts.hit_rate, counts.false_alarm_rate) == pytest.approx((0.8168317, 0.460396), abs=5.1e-8)
     assert one(found, "dprime").value == pytest.approx(1.002793, abs=5.1e-7)
@@ -39,30 +39,30 @@ def test_the_log_linear_rates_and_their_d_prime_and_criterion_as_published() -> 
 
 def test_perfect_raters_have_a_finite_d_prime() -> None:
     # H = 10.5/11, F = 0.5/11: z = 1.6906 and -1.6906; d' = 3.381, c = 0
-    found = detection.detection(called(R=(10, 0, 0, 10)))
+    found = detection.detection(build_called_ratings(R=(10, 0, 0, 10)))
     assert one(found, "dprime", rater="R").value == pytest.approx(2 * 1.69062, abs=1e-4)
     assert one(found, "criterion_c", rater="R").value == pytest.approx(0, abs=1e-12)
 
 
-def test_a_rater_who_calls_everything_plausible_is_reluctant_and_sees_nothing() -> None:
+def test_a_rater_who_rates_everything_plausible_has_d_prime_0_and_a_positive_criterion() -> None:
     # H = 0.5/11 = F: d' = 0, c = 1.69 > 0
-    found = detection.detection(called(R=(0, 10, 0, 10)))
+    found = detection.detection(build_called_ratings(R=(0, 10, 0, 10)))
     assert one(found, "dprime", rater="R").value == pytest.approx(0)
     assert one(found, "criterion_c", rater="R").value == pytest.approx(1.69062, abs=1e-5)
 
 
-def test_the_interval_of_one_rater_is_gourevitch_and_galanters() -> None:
+def test_d_prime_interval_of_one_rater_is_gourevitch_and_galanters() -> None:
     # 20 of 25 hits, 10 of 25 false alarms: H = 20.5/26, F = 10.5/26.
     # z = 0.8004, phi = 0.28960; 0.78846*0.21154/(25*0.28960^2) = 0.079550
     # z = -0.24301, phi = 0.38734; 0.40385*0.59615/(25*0.38734^2) = 0.064190; sum 0.14374, root 0.37913
-    found = one(detection.detection(called(R=(20, 5, 10, 15))), "dprime", rater="R")
+    found = one(detection.detection(build_called_ratings(R=(20, 5, 10, 15))), "dprime", rater="R")
     assert found.half_width == pytest.approx(1.95996 * 0.37913, abs=5e-4) and found.method == "normal"
-    bias = one(detection.detection(called(R=(20, 5, 10, 15))), "criterion_c", rater="R")
+    bias = one(detection.detection(build_called_ratings(R=(20, 5, 10, 15))), "criterion_c", rater="R")
     assert bias.half_width == pytest.approx(found.half_width / 2)
 
 
 def test_sensitivity_and_specificity_are_counted_over_raters_and_for_each() -> None:
-    found = detection.detection(called(A=(8, 2, 1, 19), B=(4, 6, 3, 17)))
+    found = detection.detection(build_called_ratings(A=(8, 2, 1, 19), B=(4, 6, 3, 17)))
     assert one(found, "sensitivity").value == 12 / 20 and one(found, "specificity").value == 36 / 40
     assert one(found, "sensitivity", rater="B").value == 4 / 10
     assert one(found, "specificity", rater="A").value == 19 / 20
@@ -71,9 +71,9 @@ def test_sensitivity_and_specificity_are_counted_over_raters_and_for_each() -> N
     assert one(found, "sensitivity", rater="A").method == "wilson_items"
 
 
-def test_the_mean_over_raters_is_of_their_own_values_and_differs_from_the_pooled_one() -> None:
+def test_d_prime_mean_over_raters_differs_from_the_pooled_value() -> None:
     rates = {"A": (9, 1, 1, 9), "B": (2, 8, 0, 10), "C": (7, 3, 5, 5)}
-    found = detection.detection(called(**rates))
+    found = detection.detection(build_called_ratings(**rates))
     own = [one(found, "dprime", rater=rater).value for rater in rates]
     mean = one(found, "dprime", mean_over="raters")
     assert mean.value == pytest.approx(np.mean(own)) and mean.method == "or_hillis" and mean.low < mean.high
@@ -81,35 +81,37 @@ def test_the_mean_over_raters_is_of_their_own_values_and_differs_from_the_pooled
     assert pooled.value != pytest.approx(mean.value) and pooled.low is None and pooled.reason
 
 
-def test_the_mean_of_raters_with_the_same_calls_has_the_spread_of_its_items() -> None:
+def test_d_prime_mean_of_identical_raters_has_the_variance_of_its_items() -> None:
     # 6 of 10 and 2 of 10 called by both, so MSR = 0 and SE^2 = Cov2, df infinite.
     # H = 6.5/11, z = 0.22988, phi = 0.38854; F = 2.5/11, z = -0.74786, phi = 0.30161.
     # Cov2 = 0.24*10/9/10/0.38854^2 + 0.16*10/9/10/0.30161^2 = 0.176643 + 0.195431 = 0.372074, root 0.60998
-    mean = one(detection.detection(called(**dict.fromkeys("ABC", (6, 4, 2, 8)))), "dprime", mean_over="raters")
+    mean = one(
+        detection.detection(build_called_ratings(**dict.fromkeys("ABC", (6, 4, 2, 8)))), "dprime", mean_over="raters"
+    )
     assert mean.half_width == pytest.approx(1.95996 * 0.60998, abs=5e-4)
 
 
-def test_raters_who_hardly_miss_an_error_have_a_mean_d_prime_without_an_interval() -> None:
+def test_d_prime_mean_has_no_interval_where_raters_hardly_miss_an_error() -> None:
     # 29 of 30 errors called, 2 of 20 right items, three raters alike. All together: H = 87.5/91, z = 1.7710; F = 6.5/61,
     # z = -1.2448; d' = 3.0158. A rater called so has H = (30 * 0.96154 + 0.5)/31 = 0.94665, z = 1.6132, and F =
     # (20 * 0.10656 + 0.5)/21 = 0.12529, z = -1.1489; d' = 2.7621, 0.25 less.
-    few = called(**dict.fromkeys("ABC", (29, 1, 2, 18)))
+    few = build_called_ratings(**dict.fromkeys("ABC", (29, 1, 2, 18)))
     mean = one(detection.detection(few), "dprime", mean_over="raters")
     assert mean.value is not None and mean.low is None and not mean.method
     assert "moves the mean by about -0.25" in mean.reason
     # With rates on one side of one half both move alike: z(0.2) and z(0.1) by some 0.05 each, d' hardly.
-    rare = called(**dict.fromkeys("ABC", (6, 24, 2, 18)))
+    rare = build_called_ratings(**dict.fromkeys("ABC", (6, 24, 2, 18)))
     assert one(detection.detection(rare), "dprime", mean_over="raters").low is not None
 
 
-def test_the_mean_of_one_rater_is_hers_with_her_interval() -> None:
-    found = detection.detection(called(A=(9, 1, 1, 9)))
+def test_d_prime_mean_of_one_rater_equals_that_rater_with_the_same_interval() -> None:
+    found = detection.detection(build_called_ratings(A=(9, 1, 1, 9)))
     alone, mean = one(found, "dprime", rater="A"), one(found, "dprime", mean_over="raters")
     assert (mean.value, mean.low, mean.high) == (alone.value, alone.low, alone.high) and "one rater" in mean.reason
 
 
-def test_raters_without_a_class_have_no_d_prime_and_are_left_out_of_the_mean() -> None:
-    found = detection.detection(called(A=(9, 1, 1, 9), B=(5, 5, 0, 0), C=(8, 2, 2, 8)))
+def test_d_prime_mean_excludes_raters_without_both_classes() -> None:
+    found = detection.detection(build_called_ratings(A=(9, 1, 1, 9), B=(5, 5, 0, 0), C=(8, 2, 2, 8)))
     assert one(found, "dprime", rater="B").reason == "no rating is of an unperturbed item"
     assert one(found, "specificity", rater="B").value is None
     assert one(found, "sensitivity", rater="B").value == 0.5
@@ -117,7 +119,7 @@ def test_raters_without_a_class_have_no_d_prime_and_are_left_out_of_the_mean() -
     assert (mean.n["raters_used"], mean.n["raters_dropped"]) == (2, 1)
 
 
-def test_every_rater_has_a_row_even_where_no_truth_is_known() -> None:
+def test_detection_has_a_row_for_every_rater_even_without_references() -> None:
     found = detection.detection(build([Row("a", "R", 1, 3), Row("a", "S", 1, 3)]))
     for rater in "RS":
         row = one(found, "dprime", rater=rater)
@@ -129,12 +131,14 @@ def test_every_rater_has_a_row_even_where_no_truth_is_known() -> None:
     assert one(found, "criterion_c", rater="R", source="bad").reason == "no rating is of an item with a planted error"
 
 
-def test_verdicts_all_alike_take_the_design_effect_of_the_other_sources() -> None:
+def test_constant_verdicts_use_the_design_effect_of_the_other_sources() -> None:
     # Every hit, while of the right items half the raters call all: those go together by rater.
-    found = detection.detection(called(A=(10, 0, 10, 0), B=(10, 0, 0, 10), C=(10, 0, 10, 0), D=(10, 0, 0, 10)))
+    found = detection.detection(
+        build_called_ratings(A=(10, 0, 10, 0), B=(10, 0, 0, 10), C=(10, 0, 10, 0), D=(10, 0, 0, 10))
+    )
     sensitivity = one(found, "sensitivity")
     assert sensitivity.value == 1 and "design effect of the sources" in sensitivity.reason
-    alone = one(detection.detection(called(A=(10, 0, 5, 5))), "sensitivity")
+    alone = one(detection.detection(build_called_ratings(A=(10, 0, 5, 5))), "sensitivity")
     assert "as independent" in alone.reason and sensitivity.low < alone.low
 
 
@@ -147,15 +151,15 @@ def test_verdicts_all_alike_take_the_design_effect_of_the_other_sources() -> Non
         ([Row("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
     ],
 )
-def test_without_errors_or_right_items_d_prime_says_so(rows: list[Row], reason: str) -> None:
+def test_d_prime_without_planted_or_unperturbed_items_gives_the_reason(rows: list[Row], reason: str) -> None:
     found = detection.detection(build(rows))
     for stat in ("dprime", "criterion_c"):
         assert (one(found, stat).value, one(found, stat).reason) == (None, reason)
         assert one(found, stat, mean_over="raters").reason == reason
 
 
-def test_the_panel_holds_the_areas_then_detection_then_the_mean_areas() -> None:
-    table = called(A=(8, 2, 1, 19), B=(4, 6, 3, 17), C=(5, 5, 2, 18))
+def test_detection_summary_has_areas_then_detection_then_mean_areas() -> None:
+    table = build_called_ratings(A=(8, 2, 1, 19), B=(4, 6, 3, 17), C=(5, 5, 2, 18))
     stats = list(dict.fromkeys(row.stat for row in detection.panel(table, 0, 0)))
     areas = ["auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc"]
     assert stats == [*areas, "sensitivity", "specificity", "dprime", "criterion_c", "mrmc_mean_auc"]
@@ -163,5 +167,5 @@ def test_the_panel_holds_the_areas_then_detection_then_the_mean_areas() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_tables_of_other_categories_have_no_detection() -> None:
+def test_detection_needs_a_binary_table() -> None:
     assert detection.panel(build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 0) == []

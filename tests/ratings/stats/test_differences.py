@@ -18,27 +18,29 @@ from ratings.stats.differences import (
 )
 
 
-def side(answers, items, raters) -> Side:
+def build_side(answers, items, raters) -> Side:
     return Side(np.array(answers, dtype=float), np.array(items), np.array(raters))
 
 
-def independent(answers, first_item) -> Side:
+def build_independent_side(answers, first_item) -> Side:
     """One rating an item, each by another rater."""
     places = np.arange(len(answers)) + first_item
-    return side(answers, places, places)
+    return build_side(answers, places, places)
 
 
-def test_with_one_rating_an_item_and_a_rater_each_it_is_the_interval_of_agresti_and_caffo() -> None:
+def test_difference_of_independent_ratings_has_the_interval_of_agresti_and_caffo() -> None:
     # 56/70 less 48/80 with one more yes and no each: 57/72 - 49/82 = 0.1941, its variance 57*15/72^3 + 49*33/82^3 = 0.005223,
     # so 0.0525 to 0.3358. Ours has Student's t and variances with g/(g-1), which differ little with 150 raters.
-    first, second = (independent([1] * k + [0] * (n - k), start) for k, n, start in ((56, 70, 0), (48, 80, 1000)))
+    first, second = (
+        build_independent_side([1] * k + [0] * (n - k), start) for k, n, start in ((56, 70, 0), (48, 80, 1000))
+    )
     found = compare_shares(first, second)
     assert found.first == 0.8 and found.second == pytest.approx(0.6)
     assert (found.low, found.high) == (pytest.approx(0.0525, abs=5e-3), pytest.approx(0.3358, abs=5e-3))
     assert found.counts == (150, 150, 150, 0, 0) and found.reason == INDEPENDENT
 
 
-def test_what_both_sides_share_cancels_out() -> None:
+def test_difference_cancels_what_both_sides_share() -> None:
     # Ten items that each rater rates in both versions; the second is called once less, by rater 0 on item 0.
     items, raters = np.repeat(np.arange(10), 4), np.tile(np.arange(4), 10)
     answers = (items < 7).astype(float)
@@ -52,7 +54,7 @@ def test_what_both_sides_share_cancels_out() -> None:
 
 
 @pytest.mark.parametrize(("items", "raters", "paired"), [((15, 15), 3, False), ((3, 18), 6, False), ((4, 4), 3, True)])
-def test_p_is_below_a_twentieth_where_and_only_where_the_interval_leaves_out_zero(items, raters, paired) -> None:
+def test_p_of_a_difference_is_below_5_percent_exactly_where_the_interval_excludes_0(items, raters, paired) -> None:
     rng = np.random.default_rng(4)
     seen = set()
     for _ in range(400):
@@ -69,7 +71,7 @@ def test_p_is_below_a_twentieth_where_and_only_where_the_interval_leaves_out_zer
     assert seen == {True, False}
 
 
-def test_a_few_items_against_many_give_no_absurd_p() -> None:
+def test_p_of_few_items_against_many_is_not_extreme() -> None:
     # Both shares are 0.6; p below 0.0001 may occur in one study of 10,000.
     rng = np.random.default_rng(7)
     found = []
@@ -82,8 +84,8 @@ def test_a_few_items_against_many_give_no_absurd_p() -> None:
     assert min(found) > 1e-4 and np.mean(np.array(found) < 0.05) <= 0.08
 
 
-def test_sides_whose_answers_are_all_alike_have_a_width_and_the_design_effect() -> None:
-    first, second = independent([1] * 40, 0), independent([0] * 40, 100)
+def test_difference_of_constant_sides_uses_the_design_effect() -> None:
+    first, second = build_independent_side([1] * 40, 0), build_independent_side([0] * 40, 100)
     found = compare_shares(first, second)
     # 41/42 - 1/42 with variance 2 * 41 / 42^3; 80 raters and items: 79 degrees of freedom.
     half = t.ppf(0.975, 79) * math.sqrt(2 * 41 / 42**3)
@@ -91,7 +93,7 @@ def test_sides_whose_answers_are_all_alike_have_a_width_and_the_design_effect() 
     assert compare_shares(first, second, deff=4.0).low < found.low
 
 
-def test_answers_with_partners_have_the_interval_of_bonett_and_price() -> None:
+def test_difference_of_paired_answers_has_the_interval_of_bonett_and_price() -> None:
     # Two raters' 20 answers, 4 of which change from no to yes: (4 + 1)/22 - (0 + 1)/22 = 4/22. Items as clusters multiply
     # the variance by 20/19.
     items = np.arange(20)
@@ -102,7 +104,7 @@ def test_answers_with_partners_have_the_interval_of_bonett_and_price() -> None:
 
 
 @pytest.mark.parametrize("yes", [5, 9, 10])
-def test_where_nobody_changed_the_difference_is_0_with_a_narrow_interval(yes) -> None:
+def test_difference_of_unchanged_pairs_is_0_with_a_narrow_interval(yes) -> None:
     items, raters = np.repeat(np.arange(10), 4), np.tile(np.arange(4), 10)
     answers = (items < yes).astype(float)
     found = compare_shares(Side(answers, items, raters), Side(answers, items, raters))
@@ -110,10 +112,10 @@ def test_where_nobody_changed_the_difference_is_0_with_a_narrow_interval(yes) ->
     assert -0.2 < found.low < 0 < found.high < 0.2
 
 
-def test_fewer_than_three_items_or_other_raters_on_a_side_have_no_interval() -> None:
+def test_difference_has_no_interval_below_three_items_or_raters_on_a_side() -> None:
     items, raters = np.repeat(np.arange(9), 3), np.tile(np.arange(3), 9)
     many = Side((items < 6).astype(float), items, raters)
-    two = side([1, 0, 1, 1], [20, 20, 21, 21], [0, 1, 0, 1])
+    two = build_side([1, 0, 1, 1], [20, 20, 21, 21], [0, 1, 0, 1])
     assert (compare_shares(many, two).low, compare_shares(many, two).reason) == (None, FEW_ITEMS_ON_A_SIDE)
     others = Side(many.answers[:18], items[:18], np.tile([7, 8], 9))
     assert (compare_shares(many, others).p, compare_shares(many, others).reason) == (None, FEW_RATERS)
@@ -125,16 +127,16 @@ def test_fewer_than_three_items_or_other_raters_on_a_side_have_no_interval() -> 
     assert alone.low is not None  # the same rater on both sides: about that rater
 
 
-def test_one_item_has_no_interval_and_no_ratings_say_which_side_has_none() -> None:
-    one = side([1, 0, 1], [0, 0, 0], [0, 1, 2])
-    many = side([1, 0, 1], [1, 2, 3], [0, 1, 2])
+def test_difference_without_ratings_names_the_empty_side() -> None:
+    one = build_side([1, 0, 1], [0, 0, 0], [0, 1, 2])
+    many = build_side([1, 0, 1], [1, 2, 3], [0, 1, 2])
     found = compare_shares(one, many)
     assert (found.low, found.p, found.reason) == (None, None, ONE_ITEM)
-    empty = compare_shares(many, side([], np.zeros(0, int), np.zeros(0, int)))
+    empty = compare_shares(many, build_side([], np.zeros(0, int), np.zeros(0, int)))
     assert (empty.first, empty.second, empty.reason) == (pytest.approx(2 / 3), None, "no rating of the second")
 
 
-def test_a_rater_against_the_others_is_about_that_rater() -> None:
+def test_difference_of_one_rater_from_the_others_is_for_that_rater() -> None:
     # The rater's answers have no cluster of raters to vary: with the others alike, the width is that of the items alone.
     items = np.arange(40)
     mine = (items < 20).astype(float)
@@ -147,7 +149,7 @@ def test_a_rater_against_the_others_is_about_that_rater() -> None:
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_the_true_difference_is_in_nineteen_of_twenty_intervals(paired) -> None:
+def test_difference_intervals_cover_the_true_value_in_simulated_studies(paired) -> None:
     # 6 raters whose thresholds vary by 0.35, 30 items a side whose difficulty varies by 0.7; 0.9 less 0.7.
     rng = np.random.default_rng(11)
     spread = math.sqrt(1 + 0.35**2 + 0.7**2)
@@ -166,7 +168,7 @@ def test_the_true_difference_is_in_nineteen_of_twenty_intervals(paired) -> None:
     assert 0.92 <= held / worlds <= 0.99
 
 
-def test_holm_multiplies_the_smallest_by_all_and_never_falls() -> None:
+def test_holm_multiplies_the_smallest_p_by_their_number_and_never_decreases() -> None:
     # Holm: 0.01 * 4, 0.02 * 3, then 0.03 * 2, 0.04 * 1, neither below the one before.
     assert adjust_by_holm([0.04, 0.01, None, 0.03, 0.02]) == pytest.approx([0.06, 0.04, None, 0.06, 0.06])
     assert adjust_by_holm([0.6, 0.7]) == [1.0, 1.0] and adjust_by_holm([]) == []

@@ -7,7 +7,7 @@ from ratings.stats.table import Row, build
 ITEMS = "123456"
 
 
-def table(**raters: str):
+def build_ratings(**raters: str):
     """Verdicts of each rater as text, one sign an item; a dot where there is none."""
     return build(
         Row(item, who, int(sign))
@@ -17,7 +17,7 @@ def table(**raters: str):
     )
 
 
-def many(times: int = 10, **raters: str):
+def repeat_ratings(times: int = 10, **raters: str):
     """The same verdicts over and over, on other items."""
     return build(
         Row(f"{n}-{at}", who, int(sign), source="a" if at < 3 else "b")
@@ -27,19 +27,21 @@ def many(times: int = 10, **raters: str):
     )
 
 
-def verdicts(given: str) -> dict[str, int]:
+def parse_verdicts(given: str) -> dict[str, int]:
     return {item: int(sign) for item, sign in zip(ITEMS, given, strict=False) if sign != "."}
 
 
-def by_name(rows):
+def index_by_name(rows):
     return {row.who: row for row in rows}
 
 
 TWO = {"a": "111000", "b": "110001"}
 
 
-def test_table_one_by_hand() -> None:
-    rows = by_name(human_model.standings(table(**TWO), {"m": verdicts("111001")}, min_overlap=1, resamples=0))
+def test_model_comparison_by_hand() -> None:
+    rows = index_by_name(
+        human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
+    )
     # a and b agree on 4 of 6, each says 1 half the time: pe 1/2, kappa (2/3 - 1/2)/(1/2) = 1/3.
     people = rows["raters with each other"]
     assert (people.agreement.value, people.kappa.value) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
@@ -50,43 +52,47 @@ def test_table_one_by_hand() -> None:
     assert rows["m"].difference.value == pytest.approx(1 / 3)
     assert rows["m"].kind == "machine" and people.kind == "people"
     assert rows["m"].kappa.n == {"items": 6, "raters": 2, "ratings": 12, "pairs_used": 2, "pairs_undefined": 0}
-    assert rows["m"].kappa.reason == "a pair shares only 6 items; below 10 no interval of kappa holds"
+    assert rows["m"].kappa.reason == "a pair shares only 6 items; below 10 no interval of kappa is reliable"
 
 
-def test_the_people_row_is_the_mean_over_pairs_of_the_same_items() -> None:
-    own = many(**TWO, c="111111")
+def test_people_row_is_the_pair_mean_over_the_same_items() -> None:
+    own = repeat_ratings(**TWO, c="111111")
     people = human_model.standings(own, {}, resamples=20)[0]
     same = [row for row in average(own, resamples=20) if row.args == {"min_overlap": 20}]
     assert people.kappa == next(row for row in same if row.stat == "avg_pairwise_kappa")
 
 
-def test_leave_one_out_weighs_raters_not_pairs() -> None:
+def test_leave_one_out_weights_raters_and_not_pairs() -> None:
     # a-b share 4 items, agree on 4; a-c share 2, agree on 0; b-c share none.
-    rows = by_name(human_model.standings(table(a="101010", b="1010..", c="....01"), {}, min_overlap=1, resamples=0))
+    rows = index_by_name(
+        human_model.standings(build_ratings(a="101010", b="1010..", c="....01"), {}, min_overlap=1, resamples=0)
+    )
     # Pairs: (1 + 0)/2. Raters: a (1 + 0)/2, b 1, c 0: mean 1/2. Without b-c both agree; kappa: a-b 1, a-c -1.
     assert rows["raters with each other"].agreement.value == pytest.approx(1 / 2)
     assert rows["each rater with the others"].agreement.value == pytest.approx((0.5 + 1 + 0) / 3)
     assert rows["each rater with the others"].difference.value is None
 
 
-def test_a_constant_model_against_raters_who_are_not_has_kappa_zero() -> None:
-    row = by_name(human_model.standings(table(**TWO), {"m": verdicts("111111")}, min_overlap=1, resamples=0))["m"]
+def test_model_kappa_is_0_for_a_constant_model() -> None:
+    row = index_by_name(
+        human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111111")}, min_overlap=1, resamples=0)
+    )["m"]
     assert row.kappa.value == 0
     assert row.difference.value == pytest.approx(-1 / 3)
 
 
-def test_model_and_raters_who_all_say_one_thing_have_no_kappa() -> None:
-    row = by_name(human_model.standings(table(a="111", b="111"), {"m": verdicts("111")}, min_overlap=1, resamples=0))[
-        "m"
-    ]
+def test_model_kappa_is_undefined_if_model_and_raters_are_constant() -> None:
+    row = index_by_name(
+        human_model.standings(build_ratings(a="111", b="111"), {"m": parse_verdicts("111")}, min_overlap=1, resamples=0)
+    )["m"]
     assert row.agreement.value == 1 and row.kappa.value is None
     assert row.kappa.reason == "0/0 in every pair: both gave one and the same answer throughout"
     assert row.kappa.n["pairs_undefined"] == 2
 
 
-def test_rows_are_of_items_that_two_people_rated_and_all_models_judged() -> None:
-    own = table(a="111000", b="11000.")
-    models = {"m": verdicts("11100."), "k": verdicts(".11001")}
+def test_model_comparison_uses_items_with_two_raters_and_all_models() -> None:
+    own = build_ratings(a="111000", b="11000.")
+    models = {"m": parse_verdicts("11100."), "k": parse_verdicts(".11001")}
     # Item 1 was not judged by k; item 6 has one rater.
     assert human_model.common_items(own, models) == {"2", "3", "4", "5"}
     rows = human_model.standings(own, models, min_overlap=1, resamples=0)
@@ -94,59 +100,65 @@ def test_rows_are_of_items_that_two_people_rated_and_all_models_judged() -> None
 
 
 def test_a_model_with_few_shared_items_has_a_marked_point_estimate() -> None:
-    few = "few items: no pair shares 20 items, the most is 6; no interval holds"
-    same = human_model.standings(table(**TWO), {"m": verdicts("111001")}, min_overlap=1, resamples=0)
-    marked = human_model.standings(table(**TWO), {"m": verdicts("111001")}, resamples=200)
+    few = "few items: no pair shares 20 items, the most is 6; no interval is reliable"
+    same = human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
+    marked = human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111001")}, resamples=200)
     for one, other in zip(same, marked, strict=True):
         assert (one.agreement.value, one.kappa.value) == (other.agreement.value, other.kappa.value)
         assert one.kappa.value is not None
         assert (other.kappa.low, other.kappa.reason, other.agreement.low) == (None, few, None)
-    assert by_name(marked)["m"].difference.low is None
-    none = by_name(human_model.standings(table(**TWO), {"m": {"other": 1}}, resamples=0))
+    assert index_by_name(marked)["m"].difference.low is None
+    none = index_by_name(human_model.standings(build_ratings(**TWO), {"m": {"other": 1}}, resamples=0))
     assert none["m"].kappa.reason == "no item was judged by the model and rated by a person"
 
 
-def test_intervals_come_from_items_drawn_within_source_and_from_the_seed() -> None:
-    own = many(**TWO, c="101010")
+def test_model_intervals_resample_items_within_source_and_follow_the_seed() -> None:
+    own = repeat_ratings(**TWO, c="101010")
     model = {"m": {f"{n}-{at}": int(sign) for n in range(10) for at, sign in enumerate("111001")}}
     first = human_model.standings(own, model, resamples=200, seed=4)
-    row = by_name(first)["m"]
+    row = index_by_name(first)["m"]
     assert row.kappa.method == row.difference.method == "item_bootstrap_corrected"
     assert row.agreement.method == "item_bootstrap"
     for found in (row.agreement, row.kappa, row.difference):
         assert found.low < found.value < found.high
     assert human_model.standings(own, model, resamples=200, seed=4) == first
-    assert by_name(human_model.standings(own, model, resamples=200, seed=5))["m"].kappa != row.kappa
+    assert index_by_name(human_model.standings(own, model, resamples=200, seed=5))["m"].kappa != row.kappa
 
 
-def test_a_rater_called_like_a_model_stays_a_person() -> None:
-    rows = by_name(
-        human_model.standings(table(m="111000", b="110001"), {"m": verdicts("111001")}, min_overlap=1, resamples=0)
+def test_a_rater_named_like_a_model_remains_a_person() -> None:
+    rows = index_by_name(
+        human_model.standings(
+            build_ratings(m="111000", b="110001"), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0
+        )
     )
     assert rows["m"].kappa.value == pytest.approx(2 / 3)
 
 
-def test_the_majority_is_strict_and_ties_are_counted() -> None:
-    found = human_model.majority({"a": verdicts("1100"), "b": verdicts("1010"), "c": verdicts("1...")})
+def test_majority_is_strict_and_ties_are_counted() -> None:
+    found = human_model.majority(
+        {"a": parse_verdicts("1100"), "b": parse_verdicts("1010"), "c": parse_verdicts("1...")}
+    )
     # Items 2 and 3 have one vote each way, without c's.
     assert found.verdicts == {"1": 1, "2": 0, "3": 0, "4": 0} and found.ties == 2
 
 
 def test_consensus_is_among_items_that_all_judged() -> None:
-    assert human_model.consensus({"a": verdicts("110."), "b": verdicts("1010")}) == {"1": 1, "2": 0, "3": 0}
+    assert human_model.consensus({"a": parse_verdicts("110."), "b": parse_verdicts("1010")}) == {"1": 1, "2": 0, "3": 0}
     assert human_model.consensus({}) == {}
 
 
-def test_ensembles_stand_in_the_table() -> None:
-    models = {"a": verdicts("111000"), "b": verdicts("110000")}
-    rows = by_name(human_model.standings(table(**TWO), models, min_overlap=1, resamples=0, kinds={"a": "classifier"}))
+def test_model_comparison_includes_ensembles() -> None:
+    models = {"a": parse_verdicts("111000"), "b": parse_verdicts("110000")}
+    rows = index_by_name(
+        human_model.standings(build_ratings(**TWO), models, min_overlap=1, resamples=0, kinds={"a": "classifier"})
+    )
     assert [(row.who, row.kind) for row in rows.values()][2:] == [
         ("a", "classifier"), ("b", "machine"), ("majority of the models", "ensemble"), ("all models", "ensemble"),
     ]  # fmt: skip
 
 
 def test_conditional_agreement_is_not_symmetric_and_undefined_without_a_one() -> None:
-    models = {"a": verdicts("1110"), "b": verdicts("1000"), "z": verdicts("0000")}
+    models = {"a": parse_verdicts("1110"), "b": parse_verdicts("1000"), "z": parse_verdicts("0000")}
     cells = {(cell.row, cell.col): cell for cell in human_model.conditional_matrix(models)}
     # Of a's three 1s b says 1 to one; of b's one, a to one.
     assert cells["a", "b"].value == pytest.approx(1 / 3) and cells["a", "b"].base == 3
@@ -157,17 +169,17 @@ def test_conditional_agreement_is_not_symmetric_and_undefined_without_a_one() ->
 
 
 def test_fractions_count_only_what_was_judged() -> None:
-    found = human_model.fractions({"a": verdicts("11.0"), "none": {}})
+    found = human_model.fractions({"a": parse_verdicts("11.0"), "none": {}})
     assert (found[0].k, found[0].n, found[0].share) == (2, 3, pytest.approx(2 / 3))
     # Wilson 1927 for 2 of 3, z = 1.96: centre (2/3 + 3.8415/6)/(1 + 3.8415/3) = 0.5731, half 0.3654.
     assert (found[0].low, found[0].high) == (pytest.approx(0.2077, abs=1e-4), pytest.approx(0.9385, abs=1e-4))
     assert found[1].share is None
 
 
-def test_raters_can_be_rows_of_the_matrices() -> None:
-    assert human_model.of_raters(table(a="10", b=".1")) == {"a": {"1": 1, "2": 0}, "b": {"2": 1}}
+def test_rater_verdicts_can_be_rows_of_the_matrices() -> None:
+    assert human_model.of_raters(build_ratings(a="10", b=".1")) == {"a": {"1": 1, "2": 0}, "b": {"2": 1}}
 
 
-def test_categories_are_not_compared_with_models() -> None:
+def test_model_comparison_needs_a_binary_table() -> None:
     with pytest.raises(ValueError, match="1 and 0"):
         human_model.standings(build([Row("1", "a", "x")], ("x", "y")), {})

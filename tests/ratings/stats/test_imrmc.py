@@ -22,14 +22,14 @@ TABLE = build(
 )
 
 
-def written(table: Ratings, source: str) -> str:
+def format_imrmc(table: Ratings, source: str) -> str:
     return "".join(imrmc.write(table, source))
 
 
-def test_a_file_holds_the_sizes_the_truth_of_each_case_and_the_readings_of_one_error_source() -> None:
+def test_imrmc_file_has_sizes_truths_and_readings_of_one_error_source() -> None:
     # The score is more of the signal: +5 plausible is -5, -4 implausible is 4. i5 has no confidence, i4 is of another
     # source.
-    head, data = written(TABLE, "subtle").split("BEGIN DATA:\n")
+    head, data = format_imrmc(TABLE, "subtle").split("BEGIN DATA:\n")
     assert "NR: 2\nN0: 1\nN1: 2\nNM: 1\n" in head and "no confidence: 1\n" in head and "not run in iMRMC" in head
     assert data == (
         "-1,i1,truth,0\n-1,i2,truth,1\n-1,i3,truth,1\n"
@@ -37,19 +37,19 @@ def test_a_file_holds_the_sizes_the_truth_of_each_case_and_the_readings_of_one_e
     )
 
 
-def test_what_was_written_reads_back_the_same() -> None:
+def test_imrmc_file_reads_back_the_same_ratings() -> None:
     whole = TABLE.against_unperturbed("subtle")
-    back = imrmc.read(written(TABLE, "subtle"))
+    back = imrmc.read(format_imrmc(TABLE, "subtle"))
     rows = back.table("rating").rows()
     expected = [row for row in whole.rows() if row.confidence is not None]
     assert [row[:5] for row in rows] == [row[:5] for row in expected]
     again = "".join(imrmc.write(back.table("rating"), "signal"))
-    assert again.split("BEGIN DATA:")[1] == written(TABLE, "subtle").split("BEGIN DATA:")[1]
+    assert again.split("BEGIN DATA:")[1] == format_imrmc(TABLE, "subtle").split("BEGIN DATA:")[1]
 
 
-def test_a_study_read_back_has_the_same_mean_area() -> None:
+def test_imrmc_file_reads_back_to_the_same_mean_area() -> None:
     study = reader_study(VAN_DYKE["1"], 69)
-    back = imrmc.read(written(study, "all")).table("rating")
+    back = imrmc.read(format_imrmc(study, "all")).table("rating")
     before, after = (mrmc.mean_auc(table)[0] for table in (study, back))
     assert (after.value, after.low, after.high) == pytest.approx((before.value, before.low, before.high))
 
@@ -70,17 +70,17 @@ HOSTILE = [
 ]
 
 
-def test_names_that_look_like_the_format_come_back_as_they_were() -> None:
+def test_imrmc_file_preserves_names_that_look_like_the_format() -> None:
     rows = [Row(f"{name}{at}", name, 1, 3, at, "genuine" if at else "error") for name in HOSTILE for at in (0, 1)]
     rows += [Row(name, "R", 1, 3, 0, "error") for name in HOSTILE]
     table = build(rows)
-    text = written(table, "error")
+    text = format_imrmc(table, "error")
     assert all(len(line.split(",")) == 4 for line in text.split("BEGIN DATA:\n")[1].splitlines())
     back = imrmc.read(text).table("rating")
     assert set(back.raters) == {*HOSTILE, "R"} and back.items == table.items
 
 
-def test_any_name_comes_back_as_it_was() -> None:
+def test_imrmc_file_preserves_any_name() -> None:
     # Whatever a name may begin and end with, and whether or not it must be encoded: 400 of them, always the same.
     rng = random.Random(7)
     signs = " %,-1truhü水é\u00a0\u2028\n\t\r\x00\x1c\x85\"':;+😀\u0301"
@@ -117,7 +117,7 @@ BEGIN DATA:
 """
 
 
-def test_a_file_of_another_program_is_read_by_modality() -> None:
+def test_imrmc_file_of_another_program_is_read_by_modality() -> None:
     study = imrmc.read(RJAFROC)
     assert study.modalities == ("0", "1") and study.truth == {"1": 0, "5": 0, "70": 1, "74": 1}
     assert study.description[0] == "dataset Data File" and study.readings[1] == Reading("0", "5", "0", 5.0)
@@ -125,37 +125,37 @@ def test_a_file_of_another_program_is_read_by_modality() -> None:
     assert auc.signed(study.table("0"), "signal").value == 2.5 / 4
 
 
-def test_commas_after_the_head_and_spaces_around_fields_are_taken_as_in_the_fdas_own_examples() -> None:
+def test_imrmc_reader_accepts_trailing_commas_and_spaces_as_in_the_fda_examples() -> None:
     # As in DIDSR/iMRMC, 000_iMRMC/inputFiles: test_binary_data.imrmc (commas) and forDebugging/test.imrmc (spaces,
     # names of cases, and an N0 that does not count right).
     text = "Simulated,,,\nNR: 5,,,\nN0: 24,,,\n,,,\nBEGIN DATA:,,,\n-1 , case1 , modality should not , 0\n-1,26,0,1\n"
     study = imrmc.read(text + " reader 1 ,case1, modality 1 ,1.000000\n reader 1,26, modality 1,0.00E+00\n\n")
     assert study.readings[0] == Reading("reader 1", "case1", "modality 1", 1.0) and study.truth["26"] == 1
-    with pytest.raises(ValueError, match="the score 0 is no confidence"):
+    with pytest.raises(ValueError, match="the score 0 is not a signed confidence"):
         study.table("modality 1")
 
 
-def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
+def test_imrmc_reader_reports_all_problems_with_their_lines() -> None:
     text = "BEGIN DATA:\n-1,1,0,0\n-1,1,0,1\n-1,2,0,7\n1,1,m,3\n1,1,m,4\n1,9,m,2\n1;2\n1,1,n,much\n1,1,n,inf\n"
     with pytest.raises(FormatError) as raised:
         imrmc.read(text)
     assert raised.value.problems == (
-        "line 3: the truth of case 1 is given again",
+        "line 3: the truth of case 1 is given twice",
         "line 4: the truth of case 2 is 7, not 0 or 1",
-        "line 6: reader 1 has case 1 in modality m again",
+        "line 6: reader 1 has case 1 in modality m twice",
         "line 8: 1 fields instead of reader, case, modality, score",
-        "line 9: the score 'much' is no number",
-        "line 10: the score 'inf' is no number",
+        "line 9: the score 'much' is not a number",
+        "line 10: the score 'inf' is not a number",
         "case 9 has no truth",
     )
 
 
-def test_a_text_without_the_begin_of_data_is_refused() -> None:
+def test_imrmc_reader_rejects_a_text_without_begin_data() -> None:
     with pytest.raises(FormatError, match='no line "BEGIN DATA:"'):
         imrmc.read("begin data:\n1,1,1,1\n")
 
 
-def test_two_conditions_are_two_modalities_with_the_same_cases() -> None:
+def test_imrmc_file_of_two_conditions_has_two_modalities_with_the_same_cases() -> None:
     # Each reader reads the unperturbed and the planted case in both conditions; versions of a case share a pair.
     rows = [
         Row(f"{condition}{pair}", reader, verdict, 3, reference, "s", pair)
@@ -172,7 +172,7 @@ def test_two_conditions_are_two_modalities_with_the_same_cases() -> None:
     assert Reading("R1", "aerror", "condition 2", 3.0) in back.readings and len(back.readings) == 8
 
 
-def test_versions_of_one_pair_with_and_without_an_error_are_two_cases() -> None:
+def test_imrmc_file_has_two_cases_for_versions_with_and_without_an_error() -> None:
     rows = [
         Row(f"{condition}{name}", "R1", 1, 3, reference, "s", "one pair")
         for condition in "ab"
@@ -182,7 +182,7 @@ def test_versions_of_one_pair_with_and_without_an_error_are_two_cases() -> None:
     assert "N0: 1\nN1: 1\nNM: 2\n" in "".join(imrmc.write_conditions(build(rows), of_item))
 
 
-def test_published_readings_in_two_conditions_come_back_as_they_were() -> None:
+def test_imrmc_file_preserves_published_readings_in_two_conditions() -> None:
     tables = [reader_study(VAN_DYKE[condition], 69) for condition in ("1", "2")]
     rows = [
         row._replace(item=f"{row.item} {at}", pair=row.item) for at, table in enumerate(tables) for row in table.rows()

@@ -4,7 +4,7 @@ from ratings.stats import Estimate
 from ratings.stats.localisation import Marked, localisation
 
 
-def one(rows: list[Estimate], **args: str) -> Estimate:
+def find_row(rows: list[Estimate], **args: str) -> Estimate:
     return next(row for row in rows if dict(row.args) == args)
 
 
@@ -18,41 +18,49 @@ CALLED = [
 ]
 
 
-def test_called_errors_with_the_right_place_marked_are_counted_over_all_and_for_each() -> None:
+def test_localisation_is_counted_over_all_and_for_each_source_and_rater() -> None:
     found = localisation(CALLED)
-    assert one(found).value == 3 / 5 and one(found).n == {"items": 4, "raters": 2, "ratings": 5, "k": 3, "untold": 1}
-    assert one(found, source="subtle").value == pytest.approx(1 / 3) and one(found, source="obvious").value == 1
-    assert one(found, rater="R1").value == pytest.approx(2 / 3)
-    assert one(found, rater="R2", source="subtle").value == 0
+    assert find_row(found).value == 3 / 5 and find_row(found).n == {
+        "items": 4,
+        "raters": 2,
+        "ratings": 5,
+        "k": 3,
+        "untold": 1,
+    }
+    assert (
+        find_row(found, source="subtle").value == pytest.approx(1 / 3) and find_row(found, source="obvious").value == 1
+    )
+    assert find_row(found, rater="R1").value == pytest.approx(2 / 3)
+    assert find_row(found, rater="R2", source="subtle").value == 0
     assert {row.stat for row in found} == {"localisation"}
 
 
-def test_the_interval_of_all_raters_has_items_and_raters_as_clusters_and_that_of_one_has_items() -> None:
+def test_localisation_interval_of_one_rater_has_only_items_as_clusters() -> None:
     found = localisation(CALLED)
-    assert one(found).method == "wilson_cluster" and one(found).low < 3 / 5 < one(found).high
-    assert one(found, rater="R1").method == "wilson_items"
+    assert find_row(found).method == "wilson_cluster" and find_row(found).low < 3 / 5 < find_row(found).high
+    assert find_row(found, rater="R1").method == "wilson_items"
 
 
-def test_marks_that_all_hit_say_that_the_interval_takes_them_as_independent() -> None:
-    found = one(localisation(CALLED), source="obvious")
+def test_localisation_without_a_miss_treats_ratings_as_independent() -> None:
+    found = find_row(localisation(CALLED), source="obvious")
     assert found.high == 1 and "as independent" in found.reason
 
 
-def test_a_single_item_has_a_share_and_no_interval() -> None:
-    found = one(localisation(CALLED[:1]))
+def test_localisation_of_one_item_has_no_interval() -> None:
+    found = find_row(localisation(CALLED[:1]))
     assert (found.value, found.low) == (1, None) and "single item" in found.reason
 
 
-def test_errors_that_cannot_tell_leave_the_share_undefined_and_are_counted() -> None:
-    found = one(localisation(CALLED[-1:]))
+def test_localisation_is_undefined_without_marks_or_known_locations() -> None:
+    found = find_row(localisation(CALLED[-1:]))
     assert found.value is None and found.n["untold"] == 1
     assert found.reason == "no called error has marks that can be compared"
 
 
-def test_without_a_called_error_there_is_one_row_that_says_so() -> None:
+def test_localisation_without_a_called_error_gives_the_reason() -> None:
     (found,) = localisation([])
     assert (found.value, found.reason) == (None, "no error was called implausible")
 
 
-def test_the_order_of_the_rows_changes_nothing() -> None:
+def test_localisation_is_independent_of_row_order() -> None:
     assert localisation(CALLED) == localisation(CALLED[::-1])

@@ -7,18 +7,18 @@ from ratings.stats.table import Repeat, natural
 EXPORT = "study,item,pair,rater,verdict,confidence,source,perturbation,truth,simulated,occasion,surplus,cannot_judge,imported,note,counts"
 
 
-def read(text: str, **reading) -> long_csv.LongTable:
+def read_table(text: str, **reading) -> long_csv.LongTable:
     return long_csv.read(text.encode().splitlines(keepends=True), Reading(**reading))
 
 
-def problems(text: str | bytes, **reading) -> list[str]:
+def list_problems(text: str | bytes, **reading) -> list[str]:
     raw = text.encode() if isinstance(text, str) else text
     with pytest.raises(UnreadableError) as caught:
         long_csv.read(raw.splitlines(keepends=True), Reading(**reading))
     return [str(problem) for problem in caught.value.problems]
 
 
-def verdicts(found: long_csv.LongTable) -> list[object]:
+def list_verdicts(found: long_csv.LongTable) -> list[object]:
     return [row.verdict for row in found.table.rows()]
 
 
@@ -29,46 +29,46 @@ def verdicts(found: long_csv.LongTable) -> list[object]:
         ("sufficient", "insufficient"), ("valid", "Invalid"), ("yes", "no"), ("1.0", "0.0"), (" sufficient ", "not  sufficient"),
     ],
 )  # fmt: skip
-def test_binary_wordings_are_one_and_zero(yes, no) -> None:
-    found = read(f"item,rater,verdict\na,x,{yes}\nb,x,{no}\n")
-    assert verdicts(found) == [1, 0] and found.table.binary
+def test_words_for_yes_and_no_are_read_as_1_and_0(yes, no) -> None:
+    found = read_table(f"item,rater,verdict\na,x,{yes}\nb,x,{no}\n")
+    assert list_verdicts(found) == [1, 0] and found.table.binary
 
 
-def test_a_file_of_ones_alone_still_has_two_categories() -> None:
-    assert read("item,rater,verdict\na,x,1\nb,x,1\n").table.categories == (0, 1)
+def test_a_file_of_only_1_still_has_two_categories() -> None:
+    assert read_table("item,rater,verdict\na,x,1\nb,x,1\n").table.categories == (0, 1)
 
 
-def test_numbers_are_categories_in_their_order() -> None:
-    found = read("item,rater,verdict\na,x,10\nb,x,2\nc,x,0\n")
+def test_numeric_categories_are_in_numeric_order() -> None:
+    found = read_table("item,rater,verdict\na,x,10\nb,x,2\nc,x,0\n")
     assert found.table.categories == (0, 2, 10) and not found.table.binary
 
 
-def test_any_names_are_categories_even_those_that_look_like_no() -> None:
-    found = read("item,rater,verdict\na,x,P\nb,x,N\nc,x,O\n")
-    assert found.table.categories == ("N", "O", "P") and verdicts(found) == ["P", "N", "O"]
+def test_any_word_can_be_a_category() -> None:
+    found = read_table("item,rater,verdict\na,x,P\nb,x,N\nc,x,O\n")
+    assert found.table.categories == ("N", "O", "P") and list_verdicts(found) == ["P", "N", "O"]
 
 
-def test_declared_categories_may_not_occur_and_keep_their_order() -> None:
-    found = read("item,rater,verdict\na,x,mid\nb,x,low\n", categories=("low", "mid", "high"))
+def test_declared_categories_keep_their_order_and_need_not_occur() -> None:
+    found = read_table("item,rater,verdict\na,x,mid\nb,x,low\n", categories=("low", "mid", "high"))
     assert found.table.categories == ("low", "mid", "high")
-    assert read("item,rater,verdict\na,x,2\n", categories=("0", "1", "2", "3")).table.categories == (0, 1, 2, 3)
-    assert read("item,rater,verdict\na,x,plausible\n", categories=("0", "1")).table.categories == (0, 1)
+    assert read_table("item,rater,verdict\na,x,2\n", categories=("0", "1", "2", "3")).table.categories == (0, 1, 2, 3)
+    assert read_table("item,rater,verdict\na,x,plausible\n", categories=("0", "1")).table.categories == (0, 1)
 
 
-def test_a_verdict_that_was_not_declared_is_a_problem_of_its_line() -> None:
-    assert problems("item,rater,verdict\na,x,1\nb,x,7\n", categories=("0", "1")) == [
-        "line 3, column verdict: is '7'; declared are 0, 1"
+def test_an_undeclared_verdict_is_a_problem_of_its_line() -> None:
+    assert list_problems("item,rater,verdict\na,x,1\nb,x,7\n", categories=("0", "1")) == [
+        "line 3, column verdict: is '7'; the declared categories are 0, 1"
     ]
-    assert "two or more" in problems("item,rater,verdict\na,x,1\n", categories=("1",))[0]
+    assert "at least two" in list_problems("item,rater,verdict\na,x,1\n", categories=("1",))[0]
 
 
-def test_a_strange_word_among_yes_and_no_is_a_slip_unless_it_is_declared() -> None:
+def test_an_unknown_word_among_yes_and_no_is_a_problem_unless_declared() -> None:
     text = "item,rater,verdict\na,x,1\nb,x,0\nc,x,maybe\n"
-    assert problems(text) == [
-        "line 4, column verdict: is 'maybe', the others are yes or no; if it is a category of its own, "
-        "say --categories 0,1,maybe"
+    assert list_problems(text) == [
+        "line 4, column verdict: is 'maybe', all other verdicts are yes or no; if it is a category of its own, "
+        "use --categories 0,1,maybe"
     ]
-    assert read(text, categories=("0", "1", "maybe")).table.categories == ("0", "1", "maybe")
+    assert read_table(text, categories=("0", "1", "maybe")).table.categories == ("0", "1", "maybe")
 
 
 @pytest.mark.parametrize(
@@ -80,129 +80,129 @@ def test_a_strange_word_among_yes_and_no_is_a_slip_unless_it_is_declared() -> No
         (("a; b, c",), """--categories '0,1,"a; b, c"'"""),
     ],
 )
-def test_the_advice_names_one_yes_one_no_and_every_other_word_once(others, advice) -> None:
+def test_advice_on_categories_names_yes_no_and_every_other_word_once(others, advice) -> None:
     own = ["Yes", "plausible", "1.0", "TRUE", "no", "0", "not plausible", *others]
     text = "item,rater,verdict\n" + "".join(f'i{at},x,"{one}"\n' for at, one in enumerate(own))
-    assert {said.partition("own, say ")[2] for said in problems(text)} == {advice}
+    assert {said.partition("own, use ")[2] for said in list_problems(text)} == {advice}
 
 
-def test_more_strange_words_than_an_advice_can_name_are_counted_as_the_others() -> None:
+def test_advice_on_categories_counts_words_beyond_its_limit() -> None:
     text = "item,rater,verdict\n" + "".join(f"i{at},x,{at % 2}\n" for at in range(30))
-    said = problems(text + "".join(f"j{at},x,w{at}\n" for at in range(11)))
-    assert len(said) == 11 and said[0].endswith("declare 0, 1 and all the others by --categories")
+    said = list_problems(text + "".join(f"j{at},x,w{at}\n" for at in range(11)))
+    assert len(said) == 11 and said[0].endswith("declare 0, 1 and all other categories with --categories")
 
 
-def test_wordings_of_yes_and_no_are_the_declared_ones_beside_further_categories() -> None:
+def test_words_for_yes_and_no_are_read_beside_further_categories() -> None:
     text = "item,rater,verdict\na,x,Yes\nb,x,plausible\nc,x,0.0\nd,x,implausible\ne,x,Unsure\n"
-    assert verdicts(read(text, categories=("1", "0", "unsure"))) == ["1", "1", "0", "0", "unsure"]
-    assert verdicts(read(text.replace("Unsure", "2"), categories=("0", "1", "2"))) == [1, 1, 0, 0, 2]
+    assert list_verdicts(read_table(text, categories=("1", "0", "unsure"))) == ["1", "1", "0", "0", "unsure"]
+    assert list_verdicts(read_table(text.replace("Unsure", "2"), categories=("0", "1", "2"))) == [1, 1, 0, 0, 2]
     # N beside P and O is no "no" if there is no yes among them.
-    assert problems("item,rater,verdict\na,x,0\n", categories=("P", "N", "O"))
+    assert list_problems("item,rater,verdict\na,x,0\n", categories=("P", "N", "O"))
 
 
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        (("1", "yes", "unsure"), "1 and yes are the same yes"),
-        (("P", "N", "implausible"), "N and implausible are the same no"),
-        (("plausible", "valid"), "plausible and valid are the same yes"),
+        (("1", "yes", "unsure"), "1 and yes all mean yes"),
+        (("P", "N", "implausible"), "N and implausible all mean no"),
+        (("plausible", "valid"), "plausible and valid all mean yes"),
     ],
 )
-def test_two_declared_categories_may_not_be_the_same_answer(declared, said) -> None:
-    assert problems("item,rater,verdict\na,x,unsure\n", categories=declared) == [
-        f"file: of the declared categories {said}; declare one of them"
+def test_declared_categories_must_differ(declared, said) -> None:
+    assert list_problems("item,rater,verdict\na,x,unsure\n", categories=declared) == [
+        f"file: the declared categories {said}; declare only one of them"
     ]
 
 
 @pytest.mark.parametrize("word", ["NA", "n/a", "NaN", "NULL", "None"])
-def test_what_tools_write_for_nothing_is_no_verdict_unless_it_is_declared(word) -> None:
+def test_na_and_nan_are_no_verdicts_unless_declared(word) -> None:
     # Three of five: so many would otherwise be a category.
     text = f"item,rater,verdict\na,x,1\nb,x,0\nc,x,{word}\nd,x,{word}\ne,x,{word}\n"
-    told = problems(text)
+    told = list_problems(text)
     assert [said.partition(":")[0] for said in told] == [f"line {at}, column verdict" for at in (4, 5, 6)]
-    assert f"is {word!r}; leave rows without a rating out, or write: cannot judge; " in told[0]
-    declared = read(text, categories=("0", "1", word.lower()))
-    assert verdicts(declared) == ["1", "0", *[word.lower()] * 3]
+    assert f"is {word!r}; leave out rows without a rating, or write: cannot judge; " in told[0]
+    declared = read_table(text, categories=("0", "1", word.lower()))
+    assert list_verdicts(declared) == ["1", "0", *[word.lower()] * 3]
 
 
-def test_a_verdict_is_no_longer_than_a_name_however_many_digits_it_has() -> None:
-    (said,) = problems(f"item,rater,verdict\na,x,1\nb,x,{'7' * 5000}\n")
+def test_a_verdict_has_the_length_limit_of_a_name() -> None:
+    (said,) = list_problems(f"item,rater,verdict\na,x,1\nb,x,{'7' * 5000}\n")
     assert said.startswith("line 3, column verdict: is '777") and said.endswith("it must have 1 to 200 characters")
-    assert read(f"item,rater,verdict\na,x,{'é' * 200}\nb,x,b\n").table.categories == ("b", "é" * 200)
+    assert read_table(f"item,rater,verdict\na,x,{'é' * 200}\nb,x,b\n").table.categories == ("b", "é" * 200)
 
 
-def test_any_text_has_a_natural_order() -> None:
+def test_natural_sort_key_accepts_any_text() -> None:
     long = "R" + "9" * 5000
     assert sorted([long, "R10", "R2", ""], key=natural) == ["", "R2", "R10", long]
 
 
-def test_names_that_differ_only_in_their_unicode_form_are_one() -> None:
+def test_names_are_compared_in_unicode_form_nfc() -> None:
     composed, apart = "Jos\u00e9", "Jose\u0301"
     text = f"item,rater,verdict,source\ni{composed},{composed},1,{apart}\ni{apart},b,0,{composed}\nj,{apart},0,s\n"
-    found = read(text).table
+    found = read_table(text).table
     assert (found.items, found.raters, found.sources) == ((f"i{composed}", "j"), (composed, "b"), (composed, "s"))
-    assert read(text, raters=(apart,)).table.raters == (composed,)
-    assert problems(text + f"j,{composed},1,s\n") == [
-        f"line 5: rater {composed} rated item j in line 4 already; each may rate an item once"
+    assert read_table(text, raters=(apart,)).table.raters == (composed,)
+    assert list_problems(text + f"j,{composed},1,s\n") == [
+        f"line 5: rater {composed} already rated item j in line 4; each rater may rate an item once"
     ]
-    assert repr(f"{apart}\u200b") in problems(f"item,rater,verdict\ni,{apart}\u200b,1\n")[0]
+    assert repr(f"{apart}\u200b") in list_problems(f"item,rater,verdict\ni,{apart}\u200b,1\n")[0]
 
 
-def test_a_rater_who_could_judge_nothing_is_known() -> None:
+def test_a_rater_without_a_verdict_is_known() -> None:
     text = "item,rater,verdict\na,x,1\na,y,cannot judge\nb,y,cannot judge\n"
-    found = read(text, raters=("x", "y"))
+    found = read_table(text, raters=("x", "y"))
     assert found.left_out == {"could not be judged": 2} and found.table.raters == ("x",)
-    assert problems(text, raters=("y",)) == [
-        "file: no row holds a rating of these raters; left out: could not be judged (2)"
+    assert list_problems(text, raters=("y",)) == [
+        "file: no row has a rating by these raters; left out: could not be judged (2)"
     ]
 
 
-def test_raters_with_second_ratings_alone_leave_nothing_to_compute() -> None:
+def test_raters_with_only_second_ratings_are_a_problem() -> None:
     text = f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,2,0,0,0,,0\ns,i,p,R2,1,4,gpt,none,1,0,1,0,0,0,,1\n"
-    assert problems(text, raters=("R1",)) == [
-        "file: no row holds a rating of these raters; left out: "
-        "second ratings by the same rater, read only for agreement with oneself (1)"
+    assert list_problems(text, raters=("R1",)) == [
+        "file: no row has a rating by these raters; left out: "
+        "repeats by the same rater, used only for test-retest agreement (1)"
     ]
 
 
-def test_a_second_row_for_one_second_time_names_both_lines() -> None:
+def test_a_duplicate_second_rating_names_both_lines() -> None:
     first, again = "s,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,1\n", "s,i,p,R1,1,4,gpt,none,1,0,2,0,0,0,,0\n"
-    assert problems(f"{EXPORT}\n{first}{again}{again}") == [
-        "line 4: rater R1 rated item i again in line 3 already; there is one second time"
+    assert list_problems(f"{EXPORT}\n{first}{again}{again}") == [
+        "line 4: rater R1 already rated item i again in line 3; only one repeat is allowed"
     ]
 
 
-def test_categories_that_differ_only_in_case_are_told() -> None:
-    found = read("item,rater,verdict\na,x,good\nb,x,Good\nc,x,bad\n")
+def test_categories_that_differ_only_in_case_are_noted() -> None:
+    found = read_table("item,rater,verdict\na,x,good\nb,x,Good\nc,x,bad\n")
     assert found.notes == ("counted as different categories: Good and good",)
 
 
-def test_truth_source_pair_and_confidence_are_read_where_they_are() -> None:
-    found = read("item,rater,verdict,confidence,truth,source,pair\na,x,1,4.0,true,gpt,p1\nb,x,0,,,,\n")
+def test_truth_source_pair_and_confidence_are_optional_columns() -> None:
+    found = read_table("item,rater,verdict,confidence,truth,source,pair\na,x,1,4.0,true,gpt,p1\nb,x,0,,,,\n")
     first, second = found.table.rows()
     assert (first.confidence, first.reference, first.source, first.pair) == (4, 1, "gpt", "p1")
     assert (second.confidence, second.reference, second.source, second.pair) == (None, None, "no source given", "")
 
 
-def test_ratings_without_a_source_are_a_group_of_their_own_only_beside_others() -> None:
-    assert read("item,rater,verdict,source\na,x,1,\nb,x,0,\n").table.sources == ("all",)
-    assert read("item,rater,verdict,source\na,x,1,all\nb,x,0,\n").table.sources == ("all", "no source given")
+def test_ratings_without_a_source_are_a_group_only_beside_others() -> None:
+    assert read_table("item,rater,verdict,source\na,x,1,\nb,x,0,\n").table.sources == ("all",)
+    assert read_table("item,rater,verdict,source\na,x,1,all\nb,x,0,\n").table.sources == ("all", "no source given")
 
 
-def test_columns_may_be_called_otherwise() -> None:
-    found = read(
+def test_columns_can_have_other_names() -> None:
+    found = read_table(
         "Item,Rater,Verdict,Ground truth,Model\na,x,1,0,gpt\n", truth="Ground truth", source="model"
     ).table.rows()[0]
     assert (found.reference, found.source) == (0, "gpt")
 
 
-def test_a_column_that_was_asked_for_must_be_there() -> None:
-    assert problems("item,rater,verdict\na,x,1\n", truth="gold") == [
+def test_a_requested_column_must_exist() -> None:
+    assert list_problems("item,rater,verdict\na,x,1\n", truth="gold") == [
         "line 1, column gold: the first line must name the columns; missing: gold; it names: item, rater, verdict"
     ]
 
 
-def test_every_problem_has_its_line_and_column_and_all_are_told_at_once() -> None:
+def test_all_problems_are_reported_with_line_and_column() -> None:
     text = (
         "item,rater,verdict,confidence,truth\n"
         "a,x,1,9,1\n"
@@ -213,26 +213,26 @@ def test_every_problem_has_its_line_and_column_and_all_are_told_at_once() -> Non
         "f,x,1,3,perhaps\n"
         "g,x,1\n"
     )
-    assert problems(text) == [
+    assert list_problems(text) == [
         "line 2, column confidence: is '9'; it must be 1, 2, 3, 4 or 5, or empty",
         "line 3, column item: is ''; it must have 1 to 200 characters",
         "line 4, column rater: is ''; it must have 1 to 200 characters",
-        "line 5, column verdict: is empty; leave rows without a rating out, or write: cannot judge",
+        "line 5, column verdict: is empty; leave out rows without a rating, or write: cannot judge",
         "line 6, column confidence: is 'two'; it must be 1, 2, 3, 4 or 5, or empty",
         "line 7, column truth: is 'perhaps'; it must be 1 or 0, true or false, or empty",
         "line 8: has 3 cells, the first line 5",
     ]
 
 
-def test_a_second_row_for_one_item_and_rater_names_both_lines() -> None:
-    assert problems("item,rater,verdict\na,x,1\nb,x,1\na,x,0\n") == [
-        "line 4: rater x rated item a in line 2 already; each may rate an item once"
+def test_a_duplicate_rating_names_both_lines() -> None:
+    assert list_problems("item,rater,verdict\na,x,1\nb,x,1\na,x,0\n") == [
+        "line 4: rater x already rated item a in line 2; each rater may rate an item once"
     ]
 
 
 def test_an_item_with_two_truths_or_sources_is_a_problem() -> None:
     text = "item,rater,verdict,truth,source\na,x,1,1,s\na,y,1,0,t\na,z,1,true,s\n"
-    assert problems(text) == [
+    assert list_problems(text) == [
         "line 3, column truth: is '0', but '1' in line 2, for the same item a",
         "line 3, column source: is 't', but 's' in line 2, for the same item a",
     ]
@@ -242,90 +242,94 @@ def test_an_item_with_two_truths_or_sources_is_a_problem() -> None:
     ("raw", "said"),
     [
         (b"", "file: the file is empty"),
-        (b"item,rater,verdict\n", "file: no row holds a rating"),
+        (b"item,rater,verdict\n", "file: no row has a rating"),
         (b"item,rater\na,x\n", "line 1, column verdict: the first line must name the columns; missing: verdict; it names: item, rater"),
-        (b"item,rater,verdict,verdict\na,x,1,1\n", "line 1, column verdict: this column stands there twice"),
-        (b"PK\x03\x04rest", "file: this is a packed file or a workbook; save the table as CSV first"),
+        (b"item,rater,verdict,verdict\na,x,1,1\n", "line 1, column verdict: this column appears twice"),
+        (b"PK\x03\x04rest", "file: this is a compressed file or a workbook; save the table as CSV first"),
         (b"item,rater,verdict\na,x,1\nb,\xff,1\n", "line 3: not UTF-8 at byte 3; save the table as CSV in UTF-8"),
-        (b"item,rater,verdict\na,x\0,1\n", "line 2: holds the character NUL; save the table as CSV in UTF-8"),
+        (b"item,rater,verdict\na,x\0,1\n", "line 2: contains the character NUL; save the table as CSV in UTF-8"),
         (b'item,rater,verdict\n"a,x,1\n', "line 2: not a table: unexpected end of data"),
     ],
 )  # fmt: skip
-def test_a_file_that_cannot_be_read_on_says_where(raw, said) -> None:
-    assert problems(raw) == [said]
+def test_an_unreadable_file_names_the_line(raw, said) -> None:
+    assert list_problems(raw) == [said]
 
 
-def test_rows_before_the_unreadable_one_are_checked_as_well() -> None:
-    assert len(problems(b"item,rater,verdict\n,x,1\nb,\xff,1\n")) == 2
+def test_rows_before_an_unreadable_one_are_checked() -> None:
+    assert len(list_problems(b"item,rater,verdict\n,x,1\nb,\xff,1\n")) == 2
 
 
-def test_a_cell_may_hold_a_line_break_and_lines_are_counted_on() -> None:
+def test_a_cell_can_contain_a_line_break_and_lines_are_still_counted() -> None:
     text = 'item,rater,verdict,note\na,x,1,"two\nlines"\n\nb,x,,\n'
-    assert problems(text)[0].startswith("line 5, column verdict")
+    assert list_problems(text)[0].startswith("line 5, column verdict")
 
 
 @pytest.mark.parametrize("sign", [",", ";", "\t"])
-def test_commas_semicolons_and_tabs_part_the_cells(sign) -> None:
-    assert verdicts(read(f"\ufeffitem{sign}rater{sign}verdict\r\na{sign}x{sign}1\r\n")) == [1]
+def test_commas_semicolons_and_tabs_separate_cells(sign) -> None:
+    assert list_verdicts(read_table(f"\ufeffitem{sign}rater{sign}verdict\r\na{sign}x{sign}1\r\n")) == [1]
 
 
-def test_the_exports_apostrophe_comes_off() -> None:
-    assert read("item,rater,verdict\n'=1+1,'-x,1\n").table.items == ("=1+1",)
+def test_the_apostrophe_of_an_export_is_removed() -> None:
+    assert read_table("item,rater,verdict\n'=1+1,'-x,1\n").table.items == ("=1+1",)
 
 
-def test_an_apostrophe_of_a_names_own_stays() -> None:
+def test_an_apostrophe_of_a_name_is_kept() -> None:
     # Without it a and 'a would be one item. The export doubles the first apostrophe of a name that has one.
-    assert read("item,rater,verdict\n'a,x,1\na,x,0\n'',x,1\n''b,x,0\n").table.items == ("'", "'a", "'b", "a")
+    assert read_table("item,rater,verdict\n'a,x,1\na,x,0\n'',x,1\n''b,x,0\n").table.items == ("'", "'a", "'b", "a")
 
 
 @pytest.mark.parametrize("text", ["=1", "'", "''", "'a", "a", "", "＝1", " @x", "'=1", "o'clock", "\tx"])
-def test_what_an_export_writes_is_read_back_as_it_was(text) -> None:
+def test_exported_cells_read_back_the_same(text) -> None:
     assert cells.as_written(cells.plain(text)) == text
 
 
-def test_only_some_raters_but_the_whole_file_is_read() -> None:
+def test_chosen_raters_are_read_but_the_whole_file_is_checked() -> None:
     text = "item,rater,verdict\na,x,1\na,y,0\na,z,1\n"
-    assert read(text, raters=("x", "z")).table.raters == ("x", "z")
-    assert problems(text, raters=("x", "Q")) == ["file, column rater: nobody is called 'Q'; the raters are x, y, z"]
-    assert "line 5" in problems(text + "b,y,\n", raters=("x",))[0]
+    assert read_table(text, raters=("x", "z")).table.raters == ("x", "z")
+    assert list_problems(text, raters=("x", "Q")) == [
+        "file, column rater: there is no rater 'Q'; the raters are x, y, z"
+    ]
+    assert "line 5" in list_problems(text + "b,y,\n", raters=("x",))[0]
 
 
 def test_categories_are_those_of_the_chosen_raters() -> None:
     text = "item,rater,verdict\na,x,A\nb,x,B\na,y,C\n"
-    assert read(text, raters=("x",)).table.categories == ("A", "B")
+    assert read_table(text, raters=("x",)).table.categories == ("A", "B")
 
 
-def test_what_could_not_be_judged_is_left_out_and_said() -> None:
-    found = read("item,rater,verdict\na,x,1\nb,x,cannot judge\n")
+def test_ratings_that_could_not_be_judged_are_left_out_with_a_note() -> None:
+    found = read_table("item,rater,verdict\na,x,1\nb,x,cannot judge\n")
     assert found.left_out == {"could not be judged": 1} and len(found.table) == 1
 
 
-def test_truths_of_categories_are_not_used_and_that_is_told() -> None:
-    found = read("item,rater,verdict,truth\na,x,A,A\nb,x,B,A\n")
-    assert found.notes == ("references and truths are not used: the verdicts are categories",)
+def test_truths_of_categories_are_not_used_and_noted() -> None:
+    found = read_table("item,rater,verdict,truth\na,x,A,A\nb,x,B,A\n")
+    assert found.notes == ("references and truths are not used, because the verdicts are categories",)
 
 
-def test_a_perturbation_decides_the_reference_and_a_truth_stands_in_where_none_is_stated() -> None:
-    found = read(
+def test_reference_is_the_perturbation_or_else_the_truth() -> None:
+    found = read_table(
         "item,rater,verdict,perturbation,truth\na,x,1,none,\nb,x,0,subtle,\nc,x,1,none,0\nd,x,1,,1\ne,x,1,,0\nf,x,1,,\n"
     ).table
     # c is unperturbed although its simulator was wrong; d and e are declared; nothing is known of f.
     assert found.item_reference.tolist() == [1, 0, 1, 1, 0, -1]
     assert found.reference_name == "mixed"
-    assert read("item,rater,verdict,perturbation\na,x,1,none\nb,x,0,subtle\n").table.reference_name == "planted"
-    assert read("item,rater,verdict,truth\na,x,1,1\nb,x,0,0\n").table.reference_name == "declared"
-    assert read("item,rater,verdict\na,x,1\n").table.reference_name == "unknown"
+    assert read_table("item,rater,verdict,perturbation\na,x,1,none\nb,x,0,subtle\n").table.reference_name == "planted"
+    assert read_table("item,rater,verdict,truth\na,x,1,1\nb,x,0,0\n").table.reference_name == "declared"
+    assert read_table("item,rater,verdict\na,x,1\n").table.reference_name == "unknown"
 
 
-def test_an_export_states_its_references_and_an_empty_one_is_not_known() -> None:
-    found = read("item,rater,verdict,perturbation,truth,reference\na,x,1,none,,unperturbed\nb,x,0,none,1,\n").table
+def test_reference_column_of_an_export_is_used_and_empty_means_unknown() -> None:
+    found = read_table(
+        "item,rater,verdict,perturbation,truth,reference\na,x,1,none,,unperturbed\nb,x,0,none,1,\n"
+    ).table
     assert found.item_reference.tolist() == [1, -1]
-    assert problems("item,rater,verdict,reference\na,x,1,right\n") == [
+    assert list_problems("item,rater,verdict,reference\na,x,1,right\n") == [
         "line 2, column reference: is 'right'; it must be planted, unperturbed, declared wrong, declared right, or empty"
     ]
 
 
-def test_our_own_export_is_read_as_the_study_counts() -> None:
+def test_own_export_is_read_as_the_study_counts() -> None:
     text = f"{EXPORT}\n" + "".join(
         f"s,{line}\n"
         for line in (
@@ -338,25 +342,30 @@ def test_our_own_export_is_read_as_the_study_counts() -> None:
             ",,R3,1,4,,,,0,1,0,0,1,,1",
         )
     )
-    found = read(text)
+    found = read_table(text)
     assert [(row.item, row.source, row.reference) for row in found.table.rows()] == [
         ("i1", "gpt", 1), ("i2", "gpt, subtle", 0),
     ]  # fmt: skip
     assert found.repeats == (Repeat("i1", "R1", 1, 0),)
     assert found.left_out == {
         "could not be judged": 1,
-        "surplus: the item had its ratings already": 1,
-        "given after their place was taken back": 1,
-        "second ratings by the same rater, read only for agreement with oneself": 1,
-        "imported ratings, whose items the blinded export withholds": 1,
+        "surplus: the item already had all its ratings": 1,
+        "submitted after the item had been reassigned": 1,
+        "repeats by the same rater, used only for test-retest agreement": 1,
+        "imported ratings, whose items are not in the blinded export": 1,
     }
 
 
-def test_a_flag_of_the_export_that_is_none_is_a_problem() -> None:
-    assert problems(f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,x\n")[0].startswith("line 2, column counts: is 'x'")
+def test_an_invalid_flag_of_an_export_is_a_problem() -> None:
+    assert list_problems(f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,x\n")[0].startswith(
+        "line 2, column counts: is 'x'"
+    )
 
 
-def test_the_order_of_rows_changes_nothing() -> None:
+def test_long_table_is_independent_of_row_order() -> None:
     rows = [f"i{i},R{j},{(i + j) % 2}\n" for i in range(5) for j in range(3)]
-    one, two = read("item,rater,verdict\n" + "".join(rows)), read("item,rater,verdict\n" + "".join(rows[::-1]))
+    one, two = (
+        read_table("item,rater,verdict\n" + "".join(rows)),
+        read_table("item,rater,verdict\n" + "".join(rows[::-1])),
+    )
     assert one.table.rows() == two.table.rows()

@@ -18,12 +18,12 @@ from ratings.stats.table import Row, build
 from tests.support.reader_studies import VAN_DYKE, reader_study
 
 
-def columns(condition: Mapping[str, str], normal: int) -> list[Column]:
+def build_columns(condition: Mapping[str, str], normal: int) -> list[Column]:
     table = reader_study(condition, normal)
     return mrmc.columns(table, table.signed)[0]
 
 
-def readings(**raters: str) -> Ratings:
+def build_readings(**raters: str) -> Ratings:
     """Raters' signed ratings of six items, three wrong and three right, as "-5-3+2..."; "  " where there is none."""
     rows = []
     for rater, marks in raters.items():
@@ -35,7 +35,7 @@ def readings(**raters: str) -> Ratings:
     return build(rows)
 
 
-def jackknifed(condition: Mapping[str, str], normal: int) -> np.ndarray:
+def compute_jackknife_values(condition: Mapping[str, str], normal: int) -> np.ndarray:
     """The covariances of the readers' areas when cases are left out in turn, as the Iowa program has them:
     (N-1)/N times the products of the deviations from their mean."""
     table = reader_study(condition, normal)
@@ -64,8 +64,8 @@ def test_one_condition_of_van_dyke_to_all_digits_of_the_iowa_program(
     interval: tuple[float, float],
     fixed_se: float,
 ) -> None:
-    values = [one.value for one in columns(VAN_DYKE[treatment], 69)]
-    matrix = jackknifed(VAN_DYKE[treatment], 69)
+    values = [one.value for one in build_columns(VAN_DYKE[treatment], 69)]
+    matrix = compute_jackknife_values(VAN_DYKE[treatment], 69)
     between = float(np.mean(matrix[~np.eye(5, dtype=bool)]))
     found = mrmc.of_parts(np.mean(values), 5, np.var(values, ddof=1), between, np.mean(np.diag(matrix)))
     printed = (mean, msr, cov2, error, se, fixed_se)
@@ -76,15 +76,15 @@ def test_one_condition_of_van_dyke_to_all_digits_of_the_iowa_program(
     assert around(found.mean, found.fixed_se**2) == pytest.approx(IOWA_FIXED[treatment], abs=5.1e-9)
 
 
-def test_each_reader_of_van_dyke_has_the_area_and_variance_the_iowa_program_prints() -> None:
-    found = columns(VAN_DYKE["1"], 69)
+def test_areas_and_variances_of_van_dyke_readers_equal_the_iowa_program() -> None:
+    found = build_columns(VAN_DYKE["1"], 69)
     areas = [0.91964573, 0.85877617, 0.90386473, 0.97310789, 0.82979066]
     variances = [0.00090755, 0.00132316, 0.00079859, 0.00030064, 0.00174057]
     assert [one.value for one in found] == pytest.approx(areas, abs=5.1e-9)
-    assert np.diag(jackknifed(VAN_DYKE["1"], 69)) == pytest.approx(variances, abs=5.1e-9)
+    assert np.diag(compute_jackknife_values(VAN_DYKE["1"], 69)) == pytest.approx(variances, abs=5.1e-9)
 
 
-def test_the_estimate_takes_delongs_covariances() -> None:
+def test_mean_area_uses_delongs_covariances() -> None:
     # Computed with R's MRMCaov (covariance DeLong), not published: SE 0.0330764206, df 12.596.
     main, these = mrmc.mean_auc(reader_study(VAN_DYKE["1"], 69), "all")
     assert (main.low, main.high) == pytest.approx((0.8253460774, 0.9687279966), abs=1e-7)
@@ -94,7 +94,7 @@ def test_the_estimate_takes_delongs_covariances() -> None:
     assert main.n["positives"] == 5 * 45 and main.n["raters_used"] == 5
 
 
-def by_definition(first: Column, second: Column) -> float:
+def compute_covariance_by_definition(first: Column, second: Column) -> float:
     """The covariance of two areas from the cases both have read, one at a time."""
     total = 0.0
     for a, b, at, bt in (
@@ -109,29 +109,29 @@ def by_definition(first: Column, second: Column) -> float:
     return float(total)
 
 
-def test_covariances_with_missing_readings_are_those_of_the_shared_cases() -> None:
+def test_covariances_with_missing_readings_use_the_shared_cases() -> None:
     rng = np.random.default_rng(3)
     missing = {
         reader: "".join("." if gone else digit for digit, gone in zip(digits, rng.random(114) < 0.4, strict=True))
         for reader, digits in VAN_DYKE["1"].items()
     }
-    found = columns(missing, 69)
+    found = build_columns(missing, 69)
     matrix = mrmc.covariances(found)
-    assert matrix == pytest.approx(np.array([[by_definition(a, b) for b in found] for a in found]))
-    assert not np.allclose(matrix, mrmc.covariances(columns(VAN_DYKE["1"], 69)), rtol=0.01)
+    assert matrix == pytest.approx(np.array([[compute_covariance_by_definition(a, b) for b in found] for a in found]))
+    assert not np.allclose(matrix, mrmc.covariances(build_columns(VAN_DYKE["1"], 69)), rtol=0.01)
 
 
-def test_raters_without_a_common_case_are_independent() -> None:
+def test_covariance_of_raters_without_a_common_case_is_0() -> None:
     # Readers 1 and 2 read the even and the odd cases.
     halves = {
         str(half): "".join(digit if place % 2 == half else "." for place, digit in enumerate(VAN_DYKE["1"]["1"]))
         for half in (0, 1)
     }
-    matrix = mrmc.covariances(columns(halves, 69))
+    matrix = mrmc.covariances(build_columns(halves, 69))
     assert matrix[0, 1] == 0 and matrix[0, 0] > 0
 
 
-def test_one_rater_has_delongs_interval_and_the_reason_says_for_whom() -> None:
+def test_mean_area_of_one_rater_has_delongs_interval_and_a_reason() -> None:
     main, these = mrmc.mean_auc(reader_study({"5": VAN_DYKE["1"]["5"]}, 69), "all")
     assert main.method == "delong" and "one rater" in main.reason
     assert (main.low, main.high) == (these.low, these.high)
@@ -139,13 +139,13 @@ def test_one_rater_has_delongs_interval_and_the_reason_says_for_whom() -> None:
     assert near_one.method == "newcombe_score" and near_one.low < near_one.value < near_one.high < 1
 
 
-def test_two_raters_have_no_interval_for_new_ones_and_the_reason_says_so() -> None:
+def test_mean_area_of_two_raters_has_no_interval_for_new_raters() -> None:
     both = {reader: VAN_DYKE["1"][reader] for reader in "15"}
     main, these = mrmc.mean_auc(reader_study(both, 69), "all")
-    assert "two raters only" in main.reason and main.low is None and these.low < these.value < these.high
+    assert "only two raters" in main.reason and main.low is None and these.low < these.value < these.high
 
 
-def test_a_mean_area_near_1_has_the_interval_of_its_logit() -> None:
+def test_mean_area_near_1_has_the_interval_of_its_logit() -> None:
     # Van Dyke's second treatment. On the logit scale the half-width is
     # t * SE / (A(1-A)), and t has no more than 5 - 1 degrees of freedom: 2.7764.
     table = reader_study(VAN_DYKE["2"], 69)
@@ -161,23 +161,23 @@ def test_a_mean_area_near_1_has_the_interval_of_its_logit() -> None:
     ) and main.low < these.low < these.high < 1
 
 
-def test_raters_without_both_kinds_of_items_are_dropped_and_counted() -> None:
+def test_mean_area_drops_and_counts_raters_without_both_classes() -> None:
     # A: errors -5 -3 +2, right +4 +5 +1: of nine pairs only (+2, +1) is lost: 8/9. B has no right item. C: 9/9.
-    table = readings(A="-5-3+2+4+5+1", B="-5-3+2      ", C="-5-3-2+4+5+1")
+    table = build_readings(A="-5-3+2+4+5+1", B="-5-3+2      ", C="-5-3-2+4+5+1")
     main, _ = mrmc.mean_auc(table, "error")
     assert main.value == pytest.approx((8 / 9 + 1) / 2)
     assert (main.n["raters_used"], main.n["raters_dropped"]) == (2, 1) and "1 rater without" in main.reason
 
 
 @pytest.mark.parametrize(("marks", "value"), [("-5-4-3+3+4+5", 1.0), ("+3+3+3+3+3+3", 0.5), ("+5+4+3-3-4-5", 0.0)])
-def test_raters_who_are_all_perfect_all_wrong_or_all_tied_leave_no_interval(marks: str, value: float) -> None:
-    for one in mrmc.mean_auc(readings(A=marks, B=marks, C=marks), "error"):
+def test_mean_area_of_perfect_or_tied_raters_has_no_interval(marks: str, value: float) -> None:
+    for one in mrmc.mean_auc(build_readings(A=marks, B=marks, C=marks), "error"):
         assert (one.value, one.low, one.high) == (value, None, None) and one.reason
 
 
-def test_a_rater_with_one_error_leaves_the_variance_of_these_raters_unknown() -> None:
+def test_mean_area_with_a_single_error_has_no_interval_for_these_raters() -> None:
     # A single error says nothing about A's variance; between the raters there is one all the same.
-    table = readings(A="-5    +4+5+1", B="-5-3+2+4+5+1", C="+3-3+2-4+5+1")
+    table = build_readings(A="-5    +4+5+1", B="-5-3+2+4+5+1", C="+3-3+2-4+5+1")
     main, these = mrmc.mean_auc(table, "error")
     assert main.low is not None and these.low is None and "one item of a class only" in these.reason
 
@@ -192,11 +192,11 @@ def test_a_rater_with_one_error_leaves_the_variance_of_these_raters_unknown() ->
         ([Row("a", "R", 1, 3, 1), Row("b", "S", 1, 3, 0)], "no rater has rated both unperturbed and planted items"),
     ],
 )
-def test_without_an_area_the_reason_says_what_is_missing(rows: Sequence[Row], reason: str) -> None:
+def test_mean_area_without_a_class_gives_the_reason(rows: Sequence[Row], reason: str) -> None:
     for one in mrmc.mean_auc(build(rows)):
         assert (one.value, one.reason) == (None, reason)
 
 
-def test_tables_of_other_categories_have_no_areas() -> None:
+def test_mean_area_needs_a_binary_table() -> None:
     table = build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red"))
     assert mrmc.mean_auc(table) == []

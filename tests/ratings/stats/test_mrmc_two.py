@@ -16,11 +16,11 @@ def van_dyke():
     return [reader_study(VAN_DYKE[condition], 69) for condition in ("1", "2")]
 
 
-def columns(table):
+def build_columns(table):
     return mrmc.columns(table, table.signed)[0]
 
 
-def jackknife_covariances(tables):
+def compute_jackknife_covariances(tables):
     """Covariances of the ten areas with each case left out in turn, as the published analysis has them."""
     scores = [table.grid(table.signed) for table in tables]
     truth = tables[0].item_reference
@@ -38,11 +38,11 @@ def jackknife_covariances(tables):
     return (len(truth) - 1) / len(truth) * moved.T @ moved
 
 
-def test_van_dykes_study_gives_the_output_of_or_dbm(van_dyke, monkeypatch) -> None:
+def test_comparison_of_van_dykes_conditions_equals_or_dbm(van_dyke, monkeypatch) -> None:
     # OR-DBM MRMC 2.51 (University of Iowa), VanDyke.txt: jackknife covariances.
-    matrix = jackknife_covariances(van_dyke)
+    matrix = compute_jackknife_covariances(van_dyke)
     monkeypatch.setattr(mrmc_two, "covariances", lambda found: matrix)
-    found = compare_conditions(*map(columns, van_dyke))
+    found = compare_conditions(*map(build_columns, van_dyke))
     assert (found.first, found.second) == (pytest.approx(0.89703704, abs=5e-9), pytest.approx(0.94083736, abs=5e-9))
     assert found.parts.cov1 == pytest.approx(0.00034661, abs=5e-9)
     assert found.parts.cov2 == pytest.approx(0.00034407, abs=5e-9)
@@ -56,8 +56,8 @@ def test_van_dykes_study_gives_the_output_of_or_dbm(van_dyke, monkeypatch) -> No
     assert (found.readers, found.dropped, found.reason) == (5, 0, "")
 
 
-def test_delongs_covariances_change_little(van_dyke) -> None:
-    found = compare_conditions(*map(columns, van_dyke))
+def test_comparison_with_delongs_covariances_changes_little(van_dyke) -> None:
+    found = compare_conditions(*map(build_columns, van_dyke))
     assert found.test.se == pytest.approx(0.02075, rel=0.01)
     assert found.test.p == pytest.approx(0.0517, abs=1e-3)
 
@@ -67,8 +67,8 @@ def test_f_is_the_square_of_t() -> None:
     assert test.f == pytest.approx((-0.0438 / test.se) ** 2)
 
 
-def test_readers_of_one_condition_are_dropped_and_counted(van_dyke) -> None:
-    first, second = map(columns, van_dyke)
+def test_comparison_drops_and_counts_raters_of_one_condition(van_dyke) -> None:
+    first, second = map(build_columns, van_dyke)
     found = compare_conditions(first, second[:4])
     assert (found.readers, found.dropped) == (4, 1)
     two = compare_conditions(first[:2], second[:2])
@@ -78,8 +78,8 @@ def test_readers_of_one_condition_are_dropped_and_counted(van_dyke) -> None:
     assert "in the second" in compare_conditions(first, [])
 
 
-def test_raters_who_share_nothing_are_two_independent_groups(van_dyke) -> None:
-    first, second = map(columns, van_dyke)
+def test_comparison_without_common_raters_uses_independent_groups(van_dyke) -> None:
+    first, second = map(build_columns, van_dyke)
     others = [column._replace(rater=f"other {column.rater}") for column in second]
     found = compare_conditions(first, others)
     alone = [mrmc.one_condition(one) for one in (first, others)]
@@ -87,8 +87,8 @@ def test_raters_who_share_nothing_are_two_independent_groups(van_dyke) -> None:
     assert found.reason == mrmc_two.UNPAIRED and found.parts is None
 
 
-def test_fewer_than_three_common_readers_leave_two_independent_groups(van_dyke) -> None:
-    first, second = map(columns, van_dyke)
+def test_comparison_with_fewer_than_three_common_raters_uses_independent_groups(van_dyke) -> None:
+    first, second = map(build_columns, van_dyke)
     others = [second[0], second[1], *(column._replace(rater=f"other {column.rater}") for column in second[2:])]
     found = compare_conditions(first, others)
     apart = compare_conditions(first, [column._replace(rater=f"other {column.rater}") for column in second])
@@ -96,7 +96,7 @@ def test_fewer_than_three_common_readers_leave_two_independent_groups(van_dyke) 
     assert (found.readers, found.dropped, found.reason) == (8, 0, mrmc_two.FEW_COMMON)
 
 
-def readings(rng, readers, cases, shift):
+def simulate_columns(rng, readers, cases, shift):
     """Columns of readers whose scores of both classes differ by `shift` standard deviations."""
     found = []
     for reader in range(readers):
@@ -108,10 +108,12 @@ def readings(rng, readers, cases, shift):
     return found
 
 
-def test_near_one_limits_stay_within_bounds_are_wider_than_students_and_agree_with_p() -> None:
+def test_comparison_near_1_is_bounded_wider_than_students_and_agrees_with_p() -> None:
     rng, seen = np.random.default_rng(2), set()
     for _ in range(60):
-        found = compare_conditions(readings(rng, 4, 15, 3.5), readings(rng, 4, 15, rng.uniform(0.5, 3.5)))
+        found = compare_conditions(
+            simulate_columns(rng, 4, 15, 3.5), simulate_columns(rng, 4, 15, rng.uniform(0.5, 3.5))
+        )
         if found.test.low is None:
             continue
         half = mrmc_two.infer(found.first - found.second, found.test.se, found.test.df)
@@ -123,13 +125,13 @@ def test_near_one_limits_stay_within_bounds_are_wider_than_students_and_agree_wi
     assert seen == {True, False}
 
 
-def test_one_or_two_items_of_a_class_have_no_interval() -> None:
+def test_comparison_with_one_or_two_items_of_a_class_has_no_interval() -> None:
     rng = np.random.default_rng(3)
-    found = compare_conditions(readings(rng, 4, 2, 1.0), readings(rng, 4, 2, 1.0))
+    found = compare_conditions(simulate_columns(rng, 4, 2, 1.0), simulate_columns(rng, 4, 2, 1.0))
     assert (found.test.low, found.test.p, found.reason) == (None, None, mrmc_two.FEW_OF_A_CLASS)
 
 
-def tiny(rng):
+def simulate_small_grid(rng):
     """3 readers, 4 positives and 3 negatives, a fifth of the readings missing."""
     grids = rng.integers(0, 4, (3, 4)).astype(float), rng.integers(0, 3, (3, 3)).astype(float)
     for grid in grids:
@@ -137,7 +139,7 @@ def tiny(rng):
     return Readings(*grids)
 
 
-def covariance_by_every_pair(first: Readings, second: Readings) -> float:
+def compute_covariance_by_every_pair(first: Readings, second: Readings) -> float:
     kernels = []
     for one in (first, second):
         kernels.append({
@@ -158,16 +160,16 @@ def covariance_by_every_pair(first: Readings, second: Readings) -> float:
     return sum(sums[shared] / every for shared in sums) - sums[nothing] / counts[nothing]
 
 
-def test_the_variance_of_the_u_statistic_is_that_of_all_pairs_of_kernels() -> None:
+def test_u_statistic_variance_equals_that_of_all_pairs_of_kernels() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
-        first, second = tiny(rng), tiny(rng)
+        first, second = simulate_small_grid(rng), simulate_small_grid(rng)
         ours = [mrmc_two._Moments(*one) for one in (first, second)]
-        assert ours[0].covariance(ours[1]) == pytest.approx(covariance_by_every_pair(first, second), abs=1e-12)
-        assert ours[0].covariance(ours[0]) == pytest.approx(covariance_by_every_pair(first, first), abs=1e-12)
+        assert ours[0].covariance(ours[1]) == pytest.approx(compute_covariance_by_every_pair(first, second), abs=1e-12)
+        assert ours[0].covariance(ours[0]) == pytest.approx(compute_covariance_by_every_pair(first, first), abs=1e-12)
 
 
-def test_the_u_statistic_is_unbiased_for_the_variance_of_differences() -> None:
+def test_u_statistic_variance_is_unbiased_for_differences() -> None:
     rng = np.random.default_rng(8)
     differences, variances = [], []
     for _ in range(600):
@@ -184,17 +186,17 @@ def test_the_u_statistic_is_unbiased_for_the_variance_of_differences() -> None:
     assert np.mean(variances) == pytest.approx(np.var(differences), rel=0.15)
 
 
-def test_both_methods_agree_on_a_complete_study(van_dyke) -> None:
+def test_u_statistic_and_mean_areas_agree_on_a_complete_study(van_dyke) -> None:
     tables = van_dyke
     raters, cases = tables[0].raters, len(tables[0].items)
     grids = [mrmc_two.arrange_readings(one, one.signed, one.item, raters, cases) for one in tables]
-    u, average = compare_areas(*grids), compare_conditions(*map(columns, tables))
+    u, average = compare_areas(*grids), compare_conditions(*map(build_columns, tables))
     # Each reader has read all pairs of cases, so weighting readers by pairs changes nothing.
     assert (u.first, u.second) == (pytest.approx(average.first), pytest.approx(average.second))
     assert u.se == pytest.approx(average.test.se, rel=0.02)
 
 
-def test_what_is_too_large_or_has_no_pairs_is_a_reason(monkeypatch) -> None:
+def test_u_statistic_that_is_too_large_or_without_pairs_gives_a_reason(monkeypatch) -> None:
     empty = Readings(np.full((2, 2), np.nan), np.full((2, 2), np.nan))
     assert "no rater has" in compare_areas(empty, empty)
     monkeypatch.setattr(mrmc_two, "MOST_CELLS", 3)
@@ -202,18 +204,18 @@ def test_what_is_too_large_or_has_no_pairs_is_a_reason(monkeypatch) -> None:
     assert compare_areas(full, full) == mrmc_two.TOO_LARGE
 
 
-def pad(own: Readings, before: int, after: int) -> Readings:
+def add_empty_raters(own: Readings, before: int, after: int) -> Readings:
     """Return the readings with rows for other readers, who have read nothing."""
     return Readings(*(np.pad(grid, ((before, after), (0, 0)), constant_values=np.nan) for grid in own))
 
 
-def test_areas_of_different_readers_are_independent_although_they_read_the_same_cases() -> None:
+def test_u_statistic_of_different_raters_adds_the_variances() -> None:
     rng = np.random.default_rng(5)
     cases = rng.normal(1, 1, (1, 12)), rng.normal(0, 1, (1, 15))
     first, second = (
         Readings(*(case + rng.normal(0, 1, (readers, case.shape[1])) for case in cases)) for readers in (4, 3)
     )
-    found = compare_areas(pad(first, 0, 3), pad(second, 4, 0), paired=False)
+    found = compare_areas(add_empty_raters(first, 0, 3), add_empty_raters(second, 4, 0), paired=False)
     # Each condition is complete, so both variances are the unbiased ones, and they add up.
     alone = [mrmc_two._Moments(*one) for one in (first, second)]
     assert found.se == pytest.approx(math.sqrt(sum(one.covariance(one) for one in alone)))
@@ -221,10 +223,10 @@ def test_areas_of_different_readers_are_independent_although_they_read_the_same_
 
 
 @pytest.mark.parametrize(("items", "has_error"), [(19, False), (20, True)])
-def test_the_u_statistic_has_no_error_where_readings_of_few_items_are_missing(items: int, has_error: bool) -> None:
+def test_u_statistic_has_no_standard_error_with_missing_readings_of_few_items(items: int, has_error: bool) -> None:
     rng = np.random.default_rng(6)
     first, second = (Readings(rng.normal(1, 1, (4, items)), rng.normal(0, 1, (4, 30))) for _ in range(2))
     first.positive[0, 0] = np.nan
     found = compare_areas(first, second)
     assert (found.se > 0) is has_error
-    assert has_error or f"a class has {items} items only" in found.reason
+    assert has_error or f"a class has only {items} items" in found.reason

@@ -10,7 +10,7 @@ from tests.support.rating_tables import one
 FOUR = ((0.9, 1, "model a"), (0.9, 1, "model b"), (0.1, 0, "obvious"), (0.7, 0, "subtle"))
 
 
-def study():
+def build_study():
     """Four sources of twelve items, three raters; verdicts and confidences by a rule, no chance."""
     rows = []
     for share, truth, source in FOUR:
@@ -24,10 +24,10 @@ def study():
 
 @pytest.fixture(scope="module")
 def rows():
-    return panel.panel(study(), resamples=60)
+    return panel.panel(build_study(), resamples=60)
 
 
-def test_every_statistic_of_the_command_is_there_under_its_name(rows) -> None:
+def test_summary_has_every_statistic_under_its_name(rows) -> None:
     assert {row.stat for row in rows} >= {
         "percent_agreement", "cohen_kappa", "avg_pairwise_agreement", "avg_pairwise_kappa", "fleiss_kappa",
         "krippendorff_alpha", "gwet_ac1", "brennan_prediger", "plausibility_rate", "auc_confidence_correct",
@@ -39,17 +39,17 @@ def test_every_statistic_of_the_command_is_there_under_its_name(rows) -> None:
     assert {row.args.get("source") for row in rows if row.stat == "mrmc_mean_auc"} == {None, "obvious", "subtle"}
 
 
-def test_no_two_rows_have_the_same_name_and_args(rows) -> None:
+def test_summary_has_no_two_rows_with_the_same_name_and_args(rows) -> None:
     names = [json.dumps([row.stat, dict(row.args)], sort_keys=True) for row in rows]
     assert len(names) == len(set(names))
 
 
-def test_what_is_undefined_is_null_with_a_reason_and_intervals_have_two_ends(rows) -> None:
+def test_summary_has_a_reason_for_every_undefined_value_and_two_ends_for_every_interval(rows) -> None:
     assert all(row.reason for row in rows if row.value is None)
     assert all((row.low is None) == (row.high is None) for row in rows)
 
 
-def test_every_row_without_a_value_or_an_interval_says_why(rows) -> None:
+def test_summary_has_a_reason_for_every_row_without_an_interval(rows) -> None:
     own = build([Row(str(i), who, (i + at) % 3) for i in range(24) for at, who in enumerate("abc")], (0, 1, 2))
     assert [
         row for row in [*rows, *panel.panel(own, resamples=20)] if None in (row.value, row.low) and not row.reason
@@ -57,11 +57,11 @@ def test_every_row_without_a_value_or_an_interval_says_why(rows) -> None:
     assert one(rows, "prevalence", source="subtle").reason == "beside plausibility_rate, which has the interval"
     assert (
         one(panel.panel(own, resamples=0), "prevalence", category=2).reason
-        == "no interval is made of a category's share"
+        == "no interval is computed for the share of a category"
     )
 
 
-def test_rates_by_hand(rows) -> None:
+def test_summary_rates_by_hand(rows) -> None:
     # "obvious" says 1 where (item + rater * (item % 3 == 0)) % 10 < 1: items 0 and 10 and, by R1, 9: rater 0 items 0, 10;
     # rater 1 items 10 (0 -> 1) and 9 (9 + 1 = 10 -> 0); rater 2 item 10 (9 + 2 = 11 -> 1, no): 2 + 2 + 1 of 36.
     row = one(rows, "plausibility_rate", source="obvious")
@@ -69,9 +69,11 @@ def test_rates_by_hand(rows) -> None:
     assert row.n == {"items": 12, "raters": 3, "ratings": 36, "yes": 5}
 
 
-def test_averages_for_one_are_the_same_where_all_pairs_have_enough(rows) -> None:
+def test_pair_means_for_overlap_1_are_equal_where_all_pairs_have_enough(rows) -> None:
     many = [row for row in rows if row.stat.startswith("avg_pairwise") and row.args["min_overlap"] == 20]
-    few = [row for row in panel.panel(study(), resamples=60, min_overlap=1) if row.stat.startswith("avg_pairwise")]
+    few = [
+        row for row in panel.panel(build_study(), resamples=60, min_overlap=1) if row.stat.startswith("avg_pairwise")
+    ]
     pooled = [row for row in many if "source" not in row.args]
     same = [row._replace(args={**row.args, "min_overlap": 1}) for row in pooled]
     assert same == [row for row in few if "source" not in row.args]
@@ -81,23 +83,23 @@ def test_averages_for_one_are_the_same_where_all_pairs_have_enough(rows) -> None
     assert (marked.low, marked.reason[:9], plain.reason[:9] == "few items") == (None, "few items", False)
 
 
-def test_an_average_that_was_taken_for_one_is_the_one_computed_for_one() -> None:
+def test_pair_means_copied_for_overlap_1_equal_computed_ones() -> None:
     # All pairs share 48 items and there is one source, so the panel does not draw again for 1.
-    whole = build([row._replace(source="all", reference=None) for row in study().rows()])
+    whole = build([row._replace(source="all", reference=None) for row in build_study().rows()])
     taken = [row for row in panel.panel(whole, resamples=40) if row.args.get("min_overlap") == 1]
     computed = [row for row in panel.panel(whole, resamples=40, min_overlap=1) if row.args.get("min_overlap") == 1]
     assert taken == computed and taken
 
 
-def test_the_same_ratings_and_seed_give_the_same_bytes_in_any_order(rows) -> None:
-    again = panel.panel(build(study().rows()[::-1]), resamples=60)
+def test_summary_is_reproducible_and_independent_of_row_order(rows) -> None:
+    again = panel.panel(build(build_study().rows()[::-1]), resamples=60)
     assert "".join(panel.json_lines(rows)) == "".join(panel.json_lines(again))
-    other = panel.panel(study(), resamples=60, seed=1)
+    other = panel.panel(build_study(), resamples=60, seed=1)
     assert [row.value for row in other] == [row.value for row in rows]
     assert other != rows
 
 
-def test_json_is_one_list_with_the_promised_keys(rows) -> None:
+def test_summary_json_is_one_list_with_the_documented_keys(rows) -> None:
     data = json.loads("".join(panel.json_lines(rows)))
     assert all(
         list(row) == ["stat", "args", "value", "low", "high", "method", "n", "reason", "reference"] for row in data
@@ -105,7 +107,7 @@ def test_json_is_one_list_with_the_promised_keys(rows) -> None:
     assert json.loads("".join(panel.json_lines([]))) == []
 
 
-def test_categories_have_the_nominal_coefficients_and_say_why_not_the_others() -> None:
+def test_summary_of_categories_has_nominal_coefficients_and_reasons_for_the_others() -> None:
     own = build(
         [Row(str(i), who, "xyz"[(i + at) % 3 if i % 4 else 0]) for i in range(24) for at, who in enumerate("abc")],
         "xyz",
@@ -113,13 +115,15 @@ def test_categories_have_the_nominal_coefficients_and_say_why_not_the_others() -
     rows = panel.panel(own, resamples=20)
     assert one(rows, "gwet_ac1").value is not None
     assert one(rows, "cohen_kappa", raters=["a", "b"]).value is not None
-    assert one(rows, "plausibility_rate").reason == "the verdicts are categories; this needs verdicts of 1 and 0"
+    assert (
+        one(rows, "plausibility_rate").reason == "the verdicts are categories; this statistic needs verdicts of 1 and 0"
+    )
     assert one(rows, "mrmc_mean_auc").value is None
     assert one(rows, "krippendorff_alpha", level="ordinal", of="confidence").reason == "no rating has a confidence"
     assert "categories" in one(rows, "krippendorff_alpha", level="ordinal", of="signed").reason
 
 
-def test_without_confidences_or_a_second_rater_the_rows_say_so() -> None:
+def test_summary_without_confidences_or_a_second_rater_gives_reasons() -> None:
     rows = panel.panel(build([Row("i", "a", 1), Row("j", "a", 0)]), resamples=0)
     for of in ("confidence", "signed"):
         row = one(rows, "krippendorff_alpha", level="ordinal", of=of)
@@ -128,7 +132,7 @@ def test_without_confidences_or_a_second_rater_the_rows_say_so() -> None:
         assert one(rows, stat).reason == "there are fewer than two raters with ratings"
 
 
-def test_one_of_a_kind_is_counted_in_the_singular() -> None:
+def test_sample_size_of_1_is_in_the_singular() -> None:
     n = {
         "items": 1,
         "pairs_used": 1,
@@ -145,13 +149,13 @@ def test_one_of_a_kind_is_counted_in_the_singular() -> None:
     assert panel.about(build([Row("i", "a", 1, 3, 1)]), {"surplus": 1})[0] == "1 rating of 1 item by 1 rater."
 
 
-def test_resamples_that_were_never_drawn_are_not_called_undefined(rows) -> None:
+def test_resamples_that_were_not_drawn_are_not_reported_as_undefined(rows) -> None:
     # In each source pairs share twelve items of nearly one verdict, so no interval of kappa is asked for.
     few = one(rows, "avg_pairwise_kappa", min_overlap=1, source="obvious")
     assert "below" in few.reason and "undefined_resamples" not in few.n
 
 
-def test_a_mean_over_pairs_with_few_items_does_not_claim_twenty_in_its_name() -> None:
+def test_pair_mean_with_few_items_does_not_claim_the_overlap_in_its_name() -> None:
     args = {"min_overlap": 20}
     few = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="few items: no pair shares 20 items, the most is 6")
     whole = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="no interval was asked for")
@@ -162,14 +166,14 @@ def test_a_mean_over_pairs_with_few_items_does_not_claim_twenty_in_its_name() ->
     ]
 
 
-def test_what_is_undefined_throughout_for_one_reason_is_one_line() -> None:
+def test_terminal_shows_one_line_for_many_results_undefined_for_one_reason() -> None:
     own = build([Row(str(i), who, i % 2) for i in range(3) for who in "abcde"])
     text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), []))
     assert "    all 6 undefined: no item states its perturbation: import a column `perturbation` or `truth`" in text
 
 
-def test_repeats_and_a_latent_truth_join_the_panel() -> None:
-    blind = build([row._replace(reference=None) for row in study().rows()])
+def test_summary_includes_repeats_and_a_latent_truth() -> None:
+    blind = build([row._replace(reference=None) for row in build_study().rows()])
     rows = panel.panel(blind, [Repeat("model a-0", "R0", 1, 1), Repeat("model a-1", "R0", 1, 0)], resamples=0)
     assert one(rows, "retest_agreement").value == 1 / 2
     assert one(rows, "dawid_skene_prevalence", category=1).method == "estimate"
@@ -177,17 +181,17 @@ def test_repeats_and_a_latent_truth_join_the_panel() -> None:
 
 
 @pytest.mark.parametrize("given", [[], [Row("i", "r", 1)], [Row("i", "r", 1, 3, 1, "s"), Row("j", "r", 0, 2, 0, "t")]])
-def test_next_to_nothing_has_a_panel_too(given) -> None:
+def test_summary_of_almost_no_ratings_has_values_or_reasons(given) -> None:
     rows = panel.panel(build(given), resamples=20)
     assert all(row.value is not None or row.reason for row in rows)
     assert list(panel.text_lines(rows, panel.about(build(given), {})))
 
 
-def test_sections_say_everything_in_words(rows) -> None:
+def test_summary_sections_describe_every_result_in_words(rows) -> None:
     titles = [section.title for section in panel.sections(rows)]
     assert titles == [
-        "Rates", "Agreement of raters", "Pairs of raters", "Raters with themselves", "Areas under ROC curves",
-        "Errors as signals", "Latent truth, estimated",
+        "Rates", "Agreement of raters", "Pairs of raters", "Test-retest agreement", "Areas under ROC curves",
+        "Signal detection", "Estimated latent truth",
     ]  # fmt: skip
     lines = [line for section in panel.sections(rows) for line in section.lines]
     assert len(lines) == len(rows)
@@ -198,18 +202,18 @@ def test_sections_say_everything_in_words(rows) -> None:
     assert all(line.reason for line in lines if line.value == "undefined")
 
 
-def test_a_statistic_without_a_name_is_shown_under_its_own() -> None:
+def test_a_statistic_without_a_label_is_shown_under_its_key() -> None:
     section = panel.sections([estimate("something_else", 0.5, {"items": 1}, args={"who": "x"})])[0]
     assert (section.title, section.lines[0].name, section.lines[0].of) == (
-        "Further",
+        "Other",
         "something else",
         "all together, who x",
     )
     assert section.lines[0].n == "1 item"
 
 
-def test_the_terminal_gets_every_number_its_method_and_its_reasons(rows) -> None:
-    text = "\n".join(panel.text_lines(rows, panel.about(study(), {"surplus": 3}, ["a note"])))
+def test_terminal_shows_numbers_methods_and_reasons(rows) -> None:
+    text = "\n".join(panel.text_lines(rows, panel.about(build_study(), {"surplus": 3}, ["a note"])))
     assert text.startswith("144 ratings of 48 items by 3 raters.")
     assert "Left out: 3 ratings: surplus." in text and "Note: a note." in text
     assert "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)" in text
@@ -217,19 +221,19 @@ def test_the_terminal_gets_every_number_its_method_and_its_reasons(rows) -> None
     assert "(a) Wilson with the effective n of items and raters" in text
 
 
-def test_names_from_outside_cannot_steer_the_terminal() -> None:
+def test_terminal_escapes_control_characters_in_names() -> None:
     own = build([Row(str(i), who, i % 2, source="s\x1b[2J") for i in range(4) for who in ("\x1b]0;x\x07", "b")])
     text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), panel.about(own, {})))
     assert "\x1b" not in text and "\\x1b" in text
 
 
-def test_a_long_list_of_pairs_is_cut_and_says_so() -> None:
+def test_terminal_cuts_a_long_list_of_pairs_and_counts_the_rest() -> None:
     rows = [estimate("cohen_kappa", 0.5, {"items": 30}, args={"raters": [f"a{i}", "b"]}) for i in range(100)]
     text = "\n".join(panel.text_lines(rows, []))
     assert "and 40 more; --json has all" in text and "a59 and b" in text and "a60 and b" not in text
 
 
-def test_whole_numbers_as_verdicts_have_the_ordered_coefficients_too() -> None:
+def test_summary_of_whole_number_verdicts_has_ordinal_coefficients() -> None:
     # Gwet's five observers, R irrCAC's cac.raw5obser; computed with R irrCAC 1.4 and krippendorff 0.9.0, not published.
     table = [
         "112.2",

@@ -16,11 +16,11 @@ from ratings.stats.proportions import rates
 from ratings.stats.table import Row, build
 
 
-def balanced(items: int, per_item: int, raters: int) -> tuple[np.ndarray, np.ndarray]:
+def count_balanced(items: int, per_item: int, raters: int) -> tuple[np.ndarray, np.ndarray]:
     return np.full(items, per_item), np.full(raters, items * per_item // raters)
 
 
-def study(items: int = 40, raters: int = 6, seed: int = 1) -> Ratings:
+def simulate_study(items: int = 40, raters: int = 6, seed: int = 1) -> Ratings:
     rng = np.random.default_rng(seed)
     rows = []
     for source, share, truth in (("right", 0.85, 1), ("wrong", 0.4, 0)):
@@ -32,7 +32,7 @@ def study(items: int = 40, raters: int = 6, seed: int = 1) -> Ratings:
     return build(rows)
 
 
-def latent(share: float, rho: float) -> float:
+def find_latent_correlation(share: float, rho: float) -> float:
     """The correlation of two normal deviates whose signs, cut at this share, correlate by rho."""
     if rho <= 0:
         return 0.0
@@ -45,10 +45,10 @@ def latent(share: float, rho: float) -> float:
     return brentq(excess, 0.0, 0.99999, xtol=1e-4)
 
 
-def played(found: Components, design: Design, rng: np.random.Generator) -> Ratings:
+def simulate_ratings(found: Components, design: Design, rng: np.random.Generator) -> Ratings:
     """A study in which verdicts are a threshold on the sum of an item's, a rater's and a rating's normal deviate, whose
     variances give the components. Raters take the items in turn."""
-    item, rater = (latent(found.share, rho) for rho in (found.rho_item, found.rho_rater))
+    item, rater = (find_latent_correlation(found.share, rho) for rho in (found.rho_item, found.rho_rater))
     deviate = math.sqrt(item) * rng.standard_normal((design.items, 1))
     deviate = deviate + math.sqrt(rater) * rng.standard_normal((1, design.raters))
     deviate = deviate + math.sqrt(1 - item - rater) * rng.standard_normal((design.items, design.raters))
@@ -58,10 +58,10 @@ def played(found: Components, design: Design, rng: np.random.Generator) -> Ratin
     return build([Row(str(i), str(j), int(yes[i, j])) for i, j in turns])
 
 
-def simulated(what: str, found: Components, design: Design, studies: int) -> float:
+def simulate_half_width(what: str, found: Components, design: Design, studies: int) -> float:
     """1.96 standard deviations of a rate, or of the mean pairwise kappa, over simulated studies of this shape."""
     rng = np.random.default_rng([0, design.raters, design.items])
-    own = [played(found, design, rng) for _ in range(studies)]
+    own = [simulate_ratings(found, design, rng) for _ in range(studies)]
     values = [one.verdict.mean() if what == "rate" else np.nanmean(pairs_of(one).kappa) for one in own]
     return 1.96 * float(np.std(values, ddof=1))
 
@@ -69,12 +69,12 @@ def simulated(what: str, found: Components, design: Design, studies: int) -> flo
 def test_variance_of_a_rate_by_hand() -> None:
     # Two items, two raters, all rate all: N = 4, sums m(m-1) = 2 + 2, n(n-1) = 2 + 2.
     # p(1-p)/16 [4 + 0.5 * 4 + 0.25 * 4] = 0.25/16 * 7
-    assert precision.rate_variance(0.5, 0.5, 0.25, *balanced(2, 2, 2)) == pytest.approx(0.25 * 7 / 16)
+    assert precision.rate_variance(0.5, 0.5, 0.25, *count_balanced(2, 2, 2)) == pytest.approx(0.25 * 7 / 16)
 
 
-def test_beyond_a_hundred_items_only_raters_make_a_rate_sharper() -> None:
+def test_rate_half_width_above_100_items_shrinks_only_with_raters() -> None:
     def half(items: int, per_item: int, raters: int, rho_rater: float) -> float:
-        return 1.96 * precision.rate_variance(0.9, 0.12, rho_rater, *balanced(items, per_item, raters)) ** 0.5
+        return 1.96 * precision.rate_variance(0.9, 0.12, rho_rater, *count_balanced(items, per_item, raters)) ** 0.5
 
     # p(1-p)[rho_I/I + rho_R/R + (1 - rho_I - rho_R)/N], rho_I .12, I = 60, 3 ratings an item, 6 raters, rho_R .02:
     # .09 [.002 + .003333 + .86/180] = .00091; 1.96 sqrt = .0591
@@ -85,7 +85,7 @@ def test_beyond_a_hundred_items_only_raters_make_a_rate_sharper() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.7, 0.9])
 @pytest.mark.parametrize("kappa", [0.3, 0.526, 0.811])
-def test_two_raters_kappa_has_the_variance_of_fleiss_cohen_and_everitt(share, kappa) -> None:
+def test_kappa_variance_of_two_raters_is_that_of_fleiss_cohen_and_everitt(share, kappa) -> None:
     # Equal margins and this kappa: P(both 1) = p^2 + kappa pq; the oracle's large-sample variance, computed, not published.
     both, n = share**2 + kappa * share * (1 - share), 1e6
     counts = n * np.array([[both, share - both], [share - both, 1 - 2 * share + both]])
@@ -93,7 +93,7 @@ def test_two_raters_kappa_has_the_variance_of_fleiss_cohen_and_everitt(share, ka
     assert precision.kappa_variance(share, kappa, 1, 2) == pytest.approx(expected, rel=1e-4)
 
 
-def test_more_ratings_an_item_make_kappa_sharper_and_broken_numbers_lie_between() -> None:
+def test_kappa_variance_decreases_with_ratings_per_item_and_interpolates_fractions() -> None:
     two, half, three = (precision.kappa_variance(0.8, 0.4, 100, m) for m in (2, 2.5, 3))
     assert two > half > three
     assert half == pytest.approx((two + three) / 2)
@@ -107,7 +107,7 @@ def test_hanley_and_mcneils_variance_by_hand() -> None:
     assert precision.auc_variance(0.75, 2, 2, 3, 0.5) == pytest.approx(2 * precision.auc_variance(0.75, 2, 2))
 
 
-def test_components_of_ratings_that_only_depend_on_the_item_or_only_on_the_rater() -> None:
+def test_components_of_ratings_that_depend_only_on_item_or_rater() -> None:
     of_items = build([Row(str(i), f"R{j}", i % 2) for i in range(20) for j in range(4)])
     of_raters = build([Row(str(i), f"R{j}", j % 2) for i in range(20) for j in range(4)])
     items, raters = precision.components(of_items), precision.components(of_raters)
@@ -116,39 +116,41 @@ def test_components_of_ratings_that_only_depend_on_the_item_or_only_on_the_rater
     assert (raters.rho_item, raters.rho_rater) == (0, 1)
 
 
-def test_components_find_again_what_made_the_ratings() -> None:
+def test_components_recover_those_of_simulated_ratings() -> None:
     wanted = Components(0.8, 0.3, 0.05, None, 0)
-    own = played(wanted, Design(30, 400, 30), np.random.default_rng(5))
+    own = simulate_ratings(wanted, Design(30, 400, 30), np.random.default_rng(5))
     found = precision.components(own)
     assert (found.share, found.rho_item, found.rho_rater) == pytest.approx(wanted[:3], abs=0.05)
 
 
 @pytest.mark.parametrize("design", [Design(6, 50, 3), Design(3, 50, 1)])
-def test_simulated_studies_bear_out_the_formula_of_a_rate(design) -> None:
+def test_rate_half_width_agrees_with_simulated_studies(design) -> None:
     found = Components(0.9, 0.12, 0.02, None, 0)
-    shape = balanced(design.items, int(design.per_item), design.raters)
+    shape = count_balanced(design.items, int(design.per_item), design.raters)
     formula = 1.96 * precision.rate_variance(0.9, 0.12, 0.02, *shape) ** 0.5
     # The standard deviation of 600 draws is known to 1 in sqrt(2 * 600) = 3 %.
-    assert simulated("rate", found, design, 600) == pytest.approx(formula, rel=0.08)
+    assert simulate_half_width("rate", found, design, 600) == pytest.approx(formula, rel=0.08)
 
 
 @pytest.mark.parametrize("raters", [3, 5])
-def test_simulated_studies_bear_out_the_formula_of_kappa(raters) -> None:
+def test_kappa_half_width_agrees_with_simulated_studies(raters) -> None:
     found = Components(0.6, 0.526, 0, 0.526, 0)
     design = Design(raters, 100, raters)
-    assert simulated("kappa", found, design, 300) == pytest.approx(precision.kappa_half_width(found, design), rel=0.12)
+    assert simulate_half_width("kappa", found, design, 300) == pytest.approx(
+        precision.kappa_half_width(found, design), rel=0.12
+    )
 
 
-def test_the_present_half_width_is_near_that_of_the_rate_itself() -> None:
-    own = study()
+def test_present_rate_half_width_is_near_that_of_the_result() -> None:
+    own = simulate_study()
     now = {step.source: step for step in precision.next_steps(own) if step.what == "rate" and step.now}
     for row in rates(own, by="source"):
         if "interval" not in row.args:
             assert now[row.args["source"]].half_width == pytest.approx(row.half_width, rel=0.35)
 
 
-def test_next_steps_say_what_more_raters_and_items_give() -> None:
-    steps = precision.next_steps(study())
+def test_next_steps_describe_more_raters_and_items() -> None:
+    steps = precision.next_steps(simulate_study())
     own = [step for step in steps if (step.what, step.source) == ("rate", "wrong")]
     assert [(step.raters, step.items, step.now) for step in own] == [
         (6, 40, True), (8, 40, False), (10, 40, False), (6, 60, False), (6, 80, False),
@@ -160,8 +162,8 @@ def test_next_steps_say_what_more_raters_and_items_give() -> None:
     }  # fmt: skip
 
 
-def test_the_aucs_precision_is_that_of_the_ratings_so_far() -> None:
-    own = study()
+def test_auc_half_width_follows_from_the_ratings_so_far() -> None:
+    own = simulate_study()
     found = precision.auc_components(own, "wrong")
     now = precision.design_of(own)
     # OR: SE^2 = [MSR + J Cov2]/J, and MSR is between + error - cov2 at the present number of items.
@@ -172,7 +174,7 @@ def test_the_aucs_precision_is_that_of_the_ratings_so_far() -> None:
     assert precision.auc_half_width(found, now.with_items(4)) < precision.auc_half_width(found, now)
 
 
-def test_an_area_near_1_has_half_of_its_logits_interval() -> None:
+def test_auc_half_width_near_1_is_half_of_the_logit_interval() -> None:
     # 4 raters, no covariance: MSR = between + error = .0004 + .0005, SE^2 = .0009/4, df = 3, t = 3.1824;
     # the logit's standard error is .015/(.95 * .05).
     found, design = AucComponents(0.95, 0.0004, 0.0, 0.0005, 80, 4), Design(4, 80, 4)
@@ -183,23 +185,23 @@ def test_an_area_near_1_has_half_of_its_logits_interval() -> None:
     assert precision.auc_half_width(found._replace(value=0.89), design) == pytest.approx(3.182446 * 0.015)
 
 
-def test_two_raters_have_no_kappa_and_no_area_for_new_raters_planned_either_for_the_results_own_reason() -> None:
-    own = study(raters=2)
+def test_planning_for_two_raters_has_no_kappa_or_area_for_the_reason_of_the_results() -> None:
+    own = simulate_study(raters=2)
     said = {step.what: step for step in precision.next_steps(own) if step.what != "rate"}
     assert {what: (step.half_width, step.now) for what, step in said.items()} == {
         "kappa": (None, True), "auc": (None, True),
     }  # fmt: skip
     kappa = [row for row in agreement.average(own, resamples=20) if dict(row.args).get("target") == "new raters"]
-    assert said["kappa"].said == kappa[-1].reason == "an interval for new raters needs three raters or more"
+    assert said["kappa"].said == kappa[-1].reason == "an interval for new raters needs at least three raters"
     assert said["auc"].said == mrmc.mean_auc(own, "wrong")[0].reason
 
 
-def test_too_few_rare_verdicts_leave_no_kappa_to_be_planned() -> None:
+def test_planning_has_no_kappa_with_too_few_rare_verdicts() -> None:
     # 40 items, 3 raters, one "no" each and never on one item: q = 3/120, 40 q^2 = .025.
     rows = [Row(f"i{at:02}", f"R{rater}", int(at != rater)) for at in range(40) for rater in range(3)]
     (kappa,) = [step for step in precision.next_steps(build(rows)) if step.what == "kappa"]
     assert kappa.half_width is None and kappa.said == (
-        "by chance two raters would both give the rarer verdict on 0.0 items; below 1 no interval holds"
+        "by chance two raters would both give the rarer verdict on 0.0 items; below 1 no interval is reliable"
     )
     # At q = 1/4 sixteen items are enough, fifteen are not.
     found = Components(0.75, 0.2, 0.1, 0.3, 0.01)
@@ -207,7 +209,7 @@ def test_too_few_rare_verdicts_leave_no_kappa_to_be_planned() -> None:
     assert precision.kappa_half_width(found, Design(3, 15, 3)) is None
 
 
-def test_a_kappa_that_hangs_on_one_rater_is_not_planned() -> None:
+def test_planning_has_no_kappa_if_it_is_undefined_without_one_rater() -> None:
     # R1 and R2 say yes throughout, R3 not always: without R3 only their 0/0 is left.
     verdicts = {"R1": "1" * 20, "R2": "1" * 20, "R3": "10" * 10}
     own = build([Row(str(at), who, int(mark)) for who, marks in verdicts.items() for at, mark in enumerate(marks)])
@@ -215,8 +217,8 @@ def test_a_kappa_that_hangs_on_one_rater_is_not_planned() -> None:
     assert kappa.said == "undefined without one of the raters, so there is no interval for new raters"
 
 
-def test_while_no_truth_may_be_seen_the_auc_is_planned() -> None:
-    blind = build([row._replace(reference=None, source="all") for row in study().rows()])
+def test_planned_auc_steps_use_planning_values_while_the_study_is_sealed() -> None:
+    blind = build([row._replace(reference=None, source="all") for row in simulate_study().rows()])
     assert {step.what for step in precision.next_steps(blind)} == {"rate", "kappa"}
     planned = precision.planned_auc_steps(precision.design_of(blind))
     assert planned[0].now and planned[0].half_width > planned[1].half_width
@@ -229,30 +231,28 @@ def test_while_no_truth_may_be_seen_the_auc_is_planned() -> None:
         ([Row("1", "a", 1), Row("1", "b", 0)], "two raters and two items are needed first"),
     ],
 )
-def test_what_cannot_be_planned_yet_says_what_is_missing(rows, said) -> None:
+def test_planning_gives_the_reason_for_missing_half_widths(rows, said) -> None:
     steps = precision.next_steps(build(rows))
     assert [(step.half_width, step.said) for step in steps if step.what == "rate"] == [(None, said)]
 
 
-def test_more_raters_rate_as_much_as_the_present_ones_and_no_item_twice() -> None:
+def test_added_raters_rate_as_many_items_and_no_item_twice() -> None:
     assert Design(4, 100, 2).with_raters(2) == Design(6, 100, 3)
     assert Design(4, 100, 4).with_raters(2) == Design(6, 100, 6)
     assert Design(4, 30, 2).with_items(1.5) == Design(4, 45, 2)
 
 
-def test_an_empty_table_or_one_of_categories_has_no_steps() -> None:
+def test_next_steps_of_an_empty_or_non_binary_table_are_empty() -> None:
     assert precision.next_steps(build([])) == []
     assert precision.next_steps(build([Row("1", "a", "x")], ("x", "y"))) == []
 
 
-def test_a_half_width_of_the_whole_scale_is_no_number_and_one_raters_is_not_set_beside_that_of_more() -> None:
+def test_next_steps_hide_half_widths_of_the_whole_scale_and_do_not_compare_one_rater_with_more() -> None:
     # Four items and three raters: the kappa of so few could be anything.
     verdicts = {"R1": "1100", "R2": "1010", "R3": "0011"}
     few = build([Row(str(at), who, int(mark)) for who, marks in verdicts.items() for at, mark in enumerate(marks)])
     kappas = [step for step in precision.next_steps(few) if step.what == "kappa"]
-    assert (
-        kappas[0].half_width is None and kappas[0].said == "now: no sharper than the whole scale, which tells nothing"
-    )
+    assert kappas[0].half_width is None and kappas[0].said == "now: as wide as the whole scale, so it shows nothing"
     one = build([Row(f"i{at}", "R1", int(at % 4 > 0)) for at in range(40)])
     rates = [step for step in precision.next_steps(one) if step.what == "rate"]
     assert rates[0].said.startswith("now ±0.1") and rates[0].said.endswith(" for this rater alone")

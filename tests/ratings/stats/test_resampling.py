@@ -14,7 +14,7 @@ from ratings.stats.resampling import (
 )
 
 
-def test_every_stratum_is_drawn_to_its_own_size() -> None:
+def test_item_weights_keep_the_size_of_every_stratum() -> None:
     strata = np.repeat([0, 7, 2], [5, 3, 10])
     weights = item_weights(strata, 200, generator(1, "x"))
     assert weights.shape == (200, 18)
@@ -22,25 +22,25 @@ def test_every_stratum_is_drawn_to_its_own_size() -> None:
         assert (weights[:, strata == stratum].sum(axis=1) == size).all()
 
 
-def test_an_item_is_drawn_once_on_average_with_the_variance_of_a_multinomial() -> None:
+def test_item_weights_have_mean_1_and_multinomial_variance() -> None:
     weights = item_weights(np.zeros(8, dtype=np.int64), 20_000, generator(2, "x"))
     # Multinomial(8, 1/8): mean 1, variance 8 * 1/8 * 7/8 = 7/8 of every item; the mean of 20,000 has an error of .007
     assert weights.mean(axis=0) == pytest.approx(np.ones(8), abs=0.03)
     assert weights.var(axis=0) == pytest.approx(np.full(8, 7 / 8), abs=0.05)
 
 
-def test_items_without_a_stratum_are_never_drawn() -> None:
+def test_item_weights_are_0_without_a_stratum() -> None:
     weights = item_weights(np.array([0, -1, 0]), 50, generator(3, "x"))
     assert (weights[:, 1] == 0).all()
     assert (weights.sum(axis=1) == 2).all()
 
 
-def test_no_resamples_and_no_items_give_empty_weights() -> None:
+def test_item_weights_are_empty_without_resamples_or_items() -> None:
     assert item_weights(np.array([0, 0]), 0, generator(0, "x")).shape == (0, 2)
     assert item_weights(np.empty(0, dtype=np.int64), 4, generator(0, "x")).shape == (4, 0)
 
 
-def test_chunks_are_the_same_numbers_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weight_chunks_equal_the_full_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ratings.stats.resampling.CELLS", 70)
     strata = np.repeat([0, 1], [6, 4])
     chunks = list(weight_chunks(strata, 20, generator(4, "x")))
@@ -48,19 +48,19 @@ def test_chunks_are_the_same_numbers_as_the_whole(monkeypatch: pytest.MonkeyPatc
     assert (np.concatenate(chunks) == item_weights(strata, 20, generator(4, "x"))).all()
 
 
-def test_the_same_seed_and_name_give_the_same_weights_and_another_name_others() -> None:
+def test_generator_depends_on_seed_and_name() -> None:
     strata = np.zeros(30, dtype=np.int64)
     once, again = (item_weights(strata, 5, generator(5, "x")) for _ in range(2))
     assert (once == again).all()
     assert (once != item_weights(strata, 5, generator(5, "y"))).any()
 
 
-def test_raters_are_drawn_to_their_number() -> None:
+def test_rater_weights_add_up_to_the_number_of_raters() -> None:
     assert (rater_weights(4, 30, generator(6, "x")).sum(axis=1) == 4).all()
 
 
 @pytest.mark.parametrize("counts", [[50, 30, 20], [1, 1, 2, 1]])
-def test_patterns_are_drawn_as_often_as_their_items(counts: list[int]) -> None:
+def test_pattern_chunks_have_the_frequency_of_their_items(counts: list[int]) -> None:
     # Few patterns of many items go through a multinomial, many patterns of few through counting; both have mean n_p
     drawn = np.concatenate(list(pattern_chunks(np.array(counts), 20_000, generator(7, "x"))))
     assert (drawn.sum(axis=1) == sum(counts)).all()
@@ -69,43 +69,43 @@ def test_patterns_are_drawn_as_often_as_their_items(counts: list[int]) -> None:
     assert drawn.var(axis=0) == pytest.approx(sum(counts) * shares * (1 - shares), rel=0.05)
 
 
-def test_percentiles_are_those_of_the_defined_replicates() -> None:
+def test_percentile_interval_uses_the_defined_replicates() -> None:
     # 0 to 100 and three undefined: 2.5 % and 97.5 % of 101 values are 2.5 and 97.5; 3 of 104 are under 5 %
     found = percentile(np.append(np.arange(101.0), [np.nan] * 3))
     assert found.interval == pytest.approx((2.5, 97.5))
     assert (found.undefined, found.reason) == (3, "")
 
 
-def test_more_than_five_in_a_hundred_undefined_leave_no_interval() -> None:
+def test_percentile_interval_is_missing_if_more_than_5_percent_are_undefined() -> None:
     found = percentile(np.append(np.arange(94.0), [np.nan] * 6))
     assert found.interval is None
     assert "undefined in 6 of 100 resamples" in found.reason
     assert percentile(np.append(np.arange(95.0), [np.nan] * 5)).interval is not None
 
 
-def test_replicates_that_are_all_equal_leave_no_interval() -> None:
+def test_percentile_interval_is_missing_if_all_replicates_are_equal() -> None:
     found = percentile(np.ones(100))
     assert found.interval is None
     assert "same value" in found.reason
 
 
-def test_without_resamples_there_is_no_interval_and_it_says_so() -> None:
+def test_percentile_interval_without_resamples_gives_the_reason() -> None:
     assert percentile(np.empty(0)) == (None, 0, "the interval needs resampling")
 
 
-def test_the_jackknife_of_a_mean_is_its_usual_variance() -> None:
+def test_jackknife_variance_of_a_mean_is_the_usual_one() -> None:
     # Mean of 1, 2, 6 is 3; left out: 4, 3.5, 1.5, mean 3. 2/3 * (1 + .25 + 2.25) = 7/3; s^2/n = (4+1+9)/2/3 = 7/3
     assert jackknife_variance([4, 3.5, 1.5]) == pytest.approx(7 / 3)
     assert np.isnan(jackknife_variance([1.0]))
     assert np.isnan(jackknife_variance([1.0, np.nan, 2.0]))
 
 
-def test_the_variance_of_replicates_leaves_the_undefined_out_until_there_are_too_many() -> None:
+def test_replicate_variance_excludes_undefined_values_up_to_the_limit() -> None:
     assert replicate_variance(np.array([1.0, 3.0] * 20 + [np.nan])) == pytest.approx(40 / 39)
     assert np.isnan(replicate_variance(np.array([1.0, 3.0, np.nan])))
 
 
-def test_an_interval_around_a_value_is_cut_to_its_range() -> None:
+def test_symmetric_interval_is_limited_to_the_range() -> None:
     # 1.959964 * .1 = .1959964; with two degrees of freedom t = 4.302653
     assert around(0.5, 0.01) == pytest.approx((0.3040036, 0.6959964), abs=1e-7)
     assert around(0.5, 0.01, df=2) == pytest.approx((0.0697347, 0.9302653), abs=1e-7)

@@ -6,7 +6,7 @@ from ratings.stats.table import Repeat
 from tests.support.rating_tables import one
 
 
-def repeats(**given: str) -> list[Repeat]:
+def build_repeats(**given: str) -> list[Repeat]:
     """Raters by name, items as first and second verdict: "11 10 00"."""
     return [
         Repeat(f"{rater}-{at:02}", rater, int(two[0]), int(two[1]))
@@ -15,8 +15,8 @@ def repeats(**given: str) -> list[Repeat]:
     ]
 
 
-def test_raters_against_themselves_together_and_one_by_one() -> None:
-    rows = retest(repeats(a="11 11 10 00", b="11 11 01 00 00"), resamples=0)
+def test_retest_of_all_raters_and_of_each_by_hand() -> None:
+    rows = retest(build_repeats(a="11 11 10 00", b="11 11 01 00 00"), resamples=0)
     # All nine: 7 the same, 7/9. First yes 5, second yes 5: 4 yes/yes, 1 yes/no, 1 no/yes, 3 no/no.
     # pe = (25 + 16)/81 = 41/81; kappa = (63 - 41)/(81 - 41) = 22/40
     assert one(rows, "retest_agreement").value == pytest.approx(7 / 9)
@@ -30,39 +30,39 @@ def test_raters_against_themselves_together_and_one_by_one() -> None:
     assert mean.n["raters_used"] == 2
 
 
-def test_no_repeats_and_one_verdict_throughout_say_why() -> None:
+def test_retest_without_repeats_or_with_one_verdict_gives_the_reason() -> None:
     assert {row.reason for row in retest([])} == {"no item was judged twice"}
-    rows = retest(repeats(a="11 11", b="11 10"), resamples=0)
+    rows = retest(build_repeats(a="11 11", b="11 10"), resamples=0)
     assert one(rows, "retest_agreement", rater="a").value == 1
     assert one(rows, "retest_kappa", rater="a").value is None
     assert "0/0" in one(rows, "retest_kappa", rater="a").reason
     assert one(rows, "retest_kappa", mean_over="raters").n["raters_undefined"] == 1
 
 
-def test_the_interval_of_kappa_needs_repeats_of_the_rarer_verdict() -> None:
-    few = one(retest(repeats(a="11 10 " * 10, b="11 " * 5)), "retest_kappa")
+def test_retest_kappa_interval_needs_repeats_of_the_rarer_verdict() -> None:
+    few = one(retest(build_repeats(a="11 10 " * 10, b="11 " * 5)), "retest_kappa")
     assert few.low is None
     assert "rarer verdict" in few.reason
-    enough = one(retest(repeats(a="11 10 00 00 " * 6, b="11 00 " * 6), resamples=500), "retest_kappa")
+    enough = one(retest(build_repeats(a="11 10 00 00 " * 6, b="11 00 " * 6), resamples=500), "retest_kappa")
     assert enough.value is not None
     assert enough.low is not None
     assert enough.high is not None
     assert enough.low < enough.value < enough.high
-    assert "whatever their source" in METHODS[enough.method]
+    assert "resampled across sources" in METHODS[enough.method]
 
 
-def test_repeats_that_are_all_alike_say_that_they_are_taken_as_independent() -> None:
-    agreement = one(retest(repeats(a="11 00 11", b="11 00"), resamples=0), "retest_agreement")
+def test_retest_of_identical_repeats_treats_them_as_independent() -> None:
+    agreement = one(retest(build_repeats(a="11 00 11", b="11 00"), resamples=0), "retest_agreement")
     assert agreement.value == 1 and agreement.low is not None
-    assert agreement.reason == "all repeats are alike; the interval takes them as independent"
-    assert not one(retest(repeats(a="11 01 11", b="11 00"), resamples=0), "retest_agreement").reason
+    assert agreement.reason == "all repeats are alike; the interval treats them as independent"
+    assert not one(retest(build_repeats(a="11 01 11", b="11 00"), resamples=0), "retest_agreement").reason
 
 
-def test_categories_of_any_name_can_be_compared() -> None:
+def test_retest_accepts_any_categories() -> None:
     rows = retest([Repeat("x", "a", "red", "red"), Repeat("y", "a", "blue", "green")], resamples=0)
     assert one(rows, "retest_agreement").value == 1 / 2
 
 
-def test_the_order_of_the_repeats_changes_no_byte() -> None:
-    given = repeats(a="11 10 00 00 " * 6, b="11 00 01 " * 6)
+def test_retest_is_independent_of_the_order_of_repeats() -> None:
+    given = build_repeats(a="11 10 00 00 " * 6, b="11 00 01 " * 6)
     assert retest(given, resamples=100) == retest(given[::-1], resamples=100)

@@ -6,7 +6,7 @@ from ratings.stats.table import Row, build
 from tests.support.reader_studies import VAN_DYKE, reader_study
 
 
-def test_points_of_a_small_table_by_hand() -> None:
+def test_roc_points_by_hand() -> None:
     # Errors -5, -1, +2; right -1, +4. At -5 one of three errors is called, at -1 two and one of two right items,
     # at 2 all errors, at 4 all.
     marks = [(-5, 0), (-1, 0), (2, 0), (-1, 1), (4, 1)]
@@ -18,7 +18,7 @@ def test_points_of_a_small_table_by_hand() -> None:
     assert at[-1] == (0.5, pytest.approx(2 / 3)) and at[2] == (0.5, 1) and at[5] == (1, 1)
 
 
-def test_the_area_under_the_points_is_the_signed_area() -> None:
+def test_roc_area_equals_the_signed_auc() -> None:
     table = reader_study(VAN_DYKE["1"], 69)
     (curve,) = roc.curves(table)
     alarms, hits = (np.array([point[at] for point in curve.points]) for at in (1, 2))
@@ -26,7 +26,7 @@ def test_the_area_under_the_points_is_the_signed_area() -> None:
     assert all(np.diff(alarms) >= 0) and all(np.diff(hits) >= 0)
 
 
-def test_every_error_source_has_its_curve_over_all_right_items() -> None:
+def test_roc_curve_of_each_error_source_is_against_all_unperturbed_items() -> None:
     rows = [Row(f"{source}{at}", "R", 1, 1 + at, truth, source) for source, truth in
             (("genuine", 1), ("obvious", 0), ("subtle", 0)) for at in range(3)]  # fmt: skip
     found = roc.curves(build(rows))
@@ -40,10 +40,10 @@ def test_every_error_source_has_its_curve_over_all_right_items() -> None:
         ([Row("a", "R", 0, None, 0), Row("b", "R", 1, 3, 1)], "no rating of an item with an error has a confidence"),
     ],
 )
-def test_a_curve_without_both_classes_has_no_points_and_says_why(rows: list[Row], reason: str) -> None:
+def test_roc_curve_without_both_classes_has_no_points_and_a_reason(rows: list[Row], reason: str) -> None:
     (curve,) = roc.curves(build(rows))
     assert (curve.points, curve.reason) == ((), reason)
 
 
-def test_without_errors_there_is_no_curve() -> None:
+def test_roc_curves_are_empty_without_errors() -> None:
     assert roc.curves(build([Row("a", "R", 1, 3, 1)])) == []

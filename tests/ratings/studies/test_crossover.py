@@ -152,7 +152,7 @@ def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_befo
     staff = Client()
     staff.force_login(User.objects.create_superuser("chief"))
     page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
-    assert "6 of 10 cases left out: both sources gave the identical outcome there." in page
+    assert "6 of 10 cases left out because both sources gave the identical outcome." in page
     assert "6 of 10 cases left out" in staff.get(reverse("ratings:matrix", args=[study.slug])).content.decode()
     plan = staff.get(reverse("ratings:plan_json", args=[study.slug])).json()
     assert (plan["items"], plan["identical_cases"], plan["cases"]) == (8, 6, 10)
@@ -319,7 +319,8 @@ def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> 
     dealt = seating.withdraw(second)
     assert dealt == redealing.Dealt(0, 15 + 16)
     assert (
-        "0 places dealt to others; 31 places left until another seat is added" in logged.words(study, "withdrawn")[-1]
+        "0 items reassigned to others; 31 items unassigned until another rater is added"
+        in logged.words(study, "withdrawn")[-1]
     )
     assert list(first.assignments.values_list("session", flat=True)) == [1], "what was shown, and no more"
     lifecycle.close(study)

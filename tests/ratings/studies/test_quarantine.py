@@ -132,7 +132,7 @@ def test_the_page_shows_the_reason_and_takes_the_decision(study: Study, client: 
     assert client.post(address, {"item": one.digest, "decision": "released"}).status_code == 302
     row = Quarantine.objects.get(study=study)
     assert (row.decision, row.payload_sha256, row.by.username) == ("released", one.digest, "root")
-    assert "Nothing is held" in client.get(address).content.decode()
+    assert "Nothing in quarantine" in client.get(address).content.decode()
 
 
 @pytest.mark.parametrize("sent", [{}, {"item": "x", "decision": "released"}])
@@ -162,7 +162,7 @@ def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named
     client.post(address, sent)
     assert Quarantine.objects.get(study=named).things == [["gemini", "an HPLC column"]]
     assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi>" in client.get(address).content.decode()
-    assert logged.word(named, "quarantine").endswith("; declared things in the laboratory: “gemini”, an HPLC column")
+    assert logged.word(named, "quarantine").endswith("; declared as things in the laboratory: “gemini”, an HPLC column")
     assert quarantine.declared(named) == {one.digest: {"gemini": "an HPLC column"}}
 
 

@@ -109,7 +109,7 @@ def test_an_analyst_of_an_unblinded_study_is_dealt_none_of_its_items_and_others_
     assert live(study) == 2 * NEW  # no rating is lost: others give what they may not
     for item in study.items.all():
         assert item.assignments.filter(released_at__isnull=True).count() == 2
-    assert told(study) == [f"{planned} item{'s' * (planned != 1)} not dealt to raters who can read them elsewhere"]
+    assert told(study) == [f"{planned} item{'s' * (planned != 1)} not assigned to raters who can see them elsewhere"]
     assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
 
 
@@ -144,12 +144,12 @@ def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_sa
     assert len(dealt(seat)) == NEW - KNOWN
     assert live(study) == 2 * NEW - KNOWN
     assert told(study) == [
-        f"{KNOWN} items not dealt to raters who can read them elsewhere; {KNOWN} places left until another seat is added"
+        f"{KNOWN} items not assigned to raters who can see them elsewhere; {KNOWN} items unassigned until another rater is added"
     ]
     page = reverse("ratings:study", args=[study.slug])
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
-    assert f"{KNOWN} ratings that nobody will give" in boss.get(page).content.decode()
+    assert f"{KNOWN} ratings cannot be assigned" in boss.get(page).content.decode()
     seating.add_seats(study, 1)
     assert live(study) == 3 * NEW - KNOWN  # the new seat has all ten
 
@@ -166,7 +166,7 @@ def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions
     )
     seat = join(study.raters.get(label="R01"), analyst)
     assert not dealt(seat) & known(finished) and seat.assignments.count() == 2 * (NEW - KNOWN)
-    assert told(study)[0].endswith(f"; {2 * KNOWN} places left until another seat is added")
+    assert told(study)[0].endswith(f"; {2 * KNOWN} items unassigned until another rater is added")
 
 
 def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_first_was_shown(finished, owner) -> None:
@@ -185,7 +185,7 @@ def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_fi
     members.add(finished, "later", "analyst", owner)
     second = seat.assignments.filter(session=2)
     assert second.count() == NEW - KNOWN and not second.filter(item__pair_sha256__in=known(finished)).exists()
-    assert f"; {KNOWN} cases of the crossover incomplete; " in told(study)[0]
+    assert f"; {KNOWN} cases of the crossover left incomplete; " in told(study)[0]
 
 
 @pytest.mark.parametrize("design", ["balanced", "pool"])
@@ -232,7 +232,7 @@ def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> 
     client = Client()
     client.force_login(analyst)
     page = client.get(f"/r/{token}/")
-    assert b"who can read in another study where the items of Small study came from" in page.content
+    assert b"who can see in another study where the items of Small study came from" in page.content
     assert not study.raters.get().user_id
 
 
@@ -678,11 +678,13 @@ def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read
         auditing.store(study, auditing.report(study, elsewhere.checks(study)))
         return boss.get(reverse("ratings:audit", args=[study.slug])).content.decode()
 
-    assert "Nobody was given one that their account can read in another study" in certified()
+    assert "No rater was assigned an item that their account can see in another study" in certified()
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
     members.add(finished, "later", "analyst", owner)
     page = certified()
-    assert "Raters were given items that their accounts can read in another study" in page and "Nobody was" not in page
+    assert (
+        "Raters were assigned items that their accounts can see in another study" in page and "No rater was" not in page
+    )
 
 
 def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not_left_out(owner, analyst) -> None:
@@ -694,7 +696,7 @@ def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not
     assert (stock.lines[0].have, stock.lines[0].shown, stock.shown, stock.left_out) == (12, 8, 8, 0)
     steps = study_factory.open_study(**only(12), ratings_per_item=1, raters=6)
     event = logged.word(steps, "opened")
-    assert event == "12 items, 6 raters; 8 items of episodes that stand in unblinded studies"
+    assert event == "12 items, 6 raters; 8 items of episodes that are part of unblinded studies"
     assert check_of(steps)["measured"] == {
         "items": 12,
         "items_in_unblinded_studies": 0,

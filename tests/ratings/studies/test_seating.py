@@ -195,7 +195,7 @@ def test_what_nobody_may_have_waits_for_another_seat_and_the_log_says_so(db) -> 
     event = study.events.get(kind="withdrawn")
     assert event.data == {"rater": "R01", "dropped": False, "dealt": 0, "left": 2}
     assert logged.word(study, "withdrawn") == (
-        "R01, ratings kept; 0 places dealt to others; 2 places left until another seat is added"
+        "R01, ratings kept; 0 items reassigned to others; 2 items unassigned until another rater is added"
     )
     assert event.by is None  # the log must not tie a name to a code
     late = seating.add_seats(study, 1)[0]
@@ -234,7 +234,7 @@ def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(d
     # 24 ratings by 4 raters: 6 are dropped, and wanted of the other three
     lifecycle.reopen(study)
     assert sum(waiting(study).values()) == 6
-    assert logged.word(study, "reopened") == "6 places dealt"
+    assert logged.word(study, "reopened") == "6 items assigned"
     for seat in seats[1:]:
         study_factory.rate_all(seat)
     assert lifecycle.stop_met(study)

@@ -161,7 +161,7 @@ def test_a_draft_that_somehow_has_raters_is_kept_and_it_is_said_why(ada: User) -
 
 def test_log_titles_name_what_happened() -> None:
     given = MemberChanged(account=3, role="analyst", granted=True)
-    assert title_event("member", given) == "role given"
-    assert title_event("member", given.model_copy(update={"granted": False})) == "role taken back"
+    assert title_event("member", given) == "role granted"
+    assert title_event("member", given.model_copy(update={"granted": False})) == "role removed"
     assert title_event("guide", GuideRevised(version=2)) == "guide revised"
     assert title_event("paused", Paused()) == "paused"

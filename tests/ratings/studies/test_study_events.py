@@ -59,7 +59,7 @@ def test_every_class_of_content_has_an_example_and_every_kind_of_event_a_class()
         ("member", {"account": 0, "role": "admin", "granted": True}, "greater than or equal to 1"),
         ("member", {"account": 3, "role": "owner", "granted": True}, "admin"),
         ("exported", {"blinded": 1}, "valid boolean"),
-        ("gossip", {}, "no kind of study event"),
+        ("gossip", {}, "not a kind of study event"),
     ],
 )
 def test_event_with_an_unknown_field_or_a_wrong_type_is_not_stored(
@@ -103,12 +103,12 @@ def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, 
     ann = User.objects.create_user("ann")
     members.remove(study, members.add(study, "ann", "analyst", owner), owner)
     User.objects.filter(pk=ann.pk).update(username="anna")
-    shown = [f"anna (account {ann.pk}) is analyst", f"anna (account {ann.pk}) has no role any more"]
+    shown = [f"anna (account {ann.pk}) is analyst", f"anna (account {ann.pk}) no longer has a role"]
     assert logged.words(study, "member") == shown
     client.force_login(User.objects.create_superuser("root"))
     page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
-    assert f'Role given by owner <span class="muted">({shown[0]})</span>' in page
-    assert f'Role taken back by owner <span class="muted">({shown[1]})</span>' in page
+    assert f'Role granted by owner <span class="muted">({shown[0]})</span>' in page
+    assert f'Role removed by owner <span class="muted">({shown[1]})</span>' in page
     User.objects.filter(pk=ann.pk).delete()
     assert logged.words(study, "member")[0] == f"deleted (account {ann.pk}) is analyst"
     assert list(study.membership_changes.values_list("user", "role")) == [(None, "analyst")] * 2
@@ -156,7 +156,7 @@ def test_erasure_leaves_no_name_in_events_and_changes_of_members(study: Study, o
     assert logged.words(study, "member") == [
         f"erased (account {ann.pk}) is analyst",
         "erased was let in; so was joann.byron",
-        f"erased (account {ann.pk}) has no role any more",
+        f"erased (account {ann.pk}) no longer has a role",
     ]
     assert logged.words(study, "exported") == ["blinded, by API token erased"]
     assert former.had_part(study, ann) and ann in former.insiders(study)

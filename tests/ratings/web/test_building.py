@@ -1,4 +1,4 @@
-"""A study built in four steps, looked at before it opens, copied and deleted."""
+"""The builder of studies: four steps, preview of items and assignments, copying, deleting."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def drafted(by: User, **changes: Any) -> Study:
     return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**changes)), by)
 
 
-def test_four_steps_make_the_study_that_a_document_makes(staff: Client) -> None:
+def test_builder_creates_the_same_study_as_a_document(staff: Client) -> None:
     run_factory.pool()
     new = reverse("ratings:new_study")
     answer = staff.post(new, {"by": "form", "do": "next", **QUESTION})
@@ -66,7 +66,7 @@ def test_four_steps_make_the_study_that_a_document_makes(staff: Client) -> None:
     assert Assignment.objects.filter(occasion=2).count() == 5
 
 
-def test_each_step_is_saved_by_itself_and_shows_again_what_was_saved(staff: Client, ada: User) -> None:
+def test_builder_step_is_saved_separately_and_shows_saved_values(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada)
     staff.post(at("build", study, "raters"), {**RATERS, "deadline": "2027-03-31", "feedback": "on", "do": "save"})
@@ -105,7 +105,7 @@ def test_each_step_is_saved_by_itself_and_shows_again_what_was_saved(staff: Clie
         ("screen", {**SCREEN, "marks": ["often"]}, "marks", "not one of the available choices"),
     ],
 )
-def test_a_wrong_step_names_the_field_and_saves_nothing(
+def test_builder_step_with_errors_names_the_field_and_saves_nothing(
     staff: Client, ada: User, step: str, wrong: dict[str, Any], field: str, said: str
 ) -> None:
     run_factory.pool()
@@ -115,12 +115,12 @@ def test_a_wrong_step_names_the_field_and_saves_nothing(
     answer = staff.post(at("build", study, step), {**wrong, "do": "next"})
     assert answer.status_code == 422
     assert said in " ".join(answer.context["form"].errors[field])
-    assert "Please check these" in text(answer)
+    assert "Please correct the following" in text(answer)
     study.refresh_from_db()
     assert study.protocol == before
 
 
-def test_what_another_step_lacks_keeps_nobody_from_saving_this_one(staff: Client, ada: User) -> None:
+def test_builder_step_can_be_saved_while_another_step_is_incomplete(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada)
     answer = staff.post(at("build", study, "question"), {**QUESTION, "kind": "evidence_sufficiency", "do": "save"})
@@ -129,14 +129,14 @@ def test_what_another_step_lacks_keeps_nobody_from_saving_this_one(staff: Client
     assert "This draft cannot be opened yet." in page
     assert "sources[1].perturbation: is &#x27;obvious&#x27;; allowed: none" in page
     refused = text(staff.post(at("open_study", study), follow=True))
-    assert "The document cannot be opened" in refused
+    assert "The study cannot be opened" in refused
     # the source table of evidence has one column; saving it drops what no longer fits
     staff.post(at("build", study, "items"), {**ITEMS, "do": "save"})
     study.refresh_from_db()
     assert [source["perturbation"] for source in study.protocol["sources"]] == ["none"]
 
 
-def test_none_ticked_means_all_experiments_and_so_does_every_one(staff: Client, ada: User) -> None:
+def test_builder_selecting_none_or_all_experiments_means_all(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada)
     for ticked, stored in (([], "all"), (["caffeine"], ["caffeine"]), (["caffeine", "zebrafish"], "all")):
@@ -145,7 +145,7 @@ def test_none_ticked_means_all_experiments_and_so_does_every_one(staff: Client, 
         assert study.protocol["experiments"] == stored
 
 
-def test_the_source_table_says_how_much_there_is(staff: Client, ada: User) -> None:
+def test_builder_source_table_shows_available_items(staff: Client, ada: User) -> None:
     run_factory.pool(10)
     run_factory.evidence_pool(3, cast="offline-lapses")
     cells = dict(staff.get(at("build", drafted(ada), "items")).context["rows"])
@@ -157,7 +157,7 @@ def test_the_source_table_says_how_much_there_is(staff: Client, ada: User) -> No
     assert [[one.most for one in cells[cast]] for cast in ("offline", "offline-lapses")] == [[0], [3]]
 
 
-def test_counting_the_pool_saves_and_says_what_it_holds(staff: Client, ada: User) -> None:
+def test_builder_saves_the_step_and_shows_item_availability(staff: Client, ada: User) -> None:
     run_factory.pool(10)
     study = drafted(ada)
     sent = {**ITEMS, "count-offline-subtle": 400, "do": "count"}
@@ -166,15 +166,15 @@ def test_counting_the_pool_saves_and_says_what_it_holds(staff: Client, ada: User
     assert [(one.source.count, one.have) for one in answer.context["stock"]] == [(4, 10), (3, 10), (400, 10)]
     # 403 of 407 items carry an error
     assert (answer.context["sizes"].planted, answer.context["sizes"].percent_planted) == (403, 99)
-    assert "What the pool holds" not in text(staff.get(at("build", study, "items")))
+    assert "Item availability" not in text(staff.get(at("build", study, "items")))
 
 
-def test_checking_a_document_makes_nothing(staff: Client) -> None:
+def test_checking_a_study_document_creates_no_study(staff: Client) -> None:
     run_factory.pool(10)
     sent = {"by": "document", "do": "check", "text": json.dumps(study_factory.protocol())}
     answer = staff.post(reverse("ratings:new_study"), sent)
     assert answer.status_code == 200
-    assert "would draw on" in text(answer)
+    assert "Items available for" in text(answer)
     assert not Study.objects.exists()
 
 
@@ -186,24 +186,24 @@ def test_a_study_without_items_is_a_draft_that_cannot_be_opened(staff: Client, a
     assert "name a source, or import items" in text(staff.post(at("open_study", study), follow=True))
 
 
-def test_an_opened_study_is_built_no_further(staff: Client, ada: User) -> None:
+def test_builder_rejects_changes_to_an_opened_study(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
     for step in ("question", "items", "raters", "screen"):
         answer = staff.post(at("build", study, step), {**QUESTION, "name": "Other", "do": "save"}, follow=True)
-        assert "The protocol is frozen" in text(answer)
+        assert "The protocol can no longer be changed" in text(answer)
     with pytest.raises(StudyError, match="only a study that is draft can be edited"):
         lifecycle.edit_draft(study, protocols.stored(study.protocol))
     study.refresh_from_db()
     assert study.name == "Small study"
 
 
-def test_an_unknown_step_is_no_page(staff: Client, ada: User) -> None:
+def test_builder_unknown_step_returns_404(staff: Client, ada: User) -> None:
     assert staff.get(at("build", drafted(ada), "colours")).status_code == 404
 
 
-def test_the_rehearsal_is_the_plan_and_writes_nothing(staff: Client, ada: User) -> None:
+def test_assignment_preview_equals_the_plan_and_stores_nothing(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada, raters=5, repeats=0.25, repeat_distance=1)
     page = text(staff.get(at("matrix", study)))
@@ -227,13 +227,13 @@ def test_the_rehearsal_is_the_plan_and_writes_nothing(staff: Client, ada: User) 
     assert "4 of offline; 3 of offline, obvious errors" in page
 
 
-def test_a_rehearsal_says_what_opening_would_say(staff: Client, ada: User) -> None:
+def test_assignment_preview_shows_the_same_problems_as_opening(staff: Client, ada: User) -> None:
     run_factory.pool(2)
     page = text(staff.get(at("matrix", drafted(ada))))
     assert "the pool holds 2" in page
 
 
-def test_once_open_the_picture_tells_no_source(staff: Client, ada: User) -> None:
+def test_assignments_of_an_open_study_show_no_source(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
@@ -247,16 +247,16 @@ def test_once_open_the_picture_tells_no_source(staff: Client, ada: User) -> None
     assert seen.picture.done.count("M") == next(line.done for line in seen.lines if line.label == "R01") > 0
 
 
-def test_a_pool_study_deals_nothing_out_beforehand(staff: Client, ada: User) -> None:
+def test_pool_study_assigns_no_items_in_advance(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada, design="pool", raters=3)
     seen = rehearsal.rehearse(study)
     assert [line.items for line in seen.lines] == [0, 0, 0]
     assert (seen.picture, seen.shared) == (None, None)
-    assert "raters of a pool take items as they come" in text(staff.get(at("matrix", study)))
+    assert "raters of a pool study take items as they become free" in text(staff.get(at("matrix", study)))
 
 
-def test_the_preview_shows_an_item_in_any_layout_and_names_no_source(staff: Client, ada: User) -> None:
+def test_preview_shows_an_item_in_any_layout_without_its_source(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada)
     for layout in ("plain", "aligned", "balance", "confirm"):
@@ -269,18 +269,18 @@ def test_the_preview_shows_an_item_in_any_layout_and_names_no_source(staff: Clie
 
 
 @pytest.mark.parametrize("item", ["0", "-1", "9999", "x", "", "²", "1" * 5000])
-def test_a_preview_of_an_item_that_is_not_there_shows_another(staff: Client, ada: User, item: str) -> None:
+def test_preview_of_an_unknown_item_shows_another_item(staff: Client, ada: User, item: str) -> None:
     run_factory.pool()
     answer = staff.get(at("preview", drafted(ada)), {"item": item, "layout": "x", "marks": "x", "context": "x"})
     assert answer.status_code == 200
     assert answer.context["number"] in (1, 12)
 
 
-def test_a_preview_without_anything_to_show_says_so(staff: Client, ada: User) -> None:
+def test_preview_without_items_shows_a_message(staff: Client, ada: User) -> None:
     assert "No item to show yet" in text(staff.get(at("preview", drafted(ada, sources=[]))))
 
 
-def test_a_copy_is_a_draft_with_the_same_protocol_and_nobodys_ratings(staff: Client, ada: User) -> None:
+def test_duplicate_is_a_draft_with_the_same_protocol_and_no_ratings(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
@@ -301,7 +301,7 @@ def test_a_copy_is_a_draft_with_the_same_protocol_and_nobodys_ratings(staff: Cli
     assert lifecycle.duplicate(copy, ada).slug == "small-study-copy-copy"
 
 
-def test_the_longest_name_can_be_copied_again_and_again(ada: User) -> None:
+def test_duplicate_works_repeatedly_for_the_longest_name(ada: User) -> None:
     study = drafted(ada, name="n" * 120, slug="s" * 80)
     for _ in range(11):
         copy = lifecycle.duplicate(study, ada)
@@ -310,7 +310,7 @@ def test_the_longest_name_can_be_copied_again_and_again(ada: User) -> None:
     assert lifecycle.problems_of(copy.protocol) == []
 
 
-def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(staff: Client, ada: User) -> None:
+def test_draft_shows_impossible_repeats_before_opening(staff: Client, ada: User) -> None:
     run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 16}]
     # 32 ratings by 6 raters: at most 6 items each, and nothing can be shown again 10 later
@@ -318,10 +318,10 @@ def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(st
     for page in (at("stock", study), at("study", study) + "?counted=1", at("build", study, "items") + "?counted=1"):
         assert "ask for a distance of at most 5" in text(staff.get(page)), page
     good = drafted(ada, sources=sources, raters=6, repeats=0.2, repeat_distance=2, slug="good")
-    assert "cannot be opened like this" not in text(staff.get(at("stock", good)))
+    assert "cannot be opened as it is" not in text(staff.get(at("stock", good)))
 
 
-def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada: User) -> None:
+def test_evidence_draft_shows_no_settings_of_single_steps(ada: User) -> None:
     protocol = lifecycle.read_protocol(study_factory.evidence_protocol())
     told = {fact.name for fact in protocol_words.facts(lifecycle.create_study(protocol, ada))}
     of_steps = {"Layout", "Goal and earlier steps", "Errors checked by", "Actions"}
@@ -330,13 +330,13 @@ def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada:
     assert of_steps <= {fact.name for fact in protocol_words.facts(drafted(ada))}
 
 
-def test_a_draft_can_be_deleted_and_nothing_else_can(staff: Client, ada: User) -> None:
+def test_only_a_draft_study_can_be_deleted(staff: Client, ada: User) -> None:
     run_factory.pool()
     draft, study = drafted(ada, slug="draft"), drafted(ada)
     lifecycle.open_study(study, by=ada)
     asked = staff.get(at("delete_study", draft))
-    assert "deleted for good" in text(asked)
-    assert "is gone" in text(staff.post(at("delete_study", draft), follow=True))
+    assert "deleted permanently" in text(asked)
+    assert "has been deleted" in text(staff.post(at("delete_study", draft), follow=True))
     assert "only a study that is draft can be deleted" in text(staff.post(at("delete_study", study), follow=True))
     assert list(Study.objects.values_list("slug", flat=True)) == ["small-study"]
     assert set(StudyEvent.objects.values_list("study__slug", flat=True)) == {"small-study"}

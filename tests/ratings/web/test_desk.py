@@ -1,4 +1,4 @@
-"""The rater's own pages: the desk, consent, the guide, the last page, withdrawal, the result, the profile."""
+"""The rater's own pages: list of studies, consent, guide, last page, withdrawal, result, profile."""
 
 import csv
 import io
@@ -62,15 +62,15 @@ def become(study: Study, status: str) -> None:
     Study.objects.filter(pk=study.pk).update(status=status)
 
 
-# ---------------------------------------------------------------- the desk
+# ---------------------------------------------------------------- the list of studies
 
 
-def test_who_has_one_study_with_work_goes_straight_on(rater: Client, seat: Rater) -> None:
+def test_rater_home_redirects_a_rater_with_one_study_to_their_work(rater: Client, seat: Rater) -> None:
     assert rater.get("/rate/")["Location"] == base(seat)
 
 
 @pytest.mark.parametrize("asked", ["pause", "pause=1", "all=1"])
-def test_who_pauses_or_asks_for_the_list_gets_it(rater: Client, asked: str) -> None:
+def test_rater_home_shows_the_list_on_request_or_after_pausing(rater: Client, asked: str) -> None:
     page = rater.get(f"/rate/?{asked}")
     assert page.status_code == 200
     assert "0 of 3 rated" in page.content.decode()
@@ -81,13 +81,13 @@ def test_who_pauses_or_asks_for_the_list_gets_it(rater: Client, asked: str) -> N
     ("status", "changes", "words"),
     [
         ("paused", {}, "Paused"),
-        ("closed", {}, "takes no more answers"),
-        ("unblinded", {}, "takes no more answers"),
+        ("closed", {}, "accepts no more answers"),
+        ("unblinded", {}, "accepts no more answers"),
         ("open", {"finished_at": timezone.now()}, "Finished"),
         ("open", {"withdrawn_at": timezone.now()}, "You left this study"),
     ],
 )
-def test_the_desk_says_where_each_study_stands(
+def test_rater_home_shows_the_state_of_each_study(
     rater: Client, seat: Rater, status: str, changes: dict[str, Any], words: str
 ) -> None:
     become(seat.study, status)
@@ -97,20 +97,20 @@ def test_the_desk_says_where_each_study_stands(
     assert words in page.content.decode()
 
 
-def test_when_all_is_rated_the_desk_offers_to_check_and_finish(rater: Client, seat: Rater) -> None:
+def test_rater_home_offers_check_and_finish_once_all_items_are_rated(rater: Client, seat: Rater) -> None:
     rate_all(seat)
     page = rater.get("/rate/").content.decode()
     assert "All rated" in page and f"{base(seat)}done/" in page
 
 
-def test_the_desk_tells_the_deadline_while_there_is_work(rater: Client, seat: Rater) -> None:
+def test_rater_home_shows_the_deadline_while_there_is_work(rater: Client, seat: Rater) -> None:
     Study.objects.filter(pk=seat.study_id).update(deadline=date(2027, 1, 31))
     assert "31 January 2027" in rater.get("/rate/?all").content.decode()
     become(seat.study, "closed")
     assert "31 January 2027" not in rater.get("/rate/?all").content.decode()
 
 
-def test_the_desk_takes_the_same_queries_for_two_studies_and_six(client: Client) -> None:
+def test_rater_home_query_count_does_not_grow_with_studies(client: Client) -> None:
     def studies_of(user: User, count: int) -> int:
         for _ in range(count):
             taken = first_seat(open_study(items=3))
@@ -125,7 +125,7 @@ def test_the_desk_takes_the_same_queries_for_two_studies_and_six(client: Client)
     assert studies_of(User.objects.create(username="two"), 2) == studies_of(User.objects.create(username="six"), 6)
 
 
-def test_somebody_without_a_seat_has_no_desk(client: Client) -> None:
+def test_rater_home_returns_404_to_users_who_are_not_raters(client: Client) -> None:
     client.force_login(User.objects.create(username="nobody"))
     for page in ("/rate/", "/rate/profile/", "/rate/mine.csv"):
         assert client.get(page).status_code == 404
@@ -134,7 +134,7 @@ def test_somebody_without_a_seat_has_no_desk(client: Client) -> None:
 # ---------------------------------------------------------------- consent and the guide
 
 
-def test_nothing_is_shown_before_consent(client: Client, seat: Rater) -> None:
+def test_consent_is_required_before_any_page_is_shown(client: Client, seat: Rater) -> None:
     Rater.objects.filter(pk=seat.pk).update(consented_at=None)
     signed_in(client, seat)
     assert client.get(base(seat))["Location"] == f"{base(seat)}agree/"
@@ -146,7 +146,7 @@ def test_nothing_is_shown_before_consent(client: Client, seat: Rater) -> None:
     assert client.get(f"{base(seat)}agree/")["Location"] == base(seat)  # asked once
 
 
-def test_going_on_from_the_guide_says_which_version_was_read(client: Client) -> None:
+def test_guide_version_is_recorded_when_the_rater_continues(client: Client) -> None:
     seat = first_seat(open_study(items=3, begun=False))
     Study.objects.filter(pk=seat.study_id).update(guide_version=3)
     signed_in(client, seat)
@@ -154,10 +154,10 @@ def test_going_on_from_the_guide_says_which_version_was_read(client: Client) -> 
     assert client.post(f"{base(seat)}guide/").status_code == 303
     seat.refresh_from_db()
     assert seat.guide_seen == 3
-    assert seat.started_at is not None and seat.practised_at is not None  # no practice is asked for
+    assert seat.started_at is not None and seat.practised_at is not None  # no practice is required
 
 
-def test_a_new_version_of_the_guide_is_read_before_rating_goes_on_and_practice_is_not_asked_again(
+def test_new_guide_version_must_be_read_before_rating_continues_without_new_practice(
     client: Client,
 ) -> None:
     seat = first_seat(open_study(items=3, practice=3))
@@ -170,7 +170,7 @@ def test_a_new_version_of_the_guide_is_read_before_rating_goes_on_and_practice_i
     assert gone_on.redirect_chain[-1][0] == f"/rate/{seat.assignments.get(position=1).code}/"
 
 
-def test_reading_the_guide_changes_nothing(client: Client) -> None:
+def test_opening_the_guide_changes_nothing(client: Client) -> None:
     seat = first_seat(open_study(items=3, begun=False))
     signed_in(client, seat).get(f"{base(seat)}guide/")
     seat.refresh_from_db()
@@ -185,14 +185,14 @@ def test_reading_the_guide_changes_nothing(client: Client) -> None:
         ({"layouts": ["confirm"]}, "You answer twice"),
     ],
 )
-def test_the_guide_tells_what_this_raters_screen_asks(client: Client, display: dict[str, Any], words: str) -> None:
+def test_guide_describes_the_screen_of_this_rater(client: Client, display: dict[str, Any], words: str) -> None:
     with_it, without = first_seat(open_study(items=3, display=display)), first_seat(open_study(items=3))
     assert words in signed_in(client, with_it).get(f"{base(with_it)}guide/").content.decode()
     assert words not in signed_in(client, without).get(f"{base(without)}guide/").content.decode()
 
 
 @pytest.mark.parametrize("kind", [EVIDENCE, "transition_plausibility"])
-def test_the_guide_names_no_arm_and_no_source(client: Client, kind: str) -> None:
+def test_guide_mentions_neither_arm_nor_source(client: Client, kind: str) -> None:
     seat = first_seat(open_study(kind, items=4, display={"layouts": ["aligned", "plain"], "by": "item"}))
     page = signed_in(client, seat).get(f"{base(seat)}guide/").content.decode()
     for word in ("offline", "aligned", "layout", "subtle", "perturb", "prevalence"):
@@ -202,7 +202,7 @@ def test_the_guide_names_no_arm_and_no_source(client: Client, kind: str) -> None
 # ---------------------------------------------------------------- the last page
 
 
-def test_the_last_page_is_for_when_nothing_is_left(rater: Client, seat: Rater) -> None:
+def test_last_page_is_shown_only_when_no_work_is_left(rater: Client, seat: Rater) -> None:
     assert rater.get(f"{base(seat)}done/")["Location"] == base(seat)
     rate_all(seat)
     page = rater.get(f"{base(seat)}done/").content.decode()
@@ -211,7 +211,7 @@ def test_the_last_page_is_for_when_nothing_is_left(rater: Client, seat: Rater) -
     assert "Finish" in page and "4" in page
 
 
-def test_finishing_needs_everything_rated_and_then_nothing_changes(rater: Client, seat: Rater) -> None:
+def test_finish_requires_all_items_rated_and_locks_the_answers(rater: Client, seat: Rater) -> None:
     assert rater.post(f"{base(seat)}finish/")["Location"] == base(seat)
     seat.refresh_from_db()
     assert seat.finished_at is None
@@ -228,7 +228,7 @@ def test_finishing_needs_everything_rated_and_then_nothing_changes(rater: Client
     assert seat.finished_at == first
 
 
-def test_a_change_that_comes_after_finish_is_not_written_and_leads_to_the_last_page(rater: Client, seat: Rater) -> None:
+def test_change_after_finish_is_not_saved_and_redirects_to_the_last_page(rater: Client, seat: Rater) -> None:
     rate_all(seat)
     rater.post(f"{base(seat)}finish/")
     place = seat.assignments.get(position=1)
@@ -240,7 +240,7 @@ def test_a_change_that_comes_after_finish_is_not_written_and_leads_to_the_last_p
 
 
 @pytest.mark.parametrize("status", ["paused", "closed"])
-def test_nobody_finishes_or_changes_anything_while_the_study_takes_no_answers(
+def test_finish_and_changes_are_rejected_while_the_study_accepts_no_answers(
     rater: Client, seat: Rater, status: str
 ) -> None:
     rate_all(seat)
@@ -249,10 +249,10 @@ def test_nobody_finishes_or_changes_anything_while_the_study_takes_no_answers(
     seat.refresh_from_db()
     assert seat.finished_at is None
     page = rater.get(f"{base(seat)}done/").content.decode()
-    assert "your answers stand" in page and "Change" not in page
+    assert "your answers cannot be changed" in page and "Change" not in page
 
 
-def test_the_last_page_takes_the_same_queries_for_ten_answers_and_twenty(client: Client) -> None:
+def test_last_page_query_count_does_not_grow_with_answers(client: Client) -> None:
     def asked(items: int) -> int:
         seat = first_seat(open_study(items=items))
         rate_all(seat)
@@ -267,7 +267,7 @@ def test_the_last_page_takes_the_same_queries_for_ten_answers_and_twenty(client:
 # ---------------------------------------------------------------- withdrawal
 
 
-def test_withdrawal_is_asked_first_and_then_done(rater: Client, seat: Rater) -> None:
+def test_withdrawal_requires_confirmation(rater: Client, seat: Rater) -> None:
     assert "kept and count" not in rater.get(f"{base(seat)}withdraw/").content.decode()  # nothing is rated yet
     rate_all(seat)
     assert "kept and count" in rater.get(f"{base(seat)}withdraw/").content.decode()
@@ -277,10 +277,10 @@ def test_withdrawal_is_asked_first_and_then_done(rater: Client, seat: Rater) -> 
     seat.refresh_from_db()
     assert seat.withdrawn_at is not None and not seat.dropped
     assert "You have withdrawn" in page.content.decode()
-    assert Rating.objects.filter(assignment__rater=seat).count() == 3  # kept
+    assert Rating.objects.filter(assignment__rater=seat).count() == 3  # still stored
 
 
-def test_where_the_rule_drops_answers_the_page_says_so(client: Client) -> None:
+def test_withdrawal_page_says_when_answers_will_be_dropped(client: Client) -> None:
     seat = first_seat(open_study(items=3, withdrawal="drop"))
     rate_all(seat)
     signed_in(client, seat)
@@ -294,7 +294,7 @@ def test_where_the_rule_drops_answers_the_page_says_so(client: Client) -> None:
 
 
 def with_truths(study: Study, truths: list[tuple[bool | None, str]]) -> None:
-    """What the items are, in the order of the first rater."""
+    """Set the truth of the items, in the order of the first rater."""
     seat = first_seat(study)
     places = seat.assignments.select_related("item").order_by("position")
     for place, (truth, perturbation) in zip(places, truths, strict=True):
@@ -329,8 +329,8 @@ def answer(seat: Rater, position: int, verdict: bool | None, confidence: int | N
 
 @pytest.fixture
 def judged() -> Rater:
-    """Twenty items: six obvious errors (four found), six subtle (one found), six genuine (five called plausible), one whose
-    truth nobody knows, one not judged. Two came again: the first alike, the third not."""
+    """Twenty items: six obvious errors (four found), six subtle (one found), six genuine (five called plausible), one of
+    unknown truth, one not judged. Two are repeated: the first with the same answer, the third with another."""
     study = open_study(items=20, feedback=True)
     seat = first_seat(study)
     none, obvious, subtle = (name for name, _ in PERTURBATIONS)
@@ -347,44 +347,46 @@ def judged() -> Rater:
     return Rater.objects.select_related("study").get(pk=seat.pk)
 
 
-def test_the_result_counts_what_was_found_by_kind_and_by_confidence(judged: Rater) -> None:
+def test_own_result_counts_right_answers_by_kind_and_by_confidence(judged: Rater) -> None:
     result = results.own_result(judged)
     assert [(share.name, share.right, share.of) for share in result.kinds] == [
         ("obvious errors found", 4, 6),
         ("subtle errors found", 1, 6),
         ("outcomes without a planted error, called plausible", 5, 6),
     ]
-    # Odd positions with 5, even ones with 3; the second occasion is in none of these.
+    # Odd positions have confidence 5, even ones 3; repeats are in none of these.
     assert [tuple(share) for share in result.confidence] == [("3", 4, 9), ("5", 6, 9)]
     assert result.total is not None and tuple(result.total)[1:] == (10, 18) and not result.left_out
     assert result.same_again is not None and tuple(result.same_again)[1:] == (1, 2)
     assert (result.unknown, result.not_judged) == (1, 1)
 
 
-def test_no_number_of_the_result_tells_whether_one_answer_was_right(client: Client, judged: Rater) -> None:
-    """Of one answer, of few, of all or none right; nor can such a number be reckoned from the others."""
+def test_own_result_never_reveals_whether_a_single_answer_was_right(client: Client, judged: Rater) -> None:
+    """Numbers based on few answers, or with all or none right, are hidden and cannot be calculated from the others."""
     Rating.objects.filter(assignment__rater=judged, assignment__position=2).update(confidence=1)
     result = results.own_result(judged)
-    assert [share.name for share in result.confidence] == ["5"]  # with "3" the answer with 1 would be the rest
+    assert [share.name for share in result.confidence] == [
+        "5"
+    ]  # showing "3" as well would reveal the single answer with 1
     assert result.left_out and len(result.kinds) == 3
     page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
-    assert "1 of 1" not in page and "they would tell of single items" in page
+    assert "1 of 1" not in page and "they would reveal single items" in page
     subtle = Rating.objects.filter(assignment__rater=judged, assignment__position=7)
     subtle.update(verdict=True)
     result = results.own_result(judged)
-    # No subtle error was found: neither that is told nor all the others, of which it would be the rest.
+    # No subtle error was found: that number is hidden, and so is the total, from which it could be calculated.
     assert [share.name for share in result.kinds] == ["outcomes without a planted error, called plausible"]
 
 
-def test_of_too_few_answers_nothing_is_told(client: Client, judged: Rater) -> None:
+def test_own_result_is_hidden_for_too_few_answers(client: Client, judged: Rater) -> None:
     Rating.objects.filter(assignment__rater=judged, assignment__position__gt=4, assignment__occasion=1).delete()
     result = results.own_result(judged)
     assert result.total is None and result.kinds == () == result.confidence and result.left_out
     page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
-    assert "There are too few answers to tell" in page and " of 4" not in page
+    assert "There are too few answers to show" in page and " of 4" not in page
 
 
-def test_the_raters_own_result_is_shown_to_them_alone(client: Client, judged: Rater) -> None:
+def test_own_result_is_shown_only_to_the_rater(client: Client, judged: Rater) -> None:
     page = signed_in(client, judged).get(f"{base(judged)}result/")
     assert page.status_code == 200
     assert "4 of 6" in page.content.decode() and "elsewhere" not in page.content.decode()
@@ -394,21 +396,21 @@ def test_the_raters_own_result_is_shown_to_them_alone(client: Client, judged: Ra
 
 
 @pytest.mark.parametrize("status", ["open", "paused", "closed"])
-def test_there_is_no_result_before_unblinding(client: Client, judged: Rater, status: str) -> None:
+def test_own_result_returns_404_before_unblinding(client: Client, judged: Rater, status: str) -> None:
     become(judged.study, status)
     assert signed_in(client, judged).get(f"{base(judged)}result/").status_code == 404
     with pytest.raises(StudyError):
         results.own_result(Rater.objects.select_related("study").get(pk=judged.pk))
 
 
-def test_there_is_no_result_where_the_study_does_not_tell(client: Client, judged: Rater) -> None:
+def test_own_result_returns_404_if_the_study_gives_no_feedback(client: Client, judged: Rater) -> None:
     judged.study.protocol["feedback"] = False
     judged.study.save()
     assert signed_in(client, judged).get(f"{base(judged)}result/").status_code == 404
     assert "My result" not in client.get("/rate/").content.decode()
 
 
-def test_work_that_came_too_late_to_count_is_not_in_the_result(judged: Rater) -> None:
+def test_own_result_excludes_surplus_ratings(judged: Rater) -> None:
     judged.assignments.filter(position=1).update(surplus=True, slot=None)
     assert tuple(results.own_result(judged).kinds[0])[1:] == (3, 5)
 
@@ -416,7 +418,7 @@ def test_work_that_came_too_late_to_count_is_not_in_the_result(judged: Rater) ->
 # ---------------------------------------------------------------- own answers as a file
 
 
-def test_the_own_download_holds_own_answers_and_nothing_else(rater: Client, seat: Rater) -> None:
+def test_my_ratings_download_contains_only_own_answers(rater: Client, seat: Rater) -> None:
     rate_all(seat)
     other = seat.study.raters.exclude(pk=seat.pk).get()
     rate_all(other, verdict=False)
@@ -429,14 +431,14 @@ def test_the_own_download_holds_own_answers_and_nothing_else(rater: Client, seat
     assert [(row["rater"], row["number"], row["answer"]) for row in rows] == [
         ("R01", str(number), "Plausible") for number in (1, 2, 3)
     ]
-    assert rows[1]["note"] == "'=1+1"  # no formula to a spreadsheet
+    assert rows[1]["note"] == "'=1+1"  # not a formula in a spreadsheet
     assert response["Cache-Control"] == "no-store"
 
 
 # ---------------------------------------------------------------- the profile
 
 
-def test_the_profile_is_kept_and_wrong_values_are_named(rater: Client, seat: Rater) -> None:
+def test_profile_is_saved_and_invalid_values_are_named(rater: Client, seat: Rater) -> None:
     about = {"save": "about", "degree": "Master's degree", "field": "<b>ecology</b>", "years": "12"}
     assert rater.post("/rate/profile/", about).status_code == 303
     profile = RaterProfile.objects.get(user=seat.user)
@@ -446,7 +448,7 @@ def test_the_profile_is_kept_and_wrong_values_are_named(rater: Client, seat: Rat
     assert rater.post("/rate/profile/", {"save": "everything"}).status_code == 422
 
 
-def test_a_password_can_be_set_and_then_only_with_the_old_one_changed(rater: Client, seat: Rater) -> None:
+def test_password_can_be_set_and_then_changed_only_with_the_old_one(rater: Client, seat: Rater) -> None:
     new = {"save": "password", "new_password1": "pipette-tips-42", "new_password2": "pipette-tips-42"}
     assert rater.post("/rate/profile/", new).status_code == 303
     assert rater.get("/rate/profile/").status_code == 200  # still signed in
@@ -457,7 +459,7 @@ def test_a_password_can_be_set_and_then_only_with_the_old_one_changed(rater: Cli
     assert rater.post("/rate/profile/", {**new, "old_password": "wrong"}).status_code == 422
 
 
-def test_single_keys_are_kept_per_person(rater: Client, seat: Rater) -> None:
+def test_single_keys_setting_is_stored_per_person(rater: Client, seat: Rater) -> None:
     assert rater.post("/rate/keys/", {"single_keys": "off"}).status_code == 204
     assert RaterProfile.objects.get(user=seat.user).single_keys is False
     assert rater.post("/rate/keys/", {"single_keys": "on", "from": "profile"}).status_code == 303
@@ -465,7 +467,7 @@ def test_single_keys_are_kept_per_person(rater: Client, seat: Rater) -> None:
     assert rater.get("/rate/keys/").status_code == 405
 
 
-def test_erasure_needs_the_tick_and_leaves_codes_and_answers(rater: Client, seat: Rater) -> None:
+def test_erasure_requires_the_checkbox_and_keeps_codes_and_answers(rater: Client, seat: Rater) -> None:
     rate_all(seat)
     assert rater.post("/rate/profile/erase/").status_code == 422
     gone = rater.post("/rate/profile/erase/", {"sure": "on"}, follow=True)
@@ -481,7 +483,7 @@ def test_erasure_needs_the_tick_and_leaves_codes_and_answers(rater: Client, seat
 
 
 @pytest.mark.parametrize("page", ["agree/", "guide/", "practice/", "done/", "withdraw/", "result/"])
-def test_another_raters_pages_do_not_exist(client: Client, seat: Rater, page: str) -> None:
+def test_pages_of_another_rater_return_404(client: Client, seat: Rater, page: str) -> None:
     other = seat_in(seat.study, 3)
     signed_in(client, other)
     assert client.get(base(seat) + page).status_code == 404
@@ -492,5 +494,5 @@ def test_another_raters_pages_do_not_exist(client: Client, seat: Rater, page: st
 
 
 @pytest.mark.parametrize("page", ["finish/", "practice/done/"])
-def test_what_changes_something_takes_no_get(rater: Client, seat: Rater, page: str) -> None:
+def test_rater_pages_that_change_data_reject_get(rater: Client, seat: Rater, page: str) -> None:
     assert rater.get(base(seat) + page).status_code == 405

@@ -1,4 +1,4 @@
-"""The pages of longer work: how far it is, what came out, who may see and steer it; and imports and audits as jobs."""
+"""Job pages: progress, result files, who can see and control a job; imports and audits as jobs."""
 
 import hashlib
 import os
@@ -52,10 +52,10 @@ def as_member(study: Study, role: str) -> Client:
     return client
 
 
-# How far it is
+# Progress
 
 
-def test_a_running_job_shows_how_far_it_is_and_asks_again_every_two_seconds(boss: Client, study: Study) -> None:
+def test_running_job_shows_progress_and_polls_every_two_seconds(boss: Client, study: Study) -> None:
     at_work()
     job = job_factories.job("study/one", "running", step=3, of=12, said="Drawing <the> figures")
     shown = page(boss, job)
@@ -65,9 +65,7 @@ def test_a_running_job_shows_how_far_it_is_and_asks_again_every_two_seconds(boss
     assert '<progress value="4" max="12"' in page(boss, job, headers=HTMX)
 
 
-def test_a_queued_job_is_asked_for_every_ten_seconds_and_says_when_no_worker_is_there(
-    boss: Client, study: Study
-) -> None:
+def test_queued_job_polls_every_ten_seconds_and_shows_a_missing_worker(boss: Client, study: Study) -> None:
     job = job_factories.job("study/one")
     shown = page(boss, job)
     assert 'hx-trigger="every 10s"' in shown and "No worker is running: start one with" in shown
@@ -77,7 +75,7 @@ def test_a_queued_job_is_asked_for_every_ten_seconds_and_says_when_no_worker_is_
 
 
 @pytest.mark.parametrize("status", Job.ENDED)
-def test_the_last_fragment_of_a_job_asks_no_more(boss: Client, study: Study, status: str) -> None:
+def test_ended_job_stops_polling(boss: Client, study: Study, status: str) -> None:
     job = job_factories.job("study/one", status, error="It broke. Ask again." if status == "failed" else "")
     shown = page(boss, job, headers=HTMX)
     assert "hx-get" not in shown and "<html" not in shown
@@ -85,38 +83,38 @@ def test_the_last_fragment_of_a_job_asks_no_more(boss: Client, study: Study, sta
     assert (reverse("ratings:retry_job", args=[job.code]) in shown) is (status != "done")
 
 
-def test_a_worker_that_has_been_silent_for_90_seconds_is_said_to_be(boss: Client, study: Study, settings: Any) -> None:
+def test_job_page_reports_a_worker_silent_for_90_seconds(boss: Client, study: Study, settings: Any) -> None:
     settings.LEASE_SECONDS, settings.WORKER_SILENT_SECONDS = 60, 90
     at_work()
     job = job_factories.job("study/one", "running")
-    heard = timezone.now() + timedelta(seconds=60)  # a lease begins with a heartbeat
+    heard = timezone.now() + timedelta(seconds=60)  # a lease starts with a heartbeat
     Job.objects.filter(pk=job.pk).update(lease_until=heard - timedelta(seconds=89))
-    assert "No word" not in page(boss, job)
+    assert "not responded" not in page(boss, job)
     Job.objects.filter(pk=job.pk).update(lease_until=heard - timedelta(seconds=95))
-    assert "No word from the worker for 95 s. Another one takes over soon." in page(boss, job)
+    assert "The worker has not responded for 95 s. Another worker will take over soon." in page(boss, job)
     Worker.objects.all().delete()
-    assert "No word from the worker for 95 s." in page(boss, job) and "make worker" in page(boss, job)
+    assert "The worker has not responded for 95 s." in page(boss, job) and "make worker" in page(boss, job)
 
 
-def test_a_done_job_says_what_was_done_and_where_to_see_it(boss: Client, study: Study) -> None:
+def test_done_job_shows_its_message_and_a_link_to_the_result(boss: Client, study: Study) -> None:
     done = {"said": "Blinding <holds>.", "href": "/studies/one/audit/", "label": "The report"}
     shown = page(boss, job_factories.job("study/one", "done", result=done))
     assert "Blinding &lt;holds&gt;." in shown and '<a href="/studies/one/audit/">The report</a>' in shown
 
 
-def test_a_page_that_shows_a_job_is_asked_to_be_loaded_again_once_it_is_done(boss: Client, study: Study) -> None:
+def test_page_that_includes_a_done_job_offers_to_reload(boss: Client, study: Study) -> None:
     job = job_factories.job("study/one", "done")
     within = {**HTMX, "HX-Current-URL": "http://testserver/studies/one/?error=subtle"}
-    assert '<a href="/studies/one/?error=subtle">Load this page again' in page(boss, job, headers=within)
+    assert '<a href="/studies/one/?error=subtle">Reload this page' in page(boss, job, headers=within)
     alone = {**HTMX, "HX-Current-URL": f"http://testserver/jobs/{job.code}/"}
-    assert "Load this page again" not in page(boss, job, headers=alone)
+    assert "Reload this page" not in page(boss, job, headers=alone)
 
 
 # Files
 
 
 @pytest.mark.both_databases
-def test_a_file_comes_with_its_size_and_digest_and_as_a_download(boss: Client, study: Study) -> None:
+def test_job_file_is_downloaded_with_size_and_digest(boss: Client, study: Study) -> None:
     job = job_factories.job("study/one", "done")
     body = b"the results" * 100_000  # 1,100,000 bytes, in five pieces
     file = job_factories.file(job, 'odd "name"\n.zip', body, "application/zip")
@@ -132,7 +130,7 @@ def test_a_file_comes_with_its_size_and_digest_and_as_a_download(boss: Client, s
     assert boss.head(address).headers["Content-Length"] == "1100000"
 
 
-def test_what_went_into_a_job_and_half_a_file_are_no_downloads(boss: Client, study: Study) -> None:
+def test_job_inputs_and_incomplete_files_cannot_be_downloaded(boss: Client, study: Study) -> None:
     job = job_factories.job("study/one", "done")
     sent = job.files.create(role="in", name="in.csv", content_type="text/csv", size=0, sha256="a" * 64)
     half = job.files.create(role="out", name="half.csv", content_type="text/csv", size=0)
@@ -142,13 +140,13 @@ def test_what_went_into_a_job_and_half_a_file_are_no_downloads(boss: Client, stu
 
 
 @pytest.mark.both_databases
-def test_removed_files_are_said_to_be(boss: Client, study: Study) -> None:
+def test_job_page_says_when_files_were_removed(boss: Client, study: Study) -> None:
     job = job_factories.job("study/one", "done", result={"files_removed": "2026-11-01T00:00:00+00:00"})
     assert "have been removed" in page(boss, job)
 
 
 @pytest.mark.both_databases
-def test_the_page_costs_the_same_queries_for_one_file_and_for_twenty(
+def test_job_page_query_count_does_not_grow_with_files(
     boss: Client, study: Study, django_assert_max_num_queries: Any
 ) -> None:
     job = job_factories.job("study/one", "done")
@@ -162,13 +160,11 @@ def test_the_page_costs_the_same_queries_for_one_file_and_for_twenty(
     assert counts[0] == counts[1]
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.parametrize(("kind", "may"), [("drawn", True), ("import_items", False)])
-def test_an_analyst_sees_a_job_and_steers_only_what_they_could_have_asked_for(
-    study: Study, kind: str, may: bool
-) -> None:
+def test_analyst_controls_only_jobs_they_could_have_requested(study: Study, kind: str, may: bool) -> None:
     client = as_member(study, "analyst")
     job = job_factories.job("study/one", "queued", kind)
     cancel = reverse("ratings:cancel_job", args=[job.code])
@@ -178,7 +174,7 @@ def test_an_analyst_sees_a_job_and_steers_only_what_they_could_have_asked_for(
     assert job.status == ("cancelled" if may else "queued")
 
 
-def test_a_job_of_another_study_of_a_benchmark_or_of_nobody_is_not_there(study: Study) -> None:
+def test_job_of_another_study_or_a_benchmark_returns_404(study: Study) -> None:
     client = as_member(study, "admin")
     study_factory.open_study(slug="two", name="Study two")
     for subject in ("study/two", "study/none", "benchmark/b1", ""):
@@ -187,24 +183,24 @@ def test_a_job_of_another_study_of_a_benchmark_or_of_nobody_is_not_there(study: 
     assert client.get(reverse("ratings:job", args=[job_factories.job("study/one").code])).status_code == 200
 
 
-def test_a_benchmarks_job_is_for_staff(client: Client, study: Study) -> None:
+def test_benchmark_job_is_visible_to_staff_only(client: Client, study: Study) -> None:
     client.force_login(User.objects.create_user("kim", is_staff=True))
     assert "Drawn" in page(client, job_factories.job("benchmark/b1"))
     assert client.get(reverse("ratings:job", args=[job_factories.job("study/one").code])).status_code == 404
 
 
 @pytest.mark.both_databases
-def test_a_study_does_not_inherit_the_jobs_of_a_deleted_draft_of_its_name(boss: Client, study: Study) -> None:
+def test_study_does_not_inherit_jobs_of_a_deleted_draft_with_its_name(boss: Client, study: Study) -> None:
     job = job_factories.job("study/one")
     Job.objects.filter(pk=job.pk).update(created_at=study.created_at - timedelta(days=1))
     assert boss.get(reverse("ratings:job", args=[job.code])).status_code == 404
 
 
 @pytest.mark.both_databases
-def test_stop_and_try_again_from_the_page(boss: Client, study: Study) -> None:
+def test_job_can_be_stopped_and_retried_from_its_page(boss: Client, study: Study) -> None:
     job = job_factories.job("study/one")
     stopped = boss.post(reverse("ratings:cancel_job", args=[job.code]), follow=True).content.decode()
-    assert "Stopped" in stopped and "It was stopped by hand." in stopped
+    assert "Stopped" in stopped and "It was stopped by a user." in stopped
     again = boss.post(reverse("ratings:retry_job", args=[job.code]))
     new = Job.objects.get(retry_of=job)
     assert again.headers["Location"] == reverse("ratings:job", args=[new.code]) and new.status == "queued"
@@ -215,15 +211,15 @@ def test_stop_and_try_again_from_the_page(boss: Client, study: Study) -> None:
 
 
 @pytest.mark.both_databases
-def test_the_audits_button_orders_one_job_however_often_it_is_pressed(boss: Client, study: Study) -> None:
-    """That the worker's certificate then shows is tested with the audit itself (test_audit_blinding)."""
+def test_audit_button_pressed_repeatedly_creates_one_job(boss: Client, study: Study) -> None:
+    """`test_audit_blinding` tests that the page then shows the certificate."""
     address = reverse("ratings:audit", args=[study.slug])
     for _ in range(2):
         shown = boss.post(address, follow=True).content.decode()
     assert "Queued" in shown and str(Job.objects.get().code) in shown and not BlindingAudit.objects.exists()
 
 
-def test_an_audit_that_cannot_be_made_says_why(boss: Client, study: Study) -> None:
+def test_audit_that_cannot_run_shows_the_reason(boss: Client, study: Study) -> None:
     job = audit_jobs.ask(study)
     Study.objects.filter(pk=study.pk).update(status="draft")
     play_all()
@@ -231,17 +227,17 @@ def test_an_audit_that_cannot_be_made_says_why(boss: Client, study: Study) -> No
     assert "Study one has no items yet" in shown and reverse("ratings:retry_job", args=[job.code]) in shown
 
 
-# Who does what
+# Registration
 
 
 @pytest.mark.parametrize(("kind", "title", "module"), ratings_jobs.KINDS)
-def test_every_kind_of_job_is_done_by_the_module_it_is_declared_with(kind: str, title: str, module: str) -> None:
+def test_every_job_kind_is_run_by_its_registered_module(kind: str, title: str, module: str) -> None:
     handler = job_kinds.handler(kind)
     assert handler is not None and handler.__module__ == module and job_kinds.title(kind) == title
 
 
-def test_declaring_them_loads_nothing_that_only_the_work_needs() -> None:
-    """In a process of its own, where nothing was loaded yet."""
+def test_job_registration_does_not_import_the_job_modules() -> None:
+    """Run in a new process, in which nothing has been imported yet."""
     code = (
         "import sys, django; django.setup(); from simulation.jobs import job_kinds; assert job_kinds.known('analysis'); "
         "print([name for name in ('scipy.stats', 'sklearn', 'altair', 'vl_convert') if name in sys.modules])"
@@ -256,7 +252,7 @@ def test_declaring_them_loads_nothing_that_only_the_work_needs() -> None:
 # Runs whose calls belong to jobs
 
 
-def test_the_pages_of_a_run_and_its_calls_know_jobs(boss: Client, study: Study) -> None:
+def test_run_and_call_pages_show_their_jobs(boss: Client, study: Study) -> None:
     run = call_factories.run("ratings")
     job = job_factories.job(
         job_access.subject(study), "running", "machine_rating", run=run, step=1, of=40, said="GPT rates"
@@ -280,7 +276,7 @@ def test_the_pages_of_a_run_and_its_calls_know_jobs(boss: Client, study: Study) 
     assert queueing.progress(run).finished is False and queueing.progress(run).total == 1
 
 
-def test_staff_without_a_role_in_the_study_meet_no_link_that_is_not_there_for_them(
+def test_staff_without_a_role_see_no_links_to_forbidden_pages(
     client: Client, study: Study, django_assert_num_queries: Any
 ) -> None:
     run = call_factories.run("ratings")
@@ -303,14 +299,14 @@ def test_staff_without_a_role_in_the_study_meet_no_link_that_is_not_there_for_th
         assert job_access.open_to(kim, jobs) == {job.pk for job in jobs}
 
 
-def test_a_job_of_a_deleted_draft_of_that_name_is_linked_by_nothing(boss: Client, study: Study) -> None:
+def test_job_of_a_deleted_draft_is_not_linked(boss: Client, study: Study) -> None:
     run = call_factories.run("ratings")
     job = job_factories.job(job_access.subject(study), "done", "machine_rating", run=run)
     Job.objects.filter(pk=job.pk).update(created_at=study.created_at - timedelta(days=1))
     assert str(job.code) not in boss.get(reverse("simulation:run", args=[run.code])).content.decode()
 
 
-def test_what_a_machine_said_is_sealed_with_its_study_even_for_staff(boss: Client, study: Study) -> None:
+def test_answers_of_model_raters_are_sealed_even_for_staff(boss: Client, study: Study) -> None:
     run = call_factories.run("ratings")
     job = job_factories.job(job_access.subject(study), "done", "machine_rating", run=run)
     said = {"reply": call_factories.reply("LEAK-VERDICT"), "request": call_factories.request("LEAK-QUESTION")}
@@ -329,7 +325,7 @@ def test_what_a_machine_said_is_sealed_with_its_study_even_for_staff(boss: Clien
 
 
 @pytest.mark.both_databases
-def test_a_rating_job_out_of_budget_goes_on_with_a_larger_one(boss: Client, study: Study) -> None:
+def test_rating_job_out_of_budget_continues_with_a_larger_budget(boss: Client, study: Study) -> None:
     run = call_factories.run("ratings", max_cost=None, max_tokens=100)
     failed = job_factories.job("study/one", "failed", "machine_rating", run=run, reason="budget", error="100 tokens")
     address = reverse("simulation:continue_run", args=[run.code])

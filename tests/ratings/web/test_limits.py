@@ -1,4 +1,4 @@
-"""Brakes on what runs wild: how often somebody may write, and take exports."""
+"""Limits on the number of write requests and exports per user."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,16 +15,16 @@ from wetbench_site.middleware.write_limit import Buckets
 pytestmark = pytest.mark.django_db
 
 
-def test_a_bucket_gives_a_minutes_worth_and_refills_evenly() -> None:
+def test_write_limit_allows_a_minute_of_requests_and_refills_evenly() -> None:
     buckets = Buckets()
     assert [buckets.wait("kim", 60, 0.0) for _ in range(60)] == [0.0] * 60
-    assert buckets.wait("kim", 60, 0.0) == pytest.approx(1.0)  # one a second comes back
+    assert buckets.wait("kim", 60, 0.0) == pytest.approx(1.0)  # one request per second is refilled
     assert buckets.wait("lee", 60, 0.0) == 0.0
     assert buckets.wait("kim", 60, 0.5) == pytest.approx(0.5)
     assert buckets.wait("kim", 60, 1.0) == 0.0
 
 
-def test_who_writes_too_often_is_told_to_wait_and_keeps_the_form(client: Client, kim: User, settings: Any) -> None:
+def test_write_limit_shows_the_wait_and_keeps_the_form(client: Client, kim: User, settings: Any) -> None:
     client.force_login(kim)
     settings.WRITES_PER_MINUTE = 2
     answers = [client.post("/account/end-sessions/").status_code for _ in range(3)]
@@ -35,7 +35,7 @@ def test_who_writes_too_often_is_told_to_wait_and_keeps_the_form(client: Client,
     assert client.get("/account/").status_code == 200
 
 
-def test_the_sixth_export_of_an_hour_waits(client: Client, settings: Any) -> None:
+def test_sixth_export_within_an_hour_is_rejected(client: Client, settings: Any) -> None:
     settings.EXPORTS_PER_HOUR = 5
     ada = User.objects.create_user("ada", password=PASSWORD, is_staff=True)
     study = seats.study(by=ada)

@@ -1,4 +1,4 @@
-"""The page of machine raters: ordered, gone on with, retried and paid for there, and nothing of what they say before unblinding."""
+"""The page of model raters: request, continue and retry ratings, budgets, and no answers before unblinding."""
 
 import re
 from decimal import Decimal
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Five transitions, two seats."""
+    """An open study with five transitions and two raters."""
     return rating_room.open_study(items=5)
 
 
@@ -40,7 +40,7 @@ def address(study: Study) -> str:
 
 
 def page(client: Client, study: Study) -> str:
-    """What the page says, as text with single spaces."""
+    """Return the text of the page with single spaces."""
     answer = client.get(address(study))
     assert answer.status_code == 200
     return text(answer)
@@ -55,30 +55,30 @@ def post(client: Client, study: Study, **sent: str) -> Any:
 
 
 def row(client: Client, study: Study, label: str) -> str:
-    """The line of one machine rater."""
+    """Return the text of one model rater's row."""
     shown = client.get(address(study)).content.decode()
     [found] = [part for part in shown.split("<tr>") if f'<th scope="row">{label} ' in part]
     return " ".join(re.sub(r"<[^>]*>", " ", found.split("</tr>")[0]).split())
 
 
-def test_the_checker_is_ordered_watched_and_done(boss: Client, study: Study) -> None:
+def test_checker_ratings_are_requested_followed_and_completed(boss: Client, study: Study) -> None:
     shown = page(boss, study)
     assert "5 ratings will be made" in shown and "At worst" not in shown, "rules cost nothing"
     answer = post(boss, study, cast="checker")
     assert "M1, WetBench checker: 5 items to rate, payload alone." in text(answer)
     job = Job.objects.get()
     assert job.asked_by and job.asked_by.username == "root" and f'id="job-{job.code}"' in answer.content.decode()
-    assert row(boss, study, "M1").startswith("M1 WetBench checker given the payload alone queued 0 0 0 5 free")
+    assert row(boss, study, "M1").startswith("M1 WetBench checker shown the payload alone queued 0 0 0 5 free")
     play_all()
     # Of the five, the checker can decide those in which amounts can be compared; both kinds of answer are done.
     rated = MachineRating.objects.filter(failed="").count()
     assert rated > 0 and f"done {rated} " in row(boss, study, "M1") and "0 free" in row(boss, study, "M1")
     answer = boss.get(address(study)).content.decode()
-    assert f"job-{job.code}" not in answer and "Go on" not in row(boss, study, "M1")
+    assert f"job-{job.code}" not in answer and "Continue" not in row(boss, study, "M1")
     assert 'value="checker"' not in answer, "who rates already is no choice any more"
 
 
-def test_a_model_has_its_worst_case_told_before_it_is_ordered_and_its_cost_after(
+def test_model_rater_shows_the_maximum_cost_before_and_the_cost_after(
     boss: Client, study: Study, model: str, model_server: Server
 ) -> None:
     told = boss.get(address(study), {"cast": model}, headers={"HX-Request": "true"})
@@ -91,18 +91,16 @@ def test_a_model_has_its_worst_case_told_before_it_is_ordered_and_its_cost_after
     play_all()
     cost = sum((call.cost or Decimal(0) for call in ModelCall.objects.all()), Decimal(0))
     assert 0 < cost < bound
-    assert f"done 5 0 0 0 {money(cost)} of at most $5.00" in row(boss, study, "M1")
+    assert f"done 5 0 0 0 {money(cost)} of max. $5.00" in row(boss, study, "M1")
     assert int(model_server.counters()["total"]["requests"]) == 5
 
 
-def test_without_scripts_a_button_works_the_worst_case_out_and_orders_nothing(
-    boss: Client, study: Study, model: str
-) -> None:
+def test_maximum_cost_without_javascript_requests_nothing(boss: Client, study: Study, model: str) -> None:
     answer = boss.post(address(study), {"cast": model, "size": "1"})
     assert answer.status_code == 200 and "15 calls" in text(answer) and not MachineRater.objects.exists()
 
 
-def test_the_worst_case_of_many_items_is_above_that_of_each(
+def test_maximum_cost_from_the_longest_items_is_an_upper_bound(
     boss: Client, study: Study, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = machine_form.MachineForm(study, {"cast": model})
@@ -110,10 +108,10 @@ def test_the_worst_case_of_many_items_is_above_that_of_each(
     monkeypatch.setattr(machine_form, "MEASURED", 2)
     bound = machine_form.size(form)["worst"]
     assert bound.calls == exact.calls == 15 and bound.tokens >= exact.tokens and bound.cost >= exact.cost
-    assert "every other counted as the longest" in bound.assumes
+    assert "all others counted as the longest" in bound.assumes
 
 
-def test_what_failed_is_retried_and_what_was_stopped_goes_on(
+def test_model_rater_retries_failed_items_and_continues_after_a_stop(
     boss: Client, study: Study, model: str, model_server: Server
 ) -> None:
     model_server.faults({"fault": "refusal", "times": 1})
@@ -125,14 +123,14 @@ def test_what_failed_is_retried_and_what_was_stopped_goes_on(
     model_server.reset()
     assert "1 item to rate" in text(post(boss, study, rater=code, do="retry"))
     boss.post(reverse("ratings:cancel_job", args=[Job.objects.latest("pk").code]))
-    assert "stopped by hand 4 0 1 refused 0" in row(boss, study, "M1") and "Go on" in row(boss, study, "M1")
+    assert "stopped by hand 4 0 1 refused 0" in row(boss, study, "M1") and "Continue" in row(boss, study, "M1")
     post(boss, study, rater=code, do="go_on")
     play_all()
     assert "done 5 0 0 0" in row(boss, study, "M1")
-    assert "nothing is left to rate" in text(post(boss, study, rater=code, do="go_on"))
+    assert "no items left to rate" in text(post(boss, study, rater=code, do="go_on"))
 
 
-def test_try_again_on_an_older_job_leads_to_the_one_that_stands(
+def test_retry_of_an_older_job_leads_to_the_current_one(
     boss: Client, study: Study, model: str, model_server: Server
 ) -> None:
     model_server.faults({"fault": "unauthorized_401", "times": 1})
@@ -148,7 +146,7 @@ def test_try_again_on_an_older_job_leads_to_the_one_that_stands(
     assert "Nothing is left to rate." in text(boss.post(retry, follow=True)) and Job.objects.count() == 2
 
 
-def test_try_again_opens_what_a_person_has_put_right(
+def test_retry_continues_after_a_person_fixed_the_cause(
     boss: Client, study: Study, model: str, model_server: Server
 ) -> None:
     model_server.faults({"fault": "unauthorized_401", "times": 1})
@@ -159,16 +157,16 @@ def test_try_again_opens_what_a_person_has_put_right(
     assert "done 5 0 0 0" in row(boss, study, "M1")
 
 
-def test_a_budget_that_is_used_up_is_set_anew_and_nothing_is_paid_twice(
+def test_used_up_budget_can_be_raised_and_nothing_is_paid_twice(
     boss: Client, study: Study, model: str, model_server: Server
 ) -> None:
-    # A call's worst case: 16,000 tokens out, and a prompt of some 5,000 bytes; it uses a few hundred of them.
+    # Maximum of a call: 16,000 output tokens and a prompt of about 5,000 bytes; it uses a few hundred.
     post(boss, study, cast=model, max_tokens="22000")
     play_all()
     done = MachineRating.objects.count()
     assert 0 < done < 5 and f"{5 - done} $" in row(boss, study, "M1")
     shown = page(boss, study)
-    assert "M1 has used its budget up" in shown and "Go on: M1" not in shown
+    assert "M1 has used up its budget" in shown and "Continue: M1" not in shown
     code = str(MachineRater.objects.get().code)
     refused = boss.post(address(study), {"rater": code, "budget": "1", "max_tokens": "1"})
     assert refused.status_code == 422 and "give more than that" in text(refused)
@@ -177,18 +175,18 @@ def test_a_budget_that_is_used_up_is_set_anew_and_nothing_is_paid_twice(
     assert "done 5 0 0 0" in row(boss, study, "M1") and int(model_server.counters()["total"]["requests"]) == 5
 
 
-def test_who_cannot_rate_here_is_named_with_what_is_missing(
+def test_unavailable_models_are_listed_with_the_reason(
     boss: Client, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     speakers.model("a-rater")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    assert "1 more cannot rate here a-rater :" in page(boss, study) and "OPENAI_API_KEY" in page(boss, study)
+    assert "1 model unavailable a-rater :" in page(boss, study) and "OPENAI_API_KEY" in page(boss, study)
     answer = boss.post(address(study), {"cast": "a-rater"})
     assert answer.status_code == 422 and not MachineRater.objects.exists()
 
 
-def test_the_context_is_a_choice_where_some_raters_see_it_and_others_do_not(boss: Client, model: str) -> None:
+def test_model_context_is_a_choice_if_raters_differ_in_it(boss: Client, model: str) -> None:
     always, mixed = (rating_room.open_study(items=3, display={"context": seen}) for seen in ([True], [False, True]))
     assert 'name="context"' not in boss.get(address(always)).content.decode()
     assert 'name="context"' in boss.get(address(mixed)).content.decode()
@@ -197,13 +195,13 @@ def test_the_context_is_a_choice_where_some_raters_see_it_and_others_do_not(boss
     assert "payload alone." in text(post(boss, mixed, cast="checker", context="yes")), "the checker reads none"
 
 
-def test_records_are_no_choice_for_the_checker(boss: Client, model: str) -> None:
+def test_checker_is_not_offered_for_evidence_records(boss: Client, model: str) -> None:
     study = rating_room.open_study(EVIDENCE, items=3)
     shown = boss.get(address(study)).content.decode()
     assert 'value="checker"' not in shown and 'value="a-rater"' in shown
 
 
-def test_nothing_of_what_was_said_shows_before_unblinding_and_the_results_after(boss: Client, study: Study) -> None:
+def test_answers_of_model_raters_are_shown_only_after_unblinding(boss: Client, study: Study) -> None:
     machines.order(study, "checker")
     play_all()
     MachineRating.objects.filter(failed="").update(reasoning="LEAK", marks=["LEAK"], error="LEAK")
@@ -212,15 +210,15 @@ def test_nothing_of_what_was_said_shows_before_unblinding_and_the_results_after(
     assert body(before) == body(boss.get(address(study)).content.decode()), "no verdict changes anything on it"
     assert "LEAK" not in before and not re.search(r"(?<!im)plausible", body(before)) and "sealed" in before
     Study.objects.update(status="unblinded", unblinded_at=timezone.now())
-    assert "page of results" in page(boss, study)
+    assert "results page" in page(boss, study)
 
 
 def body(shown: str) -> str:
-    """The page without the parts that are new with every request."""
+    """Return the page without the parts that change with every request."""
     return re.sub(r'((?:csrfmiddlewaretoken" value|FToken": )["=]*)[^"]*', "", shown)
 
 
-def test_analysts_see_how_far_it_is_and_order_nothing(client: Client, study: Study) -> None:
+def test_analysts_see_progress_of_model_raters_and_cannot_request_ratings(client: Client, study: Study) -> None:
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=study, user=analyst, role="analyst")
     machines.order(study, "checker")
@@ -234,23 +232,21 @@ def main(client: Client, study: Study) -> str:
     return client.get(address(study)).content.decode().partition("<main")[2]
 
 
-def test_a_machine_of_another_study_is_out_of_reach(boss: Client, study: Study) -> None:
+def test_model_rater_of_another_study_returns_404(boss: Client, study: Study) -> None:
     other = rating_room.open_study(items=3)
     foreign = machines.order(other, "checker").rater
     for code in (str(foreign.code), "nonsense"):
         assert boss.post(address(study), {"rater": code, "do": "retry"}).status_code == 404
 
 
-def test_a_draft_has_nothing_to_rate(boss: Client, study: Study) -> None:
+def test_model_ratings_of_a_draft_cannot_be_requested(boss: Client, study: Study) -> None:
     Study.objects.update(status="draft")
-    assert "A draft has no frozen items yet" in page(boss, study) and "Order ratings" not in page(boss, study)
+    assert "A draft has no frozen items yet" in page(boss, study) and "Request ratings" not in page(boss, study)
     assert "Open the study first" in text(post(boss, study, cast="checker"))
     assert not MachineRater.objects.exists()
 
 
-def test_the_number_of_queries_does_not_grow_with_machines_that_are_done_or_with_items(
-    boss: Client, model_server: Server
-) -> None:
+def test_model_rater_page_query_count_does_not_grow(boss: Client, model_server: Server) -> None:
     counts = []
     for items, names in ((3, ("a-1",)), (6, ("b-1", "b-2", "b-3"))):
         study = rating_room.open_study(items=items)

@@ -1,4 +1,4 @@
-"""An unblinded study's page and its items' pages: one stored document, shown whole, the same in every file."""
+"""Result pages of an unblinded study and its item pages: they show the stored analysis completely."""
 
 import json
 import re
@@ -30,7 +30,8 @@ pytestmark = pytest.mark.django_db
 
 
 def rated(by: User, **changes: Any) -> Study:
-    """Ten items, two ratings each; both raters say plausible with 4 of what is no error and of one subtle twin."""
+    """Return a study of ten items with two ratings each: both raters rate the genuine items and one subtle twin plausible, with
+    confidence 4."""
     run_factory.pool()
     study = study_factory.open_study(**changes)
     Study.objects.filter(pk=study.pk).update(created_by=by)
@@ -57,7 +58,7 @@ def text(answer: Any) -> str:
     return str(answer.content.decode())
 
 
-def test_the_page_says_the_numbers_of_the_stored_document(staff: Client, ada: User) -> None:
+def test_results_page_shows_the_numbers_of_the_stored_analysis(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     answer = staff.get(at("study", study))
     document = Analysis.objects.get(study=study).document
@@ -69,12 +70,12 @@ def test_the_page_says_the_numbers_of_the_stored_document(staff: Client, ada: Us
     page = text(answer)
     for row in records(document["tables"]["rates"]):
         assert escape(row["source"]) in page
-        assert f">{row['rate']:.1%}<" in page
+        assert f">{row['rate']:.1%}<".replace("%", " %") in page
     assert "60% of these items have a planted error" in page
     assert not re.search(r"\sstyle=", page)
 
 
-def test_the_interval_of_a_kappa_says_for_whom_it_is() -> None:
+def test_key_number_of_kappa_names_the_inference_target() -> None:
     entry = {
         "name": "A",
         "kind": "number",
@@ -89,11 +90,11 @@ def test_the_interval_of_a_kappa_says_for_whom_it_is() -> None:
     found = panels.headline({"headline": [{**entry, "key": key} for key in keys]})
     assert [number.target for number in found] == ["for these raters", "for these raters", ""]
     page = render_to_string("ratings/_study_headline.html", {"headline": found})
-    assert "95% interval for these raters: 0.40 to 0.60" in page and "95% interval 0.40 to 0.60" in page
+    assert "95 % interval for these raters: 0.40 to 0.60" in page and "95 % interval 0.40 to 0.60" in page
 
 
 @pytest.mark.parametrize(("height", "tall"), [("1000", False), ("1000.5", True)])
-def test_a_figure_that_no_page_of_paper_holds_may_go_on_on_the_next(height: str, tall: bool) -> None:
+def test_figure_taller_than_a_printed_page_may_break(height: str, tall: bool) -> None:
     figure = SimpleNamespace(
         wide=f'<svg viewBox="0 0 700 {height}" width="700" height="{height}" role="img"><g/></svg>', summary=""
     )
@@ -102,7 +103,7 @@ def test_a_figure_that_no_page_of_paper_holds_may_go_on_on_the_next(height: str,
     assert panel.tall == tall
 
 
-def test_every_statistic_of_the_document_stands_on_the_page(staff: Client, ada: User) -> None:
+def test_results_page_lists_every_statistic_of_the_analysis(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     listed = staff.get(at("study", study)).context["sections"]
     assert sum(one.total for one in listed) == len(Analysis.objects.get(study=study).document["results"]) > 40
@@ -111,7 +112,7 @@ def test_every_statistic_of_the_document_stands_on_the_page(staff: Client, ada: 
     assert all(line.reason for line in undefined)
 
 
-def test_what_is_not_defined_says_why(staff: Client, ada: User) -> None:
+def test_undefined_statistics_show_the_reason(staff: Client, ada: User) -> None:
     run_factory.pool()
     study = study_factory.open_study()
     Study.objects.filter(pk=study.pk).update(created_by=ada)
@@ -122,14 +123,14 @@ def test_what_is_not_defined_says_why(staff: Client, ada: User) -> None:
     assert "closed before anyone rated" in text(answer)
 
 
-def test_filters_stand_in_the_address_in_chips_and_in_every_link(staff: Client, ada: User) -> None:
+def test_result_filters_are_in_the_url_the_chips_and_every_link(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     page = text(staff.get(at("study", study), {"error": "subtle", "rater": "R01"}))
     assert page.count('<option value="R01" selected>') == 1
-    assert f'href="{at("study", study)}?rater=R01"' in page  # what is left without the other chip
+    assert f'href="{at("study", study)}?rater=R01"' in page  # the filters that remain without the other chip
     assert f'href="{at("study", study)}?error=subtle"' in page
     links = re.findall(r'href="([^"]*(?:\.csv|results\.json)[^"]*)"', page)
-    assert links[0].startswith(at("ratings_csv", study))  # the button on top
+    assert links[0].startswith(at("ratings_csv", study))  # the button at the top
     assert links
     assert all(link.endswith("?error=subtle&amp;rater=R01") for link in links), links
     assert "Only planted error: subtle error; rater: R01." in page
@@ -137,12 +138,12 @@ def test_filters_stand_in_the_address_in_chips_and_in_every_link(staff: Client, 
     own = Rating.objects.filter(assignment__rater__label="R01", assignment__item__source__perturbation="subtle")
     assert first.value == str(own.count())
     assert 0 < own.count() < 20
-    # Whatever is looked at, raters met six planted errors in ten items.
+    # With any filter, raters saw six planted errors in ten items.
     said = "In the whole study, 60% of the rated items have a planted error"
     assert said in page and said in text(staff.get(at("study", study), {"error": "none"}))
 
 
-def test_a_filter_that_this_study_does_not_have_is_named_and_filters_nothing(staff: Client, ada: User) -> None:
+def test_unknown_result_filter_is_reported_and_ignored(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     answer = staff.get(at("study", study), {"error": "<b>x", "colour": "red"})
     assert answer.context["headline"][0].value == "20"
@@ -150,14 +151,14 @@ def test_a_filter_that_this_study_does_not_have_is_named_and_filters_nothing(sta
     assert "There is no filter &#x27;colour&#x27;" in text(answer)
 
 
-def test_nothing_is_shown_of_filters_that_let_nothing_through(staff: Client, ada: User) -> None:
+def test_result_filters_without_matches_show_a_message(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     ItemSource.objects.filter(perturbation="none").update(action="Centrifuge")
     answer = staff.get(at("study", study), {"error": "subtle", "action": "Centrifuge"})
-    assert "No rating passes these filters." in text(answer)
+    assert "No rating matches these filters." in text(answer)
 
 
-def test_items_that_raters_disagree_about_show_all_ratings_and_ticks(staff: Client, ada: User) -> None:
+def test_contested_items_show_all_ratings_and_marked_rows(staff: Client, ada: User) -> None:
     study = rated(ada)
     Assignment.objects.update(marks="always")
     one = Rating.objects.filter(assignment__item__source__perturbation="none").order_by("pk")[0]
@@ -168,7 +169,7 @@ def test_items_that_raters_disagree_about_show_all_ratings_and_ticks(staff: Clie
     assert [(tick.said, tick.raters, tick.planted) for tick in line.ticks] == [("A: Volume", 1, False)]
 
 
-def test_contested_items_are_counted_beyond_what_the_table_keeps(
+def test_contested_items_beyond_the_table_are_counted(
     staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = rated(ada)
@@ -179,16 +180,16 @@ def test_contested_items_are_counted_beyond_what_the_table_keeps(
     monkeypatch.setattr(contested, "MOST", 2)
     monkeypatch.setattr(sections_raters, "CONTESTED", 3)
     page = text(staff.get(at("study", study)))
-    # The subtle twin that both missed is disputed and comes first: two of the three are left in the table.
-    assert "The first 2 of 3 items that raters are not of one mind about" in page
+    # The subtle twin that both missed is disputed and comes first: two of the three remain in the table.
+    assert "2 of 3 items with disagreement" in page
     Analysis.objects.all().delete()
     monkeypatch.setattr(sections_raters, "CONTESTED", 1)
     page = text(staff.get(at("study", study)))
-    assert "not of one mind about 3 items; none is among the rows" in page
-    assert "of one mind about every item" not in page
+    assert "Raters disagree about 3 items; none of them is among the rows" in page
+    assert "Raters agree on every item" not in page
 
 
-def test_the_matrix_has_every_rating_and_says_which_are_wrong(staff: Client, ada: User) -> None:
+def test_rating_matrix_contains_every_rating_and_flags_wrong_ones(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     matrix = staff.get(at("study", study)).context["matrix"]
     cells = [cell for row in matrix.rows for cell in row.cells if cell]
@@ -202,7 +203,9 @@ def test_the_matrix_has_every_rating_and_says_which_are_wrong(staff: Client, ada
     assert (len(cut.rows), cut.items, len(whole.rows)) == (panels.MATRIX_CELLS, panels.MATRIX_CELLS + 1, whole.items)
 
 
-def test_large_studies_wait_for_the_task_and_say_so(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_large_studies_are_computed_by_a_job(
+    staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "INLINE", 19)
     study = unblinded(rated(ada))
     answer = staff.get(at("study", study))
@@ -219,29 +222,29 @@ def test_large_studies_wait_for_the_task_and_say_so(staff: Client, ada: User, mo
     assert f'id="job-{job.code}"' not in done
 
 
-def test_numbers_older_than_the_ratings_say_so(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outdated_results_are_labelled(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
     study = unblinded(rated(ada))
     store.compute(study, Filters())
-    assert "older than the ratings" not in text(staff.get(at("study", study)))
+    assert "out of date" not in text(staff.get(at("study", study)))
     monkeypatch.setattr(store, "INLINE", 0)
     study.raters.filter(label="R01").update(dropped=True, withdrawn_at=study.opened_at)
     answer = staff.get(at("study", study))
-    assert "older than the ratings" in text(answer)
+    assert "out of date" in text(answer)
     assert answer.context["headline"][0].value == "20"
 
 
-def test_sealed_the_page_plans_by_numbers_and_tells_nothing_by_source(staff: Client, ada: User) -> None:
+def test_sealed_study_shows_expected_precision_and_nothing_by_source(staff: Client, ada: User) -> None:
     study = rated(ada)
     with CaptureQueriesContext(connection) as asked:
         page = text(staff.get(at("study", study)))
     table = ItemSource._meta.db_table
     assert not any(table in query["sql"] for query in asked.captured_queries)
-    assert "What more ratings would give" in page
+    assert "Expected precision with more data" in page
     assert not Analysis.objects.exists()
-    assert not re.search("Error found|All statistics|Subtle errors caught", page)
+    assert not re.search("Error found|All statistics|Subtle errors detected", page)
 
 
-def test_evidence_is_set_against_its_classifier(staff: Client, ada: User) -> None:
+def test_evidence_results_are_compared_with_the_classifier(staff: Client, ada: User) -> None:
     run_factory.evidence_pool()
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.evidence_protocol()), ada)
     lifecycle.open_study(study)
@@ -253,7 +256,7 @@ def test_evidence_is_set_against_its_classifier(staff: Client, ada: User) -> Non
     assert answer.context["design"] == ""
 
 
-def test_what_models_and_files_say_is_shown_as_text(staff: Client, ada: User) -> None:
+def test_results_page_escapes_text_from_models_and_files(staff: Client, ada: User) -> None:
     study = rated(ada)
     ItemSource.objects.filter(item__study=study).update(label="<script>1</script>", experiment="<i>e", action="<i>a")
     item = study.items.filter(source__perturbation="subtle")[0]
@@ -268,7 +271,7 @@ def test_what_models_and_files_say_is_shown_as_text(staff: Client, ada: User) ->
         assert not re.search(r"<script>[1mrw]|<i>[ea]", page)
 
 
-def test_an_items_page_sets_the_twin_beside_its_original(staff: Client, ada: User) -> None:
+def test_item_page_shows_the_twin_beside_its_original(staff: Client, ada: User) -> None:
     study = rated(ada)
     item = study.items.filter(source__perturbation="subtle").select_related("source__twin__transition")[0]
     ItemSource.objects.filter(item=item).update(target=["A:Volume"])
@@ -283,7 +286,7 @@ def test_an_items_page_sets_the_twin_beside_its_original(staff: Client, ada: Use
     assert (lines["A:Volume"].planted, lines["A:Volume"].ticked, answer.context["could"]) == (True, 1, 2)
     assert lines["missing"].ticked == 1
     heat = {one.said: (one.ticked, one.strength, one.planted) for one in answer.context["heat"]}
-    # ticked by one of two: half of five steps, rounded up
+    # marked by one of two raters: half of five steps, rounded up
     assert heat["Sample (A), Volume"] == (1, 3, True)
     page = text(answer)
     assert "planted error</span>" in page
@@ -291,7 +294,7 @@ def test_an_items_page_sets_the_twin_beside_its_original(staff: Client, ada: Use
     assert reverse("simulation:episode", args=[item.source.twin.transition.episode.code]) in page
 
 
-def test_analysts_without_the_laboratory_get_no_links_into_it(client: Client, ada: User) -> None:
+def test_item_page_has_no_laboratory_links_for_analysts(client: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     ana = User.objects.create_user("ana")
     study.members.create(user=ana, role="analyst")
@@ -302,7 +305,7 @@ def test_analysts_without_the_laboratory_get_no_links_into_it(client: Client, ad
     assert "Where it came from" in page
 
 
-def test_an_items_page_shows_machines_beside_people(staff: Client, ada: User) -> None:
+def test_item_page_shows_model_raters_beside_people(staff: Client, ada: User) -> None:
     study = rated(ada)
     item = study.items.filter(source__perturbation="subtle")[0]
     machine = MachineRater.objects.create(study=study, label="M1", cast="checker", name="conservation checker")
@@ -311,11 +314,11 @@ def test_an_items_page_shows_machines_beside_people(staff: Client, ada: User) ->
     other.ratings.create(item=item, failed="malformed", error="no JSON in it", payload_sha256="0" * 64)
     page = text(staff.get(at("item", unblinded(study), item.code)))
     assert "2 by people, 2 by machines" in page
-    for said in ("conservation checker", "volume does not add up", "none: malformed", "no JSON in it"):
+    for said in ("conservation checker", "volume does not add up", "no verdict: malformed", "no JSON in it"):
         assert said in page
 
 
-def test_items_are_sealed_until_the_study_is_unblinded(staff: Client, ada: User) -> None:
+def test_item_pages_are_sealed_until_unblinding(staff: Client, ada: User) -> None:
     study = rated(ada)
     code = study.items.all()[0].code
     assert b"offline" not in staff.get(at("items", study)).content
@@ -327,7 +330,7 @@ def test_items_are_sealed_until_the_study_is_unblinded(staff: Client, ada: User)
     assert staff.get(at("item", study, uuid.uuid4())).status_code == 404
 
 
-def test_pages_ask_as_many_questions_for_twenty_items_as_for_ten(staff: Client, ada: User) -> None:
+def test_result_page_query_count_does_not_grow_with_items(staff: Client, ada: User) -> None:
     run_factory.pool(40)
     asked = []
     for count in (10, 20):
@@ -348,7 +351,7 @@ def test_pages_ask_as_many_questions_for_twenty_items_as_for_ten(staff: Client, 
     assert max(asked[0]) <= 40
 
 
-def test_a_table_says_small_p_values_and_our_own_names_as_people_do() -> None:
+def test_result_table_formats_small_p_values_and_internal_names() -> None:
     kinds = {"p": "number", "threshold": "number", "median_seconds": "number", "error_kind": "text", "verdict": "flag"}
     titles = {"error_kind": "Kind of error"}
     columns = [
@@ -361,7 +364,7 @@ def test_a_table_says_small_p_values_and_our_own_names_as_people_do() -> None:
     ]  # fmt: skip
 
 
-def test_a_table_of_contrasts_is_whole_and_grouped_by_family() -> None:
+def test_contrast_table_is_complete_and_grouped_by_family() -> None:
     kinds = {
         "family": "text", "first": "text", "second": "text", "quantity": "text", "first_value": "number", "difference": "number",
         "p_holm": "number", "shared_items": "count", "reason": "text",
@@ -376,12 +379,12 @@ def test_a_table_of_contrasts_is_whole_and_grouped_by_family() -> None:
     shown = grid(table)
     assert [(one.name, len(one.rows), one.clear) for one in shown.groups] == [("experiments", 71, 2), ("raters", 1, 0)]
     assert shown.total == 72 and not shown.rows
-    # What a row is stands in one cell, the difference next to it; a column with nothing to say in a family is left out.
+    # The name of a row is one cell, with the difference next to it; columns that are empty in a family are left out.
     titles = ["Contrast", "difference", "p_holm", "first_value"]
     assert [head.title for head in shown.groups[0].heads] == titles
     assert [head.title for head in shown.groups[1].heads] == [*titles, "shared_items", "reason"]
     assert [cell.text for cell in shown.groups[1].rows[0]] == [
-        "<b>R1</b> less O, rate",
+        "<b>R1</b> minus O, rate",
         "0.10",
         "0.050",
         "0.50",
@@ -389,20 +392,20 @@ def test_a_table_of_contrasts_is_whole_and_grouped_by_family() -> None:
         "few",
     ]
     page = render_to_string("ratings/_result_table.html", {"table": table})
-    assert all(f"<bdi>E{at} less O, rate</bdi>" in page for at in range(71)) and "&lt;b&gt;R1&lt;/b&gt;" in page
+    assert all(f"<bdi>E{at} minus O, rate</bdi>" in page for at in range(71)) and "&lt;b&gt;R1&lt;/b&gt;" in page
     assert re.search(r'Experiments <span class="muted">\(71; 2 with Holm.s p below .05\)</span>', page)
     assert re.search(r'Raters <span class="muted">\(1\)</span>', page)
     assert page.count("a note") == 1 and page.count("what reason is") == 1 and "rows; the CSV" not in page
 
 
-def test_sealed_the_planning_lines_say_what_they_are_of(staff: Client, ada: User) -> None:
+def test_sealed_study_labels_the_expected_precision(staff: Client, ada: User) -> None:
     page = text(staff.get(at("study", rated(ada))))
-    start = page.index("What more ratings would give")
-    order = [page.index(said, start) for said in ("Share rated plausible", "Kappa of raters", "AUC")]
+    start = page.index("Expected precision with more data")
+    order = [page.index(said, start) for said in ("Share rated plausible", "Kappa between raters", "AUC")]
     assert order == sorted(order)
 
 
-def test_a_table_tells_the_two_ends_of_an_interval_in_one_cell() -> None:
+def test_result_table_shows_both_ends_of_an_interval_in_one_cell() -> None:
     columns = [
         {"name": name, "title": title, "meaning": "", "kind": kind}
         for name, title, kind in (
@@ -413,8 +416,8 @@ def test_a_table_tells_the_two_ends_of_an_interval_in_one_cell() -> None:
     ]  # fmt: skip
     rows = [["a", 0.25, 0.5, 0.5, 1, 3, 4, ""], ["b", None, None, 0.4, 0.6, 0, 0, ""]]
     shown = grid({"title": "T", "columns": columns, "rows": rows, "notes": []})
-    assert [head.title for head in shown.heads] == ["Source", "95% interval", "AUC interval", "Located"]
+    assert [head.title for head in shown.heads] == ["Source", "95 % interval", "AUC interval", "Located"]
     assert [[cell.text for cell in row] for row in shown.rows] == [
-        ["a", "25.0% to 50.0%", "0.50 to 1.00", "3 of 4"], ["b", "–", "0.40 to 0.60", "–"],
+        ["a", "25.0 % to 50.0 %", "0.50 to 1.00", "3 of 4"], ["b", "–", "0.40 to 0.60", "–"],
     ]  # fmt: skip
     assert json.dumps(rows)  # the table itself is not changed

@@ -1,4 +1,4 @@
-"""The studies' pages, as staff and everyone else meet them."""
+"""Pages of studies: what staff, members and others can see and do."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ def study(ada: User) -> Study:
 
 
 def owned(study: Study, by: User) -> Study:
-    """The study as if this user had made it."""
+    """Return the study with this user as its creator."""
     Study.objects.filter(pk=study.pk).update(created_by=by)
     study.refresh_from_db()
     return study
@@ -63,7 +63,7 @@ def addresses(study: Study) -> list[str]:
     return [reverse("ratings:new_study"), at("build", study, "items"), *own]
 
 
-def test_strangers_are_sent_to_sign_in_and_raters_find_no_page(client: Client, study: Study) -> None:
+def test_study_pages_send_strangers_to_sign_in_and_return_404_to_raters(client: Client, study: Study) -> None:
     for address in addresses(study):
         assert client.get(address).status_code == client.post(address).status_code == 302
     client.force_login(study_factory.seat(study).user)
@@ -73,7 +73,7 @@ def test_strangers_are_sent_to_sign_in_and_raters_find_no_page(client: Client, s
     assert study.is_open
 
 
-def test_staff_without_a_role_in_a_study_do_not_find_it(study: Study, client: Client) -> None:
+def test_study_returns_404_to_staff_without_a_role(study: Study, client: Client) -> None:
     client.force_login(User.objects.create_user("other", is_staff=True))
     for address in addresses(study)[1:]:
         assert {client.get(address).status_code, client.post(address).status_code} <= {404, 405}, address
@@ -81,7 +81,7 @@ def test_staff_without_a_role_in_a_study_do_not_find_it(study: Study, client: Cl
     assert client.get(reverse("ratings:new_study")).status_code == 200
 
 
-def test_an_analyst_reads_the_results_and_runs_nothing(study: Study, client: Client) -> None:
+def test_analyst_can_read_a_study_but_not_run_it(study: Study, client: Client) -> None:
     ana = User.objects.create_user("ana")
     study.members.create(user=ana, role="analyst")
     client.force_login(ana)
@@ -89,7 +89,7 @@ def test_an_analyst_reads_the_results_and_runs_nothing(study: Study, client: Cli
     assert "New study" not in text(client.get(reverse("ratings:studies")))
     page = text(client.get(at("study", study)))
     assert "Results are sealed" in page
-    for word in ("Pause", "Duplicate", "Instructions", "Who rates what"):
+    for word in ("Pause", "Duplicate", "Instructions", "Assignments"):
         assert f">{word}<" not in page
     for name in (*MOVES, *PAGES, "duplicate"):
         assert {client.get(at(name, study)).status_code, client.post(at(name, study)).status_code} <= {404, 405}
@@ -98,7 +98,7 @@ def test_an_analyst_reads_the_results_and_runs_nothing(study: Study, client: Cli
     assert study.is_open
 
 
-def test_what_changes_a_study_answers_no_get(staff: Client, study: Study) -> None:
+def test_study_status_changes_reject_get(staff: Client, study: Study) -> None:
     for name in (*MOVES, "duplicate"):
         assert staff.get(at(name, study)).status_code == 405
     study.refresh_from_db()
@@ -106,7 +106,7 @@ def test_what_changes_a_study_answers_no_get(staff: Client, study: Study) -> Non
     assert Study.objects.count() == 1
 
 
-def test_the_newest_study_stands_first(staff: Client, ada: User) -> None:
+def test_study_list_starts_with_the_newest(staff: Client, ada: User) -> None:
     for slug in ("first", "second", "third"):
         drafted(ada, slug=slug)
     listed = [one.slug for one in staff.get(reverse("ratings:studies")).context["studies"]]
@@ -116,26 +116,26 @@ def test_the_newest_study_stands_first(staff: Client, ada: User) -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ("{", "not a study document in JSON"),
+        ("{", "not a study document in valid JSON"),
         ("[]", "must be a JSON object"),
         ('{"kind": "<b>"}', "kind: is &#x27;&lt;b&gt;&#x27;; allowed: transition_plausibility"),
-        ("[" * 100_000, "not a study document in JSON"),
-        ("", "Choose a file or paste its text."),
+        ("[" * 100_000, "not a study document in valid JSON"),
+        ("", "Choose a file or paste the text of a study document."),
     ],
 )
-def test_a_wrong_document_says_what_is_wrong_with_it(staff: Client, document: str, said: str) -> None:
+def test_invalid_study_document_shows_its_problems(staff: Client, document: str, said: str) -> None:
     answer = staff.post(reverse("ratings:new_study"), {"by": "document", "do": "create", "text": document})
     assert answer.status_code == 422
     assert said in text(answer)
 
 
-def test_a_file_that_is_no_text_is_refused(staff: Client) -> None:
+def test_study_document_that_is_not_text_is_rejected(staff: Client) -> None:
     sent = SimpleUploadedFile("study.json", b"\xff\xfe\x00")
     answer = staff.post(reverse("ratings:new_study"), {"by": "document", "do": "create", "file": sent})
     assert answer.status_code == 422
 
 
-def test_a_draft_shows_need_and_have_and_opens(staff: Client, ada: User) -> None:
+def test_draft_shows_requested_and_available_items_and_opens(staff: Client, ada: User) -> None:
     run_factory.pool(4)
     study = drafted(ada)
     page = text(staff.get(at("study", study)))
@@ -152,23 +152,23 @@ def test_a_draft_shows_need_and_have_and_opens(staff: Client, ada: User) -> None
     assert staff.get(at("stock", study)).status_code == 204
 
 
-def test_a_draft_that_the_pool_cannot_fill_offers_no_opening_and_says_why(staff: Client, ada: User) -> None:
+def test_draft_with_too_few_items_cannot_be_opened_and_shows_the_reason(staff: Client, ada: User) -> None:
     run_factory.pool(2)
     study = drafted(ada)
     for address in (at("stock", study), at("study", study) + "?counted=1"):
-        assert "The pool is too small." in text(staff.get(address))
+        assert "Not enough items are available." in text(staff.get(address))
     answer = staff.post(at("open_study", study), follow=True)
     assert "the pool holds 2" in text(answer)
 
 
-def test_where_missing_twins_wait_to_be_vetted_the_page_sends_to_the_queue(staff: Client, ada: User) -> None:
+def test_draft_links_to_vetting_if_missing_twins_await_it(staff: Client, ada: User) -> None:
     run_factory.pool(2)
     study = drafted(ada, vetting="person")
     page = text(staff.get(at("stock", study)))
     assert f'<a href="{reverse("ratings:vetting")}">vet twins</a>' in page
 
 
-def test_until_it_is_unblinded_the_page_tells_nothing_of_sources_or_answers(staff: Client, study: Study) -> None:
+def test_study_page_hides_sources_and_answers_until_unblinding(staff: Client, study: Study) -> None:
     all_rated(study)
     for verb in (None, "close_study"):
         page = text(staff.post(at(verb, study), follow=True) if verb else staff.get(at("study", study)))
@@ -177,10 +177,10 @@ def test_until_it_is_unblinded_the_page_tells_nothing_of_sources_or_answers(staf
         assert not re.search(r"Wilson|κ|[Kk]appa is|Statistics|offline, (obvious|subtle) error<", page)
 
 
-def test_every_move_says_what_became_of_it_and_is_logged(staff: Client, study: Study) -> None:
+def test_study_status_changes_show_a_message_and_are_logged(staff: Client, study: Study) -> None:
     said = {
-        "pause_study": "is paused", "resume_study": "takes ratings again", "close_study": "is closed",
-        "reopen_study": "takes ratings again",
+        "pause_study": "is paused", "resume_study": "accepts ratings again", "close_study": "is closed",
+        "reopen_study": "accepts ratings again",
     }  # fmt: skip
     for name, words in said.items():
         assert words in text(staff.post(at(name, study), follow=True))
@@ -202,7 +202,7 @@ def test_every_move_says_what_became_of_it_and_is_logged(staff: Client, study: S
         ((lifecycle.close, lifecycle.unblind), {"Duplicate"}),
     ],
 )
-def test_the_page_offers_the_legal_moves_and_no_other(
+def test_study_page_offers_only_the_possible_status_changes(
     staff: Client, study: Study, ada: User, moves: tuple[Any, ...], offered: set[str]
 ) -> None:
     for move in moves:
@@ -212,15 +212,13 @@ def test_the_page_offers_the_legal_moves_and_no_other(
     assert {word for word in words if re.search(rf'class="btn[^>]*>{word}<', page)} == offered
 
 
-def test_only_a_closed_study_is_unblinded_and_only_by_someone_who_gives_their_password(
-    staff: Client, study: Study
-) -> None:
+def test_unblinding_requires_a_closed_study_and_the_password(staff: Client, study: Study) -> None:
     early = staff.post(at("unblind_study", study), {"password": "enough-of-ada"}, follow=True)
     assert "Close the study first" in text(early)
     staff.post(at("close_study", study))
     asked = text(staff.get(at("unblind_study", study)))
-    assert "It cannot be undone" in asked
-    assert "0 of 20 ratings have been given" in asked
+    assert "This cannot be undone" in asked
+    assert "0 of 20 ratings have been collected" in asked
     assert "stop rule is not met" in asked
     for wrong in ({}, {"password": ""}, {"password": "enough of ada"}):
         answer = staff.post(at("unblind_study", study), wrong)
@@ -234,19 +232,19 @@ def test_only_a_closed_study_is_unblinded_and_only_by_someone_who_gives_their_pa
     assert staff.get(at("unblind_study", study)).status_code == 302
 
 
-def test_the_page_says_interim_until_the_stop_rule_is_met(staff: Client, study: Study) -> None:
+def test_study_page_says_interim_until_the_stop_rule_is_met(staff: Client, study: Study) -> None:
     assert "20 ratings to go." in text(staff.get(at("study", study)))
     all_rated(study)
     assert "Interim" not in text(staff.get(at("study", study)))
 
 
-def test_results_unblinded_too_early_are_called_interim_for_good(staff: Client, study: Study) -> None:
+def test_results_unblinded_before_the_stop_rule_stay_interim(staff: Client, study: Study) -> None:
     study_factory.rate_all(study_factory.seat(study, "R01"))
     page = text(staff.get(at("study", unblinded(study))))
-    assert "these are no final results" in page
+    assert "these results are not final" in page
 
 
-def test_new_instructions_are_a_new_version_and_the_old_ones_stay(staff: Client, study: Study) -> None:
+def test_new_instructions_are_a_new_version_and_old_versions_remain(staff: Client, study: Study) -> None:
     answer = staff.post(at("study_guide", study), {"guide": "Mind the units."}, follow=True)
     assert "version 2" in text(answer)
     study.refresh_from_db()
@@ -271,11 +269,11 @@ def all_rated(study: Study) -> list[Rating]:
     return list(Rating.objects.order_by("assignment__item__code", "assignment__rater__label"))
 
 
-def test_simulated_ratings_are_named_as_such_wherever_they_show(staff: Client, study: Study) -> None:
+def test_simulated_ratings_are_labelled_wherever_they_appear(staff: Client, study: Study) -> None:
     simulated.simulate_raters(study, 2, 0.9, 0.3, seed=1)
     given = Rating.objects.filter(assignment__rater__simulated=True).count()
     pages = (text(staff.get(at("study", study))), text(staff.get(at("study", unblinded(study)))))
-    said = (f"they gave {given} of {given} ratings", "All 2 raters are simulated: these numbers say nothing of people.")
+    said = (f"they gave {given} of {given} ratings", "All 2 raters are simulated: these are not human data.")
     for page, sentence in zip(pages, said, strict=True):
         assert "Simulated ratings." in page
         assert sentence in page
@@ -283,7 +281,7 @@ def test_simulated_ratings_are_named_as_such_wherever_they_show(staff: Client, s
     assert f"{given} simulated" in text(staff.get(reverse("ratings:studies")))
 
 
-def test_ratings_of_who_withdrew_and_is_not_counted_are_in_no_sentence(staff: Client, study: Study) -> None:
+def test_ratings_of_dropped_raters_are_not_mentioned(staff: Client, study: Study) -> None:
     simulated.simulate_raters(study, 2, 0.9, 0.3, seed=1)
     gone, stays = study.raters.filter(simulated=True).order_by("pk")
     study.raters.filter(pk=gone.pk).update(dropped=True, withdrawn_at=study.opened_at)
@@ -293,7 +291,7 @@ def test_ratings_of_who_withdrew_and_is_not_counted_are_in_no_sentence(staff: Cl
     ]
 
 
-def test_the_csv_is_blinded_until_the_study_is_not_and_both_are_logged(staff: Client, study: Study) -> None:
+def test_ratings_csv_is_blinded_until_unblinding_and_logged(staff: Client, study: Study) -> None:
     all_rated(study)
     blind = staff.get(at("ratings_csv", study))
     assert blind.streaming
@@ -309,13 +307,13 @@ def rows(answer: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
 
 
-def test_the_protocol_comes_back_as_the_document_it_was(staff: Client, study: Study) -> None:
+def test_protocol_download_equals_the_submitted_document(staff: Client, study: Study) -> None:
     answer = staff.get(at("protocol_json", study))
     assert answer["Content-Disposition"].startswith("attachment")
     assert lifecycle.read_protocol({**json.loads(text(answer)), "slug": "again"}).seed == 7
 
 
-def test_an_unknown_study_is_a_plain_404(staff: Client) -> None:
+def test_unknown_study_returns_404(staff: Client) -> None:
     for name in ("study", "ratings_csv", "protocol_json", *PAGES):
         assert staff.get(reverse(f"ratings:{name}", args=["nowhere"])).status_code == 404
 
@@ -337,7 +335,7 @@ def test_hostile_names_are_shown_as_text(staff: Client, ada: User) -> None:
         assert "<script>alert" not in page
 
 
-def test_lists_and_reports_take_as_many_queries_for_twenty_rows_as_for_ten(staff: Client, ada: User) -> None:
+def test_study_list_query_count_does_not_grow_with_rows(staff: Client, ada: User) -> None:
     run_factory.pool(40)
     few, many = (
         owned(

@@ -1,4 +1,4 @@
-"""Tokens of the API: who can make which, on the page and by the command; shown once, kept as a hash."""
+"""API tokens: who can create which, on the page and by the command; shown once, stored as a hash."""
 
 import re
 from datetime import timedelta
@@ -32,7 +32,7 @@ def study(db: None) -> Study:
 
 @pytest.fixture
 def ann(study: Study, client: Client) -> User:
-    """An analyst, who has just signed in."""
+    """An analyst who has just signed in."""
     ann = User.objects.create_user("ann", password="enough-of-ann")
     Membership.objects.create(study=study, user=ann, role="analyst")
     client.post("/login/", {"username": "ann", "password": "enough-of-ann"})
@@ -40,13 +40,13 @@ def ann(study: Study, client: Client) -> User:
 
 
 def form(client: Client, **changes: Any) -> dict[str, Any]:
-    """What the form would send."""
+    """Return the data of the token form."""
     code = re.search(r'name="code" value="([^"]+)"', client.get(ADDRESS).content.decode())
     assert code
     return {"code": code[1], "name": "notebook", "scopes": ["studies:read"], "days": "90", **changes}
 
 
-def test_a_token_is_shown_once_and_kept_as_a_hash(ann: User, client: Client) -> None:
+def test_token_is_shown_once_and_stored_as_a_hash(ann: User, client: Client) -> None:
     answer = client.post(ADDRESS, form(client))
     text = SECRET.findall(answer.content.decode())
     assert len(text) == 1 and answer["Cache-Control"].count("no-store")
@@ -57,53 +57,53 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(ann: User, client: Client) -> 
     assert Program(text[0]).get("/studies").status_code == 200
 
 
-def test_the_same_form_makes_one_token(ann: User, client: Client) -> None:
+def test_token_form_sent_twice_creates_one_token(ann: User, client: Client) -> None:
     sent = form(client)
     assert [client.post(ADDRESS, sent).status_code for _ in range(2)] == [200, 422]
     assert ApiToken.objects.count() == 1
 
 
-def test_making_one_asks_for_a_fresh_sign_in_and_goes_on_with_what_was_sent(ann: User, client: Client) -> None:
+def test_token_creation_requires_a_recent_sign_in_and_then_continues(ann: User, client: Client) -> None:
     sent = form(client)
     session = client.session
     session["confirmed_at"] = session["confirmed_at"] - 16 * 60
     session.save()
     asked = client.post(ADDRESS, sent)
-    assert "once more" in asked.content.decode() and not ApiToken.objects.exists()
+    assert "Please sign in again" in asked.content.decode() and not ApiToken.objects.exists()
     wrong = client.post(ADDRESS, {**sent, "confirm_password": "guessed"})
     assert wrong.status_code == 422 and not ApiToken.objects.exists()
     assert SECRET.search(client.post(ADDRESS, {**sent, "confirm_password": "enough-of-ann"}).content.decode())
 
 
-def test_the_laboratory_is_offered_to_staff_alone(ann: User, client: Client, ada: User) -> None:
+def test_token_scope_of_the_laboratory_is_offered_to_staff_only(ann: User, client: Client, ada: User) -> None:
     assert "episodes:read" not in client.get(ADDRESS).content.decode()
     assert client.post(ADDRESS, form(client, scopes=["episodes:read"])).status_code == 422
     client.force_login(ada)
     assert "episodes:read" in client.get(ADDRESS).content.decode()
 
 
-def test_one_can_be_limited_to_studies(ann: User, client: Client, study: Study) -> None:
+def test_token_can_be_limited_to_studies(ann: User, client: Client, study: Study) -> None:
     client.post(ADDRESS, form(client, studies=[study.slug]))
     assert token().limited and list(token().studies.all()) == [study]
     assert f"only {study.slug}" in client.get(ADDRESS).content.decode()
 
 
-def test_raters_and_people_without_a_role_have_no_tokens(study: Study, client: Client) -> None:
+def test_token_page_returns_404_to_raters_and_users_without_a_role(study: Study, client: Client) -> None:
     rater = study_factory.seat(study).user
     for user in (rater, User.objects.create_user("nobody")):
         client.force_login(user)
         assert client.get(ADDRESS).status_code == 404
-        with pytest.raises(TokenError, match="may read no study"):
+        with pytest.raises(TokenError, match="cannot read any study"):
             tokens.make(user, "x", ["studies:read"])
 
 
-def test_the_account_page_leads_there_whom_a_token_would_serve(ann: User, study: Study, client: Client) -> None:
+def test_account_page_links_to_tokens_for_users_who_can_have_them(ann: User, study: Study, client: Client) -> None:
     assert ADDRESS in client.get("/account/").content.decode()
     client.force_login(study_factory.seat(study).user)
     assert ADDRESS not in client.get("/account/").content.decode()
 
 
-def test_one_revokes_ones_own_and_nobody_elses(ann: User, client: Client, ada: User) -> None:
+def test_token_can_be_revoked_only_by_its_owner(ann: User, client: Client, ada: User) -> None:
     own, text = tokens.make(ann, "mine", ["studies:read"])
     foreign, _ = tokens.make(ada, "hers", ["studies:read"])
     assert client.post(reverse("ratings:revoke_token", args=[foreign.code])).status_code == 404
@@ -117,7 +117,7 @@ def test_one_revokes_ones_own_and_nobody_elses(ann: User, client: Client, ada: U
     ("changes", "said"),
     [
         ({"scopes": []}, "at least one scope"),
-        ({"scopes": ["all"]}, "There is no scope all"),
+        ({"scopes": ["all"]}, "Unknown scope all"),
         ({"days": 366}, "1 to 365 days"),
         ({"days": 0}, "1 to 365 days"),
         ({"name": " "}, "Give the token a name"),
@@ -125,24 +125,24 @@ def test_one_revokes_ones_own_and_nobody_elses(ann: User, client: Client, ada: U
         ({"scopes": ["episodes:read"]}, "Only staff"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(ann: User, changes: dict[str, Any], said: str) -> None:
+def test_token_form_explains_invalid_values(ann: User, changes: dict[str, Any], said: str) -> None:
     plain: dict[str, Any] = {"name": "x", "scopes": ["studies:read"], "days": 1}
     with pytest.raises(TokenError, match=said):
         tokens.make(ann, **(plain | changes))
 
 
-def test_erasing_somebody_erases_their_tokens(ann: User) -> None:
+def test_erasing_a_user_deletes_their_tokens(ann: User) -> None:
     tokens.make(ann, "notebook of ann", ["studies:read"])
     erasing.erase(ann)
     assert not ApiToken.objects.exists()
 
 
-def test_nobody_limits_a_token_to_a_study_they_have_no_role_in(ann: User) -> None:
+def test_token_cannot_be_limited_to_a_study_without_a_role(ann: User) -> None:
     with pytest.raises(TokenError, match="has no role in one of these studies"):
         tokens.make(ann, "x", ["studies:read"], studies=[study_factory.open_study(name="Other", slug="other")])
 
 
-def test_the_command_makes_lists_and_revokes(ann: User, study: Study) -> None:
+def test_token_command_creates_lists_and_revokes(ann: User, study: Study) -> None:
     def said(*words: str, **options: Any) -> str:
         out = StringIO()
         call_command("api_token", *words, stdout=out, **options)
@@ -160,7 +160,7 @@ def test_the_command_makes_lists_and_revokes(ann: User, study: Study) -> None:
             said(*words)
 
 
-def test_every_scope_is_said_in_words_on_the_page(ada: User, client: Client) -> None:
+def test_token_page_describes_every_scope(ada: User, client: Client) -> None:
     client.force_login(ada)
     page = client.get(ADDRESS).content.decode()
     assert all(name in page for name in SCOPES)

@@ -1,4 +1,4 @@
-"""What an episode becomes when a provider or a model misbehaves: one line of a table for each fault and whom it strikes."""
+"""Outcomes of episodes and twins when a provider or a model misbehaves: one table row per fault and role."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import anthropic as _anthropic  # noqa: F401  # loading an SDK takes seconds, which no call of these tests is to be blamed for
+import anthropic as _anthropic  # noqa: F401  # importing an SDK takes seconds, which must not count as time of a call
 import openai as _openai  # noqa: F401
 import pytest
 from django.contrib.auth.models import User
@@ -48,16 +48,16 @@ def shared() -> Iterator[Server]:
 
 @pytest.fixture
 def server(shared: Server, db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Server:
-    """The same server for all tests, as new."""
+    """The shared server, reset for each test."""
     shared.reset()
     for name, value in shared.environ().items():
         monkeypatch.setenv(name, value)
-    settings.CALL_SECONDS = 30  # a machine that is busy elsewhere is no fault of these replies
+    settings.CALL_SECONDS = 30  # long enough for a busy machine
     return shared
 
 
 @pytest.mark.parametrize(("role", "fault", "becomes"), ROWS)
-def test_a_fault_has_one_outcome_loses_no_step_and_goes_on_when_it_is_over(
+def test_fault_has_one_outcome_loses_no_step_and_work_continues_afterwards(
     server: Server, role: str, fault: dict[str, Any], becomes: Becomes, settings: Any
 ) -> None:
     if becomes == waits("timeout"):
@@ -76,7 +76,7 @@ def test_a_fault_has_one_outcome_loses_no_step_and_goes_on_when_it_is_over(
 
 
 def goes_on(scene: Scene, row: Episode | Twin) -> None:
-    """The fault is gone: the next unit says the same again where nothing was answered, and else takes the next step."""
+    """Check that after the fault the next unit repeats an unanswered call, or else takes the next step."""
     before = scene.calls()
     match row.status:
         case "submitted" | "done":
@@ -95,23 +95,21 @@ def goes_on(scene: Scene, row: Episode | Twin) -> None:
 
 
 def retried(scene: Scene, row: Episode | Twin) -> None:
-    """A twin is asked for again; an episode begins anew in its replicate's place, and what it did stays as it is."""
+    """Check that a twin is requested again, and that an episode is replaced by a new one and itself unchanged."""
     if isinstance(row, Twin):
         assert control.retry_twin(row)
     else:
         scene.code = queueing.retry(row).code
 
 
-def test_the_table_has_every_fault_of_the_local_server() -> None:
+def test_fault_table_has_every_fault_of_the_local_server() -> None:
     assert {fault.name for fault in FAULTS} == KNOWN
 
 
 @pytest.mark.parametrize(
     ("role", "purposes"), [("transition", "answer repair"), ("verdict", "verdict repair"), ("twin", "perturb repair")]
 )
-def test_a_malformed_answer_costs_one_turn_in_which_the_model_is_told_what_was_wrong(
-    server: Server, role: str, purposes: str
-) -> None:
+def test_malformed_reply_costs_one_repair_turn_with_the_error(server: Server, role: str, purposes: str) -> None:
     scene = Scene(server, role)
     row = scene.strike({"fault": "wrong_enum", "times": 1})
     assert row.status in ("running", "submitted", "done")
@@ -131,7 +129,7 @@ def test_a_malformed_answer_costs_one_turn_in_which_the_model_is_told_what_was_w
         ("twin", "empty"),
     ],
 )
-def test_an_answer_that_is_cut_off_or_empty_is_asked_for_again_in_the_same_words_and_no_longer(
+def test_truncated_or_empty_reply_is_requested_again_with_the_same_prompt(
     server: Server, role: str, fault: str
 ) -> None:
     scene = Scene(server, role)
@@ -141,7 +139,7 @@ def test_an_answer_that_is_cut_off_or_empty_is_asked_for_again_in_the_same_words
     assert cut.request_sha256 == whole.request_sha256 and (cut.turn, whole.turn) == (0, 1)
 
 
-def test_three_answers_that_are_no_action_end_the_attempt_as_three_rejections_do(server: Server) -> None:
+def test_three_unparsable_actions_end_the_episode_like_three_rejections(server: Server) -> None:
     scene = Scene(server, "agent")
     server.faults("missing_field")
     for _ in range(3):
@@ -153,7 +151,7 @@ def test_three_answers_that_are_no_action_end_the_attempt_as_three_rejections_do
 
 
 @pytest.mark.parametrize(("asked", "waited"), [(30, 30), (10**9, 600)], ids=["asked", "at most ten minutes"])
-def test_retry_after_holds_every_episode_of_the_key(server: Server, asked: int, waited: int) -> None:
+def test_retry_after_delays_every_episode_of_the_key(server: Server, asked: int, waited: int) -> None:
     scene = Scene(server, "agent")
     began = timezone.now()
     row = scene.strike({"fault": "rate_limit", "retry_after": asked})
@@ -177,7 +175,7 @@ def test_retry_after_holds_every_episode_of_the_key(server: Server, asked: int, 
         ("bad_request_400", "bad_request"),
     ],
 )
-def test_a_member_of_the_panel_that_gives_no_verdict_is_named_missing_and_the_episode_ends(
+def test_panel_member_without_a_verdict_is_missing_and_the_episode_ends(
     server: Server, fault: str, reason: str
 ) -> None:
     scene = Scene(server, "verdict", {"panel": ("judge-two",)})
@@ -194,7 +192,7 @@ def test_a_member_of_the_panel_that_gives_no_verdict_is_named_missing_and_the_ep
     ("fault", "came", "kept"),
     [("nul", rb"a\u0000b\u0007c\u0085d\ud83de", "a�b�c�d�e"), ("bad_utf8", b"\xff\xfe\xc3(", "���(")],
 )
-def test_what_is_no_text_is_replaced_where_it_is_read_and_kept_where_it_came(
+def test_invalid_text_is_replaced_when_parsed_and_stored_as_received(
     server: Server, fault: str, came: bytes, kept: str
 ) -> None:
     scene = Scene(server, "transition")
@@ -210,26 +208,26 @@ def test_what_is_no_text_is_replaced_where_it_is_read_and_kept_where_it_came(
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("fault", [{"fault": "huge_2mb", "size": 5 * 2**20}, {"fault": "gzip_bomb"}], ids=str)
-def test_of_a_body_without_end_four_mebibytes_are_kept(server: Server, fault: dict[str, Any]) -> None:
+def test_endless_body_is_stored_up_to_four_mebibytes(server: Server, fault: dict[str, Any]) -> None:
     scene = Scene(server, "transition")
     scene.strike(fault)
     [call] = scene.calls()
     assert len(bytes(call.reply)) == 4 * 2**20 and "4194304" in call.error
 
 
-def test_of_two_objects_the_last_is_meant(server: Server) -> None:
+def test_last_of_two_json_objects_is_used(server: Server) -> None:
     Scene(server, "transition").strike({"fault": "two_objects"})
     [observation] = Transition.objects.get().step["outcome"]["new_observations"]
     assert observation["value"] != "a first go"
 
 
-def test_fields_that_nobody_asked_for_are_left_out_and_that_is_told(server: Server) -> None:
+def test_unknown_fields_are_dropped_and_recorded(server: Server) -> None:
     Scene(server, "transition").strike({"fault": "unknown_field"})
     outcome = Transition.objects.get().step["outcome"]
     assert "mood" in outcome.pop("reasoning") and "mood" not in json.dumps(outcome)
 
 
-def test_an_answer_without_its_usage_keeps_what_was_reserved_for_it(server: Server) -> None:
+def test_reply_without_usage_keeps_its_reservation(server: Server) -> None:
     scene = Scene(server, "agent", max_tokens=10**7)
     scene.strike({"fault": "no_usage"})
     [call] = scene.calls()
@@ -237,7 +235,7 @@ def test_an_answer_without_its_usage_keeps_what_was_reserved_for_it(server: Serv
     assert Run.objects.get().held_tokens == call.reserved_tokens > 0 and spending.verify(scene.run).agrees
 
 
-def test_who_answered_instead_of_the_model_asked_for_is_told(server: Server) -> None:
+def test_served_model_other_than_the_requested_one_is_recorded(server: Server) -> None:
     scene = Scene(server, "agent")
     scene.strike({"fault": "rerouted"})
     [call] = scene.calls()
@@ -245,13 +243,13 @@ def test_who_answered_instead_of_the_model_asked_for_is_told(server: Server) -> 
 
 
 @pytest.mark.both_databases
-def test_what_models_write_is_shown_and_passed_on_as_text_and_orders_nothing(
+def test_model_output_is_treated_as_text_and_never_as_instructions(
     server: Server, admin_client: Client, settings: Any
 ) -> None:
     thinker = speakers.player("an-agent", scaffold="react", history={"kind": "full"})
     scene = Scene(server, "agent", {"agent": thinker})
     before = counted()
-    for fault in ("injection", "injection", ""):  # the third step is told nothing but the truth, for its twin to differ
+    for fault in ("injection", "injection", ""):  # the third step has no fault, so that its twin can differ
         server.faults(*[fault] * bool(fault))
         scene.unit()
         scene.unit()
@@ -285,7 +283,7 @@ def test_what_models_write_is_shown_and_passed_on_as_text_and_orders_nothing(
 
 
 def counted() -> dict[str, Any]:
-    """All that no model has a say in."""
+    """Return everything that models must not affect."""
     tables = (Experiment, CatalogueEntry, LanguageModel, CastDefinition, User)
     return {table.__name__: list(table.objects.order_by("pk").values()) for table in tables} | {
         "episodes": Episode.objects.count(),
@@ -298,7 +296,7 @@ def answer_of(call: ModelCall) -> str:
 
 
 def line_is_data(line: str) -> bool:
-    """A line of JSON inside a frame, where no tag of ours can begin, or one that begins with what the line is about."""
+    """Return whether the line is JSON inside a delimiter, where no tag can begin, or starts with a known label."""
     if line.lstrip().startswith(("{", '"')):
         return "</" not in line and "<verdict>" not in line
     return bool(re.match(r"MAT-|   (->|saw)|\d+\. |\(thought before step \d+: ", line))

@@ -1,4 +1,4 @@
-"""What runs have used, by sums over the ledger."""
+"""Usage of runs, as sums over the call log."""
 
 from datetime import date, timedelta
 from decimal import Decimal
@@ -32,7 +32,7 @@ def test_a_call_is_priced_by_the_newest_price_of_its_day() -> None:
     assert spending.price_on("gpt", date(2026, 6, 1))[0] == Price(input=Decimal(1), output=Decimal(4))
 
 
-def test_before_its_first_price_a_model_has_none_and_neither_has_a_model_nobody_knows() -> None:
+def test_price_is_missing_before_the_first_price_and_for_unknown_models() -> None:
     price(model(), "2026-01-01", input="2", output="8")
     assert spending.price_on("gpt", date(2025, 12, 31)) == (None, {})
     assert spending.price_on("nobody", date(2026, 12, 31)) == (None, {})
@@ -49,11 +49,11 @@ def test_todays_prices_of_a_setup_are_one_query(django_assert_num_queries: Any) 
     assert spending.prices_of({}) == {}
 
 
-def test_the_ledger_keeps_which_price_it_was() -> None:
+def test_price_record_identifies_the_price() -> None:
     price(model(), "2026-01-01", input="2", cache_read="0.25")
     found, told = spending.price_on("gpt", date(2026, 5, 1))
     assert told["model"] == "gpt" and told["effective_from"] == "2026-01-01" and told["source"] == "a page"
-    assert "output" not in told  # not known is not written as anything
+    assert "output" not in told  # unknown prices are omitted
     assert pricing.from_snapshot(told) == found
 
 
@@ -63,12 +63,12 @@ def test_tokens_of_a_call_are_counted_once_each() -> None:
 
 
 @pytest.mark.parametrize("name", ["input_uncached", "output"])
-def test_tokens_that_the_provider_did_not_count_are_not_known(name: str) -> None:
+def test_tokens_without_a_count_of_the_provider_are_unknown(name: str) -> None:
     assert spending.tokens({**USED, name: None}) is None
     assert spending.tokens({}) is None
 
 
-def test_totals_are_sums_over_the_ledger(run: Run) -> None:
+def test_totals_are_sums_over_the_call_log(run: Run) -> None:
     call(state="answered", cost=Decimal("0.1"), reasoning=40, **USED)
     call(state="answered", cost=Decimal("0.2"), **USED)
     call(state="refused", cost=Decimal("0.000001"), input_uncached=10, output=1)
@@ -89,13 +89,13 @@ def test_totals_are_sums_over_the_ledger(run: Run) -> None:
     assert found.tokens == 7121  # 2015 + 4000 + 800 + 200 + 106
 
 
-def test_a_run_without_calls_has_used_nothing(run: Run) -> None:
+def test_totals_of_a_run_without_calls_are_zero(run: Run) -> None:
     found = spending.totals(run)
     assert found.calls == 0 and found.tokens == 0 and found.cost == 0
     assert spending.by_speaker(run) == [] and spending.rate(run) is None
 
 
-def test_the_calls_of_another_run_do_not_count(run: Run) -> None:
+def test_totals_do_not_include_other_runs(run: Run) -> None:
     other = run_factory.episode(cast="other")
     call(other, state="answered", cost=Decimal(5), ended_at=timezone.now(), **USED)
     assert spending.totals(run).calls == 0
@@ -103,13 +103,13 @@ def test_the_calls_of_another_run_do_not_count(run: Run) -> None:
     assert spending.verify(run).ledger_cost == 0
 
 
-def test_a_hundred_small_costs_add_up_exactly(run: Run) -> None:
+def test_totals_of_a_hundred_small_costs_are_exact(run: Run) -> None:
     for _ in range(100):
         call(state="answered", cost=Decimal("0.010001"))
     assert spending.totals(run).cost == Decimal("1.000100")
 
 
-def test_counts_at_the_top_of_their_columns_still_add_up(run: Run) -> None:
+def test_totals_of_counts_near_the_column_maximum_do_not_overflow(run: Run) -> None:
     most = 2**31 - 1
     for _ in range(2):
         call(state="answered", input_uncached=most, cache_read=most, output=most, ended_at=timezone.now())
@@ -119,7 +119,7 @@ def test_counts_at_the_top_of_their_columns_still_add_up(run: Run) -> None:
     assert found is not None and found.tokens == pytest.approx(6 * most / 5)
 
 
-def test_what_each_player_used_is_told_by_role(run: Run) -> None:
+def test_usage_is_reported_by_role_and_player(run: Run) -> None:
     call(state="answered", cost=Decimal(1), **USED)
     call(state="answered", cost=Decimal(2), role="verdict", **USED)
     call(state="answered", cost=Decimal(4), role="verdict", **USED)
@@ -139,7 +139,7 @@ def test_the_rate_is_that_of_the_last_five_minutes(run: Run) -> None:
     assert found.tokens == pytest.approx(3 * 3550 / 5)
 
 
-def test_the_rate_of_a_young_run_is_over_its_own_age(run: Run) -> None:
+def test_rate_of_a_new_run_is_over_its_own_age(run: Run) -> None:
     run.first_call_at = timezone.now() - timedelta(seconds=30)
     for _ in range(10):
         call(state="answered", ended_at=timezone.now(), **USED)
@@ -147,20 +147,20 @@ def test_the_rate_of_a_young_run_is_over_its_own_age(run: Run) -> None:
     assert found is not None and found.calls == pytest.approx(20, rel=0.05)  # ten in half a minute
 
 
-def held_calls(episode: Episode) -> None:
-    """Each way in which a call holds budget: 0.30 and 150 tokens known, the rest as reserved."""
+def create_reserving_calls(episode: Episode) -> None:
+    """Create a call for each way of using budget: 0.30 and 150 tokens known, the rest reserved."""
     reserved = {"reserved_tokens": 1000, "reserved_cost": Decimal(1)}
     call(episode, state="answered", cost=Decimal("0.3"), input_uncached=100, output=50, **reserved)
-    call(episode, state="answered", **reserved)  # no usage told: 1.00, 1000
-    call(episode, state="failed", error_class="timeout", **reserved)  # perhaps paid: 1.00, 1000
+    call(episode, state="answered", **reserved)  # no usage reported: 1.00, 1000
+    call(episode, state="failed", error_class="timeout", **reserved)  # may be charged: 1.00, 1000
     call(episode, state="failed", error_class="rate_limit", cost=Decimal(0), **ZERO, **reserved)  # free
     call(episode, state="lost", **reserved)  # 1.00, 1000
     call(episode, state="started", **reserved)  # 1.00, 1000
     call(episode, state="fenced", cost=Decimal("0.2"), input_uncached=1, output=1, **reserved)
 
 
-def test_a_runs_counters_agree_with_its_ledger_or_it_is_told(run: Run) -> None:
-    held_calls(run.episodes.get())
+def test_budget_check_reports_counters_that_differ_from_the_call_log(run: Run) -> None:
+    create_reserving_calls(run.episodes.get())
     Run.objects.filter(pk=run.pk).update(held_cost=Decimal("4.5"), held_tokens=4152)
     found = spending.verify(run)
     assert found.ledger_cost == Decimal("4.5")  # 0.3 + 4 x 1 + 0.2
@@ -172,8 +172,8 @@ def test_a_runs_counters_agree_with_its_ledger_or_it_is_told(run: Run) -> None:
     assert not spending.verify(run).agrees
 
 
-def test_a_run_that_gets_its_first_cap_is_counted_from_the_ledger(run: Run) -> None:
-    held_calls(run.episodes.get())
+def test_budget_counters_of_a_first_limit_come_from_the_call_log(run: Run) -> None:
+    create_reserving_calls(run.episodes.get())
     assert not spending.verify(run).agrees
     spending.recount(run)
     assert spending.verify(run).agrees

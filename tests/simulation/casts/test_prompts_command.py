@@ -85,8 +85,8 @@ def test_import_says_what_was_stored_what_is_ours_and_which_braces_were_doubled(
     said = capsys.readouterr().out
     assert "choose prompt set house for a run" in said
     assert "Not in the folder, taken from wetbench: agent.plain.txt, " in said and "agent.act.txt," not in said
-    assert "doubled braces made single: incorrect.user.txt\n" in said
-    assert "single ones stand there as well: obvious.user.txt\n" in said
+    assert "doubled braces were changed to single ones: incorrect.user.txt\n" in said
+    assert "there are single ones as well: obvious.user.txt\n" in said
     assert PromptSet.objects.get(name="house").files["incorrect.user.txt"].endswith('{"success": true}')
 
 
@@ -99,9 +99,11 @@ def test_importing_what_is_there_already_stores_nothing_and_says_so(house: Path,
     run("import", house)
     old = PromptSet.objects.filter(name="house").last()
     said = capsys.readouterr().out
-    assert old and f"choose prompt set house@{old.sha256[:12]} for a run" in said and "means a newer version" in said
+    assert (
+        old and f"choose prompt set house@{old.sha256[:12]} for a run" in said and "refers to a newer version" in said
+    )
     run("import", house, "--name", "second")
-    assert "The same texts were there already, as house" in capsys.readouterr().out
+    assert "The same texts are stored already, as house" in capsys.readouterr().out
     assert PromptSet.objects.count() == 3  # two versions of house and the built-in set
 
 
@@ -160,7 +162,7 @@ def test_diff_shows_only_the_files_that_differ_between_sets_or_folders(house: Pa
         assert lines[:2] == ["--- wetbench agent.act.txt", f"+++ {other} agent.act.txt"]
         assert "+Go on." in lines and sum(line.startswith("---") for line in lines) == 1
     run("diff", "house", house)
-    assert capsys.readouterr().out == "They say the same.\n"
+    assert capsys.readouterr().out == "The sets are identical.\n"
 
 
 def test_a_reader_that_has_seen_enough_brings_no_complaint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_a_model_of_the_same_name_replaces_the_one_before(tmp_path: Path) -> Non
     said = StringIO()
     call_command("load_models", own_cast(tmp_path, model_id="qwen3:14b"), stdout=said)
     assert LanguageModel.objects.get().model_id == "qwen3:14b"
-    assert "models: 0 new, 1 changed, 0 as before" in said.getvalue()
+    assert "models: 0 new, 1 changed, 0 unchanged" in said.getvalue()
 
 
 def test_of_two_prices_of_one_day_the_one_written_last_holds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Correct transitions, made up in the manner of several simulators. The suite's mutants are each one change away."""
+"""Correct transitions in the style of several simulators. Each mutant of the suite is one change away from one of them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def stuff(name: str, properties: dict[str, Any], condition: str = ROOM, supply: 
 
 
 def held(number: int, material: dict[str, Any], created: Any = 0, modified: Any = 600) -> dict[str, Any]:
-    """A material on the bench, under a barcode."""
+    """Return a material on the bench, with a barcode and times."""
     return {"barcode": code(number), **material, "created_at": created, "last_modified": modified}
 
 

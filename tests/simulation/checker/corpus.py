@@ -1,4 +1,4 @@
-"""Transitions of offline episodes and injector twins of them, as lines that the checker reads.
+"""Write transitions of offline episodes and twins with planted errors, as lines that the checker reads.
 
 python tests/simulation/checker/corpus.py OFFLINE.jsonl TWINS.jsonl
 """
@@ -27,8 +27,8 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 def line(name: str, slug: str, action: Any, inputs: Any, outcome: Any, **labels: Any) -> dict[str, Any]:
-    told = outcome.to_json()
-    for material in told["new_materials"]:
+    outcome_json = outcome.to_json()
+    for material in outcome_json["new_materials"]:
         del material["ledger"]
     seen = [material.seen() for material in inputs]
     return {
@@ -36,7 +36,7 @@ def line(name: str, slug: str, action: Any, inputs: Any, outcome: Any, **labels:
         "experiment": slug,
         "input_materials": seen,
         "action": action.to_json(),
-        "outcome": told,
+        "outcome": outcome_json,
         **labels,
     }
 
@@ -44,7 +44,7 @@ def line(name: str, slug: str, action: Any, inputs: Any, outcome: Any, **labels:
 def played(
     spec: ExperimentSpec, known: catalogue.Catalogue, agent: str, seed: int, twins: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Every transition of one episode, each followed by a twin of every kind that fits if asked for."""
+    """Yield all transitions of one episode, each followed by a twin of every kind that fits if `twins`."""
     chooser = RandomAgent(seed) if agent == "random" else ProtocolAgent(spec, seed, lapses=agent == "lapses")
     bench = Bench(
         goal=spec.goal, catalogue=known, inventory=place_all(spec.drafts(), seed), seed=seed, max_steps=spec.max_steps
@@ -64,7 +64,7 @@ def played(
 
 
 def planted(action: Any, situation: Any, outcome: Any, seed: int) -> Iterator[tuple[str, str, Any, str]]:
-    """(type, kind, outcome with the error, why it is wrong) for every kind that fits."""
+    """Yield (type, kind, outcome with the error, reason) for every kind of error that fits."""
     for sort, truth in ((Perturbation.OBVIOUS, "type1"), (Perturbation.SUBTLE, "type2")):
         for kind, plans in Injector(sort, seed).plans(action, situation, outcome).items():
             plan = random.Random(f"{seed}{kind}{len(situation.history)}").choice(plans)
@@ -77,12 +77,12 @@ def specs() -> tuple[list[ExperimentSpec], catalogue.Catalogue]:
 
 
 def write(offline: Path, twins: Path) -> None:
-    every, types = specs()
+    all_specs, types = specs()
     with offline.open("w", encoding="utf-8") as right, twins.open("w", encoding="utf-8") as wrong:
-        for experiment in every:
+        for experiment in all_specs:
             for number in range(2):
-                for chosen in ("protocol", "lapses", "random"):
-                    for entry in played(experiment, types, chosen, number, twins=number == 0):
+                for agent in ("protocol", "lapses", "random"):
+                    for entry in played(experiment, types, agent, number, twins=number == 0):
                         print(json.dumps(entry, ensure_ascii=False), file=wrong if "why" in entry else right)
 
 

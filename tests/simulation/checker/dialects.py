@@ -1,4 +1,4 @@
-"""The same transition as three other simulators would write it: other keys, other units, other parameter names."""
+"""Write the same transition as three other simulators would: other keys, other units, other parameter names."""
 
 import copy
 import re
@@ -18,7 +18,7 @@ PARAMETERS = {
 def spoken(
     line: dict[str, Any], dialect: Callable[[dict[str, Any]], dict[str, Any]], hints: bool = False
 ) -> dict[str, Any]:
-    """The line with every property respelled, parameters renamed and, unless asked for, no hint of what became what."""
+    """Return the line with all properties rewritten and parameters renamed; without `hints` also without links from outputs to inputs."""
     line = copy.deepcopy(line)
     before = {m["barcode"]: m for m in line["input_materials"]}
     for material in line["outcome"]["new_materials"]:
@@ -36,8 +36,8 @@ def spoken(
 
 
 def rename(name: str, line: dict[str, Any]) -> str:
-    shown = any(name in seen["description"] for seen in line["outcome"]["new_observations"])
-    return name if shown else f"{name} (remaining)"
+    is_observed = any(name in seen["description"] for seen in line["outcome"]["new_observations"])
+    return name if is_observed else f"{name} (remaining)"
 
 
 def microlitres(properties: dict[str, Any]) -> dict[str, Any]:
@@ -48,32 +48,34 @@ def microlitres(properties: dict[str, Any]) -> dict[str, Any]:
 
 def nested(properties: dict[str, Any]) -> dict[str, Any]:
     """Quantities as {"value", "unit"}, the container and the concentrations as objects of their own."""
-    told: dict[str, Any] = {}
+    rewritten: dict[str, Any] = {}
     for key, value in properties.items():
         if key == "container":
-            told.setdefault("container", {})["type"] = value
+            rewritten.setdefault("container", {})["type"] = value
         elif key == "container_capacity":
-            told.setdefault("container", {})["capacity"] = _pair(value)
+            rewritten.setdefault("container", {})["capacity"] = _pair(value)
         elif key.endswith(" concentration"):
-            told.setdefault("concentrations", {})[key.removesuffix(" concentration")] = value
+            rewritten.setdefault("concentrations", {})[key.removesuffix(" concentration")] = value
         else:
-            told[key] = _pair(value) if key in ("volume", "mass") else value
-    return told
+            rewritten[key] = _pair(value) if key in ("volume", "mass") else value
+    return rewritten
 
 
 def numbers(properties: dict[str, Any]) -> dict[str, Any]:
-    """Bare numbers, the unit in the key: volume_ul, vol capacity (mL)."""
-    told: dict[str, Any] = {}
+    """Bare numbers with the unit in the key: volume_ul, capacity (mL)."""
+    rewritten: dict[str, Any] = {}
     for key, value in properties.items():
         if key == "volume":
-            told["volume_ul"] = _number(value, "volume", "1 µL")
+            rewritten["volume_ul"] = _number(value, "volume", "1 µL")
         elif key == "container_capacity":
-            told["capacity (mL)"] = _number(value, "volume", "1 mL")
+            rewritten["capacity (mL)"] = _number(value, "volume", "1 mL")
         elif key.endswith(" concentration") and " µg/mL" in str(value):
-            told[key.replace(" concentration", "_conc_ug_per_ml")] = _number(value, "mass_concentration", "1 µg/mL")
+            rewritten[key.replace(" concentration", "_conc_ug_per_ml")] = _number(
+                value, "mass_concentration", "1 µg/mL"
+            )
         else:
-            told[key] = value
-    return told
+            rewritten[key] = value
+    return rewritten
 
 
 DIALECTS = (microlitres, nested, numbers)

@@ -137,13 +137,13 @@ PLANTED = {
     "odd_one_out": "L20", "contradicting_observation": "L20", "negative_reading": "L23", "impossible_temperature": "L23",
     "more_than_all": "L23", "beyond_solubility": "L23", "share_and_count": "L20",
 }  # fmt: skip
-# No sum and no stated rule tells these: what a step makes of an appearance, how vessels compare, what a fin looks like.
+# Neither arithmetic nor a stated rule decides these: they need an expert's eye for appearances and vessels.
 BEYOND = ("stale_property", "odd_one_out")
 _EACH, _CLEAN, _LONGEST = 1, 3, 9000
 
 
 def change(line: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The line with these paths set, taken out (GONE) or, for a last part "+", appended."""
+    """Return the line with these paths set, removed (GONE) or, for a last part "+", appended."""
     line = copy.deepcopy(line)
     for path, value in sorted(changes.items(), key=lambda item: item[1] is GONE):
         *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
@@ -160,7 +160,7 @@ def change(line: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def made_up() -> list[dict[str, Any]]:
-    """Each mutant, and each base once for every code it serves; every other clean twin in another dialect."""
+    """Return all mutants, and each base once for every code that it serves."""
     lines, number = [], Counter[str]()
     clean = list(dict.fromkeys((kind, base) for kind, base, _, _ in MUTANTS))
     for kind, base, sort, changes in MUTANTS:
@@ -190,7 +190,7 @@ def sketched() -> list[dict[str, Any]]:
 
 
 def played(offline: Path, twins: Path) -> list[dict[str, Any]]:
-    """Some twins of every kind of planted error with the transitions they were made of, in turn in each dialect."""
+    """Return some twins of every kind of planted error with their originals, rotating through the dialects."""
     correct = {line["id"]: line for line in map(json.loads, offline.open(encoding="utf-8"))}
     taken, lines, used = Counter[str](), [], set()
     for twin in map(json.loads, twins.open(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""Single checks, with the arithmetic beside them; and what they leave open."""
+"""Single checks with their arithmetic, and what they leave undecided."""
 
 import copy
 
@@ -9,11 +9,11 @@ from tests.simulation.checker.bases import BASES, code, line, saw, stuff
 
 
 def changed(base, **fields):
-    """A base with properties of one of its outputs changed: out0={"volume": "1 mL"}."""
-    told = copy.deepcopy(BASES[base])
-    for place, properties in fields.items():
-        told["outcome"]["new_materials"][int(place.removeprefix("out"))]["properties"] |= properties
-    return told
+    """Return a base with properties of one of its outputs changed: out0={"volume": "1 mL"}."""
+    data = copy.deepcopy(BASES[base])
+    for output, properties in fields.items():
+        data["outcome"]["new_materials"][int(output.removeprefix("out"))]["properties"] |= properties
+    return data
 
 
 def codes(data, severity="error"):
@@ -21,24 +21,24 @@ def codes(data, severity="error"):
 
 
 @pytest.mark.parametrize("name", sorted(BASES))
-def test_a_base_of_the_suite_is_correct(name):
+def test_checker_accepts_the_correct_bases_of_the_suite(name):
     assert check(BASES[name]).errors == ()
 
 
-def test_a_portion_may_be_off_by_what_a_pipette_may_be():
+def test_volume_check_allows_the_error_of_a_pipette():
     # 1 mL of 10 mL moved: 9.03 mL left is 3 % of the portion off and passes, 9.2 mL is 20 % off
     assert codes(changed("transfer", out0={"volume": "9.03 mL"})) == set()
     assert "L02" in codes(changed("transfer", out0={"volume": "9.20 mL"}))
 
 
-def test_the_expected_figure_is_told():
-    # 10 mg/mL x 5 µL in 505 µL is 99 µg/mL; the volume of solvent alone would give 100, which nobody can tell apart
+def test_dilution_finding_has_the_expected_concentration():
+    # 10 mg/mL x 5 µL in 505 µL is 99 µg/mL; the volume of solvent alone would give 100, which is within rounding
     wrong = check(changed("dose", out0={"puromycin": {"concentration": "990 µg/mL"}}))
     finding = next(finding for finding in wrong.errors if finding.code == "L03")
     assert finding.expected.startswith("99.0") and finding.got == "990 µg/mL" and finding.decidable
 
 
-def test_an_unknown_volume_leaves_the_balance_open():
+def test_volume_checks_are_undecided_without_volumes():
     data = changed("transfer")
     for material in (*data["input_materials"], *data["outcome"]["new_materials"]):
         material["properties"].pop("volume")
@@ -47,26 +47,26 @@ def test_an_unknown_volume_leaves_the_balance_open():
     assert {"L02", "L07"} <= set(report.undecided)
 
 
-def test_a_verdict_without_any_amount_is_undecidable():
+def test_verdict_without_any_amount_is_undecidable():
     data = line("Storage", {"condition": "4C"}, [stuff("Plate", {})], [stuff("Plate", {}, "4C")])
     assert check(data).verdict == "undecidable"
 
 
-def test_a_refusal_with_a_reason_is_no_error_and_one_without_is():
+def test_failed_action_needs_a_reason():
     assert codes(BASES["refused"]) == set()
     data = copy.deepcopy(BASES["refused"])
     data["outcome"]["failure_reason"] = "N/A"
     assert codes(data) == {"L22"}
 
 
-def test_warnings_do_not_decide_the_verdict():
+def test_verdict_ignores_warnings():
     data = copy.deepcopy(BASES["mix"])
     data["outcome"]["new_observations"][0]["description"] += " (MAT-TEST0001)"
     assert codes(data, "warning") == {"L10"}
     assert check(data).verdict == "ok"
 
 
-def test_a_reaction_may_use_something_up_and_a_ready_made_reagent_stays():
+def test_dilution_check_allows_reactions_only_of_reactive_components():
     # 1 mL of 100 mM each: half of 100 mM without a reaction
     def mixed(name, left):
         parts = [
@@ -79,13 +79,13 @@ def test_a_reaction_may_use_something_up_and_a_ready_made_reagent_stays():
     assert "L03" in codes(mixed("glucose", "1 mM"))
 
 
-def test_cells_may_double_once_in_their_doubling_time_and_not_twice():
+def test_growth_check_allows_one_doubling_per_doubling_time():
     # 2.0e5 in 40 h at 20 h each: 8.0e5, with 15 % for counting 9.2e5
     assert codes(changed("culture", out0={"cell_density": "9.0e5 cells/mL"})) == set()
     assert codes(changed("culture", out0={"cell_density": "9.9e5 cells/mL"})) == {"L13"}
 
 
-def test_a_restated_figure_is_no_measurement():
+def test_observation_may_repeat_a_number_of_the_inputs():
     data = copy.deepcopy(BASES["series"])
     data["outcome"]["new_observations"] = [saw("Diluted into HEPES at pH 7.4", "done", "visual")]
     assert codes(data) == set()
@@ -93,20 +93,20 @@ def test_a_restated_figure_is_no_measurement():
     assert "L15" in codes(data)
 
 
-def test_nothing_seen_is_no_claim_to_have_seen_it():
+def test_observation_may_deny_that_something_is_visible():
     assert codes(BASES["look"]) == set()
     data = copy.deepcopy(BASES["look"])
     data["outcome"]["new_observations"][0]["description"] = "AAV particles are too small to be visible"
     assert codes(data) == set()
 
 
-def test_an_instrument_that_does_not_count_what_it_uses_is_warned_of_unless_it_counts_elsewhere():
+def test_unchanged_sample_volume_warns_unless_other_samples_lost_volume():
     both = changed("hplc", out0={"volume": "1.0 mL"}, out1={"volume": "1.0 mL"})
     assert codes(both) == set() and "L02" in codes(both, "warning")
     assert codes(changed("hplc", out0={"volume": "1.0 mL"})) == {"L02"}
 
 
-def test_a_frozen_thing_may_be_stored_and_not_pipetted():
+def test_frozen_material_may_be_stored_but_not_pipetted():
     frozen = stuff("Primer", {"volume": "100 µL", "state": "frozen"}, "-20C")
     assert (
         codes(
@@ -123,7 +123,7 @@ def test_a_frozen_thing_may_be_stored_and_not_pipetted():
     assert codes(line("Transfer", {"volume": "10 µL"}, [frozen, stuff("Empty tube", {})], portions)) == {"L06"}
 
 
-def test_a_name_nobody_knows_is_warned_of_and_a_ready_made_reagent_is_an_error():
+def test_unknown_name_warns_and_a_new_reagent_is_an_error():
     data = copy.deepcopy(BASES["combine"])
     data["outcome"]["new_materials"][0]["name"] = "Florbium"
     assert codes(data) == set() and "L01" in codes(data, "warning")
@@ -157,7 +157,7 @@ def mixed(sources, **more):
 
 
 @pytest.mark.parametrize("sources", [["MAT-TEST0001", "MAT-TEST0002"], "MAT-TEST0001, MAT-TEST0002", ["Coffee", "Tea"]])
-def test_two_sources_shot_into_one_well_are_no_error(sources):
+def test_acoustic_transfer_may_have_two_sources_for_one_well(sources):
     assert codes(mixed(sources)) == set()
     # 60 µL there and 80 µL left are more than the 100 µL that went in
     assert "L02" in codes(mixed(sources, volume="60 µL"))
@@ -180,7 +180,7 @@ def diluted(**more):
     return line("Dilute", parameters, inputs, outputs)
 
 
-def test_a_dilution_may_take_a_portion_and_leave_the_rest():
+def test_dilution_may_take_a_portion_of_its_sample():
     assert codes(diluted()) == set()
     assert "L03" in codes(diluted(antibody="0.5 µg/mL"))
     assert "L02" in codes(diluted(volume="3 mL"))
@@ -196,13 +196,13 @@ def concentrate(told):
     return line("FillToVolume", {"solvent": code(2), "final_volume": "10 mL"}, inputs, outputs)
 
 
-def test_a_strength_is_diluted_like_a_concentration():
+def test_strength_is_diluted_like_a_concentration():
     # 10 x 1 / 10 = 1
     assert codes(concentrate("1X TAE")) == set()
     assert codes(concentrate("5X TAE")) >= {"L03"}
 
 
-def test_what_a_precipitation_makes_is_left_to_chemistry():
+def test_precipitation_products_are_not_decided():
     inputs = [
         stuff("Brine", {"volume": "20 mL", "Cl-": "0.05 M"}),
         stuff("Silver", {"volume": "20 mL", "AgNO3": "0.1 M"}),
@@ -212,10 +212,10 @@ def test_what_a_precipitation_makes_is_left_to_chemistry():
 
 
 def weighed(grams):
-    told = saw("Mass of the boat", grams, "instrumental")
-    return line("MeasureWeight", {}, [stuff("Boat", {})], [stuff("Boat", {})], [told])
+    observation = saw("Mass of the boat", grams, "instrumental")
+    return line("MeasureWeight", {}, [stuff("Boat", {})], [stuff("Boat", {})], [observation])
 
 
-def test_a_balance_may_rest_a_digit_below_zero_and_no_more():
+def test_balance_may_read_one_digit_below_zero():
     assert codes(weighed("-0.0001 g")) == set()
     assert codes(weighed("-0.5000 g")) == {"L23"}

@@ -1,4 +1,4 @@
-"""check_transitions: what it prints and how it exits."""
+"""check_transitions: output and exit status."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from tests.simulation.checker.bases import BASES
 
 
 @pytest.fixture
-def written(tmp_path: Path):
+def transition_file(tmp_path: Path):
     def write(*entries):
         path = tmp_path / "lines.jsonl"
         path.write_text("\n".join(e if isinstance(e, str) else json.dumps(e) for e in entries), encoding="utf-8")
@@ -34,14 +34,14 @@ def run(*arguments):
 
 
 def wrong():
-    # 1 mL was taken of 10 mL and 10 mL are left
+    # 1 mL was taken from 10 mL and 10 mL is left
     data = json.loads(json.dumps(BASES["transfer"]))
     data["outcome"]["new_materials"][0]["properties"]["volume"] = "10.0 mL"
     return data
 
 
-def test_json_is_one_object_a_line_with_the_agreed_keys(written):
-    status, out, err = run(written({"id": "a", **BASES["mix"]}, {"id": 7, **wrong()}), "--json")
+def test_json_output_has_one_object_per_line_with_the_documented_keys(transition_file):
+    status, out, err = run(transition_file({"id": "a", **BASES["mix"]}, {"id": 7, **wrong()}), "--json")
     first, second = map(json.loads, out.splitlines())
     assert (status, err) == (0, "")
     assert (first["id"], first["verdict"], first.keys()) == ("a", "ok", {"id", "verdict", "findings"})
@@ -51,44 +51,46 @@ def test_json_is_one_object_a_line_with_the_agreed_keys(written):
     )
 
 
-def test_errors_found_do_not_make_it_fail_and_unreadable_lines_do(written):
-    assert run(written(wrong()))[0] == 0
-    status, out, err = run(written({"id": 1, **BASES["mix"]}, "{no json", "", wrong()), "--json")
+def test_command_fails_for_unreadable_lines_and_not_for_findings(transition_file):
+    assert run(transition_file(wrong()))[0] == 0
+    status, out, err = run(transition_file({"id": 1, **BASES["mix"]}, "{no json", "", wrong()), "--json")
     assert status == 1
     assert len(out.splitlines()) == 2
     assert err.startswith("line 2: not JSON")
 
 
 @pytest.mark.parametrize("name", ["/no/such/file.jsonl", "/tmp", "a\0b"])
-def test_no_such_file_is_status_two(name):
+def test_command_exits_with_2_for_a_missing_file(name):
     assert run(name)[0] == 2
 
 
-def test_truth_gives_a_table_and_nothing_else(written):
-    labelled = run(written({"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong(), "truth": "type2"}))[1]
-    plain = run(written({"id": 1, **BASES["mix"]}, {"id": 2, **wrong()}))[1]
+def test_truth_labels_only_add_a_table(transition_file):
+    labelled = run(
+        transition_file({"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong(), "truth": "type2"})
+    )[1]
+    plain = run(transition_file({"id": 1, **BASES["mix"]}, {"id": 2, **wrong()}))[1]
     assert labelled.startswith(plain)
     assert "errors found: 1 of 1 (100 %)" in labelled
     assert "correct transitions called wrong: 0 of 1 (0 %)" in labelled
     assert "errors found" not in plain
 
 
-def test_what_is_printed_cannot_steer_the_terminal(written):
-    out = run(written({"id": "\x1b[31mred", **wrong()}))[1]
+def test_output_escapes_terminal_control_codes(transition_file):
+    out = run(transition_file({"id": "\x1b[31mred", **wrong()}))[1]
     assert "\x1b" not in out and "L02 error" in out
 
 
 @pytest.mark.parametrize("between", ["", "\n"])
-def test_a_byte_order_mark_costs_no_line(tmp_path, between):
+def test_byte_order_mark_is_ignored(tmp_path, between):
     path = tmp_path / "marked.jsonl"
     path.write_text("\ufeff" + between + json.dumps({"id": 1, **BASES["mix"]}), encoding="utf-8")
     status, out, err = run(str(path), "--json")
     assert (status, err) == (0, "") and json.loads(out)["verdict"] == "ok"
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(written):
-    # More than a pipe holds, so that it is still writing when the reader is gone
-    path = written(*[{"id": number, **wrong()} for number in range(600)])
+def test_command_ends_quietly_when_the_pipe_is_closed(transition_file):
+    # More than fits into a pipe's buffer, so that the command is still writing when the pipe is closed
+    path = transition_file(*[{"id": number, **wrong()} for number in range(600)])
     command = [sys.executable, "manage.py", "check_transitions", path, "--json"]
     with subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr

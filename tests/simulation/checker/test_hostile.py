@@ -1,4 +1,4 @@
-"""Nothing a line holds may stop the checker, hang it or steer a terminal."""
+"""No line may stop the checker, block it, or send control codes to a terminal."""
 
 import copy
 import io
@@ -28,16 +28,16 @@ def places(value, path=()):
 
 
 @pytest.mark.parametrize("name", sorted(BASES))
-def test_anything_may_stand_anywhere(name):
+def test_checker_survives_any_value_in_any_field(name):
     rng = random.Random(name)
     for _ in range(60):
         data = copy.deepcopy(BASES[name])
         for path in rng.sample(sorted(places(data), key=str), 3):
-            place = data
+            parent = data
             try:
                 for key in path[:-1]:
-                    place = place[key]
-                place[path[-1]] = copy.deepcopy(rng.choice(NASTY))
+                    parent = parent[key]
+                parent[path[-1]] = copy.deepcopy(rng.choice(NASTY))
             except (TypeError, KeyError, IndexError):
                 continue
         try:
@@ -55,14 +55,14 @@ def test_anything_may_stand_anywhere(name):
      b'{"action": {"name": "Mix"}, "outcome": {"new_materials": "x"}, "input_materials": []}',
      b'{"action": {"name": "Mix"}, "outcome": {}, "input_materials": [1]}'],
 )  # fmt: skip
-def test_a_line_that_is_no_transition_says_so_and_the_next_is_read(raw):
+def test_malformed_line_gives_an_error_and_the_next_is_checked(raw):
     good = json.dumps(BASES["mix"]).encode()
     first, second = lines.read(io.BytesIO(raw + b"\n" + good))
     assert first.report is None and first.error and first.number == 1
     assert second.report.verdict == "ok" and second.number == 2
 
 
-def test_a_line_without_end_is_cut_off(monkeypatch):
+def test_overlong_line_is_skipped(monkeypatch):
     monkeypatch.setattr(lines, "LONGEST", 5000)
     good = json.dumps(BASES["weight"]).encode()
     assert len(good) < 5000
@@ -70,7 +70,7 @@ def test_a_line_without_end_is_cut_off(monkeypatch):
     assert "longer than" in first.error and second.report is not None
 
 
-def test_a_plate_full_of_twins_is_checked_in_seconds():
+def test_plate_of_384_equal_samples_is_checked_in_seconds():
     sample = {"properties": {"volume": "1 mL", "container": "tube"}, "available_for_use": "available_for_further_use"}
     data = {
         "input_materials": [{"barcode": f"MAT-{n:08}", "name": f"Sample {n} of it", **sample} for n in range(384)],
@@ -81,6 +81,6 @@ def test_a_plate_full_of_twins_is_checked_in_seconds():
     assert takes_under(15, lambda: check(data), tries=2)
 
 
-def test_a_terminal_is_not_steered():
+def test_terminal_control_codes_are_escaped():
     assert plain("a\x1b[2Jb\u202ec\nd") == "a\\x1b[2Jb\\x202ec\\x0ad"
     assert plain({"an": "object"}) == "dict"

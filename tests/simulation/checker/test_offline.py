@@ -1,4 +1,4 @@
-"""The offline cast's own transitions: no false alarm, and most planted errors are found."""
+"""Transitions of the offline cast: no false alarm, and most planted errors are found."""
 
 import pytest
 
@@ -10,7 +10,7 @@ SPECS, TYPES = specs()
 
 @pytest.mark.parametrize("spec", SPECS, ids=[spec.slug for spec in SPECS])
 @pytest.mark.parametrize("agent", ["protocol", "random"])
-def test_no_offline_transition_is_called_wrong(spec, agent):
+def test_offline_transitions_have_no_false_alarm(spec, agent):
     for line in played(spec, TYPES, agent, seed=11):
         assert check(line, TYPES).errors == (), line["id"]
 
@@ -26,6 +26,6 @@ def test_planted_errors_of_amounts_and_states_are_found():
     )
     spec = next(spec for spec in SPECS if spec.slug == "caffeine-hplc-analysis")
     twins = [line for line in played(spec, TYPES, "protocol", seed=11, twins=True) if line.get("code") in certain]
-    found = [check(line, TYPES).verdict == "error" for line in twins]
+    is_found = [check(line, TYPES).verdict == "error" for line in twins]
     assert len(twins) > 20
-    assert sum(found) >= 0.9 * len(found)
+    assert sum(is_found) >= 0.9 * len(is_found)

@@ -1,4 +1,4 @@
-"""Foreign spellings: what a property, an amount and a parameter mean."""
+"""Foreign spellings: the meaning of properties, amounts and parameters."""
 
 from decimal import Decimal
 
@@ -26,7 +26,7 @@ def seen(properties, name="Coffee", **fields):
         {"volume": "1 mL", "liquid_volume": "1000 μL"},
     ],
 )
-def test_a_millilitre_is_read_however_it_is_spelled(properties):
+def test_volume_is_read_in_many_spellings(properties):
     assert seen(properties).volume.value == 1000
 
 
@@ -43,11 +43,11 @@ def test_a_millilitre_is_read_however_it_is_spelled(properties):
         {"volume": True},
     ],
 )
-def test_what_is_not_clear_stays_unknown(properties):
+def test_unclear_volume_is_unknown(properties):
     assert seen(properties).volume is None
 
 
-def test_a_capacity_is_not_a_volume():
+def test_capacity_is_not_a_volume():
     view = seen({"container": {"type": "tube", "capacity": {"value": 1.5, "unit": "mL"}}})
     assert (view.capacity.value, view.volume, view.container) == (1500, None, "tube")
 
@@ -64,18 +64,18 @@ def test_a_capacity_is_not_a_volume():
         ({"concentration": "5 µM"}, "", 5),
     ],
 )
-def test_a_concentration_belongs_to_its_component(properties, component, value):
+def test_concentration_is_assigned_to_its_component(properties, component, value):
     assert {name: amount.value for name, amount in seen(properties).concentrations.items()} == {component: value}
 
 
 @pytest.mark.parametrize(
     "text", ["9**9**9 m", "1:10", "1.2.3 mL", "NaN mL", "inf mL", "9" * 400 + " mL", "mL", "--5 mL"]
 )
-def test_what_is_no_amount_is_none(text):
+def test_text_that_is_no_amount_gives_none(text):
     assert units.read(text) is None
 
 
-def test_a_degree_is_no_coulomb():
+def test_37c_is_a_temperature_and_no_charge():
     assert units.read("37C")[:2] == (Decimal(37), "temperature")
 
 
@@ -88,17 +88,17 @@ def test_a_degree_is_no_coulomb():
         ({"amount": {"value": 0.05, "unit": "mL"}, "tip_volume": "200 µL"}, 50),
     ],
 )
-def test_the_volume_that_moves_is_found_by_meaning(written, moved):
+def test_moved_volume_is_found_by_the_meaning_of_its_key(written, moved):
     assert parameters.read(written, []).moved().value == moved
 
 
 @pytest.mark.parametrize("written", [{"final_volume": "1 mL"}, {"volume": "1 mL", "amount": "2 mL"}, {"amount": "all"}])
-def test_a_volume_that_may_mean_something_else_is_not_what_moves(written):
+def test_ambiguous_volume_is_not_the_moved_volume(written):
     assert parameters.read(written, []).moved() is None
 
 
 @pytest.mark.parametrize("written", ["1:10", "10", 10, "10x", "1/10", "10-fold", "1 in 10"])
-def test_a_tenfold_dilution_has_many_spellings(written):
+def test_dilution_factor_is_read_in_many_spellings(written):
     assert parameters.read({"dilution_factor": written}, []).factor() == 10
 
 
@@ -107,29 +107,29 @@ def links(inputs, outputs, family="move"):
     return matching.link(before, [seen({}, name) for name in outputs], family)
 
 
-def test_outputs_find_their_inputs_by_name():
+def test_outputs_are_linked_to_inputs_by_name():
     assert links(["Coffee stock", "Empty vial A"], ["Coffee stock (residual)", "Vial A with coffee"]) == {0: 0, 1: 1}
     assert links(["HEK293T cells", "Puromycin"], ["HEK293T cells with puromycin", "Residual puromycin"]) == {0: 0, 1: 1}
 
 
-def test_two_inputs_that_would_fit_are_left_alone():
+def test_output_is_not_linked_if_two_inputs_fit():
     assert links(["Sample tube", "Sample tube"], ["Sample tube, mixed", "Sample tube, mixed"]) == {}
 
 
-def test_a_barcode_beats_a_name():
+def test_barcode_links_before_the_name():
     before = [seen({}, "A cup", barcode="MAT-00000001"), seen({}, "B cup", barcode="MAT-00000002")]
     assert matching.link(before, [seen({}, "A cup", replaces="MAT-00000002")], "move") == {0: 1}
 
 
 @pytest.mark.parametrize("name", ["Stock", "Stock A", "Source", "Brewed coffee", "Original sample"])
 @pytest.mark.parametrize("left", ["{}", "{} (remaining)", "Residual {}", "{}, left over"])
-def test_what_is_left_of_a_material_is_found_whatever_it_is_called(name, left):
+def test_remainder_of_a_material_is_linked_under_many_names(name, left):
     outputs = ["Portion 1", "Portion 2", left.format(name)]
     assert links([name], outputs) == {2: 0}
 
 
-def test_a_full_name_goes_before_a_shortened_one():
-    # Both are "coffee" without the words that say what was left of it
+def test_full_name_links_before_a_shortened_one():
+    # Both names are "coffee" without words for remainders
     assert links(["Coffee", "Coffee stock"], ["Coffee stock", "Coffee"]) == {0: 1, 1: 0}
 
 
@@ -142,7 +142,7 @@ def test_a_full_name_goes_before_a_shortened_one():
         ({"medium": "LB"}, ""),
     ],
 )
-def test_a_vessel_is_named_by_its_key_or_its_value(properties, container):
+def test_container_is_read_from_a_key_or_its_value(properties, container):
     assert seen(properties).container == container
 
 
@@ -152,24 +152,24 @@ def test_a_vessel_is_named_by_its_key_or_its_value(properties, container):
         ({"liquid": "5 mL"}, 5000),
         ({"vol_uL": 480}, 480),
         ({"well": "B2", "well volume": "300 µL", "max well volume": "360 µL"}, 300),
-        ({"wells": 96, "well volume": "300 µL"}, None),  # that of each well, full or empty
+        ({"wells": 96, "well volume": "300 µL"}, None),  # volume of each well, full or empty
     ],
 )
-def test_a_volume_of_its_own_is_told_from_that_of_a_well(properties, volume):
-    found = seen(properties).volume
-    assert (found.value if found else None) == volume
+def test_volume_of_a_material_is_not_that_of_each_well(properties, volume):
+    volume_read = seen(properties).volume
+    assert (volume_read.value if volume_read else None) == volume
 
 
-def test_several_materials_may_stand_under_one_key():
+def test_parameter_may_list_several_materials():
     before = [
         reading.view({"name": name, "barcode": f"MAT-0000000{n}"}, f"place {n}") for n, name in ((1, "A"), (2, "B"))
     ]
-    read = parameters.read({"sources": ["MAT-00000001", "MAT-00000002"]}, before)
-    assert list(read.named.values()) == before and read.material(parameters.SOURCE) is None
+    parsed = parameters.read({"sources": ["MAT-00000001", "MAT-00000002"]}, before)
+    assert list(parsed.named.values()) == before and parsed.material(parameters.SOURCE) is None
 
 
 @pytest.mark.parametrize(
     ("written", "number"), [(["A1", "A2", "B12"], 3), ("A1, A2", 2), (96, None), (["A1:A12"], None), (["Z9"], None)]
 )
-def test_wells_are_counted_where_they_are_listed(written, number):
+def test_wells_are_counted_in_a_list_of_wells(written, number):
     assert parameters.read({"wells": written}, []).wells() == number

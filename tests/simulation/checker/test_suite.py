@@ -1,4 +1,4 @@
-"""What the checks are worth on labelled transitions, and that the page says so."""
+"""Recall and false alarms on labelled transitions, and the tables of the documentation."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ LINES = [json.loads(line) for line in DERIVED.read_text(encoding="utf-8").splitl
 MADE_UP = [line for line in LINES if "-mutant-" in line["id"] and line["id"].startswith("L")]
 
 
-def test_every_code_has_three_mutants_and_three_clean_twins():
+def test_suite_has_three_mutants_and_three_clean_twins_per_code():
     wrong = Counter(line["code"] for line in LINES if line["truth"] != "correct" and "code" in line)
     clean = Counter(line["code"] for line in LINES if line["truth"] == "correct" and "code" in line)
     assert min(wrong[code] for code in CODES) >= 3
@@ -24,7 +24,7 @@ def test_every_code_has_three_mutants_and_three_clean_twins():
 
 
 @pytest.mark.parametrize("line", MADE_UP, ids=[line["id"] for line in MADE_UP])
-def test_a_mutant_is_found_under_the_code_it_breaks(line):
+def test_mutant_is_found_under_its_own_code(line):
     report = check(line)
     severity = "warning" if line["code"] in WARNED else "error"
     assert (line["code"], severity) in {(finding.code, finding.severity) for finding in report.findings}
@@ -32,23 +32,23 @@ def test_a_mutant_is_found_under_the_code_it_breaks(line):
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line["truth"] == "correct"], ids=lambda line: line["id"])
-def test_a_correct_transition_is_not_called_wrong(line):
+def test_correct_transition_has_no_errors(line):
     assert check(line).errors == ()
 
 
-def test_nine_errors_in_ten_are_found():
+def test_recall_of_the_derived_suite_is_at_least_90_percent():
     result = measure(DERIVED)
     assert result.recall.part >= 0.9 * result.recall.whole
     assert result.malformed == 0
 
 
-def test_nine_errors_in_ten_are_found_in_foreign_spellings_too():
+def test_recall_of_the_foreign_suite_is_at_least_90_percent():
     result = measure(FOREIGN)
     assert result.recall.part >= 0.9 * result.recall.whole
     assert result.false_alarms.part <= 0.05 * result.false_alarms.whole
     assert (result.malformed, result.false_alarms.whole) == (0, 94)
 
 
-def test_the_page_gives_the_numbers_of_today():
+def test_documentation_has_the_current_numbers():
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.with_tables(page) == page, "run: python -m simulation.checker.tables"

@@ -1,4 +1,4 @@
-"""Playing episodes: one unit of work at a time, one committed step after another."""
+"""Running episodes: one unit at a time, one committed step after another."""
 
 import itertools
 
@@ -15,23 +15,23 @@ from tests.support.steps import Away, play_out
 pytestmark = pytest.mark.both_databases
 
 
-def played(experiment: Experiment, cast: str = "offline", seed: int = 11) -> Episode:
+def run_episode(experiment: Experiment, cast: str = "offline", seed: int = 11) -> Episode:
     run = queueing.queue_episodes([experiment], cast, 1, seed=seed)
     play_out(run)
     return run.episodes.get()
 
 
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
-def test_the_reference_protocol_is_submitted_and_found_sufficient(lab: None, slug: str) -> None:
-    episode = played(Experiment.objects.get(slug=slug))
+def test_reference_protocol_is_submitted_and_judged_sufficient(lab: None, slug: str) -> None:
+    episode = run_episode(Experiment.objects.get(slug=slug))
     assert (episode.status, episode.error) == ("submitted", "")
     review = EvidenceReview.objects.get(episode=episode)
     assert review.sufficient, review.verdict["reasoning"]
     assert not episode.transitions.filter(accepted=False).exists()
 
 
-def test_steps_are_numbered_without_gap_and_the_clock_never_goes_back(caffeine: Experiment) -> None:
-    episode = played(caffeine)
+def test_steps_have_consecutive_numbers_and_increasing_times(caffeine: Experiment) -> None:
+    episode = run_episode(caffeine)
     steps = [step_from_json(step) for step in episode.transitions.values_list("step", flat=True)]
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))
     assert all(a.ended_at == b.started_at for a, b in itertools.pairwise(steps))
@@ -39,8 +39,8 @@ def test_steps_are_numbered_without_gap_and_the_clock_never_goes_back(caffeine: 
 
 
 @pytest.mark.one_database
-def test_the_same_seed_plays_the_same_episode(caffeine: Experiment) -> None:
-    first = played(caffeine, "offline-lapses", seed=4)
+def test_equal_seeds_give_equal_episodes(caffeine: Experiment) -> None:
+    first = run_episode(caffeine, "offline-lapses", seed=4)
     again = queueing.queue_episodes([caffeine], "offline-lapses", 1, seed=5)
     again.episodes.update(seed=first.seed, initial=first.initial)
     play_out(again)
@@ -59,7 +59,7 @@ def test_a_unit_is_one_call_and_a_step_takes_two(caffeine: Experiment) -> None:
     assert phases == [("transition", 0), ("agent", 1), ("transition", 1), ("agent", 2)]
 
 
-def test_a_worker_that_dies_after_the_choice_leaves_the_action_for_the_next(caffeine: Experiment) -> None:
+def test_chosen_action_survives_the_death_of_its_worker(caffeine: Experiment) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
     lease = leases.claim(Episode, episode.code)
     assert lease is not None and runner.advance(lease)
@@ -89,7 +89,7 @@ def test_random_episodes_end_by_the_rules(caffeine: Experiment) -> None:
     assert all(e.transitions.count() <= caffeine.max_steps for e in run.episodes.all())
 
 
-def test_a_cast_that_is_gone_fails_the_episode_with_a_reason(caffeine: Experiment) -> None:
+def test_episode_of_a_missing_cast_fails_with_a_reason(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
     Episode.objects.update(cast="no-such-cast")
     play_out(run)
@@ -98,8 +98,8 @@ def test_a_cast_that_is_gone_fails_the_episode_with_a_reason(caffeine: Experimen
 
 
 @pytest.mark.one_database
-def test_twins_differ_from_their_original_and_say_why(caffeine: Experiment) -> None:
-    episode = played(caffeine)
+def test_twins_differ_from_their_original_and_describe_the_error(caffeine: Experiment) -> None:
+    episode = run_episode(caffeine)
     run = queueing.queue_twins(episode.transitions.all(), ["obvious", "subtle"], seed=1)
     play_out(run)
     done = Twin.objects.filter(status="done").select_related("transition")
@@ -111,7 +111,7 @@ def test_twins_differ_from_their_original_and_say_why(caffeine: Experiment) -> N
     assert set(Twin.objects.values_list("status", flat=True)) <= {"done", "unsuited"}
 
 
-def test_an_experiment_loaded_anew_under_a_running_episode_fails_it_and_a_retry_plays_the_new_one(
+def test_episode_of_a_reloaded_experiment_fails_and_a_retry_uses_the_new_version(
     caffeine: Experiment,
 ) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
@@ -119,7 +119,7 @@ def test_an_experiment_loaded_anew_under_a_running_episode_fails_it_and_a_retry_
     Experiment.objects.update(sha256="1" * 64)
     play_out(run)
     episode = run.episodes.get()
-    assert episode.status == "failed" and "changed after this episode was ordered" in episode.error
+    assert episode.status == "failed" and "has changed since this episode was created" in episode.error
     queueing.retry(episode)
     play_out(run)
     assert run.episodes.get(counts=True).status == "submitted"
@@ -127,7 +127,7 @@ def test_an_experiment_loaded_anew_under_a_running_episode_fails_it_and_a_retry_
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_catalogueentry"'])
-def test_a_database_that_is_away_for_a_while_is_no_fault_of_the_episode(caffeine: Experiment, beginning: str) -> None:
+def test_database_outage_does_not_fail_the_episode(caffeine: Experiment, beginning: str) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
     assert workers.play("episode", episode.code)
     with connection.execute_wrapper(Away(beginning, times=1)), pytest.raises(OperationalError):
@@ -147,8 +147,8 @@ def test_a_database_that_is_away_for_a_while_is_no_fault_of_the_episode(caffeine
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_database_that_is_away_while_a_twin_is_made_is_no_fault_of_the_twin(caffeine: Experiment) -> None:
-    episode = played(caffeine)
+def test_database_outage_does_not_fail_the_twin(caffeine: Experiment) -> None:
+    episode = run_episode(caffeine)
     twin = queueing.queue_twins(episode.transitions.filter(number=1), ["obvious"], seed=1).twins.get()
     with (
         connection.execute_wrapper(Away('SELECT "simulation_transition"."id"', times=1)),
@@ -160,8 +160,8 @@ def test_a_database_that_is_away_while_a_twin_is_made_is_no_fault_of_the_twin(ca
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_twin_whose_last_write_finds_the_database_away_is_given_back_and_made_later(caffeine: Experiment) -> None:
-    episode = played(caffeine)
+def test_twin_is_released_and_created_later_after_an_outage_at_its_last_write(caffeine: Experiment) -> None:
+    episode = run_episode(caffeine)
     run = queueing.queue_twins(episode.transitions.filter(number=2), ["obvious"], seed=1)
     lease = leases.claim(Twin, run.twins.get().code)
     assert lease is not None

@@ -1,4 +1,4 @@
-"""Episodes played by language models, over the wire, against a local server."""
+"""Episodes of language models, with HTTP calls to a local server."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -33,20 +33,20 @@ def talkers(caffeine: Experiment, model_server: Server) -> Server:
     return model_server
 
 
-def ordered(cast: str = "talkers", number: int = 1, **terms: object) -> Run:
+def create_run(cast: str = "talkers", number: int = 1, **terms: object) -> Run:
     chosen = Experiment.objects.filter(slug="caffeine-hplc-analysis")
     return queueing.queue_episodes(chosen, cast, number, seed=1, **terms)  # type: ignore[arg-type]
 
 
-def unit(run: Run) -> None:
-    """One unit of the run's one episode, whatever it was told to wait for."""
+def run_one_unit(run: Run) -> None:
+    """Run one unit of the run's only episode, without waiting."""
     Episode.objects.update(not_before=None)
     workers.play("episode", run.episodes.get().code)
 
 
 @pytest.mark.both_databases
-def test_three_models_play_an_episode_to_its_verdict_and_the_ledger_has_every_call(talkers: Server) -> None:
-    run = ordered()
+def test_episode_of_three_models_reaches_a_verdict_and_every_call_is_logged(talkers: Server) -> None:
+    run = create_run()
     play_out(run)
     episode = run.episodes.get()
     assert (episode.status, episode.error) == ("submitted", "") and episode.transitions.filter(accepted=True).exists()
@@ -60,37 +60,37 @@ def test_three_models_play_an_episode_to_its_verdict_and_the_ledger_has_every_ca
     assert not ModelCall.objects.exclude(prompt_set=run.setup["prompt_set"]["sha256"]).exists()
 
 
-def test_a_unit_is_one_call(talkers: Server) -> None:
-    run = ordered()
+def test_unit_makes_one_call(talkers: Server) -> None:
+    run = create_run()
     for number in range(1, 6):
-        unit(run)
+        run_one_unit(run)
         assert ModelCall.objects.count() == number
 
 
 @pytest.mark.both_databases
-def test_what_an_agent_was_answered_is_not_asked_again_when_its_worker_dies_before_the_step_is_stored(
+def test_replay_repeats_no_answered_call_after_a_worker_died_before_its_commit(
     talkers: Server,
 ) -> None:
-    run = ordered()
+    run = create_run()
     lease = leases.claim(Episode, run.episodes.get().code)
     assert lease is not None
-    Episode.objects.update(fence=9)  # somebody took over while the answer was on its way to the step
+    Episode.objects.update(fence=9)  # another worker took over before the step was committed
     stolen = leases.Lease(lease.row, 9)
     assert runner.advance(stolen)
     assert ModelCall.objects.count() == 1
     Episode.objects.update(
         phase="agent", pending=None, lease_until=None, begun=True
     )  # as if that commit had not happened
-    unit(run)
+    run_one_unit(run)
     assert ModelCall.objects.count() == talkers.counters()["total"]["requests"] == 1
     assert run.episodes.get().phase == "transition"
 
 
 @pytest.mark.both_databases
-def test_the_call_of_a_worker_that_died_is_lost_keeps_its_reservation_and_is_sent_again(talkers: Server) -> None:
-    run = ordered(max_tokens=10_000_000)
-    unit(run)
-    # As the ledger stands when a worker is killed between the request and its answer.
+def test_call_of_a_dead_worker_is_lost_keeps_its_reservation_and_is_sent_again(talkers: Server) -> None:
+    run = create_run(max_tokens=10_000_000)
+    run_one_unit(run)
+    # The state of the call log if a worker is killed between the request and its answer.
     before = ModelCall.objects.get()
     ModelCall.objects.update(state="started", ended_at=None, cost=None, input_uncached=None, output=None)
     Episode.objects.update(
@@ -101,7 +101,7 @@ def test_the_call_of_a_worker_that_died_is_lost_keeps_its_reservation_and_is_sen
         lease_until=timezone.now() - timedelta(seconds=1),
         begun=True,
     )
-    unit(run)
+    run_one_unit(run)
     lost, again = ModelCall.objects.order_by("attempt")
     assert (lost.state, again.state, again.attempt) == ("lost", "answered", 2)
     assert lost.reserved_tokens == before.reserved_tokens > 0
@@ -109,106 +109,109 @@ def test_the_call_of_a_worker_that_died_is_lost_keeps_its_reservation_and_is_sen
 
 
 @pytest.mark.both_databases
-def test_a_call_whose_worker_was_taken_over_is_kept_as_fenced_and_changes_nothing_else(
+def test_call_of_a_worker_that_was_taken_over_is_stored_as_fenced_and_not_used(
     talkers: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = ordered()
+    run = create_run()
     lease = leases.claim(Episode, run.episodes.get().code)
     assert lease is not None
 
-    def slept_through() -> None:
+    def lose_lease() -> None:
         Episode.objects.update(fence=7)
-        lease.since -= 3600  # as a process that was suspended for an hour finds it
+        lease.since -= 3600  # like a process that was suspended for an hour
 
-    def taken_over(setup: object, player: object) -> journal.Line:
+    def connect_and_lose_lease(setup: object, player: object) -> journal.Line:
         line = journal.dial(setup, player)  # type: ignore[arg-type]
-        return line._replace(connection=_While(line.connection, slept_through))
+        return line._replace(connection=_InterruptedConnection(line.connection, lose_lease))
 
-    assert runner.advance(lease, taken_over) is False
+    assert runner.advance(lease, connect_and_lose_lease) is False
     assert ModelCall.objects.get().state == "fenced"
     assert (run.episodes.get().phase, run.episodes.get().pending) == ("agent", None)
 
 
-class _While:
-    """A connection during whose call something happens."""
+class _InterruptedConnection:
+    """A connection that calls a function during each model call."""
 
-    def __init__(self, inner: object, happens: object) -> None:
-        self.inner, self.happens = inner, happens
+    def __init__(self, inner: object, act: object) -> None:
+        self.inner, self.act = inner, act
 
-    def prepare(self, *told: object) -> object:
-        return self.inner.prepare(*told)  # type: ignore[attr-defined]
+    def prepare(self, *arguments: object) -> object:
+        return self.inner.prepare(*arguments)  # type: ignore[attr-defined]
 
-    def send(self, *told: object) -> object:
-        answer = self.inner.send(*told)  # type: ignore[attr-defined]
-        self.happens()  # type: ignore[operator]
+    def send(self, *arguments: object) -> object:
+        answer = self.inner.send(*arguments)  # type: ignore[attr-defined]
+        self.act()  # type: ignore[operator]
         return answer
 
 
-def test_a_fault_of_the_provider_waits_and_goes_on_at_the_same_step(talkers: Server) -> None:
+def test_provider_fault_waits_and_continues_at_the_same_step(talkers: Server) -> None:
     talkers.faults({"fault": "server_500", "times": 2})
-    run = ordered()
-    unit(run)
+    run = create_run()
+    run_one_unit(run)
     episode = run.episodes.get()
     assert (episode.status, episode.reason, episode.next_number) == ("waiting", "provider_unavailable", 1)
     assert episode.not_before is not None and "500" in episode.error
-    unit(run)
-    unit(run)
+    run_one_unit(run)
+    run_one_unit(run)
     assert list(ModelCall.objects.values_list("state", "attempt")) == [("failed", 1), ("failed", 2), ("answered", 3)]
     assert (run.episodes.get().status, run.episodes.get().error) == ("running", "")
 
 
-def test_after_ten_faults_in_a_row_the_episode_fails_by_its_provider_and_a_retry_takes_its_place(
+def test_episode_fails_after_ten_provider_faults_and_can_be_retried(
     talkers: Server,
 ) -> None:
     talkers.faults("server_500")
-    run = ordered()
+    run = create_run()
     for _ in range(10):
         ProviderGate.objects.update(closed_until=None, faults_running=0)
-        unit(run)
+        run_one_unit(run)
     episode = run.episodes.get()
-    assert (episode.status, episode.reason) == ("failed", "provider_unavailable") and "after 10 tries" in episode.error
+    assert (episode.status, episode.reason) == (
+        "failed",
+        "provider_unavailable",
+    ) and "after 10 attempts" in episode.error
     talkers.faults()
     queueing.retry(episode)
     play_out(run)
     assert run.episodes.get(counts=True).status == "submitted"
 
 
-def test_a_refusal_is_an_end_of_its_own_and_is_never_asked_again(talkers: Server) -> None:
+def test_refusal_fails_the_episode_and_is_never_retried(talkers: Server) -> None:
     talkers.faults({"fault": "refusal", "role": "transition"})
-    run = ordered()
+    run = create_run()
     play_out(run)
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("failed", "refused")
     assert ModelCall.objects.filter(role="transition").values_list("state", flat=True).get() == "refused"
 
 
-def test_a_key_that_is_not_accepted_holds_all_episodes_until_somebody_tries_again(talkers: Server) -> None:
+def test_rejected_key_blocks_all_episodes_until_try_again(talkers: Server) -> None:
     talkers.faults({"fault": "unauthorized_401", "role": "agent"})
-    run = ordered(number=3)
+    run = create_run(number=3)
     play_out(run)
     assert set(run.episodes.values_list("status", "reason")) == {("blocked", "credentials")}
     asked = talkers.counters()["total"]["requests"]
-    assert asked == 1, "the gate is closed for the key: nobody else asks with it"
+    assert asked == 1, "the limiter of the key is closed: no other episode calls with it"
     talkers.faults()
     assert control.try_again(run) == 3
     play_out(run)
     assert set(run.episodes.values_list("status", flat=True)) == {"submitted"}
 
 
-def test_a_key_that_is_missing_holds_the_episode_and_names_the_variable(
+def test_missing_key_blocks_the_episode_and_names_the_variable(
     talkers: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = ordered()
+    run = create_run()
     monkeypatch.delenv("OPENAI_API_KEY")
-    unit(run)
+    run_one_unit(run)
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("blocked", "credentials") and "OPENAI_API_KEY" in episode.error
 
 
-def test_a_model_whose_entry_was_wrong_is_corrected_and_tried_again(caffeine: Experiment, model_server: Server) -> None:
+def test_try_again_uses_a_corrected_model_definition(caffeine: Experiment, model_server: Server) -> None:
     wrong = speakers.model("a-judge", "anthropic")  # its version of the wire takes no temperature
     speakers.cast()
-    run = ordered()
+    run = create_run()
     play_out(run)
     assert run.episodes.values_list("status", "reason", "phase").get() == ("blocked", "bad_request", "verdict")
     wrong.options = {"api_version": "2023-06-01"}
@@ -218,14 +221,14 @@ def test_a_model_whose_entry_was_wrong_is_corrected_and_tried_again(caffeine: Ex
     play_out(run)
     assert run.episodes.get().status == "submitted"
     again = Run.objects.get().setup["models"]
-    assert again["an-agent"]["model_id"] == "an-agent", "who has played already stays who it was"
+    assert again["an-agent"]["model_id"] == "an-agent", "a model that has answered keeps its definition"
 
 
 @pytest.mark.both_databases
-def test_a_budget_in_tokens_stops_before_the_call_that_could_break_it_and_goes_on_with_a_larger_one(
+def test_token_limit_blocks_the_call_that_could_exceed_it_and_a_larger_limit_continues(
     talkers: Server,
 ) -> None:
-    run = ordered(max_tokens=150_000)
+    run = create_run(max_tokens=150_000)
     play_out(run)
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("blocked", "budget")
@@ -239,36 +242,34 @@ def test_a_budget_in_tokens_stops_before_the_call_that_could_break_it_and_goes_o
 
 
 @pytest.mark.both_databases
-def test_a_budget_in_money_is_honoured_to_the_cent(talkers: Server) -> None:
-    run = ordered(max_cost=Decimal("0.20"))
+def test_cost_limit_is_never_exceeded(talkers: Server) -> None:
+    run = create_run(max_cost=Decimal("0.20"))
     play_out(run)
     assert run.episodes.get().reason == "budget"
     assert Decimal(0) < spending.totals(run).cost <= Decimal("0.20") and spending.verify(run).agrees
 
 
-def test_a_model_without_a_price_is_refused_in_a_run_with_a_budget_in_money(
-    caffeine: Experiment, model_server: Server
-) -> None:
+def test_cost_limit_is_refused_for_a_model_without_a_price(caffeine: Experiment, model_server: Server) -> None:
     speakers.cast("unpriced", priced=False)
     with pytest.raises(Exception, match="a-judge") as refused:
-        ordered("unpriced", max_cost=Decimal(5))
+        create_run("unpriced", max_cost=Decimal(5))
     assert "docs/models.md" in str(refused.value) and not Run.objects.exists()
 
 
-def test_a_run_out_of_time_is_held_for_its_budget(talkers: Server) -> None:
-    run = ordered(max_seconds=60)
-    unit(run)
+def test_time_limit_blocks_the_run(talkers: Server) -> None:
+    run = create_run(max_seconds=60)
+    run_one_unit(run)
     Run.objects.update(first_call_at=timezone.now() - timedelta(seconds=61))
-    unit(run)
+    run_one_unit(run)
     assert run.episodes.get().reason == "budget" and "60 s" in run.episodes.get().error
 
 
 @pytest.mark.both_databases
-def test_a_paused_run_stands_still_and_goes_on_when_it_is_resumed(talkers: Server) -> None:
-    run = ordered()
-    unit(run)
+def test_paused_run_makes_no_calls_until_it_is_resumed(talkers: Server) -> None:
+    run = create_run()
+    run_one_unit(run)
     assert control.pause_run(run) and not control.pause_run(run)
-    unit(run)
+    run_one_unit(run)
     assert ModelCall.objects.count() == 1
     assert control.resume_run(run)
     play_out(run)
@@ -276,20 +277,18 @@ def test_a_paused_run_stands_still_and_goes_on_when_it_is_resumed(talkers: Serve
 
 
 def test_a_cancelled_episode_makes_no_further_call(talkers: Server) -> None:
-    run = ordered()
-    unit(run)
+    run = create_run()
+    run_one_unit(run)
     control.stop(run.episodes.get())
-    unit(run)
+    run_one_unit(run)
     assert (run.episodes.get().status, ModelCall.objects.count()) == ("cancelled", 1)
 
 
 @pytest.mark.both_databases
-def test_the_panel_judges_the_same_record_and_a_member_that_fails_is_named_missing(
-    caffeine: Experiment, model_server: Server
-) -> None:
+def test_panel_member_that_fails_is_recorded_as_missing(caffeine: Experiment, model_server: Server) -> None:
     speakers.cast(panel=("judge-two", "judge-three"))
     model_server.faults({"fault": "refusal", "model": "judge-two"})
-    run = ordered()
+    run = create_run()
     play_out(run)
     episode = run.episodes.get()
     assert episode.status == "submitted"
@@ -297,19 +296,19 @@ def test_the_panel_judges_the_same_record_and_a_member_that_fails_is_named_missi
     assert episode.missing_reviews.values_list("classifier", "reason").get() == ("judge-two", "refused")
 
 
-def test_what_was_dropped_from_a_request_is_told(caffeine: Experiment, model_server: Server) -> None:
+def test_parameters_dropped_from_a_request_are_recorded(caffeine: Experiment, model_server: Server) -> None:
     speakers.model("a-simulator", "anthropic", options={"temperature": False})
     speakers.cast()
-    run = ordered()
-    unit(run)
-    unit(run)
+    run = create_run()
+    run_one_unit(run)
+    run_one_unit(run)
     call = ModelCall.objects.get(role="transition")
     assert "temperature" in call.dropped_params and "temperature" not in call.effective_params
 
 
 @pytest.mark.both_databases
 def test_no_key_is_in_the_database(talkers: Server) -> None:
-    run = ordered()
+    run = create_run()
     play_out(run)
     kept = "".join(str(row) for model in (ModelCall, Run, Episode, ProviderGate) for row in model.objects.values())
     assert "dummy-" not in kept

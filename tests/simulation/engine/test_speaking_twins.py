@@ -1,4 +1,4 @@
-"""Twins made by a language model, over the wire, against a local server."""
+"""Twins of language models, with HTTP calls to a local server."""
 
 import pytest
 
@@ -15,29 +15,29 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture
 def step(caffeine: Experiment, model_server: Server) -> Transition:
-    """An accepted step of an episode that the talkers play."""
+    """An accepted step of an episode of language models."""
     speakers.cast()
     run = queueing.queue_episodes([caffeine], "talkers", 1, seed=1)
     for _ in range(2):
         Episode.objects.update(not_before=None)
-        play_units(run)
+        run_units(run)
     return Transition.objects.get(number=1)
 
 
-def play_units(run: Run) -> None:
+def run_units(run: Run) -> None:
     workers.play("episode", run.episodes.get().code)
 
 
-def twinned(*perturbations: str, cast: str = "talkers") -> Run:
+def create_twins(*perturbations: str, cast: str = "talkers") -> Run:
     run = queueing.queue_twins(Transition.objects.filter(number=1), perturbations, cast, seed=2)
     play_out(run)
     return run
 
 
-def test_both_error_types_come_through_their_prompts_with_the_secret_kept_apart_and_the_difference_told(
+def test_twins_of_both_error_types_keep_the_secret_apart_and_record_the_difference(
     step: Transition,
 ) -> None:
-    run = twinned("obvious", "subtle")
+    run = create_twins("obvious", "subtle")
     assert {(twin.perturbation, twin.status) for twin in run.twins.all()} == {("obvious", "done"), ("subtle", "done")}
     for twin in run.twins.all():
         assert twin.why and "SECRET" not in str(twin.outcome) and twin.why not in str(twin.outcome)
@@ -47,11 +47,9 @@ def test_both_error_types_come_through_their_prompts_with_the_secret_kept_apart_
     assert obvious.request["system"] != subtle.request["system"]
 
 
-def test_a_twin_that_does_not_say_what_is_wrong_is_unusable_and_a_retry_asks_anew(
-    step: Transition, model_server: Server
-) -> None:
+def test_twin_without_a_described_error_is_unusable_and_can_be_retried(step: Transition, model_server: Server) -> None:
     model_server.faults({"fault": "no_secret", "times": 1})
-    run = twinned("subtle")
+    run = create_twins("subtle")
     twin = run.twins.get()
     assert twin.status == "unusable" and twin.error
     assert control.retry_twin(twin)
@@ -59,20 +57,20 @@ def test_a_twin_that_does_not_say_what_is_wrong_is_unusable_and_a_retry_asks_ane
     assert run.twins.get().status == "done" and ModelCall.objects.filter(twin=twin).count() == 2
 
 
-def test_another_model_answers_the_same_step_plainly(step: Transition) -> None:
+def test_twin_without_an_error_is_another_models_answer(step: Transition) -> None:
     speakers.model("another")
     speakers.cast("others", transition_model=speakers.player("another"))
-    twin = twinned("none", cast="others").twins.get()
+    twin = create_twins("none", cast="others").twins.get()
     assert (twin.status, twin.why, twin.perturbation) == ("done", "", "none")
     assert twin.calls.get().model_name == "another"
 
 
-def test_rules_have_no_second_answer_to_give(step: Transition) -> None:
+def test_twin_without_an_error_is_refused_for_rule_based_casts(step: Transition) -> None:
     with pytest.raises(LabError, match="language model"):
         queueing.queue_twins(Transition.objects.all(), ["none"], "offline")
 
 
-def test_a_refused_twin_fails_as_refused(step: Transition, model_server: Server) -> None:
+def test_twin_that_a_model_refuses_fails_as_refused(step: Transition, model_server: Server) -> None:
     model_server.faults("refusal")
-    twin = twinned("obvious").twins.get()
+    twin = create_twins("obvious").twins.get()
     assert (twin.status, twin.reason) == ("failed", "refused") and not Twin.objects.filter(status="done").exists()

@@ -1,4 +1,4 @@
-"""Workers as processes: killed at any instruction, no step is lost or doubled."""
+"""Workers and the dispatcher. Killed at any moment, they lose or repeat no step."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ KILLS = 6
 
 
 class Installation:
-    """A site of its own in a folder: SQLite, no broker, driven by commands as a user would."""
+    """A separate site in a folder: SQLite, no broker, controlled by commands as a user would."""
 
     def __init__(self, warm: Warm, folder: Path) -> None:
         self.warm, self.folder, self.database = warm, folder, folder / "wetbench.sqlite3"
@@ -38,8 +38,8 @@ class Installation:
     def _start(self, *command: str, log: str) -> Forked:
         return self.warm.start(str(self.database), self.folder / log, *command)
 
-    def like(self, other: "Installation") -> "Installation":
-        """This one with a copy of the other's database."""
+    def copy_from(self, other: "Installation") -> "Installation":
+        """Copy the other's database into this one, and return it."""
         with closing(sqlite3.connect(other.database)) as source, closing(sqlite3.connect(self.database)) as copy:
             source.backup(copy)
         return self
@@ -49,7 +49,7 @@ class Installation:
             return database.execute(query).fetchall()
 
     def steps(self) -> dict[int, list[tuple]]:
-        """replicate -> [(number, digest of the content)] in the order of storing."""
+        """Return replicate -> [(number, digest of the content)] in the order of storing."""
         found: dict[int, list[tuple]] = {}
         query = (
             "select e.replicate, t.number, t.content_sha256 from simulation_transition t "
@@ -59,17 +59,17 @@ class Installation:
             found.setdefault(replicate, []).append((number, digest))
         return found
 
-    def stored(self) -> int:
-        """Number of steps."""
+    def count_steps(self) -> int:
+        """Return the number of stored steps."""
         return self.rows("select count(*) from simulation_transition")[0][0]
 
-    def unended(self) -> int:
+    def count_unfinished(self) -> int:
         return self.rows("select count(*) from simulation_episode where ended_at is null")[0][0]
 
 
 @pytest.fixture
 def new_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Installation]]:
-    """Makes installations whose processes are forked from one that has everything imported."""
+    """Create installations whose processes are forked from one that has imported everything."""
     environment = {
         **{name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "CELERY_BROKER_URL")},
         "WETBENCH_VAR_DIR": str(tmp_path_factory.mktemp("var")),
@@ -80,55 +80,55 @@ def new_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
         yield lambda name: Installation(warm, tmp_path_factory.mktemp(name))
 
 
-def test_killed_workers_lose_and_double_no_step(new_site: Callable[[str], Installation]) -> None:
+def test_killed_workers_lose_and_repeat_no_step(new_site: Callable[[str], Installation]) -> None:
     order = ("run_episodes", "--experiment", "caffeine-hplc-analysis", "--attempts", "6", "--seed", "7")
     undisturbed = new_site("undisturbed")
     undisturbed.manage("migrate", "--verbosity", "0")
     undisturbed.manage("load_lab")
-    disturbed = new_site("disturbed").like(undisturbed)
+    disturbed = new_site("disturbed").copy_from(undisturbed)
     undisturbed.manage(*order, "--wait")
     disturbed.manage(*order)
     kills = sum(kill_a_worker(disturbed) for _ in range(KILLS))
     assert kills >= 3, "the workers finished before they could be killed: the test proved nothing"
-    play_to_the_end(disturbed)
-    assert disturbed.unended() == 0
+    run_to_the_end(disturbed)
+    assert disturbed.count_unfinished() == 0
     assert disturbed.steps() == undisturbed.steps()
 
 
-def play_to_the_end(site: Installation) -> None:
+def run_to_the_end(site: Installation) -> None:
     worker = site.worker()
     until = time.monotonic() + 120
-    while site.unended() and time.monotonic() < until:
+    while site.count_unfinished() and time.monotonic() < until:
         time.sleep(0.05)
     worker.signal(signal.SIGTERM)
     assert worker.wait(30) == 0, worker.said()
 
 
 def kill_a_worker(site: Installation) -> bool:
-    """Let a worker commit four more steps, then SIGKILL it. True if work was left to do."""
-    before = site.stored()
+    """Let a worker commit four more steps, then SIGKILL it. Return True if work was left."""
+    before = site.count_steps()
     worker = site.worker()
     until = time.monotonic() + 60
-    while site.unended() and time.monotonic() < until:
-        if site.stored() >= before + 4:
+    while site.count_unfinished() and time.monotonic() < until:
+        if site.count_steps() >= before + 4:
             break
         time.sleep(0.01)
     worker.signal(signal.SIGKILL)
     worker.wait(20)
-    return site.unended() > 0
+    return site.count_unfinished() > 0
 
 
-def test_one_message_delivered_five_times_plays_one_unit(caffeine: Experiment) -> None:
+def test_message_delivered_five_times_runs_one_unit_each(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
     episode = run.episodes.get()
     more = [workers.play("episode", episode.code) for _ in range(5)]
-    assert more == [True] * 5  # each is a unit of its own: choose, answer, choose, answer, choose
+    assert more == [True] * 5  # one unit each: choose, answer, choose, answer, choose
     assert episode.transitions.count() == 2
     play_out(run)
     assert [workers.play("episode", episode.code) for _ in range(5)] == [False] * 5
 
 
-def test_rows_are_rung_for_once_until_the_bell_is_old(caffeine: Experiment, settings) -> None:
+def test_rows_get_one_message_until_it_is_overdue(caffeine: Experiment, settings) -> None:
     queueing.queue_episodes([caffeine], "offline", 2, seed=1)
     first = workers.due()
     assert len(first) == 2
@@ -139,19 +139,19 @@ def test_rows_are_rung_for_once_until_the_bell_is_old(caffeine: Experiment, sett
     assert workers.due() == first
 
 
-def test_a_worker_says_that_it_is_there_and_takes_it_back(db: None) -> None:
+def test_worker_is_registered_while_it_runs(db: None) -> None:
     assert not queueing.workers_alive()
     with workers.announced("embedded"):
         assert queueing.workers_alive()
     assert Worker.objects.count() == 0
 
 
-def test_a_dispatcher_alone_is_no_worker(db: None) -> None:
+def test_dispatcher_does_not_count_as_a_worker(db: None) -> None:
     with workers.announced("dispatcher"):
         assert not queueing.workers_alive()
 
 
-def test_a_broker_that_refuses_one_bell_is_not_offered_the_others(caffeine: Experiment) -> None:
+def test_dispatcher_sends_no_more_messages_after_the_broker_rejects_one(caffeine: Experiment) -> None:
     queueing.queue_episodes([caffeine], "offline", 3, seed=1)
     stop, offered = threading.Event(), []
 
@@ -165,14 +165,14 @@ def test_a_broker_that_refuses_one_bell_is_not_offered_the_others(caffeine: Expe
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_command_that_plays_its_own_run_is_no_worker_for_others(caffeine: Experiment) -> None:
+def test_command_that_runs_its_own_run_does_not_count_as_a_worker(caffeine: Experiment) -> None:
     run, seen = queueing.queue_episodes([caffeine], "offline", 1, seed=1), []
     workers.play_run(run, 1, lambda now: seen.append((now.finished, queueing.workers_alive())))
     assert seen[0] == (False, False) and seen[-1] == (True, False)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_command_that_plays_outlasts_a_database_that_is_away(caffeine: Experiment) -> None:
+def test_command_survives_a_database_outage(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
     away = Away('SELECT "simulation_episode"."code"', times=2)
     with connection.execute_wrapper(away):
@@ -181,7 +181,7 @@ def test_a_command_that_plays_outlasts_a_database_that_is_away(caffeine: Experim
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_could_not_say_that_it_is_there_says_so_later(settings) -> None:
+def test_worker_repeats_a_heartbeat_that_failed(settings) -> None:
     settings.HEARTBEAT_SECONDS = 0.1
     with connection.execute_wrapper(Away('SELECT "simulation_worker"', times=1)), workers.announced("embedded"):
         until = time.monotonic() + 10
@@ -191,7 +191,7 @@ def test_a_worker_that_could_not_say_that_it_is_there_says_so_later(settings) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_sweep_goes_on_after_whatever_one_of_its_parts_found(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_continues_after_an_exception_in_one_of_its_parts(settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.SWEEP_SECONDS = 0.02
     tried, often = [], threading.Event()
 
@@ -208,7 +208,7 @@ def test_the_sweep_goes_on_after_whatever_one_of_its_parts_found(settings, monke
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_starts_while_the_database_is_away_stays() -> None:
+def test_worker_survives_a_start_without_database() -> None:
     stop, away = threading.Event(), Away('SELECT "simulation_job"."lease_owner"', times=1)
     stop.set()
     with connection.execute_wrapper(away):
@@ -217,7 +217,7 @@ def test_a_worker_that_starts_while_the_database_is_away_stays() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_celery_worker_that_hears_no_bell_plays_what_waits(caffeine: Experiment, settings, monkeypatch) -> None:
+def test_celery_worker_polls_the_database_without_messages(caffeine: Experiment, settings, monkeypatch) -> None:
     monkeypatch.setattr(tasks, "_heard", time.monotonic())
     settings.RING_AGAIN_SECONDS = 0.1
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
@@ -229,14 +229,12 @@ def test_a_celery_worker_that_hears_no_bell_plays_what_waits(caffeine: Experimen
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_celery_worker_that_hears_bells_leaves_the_looking_to_the_dispatcher(
-    caffeine: Experiment, settings, monkeypatch
-) -> None:
+def test_celery_worker_does_not_poll_while_messages_arrive(caffeine: Experiment, settings, monkeypatch) -> None:
     monkeypatch.setattr(tasks, "_heard", time.monotonic())
     settings.RING_AGAIN_SECONDS = 0.1
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
     with tasks.looking():
         for _ in range(50):
-            tasks.advance("episode", "00000000-0000-0000-0000-000000000000")  # not of this database
+            tasks.advance("episode", "00000000-0000-0000-0000-000000000000")  # no such row
             time.sleep(0.02)
     assert run.episodes.get().status == "queued"

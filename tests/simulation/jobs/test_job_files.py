@@ -1,4 +1,4 @@
-"""Files of jobs: kept whole, in pieces, in constant memory, and for a while."""
+"""Files of jobs: stored in pieces, read in constant memory, removed after a while."""
 
 import hashlib
 import io
@@ -20,22 +20,22 @@ from tests.support.job_steps import ACTS, asked, claimed, lapse, now, played
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def test_a_file_comes_out_as_it_was_put_in() -> None:
+def test_job_file_is_stored_unchanged() -> None:
     body = bytes(range(256)) * 4000  # 1,024,000 bytes: three pieces and a part of one
-    job = played(asked(lambda work: {"file": work.put("out.bin", "application/x-test", _parts(body)).name}))
+    job = played(asked(lambda work: {"file": work.put("out.bin", "application/x-test", _iter_odd_pieces(body)).name}))
     file = job.files.get()
     assert b"".join(job_files.read(file)) == body
     assert (file.size, file.sha256) == (len(body), hashlib.sha256(body).hexdigest())
     assert [len(bytes(chunk.data)) for chunk in file.chunks.order_by("number")] == [PIECE] * 3 + [1_024_000 - 3 * PIECE]
 
 
-def _parts(body: bytes) -> Iterator[bytes]:
+def _iter_odd_pieces(body: bytes) -> Iterator[bytes]:
     """In pieces of odd sizes."""
     for start in range(0, len(body), 99_991):
         yield body[start : start + 99_991]
 
 
-def test_an_empty_file_is_a_file() -> None:
+def test_empty_job_file_is_stored() -> None:
     job = played(asked(lambda work: {"file": work.put("empty", "text/plain", []).name}))
     file = job.files.get()
     # SHA-256 of nothing, FIPS 180-4
@@ -43,22 +43,22 @@ def test_an_empty_file_is_a_file() -> None:
     assert b"".join(job_files.read(file)) == b"" and job_files.whole(job) == [file]
 
 
-def test_half_a_file_is_none_and_is_replaced_by_the_next_worker() -> None:
-    tries: list[int] = []
+def test_partial_job_file_is_replaced_by_the_next_worker() -> None:
+    fences: list[int] = []
 
     def write(work: Work) -> Mapping[str, Any]:
-        tries.append(work.lease.fence)
-        if len(tries) == 1:
-            claimed_file = work.put("out", "text/plain", _dying(work))
+        fences.append(work.lease.fence)
+        if len(fences) == 1:
+            claimed_file = work.put("out", "text/plain", _lose_lease_halfway(work))
             raise AssertionError(f"{claimed_file} was written by a dead worker")
         assert job_files.whole(work.job) == []
         work.put("out", "text/plain", [b"whole"])
         return {}
 
-    def _dying(work: Work) -> Iterator[bytes]:
+    def _lose_lease_halfway(work: Work) -> Iterator[bytes]:
         yield b"half" * PIECE
         lapse(work.job)
-        claimed(work.job)  # another worker has it now
+        claimed(work.job)  # another worker holds the job now
         yield b"more" * PIECE
 
     job = asked(write)
@@ -69,8 +69,8 @@ def test_half_a_file_is_none_and_is_replaced_by_the_next_worker() -> None:
     assert JobChunk.objects.count() == 1
 
 
-def test_files_are_written_and_read_in_constant_memory() -> None:
-    """32 MiB, of which no more than a few pieces are in memory at once."""
+def test_job_files_are_written_and_read_in_constant_memory() -> None:
+    """A file of 32 MiB needs memory for a few pieces only."""
     digest = hashlib.sha256()
 
     def pieces() -> Iterator[bytes]:
@@ -91,7 +91,7 @@ def test_files_are_written_and_read_in_constant_memory() -> None:
     assert now(job).result == {"sha": digest.hexdigest()} and peak < 12 << 20
 
 
-def test_what_was_sent_can_be_read_line_by_line_and_sought_in() -> None:
+def test_job_input_supports_reading_lines_and_seeking() -> None:
     lines = [f"line {number}\n".encode() for number in range(40_000)]
     upload = Upload("in.txt", "text/plain", io.BytesIO(b"".join(lines)))
     ACTS["act"] = lambda work: {}
@@ -113,7 +113,7 @@ def test_the_same_request_with_another_file_is_another_job() -> None:
     assert made[0] == made[2] != made[1]
 
 
-def test_files_of_jobs_that_ended_long_ago_are_removed_and_the_row_says_so(settings: Any) -> None:
+def test_job_files_are_removed_after_the_retention_time_and_the_result_records_it(settings: Any) -> None:
     upload = Upload("in", "text/plain", io.BytesIO(b"in"))
     ACTS["act"] = lambda work: {"file": work.put("out", "text/plain", [b"out"]).name}
     old = played(jobs.request("tested", {"act": "act"}, subject="", files=[upload]))
@@ -124,11 +124,11 @@ def test_files_of_jobs_that_ended_long_ago_are_removed_and_the_row_says_so(setti
     jobs.sweep()
     assert not old.files.exists() and new.files.count() == 1 and JobChunk.objects.count() == 1
     assert set(now(old).result) == {"file", "files_removed", "inputs_removed"}
-    with pytest.raises(jobs.Failed, match="send it again"):
+    with pytest.raises(jobs.Failed, match="Upload it again"):
         jobs.retry(now(old))
 
 
-def test_a_file_that_is_removed_while_it_is_read_is_no_shorter_file() -> None:
+def test_reading_a_job_file_fails_if_it_is_removed_meanwhile() -> None:
     job = played(asked(lambda work: {"file": work.put("out", "text/plain", [b"a" * 2 * PIECE]).name}))
     pieces = job_files.read(job.files.get())
     next(pieces)

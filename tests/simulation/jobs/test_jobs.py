@@ -1,4 +1,4 @@
-"""Jobs: asked for once, played by whoever comes, never done twice."""
+"""Jobs: requested once, run by any worker, never done twice."""
 
 import io
 import logging
@@ -25,13 +25,13 @@ from tests.support.steps import race
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def test_the_embedded_worker_does_a_job_and_keeps_what_it_returned() -> None:
+def test_job_is_run_by_the_embedded_worker_and_its_result_stored() -> None:
     job = played(asked(lambda work: {"sum": work.params["a"] + 1}, a=2))
     assert (job.status, job.result, job.fence) == ("done", {"sum": 3}, 1)
     assert job.ended_at is not None and job.lease_until is None
 
 
-def test_two_requests_for_the_same_share_a_job_while_it_is_under_way() -> None:
+def test_equal_requests_share_a_job_while_it_is_under_way() -> None:
     first, second = asked(lambda work: {}, a=1), asked(lambda work: {}, a=1)
     assert first == second and Job.objects.count() == 1
     assert asked(lambda work: {}, a=2) != first
@@ -39,12 +39,12 @@ def test_two_requests_for_the_same_share_a_job_while_it_is_under_way() -> None:
     assert asked(lambda work: {}, a=1) != first
 
 
-def test_the_same_work_for_another_subject_is_another_job() -> None:
+def test_request_for_another_subject_creates_another_job() -> None:
     mine = asked(lambda work: {})
     assert jobs.request("tested", mine.params, subject="study/two") != mine
 
 
-def test_a_done_job_is_given_back_to_who_can_use_it() -> None:
+def test_finished_job_is_reused_on_request() -> None:
     done = played(asked(lambda work: {}))
     again = jobs.request("tested", done.params, subject=done.subject, reuse=True)
     assert again == done
@@ -52,14 +52,14 @@ def test_a_done_job_is_given_back_to_who_can_use_it() -> None:
     assert jobs.request("tested", done.params, subject=done.subject, reuse=True) != done
 
 
-def test_work_that_nobody_does_is_not_taken() -> None:
-    with pytest.raises(ValueError, match="nobody handles jobs of kind 'unheard of'"):
+def test_request_of_an_undeclared_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="no handler is declared for jobs of kind 'unheard of'"):
         jobs.request("unheard of", {}, subject="")
     with pytest.raises(ValueError, match="two handlers"):
         jobs.handles("tested")(lambda work: {})
 
 
-def test_a_worker_of_an_older_version_leaves_what_it_does_not_know_to_newer_ones() -> None:
+def test_job_of_an_unknown_kind_waits_for_a_newer_worker() -> None:
     job = asked(lambda work: {"done": 1})
     Job.objects.filter(pk=job.pk).update(kind="of a later version")
     job = played(job)
@@ -70,13 +70,13 @@ def test_a_worker_of_an_older_version_leaves_what_it_does_not_know_to_newer_ones
 
 
 @pytest.mark.django_db(transaction=True)
-def test_eight_requests_at_once_make_one_job() -> None:
+def test_eight_concurrent_requests_create_one_job() -> None:
     ACTS["act"] = lambda work: {}
     made = race(lambda: jobs.request("tested", {"act": "act"}, subject="study/one").pk, 8)
     assert len(set(made)) == 1 and Job.objects.count() == 1
 
 
-def test_a_job_goes_on_unit_by_unit_until_its_result() -> None:
+def test_job_runs_unit_by_unit_until_its_result() -> None:
     def count(work: Work) -> Mapping[str, Any]:
         work.commit(lambda: Job.objects.filter(pk=work.job.pk).update(step=now(work.job).step + 1))
         return {"units": 3} if now(work.job).step == 3 else MORE
@@ -87,10 +87,10 @@ def test_a_job_goes_on_unit_by_unit_until_its_result() -> None:
     assert played(job).result == {"units": 3}
 
 
-# Taken over
+# Takeover
 
 
-def test_a_job_whose_worker_died_is_taken_over_and_done_once() -> None:
+def test_job_of_a_dead_worker_is_taken_over_and_done_once() -> None:
     done: list[int] = []
 
     def do(work: Work) -> Mapping[str, Any]:
@@ -99,7 +99,7 @@ def test_a_job_whose_worker_died_is_taken_over_and_done_once() -> None:
 
     job = asked(do)
     dead = claimed(job)
-    assert not workers.play_next(threading.Event())  # held: nobody else gets it
+    assert not workers.play_next(threading.Event())  # leased to another worker
     lapse(job)
     assert played(job).result == {"by": 2} and done == [2]
     with pytest.raises(interruptions.Fenced):
@@ -107,9 +107,9 @@ def test_a_job_whose_worker_died_is_taken_over_and_done_once() -> None:
     assert now(job).result == {"by": 2}
 
 
-def test_what_a_worker_brings_that_was_taken_over_is_dropped() -> None:
+def test_job_writes_under_an_old_fence_are_discarded() -> None:
     job, other = asked(lambda work: {}), asked(lambda work: {}, a=2)
-    zombie = Work(claimed(job))
+    stale = Work(claimed(job))
     lapse(job)
     claimed(job)
 
@@ -117,16 +117,16 @@ def test_what_a_worker_brings_that_was_taken_over_is_dropped() -> None:
         Job.objects.filter(pk=other.pk).update(said="written too late")
 
     with pytest.raises(interruptions.Fenced):
-        zombie.commit(write)
+        stale.commit(write)
     with pytest.raises(interruptions.Fenced):
-        zombie.tell(5, 10, "too late")
+        stale.tell(5, 10, "too late")
     with pytest.raises(interruptions.Fenced):
-        zombie.put("late.txt", "text/plain", [b"late"])
+        stale.put("late.txt", "text/plain", [b"late"])
     assert now(other).said == now(job).said == "" and not job.files.exists()
 
 
-def test_without_the_fence_it_would_have_been_written() -> None:
-    """The control: the same story with a lease that does not ask does the damage that the fence prevents."""
+def test_fence_control_without_it_a_stale_job_write_succeeds() -> None:
+    """Control: with a lease that ignores the fence, the stale write succeeds."""
 
     class Unfenced(Lease[Job]):
         def _mine(self) -> Any:
@@ -134,14 +134,14 @@ def test_without_the_fence_it_would_have_been_written() -> None:
 
     job, other = asked(lambda work: {}), asked(lambda work: {}, a=2)
     lease = claimed(job)
-    zombie = Work(Unfenced(lease.row, lease.fence))
+    stale = Work(Unfenced(lease.row, lease.fence))
     lapse(job)
     claimed(job)
-    zombie.commit(lambda: Job.objects.filter(pk=other.pk).update(said="written too late"))
+    stale.commit(lambda: Job.objects.filter(pk=other.pk).update(said="written too late"))
     assert now(other).said == "written too late"
 
 
-def test_a_job_that_three_workers_died_on_has_failed() -> None:
+def test_job_that_loses_three_workers_in_a_row_fails() -> None:
     job = asked(lambda work: {})
     for _ in range(settings.LOST_LEASES_ALLOWED):
         claimed(job)
@@ -150,7 +150,7 @@ def test_a_job_that_three_workers_died_on_has_failed() -> None:
     assert now(job).reason == "worker_lost" and "3 workers in a row died" in now(job).error
 
 
-def test_the_lease_of_a_dead_process_of_this_machine_lapses_at_once() -> None:
+def test_job_lease_of_a_dead_process_on_this_machine_expires_at_once() -> None:
     job = asked(lambda work: {})
     claimed(job)
     host = leases.owner_name().split(":")[0]
@@ -159,7 +159,7 @@ def test_the_lease_of_a_dead_process_of_this_machine_lapses_at_once() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_job_is_held_while_it_takes_longer_than_a_lease(settings: Any) -> None:
+def test_job_lease_is_renewed_while_a_unit_runs(settings: Any) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 0.05, 0.4
     others = []
 
@@ -171,7 +171,7 @@ def test_a_job_is_held_while_it_takes_longer_than_a_lease(settings: Any) -> None
     assert played(asked(slow)).status == "done" and others == [None]
 
 
-def test_a_bell_that_was_lost_is_rung_again(settings: Any) -> None:
+def test_lost_message_of_a_job_is_repeated(settings: Any) -> None:
     job = asked(lambda work: {})
     assert workers.due() == [("job", str(job.code))]
     workers.rung("job", str(job.code))
@@ -180,12 +180,12 @@ def test_a_bell_that_was_lost_is_rung_again(settings: Any) -> None:
     assert workers.due() == [("job", str(job.code))]
 
 
-def test_jobs_come_before_episodes_but_get_half_of_the_threads(caffeine: Experiment) -> None:
+def test_jobs_run_before_episodes_but_in_at_most_half_of_the_threads(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
     looked: list[tuple[bool, int]] = []
 
     def look(work: Work) -> Mapping[str, Any]:
-        """What the other of two threads finds meanwhile: an episode, though another job waits."""
+        """Run what a second thread finds now: an episode, although another job is queued."""
         asked(lambda work: {}, "other")
         found = workers.play_next(threading.Event(), among=2)
         looked.append((found, run.episodes.get().next_number))
@@ -198,10 +198,10 @@ def test_jobs_come_before_episodes_but_get_half_of_the_threads(caffeine: Experim
     assert Job.objects.filter(status="queued").count() == 1
 
 
-# What goes wrong, and what people want
+# Failures, cancellation, retries
 
 
-def test_a_failed_job_says_why_and_retry_makes_a_new_one_with_the_same_file() -> None:
+def test_retry_of_a_failed_job_creates_a_new_one_with_the_same_file() -> None:
     def refuse(work: Work) -> Mapping[str, Any]:
         raise jobs.Failed(f"{work.input('in.txt').read().decode()} cannot be done: send another file.")
 
@@ -213,10 +213,10 @@ def test_a_failed_job_says_why_and_retry_makes_a_new_one_with_the_same_file() ->
     assert again.retry_of == job and again != job and jobs.retry(job) == again
     ACTS["act"] = lambda work: {"read": work.input("in.txt").read().decode()}
     assert played(again).result == {"read": "This"}
-    assert jobs.retry(job) == again  # it is done: nothing to try again
+    assert jobs.retry(job) == again  # finished: not retried
 
 
-def test_a_bug_fails_the_job_with_its_name_and_the_traceback_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_job_fails_with_the_name_of_an_exception_and_logs_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     job = played(asked(lambda work: {"never": 1 / work.params["by"]}, by=0))
     assert (job.status, job.reason) == ("failed", "internal")
     assert job.error == "internal error: ZeroDivisionError: division by zero"
@@ -224,16 +224,18 @@ def test_a_bug_fails_the_job_with_its_name_and_the_traceback_goes_to_the_log(cap
 
 
 class Panic(BaseException):
-    """As PyO3 raises where Rust panicked: no Exception."""
+    """Like the BaseException that PyO3 raises when Rust code panics."""
 
 
 @pytest.mark.parametrize("raised", [Panic("unwrap on None"), ValueError("half a pair \ud800, nul \x00"), MemoryError()])
-def test_whatever_a_handler_raises_fails_its_job_and_costs_no_thread(raised: BaseException) -> None:
+def test_job_fails_but_its_thread_survives_any_exception_of_a_handler(raised: BaseException) -> None:
     def breaks(work: Work) -> Mapping[str, Any]:
         raise raised
 
     job = asked(breaks)
-    logging.disable(logging.CRITICAL)  # what pytest captures goes between processes, where half a pair cannot
+    logging.disable(
+        logging.CRITICAL
+    )  # pytest sends captured logs between processes, which fails for unpaired surrogates
     try:
         assert workers.play_next(threading.Event())
     finally:
@@ -251,7 +253,7 @@ def test_whatever_a_handler_raises_fails_its_job_and_costs_no_thread(raised: Bas
         (interruptions.GaveUp("provider_unavailable", "ten tries"), "failed", "provider_unavailable"),
     ],
 )
-def test_what_a_model_call_comes_to_is_the_jobs_state(raised: Exception, status: str, reason: str) -> None:
+def test_job_status_follows_the_outcome_of_a_model_call(raised: Exception, status: str, reason: str) -> None:
     def call(work: Work) -> Mapping[str, Any]:
         raise raised
 
@@ -260,14 +262,14 @@ def test_what_a_model_call_comes_to_is_the_jobs_state(raised: Exception, status:
     assert (now(job).status, now(job).reason) == (status, reason)
 
 
-def test_a_job_that_nobody_has_is_cancelled_at_once() -> None:
+def test_job_without_a_lease_is_cancelled_at_once() -> None:
     job = asked(lambda work: {})
     assert jobs.cancel(job) and now(job).status == "cancelled" and not jobs.cancel(job)
     assert played(job).status == "cancelled"
     assert jobs.retry(now(job)).status == "queued"
 
 
-def test_a_job_under_way_is_cancelled_when_its_worker_looks_up() -> None:
+def test_job_under_way_is_cancelled_when_its_worker_reports_progress() -> None:
     def long(work: Work) -> Mapping[str, Any]:
         work.tell(1, 10, "The first")
         assert jobs.cancel(work.job) and now(work.job).status == "running"
@@ -279,7 +281,7 @@ def test_a_job_under_way_is_cancelled_when_its_worker_looks_up() -> None:
     assert (job.status, job.said, job.lease_until) == ("cancelled", "The second", None)
 
 
-def test_who_asks_for_work_that_is_being_stopped_takes_the_stop_back() -> None:
+def test_request_withdraws_the_cancellation_of_the_same_job() -> None:
     job = asked(lambda work: {})
     lease = claimed(job)
     jobs.cancel(job)
@@ -287,7 +289,7 @@ def test_who_asks_for_work_that_is_being_stopped_takes_the_stop_back() -> None:
     assert not lease.stopped() and now(job).cancel_requested_at is None
 
 
-def test_a_unit_that_was_left_for_a_stop_taken_back_is_begun_anew_at_once() -> None:
+def test_unit_runs_again_at_once_if_its_cancellation_is_withdrawn() -> None:
     begun: list[int] = []
 
     def do(work: Work) -> Mapping[str, Any]:
@@ -297,15 +299,15 @@ def test_a_unit_that_was_left_for_a_stop_taken_back_is_begun_anew_at_once() -> N
             try:
                 work.tell(1, 10, "The first")
             except jobs.Cancelled:
-                assert asked(do) == work.job  # somebody wants it after all, in this moment
+                assert asked(do) == work.job  # requested again in this moment
                 raise
         return {"by": work.lease.fence}
 
-    job = played(asked(do))  # nobody waits for the first worker's lease to run out
+    job = played(asked(do))  # without waiting for the first lease to expire
     assert (job.status, job.result, begun) == ("done", {"by": 2}, [1, 2])
 
 
-def test_a_job_that_waits_and_is_cancelled_says_no_more_why_and_until_when_it_waited() -> None:
+def test_cancelling_a_waiting_job_clears_its_reason_and_time() -> None:
     def wait(work: Work) -> Mapping[str, Any]:
         raise interruptions.Wait(60, "rate_limit", "slow down")
 
@@ -317,7 +319,7 @@ def test_a_job_that_waits_and_is_cancelled_says_no_more_why_and_until_when_it_wa
     assert (job.status, job.reason, job.error, job.not_before) == ("cancelled", "", "", None)
 
 
-def test_a_job_to_be_stopped_whose_worker_died_is_ended_by_the_sweep() -> None:
+def test_sweep_ends_a_cancelled_job_of_a_dead_worker() -> None:
     job = asked(lambda work: {})
     claimed(job)
     jobs.cancel(job)
@@ -328,16 +330,16 @@ def test_a_job_to_be_stopped_whose_worker_died_is_ended_by_the_sweep() -> None:
     assert now(job).status == "cancelled"
 
 
-def test_progress_is_written_at_most_twice_a_poll(django_assert_num_queries: Any, settings: Any) -> None:
+def test_job_progress_is_stored_at_most_twice_per_poll(django_assert_num_queries: Any, settings: Any) -> None:
     settings.POLL_SECONDS = 60
     work = Work(claimed(asked(lambda work: {})))
-    with django_assert_num_queries(2):  # the row under its fence, and whether somebody wants an end
+    with django_assert_num_queries(2):  # the row under its fence, and the check for a cancellation
         for step in range(1000):
             work.tell(step, 1000, f"item {step}")
     assert (now(work.job).step, now(work.job).of, now(work.job).said) == (0, 1000, "item 0")
 
 
-def test_a_command_sees_a_job_through_itself() -> None:
+def test_command_runs_a_job_to_its_end() -> None:
     watched: list[str] = []
     job = asked(lambda work: MORE if work.lease.fresh else {"units": 2})
     assert jobs.play_here(job, lambda seen: watched.append(seen.status)).result == {"units": 2}
@@ -345,7 +347,7 @@ def test_a_command_sees_a_job_through_itself() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_command_goes_on_when_the_database_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_command_continues_when_the_database_is_available_again(caplog: pytest.LogCaptureFixture) -> None:
     away = [OperationalError("server closed the connection")]
 
     def do(work: Work) -> Mapping[str, Any]:
@@ -354,11 +356,11 @@ def test_a_command_goes_on_when_the_database_comes_back(caplog: pytest.LogCaptur
         return {"came": "back"}
 
     assert jobs.play_here(asked(do)).result == {"came": "back"}
-    assert "the database did not answer" in caplog.text
+    assert "the database is unavailable" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_command_waits_for_the_worker_that_has_its_job() -> None:
+def test_command_waits_for_the_worker_that_holds_the_job() -> None:
     job = asked(lambda work: {"by": "the worker"})
     lease, watched = claimed(job), []
 
@@ -373,7 +375,7 @@ def test_a_command_waits_for_the_worker_that_has_its_job() -> None:
     assert watched and watched[0].status == "running"
 
 
-def test_a_command_leaves_a_job_of_a_paused_run(caffeine: Experiment) -> None:
+def test_command_does_not_run_a_job_of_a_paused_run(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
     Run.objects.filter(pk=run.pk).update(paused_at=timezone.now())
     ACTS["act"] = lambda work: {}

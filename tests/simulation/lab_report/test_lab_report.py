@@ -1,4 +1,4 @@
-"""The laboratory's report: every experiment played whole, and with what its rubric counts left out."""
+"""The laboratory report: reference protocols in full, and without the steps that their rubric counts."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def line(name, of, **more):
 
 
 def small(**changes):
-    """Two liquids whose volumes must be read, and a protocol that reads the tea's and then the water's."""
+    """Two liquids whose volumes must be measured, and a protocol that measures the tea's and then the water's."""
     return {
         "slug": "tea",
         "name": "Tea",
@@ -57,11 +57,11 @@ def rehearsed(**changes):
 
 
 @pytest.mark.parametrize("slug", gym.slugs())
-def test_every_reference_protocol_suffices_and_no_part_of_it_can_be_left_out(slug):
+def test_reference_protocol_suffices_and_all_its_parts_are_needed(slug):
     assert report.report(FIXTURES, seed=1, only=[slug]).faults == []
 
 
-def test_each_line_is_missed_without_the_step_that_counted_for_it():
+def test_rubric_line_is_missed_without_the_step_that_counts_for_it():
     done = rehearsed()
     assert done.reference.valid and done.reference.steps == 2 and done.faults == []
     assert [(cut.name, cut.without, cut.valid, cut.missed) for cut in done.lines] == [
@@ -71,43 +71,45 @@ def test_each_line_is_missed_without_the_step_that_counted_for_it():
     assert [(cut.name, cut.valid, cut.missed) for cut in done.shortfalls] == [("no water", False, ("water_read",))]
 
 
-def test_a_protocol_that_does_not_suffice_is_a_fault():
+def test_insufficient_protocol_is_a_fault():
     done = rehearsed(protocol=[measured("tea")], shortfalls=[])
     assert done.faults == ["the reference protocol is not VALID: missed: water_read"]
 
 
-def test_a_step_that_is_refused_is_a_fault():
+def test_rejected_step_is_a_fault():
     frozen = material("tea", "frozen", condition="-80C")
     done = rehearsed(materials=[frozen, material("water")])
-    assert any("refused at step 1, MeasureVolume" in fault for fault in done.faults)
+    assert any("rejected at step 1, MeasureVolume" in fault for fault in done.faults)
 
 
-def test_a_label_for_a_material_that_a_step_does_not_make_is_a_fault():
+def test_label_for_a_material_that_is_not_produced_is_a_fault():
     # MeasureVolume gives its one material back: there is a new material 0 and no 3.
     late = [measured("tea") | {"yields": {"late": 3}}, measured("water")]
-    told = "the reference protocol cannot go on after step 1, MeasureVolume: 'late' is none of the 1 materials it made"
-    assert rehearsed(protocol=late).faults == [told]
+    fault = (
+        "the reference protocol cannot continue after step 1, MeasureVolume: 'late' is none of the 1 materials produced"
+    )
+    assert rehearsed(protocol=late).faults == [fault]
 
 
-def test_a_line_that_can_be_left_out_is_a_fault():
+def test_rubric_line_that_is_not_needed_is_a_fault():
     # Either line makes a complete route of its own, so neither is needed.
     routes = [line("tea_read", "tea", route="tea"), line("water_read", "water", route="water")]
     done = rehearsed(rubric=routes, shortfalls=[])
     assert done.faults == ["tea_read: still VALID without steps 1", "water_read: still VALID without steps 2"]
 
 
-def test_a_route_not_taken_is_named_and_no_fault():
+def test_unused_route_is_listed_and_no_fault():
     routes = [line("tea_read", "tea", route="tea"), line("weighed", "tea", route="scales", actions=["MeasureWeight"])]
     done = rehearsed(rubric=routes, protocol=[measured("tea")], shortfalls=[])
     assert done.faults == [] and done.unused == ("weighed",)
 
 
-def test_a_shortfall_that_misses_another_line_than_it_says_is_a_fault():
+def test_shortfall_that_misses_another_line_than_declared_is_a_fault():
     done = rehearsed(shortfalls=[{"name": "no water", "without": [2], "missing": "tea_read"}])
-    assert done.faults == ["no water: INVALID, yet the line 'tea_read' is met; missed: water_read"]
+    assert done.faults == ["no water: INVALID, but the line 'tea_read' is met; missed: water_read"]
 
 
-def test_the_same_seed_plays_the_same_protocol():
+def test_protocol_run_is_reproducible_with_its_seed():
     spec = experiments.build(small())
     assert play(spec, ACTIONS, seed=3) == play(spec, ACTIONS, seed=3)
 
@@ -119,54 +121,54 @@ def directory(tmp_path, **changes):
     return tmp_path
 
 
-def test_the_command_prints_tables(tmp_path, capsys):
+def test_lab_report_command_prints_tables(tmp_path, capsys):
     call_command("lab_report", directory=directory(tmp_path))
-    told, progress = capsys.readouterr()
-    assert f"ACTIONS ({len(ACTIONS)};" in told
-    head, hplc = (next(row for row in told.splitlines() if row.startswith(word)) for word in ("action ", "HPLC "))
+    output, progress = capsys.readouterr()
+    assert f"ACTIONS ({len(ACTIONS)};" in output
+    head, hplc = (next(row for row in output.splitlines() if row.startswith(word)) for word in ("action ", "HPLC "))
     assert head.split() == ["action", "kind", "parameters", "badge", "time"]
     assert str(len(ACTIONS.types["HPLC"].parameters)) in hplc and ACTIONS.types["HPLC"].fidelity in hplc
-    summary = next(row for row in told.splitlines() if row.startswith("tea "))
+    summary = next(row for row in output.splitlines() if row.startswith("tea "))
     seconds = 2 * ACTIONS.types["MeasureVolume"].duration.seconds  # two volumes are read
-    wanted = f"tea Chemistry 2 2 50 {clock(seconds)} 0 VALID 2/2 1/1"
-    assert " ".join(summary.split()) == wanted
-    assert ["tea_read:", "tea_read", "1", "INVALID", "tea_read"] in [row.split() for row in told.splitlines()]
-    assert "On the bench: tea; water" in told
-    assert "No faults" in told and "played 1 experiments" in progress
+    expected = f"tea Chemistry 2 2 50 {clock(seconds)} 0 VALID 2/2 1/1"
+    assert " ".join(summary.split()) == expected
+    assert ["tea_read:", "tea_read", "1", "INVALID", "tea_read"] in [row.split() for row in output.splitlines()]
+    assert "On the bench: tea; water" in output
+    assert "No faults" in output and "played 1 experiments" in progress
 
 
-def test_the_command_prints_the_same_as_json(tmp_path, capsys):
+def test_lab_report_command_prints_the_same_as_json(tmp_path, capsys):
     call_command("lab_report", "--json", directory=directory(tmp_path))
-    told = json.loads(capsys.readouterr().out)
-    assert [kind["name"] for kind in told["actions"]] == list(ACTIONS.types)
-    (tea,) = told["experiments"]
+    printed = json.loads(capsys.readouterr().out)
+    assert [kind["name"] for kind in printed["actions"]] == list(ACTIONS.types)
+    (tea,) = printed["experiments"]
     seconds = 2 * ACTIONS.types["MeasureVolume"].duration.seconds
     assert (tea["reference"], tea["protocol_steps"], tea["elapsed_seconds"]) == ("VALID", 2, seconds)
     assert [(cut["name"], cut["without"], cut["verdict"]) for cut in tea["without_line"]] == [
         ("tea_read", [1], "INVALID"),
         ("water_read", [2], "INVALID"),
     ]
-    assert [row["steps"] for row in tea["rubric"]] == [[1], [2]] and told["faults"] == []
+    assert [row["steps"] for row in tea["rubric"]] == [[1], [2]] and printed["faults"] == []
 
 
-def test_the_checkers_results_on_labelled_files_stand_beside(tmp_path, capsys):
-    place = directory(tmp_path)
-    (place / "checker").mkdir()
+def test_lab_report_has_the_checkers_results_on_labelled_files(tmp_path, capsys):
+    folder = directory(tmp_path)
+    (folder / "checker").mkdir()
     lines = (FIXTURES / "checker/handmade.jsonl").read_text().splitlines()
     twins = [
         line for line in lines if json.loads(line)["id"] in ("h005", "h103")
     ]  # 11.5 mL out of 10 mL, and 10 out of 10
     assert len(twins) == 2
-    (place / "checker/handmade.jsonl").write_text("\n".join([*twins, "no json"]))
-    call_command("lab_report", "--json", directory=place)
-    told = json.loads(capsys.readouterr().out)["checker"]["handmade"]
-    assert (told["recall"], told["false_alarms"]) == ({"part": 1, "whole": 1}, {"part": 0, "whole": 1})
-    assert told["malformed"] == 1 and told["recall_by_code"] == {"L02": {"part": 1, "whole": 1}}
-    call_command("lab_report", directory=place)
+    (folder / "checker/handmade.jsonl").write_text("\n".join([*twins, "no json"]))
+    call_command("lab_report", "--json", directory=folder)
+    printed = json.loads(capsys.readouterr().out)["checker"]["handmade"]
+    assert (printed["recall"], printed["false_alarms"]) == ({"part": 1, "whole": 1}, {"part": 0, "whole": 1})
+    assert printed["malformed"] == 1 and printed["recall_by_code"] == {"L02": {"part": 1, "whole": 1}}
+    call_command("lab_report", directory=folder)
     assert "1 of 1 (100 %)" in capsys.readouterr().out
 
 
-def test_the_command_ends_with_1_when_something_is_at_fault(tmp_path, capsys):
+def test_lab_report_command_exits_with_1_for_a_fault(tmp_path, capsys):
     with pytest.raises(CommandError, match="1 faults") as error:
         call_command("lab_report", directory=directory(tmp_path, protocol=[measured("tea")], shortfalls=[]))
     assert error.value.returncode == 1
@@ -174,30 +176,30 @@ def test_the_command_ends_with_1_when_something_is_at_fault(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("wrong", [{"experiment": ["coffee"]}, {}])
-def test_an_unknown_slug_or_a_wrong_file_ends_with_2(tmp_path, wrong):
-    place = directory(tmp_path, **({} if wrong else {"max_steps": 0}))
+def test_lab_report_command_exits_with_2_for_an_unknown_slug_or_a_wrong_file(tmp_path, wrong):
+    folder = directory(tmp_path, **({} if wrong else {"max_steps": 0}))
     with pytest.raises(CommandError, match=r"no experiment 'coffee'|max_steps: is 0") as error:
-        call_command("lab_report", directory=place, **wrong)
+        call_command("lab_report", directory=folder, **wrong)
     assert error.value.returncode == 2
 
 
-def test_a_directory_without_data_files_ends_with_2(tmp_path):
+def test_lab_report_command_exits_with_2_without_data_files(tmp_path):
     with pytest.raises(CommandError, match="actions: holds no data file") as error:
         call_command("lab_report", directory=tmp_path)
     assert error.value.returncode == 2
 
 
-def test_runs_of_steps_are_told_shortly():
+def test_neighbouring_steps_are_joined():
     assert report_tables._numbers((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
 
 
 def _examples():
-    """The data files written out in docs/laboratory.md: path and content."""
+    """Return path and content of the data files in docs/laboratory.md."""
     text = (FIXTURES.parent / "docs/laboratory.md").read_text()
     return re.findall(r"^`fixtures/(\w+/[\w-]+\.json)`:\n\n```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def test_the_examples_of_the_documentation_are_complete_and_hold_together(tmp_path):
+def test_examples_of_the_documentation_are_complete_and_consistent(tmp_path):
     for kind in ("actions", "experiments"):
         (tmp_path / kind).mkdir()
     for path in (FIXTURES / "actions").glob("*.json"):
@@ -206,16 +208,16 @@ def test_the_examples_of_the_documentation_are_complete_and_hold_together(tmp_pa
     assert set(examples) == {"actions/Swirl.json", "experiments/vinegar-acidity.json"}
     for name, content in examples.items():
         (tmp_path / name).write_text(content)
-    told = report.report(tmp_path, seed=1)
-    assert told.faults == [] and "Swirl" in told.catalogue.types
-    (vinegar,) = told.rehearsals
+    checked = report.report(tmp_path, seed=1)
+    assert checked.faults == [] and "Swirl" in checked.catalogue.types
+    (vinegar,) = checked.rehearsals
     assert [len(cut.without) for cut in vinegar.lines] == [1, 1] and len(vinegar.shortfalls) == 2
     # 0.84 M lies between 0.1 M (2.9) and 1 M (2.4): 2.9 - 0.5 x 0.74/0.9 = 2.489; noise 0.02 a reading
     portions = vinegar.reference.findings[0].counted
     assert all(abs(reading.signal - Decimal("2.489")) < Decimal("0.1") for reading in portions)
 
 
-def test_the_documentation_names_every_field_and_entry():
+def test_documentation_names_every_field_and_entry():
     text = (FIXTURES.parent / "docs/laboratory.md").read_text()
     names = {*RubricLine.__dataclass_fields__, *ENTRIES, *WHOLE, *PARAMETER_TYPES, *FIDELITIES, *KINDS}
     names |= {name for needed, more in ENTRIES.values() for name in (*needed, *more)}

@@ -1,4 +1,4 @@
-"""Who may write to an episode now."""
+"""Leases: claims, fences, takeovers and heartbeats."""
 
 import threading
 from datetime import timedelta
@@ -21,51 +21,51 @@ def episode(caffeine: Experiment) -> Episode:
     return queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
 
 
-def claimed(episode: Episode) -> Lease[Episode]:
+def claim_episode(episode: Episode) -> Lease[Episode]:
     lease = leases.claim(Episode, episode.code)
     assert lease is not None
     return lease
 
 
-def lapse(episode: Episode) -> None:
+def expire_lease(episode: Episode) -> None:
     Episode.objects.filter(pk=episode.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
 def test_a_claimed_episode_cannot_be_claimed_again(episode: Episode) -> None:
-    claimed(episode)
+    claim_episode(episode)
     assert leases.claim(Episode, episode.code) is None
 
 
-def test_a_lapsed_lease_can_be_taken_over_under_a_higher_fence(episode: Episode) -> None:
-    first = claimed(episode)
-    lapse(episode)
-    second = claimed(episode)
+def test_expired_lease_can_be_claimed_under_a_higher_fence(episode: Episode) -> None:
+    first = claim_episode(episode)
+    expire_lease(episode)
+    second = claim_episode(episode)
     assert second.fence == first.fence + 1
 
 
-def test_a_worker_that_was_taken_over_writes_nothing(episode: Episode) -> None:
-    zombie = claimed(episode)
-    lapse(episode)
-    heir = claimed(episode)
-    written = []
-    assert zombie.commit(lambda: written.append("step"), next_number=2) is False
-    assert written == []
-    assert heir.commit(next_number=2) is True
+def test_commit_under_an_old_fence_writes_nothing(episode: Episode) -> None:
+    stale = claim_episode(episode)
+    expire_lease(episode)
+    current = claim_episode(episode)
+    writes = []
+    assert stale.commit(lambda: writes.append("step"), next_number=2) is False
+    assert writes == []
+    assert current.commit(next_number=2) is True
     episode.refresh_from_db()
     assert episode.next_number == 2
 
 
-def test_without_the_fence_the_taken_over_worker_would_have_written(episode: Episode) -> None:
-    """The control: the same story with the guard removed does the damage that the guard prevents."""
-    zombie = claimed(episode)
-    lapse(episode)
-    claimed(episode)
-    unguarded = Episode.objects.filter(pk=zombie.row.pk)
+def test_fence_control_without_it_a_stale_worker_would_write(episode: Episode) -> None:
+    """Control: without the condition on the fence, the stale worker's write succeeds."""
+    stale = claim_episode(episode)
+    expire_lease(episode)
+    claim_episode(episode)
+    unguarded = Episode.objects.filter(pk=stale.row.pk)
     assert unguarded.update(next_number=99) == 1
 
 
-def test_what_comes_with_a_commit_is_undone_with_it(episode: Episode) -> None:
-    lease = claimed(episode)
+def test_extra_write_is_rolled_back_with_its_commit(episode: Episode) -> None:
+    lease = claim_episode(episode)
 
     def fail() -> None:
         Episode.objects.filter(pk=episode.pk).update(next_number=50)
@@ -77,52 +77,52 @@ def test_what_comes_with_a_commit_is_undone_with_it(episode: Episode) -> None:
     assert episode.next_number == 1 and episode.lease_until is not None
 
 
-def test_a_step_that_loses_three_workers_in_a_row_fails_with_that_reason(episode: Episode) -> None:
+def test_row_that_loses_three_workers_in_a_row_fails_with_that_reason(episode: Episode) -> None:
     for _ in range(settings.LOST_LEASES_ALLOWED):
-        claimed(episode)
-        lapse(episode)
+        claim_episode(episode)
+        expire_lease(episode)
     assert leases.claim(Episode, episode.code) is None
     episode.refresh_from_db()
     assert episode.status == "failed" and episode.error.startswith("worker lost")
 
 
-def test_an_illegal_move_is_refused(episode: Episode) -> None:
-    lease = claimed(episode)
-    with pytest.raises(ValueError, match="cannot go from running to queued"):
+def test_commit_refuses_an_illegal_status_change(episode: Episode) -> None:
+    lease = claim_episode(episode)
+    with pytest.raises(ValueError, match="cannot change from running to queued"):
         lease.commit(status="queued")
 
 
 @pytest.mark.parametrize("model", [Episode, Twin])
-def test_every_move_leads_to_a_known_status(model: type[Episode] | type[Twin]) -> None:
+def test_every_status_change_leads_to_a_known_status(model: type[Episode] | type[Twin]) -> None:
     names = {name for name, _ in model.STATUSES}
     assert set(model.MOVES) == names
     assert {status for moves in model.MOVES.values() for status in moves} <= names
 
 
-def test_the_lease_of_a_dead_process_of_this_machine_lapses_at_once(episode: Episode) -> None:
-    claimed(episode)
+def test_lease_of_a_dead_process_on_this_machine_expires_at_once(episode: Episode) -> None:
+    claim_episode(episode)
     host = leases.owner_name().split(":")[0]
     Episode.objects.update(lease_owner=f"{host}:4194399:gone")  # above the highest pid Linux gives
     assert leases.expire_dead() == 1
-    assert claimed(episode).row.lost_leases == 1
+    assert claim_episode(episode).row.lost_leases == 1
 
 
-def test_the_lease_of_a_living_process_is_left_alone(episode: Episode) -> None:
-    claimed(episode)
+def test_lease_of_a_running_process_does_not_expire(episode: Episode) -> None:
+    claim_episode(episode)
     assert leases.expire_dead() == 0
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_eight_workers_that_claim_at_once_one_gets_the_episode(episode: Episode) -> None:
-    won = race(lambda: leases.claim(Episode, episode.code), 8)
-    assert sum(isinstance(lease, Lease) for lease in won) == 1
-    assert sum(lease is None for lease in won) == 7
+def test_claim_by_eight_workers_at_once_succeeds_for_one(episode: Episode) -> None:
+    results = race(lambda: leases.claim(Episode, episode.code), 8)
+    assert sum(isinstance(lease, Lease) for lease in results) == 1
+    assert sum(lease is None for lease in results) == 7
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_lease_is_renewed_while_a_slow_call_runs(episode: Episode, settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 0.05, 0.4
-    lease = claimed(episode)
+    lease = claim_episode(episode)
     with lease.kept():
         threading.Event().wait(0.8)  # twice the lease
         assert leases.claim(Episode, episode.code) is None
@@ -130,19 +130,19 @@ def test_a_lease_is_renewed_while_a_slow_call_runs(episode: Episode, settings) -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_heartbeat_that_the_database_did_not_take_is_followed_by_the_next(episode: Episode, settings) -> None:
+def test_heartbeat_that_fails_is_repeated(episode: Episode, settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 0.05, 0.4
-    away = Away('UPDATE "simulation_episode"', times=1)
+    outage = Away('UPDATE "simulation_episode"', times=1)
 
     def disturb(connection, **_signal) -> None:
-        connection.execute_wrappers.append(away)
+        connection.execute_wrappers.append(outage)
 
-    lease = claimed(episode)
-    connection_created.connect(disturb)  # meets only the heartbeat's own connection: this thread's stands already
+    lease = claim_episode(episode)
+    connection_created.connect(disturb)  # affects only the heartbeat's connection: this thread is connected already
     try:
         with lease.kept():
             threading.Event().wait(0.8)  # twice the lease
             assert leases.claim(Episode, episode.code) is None
     finally:
         connection_created.disconnect(disturb)
-    assert away.times == 0
+    assert outage.times == 0

@@ -7,7 +7,9 @@ from simulation.models import Episode, Experiment, Run, Twin
 
 
 @pytest.mark.both_databases
-def test_run_episodes_with_wait_plays_here_when_no_worker_runs(lab: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_episodes_with_wait_runs_here_if_no_worker_is_running(
+    lab: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     call_command("run_episodes", experiment="zebrafish-genotyping", attempts=1, seed=1, wait=True, threads=1)
     assert Episode.objects.get().status == "submitted"
     said = capsys.readouterr()
@@ -15,7 +17,7 @@ def test_run_episodes_with_wait_plays_here_when_no_worker_runs(lab: None, capsys
 
 
 @pytest.mark.both_databases
-def test_run_episodes_without_wait_only_queues_and_says_what_is_missing(lab: None, capsys) -> None:
+def test_run_episodes_without_wait_queues_and_reports_that_no_worker_is_running(lab: None, capsys) -> None:
     call_command("run_episodes", experiment="all", attempts=2)
     assert set(Episode.objects.values_list("status", flat=True)) == {"queued"}
     assert Episode.objects.count() == 2 * Experiment.objects.count() == 36
@@ -32,7 +34,9 @@ def test_run_episodes_without_wait_only_queues_and_says_what_is_missing(lab: Non
         ({"seed": -1}, "The seed is -1"),
     ],
 )
-def test_bad_arguments_end_with_2_and_say_what_would_do(lab: None, options: dict[str, object], said: str) -> None:
+def test_run_episodes_exits_with_2_and_a_hint_on_bad_arguments(
+    lab: None, options: dict[str, object], said: str
+) -> None:
     with pytest.raises(CommandError, match=said) as refused:
         call_command("run_episodes", **options)
     assert refused.value.returncode == 2
@@ -40,18 +44,18 @@ def test_bad_arguments_end_with_2_and_say_what_would_do(lab: None, options: dict
 
 
 @pytest.mark.both_databases
-def test_failed_episodes_end_the_command_with_1_and_their_reason(lab: None, capsys) -> None:
+def test_run_episodes_exits_with_1_and_the_reason_if_episodes_fail(lab: None, capsys) -> None:
     experiment = Experiment.objects.get(slug="zebrafish-genotyping")
-    experiment.data["protocol"] = [{}]  # as if a newer release had loaded a file that this one cannot read
+    experiment.data["protocol"] = [{}]  # as if a newer release had loaded a file that this one cannot parse
     experiment.sha256 = "f" * 64
     experiment.save()
-    with pytest.raises(CommandError, match="1 of 1 episodes failed or are held") as refused:
+    with pytest.raises(CommandError, match="1 of 1 episodes failed or are blocked") as refused:
         call_command("run_episodes", experiment="zebrafish-genotyping", wait=True, threads=1)
     assert refused.value.returncode == 1
     assert "1 failed (cause: WetBench): internal error: KeyError" in capsys.readouterr().err
 
 
-def test_make_twins_before_anything_was_played_says_what_to_do_first(lab: None) -> None:
+def test_make_twins_without_episodes_reports_what_to_do_first(lab: None) -> None:
     with pytest.raises(CommandError, match="run_episodes --wait") as refused:
         call_command("make_twins")
     assert refused.value.returncode == 2
@@ -59,9 +63,9 @@ def test_make_twins_before_anything_was_played_says_what_to_do_first(lab: None) 
 
 @pytest.mark.django_db(
     transaction=True
-)  # in one of the test's own, the sweeper would wait for SQLite until it gives up
+)  # inside the test's transaction, the sweeper would wait for SQLite until its timeout
 @pytest.mark.both_databases
-def test_make_twins_makes_both_kinds_of_every_step_that_takes_them(lab: None) -> None:
+def test_make_twins_creates_both_error_types(lab: None) -> None:
     call_command("run_episodes", experiment="caffeine-hplc-analysis", seed=1, wait=True, threads=1)
     call_command("make_twins", experiment="caffeine-hplc-analysis", error="both", seed=2, wait=True, threads=1)
     done = Twin.objects.filter(status="done")
@@ -71,14 +75,14 @@ def test_make_twins_makes_both_kinds_of_every_step_that_takes_them(lab: None) ->
 
 @pytest.mark.parametrize("command", ["run_episodes", "make_twins", "work", "worker"])
 @pytest.mark.parametrize("threads", ["0", "-1", "401", "two"])
-def test_a_worker_without_threads_is_refused(lab: None, command: str, threads: str) -> None:
-    with pytest.raises(CommandError, match="no whole number from 1 to 400"):
+def test_threads_argument_out_of_range_is_refused(lab: None, command: str, threads: str) -> None:
+    with pytest.raises(CommandError, match="not a whole number from 1 to 400"):
         call_command(command, "--threads", threads)
     assert not Episode.objects.exists()
 
 
 @pytest.mark.both_databases
-def test_an_order_of_twins_of_nothing_leaves_no_run_behind(lab: None) -> None:
+def test_make_twins_without_steps_creates_no_run(lab: None) -> None:
     with pytest.raises(CommandError, match="No accepted step of minicell-uptake has ended yet"):
         call_command("make_twins", "--experiment", "minicell-uptake")
     assert not Run.objects.exists()

@@ -1,4 +1,4 @@
-"""Processes end when they are told to, however often they are told."""
+"""Processes stop on SIGTERM or Ctrl-C, however often the signal is sent."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ while not stop.wait(0.01):
 """
 
 
-def test_a_burst_of_signals_ends_a_process_as_one_does() -> None:
+def test_shutdown_after_a_burst_of_signals_is_the_same_as_after_one() -> None:
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     for _ in range(50):
@@ -25,6 +25,6 @@ def test_a_burst_of_signals_ends_a_process_as_one_does() -> None:
         except ProcessLookupError:
             break
         time.sleep(0.0005)
-    # A signal that comes when the interpreter has put its handlers away ends it too: what counts is that it ends.
+    # A signal after the interpreter has removed its handlers ends it as well; the test only requires that it ends.
     assert process.wait(timeout=20) in (0, -signal.SIGTERM)
     process.stdout.close()

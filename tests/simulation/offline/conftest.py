@@ -1,4 +1,4 @@
-"""Episodes of the offline cast, played for real and played once."""
+"""Episodes of the rule-based cast. Each is computed once and shared by all tests."""
 
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ SPECS = {spec.slug: spec for spec, _ in experiments.read_directory(FIXTURES / "e
 
 
 def play(spec, agent, seed):
-    """The bench after the whole attempt."""
+    """Return the bench after the complete attempt."""
     bench = Bench(
         goal=spec.goal,
         catalogue=CATALOGUE,
@@ -43,7 +43,7 @@ def random_bench(slug, seed):
 
 
 def situations(bench, spec, seed=11):
-    """(action, situation before it, outcome) of every step of an attempt."""
+    """Yield (action, situation before it, outcome) for every step of an attempt."""
     again = Bench(
         goal=bench.goal,
         catalogue=bench.catalogue,
@@ -57,7 +57,7 @@ def situations(bench, spec, seed=11):
 
 
 class Lab:
-    """What the tests of this folder ask for."""
+    """Catalogue, experiments and cached attempts for the tests of this folder."""
 
     catalogue = CATALOGUE
     specs = SPECS

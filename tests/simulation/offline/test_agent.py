@@ -1,4 +1,4 @@
-"""The planning half of the offline cast: it follows the protocol, lapses by seed, and never loops."""
+"""The rule-based agents: they follow the protocol, make seeded lapses, and never loop."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ TEA = ExperimentSpec(
 
 
 class GenerousModel:
-    """Hands back what it was given and twenty new materials beside it; refuses what it is told to refuse."""
+    """A model that returns its inputs and twenty new materials, and rejects the actions it is set up to reject."""
 
     def __init__(self, refused=()):
         self.refused = refused
@@ -55,7 +55,7 @@ class GenerousModel:
         return Outcome(success=True, new_materials=(*kept, *(Draft("New", {}) for _ in range(NEW_MATERIALS))))
 
 
-def bench_of(spec, seed=5):
+def build_bench(spec, seed=5):
     return Bench(
         goal=spec.goal,
         catalogue=CATALOGUE,
@@ -71,8 +71,8 @@ def play(bench, agent, model):
     return [step.action.name for step in bench.history]
 
 
-def test_the_protocol_is_followed_step_by_step_and_ends_in_submitting():
-    bench = bench_of(TEA)
+def test_protocol_agent_follows_every_step_and_then_submits():
+    bench = build_bench(TEA)
     assert play(bench, ProtocolAgent(TEA, seed=1), GenerousModel()) == [
         "Aliquot",
         "Transfer",
@@ -83,34 +83,34 @@ def test_the_protocol_is_followed_step_by_step_and_ends_in_submitting():
     assert bench.ending == Ending.SUBMITTED
 
 
-def test_names_become_the_barcodes_of_this_episode():
-    bench = bench_of(TEA)
+def test_protocol_agent_replaces_names_by_the_barcodes_of_the_episode():
+    bench = build_bench(TEA)
     play(bench, ProtocolAgent(TEA, seed=1), GenerousModel())
     tea, tubes = (material.barcode for material in bench.inventory.materials[:2])
     aliquot, transfer, measured, *_ = bench.history
     assert aliquot.action.materials == (tea, tubes)
-    # tea is handed back first, tubes are unlimited and are not: new materials stand from place 1
+    # Tea is returned first; tubes are unlimited and are not returned. So new materials start at index 1.
     assert transfer.action.materials == aliquot.barcodes[1:3]
     assert transfer.action.parameters == {"source": aliquot.barcodes[1], "amount": "1 µL"}
     assert measured.action.materials == (tea, *aliquot.barcodes[1:3])
 
 
-def test_what_a_rejected_step_was_to_yield_is_left_out_and_the_rest_is_done():
-    bench = bench_of(TEA)
+def test_protocol_agent_skips_what_depends_on_a_rejected_step():
+    bench = build_bench(TEA)
     names = play(bench, ProtocolAgent(TEA, seed=1), GenerousModel(refused=("Aliquot",)))
-    # Transfer needs a cup and is left out; of the three to measure only the tea is there
+    # Transfer needs a cup and is skipped. Of the three materials to measure only the tea exists.
     assert names == ["Aliquot", "MeasurepH", "Mix", SUBMIT]
     assert bench.history[1].action.materials == (bench.inventory.materials[0].barcode,)
 
 
-def test_a_refused_step_is_not_tried_again():
-    bench = bench_of(TEA)
+def test_protocol_agent_does_not_retry_a_rejected_step():
+    bench = build_bench(TEA)
     names = play(bench, ProtocolAgent(TEA, seed=1), GenerousModel(refused=("Transfer", "Mix")))
     assert names == ["Aliquot", "Transfer", "MeasurepH", "Mix", SUBMIT]
 
 
-def test_the_last_step_is_kept_for_submitting():
-    bench = bench_of(TEA)
+def test_protocol_agent_keeps_the_last_step_for_submitting():
+    bench = build_bench(TEA)
     bench.max_steps = 3
     assert play(bench, ProtocolAgent(TEA, seed=1), GenerousModel()) == ["Aliquot", "Transfer", SUBMIT]
 
@@ -118,20 +118,20 @@ def test_the_last_step_is_kept_for_submitting():
 @pytest.mark.parametrize("make", [ProtocolAgent, lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
                                   lambda spec, seed: RandomAgent(seed)])  # fmt: skip
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_another_process_goes_on_where_this_one_stopped(slug, make):
+def test_agents_continue_in_another_process_with_the_same_action(slug, make):
     spec = SPECS[slug]
-    whole = bench_of(spec)
+    whole = build_bench(spec)
     play(whole, make(spec, 3), GenerousModel())
     for length in range(len(whole.history)):
         stored = [step_to_json(step) for step in whole.history[:length]]
-        again = bench_of(spec)
+        again = build_bench(spec)
         again.replay(step_from_json(data) for data in stored)
         chosen = CATALOGUE.read(make(spec, 3).choose(again.situation()))
         assert chosen == whole.history[length].action
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_every_careless_plan_has_one_to_three_lapses_and_differs_from_the_protocol(slug):
+def test_careless_protocol_has_one_to_three_lapses(slug):
     spec = SPECS[slug]
     for seed in range(60):
         steps, lapses = planned_protocol(spec, seed)
@@ -142,14 +142,14 @@ def test_every_careless_plan_has_one_to_three_lapses_and_differs_from_the_protoc
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_every_kind_of_lapse_comes_about(slug):
+def test_careless_protocols_contain_every_kind_of_lapse(slug):
     spec = SPECS[slug]
     kinds = {lapse.kind for seed in range(80) for lapse in planned_protocol(spec, seed)[1]}
     controls = any(step["role"] in ("control", "calibration") for step in spec.protocol)
     assert kinds == {"skipped replicate", "wrong order", "wrong amount"} | ({"skipped control"} if controls else set())
 
 
-def test_a_lapse_does_what_its_note_says():
+def test_lapse_changes_what_its_note_says():
     spec = SPECS["caffeine-hplc-analysis"]
     for seed in range(80):
         steps, lapses = planned_protocol(spec, seed)
@@ -171,7 +171,7 @@ def test_a_lapse_does_what_its_note_says():
                 assert sum(now[name] != value for name, value in was["parameters"].items()) == 1
 
 
-def test_lapses_touch_no_protocol_but_their_own():
+def test_lapses_leave_the_reference_protocol_unchanged():
     spec = SPECS["caffeine-hplc-analysis"]
     before = repr(spec.protocol)
     for seed in range(40):
@@ -179,10 +179,10 @@ def test_lapses_touch_no_protocol_but_their_own():
     assert repr(spec.protocol) == before
 
 
-def test_a_random_agent_only_tries_what_the_catalogue_allows():
+def test_random_agent_only_tries_what_the_catalogue_allows():
     tried = set()
     for seed in range(40):
-        bench = bench_of(SPECS["zebrafish-genotyping"], seed)
+        bench = build_bench(SPECS["zebrafish-genotyping"], seed)
         agent = RandomAgent(seed)
         while bench.ending is None:
             action = agent.choose(bench.situation())
@@ -193,6 +193,6 @@ def test_a_random_agent_only_tries_what_the_catalogue_allows():
     assert len(tried) > 25
 
 
-def test_random_agents_of_other_seeds_choose_otherwise():
-    situation = bench_of(SPECS["zebrafish-genotyping"]).situation()
+def test_random_agents_with_other_seeds_choose_other_actions():
+    situation = build_bench(SPECS["zebrafish-genotyping"]).situation()
     assert len({repr(RandomAgent(seed).choose(situation)) for seed in range(20)}) > 10

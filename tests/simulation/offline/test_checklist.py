@@ -1,4 +1,4 @@
-"""The checklist classifier: it reads the transcript, and nothing but the transcript."""
+"""The checklist classifier: it uses the transcript, and nothing but the transcript."""
 
 import json
 from dataclasses import replace
@@ -35,17 +35,17 @@ TEA, STOCK, WATER = material("T", "Tea"), material("S", "Stock"), material("W", 
 UV = {"detection_wavelength": "273 nm"}
 
 
-def vial(code, name, **properties):
+def build_vial(code, name, **properties):
     return material(code, name, created_at=60, **properties)
 
 
-def poured(number, code, name, *sources, **properties):
+def pour_step(number, code, name, *sources, **properties):
     kept = [output(source["barcode"], source["name"], replaces=source["barcode"]) for source in sources]
     new = output(code, name, derived_from=[source["barcode"] for source in sources], **properties)
     return step(number, "Combine", sources, [*kept, new])
 
 
-def injected(number, vials, values, parameters=UV):
+def inject_step(number, vials, values, parameters=UV):
     kept = [output(one["barcode"], one["name"], replaces=one["barcode"]) for one in vials]
     told = [(f"Peak area of {one['name']}", value) for one, value in zip(vials, values, strict=True)]
     return step(number, "HPLC", vials, kept, told, parameters)
@@ -59,18 +59,18 @@ STANDARDS_LINE = {
     "line": "standards", "text": "two standards around it", "actions": ["HPLC"], "of": ["Stock"], "not_of": ["Tea"],
     "at_least": 2, "distinct": "caffeine concentration", "value": "numeric", "brackets": ["tea"],
 }  # fmt: skip
-TWO_TEAS = [vial("A", "Tea vial 1"), vial("B", "Tea vial 2")]
+TWO_TEAS = [build_vial("A", "Tea vial 1"), build_vial("B", "Tea vial 2")]
 RECORD = (
-    poured(1, "A", "Tea vial 1", TEA, WATER),
-    poured(2, "B", "Tea vial 2", TEA, WATER),
-    poured(3, "L", "Low", STOCK, WATER),
-    poured(4, "H", "High", STOCK, WATER),
-    injected(5, TWO_TEAS, ["50 mAU", "52 mAU"]),
-    injected(
+    pour_step(1, "A", "Tea vial 1", TEA, WATER),
+    pour_step(2, "B", "Tea vial 2", TEA, WATER),
+    pour_step(3, "L", "Low", STOCK, WATER),
+    pour_step(4, "H", "High", STOCK, WATER),
+    inject_step(5, TWO_TEAS, ["50 mAU", "52 mAU"]),
+    inject_step(
         6,
         [
-            vial("L", "Low", **{"caffeine concentration": "1 µg/mL"}),
-            vial("H", "High", **{"caffeine concentration": "9 µg/mL"}),
+            build_vial("L", "Low", **{"caffeine concentration": "1 µg/mL"}),
+            build_vial("H", "High", **{"caffeine concentration": "9 µg/mL"}),
         ],
         ["10 mAU", "90 mAU"],
     ),
@@ -81,7 +81,7 @@ def judge(record, *lines):
     return ChecklistClassifier(lines).judge(GOAL, record)
 
 
-def test_a_record_that_meets_every_line_is_sufficient():
+def test_checklist_accepts_a_record_that_meets_every_line():
     verdict = judge(RECORD, TEA_LINE, STANDARDS_LINE)
     assert verdict.sufficient, verdict.reasoning
     assert verdict.confidence == 1.0  # 0.5 + 0.5 x 2/2
@@ -91,45 +91,45 @@ def test_a_record_that_meets_every_line_is_sufficient():
 
 
 @pytest.mark.parametrize("gone", range(len(RECORD)))
-def test_without_any_one_of_its_steps_it_is_not(gone):
-    # a vial whose making is not on record came from nowhere: what was read of it counts for nothing
+def test_checklist_rejects_the_record_without_any_one_of_its_steps(gone):
+    # A vial whose preparation is not recorded has no lineage, so its readings do not count.
     verdict = judge([one for index, one in enumerate(RECORD) if index != gone], TEA_LINE, STANDARDS_LINE)
     assert not verdict.sufficient
 
 
-def with_step(index, one):
+def replace_step(index, one):
     return [*RECORD[:index], one, *RECORD[index + 1 :]]
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        with_step(4, injected(5, TWO_TEAS, ["50 mAU", "52 mAU"], {"detection_wavelength": "350 nm"})),
-        with_step(4, injected(5, TWO_TEAS, ["50 mAU", "52 mAU"], {})),
-        with_step(4, injected(5, TWO_TEAS, ["no peak", ""])),
-        with_step(4, injected(5, TWO_TEAS[:1], ["50 mAU"])),
-        with_step(4, injected(5, TWO_TEAS, ["50 mAU", "95 mAU"])),
-        with_step(4, RECORD[4]._replace(rejected="too little left")),
-        with_step(1, poured(2, "B", "Tea vial 2", TEA, STOCK)),
+        replace_step(4, inject_step(5, TWO_TEAS, ["50 mAU", "52 mAU"], {"detection_wavelength": "350 nm"})),
+        replace_step(4, inject_step(5, TWO_TEAS, ["50 mAU", "52 mAU"], {})),
+        replace_step(4, inject_step(5, TWO_TEAS, ["no peak", ""])),
+        replace_step(4, inject_step(5, TWO_TEAS[:1], ["50 mAU"])),
+        replace_step(4, inject_step(5, TWO_TEAS, ["50 mAU", "95 mAU"])),
+        replace_step(4, RECORD[4]._replace(rejected="too little left")),
+        replace_step(1, pour_step(2, "B", "Tea vial 2", TEA, STOCK)),
     ],
     ids=["wavelength", "no wavelength", "no number", "one vial", "above the standards", "rejected", "spiked"],
 )
-def test_a_reading_that_does_not_fit_the_line_does_not_count(record):
+def test_checklist_ignores_a_reading_that_does_not_match_the_line(record):
     assert not judge(record, TEA_LINE, STANDARDS_LINE).sufficient
 
 
-def test_the_same_vial_twice_is_one_sample():
-    record = with_step(4, injected(5, TWO_TEAS[:1], ["50 mAU"]))
-    again = injected(7, TWO_TEAS[:1], ["50 mAU"])
+def test_checklist_counts_the_same_vial_twice_as_one_sample():
+    record = replace_step(4, inject_step(5, TWO_TEAS[:1], ["50 mAU"]))
+    again = inject_step(7, TWO_TEAS[:1], ["50 mAU"])
     assert not judge([*record, again], TEA_LINE).sufficient
 
 
-def test_lineage_goes_by_barcode_and_not_by_name():
-    liar = poured(2, "B", "Tea vial 2", WATER)
-    assert not judge(with_step(1, liar), TEA_LINE).sufficient
+def test_lineage_follows_barcodes_and_not_names():
+    liar = pour_step(2, "B", "Tea vial 2", WATER)
+    assert not judge(replace_step(1, liar), TEA_LINE).sufficient
 
 
-def test_what_is_poured_in_later_is_part_of_the_lineage():
+def test_lineage_includes_what_is_poured_in_later():
     spiked = step(
         5,
         "Transfer",
@@ -141,7 +141,7 @@ def test_what_is_poured_in_later_is_part_of_the_lineage():
     assert found == {"A": {"Tea", "Water", "Stock"}, "B": {"Tea", "Water"}}
 
 
-def test_one_complete_route_is_enough_and_half_of_each_is_not():
+def test_checklist_needs_one_complete_route():
     seen = {"line": "seen", "text": "looked at", "actions": ["VisualInspection"], "of": ["Tea"], "route": "eye"}
     read = {**TEA_LINE, "route": "instrument"}
     noted = {**STANDARDS_LINE, "route": "instrument"}
@@ -153,7 +153,7 @@ def test_one_complete_route_is_enough_and_half_of_each_is_not():
     assert not judge([*RECORD, looked], seen, read, noted, required).sufficient
 
 
-def test_each_named_material_needs_its_own_reading():
+def test_each_material_of_a_line_needs_its_own_reading():
     both = {
         "line": "both",
         "text": "both seen",
@@ -167,7 +167,7 @@ def test_each_named_material_needs_its_own_reading():
     assert judge([one, other], both).sufficient
 
 
-def test_what_must_have_come_before_must_have_come_before_on_the_same_lineage():
+def test_after_requires_an_earlier_step_on_the_same_lineage():
     warmed = {"line": "warmed", "text": "warmed", "actions": ["Incubate"], "at_least": 1,
               "parameters": {"duration": {"at_least": "1 h"}}}  # fmt: skip
     looked_at = {"line": "seen", "text": "seen", "actions": ["VisualInspection"], "value": "text", "after": ["warmed"]}
@@ -181,21 +181,21 @@ def test_what_must_have_come_before_must_have_come_before_on_the_same_lineage():
     assert not judge([warm, elsewhere], warmed, looked_at).sufficient
 
 
-def test_readings_must_come_from_as_many_different_materials_as_asked():
+def test_spread_requires_readings_of_different_materials():
     made = {"line": "made", "text": "dilutions", "actions": ["Combine"], "of": ["Stock"], "not_of": ["Tea"]}
     read = {"line": "read", "text": "read", "actions": ["HPLC"], "value": "numeric", "spread": {"made": 2}}
     assert judge(RECORD, made, read).sufficient
-    assert not judge([*RECORD[:5], injected(6, [vial("L", "Low")], ["10 mAU"])], made, read).sufficient
+    assert not judge([*RECORD[:5], inject_step(6, [build_vial("L", "Low")], ["10 mAU"])], made, read).sufficient
 
 
-def test_a_checklist_without_lines_or_for_another_goal_judges_nothing():
-    with pytest.raises(LabError, match="without lines"):
+def test_checklist_without_lines_or_for_another_goal_raises():
+    with pytest.raises(LabError, match="at least one line"):
         ChecklistClassifier(())
     with pytest.raises(LabError, match="another goal"):
         ChecklistClassifier((TEA_LINE,), goal=GOAL).judge("something else", RECORD)
 
 
-def test_an_empty_record_is_insufficient_with_full_confidence():
+def test_checklist_rejects_an_empty_record_with_full_confidence():
     verdict = judge((), TEA_LINE, STANDARDS_LINE)
     assert (verdict.sufficient, verdict.confidence, verdict.goal_relevance) == (False, 1.0, "does not support goal")
 
@@ -207,19 +207,19 @@ def test_the_reference_protocol_is_sufficient(lab, slug):
     assert refused == []
     verdict = ChecklistClassifier(lab.specs[slug].rubric, bench.goal).judge(bench.goal, bench.transcript())
     assert verdict.sufficient, verdict.reasoning
-    # of several routes, or lines of which one is enough, the protocol need not go all
+    # The protocol need not take all of several routes, or meet all lines of a group of which one is enough.
     told = zip(lab.specs[slug].rubric, verdict.lines, strict=True)
     assert all(line["met"] for one, line in told if not one.get("route") and not one.get("one_of")), verdict.lines
 
 
-def rubric_lines():
+def list_rubric_lines():
     for slug in SLUGS:
         data = json.loads((Path(__file__).parents[3] / f"fixtures/experiments/{slug}.json").read_text())
         yield from ((slug, index) for index in range(len(data["rubric"])))
 
 
-@pytest.mark.parametrize(("slug", "index"), list(rubric_lines()))
-def test_played_without_the_steps_of_one_line_the_protocol_is_insufficient(lab, slug, index):
+@pytest.mark.parametrize(("slug", "index"), list(list_rubric_lines()))
+def test_reference_protocol_without_the_steps_of_one_line_is_insufficient(lab, slug, index):
     spec = lab.specs[slug]
     bench = lab.reference(slug)
     line = spec.rubric[index]
@@ -227,7 +227,7 @@ def test_played_without_the_steps_of_one_line_the_protocol_is_insufficient(lab, 
     lines = ChecklistClassifier(rubric).judge(spec.goal, bench.transcript()).lines
     gone = lines[rubric.index(line)]["steps"]
     if not gone:
-        assert line.get("route") or line.get("one_of"), "a line of a way that the reference protocol does not take"
+        assert line.get("route") or line.get("one_of"), "a line of a route that the reference protocol does not take"
         return
     # every step of the reference attempt was accepted, so the nth step is the nth of the protocol
     kept = tuple(one for number, one in enumerate(spec.protocol, start=1) if number not in gone)
@@ -240,7 +240,7 @@ def test_played_without_the_steps_of_one_line_the_protocol_is_insufficient(lab, 
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_none_of_thirty_random_attempts_is_sufficient(lab, slug):
+def test_checklist_rejects_thirty_random_attempts_per_experiment(lab, slug):
     spec = lab.specs[slug]
     classifier = ChecklistClassifier(spec.rubric, spec.goal)
     verdicts = [classifier.judge(spec.goal, lab.random(slug, seed).transcript()) for seed in range(30)]
@@ -260,7 +260,7 @@ def test_some_careless_attempts_fail_for_lack_of_evidence(lab, slug):
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_verdict_tells_nothing_of_the_hidden_truth(lab, slug):
+def test_verdict_reveals_nothing_of_the_hidden_truth(lab, slug):
     bench = lab.reference(slug)
     verdict = ChecklistClassifier(lab.specs[slug].rubric).judge(bench.goal, bench.transcript())
     assert "ledger" not in repr(bench.transcript())
@@ -275,7 +275,7 @@ def test_the_verdict_tells_nothing_of_the_hidden_truth(lab, slug):
         (("5 µL", "5 µL", "5 µL", "1 µL"), False),
     ],
 )
-def test_wells_dosed_from_the_stock_do_as_well_as_dilutions_if_the_doses_differ(lab, amounts, enough):
+def test_wells_dosed_from_the_stock_count_as_dilutions_if_the_doses_differ(lab, amounts, enough):
     spec = lab.specs["lentivirus-moi-optimization"]
     doses = dict(zip(("@dilution_5", "@dilution_25", "@dilution_125", "@dilution_625"), amounts, strict=True))
     steps = []
@@ -293,27 +293,27 @@ def test_wells_dosed_from_the_stock_do_as_well_as_dilutions_if_the_doses_differ(
     assert verdict.sufficient is enough, verdict.reasoning
 
 
-def test_of_lines_of_which_one_is_enough_any_will_do_and_later_lines_follow_either():
+def test_one_line_of_a_group_is_enough_and_later_lines_may_follow_any():
     by_reading = {"line": "read", "text": "read", "actions": ["HPLC"], "of": ["Tea"], "one_of": "known"}
     by_pouring = {"line": "poured", "text": "poured", "actions": ["Combine"], "of": ["Tea", "Water"], "one_of": "known"}
     late = {"line": "late", "text": "read after", "actions": ["HPLC"], "after": ["known"]}
-    cup = vial("C", "Cup")
-    mixed, measured = poured(1, "C", "Cup", TEA, WATER), injected(2, [cup], ["4"])
+    cup = build_vial("C", "Cup")
+    mixed, measured = pour_step(1, "C", "Cup", TEA, WATER), inject_step(2, [cup], ["4"])
     judge = ChecklistClassifier([by_reading, by_pouring, late])
     verdict = judge.judge(GOAL, [mixed, measured])
     assert verdict.sufficient
     assert "2 of 2 lines met" in verdict.reasoning
     assert not judge.judge(GOAL, [mixed]).sufficient
-    again = injected(3, [cup], ["4"])
+    again = inject_step(3, [cup], ["4"])
     assert (
         ChecklistClassifier([by_reading, {**late, "after": ["known"]}]).judge(GOAL, [mixed, measured, again]).sufficient
     )
     assert not ChecklistClassifier([by_reading, late]).judge(GOAL, [mixed, measured]).sufficient
 
 
-def test_a_pool_of_things_that_are_to_be_read_apart_is_none_of_them():
+def test_pooled_sample_counts_for_none_of_the_materials_to_be_read_separately():
     apart = {"line": "each", "text": "each", "actions": ["HPLC"], "each": ["Tea", "Stock"], "value": "text"}
-    pool = [poured(1, "P", "Pool", TEA, STOCK), injected(2, [vial("P", "Pool")], ["mixed signal"])]
-    single = [injected(1, [TEA], ["4"]), injected(2, [STOCK], ["5"])]
+    pool = [pour_step(1, "P", "Pool", TEA, STOCK), inject_step(2, [build_vial("P", "Pool")], ["mixed signal"])]
+    single = [inject_step(1, [TEA], ["4"]), inject_step(2, [STOCK], ["5"])]
     assert not ChecklistClassifier([apart]).judge(GOAL, pool).sufficient
     assert ChecklistClassifier([apart]).judge(GOAL, single).sufficient

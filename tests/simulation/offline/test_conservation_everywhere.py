@@ -1,4 +1,4 @@
-"""On every bench, whatever is done: what is not declared to change is there to the last digit, in one vessel or another."""
+"""Amounts are conserved on every bench, whatever is done: only what is declared to change may change."""
 
 from collections import Counter
 from decimal import Decimal, localcontext
@@ -20,15 +20,15 @@ SLUGS = [
     "minicell-uptake", "p2a-cleavage-efficiency", "puromycin-concentration-optimization",
     "weathering-enhancement-quantification", "zebrafish-genotyping", "zebrafish-progeny-genotyping",
 ]  # fmt: skip
-# What is loaded into these stays in the books: in a gel, or in the well that is looked at.
+# What is loaded into these stays accounted for: in a gel, or in the well that is imaged.
 KEEPS_ITS_LOAD = ("AgaroseGelElectrophoresis", "PAGE", "UseMicroscope", "UsePlateReader")
-# Not moves: what is made, and a kit that keeps all but the DNA and elutes that in a liquid of its own.
+# These do not conserve amounts: syntheses, and a kit that discards all but the DNA and elutes it in its own buffer.
 MAKES = ("synthesis", "AttemptDNAExtraction")
 GELS = ("AgaroseGelElectrophoresis", "PAGE")
 
 
 class Drawn:
-    """What came out of unlimited supplies, and out of everything else, in one step."""
+    """What was drawn from unlimited supplies, and from everything else, in one step."""
 
     def __init__(self):
         self.supplied, self.taken = Counter(), Counter()
@@ -39,9 +39,9 @@ class Drawn:
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """All pipetting and weighing passes through these two methods."""
+    """Record everything drawn. All pipetting and weighing goes through two methods of Vessel."""
     noted = Drawn()
-    for name in ("draw", "draw_mass"):
+    for name in (Vessel.draw.__name__, Vessel.draw_mass.__name__):
         whole = getattr(Vessel, name)
 
         def noting(self, *asked, _whole=whole, **named):
@@ -54,7 +54,7 @@ def drawn(monkeypatch):
 
 
 def add(total, contents):
-    """Amounts by component, shares by origin, and the volume; what nobody knows is counted as unknown."""
+    """Add amounts by component, shares by origin, and the volume to a total; count unknown amounts separately."""
     for name, part in contents.components.items():
         if part.amount is None:
             total["unknown", name] += 1
@@ -65,26 +65,26 @@ def add(total, contents):
     total["volume"] += contents.volume or 0
 
 
-def held(material):
-    """What is in it, and in each of its wells."""
+def list_contents(material):
+    """Return the contents of a material and of each of its wells."""
     return [
         Vessel.open(material, 0).contents,
         *(Contents.read(well["ledger"]) for well in material.ledger.get("wells", ())),
     ]
 
 
-def totals(inventory):
-    """Over all limited materials, used-up ones and waste included."""
+def sum_contents(inventory):
+    """Return the totals over all limited materials, including used-up ones and waste."""
     total = Counter()
     for material in inventory:
         if material.available_for_use != UNLIMITED:
-            for contents in held(material):
+            for contents in list_contents(material):
                 add(total, contents)
     return total
 
 
-def changing(truth):
-    """The components that the truth lets be made, used or grow."""
+def list_changing_components(truth):
+    """Return the components that the truth allows to be made, used or grown."""
     names = set()
     for reaction in truth.get("reactions", ()):
         names |= {reaction.get("makes"), reaction.get("from"), *reaction.get("uses", ()), *reaction.get("consumes", {})}
@@ -93,16 +93,16 @@ def changing(truth):
     return names
 
 
-def unaccounted(spec, kind, before, after, drawn):
-    """What is more or less than it was, and neither supplied, loaded into an instrument nor declared to change."""
+def find_unaccounted(spec, kind, before, after, drawn):
+    """Return amounts that changed without being supplied, loaded into an instrument or declared to change."""
     if {kind.kind, kind.name} & {*MAKES}:
         return {}
-    old, new = totals(before), totals(after)
-    free = changing(spec.truth) | {name[1] for name in (*old, *new) if name[0] == "unknown"}
+    old, new = sum_contents(before), sum_contents(after)
+    free = list_changing_components(spec.truth) | {name[1] for name in (*old, *new) if name[0] == "unknown"}
     if kind.name == "Autoclave":
         free |= {name for name in (*old, *new) if "cells" in name}
     loaded = drawn.taken if kind.kind == "measurement" and kind.name not in KEEPS_ITS_LOAD else Counter()
-    # An unlimited sample that is measured comes from a supply and goes into the instrument.
+    # A measured unlimited sample is drawn from a supply and used up by the instrument.
     supplied = Counter() if kind.kind == "measurement" and kind.name not in KEEPS_ITS_LOAD else drawn.supplied
     names = {name for name in {*old, *new, *supplied} if name not in free and name[0] != "unknown"}
     gains = {name: new[name] - old[name] - supplied[name] + loaded[name] for name in names}
@@ -116,7 +116,7 @@ def check(spec, before, step, bench, drawn):
         assert step.outcome.failure_reason and step.ended_at == step.started_at
         return
     assert step.outcome.fidelity == kind.fidelity
-    assert unaccounted(spec, kind, before, bench.inventory, drawn) == {}, step.action
+    assert find_unaccounted(spec, kind, before, bench.inventory, drawn) == {}, step.action
     for material in bench.inventory:
         old = before.get(material.barcode)
         if UNLIMITED in (material.available_for_use, old and old.available_for_use):
@@ -128,7 +128,7 @@ def check(spec, before, step, bench, drawn):
 
 
 def check_vessel(material):
-    contents = held(material)[0]
+    contents = list_contents(material)[0]
     assert all(part.amount is None or part.amount >= 0 for part in contents.components.values()), material
     assert all(share >= 0 for share in contents.origins.values()), material
     assert (contents.volume or 0) >= 0 and (contents.mass or 0) >= 0, material
@@ -154,13 +154,13 @@ def test_every_experiment_is_played(lab):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("slug", SLUGS)
-def test_nothing_appears_or_vanishes_on_any_bench(lab, drawn, slug, seed):
+def test_amounts_are_conserved_on_every_bench(lab, drawn, slug, seed):
     done = play(lab, slug, seed, drawn)
     assert done[True] >= 5, "too little was possible to have tested anything"
 
 
 @pytest.mark.parametrize("slipped", ["1E-12", "-1E-12"])
-def test_the_smallest_slip_in_the_books_is_noticed(lab, drawn, monkeypatch, slipped):
+def test_conservation_test_detects_the_smallest_slip(lab, drawn, monkeypatch, slipped):
     whole = RuleBasedTransitionModel.predict
 
     def slipping(self, action, situation):

@@ -1,4 +1,4 @@
-"""What happens in a vessel, as an experiment declares it: precipitates, slow conversions, hits at random, killing."""
+"""Declared changes in a vessel: precipitation, slow conversion, random hits and survival."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -10,20 +10,20 @@ from simulation.offline.truths import check
 from tests.support.laboratory_factory import SmallLab, material
 
 CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
-# 1 µg of silver chloride (143.32 g/mol) holds 35.453/143.32 µg of chloride and 1000/143.32 nmol of silver.
+# 1 µg of silver chloride (143.32 g/mol) contains 35.453/143.32 µg of chloride and 1000/143.32 nmol of silver.
 SILVER_CHLORIDE = {
     "action": "*", "needs": ["chloride", "silver nitrate"], "makes": "silver chloride", "dimension": "mass",
     "consumes": {"chloride": "0.24737", "silver nitrate": "6.9774"}, "kind": "particles", "phase_to": "suspension",
 }  # fmt: skip
 
 
-def held(lab, key, name):
+def get_amount(lab, key, name):
     parts = lab[key].ledger["components"]
     return Decimal(parts[name]["amount"]) if name in parts else Decimal(0)
 
 
-def mixed(silver):
-    """1 mL with 1 mg of chloride, and as much again of silver nitrate solution."""
+def mix_with_silver(silver):
+    """Return a bench with 1 mL of 1 mg/mL chloride, mixed with 1 mL of silver nitrate solution."""
     lab = SmallLab(
         CATALOGUE,
         material("sample", capacity="10 mL", hidden={"chloride": "1 mg/mL"}),
@@ -34,35 +34,35 @@ def mixed(silver):
     return lab
 
 
-def test_a_precipitate_forms_on_mixing_as_far_as_the_scarcer_partner_goes():
+def test_precipitate_forms_on_mixing_until_the_scarcer_substance_is_used_up():
     # All chloride: 1000 µg / 0.24737 = 4042.527 µg of AgCl, which takes 28206.33 nmol of the 50000 of silver.
-    lab = mixed("50 mM")
-    assert round(held(lab, "sample", "silver chloride"), 3) == Decimal("4042.527")
-    assert held(lab, "sample", "chloride") < Decimal("1e-6")
-    assert round(held(lab, "sample", "silver nitrate"), 1) == Decimal("21793.7")
+    lab = mix_with_silver("50 mM")
+    assert round(get_amount(lab, "sample", "silver chloride"), 3) == Decimal("4042.527")
+    assert get_amount(lab, "sample", "chloride") < Decimal("1e-6")
+    assert round(get_amount(lab, "sample", "silver nitrate"), 1) == Decimal("21793.7")
     assert lab.shown("sample", "phase") == "suspension"
 
 
-def test_with_too_little_silver_chloride_stays_in_solution():
+def test_precipitation_with_too_little_silver_leaves_chloride_in_solution():
     # 10000 nmol / 6.9774 = 1433.199 µg of AgCl from 354.53 µg of chloride.
-    lab = mixed("10 mM")
-    assert round(held(lab, "sample", "silver chloride"), 3) == Decimal("1433.199")
-    assert round(held(lab, "sample", "chloride"), 2) == Decimal("645.47")
-    assert held(lab, "sample", "silver nitrate") < Decimal("1e-6")
+    lab = mix_with_silver("10 mM")
+    assert round(get_amount(lab, "sample", "silver chloride"), 3) == Decimal("1433.199")
+    assert round(get_amount(lab, "sample", "chloride"), 2) == Decimal("645.47")
+    assert get_amount(lab, "sample", "silver nitrate") < Decimal("1e-6")
 
 
 @pytest.mark.parametrize(("time", "turned"), [("3 day", "50"), ("6 day", "75"), ("9 day", "87.5")])
-def test_half_of_a_mineral_dissolves_in_its_half_time(time, turned):
+def test_half_time_converts_half_of_a_mineral(time, turned):
     reaction = {"action": "Incubate", "needs": ["apatite"], "from": "apatite", "makes": "calcium", "ratio": "0.4",
                 "half_time": "3 day"}  # fmt: skip
     lab = SmallLab(CATALOGUE, material("flask", hidden={"apatite": "100 µg"}), truth={"reactions": [reaction]})
     assert lab.do("Incubate", "flask", temperature="30 °C", duration=time).outcome.success
-    assert held(lab, "flask", "apatite") == 100 - Decimal(turned)
-    assert held(lab, "flask", "calcium") == Decimal(turned) * Decimal("0.4")
+    assert get_amount(lab, "flask", "apatite") == 100 - Decimal(turned)
+    assert get_amount(lab, "flask", "calcium") == Decimal(turned) * Decimal("0.4")
 
 
-def test_particles_hit_cells_at_random_as_often_as_their_efficiency_says():
-    # 1000 cells, 2000 particles of which a half take: 1000 (1 - exp(-1)) = 632.12
+def test_poisson_reaction_hits_cells_according_to_the_efficiency():
+    # 1000 cells, 2000 particles of which half are effective: 1000 (1 - exp(-1)) = 632.12
     reaction = {"action": "Incubate", "needs": ["cells", "minicells"], "makes": "hit cells",
                 "poisson": {"targets": "cells", "agent": "minicells", "efficiency": "0.5"}}  # fmt: skip
     lab = SmallLab(
@@ -70,10 +70,10 @@ def test_particles_hit_cells_at_random_as_often_as_their_efficiency_says():
         truth={"reactions": [reaction]},
     )  # fmt: skip
     assert lab.do("Incubate", "well", temperature="37 °C", duration="1 h").outcome.success
-    assert round(held(lab, "well", "hit cells"), 2) == Decimal("632.12")
+    assert round(get_amount(lab, "well", "hit cells"), 2) == Decimal("632.12")
 
 
-def test_a_drug_leaves_the_share_its_dose_allows_and_the_dead_are_counted():
+def test_survival_follows_the_dose_and_dead_cells_are_counted():
     # 1 / (1 + (3/1)^2) = 0.1 of 1000 cells in 1 mL
     killing = {"action": "CellCultureIncubate", "components": ["cells"], "agent": "puromycin", "half": "1 µg/mL", "n": "2",
                "into": "dead cells"}  # fmt: skip
@@ -84,21 +84,21 @@ def test_a_drug_leaves_the_share_its_dose_allows_and_the_dead_are_counted():
         truth={"survival": [killing]},
     )
     assert lab.do("CellCultureIncubate", "well control", duration="48 h", temperature="37 °C").outcome.success
-    assert held(lab, "well", "cells") == 100
-    assert held(lab, "well", "dead cells") == 900
-    assert held(lab, "control", "cells") == 1000
+    assert get_amount(lab, "well", "cells") == 100
+    assert get_amount(lab, "well", "dead cells") == 900
+    assert get_amount(lab, "control", "cells") == 1000
 
 
-def test_what_is_bound_to_the_vessel_stays_when_the_liquid_is_taken_off():
+def test_attached_components_stay_when_the_liquid_is_aspirated():
     entry = material("well", hidden={"dye": "10 µg/mL", "film": "5 µg"}, capacity="2 mL")
     entry["contents"]["film"]["kind"] = "attached"
     lab = SmallLab(CATALOGUE, entry, truth={})
     assert lab.do("Aspirate", "well", volume="1 mL").outcome.success
-    assert held(lab, "well", "film") == 5
-    assert held(lab, "well", "dye") == 0
+    assert get_amount(lab, "well", "film") == 5
+    assert get_amount(lab, "well", "dye") == 0
 
 
-def test_a_reaction_that_happens_at_once_has_no_conditions():
+def test_contact_reaction_allows_no_conditions():
     assert check({"reactions": [SILVER_CHLORIDE]}, CATALOGUE, {"chloride", "silver nitrate"}, {"sample"}) == []
     found = check({"reactions": [{**SILVER_CHLORIDE, "when": {"duration": "1 h"}}]}, CATALOGUE)
-    assert found == ['truth.reactions[0].when: not with the action "*"']
+    assert found == ['truth.reactions[0].when: not allowed with the action "*"']

@@ -1,4 +1,4 @@
-"""What a material shows before anything is done to it is what it shows after something harmless was."""
+"""A material shows the same properties before any action and after one that does not change it."""
 
 import pytest
 from django.conf import settings
@@ -12,6 +12,6 @@ SPECS = {spec.slug: spec for spec, _ in experiments.read_directory(settings.FIXT
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_handing_a_material_back_untouched_changes_nothing_that_can_be_seen(slug: str) -> None:
+def test_unchanged_material_shows_the_same_properties(slug: str) -> None:
     for material in place_all(SPECS[slug].drafts(), seed=1):
         assert dict(Vessel.open(material, now=0).draft().properties) == dict(material.properties), material.name

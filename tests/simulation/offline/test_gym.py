@@ -1,4 +1,4 @@
-"""Every experiment as a Gymnasium environment, played by the offline cast."""
+"""Every experiment as a Gymnasium environment, played by the rule-based cast."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def make(slug, **options):
 
 
 def as_text(action: Action) -> str:
-    """The paper's three lines."""
+    """Return the action as the three lines of the paper."""
     written = ", ".join(f"{name}={_written(value)}" for name, value in action.parameters.items())
     return f"ACTION: {action.name}\nMATERIALS: {', '.join(action.materials)}\nPARAMETERS: {written}"
 
@@ -37,7 +37,7 @@ def _written(value) -> str:
 
 
 def play(env, write, seed=7):
-    """The reference protocol to its end: everything the environment returned, step by step."""
+    """Play the reference protocol to its end and return everything the environment returned, step by step."""
     seen = [(*env.reset(seed=seed), 0.0, False, False)]
     agent = ProtocolAgent(env.unwrapped.experiment, seed)
     while not (seen[-1][3] or seen[-1][4]):
@@ -59,7 +59,7 @@ def test_every_experiment_passes_gymnasiums_own_checker(slug):
 
 @pytest.mark.parametrize("slug", [COFFEE, FISH])
 @pytest.mark.parametrize("write", [as_text, Action.to_json])
-def test_the_reference_protocol_earns_the_reward(slug, write):
+def test_gym_rewards_the_reference_protocol(slug, write):
     *before, (_, info, reward, terminated, truncated) = play(make(slug), write)
     assert (reward, terminated, truncated) == (1.0, True, False)
     assert info["ending"] == "submitted" and info["verdict"]["sufficient"] is True
@@ -67,7 +67,7 @@ def test_the_reference_protocol_earns_the_reward(slug, write):
     assert not any(entry[1]["rejected"] for entry in before)
 
 
-def test_text_and_object_play_the_same_episode():
+def test_gym_accepts_actions_as_text_and_as_objects():
     assert play(make(FISH), as_text) == play(make(FISH), Action.to_json)
 
 
@@ -77,7 +77,7 @@ def test_the_same_seed_plays_the_same_episode_and_another_seed_another():
     assert first != other  # barcodes come from the seed
 
 
-def test_a_submission_without_evidence_earns_nothing():
+def test_gym_gives_no_reward_for_a_submission_without_evidence():
     env = make(FISH)
     env.reset(seed=1)
     _, reward, terminated, truncated, info = env.step(SUBMIT)
@@ -85,7 +85,7 @@ def test_a_submission_without_evidence_earns_nothing():
     assert info["verdict"]["sufficient"] is False
 
 
-def test_unreadable_text_is_a_step_and_the_third_in_a_row_ends_the_episode():
+def test_gym_counts_unreadable_text_as_a_step_and_ends_after_three():
     env = make(FISH)
     env.reset(seed=1)
     for number in (1, 2, 3):
@@ -96,20 +96,20 @@ def test_unreadable_text_is_a_step_and_the_third_in_a_row_ends_the_episode():
     assert info["ending"] == "rejected_out"
 
 
-def test_a_refusal_by_the_catalogue_says_so():
+def test_gym_reports_a_rejection_by_the_catalogue():
     env = make(FISH)
     env.reset(seed=1)
     assert env.step("ACTION: Teleport")[4]["rejected_by"] == "catalogue"
 
 
-def test_quitting_ends_the_episode_without_reward():
+def test_gym_ends_without_reward_on_quit():
     env = make(FISH)
     env.reset(seed=1)
     _, reward, terminated, truncated, info = env.step({"name": "Quit"})
     assert (reward, terminated, truncated, info["ending"]) == (0.0, True, False, "quit")
 
 
-def test_the_episode_is_truncated_when_its_steps_run_out():
+def test_gym_truncates_the_episode_when_steps_run_out():
     env = make(FISH)
     env.reset(seed=1)
     most = env.unwrapped.experiment.max_steps
@@ -119,7 +119,7 @@ def test_the_episode_is_truncated_when_its_steps_run_out():
     assert info["step"] == most and info["ending"] == "truncated"
 
 
-def test_nothing_can_be_done_after_the_end_until_a_reset():
+def test_gym_needs_a_reset_after_the_end():
     env = make(FISH)
     env.reset(seed=1)
     env.step(SUBMIT)
@@ -129,7 +129,7 @@ def test_nothing_can_be_done_after_the_end_until_a_reset():
     env.step(bench_line(env))
 
 
-def test_an_agent_sees_the_bench_and_never_what_the_simulator_knows():
+def test_gym_observations_hide_the_truth_and_the_ledger():
     env = make(COFFEE)
     shown = "\n".join(entry[0] for entry in play(env, as_text)) + env.unwrapped.instructions
     assert env.unwrapped.experiment.goal in shown and "Brewed coffee, commercial" in shown
@@ -137,14 +137,14 @@ def test_an_agent_sees_the_bench_and_never_what_the_simulator_knows():
         assert secret not in shown, secret
 
 
-def test_the_instructions_tell_every_action_with_its_parameters():
+def test_gym_instructions_list_every_action_with_its_parameters():
     env = make(FISH).unwrapped
     for kind in env.catalogue.types.values():
         assert f"{kind.name} ({kind.kind})" in env.instructions
         assert all(f"  {parameter.name} (" in env.instructions for parameter in kind.parameters)
 
 
-def test_materials_can_be_asked_for_only_where_that_is_switched_on():
+def test_gym_accepts_material_requests_only_with_the_manifest_option():
     slug = next(slug for slug in gym.slugs() if make(slug).unwrapped.experiment.manifest)
     offered = make(slug).unwrapped.experiment.manifest[0][1].name
     ask = f'ACTION: ManifestMaterials\nPARAMETERS: request="{offered}"'
@@ -156,7 +156,7 @@ def test_materials_can_be_asked_for_only_where_that_is_switched_on():
     assert offered in observation and (info["step"], info["elapsed"], info["rejected"]) == (0, 0, "")
 
 
-def test_the_rendered_transcript_can_be_read():
+def test_gym_renders_a_readable_transcript():
     env = make(FISH, render_mode="ansi")
     steps = len(play(env, as_text)) - 1
     told = env.render()
@@ -167,7 +167,7 @@ def test_the_rendered_transcript_can_be_read():
     assert silent.unwrapped.render() is None
 
 
-def test_episodes_run_side_by_side_without_touching_each_other():
+def test_gym_episodes_run_in_parallel_independently():
     both = gymnasium.make_vec(gym.environment_id(FISH), num_envs=2, vectorization_mode="sync")
     observations, _ = both.reset(seed=[1, 2])
     alone = make(FISH).reset(seed=2)[0]
@@ -177,7 +177,7 @@ def test_episodes_run_side_by_side_without_touching_each_other():
     assert list(info["rejected_by"]) == ["", "parser"]
 
 
-def test_a_laboratorys_text_is_in_the_space_and_what_no_database_stores_is_not():
+def test_text_space_contains_laboratory_text_but_not_unstorable_characters():
     space = UnicodeText(100)
     assert space.contains("") and space.contains("50 µM, 4 °C, ΔF/F ≥ 2×10⁻³ mm²\n")
     assert not space.contains("\ud800") and not space.contains("a\x00") and not space.contains(5)
@@ -185,14 +185,14 @@ def test_a_laboratorys_text_is_in_the_space_and_what_no_database_stores_is_not()
     assert Choice().contains({"name": "Quit"}) and not Choice().contains({"name": "Quit", "why": "x"})
 
 
-def test_samples_lie_in_the_space_and_come_from_its_seed():
+def test_text_space_samples_are_valid_and_reproducible():
     first, again = UnicodeText(30, seed=5), UnicodeText(30, seed=5)
     samples = [first.sample() for _ in range(50)]
     assert samples == [again.sample() for _ in range(50)]
     assert all(first.contains(text) for text in samples) and len(set(samples)) > 40
 
 
-def test_importing_it_registers_every_experiment_where_django_cannot_be_imported():
+def test_gym_import_registers_every_experiment_without_django():
     done = subprocess.run(
         [
             sys.executable,

@@ -1,4 +1,4 @@
-"""Planted errors, kind by kind: one thing changed, and named truly."""
+"""Planted errors by kind: each changes one thing and names it correctly."""
 
 import random
 import re
@@ -32,20 +32,22 @@ CATALOGUE = Catalogue(
 SAMPLE, SOLVENT = "MAT-AAAAAAAA", "MAT-BBBBBBBB"
 
 
-def held(code, name, condition="room_temp", **properties):
+def build_material(code, name, condition="room_temp", **properties):
     return Material(code, name, properties, "available_for_further_use", "static", condition, 0, 0)
 
 
 def case(name, drafts, observations=(), parameters=None, condition="room_temp"):
-    """(action, situation, outcome) of an action on 1 mL of caffeine and 900 mL of water."""
-    sample = held(SAMPLE, "Stock", condition, phase="liquid", volume="1 mL", **{"caffeine concentration": "100 µg/mL"})
-    water = held(SOLVENT, "Water", phase="liquid", volume="900 mL")
+    """Return (action, situation, outcome) of an action on 1 mL of caffeine solution and 900 mL of water."""
+    sample = build_material(
+        SAMPLE, "Stock", condition, phase="liquid", volume="1 mL", **{"caffeine concentration": "100 µg/mL"}
+    )
+    water = build_material(SOLVENT, "Water", phase="liquid", volume="900 mL")
     situation = Situation("goal", CATALOGUE, Inventory((sample, water)), (), 0, 50)
     outcome = Outcome(True, tuple(drafts), tuple(observations), reasoning="C1 V1 = C2 V2")
     return Action(name, (SAMPLE, SOLVENT), parameters or {}), situation, outcome
 
 
-def diluted():
+def build_dilution():
     # 1 mL of 100 µg/mL and 9 mL of water: 10 mL of 10 µg/mL, and 891 mL of water are left
     return case(
         "Dilute",
@@ -57,8 +59,8 @@ def diluted():
     )  # fmt: skip
 
 
-def planted(perturbation, kind, example):
-    """What this kind may plant in this example, over some seeds."""
+def plant_errors(perturbation, kind, example):
+    """Return what this kind plants in this example with several seeds."""
     case = Case(*example)
     plans = [plan for seed in range(12) for plan in KINDS[perturbation][kind](case, random.Random(seed))]
     assert plans, f"{kind} does not apply"
@@ -68,18 +70,18 @@ def planted(perturbation, kind, example):
     ]
 
 
-def fits(perturbation, kind, example):
+def is_applicable(perturbation, kind, example):
     return kind in Injector(perturbation, 1).applicable(*example)
 
 
-def properties(plants, at, name):
-    """Everything the plants write there, but for those that leave it alone."""
+def collect_properties(plants, at, name):
+    """Return all values that the plants give this property, without plants that do not change it."""
     return {
         p.outcome.new_materials[at].properties[name] for p in plants if p.field.endswith(f"[{at}].properties.{name}")
     }
 
 
-def values(plants, at=0):
+def collect_values(plants, at=0):
     return {plant.outcome.new_observations[at].value for plant in plants}
 
 
@@ -93,7 +95,7 @@ def liquid(name="Stock", /, condition="room_temp", replaces=SAMPLE, derived_from
                  derived_from=derived_from)  # fmt: skip
 
 
-def measured(value="1.002 mL, 998 µL"):
+def build_measurement(value="1.002 mL, 998 µL"):
     kept = liquid(volume="1 mL")
     return case("MeasureVolume", (kept,), (Observation("MeasureVolume of Stock", "quantitative", value),))
 
@@ -106,9 +108,12 @@ def read(value, description="Reading of Stock: signal", kind="quantitative", nam
 
 
 def test_matter_from_nothing_is_many_times_all_that_went_in():
-    plants = planted(OBVIOUS, "matter_from_nothing", diluted())
-    # 901 mL went in; the dilution has 10 mL and the water 891 mL left
-    assert all(volume(text) > 901_000 for text in properties(plants, 0, "volume") | properties(plants, 1, "volume"))
+    plants = plant_errors(OBVIOUS, "matter_from_nothing", build_dilution())
+    # 901 mL went in; 10 mL of dilution and 891 mL of water result.
+    assert all(
+        volume(text) > 901_000
+        for text in collect_properties(plants, 0, "volume") | collect_properties(plants, 1, "volume")
+    )
 
 
 def test_matter_from_nothing_is_more_than_the_container_holds():
@@ -116,36 +121,41 @@ def test_matter_from_nothing_is_more_than_the_container_holds():
     action, situation, outcome = case("Incubate", (well,))
     example = (replace(action, materials=(SAMPLE,)), situation, outcome)
     assert all(
-        volume(text) > 20_000 for text in properties(planted(OBVIOUS, "matter_from_nothing", example), 0, "volume")
+        volume(text) > 20_000
+        for text in collect_properties(plant_errors(OBVIOUS, "matter_from_nothing", example), 0, "volume")
     )
 
 
-def test_what_vanishes_is_at_least_nine_tenths_of_it():
-    for text in properties(planted(OBVIOUS, "matter_vanishes", diluted()), 0, "volume"):
+def test_matter_vanishes_removes_at_least_nine_tenths():
+    for text in collect_properties(plant_errors(OBVIOUS, "matter_vanishes", build_dilution()), 0, "volume"):
         assert volume(text) * 11 < 10_000
 
 
-def test_a_dryer_may_well_take_nearly_everything():
+def test_matter_vanishes_does_not_apply_to_a_dryer():
     dryer = replace(CATALOGUE.types["Incubate"], name="Evaporate")
     action, situation, outcome = case("Evaporate", (liquid(volume="1 mL"),))
     situation = replace(situation, catalogue=Catalogue({"Evaporate": dryer}))
-    assert not fits(OBVIOUS, "matter_vanishes", (action, situation, outcome))
+    assert not is_applicable(OBVIOUS, "matter_vanishes", (action, situation, outcome))
 
 
-def test_a_substance_from_nothing_is_far_above_every_input():
-    for text in properties(planted(OBVIOUS, "substance_from_nothing", diluted()), 0, "caffeine concentration"):
+def test_substance_from_nothing_is_far_above_every_input():
+    for text in collect_properties(
+        plant_errors(OBVIOUS, "substance_from_nothing", build_dilution()), 0, "caffeine concentration"
+    ):
         assert quantities.parse(text, "mass_concentration").value >= 1000  # ten times the 100 µg/mL of the stock
 
 
-def test_no_solution_holds_more_than_two_grams_in_a_millilitre():
-    for text in properties(planted(OBVIOUS, "beyond_solubility", diluted()), 0, "caffeine concentration"):
+def test_beyond_solubility_exceeds_two_grams_per_millilitre():
+    for text in collect_properties(
+        plant_errors(OBVIOUS, "beyond_solubility", build_dilution()), 0, "caffeine concentration"
+    ):
         assert quantities.parse(text, "mass_concentration").value > 2_000_000
 
 
-def test_cells_double_ten_times_or_die_out_in_no_time():
+def test_cells_in_no_time_double_ten_times_or_die_out():
     culture = liquid(**{"HeLa cells_concentration": "300000 cells/mL"})
-    found = properties(
-        planted(OBVIOUS, "cells_in_no_time", case("Incubate", (culture,))), 0, "HeLa cells concentration"
+    found = collect_properties(
+        plant_errors(OBVIOUS, "cells_in_no_time", case("Incubate", (culture,))), 0, "HeLa cells concentration"
     )
     # 300000 x 1024 = 307200000 and 300000 / 1024 = 293, to one or two digits
     assert {"300000000 cells/mL", "290 cells/mL"} <= found | {"290 cells/mL"}
@@ -153,68 +163,72 @@ def test_cells_double_ten_times_or_die_out_in_no_time():
     assert all(number > 300_000 * 900 or number < 300_000 / 900 for number in numbers)
 
 
-def test_a_used_up_material_comes_back_as_it_was():
+def test_consumed_comes_back_restores_the_previous_properties():
     gone = Draft("Stock", {"phase": "liquid", "volume": "0 µL"}, NOT_AVAILABLE, replaces=SAMPLE)
-    back = planted(OBVIOUS, "consumed_comes_back", case("Dilute", (gone,)))[0].outcome.new_materials[0]
+    back = plant_errors(OBVIOUS, "consumed_comes_back", case("Dilute", (gone,)))[0].outcome.new_materials[0]
     assert back.properties == {"phase": "liquid", "volume": "1 mL"}
     assert back.available_for_use == "available_for_further_use"
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("MeasureVolume", False), ("CellCounter", True)])
-def test_an_instrument_may_leave_some_of_its_sample_unless_it_is_known_to_use_all(name, wrong):
+def test_consumed_comes_back_does_not_apply_to_measurements_that_leave_sample(name, wrong):
     gone = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
     action, situation, outcome = case(name, (gone,))
     measuring = replace(CATALOGUE.types["MeasureVolume"], name=name, kind="measurement")
     situation = replace(situation, catalogue=Catalogue({name: measuring}))
-    assert fits(OBVIOUS, "consumed_comes_back", (action, situation, outcome)) == wrong
+    assert is_applicable(OBVIOUS, "consumed_comes_back", (action, situation, outcome)) == wrong
 
 
-def test_a_liquid_is_frozen_in_the_warm_and_a_frozen_one_stands_there():
-    assert properties(planted(OBVIOUS, "frozen_in_the_warm", diluted()), 0, "phase") == {"frozen"}
+def test_frozen_in_the_warm_freezes_a_liquid_or_moves_a_frozen_material():
+    assert collect_properties(plant_errors(OBVIOUS, "frozen_in_the_warm", build_dilution()), 0, "phase") == {"frozen"}
     ice = Draft("Stock", {"phase": "frozen"}, environmental_condition="-80C", replaces=SAMPLE)
-    plants = planted(OBVIOUS, "frozen_in_the_warm", case("Incubate", (ice,)))
+    plants = plant_errors(OBVIOUS, "frozen_in_the_warm", case("Incubate", (ice,)))
     places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
     assert places == {"incubating_conditions", "cell_culture_conditions"}
 
 
-def test_what_is_frozen_on_ice_is_no_obvious_error():
-    assert not fits(OBVIOUS, "frozen_in_the_warm", case("Incubate", (liquid(condition="ice"),)))
+def test_frozen_in_the_warm_does_not_apply_on_ice():
+    assert not is_applicable(OBVIOUS, "frozen_in_the_warm", case("Incubate", (liquid(condition="ice"),)))
 
 
-def test_a_liquid_lies_in_the_deep_cold_and_is_liquid_still():
-    for plant in planted(OBVIOUS, "impossible_place", diluted()):
+def test_impossible_place_puts_a_liquid_in_deep_cold():
+    for plant in plant_errors(OBVIOUS, "impossible_place", build_dilution()):
         assert {draft.environmental_condition for draft in plant.outcome.new_materials} & {"-80C", "-196C", "dry_ice"}
 
 
-def test_a_liquid_turns_solid_and_a_solid_liquid():
+def test_another_phase_turns_liquids_solid_and_solids_liquid():
     fin = Draft("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
     for draft, wrong in ((fin, {"liquid", "suspension"}), (liquid(), {"powder", "solid", "tissue"})):
-        assert properties(planted(OBVIOUS, "another_phase", case("Incubate", (draft,))), 0, "phase") == wrong
+        assert (
+            collect_properties(plant_errors(OBVIOUS, "another_phase", case("Incubate", (draft,))), 0, "phase") == wrong
+        )
 
 
-def test_an_impossible_temperature_is_outside_the_bench_or_kills_the_cells():
+def test_impossible_temperature_is_beyond_the_bench_or_kills_cells():
     warm = liquid(temperature="37 °C")
     cells = replace(warm, properties={**warm.properties, "phase": "adherent culture"})
     for draft, most in ((warm, 400), (cells, 90)):
-        for text in properties(
-            planted(OBVIOUS, "impossible_temperature", case("Incubate", (draft,))), 0, "temperature"
+        for text in collect_properties(
+            plant_errors(OBVIOUS, "impossible_temperature", case("Incubate", (draft,))), 0, "temperature"
         ):
             degrees = quantities.parse(text, "temperature").value
             assert degrees < -273 or degrees > most
 
 
-def test_what_was_dried_is_wet():
-    assert values(planted(OBVIOUS, "wet_after_drying", read("dry", "Stock afterwards", "visual"))) == {"wet"}
+def test_wet_after_drying_records_wet():
+    assert collect_values(plant_errors(OBVIOUS, "wet_after_drying", read("dry", "Stock afterwards", "visual"))) == {
+        "wet"
+    }
 
 
-def test_every_replicate_of_a_negative_reading_is_negative():
-    assert values(planted(OBVIOUS, "negative_reading", measured())) == {"-1.002 mL, -998 µL"}
-    # an electrode may well read a negative potential
-    assert not fits(OBVIOUS, "negative_reading", read("0.12 V"))
+def test_negative_reading_changes_every_replicate():
+    assert collect_values(plant_errors(OBVIOUS, "negative_reading", build_measurement())) == {"-1.002 mL, -998 µL"}
+    # An electrode can read a negative potential.
+    assert not is_applicable(OBVIOUS, "negative_reading", read("0.12 V"))
 
 
-def test_a_contradiction_is_ten_times_what_the_material_holds_at_least():
-    for value in values(planted(OBVIOUS, "contradicting_observation", measured())):
+def test_contradicting_observation_is_at_least_ten_times_the_true_amount():
+    for value in collect_values(plant_errors(OBVIOUS, "contradicting_observation", build_measurement())):
         assert all(volume(part) > 9_900 for part in value.split(", "))
 
 
@@ -227,12 +241,12 @@ def test_a_contradiction_is_ten_times_what_the_material_holds_at_least():
         ("31.2988 g, 31.2990 g", "MeasureWeight of Stock, balance analytical: mass", 320),
     ],
 )
-def test_no_instrument_reads_so_much(value, description, most):
-    for wrong in values(planted(OBVIOUS, "beyond_the_instrument", read(value, description))):
+def test_beyond_the_instrument_exceeds_the_limit(value, description, most):
+    for wrong in collect_values(plant_errors(OBVIOUS, "beyond_the_instrument", read(value, description))):
         assert all(Decimal(number) > most for number in re.findall(r"[0-9.]+", wrong))
 
 
-def test_a_peak_lies_outside_the_potentials_that_were_swept():
+def test_beyond_the_instrument_puts_a_peak_outside_the_sweep():
     sweep = tuple(
         Parameter(name, "range_with_units", "to", dimension="voltage", minimum="-3 V", maximum="3 V")
         for name in ("start_potential", "vertex_potential")
@@ -242,26 +256,28 @@ def test_a_peak_lies_outside_the_potentials_that_were_swept():
         parameters={"start_potential": "-0.3 V", "vertex_potential": "0.5 V"},
     )  # fmt: skip
     situation = replace(situation, catalogue=Catalogue({"CV": ActionType("CV", "measurement", "d", "i", "o", sweep)}))
-    plants = planted(OBVIOUS, "beyond_the_instrument", (action, situation, outcome))
-    assert all(Decimal(value.split()[0]) > Decimal("0.5") for value in values(plants))
+    plants = plant_errors(OBVIOUS, "beyond_the_instrument", (action, situation, outcome))
+    assert all(Decimal(value.split()[0]) > Decimal("0.5") for value in collect_values(plants))
 
 
-def test_a_band_of_kilobases_and_cells_in_a_nanolitre_cannot_be():
-    assert values(planted(OBVIOUS, "band_too_long", read("one band at about 350 bp"))) == {"one band at about 350 kb"}
-    assert values(planted(OBVIOUS, "unit_out_of_reach", read("101000 cells/mL, 99000 cells/mL"))) == {
+def test_band_too_long_and_unit_out_of_reach_change_the_unit():
+    assert collect_values(plant_errors(OBVIOUS, "band_too_long", read("one band at about 350 bp"))) == {
+        "one band at about 350 kb"
+    }
+    assert collect_values(plant_errors(OBVIOUS, "unit_out_of_reach", read("101000 cells/mL, 99000 cells/mL"))) == {
         "101000 cells/nL, 99000 cells/nL"
     }
 
 
-def test_more_than_all_events_are_positive():
-    for value in values(planted(OBVIOUS, "more_than_all", read("45.2 % (4520 of 10000 events)"))):
+def test_more_than_all_reports_more_positive_events_than_events():
+    for value in collect_values(plant_errors(OBVIOUS, "more_than_all", read("45.2 % (4520 of 10000 events)"))):
         positive, events = map(int, re.search(r"\((\d+) of (\d+)", value).groups())
         assert positive > events
 
 
-def test_an_impossible_setting_lies_far_outside_what_the_instrument_has():
+def test_impossible_setting_is_far_beyond_the_instrument():
     seen = (Observation("Incubate of Stock, temperature 37 °C: run completed", "instrumental"),)
-    for plant in planted(OBVIOUS, "impossible_setting", case("Incubate", (), seen, {"temperature": "37 °C"})):
+    for plant in plant_errors(OBVIOUS, "impossible_setting", case("Incubate", (), seen, {"temperature": "37 °C"})):
         degrees = re.search(r"temperature ([\d.]+) °C", plant.outcome.new_observations[0].description)[1]
         assert Decimal(degrees) > 190  # twice the 95 °C that the action goes to
 
@@ -269,83 +285,86 @@ def test_an_impossible_setting_lies_far_outside_what_the_instrument_has():
 # Subtle errors
 
 
-def test_a_dilution_slip_divides_by_the_solvent_instead_of_the_total():
+def test_dilution_slip_divides_by_the_solvent_instead_of_the_total():
     # 100 µg/mL x 1 mL / 9 mL = 11.1 µg/mL where 100 x 1 / 10 = 10 is right; 11 is it to two digits
-    plants = planted(SUBTLE, "dilution_slip", diluted())
-    assert properties(plants, 0, "caffeine concentration") == {"11 µg/mL"}
+    plants = plant_errors(SUBTLE, "dilution_slip", build_dilution())
+    assert collect_properties(plants, 0, "caffeine concentration") == {"11 µg/mL"}
     assert plants[0].field == "new_materials[0].properties.caffeine concentration"
     assert "11 µg/mL" in plants[0].why and "10 µg/mL" in plants[0].why
 
 
-def test_a_dilution_slip_lies_between_the_right_and_the_undiluted_concentration():
-    # 1 mL and 0.5 mL of water: 100 x 1 / 0.5 = 200 µg/mL would be more than the stock had, and no slip but nonsense
+def test_dilution_slip_is_between_the_correct_and_the_undiluted_concentration():
+    # 1 mL and 0.5 mL of water: 100 x 1 / 0.5 = 200 µg/mL would be more than the stock had, which is an obvious error
     weak = liquid(volume="1.5 mL", caffeine_concentration="66.7 µg/mL", derived_from=(SOLVENT,))
-    # 1 mL in 100 mL: 1 µg/mL, and 1.01 for the slip, which nobody could tell from rounding
+    # 1 mL in 100 mL: 1 µg/mL, and 1.01 for the slip, which is indistinguishable from rounding
     weaker = replace(weak, properties={**weak.properties, "volume": "100 mL", "caffeine concentration": "1 µg/mL"})
-    assert not any(fits(SUBTLE, "dilution_slip", case("Dilute", (draft,))) for draft in (weak, weaker))
+    assert not any(is_applicable(SUBTLE, "dilution_slip", case("Dilute", (draft,))) for draft in (weak, weaker))
 
 
 def test_off_by_ten_is_a_tenth_or_ten_times():
-    found = properties(planted(SUBTLE, "off_by_ten", diluted()), 0, "caffeine concentration")
+    found = collect_properties(plant_errors(SUBTLE, "off_by_ten", build_dilution()), 0, "caffeine concentration")
     assert found == {"1 µg/mL", "100 µg/mL"}
 
 
-def test_a_wrong_unit_is_a_thousand_times_too_small():
-    assert properties(planted(SUBTLE, "wrong_unit", diluted()), 0, "caffeine concentration") == {"10 ng/mL"}
+def test_wrong_unit_is_a_thousand_times_too_small():
+    assert collect_properties(plant_errors(SUBTLE, "wrong_unit", build_dilution()), 0, "caffeine concentration") == {
+        "10 ng/mL"
+    }
 
 
-def test_what_a_reaction_may_use_up_is_not_called_too_little():
+def test_concentration_errors_do_not_apply_to_reacting_steps():
     made = liquid(volume="1 mL", caffeine_concentration="100 µg/mL")
     for kind in ("off_by_ten", "wrong_unit"):
-        assert fits(SUBTLE, kind, case("Dilute", (made,)))
-        assert not fits(SUBTLE, kind, case("Thermocycler", (made,)))
+        assert is_applicable(SUBTLE, kind, case("Dilute", (made,)))
+        assert not is_applicable(SUBTLE, kind, case("Thermocycler", (made,)))
 
 
-def test_a_residual_that_is_not_reduced_shows_what_it_held_before():
-    assert properties(planted(SUBTLE, "residual_not_reduced", diluted()), 1, "volume") == {"900 mL"}
+def test_residual_not_reduced_shows_the_previous_volume():
+    assert collect_properties(plant_errors(SUBTLE, "residual_not_reduced", build_dilution()), 1, "volume") == {"900 mL"}
 
 
-def test_an_addition_that_is_ignored_leaves_the_volume_from_before():
-    assert properties(planted(SUBTLE, "addition_ignored", diluted()), 0, "volume") == {"1 mL"}
+def test_addition_ignored_shows_the_previous_volume():
+    assert collect_properties(plant_errors(SUBTLE, "addition_ignored", build_dilution()), 0, "volume") == {"1 mL"}
 
 
-def test_a_portion_slip_is_off_by_a_part_of_what_was_moved():
+def test_portion_slip_is_off_by_a_part_of_what_was_moved():
     # 9 mL were added to 1 mL: a half, a quarter, a fifth, a tenth of 9 mL more or less than 10 mL, to a digit or two
     # 5.5 and 14.5, 7.75 and 12.25, 8.2 and 11.8, 9.1 and 10.9
-    found = properties(planted(SUBTLE, "portion_slip", diluted()), 0, "volume")
+    found = collect_properties(plant_errors(SUBTLE, "portion_slip", build_dilution()), 0, "volume")
     assert found == {"5.5 mL", "14.5 mL", "7.8 mL", "12.2 mL", "8.2 mL", "12 mL", "9 mL", "11 mL"}
 
 
-def test_a_volume_is_gained_or_lost_only_where_the_step_moves_none():
+def test_volume_gained_applies_only_where_the_step_moves_nothing():
     kept = liquid(volume="1.5 mL")
     action, situation, outcome = case("Mix", (kept,))
     situation.inventory[SAMPLE].properties["volume"] = "1.5 mL"
     found = {
-        volume(text) for text in properties(planted(SUBTLE, "volume_gained", (action, situation, outcome)), 0, "volume")
+        volume(text)
+        for text in collect_properties(plant_errors(SUBTLE, "volume_gained", (action, situation, outcome)), 0, "volume")
     }
     assert found and all(1500 / Decimal("1.7") < each < 1500 * Decimal("1.7") and each != 1500 for each in found)
-    assert not fits(SUBTLE, "volume_gained", diluted())
+    assert not is_applicable(SUBTLE, "volume_gained", build_dilution())
 
 
-def test_what_stands_for_long_may_lose_some_liquid_and_cannot_gain_any():
-    plants = planted(SUBTLE, "volume_gained", case("Incubate", (liquid(volume="1 mL"),)))
-    assert all(volume(text) > 1000 for text in properties(plants, 0, "volume"))
+def test_volume_gained_never_removes_liquid_in_slow_steps():
+    plants = plant_errors(SUBTLE, "volume_gained", case("Incubate", (liquid(volume="1 mL"),)))
+    assert all(volume(text) > 1000 for text in collect_properties(plants, 0, "volume"))
 
 
-def test_two_substances_or_two_samples_change_places():
+def test_swapped_solutes_and_samples_exchange_concentrations():
     one = liquid(calcium_concentration="2 mM", sodium_concentration="140 mM")
     other = liquid("Other", replaces="", calcium_concentration="8 mM")
-    plant = planted(SUBTLE, "swapped_solutes", case("Dilute", (one,)))[0]
+    plant = plant_errors(SUBTLE, "swapped_solutes", case("Dilute", (one,)))[0]
     assert plant.outcome.new_materials[0].properties == {
         "phase": "liquid", "calcium concentration": "140 mM", "sodium concentration": "2 mM",
     }  # fmt: skip
-    for plant in planted(SUBTLE, "swapped_samples", case("Dilute", (one, other))):
+    for plant in plant_errors(SUBTLE, "swapped_samples", case("Dilute", (one, other))):
         assert [draft.properties["calcium concentration"] for draft in plant.outcome.new_materials] == ["8 mM", "2 mM"]
 
 
-def test_two_materials_stand_with_each_others_origin_against_their_names():
+def test_swapped_identities_contradict_the_names():
     fins = [Draft(f"Fin {n}", {"phase": "tissue", "fish": f"progeny {n}, tank {n}"}) for n in (1, 2)]
-    for plant in planted(SUBTLE, "swapped_identities", case("Dilute", fins)):
+    for plant in plant_errors(SUBTLE, "swapped_identities", case("Dilute", fins)):
         assert [draft.properties["fish"][:9] for draft in plant.outcome.new_materials] == ["progeny 2", "progeny 1"]
 
 
@@ -354,113 +373,119 @@ def microscope(*places):
     return case("UseMicroscope", (), seen)
 
 
-def test_a_record_of_the_microscope_names_another_objective_everywhere():
-    for plant in planted(SUBTLE, "wrong_objective", microscope("Stock", "Water")):
+def test_wrong_objective_changes_every_record_alike():
+    for plant in plant_errors(SUBTLE, "wrong_objective", microscope("Stock", "Water")):
         named = {re.search(r"objective (\d+x)", one.description)[1] for one in plant.outcome.new_observations}
         assert len(named) == 1 and named < {"4x", "20x"}
 
 
-def test_a_setting_equal_by_chance_to_one_on_record_is_not_blamed():
+def test_wrong_temperature_ignores_an_equal_setting_of_another_parameter():
     warm = replace(HEAT, name="lid_temperature", maximum="110 °C")
     cycler = ActionType("Incubate", "transformation", "d", "i", "o", (HEAT, warm), echo=("temperature",))
     seen = (Observation("Incubate of Stock, temperature 58 °C: run completed", "instrumental"),)
     action, situation, outcome = case("Incubate", (), seen, {"temperature": "58 °C", "lid_temperature": "58 °C"})
     situation = replace(situation, catalogue=Catalogue({"Incubate": cycler}))
-    for plant in planted(SUBTLE, "wrong_temperature", (action, situation, outcome)):
+    for plant in plant_errors(SUBTLE, "wrong_temperature", (action, situation, outcome)):
         assert plant.why.startswith("temperature was set to 58 °C")
 
 
-def test_an_incubation_at_another_temperature_is_within_what_the_action_allows():
-    plants = planted(
+def test_wrong_temperature_stays_within_the_allowed_range():
+    plants = plant_errors(
         SUBTLE, "wrong_temperature", case("Incubate", (liquid(temperature="37 °C"),), (), {"temperature": "37C"})
     )
-    for text in properties(plants, 0, "temperature"):
+    for text in collect_properties(plants, 0, "temperature"):
         assert quantities.parse(text, "temperature").value != 37
         assert 4 <= quantities.parse(text, "temperature").value <= 95
 
 
-def test_only_a_reagent_kept_cold_is_found_frozen_after_use_where_it_stands():
+def test_frozen_reagent_used_applies_only_to_cold_reagents():
     left = liquid(volume="900 µL", condition="4C")
-    for plant in planted(SUBTLE, "frozen_reagent_used", case("Dilute", (left,), condition="4C")):
+    for plant in plant_errors(SUBTLE, "frozen_reagent_used", case("Dilute", (left,), condition="4C")):
         back = plant.outcome.new_materials[0]
         assert (back.properties["phase"], back.environmental_condition) == ("frozen", "4C")
-    assert not fits(SUBTLE, "frozen_reagent_used", diluted())
+    assert not is_applicable(SUBTLE, "frozen_reagent_used", build_dilution())
 
 
-def test_what_was_warmed_is_frozen_still_in_the_material_and_in_what_is_seen():
+def test_not_thawed_changes_the_material_and_its_observation():
     action, situation, outcome = read("no ice left", "Stock after warming", "visual")
     situation.inventory[SAMPLE].properties["phase"] = "frozen"
-    for plant in planted(SUBTLE, "not_thawed", (action, situation, outcome)):
+    for plant in plant_errors(SUBTLE, "not_thawed", (action, situation, outcome)):
         assert plant.outcome.new_materials[0].properties["phase"] == "frozen"
         assert plant.outcome.new_observations[0].value == "still ice in it"
 
 
-def test_a_stale_property_is_the_one_from_before():
-    assert properties(planted(SUBTLE, "stale_property", diluted()), 0, "caffeine concentration") == {"100 µg/mL"}
+def test_stale_property_is_the_previous_one():
+    assert collect_properties(
+        plant_errors(SUBTLE, "stale_property", build_dilution()), 0, "caffeine concentration"
+    ) == {"100 µg/mL"}
 
 
-def test_cells_under_trypsin_may_well_have_come_off():
+def test_wrong_phase_does_not_detach_cells_in_trypsin():
     attached = Draft("Stock", {"phase": "adherent culture"}, replaces=SAMPLE)
     action, situation, outcome = case("Dilute", (attached,))
     situation.inventory[SAMPLE].properties["phase"] = "adherent culture"
-    assert properties(planted(SUBTLE, "wrong_phase", (action, situation, outcome)), 0, "phase") == {"suspension"}
+    assert collect_properties(plant_errors(SUBTLE, "wrong_phase", (action, situation, outcome)), 0, "phase") == {
+        "suspension"
+    }
     loose = replace(attached, properties={**attached.properties, "trypsin concentration": "1 mg/mL"})
-    assert not fits(SUBTLE, "wrong_phase", (action, situation, replace(outcome, new_materials=(loose,))))
+    assert not is_applicable(SUBTLE, "wrong_phase", (action, situation, replace(outcome, new_materials=(loose,))))
 
 
-def test_a_material_is_left_where_it_was_or_in_an_incubator_nobody_asked_for():
+def test_wrong_place_is_the_previous_place_or_an_incubator():
     action, situation, outcome = case("Dilute", (liquid(condition="4C"),))
-    plants = planted(SUBTLE, "wrong_place", (action, situation, outcome))
+    plants = plant_errors(SUBTLE, "wrong_place", (action, situation, outcome))
     places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
     assert places == {"room_temp", "incubating_conditions", "cell_culture_conditions"}
 
 
-def test_a_vessel_that_changes_does_so_in_both_its_fields():
+def test_another_vessel_changes_container_and_capacity_together():
     held = {"volume": "1 mL", "container": "15 mL tube", "container_capacity": "15 mL"}
     action, situation, outcome = case("Mix", (liquid(**held),))
     situation.inventory[SAMPLE].properties.update(held)
-    for plant in planted(SUBTLE, "another_vessel", (action, situation, outcome)):
+    for plant in plant_errors(SUBTLE, "another_vessel", (action, situation, outcome)):
         shown = plant.outcome.new_materials[0].properties
         assert shown["container"] == f"{shown['container_capacity']} tube" != "15 mL tube"
         assert volume(shown["container_capacity"]) >= 1000
 
 
-def test_what_a_step_does_not_touch_has_another_figure():
+def test_unasked_change_replaces_a_number_the_step_leaves_alone():
     action, situation, outcome = case("Mix", (liquid(viability="96 %"),))
     situation.inventory[SAMPLE].properties["viability"] = "96 %"
-    found = properties(planted(SUBTLE, "unasked_change", (action, situation, outcome)), 0, "viability")
+    found = collect_properties(plant_errors(SUBTLE, "unasked_change", (action, situation, outcome)), 0, "viability")
     assert found == {f"{digit}6 %" for digit in (1, 2, 3, 4, 5, 6, 7, 8)}
 
 
-def test_a_reading_off_is_a_fifth_away():
-    for value in values(planted(SUBTLE, "reading_off", measured())):
+def test_reading_off_deviates_by_about_a_fifth():
+    for value in collect_values(plant_errors(SUBTLE, "reading_off", build_measurement())):
         assert all(100 < abs(volume(part) - 1000) < 320 for part in value.split(", "))
 
 
-def test_a_balance_goes_on_scattering_by_its_last_digit():
+def test_reading_off_keeps_the_scatter_of_a_balance():
     portion = Draft("Stock", {"phase": "powder", "mass": "301.2 mg"}, replaces=SAMPLE)
     seen = (Observation("MeasureWeight of Stock, balance analytical: mass", "quantitative", "0.3010 g, 0.3011 g"),)
-    for value in values(planted(SUBTLE, "reading_off", case("MeasureVolume", (portion,), seen))):
+    for value in collect_values(plant_errors(SUBTLE, "reading_off", case("MeasureVolume", (portion,), seen))):
         first, second = (Decimal(part.split()[0]) for part in value.split(", "))
         assert second - first == Decimal("0.0001") and re.fullmatch(r"0\.\d{4} g, 0\.\d{4} g", value)
 
 
-def test_one_replicate_is_far_from_the_others():
-    found = values(planted(SUBTLE, "replicate_off", read("512.3, 508.9, 515 mAU·s")))
+def test_replicate_off_changes_one_replicate():
+    found = collect_values(plant_errors(SUBTLE, "replicate_off", read("512.3, 508.9, 515 mAU·s")))
     assert {"51.23, 508.9, 515 mAU·s", "512.3, 5089, 515 mAU·s", "512.3, 508.9, 51.5 mAU·s"} <= found
     for value in found:
         parts = value.removesuffix(" mAU·s").split(", ")
         assert sum(one == other for one, other in zip(parts, ("512.3", "508.9", "515"), strict=True)) == 2
 
 
-def test_one_of_several_like_vessels_reads_ten_times_more_or_less():
+def test_odd_one_out_changes_one_vessel_tenfold():
     drafts = [liquid(f"Well {n}", replaces="") for n in (1, 2, 3)]
     seen = [Observation(f"Reading of Well {n}: absorbance", "quantitative", f"0.5{n} AU") for n in (1, 2, 3)]
-    found = [values(planted(SUBTLE, "odd_one_out", case("MeasureVolume", drafts, seen)), n) for n in range(3)]
+    found = [
+        collect_values(plant_errors(SUBTLE, "odd_one_out", case("MeasureVolume", drafts, seen)), n) for n in range(3)
+    ]
     assert found[0] == {"0.51 AU", "0.051 AU", "5.1 AU"}
 
 
-def test_readings_are_swapped_only_between_samples_known_to_differ():
+def test_swapped_readings_apply_only_to_samples_known_to_differ():
     drafts = [
         liquid(f"Standard {i}", replaces="", caffeine_concentration=f"{c} µg/mL") for i, c in ((1, 5), (2, 50), (3, 5))
     ]
@@ -468,51 +493,53 @@ def test_readings_are_swapped_only_between_samples_known_to_differ():
         Observation(f"HPLC of Standard {i}: caffeine peak area", "quantitative", v)
         for i, v in ((1, "10"), (2, "99"), (3, "11"))
     ]
-    for plant in planted(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen)):
+    for plant in plant_errors(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen)):
         assert [one.value for one in plant.outcome.new_observations] in (["99", "10", "11"], ["10", "11", "99"])
 
 
-def test_a_blank_may_change_places_with_a_standard_and_the_ladder_with_a_lane():
+def test_swapped_readings_exchange_blank_and_standard_or_ladder_and_lane():
     drafts = [liquid("Blank", replaces=""), liquid("Standard", replaces="", caffeine_concentration="5 µg/mL")]
     seen = [
         Observation(f"HPLC of {name}: caffeine peak area", "quantitative", value)
         for name, value in (("Blank", "not detected"), ("Standard", "730"))
     ]
-    plant = planted(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen))[0]
+    plant = plant_errors(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen))[0]
     assert [one.value for one in plant.outcome.new_observations] == ["730", "not detected"]
     lanes = [
         Observation("Gel lane of PCR 1", "visual", "no band"),
         Observation("Gel lane of DNA ladder", "visual", "ladder"),
     ]
-    plant = planted(SUBTLE, "swapped_readings", case("MeasureVolume", (), lanes))[0]
+    plant = plant_errors(SUBTLE, "swapped_readings", case("MeasureVolume", (), lanes))[0]
     assert [one.value for one in plant.outcome.new_observations] == ["ladder", "no band"]
 
 
-def test_share_and_count_do_not_go_together():
-    for value in values(planted(SUBTLE, "share_and_count", read("2 % (200 of 10000 events)"))):
+def test_share_and_count_contradict_each_other():
+    for value in collect_values(plant_errors(SUBTLE, "share_and_count", read("2 % (200 of 10000 events)"))):
         percent, positive = re.match(r"([\d.]+) % \((\d+) of", value).groups()
         assert Decimal(percent) * 100 != int(positive) and Decimal(percent) <= 100
 
 
-def test_figures_stand_with_a_unit_a_thousand_times_off():
-    assert values(planted(SUBTLE, "reading_in_wrong_unit", read("0.1203, 0.119 V"))) == {"0.1203, 0.119 mV"}
+def test_reading_in_wrong_unit_is_off_by_a_thousand():
+    assert collect_values(plant_errors(SUBTLE, "reading_in_wrong_unit", read("0.1203, 0.119 V"))) == {
+        "0.1203, 0.119 mV"
+    }
 
 
 # The injector
 
 
-def test_a_figure_that_is_read_off_as_well_is_left_alone_where_it_stands():
+def test_injector_leaves_numbers_alone_that_a_reading_repeats():
     kept = liquid(pH="7.37", volume="100 mL")
     example = case("Mix", (kept,), (Observation("AdjustpH of Stock: pH", "quantitative", "7.37"),))
     example[1].inventory[SAMPLE].properties["pH"] = "7.37"
-    assert not fits(SUBTLE, "unasked_change", example)
-    assert not fits(OBVIOUS, "beyond_the_instrument", example)
-    assert fits(OBVIOUS, "matter_vanishes", example)
+    assert not is_applicable(SUBTLE, "unasked_change", example)
+    assert not is_applicable(OBVIOUS, "beyond_the_instrument", example)
+    assert is_applicable(OBVIOUS, "matter_vanishes", example)
     weighed = case("Mix", (kept,), (Observation("MeasureVolume of Stock", "quantitative", "100.2 mL"),))
-    assert not fits(OBVIOUS, "matter_vanishes", weighed)
+    assert not is_applicable(OBVIOUS, "matter_vanishes", weighed)
 
 
-def test_what_makes_a_figure_of_form_grow_is_taken_as_often_as_what_makes_it_shrink():
+def test_balance_shares_gives_equal_weight_to_growing_and_shrinking_errors():
     # three make it longer and one shorter: a half of all is 1/4 each and 1/4 of the rest goes to the one that changes nothing
     shares = form.balanced([1, 1, 1, 1, 1], [(1,), (1,), (1,), (-1,), (0,)])
     assert sum(shares[:3]) == pytest.approx(shares[3])
@@ -521,50 +548,51 @@ def test_what_makes_a_figure_of_form_grow_is_taken_as_often_as_what_makes_it_shr
     assert shares[4] == pytest.approx(1 / (1 + 2 * 3**0.5))
 
 
-def test_what_nothing_balances_is_given_up_unless_it_is_all_there_is():
+def test_balance_shares_drops_unbalanced_errors_unless_all_are():
     assert form.balanced([1, 1], [(1, 0), (0, 0)])[0] < 0.001
     assert form.balanced([1, 3], [(1, 0), (1, 1)])[0] > 0.99
     assert form.balanced([1, 3], [(1, 0), (1, 0)]) == pytest.approx([0.25, 0.75])
 
 
-def test_no_unit_is_brought_in_that_stands_nowhere_in_the_step():
+def test_injector_uses_only_units_that_occur_in_the_step():
     # more than the 901 mL that went in is written in litres
-    action, situation, outcome = diluted()
+    action, situation, outcome = build_dilution()
     assert all(
-        text.endswith(" L") for text in properties(planted(OBVIOUS, "matter_from_nothing", diluted()), 0, "volume")
+        text.endswith(" L")
+        for text in collect_properties(plant_errors(OBVIOUS, "matter_from_nothing", build_dilution()), 0, "volume")
     )
-    assert not fits(OBVIOUS, "matter_from_nothing", (action, situation, outcome))
+    assert not is_applicable(OBVIOUS, "matter_from_nothing", (action, situation, outcome))
     situation.inventory[SOLVENT].properties["container_capacity"] = "1 L"
-    assert fits(OBVIOUS, "matter_from_nothing", (action, situation, outcome))
+    assert is_applicable(OBVIOUS, "matter_from_nothing", (action, situation, outcome))
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
 @pytest.mark.parametrize(
     "outcome", [Outcome.rejected("no"), Outcome(success=True)], ids=["a rejected step", "a step that leaves nothing"]
 )
-def test_where_nothing_fits_the_injector_says_so(perturbation, outcome):
-    action, situation, _ = diluted()
+def test_injector_raises_if_no_error_fits(perturbation, outcome):
+    action, situation, _ = build_dilution()
     injector = Injector(perturbation, 1)
     assert injector.applicable(action, situation, outcome) == ()
     with pytest.raises(NoErrorFits, match=f"no {perturbation} error fits this outcome of Dilute"):
         injector.perturb(action, situation, outcome)
 
 
-def test_there_is_nothing_to_plant_for_none():
-    with pytest.raises(LabError, match="known: obvious, subtle"):
+def test_injector_rejects_a_perturbation_of_none():
+    with pytest.raises(LabError, match="allowed: obvious, subtle"):
         Injector(Perturbation.NONE, 1)
 
 
-def test_the_same_seed_plants_the_same_and_others_something_else():
-    action, situation, outcome = diluted()
+def test_injector_result_depends_on_the_seed_only():
+    action, situation, outcome = build_dilution()
     results = [Injector(SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
     again = [Injector(SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
     assert results == again
     assert len({result.kind for result in results}) > 1
 
 
-def test_the_correct_outcome_stays_as_it_is():
-    action, situation, outcome = diluted()
+def test_injector_leaves_the_correct_outcome_unchanged():
+    action, situation, outcome = build_dilution()
     before = (action.to_json(), situation.inventory.to_json(), outcome.to_json())
     for perturbation in BOTH:
         Injector(perturbation, 3).perturb(action, situation, outcome)

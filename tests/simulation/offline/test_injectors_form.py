@@ -1,4 +1,4 @@
-"""Planted errors over all experiments: something fits everywhere, and nothing in the form gives a twin away."""
+"""Planted errors over all experiments: some error fits everywhere, and the style does not give a twin away."""
 
 import json
 import re
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow
 
 BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)
 SEEDS = (0,)
-# In these the unit is the error, so that another unit than the original's is no matter of form.
+# In these kinds the unit is the error, so a unit that differs from the original's is not a matter of style.
 OF_UNITS = ("unit_out_of_reach", "band_too_long", "reading_in_wrong_unit", "impossible_setting", "wrong_unit")
-# These put back a text that stood on the bench before the step, as it was written there.
+# These kinds restore a text from before the step as it was written there.
 CARRIED_OVER = ("stale_property", "residual_not_reduced", "addition_ignored", "consumed_comes_back")
 NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
 
@@ -27,7 +27,7 @@ UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}\\]+")
 
 @pytest.fixture(scope="module")
 def steps(lab):
-    """(action, situation, outcome) of every accepted step of the reference attempts that leaves something to look at."""
+    """Return (action, situation, outcome) of every accepted step of the reference attempts."""
     return [
         (action, situation, outcome)
         for slug in sorted(lab.specs)
@@ -38,7 +38,7 @@ def steps(lab):
 
 @pytest.fixture(scope="module")
 def twins(steps):
-    """(action's name, original, twin) for each of them, both perturbations and some seeds."""
+    """Return (action's name, original, twin) for each step and seed, by perturbation."""
     return {
         perturbation: [
             (action.name, outcome, Injector(perturbation, seed).perturb(action, situation, outcome))
@@ -51,7 +51,7 @@ def twins(steps):
 
 @pytest.fixture(scope="module")
 def texts(twins):
-    """(original, twin) as text, for each perturbation."""
+    """Return (original, twin) as text, by perturbation."""
     return {
         perturbation: [(text(original), text(twin.outcome)) for _, original, twin in twins[perturbation]]
         for perturbation in BOTH
@@ -63,40 +63,40 @@ def pairs(twins):
     return [(outcome, twin) for perturbation in BOTH for _, outcome, twin in twins[perturbation]]
 
 
-def visible(outcome):
-    """What a rater could see of it, as JSON in the order it stands."""
+def get_visible(outcome):
+    """Return what a rater could see of the outcome, as JSON in its order."""
     data = outcome.to_json()
     for material in data["new_materials"]:
         del material["ledger"], material["taken"]
     return {key: data[key] for key in ("new_materials", "new_observations")}
 
 
-def leaves(data, path=""):
+def iter_leaves(data, path=""):
     if isinstance(data, dict):
         for key, value in data.items():
-            yield from leaves(value, f"{path}.{key}" if path else key)
+            yield from iter_leaves(value, f"{path}.{key}" if path else key)
     elif isinstance(data, list):
         for index, value in enumerate(data):
-            yield from leaves(value, f"{path}[{index}]")
+            yield from iter_leaves(value, f"{path}[{index}]")
     else:
         yield path, data
 
 
-def changed(original, twin):
-    before, after = dict(leaves(visible(original))), dict(leaves(visible(twin)))
+def find_changes(original, twin):
+    before, after = dict(iter_leaves(get_visible(original))), dict(iter_leaves(get_visible(twin)))
     return {path: (before[path], after[path]) for path in before if before[path] != after[path]}
 
 
 def text(outcome):
-    return json.dumps(visible(outcome), ensure_ascii=False)
+    return json.dumps(get_visible(outcome), ensure_ascii=False)
 
 
-def test_there_are_hundreds_of_twins_of_every_sort(twins):
+def test_injectors_make_hundreds_of_twins_of_each_perturbation(twins):
     assert all(len(found) >= 300 for found in twins.values())
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_at_least_eight_kinds_of_error_really_occur(twins, perturbation):
+def test_at_least_eight_kinds_of_error_occur(twins, perturbation):
     kinds = Counter(twin.kind for _, _, twin in twins[perturbation])
     common = [kind for kind, number in kinds.items() if number * 100 >= len(twins[perturbation])]
     assert len(common) >= 8, kinds
@@ -104,7 +104,7 @@ def test_at_least_eight_kinds_of_error_really_occur(twins, perturbation):
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_an_action_does_not_tell_which_kind_of_error_it_gets(twins, perturbation):
+def test_action_does_not_reveal_the_kind_of_error(twins, perturbation):
     by_action = defaultdict(Counter)
     for action, _, twin in twins[perturbation]:
         by_action[action][twin.kind] += 1
@@ -115,16 +115,16 @@ def test_an_action_does_not_tell_which_kind_of_error_it_gets(twins, perturbation
     assert guessed <= 0.4 * len(twins[perturbation])
 
 
-def test_more_than_one_kind_of_error_fits_nearly_every_step(steps):
+def test_nearly_every_step_has_room_for_several_kinds_of_error(steps):
     for perturbation in BOTH:
         fits = [len(Injector(perturbation, 1).applicable(*step)) for step in steps[::3]]
         assert min(fits) >= 1
         assert sum(number >= 3 for number in fits) >= 0.95 * len(fits)
 
 
-def test_a_twin_changes_the_field_it_names_and_nothing_beside_what_that_asks_for(pairs):
+def test_twin_changes_the_field_it_names_and_nothing_unrelated(pairs):
     for original, twin in pairs:
-        fields = changed(original, twin.outcome)
+        fields = find_changes(original, twin.outcome)
         assert twin.field in fields, (twin.kind, twin.field, fields)
         records = {path for path in fields if path.endswith("].description")}
         swapped = twin.kind.startswith("swapped") or twin.kind in ("another_vessel", "not_thawed")
@@ -134,17 +134,19 @@ def test_a_twin_changes_the_field_it_names_and_nothing_beside_what_that_asks_for
         assert replace(twin.outcome, **same) == original
 
 
-def test_all_records_of_a_step_tell_the_same_setting(pairs):
+def test_all_records_of_a_step_state_the_same_setting(pairs):
     seen = 0
     for original, twin in pairs:
-        heads = {new for path, (_, new) in changed(original, twin.outcome).items() if path.endswith("].description")}
+        heads = {
+            new for path, (_, new) in find_changes(original, twin.outcome).items() if path.endswith("].description")
+        }
         setting = twin.why.partition(" was set")[0].partition(" is ")[0]
         assert len({re.search(f", {setting} ([^:]+?)(, [a-z ]+ |: )", f"{head}: ")[1] for head in heads}) <= 1, heads
         seen += len(heads) > 1
     assert seen > 10
 
 
-def test_what_is_known_of_how_a_material_was_made_stays(pairs):
+def test_twin_keeps_the_lineage_of_materials(pairs):
     for original, twin in pairs:
         for one, other in zip(original.new_materials, twin.outcome.new_materials, strict=True):
             known = (one.name, one.replaces, one.derived_from, one.taken, one.ledger, one.material_type)
@@ -158,13 +160,13 @@ def test_what_is_known_of_how_a_material_was_made_stays(pairs):
             )
 
 
-def test_a_twin_has_the_same_keys_in_the_same_order_and_as_many_of_everything(pairs):
+def test_twin_has_the_same_keys_in_the_same_order(pairs):
     for original, twin in pairs:
-        before, after = list(leaves(visible(original))), list(leaves(visible(twin.outcome)))
+        before, after = list(iter_leaves(get_visible(original))), list(iter_leaves(get_visible(twin.outcome)))
         assert [(path, type(value)) for path, value in before] == [(path, type(value)) for path, value in after]
 
 
-def test_the_explanation_stands_nowhere_in_the_outcome(pairs):
+def test_twin_does_not_contain_the_explanation(pairs):
     for _, twin in pairs:
         told = json.dumps(twin.outcome.to_json(), ensure_ascii=False)
         assert twin.why not in told and twin.rule not in told and twin.kind not in told
@@ -172,67 +174,67 @@ def test_the_explanation_stands_nowhere_in_the_outcome(pairs):
         assert twin.why and twin.rule
 
 
-def digits(number):
+def count_digits(number):
     return len(number.lstrip("-").replace(".", "").strip("0"))
 
 
 def test_numbers_in_twins_are_written_as_in_originals(pairs):
     for original, twin in pairs:
-        for path, (before, after) in changed(original, twin.outcome).items():
+        for path, (before, after) in find_changes(original, twin.outcome).items():
             numbers, ours = NUMBER.findall(before), NUMBER.findall(after)
-            longest = max(map(digits, numbers), default=3)
+            longest = max(map(count_digits, numbers), default=3)
             assert not re.search(r"[0-9][eE][+-]?[0-9]", NUMBER.sub("", after)), (path, after)
             padded = any(re.search(r"\.[0-9]*0$", number) for number in numbers) or after.endswith(
                 (" g", " t", "kg", "mg")
             )
             assert padded or not any(re.search(r"\.[0-9]*0$", number) for number in ours), (path, before, after)
             if twin.kind not in CARRIED_OVER and not twin.kind.startswith("swapped"):
-                assert all(digits(number) <= longest + 2 for number in ours), (path, before, after)
+                assert all(count_digits(number) <= longest + 2 for number in ours), (path, before, after)
 
 
-def test_no_spelling_of_a_unit_is_new_unless_the_unit_is_the_error(steps, pairs):
-    known = {unit for step in steps for unit in UNIT.findall(json.dumps(_all(step), ensure_ascii=False))}
+def test_twin_contains_no_new_unit_unless_the_unit_is_the_error(steps, pairs):
+    known = {unit for step in steps for unit in UNIT.findall(json.dumps(_list_json(step), ensure_ascii=False))}
     for _, twin in pairs:
         if twin.kind not in OF_UNITS:
             assert set(UNIT.findall(text(twin.outcome))) <= known, twin
 
 
-def _all(step):
+def _list_json(step):
     action, situation, outcome = step
     return [action.to_json(), situation.inventory.to_json(), outcome.to_json()]
 
 
 def count(test):
-    return lambda told: sum(map(test, NUMBER.sub("", told)))
+    return lambda written: sum(map(test, NUMBER.sub("", written)))
 
 
-FIGURES = {
+FEATURES = {
     "length": len,
-    "digits": lambda told: sum(map(str.isdigit, told)),
-    "numbers": lambda told: len(NUMBER.findall(told)),
-    "decimal points": lambda told: sum("." in number for number in NUMBER.findall(told)),
-    "digits that are no padding": lambda told: sum(map(digits, NUMBER.findall(told))),
-    "numbers that end in 0": lambda told: sum(number.endswith("0") for number in NUMBER.findall(told)),
-    "numbers padded with 0": lambda told: sum(bool(re.search(r"\.\d*0$", n)) for n in NUMBER.findall(told)),
-    "first digits": lambda told: sum(int(number.lstrip("-0.")[:1] or 0) for number in NUMBER.findall(told)),
+    "digits": lambda written: sum(map(str.isdigit, written)),
+    "numbers": lambda written: len(NUMBER.findall(written)),
+    "decimal points": lambda written: sum("." in number for number in NUMBER.findall(written)),
+    "digits that are no padding": lambda written: sum(map(count_digits, NUMBER.findall(written))),
+    "numbers that end in 0": lambda written: sum(number.endswith("0") for number in NUMBER.findall(written)),
+    "numbers padded with 0": lambda written: sum(bool(re.search(r"\.\d*0$", n)) for n in NUMBER.findall(written)),
+    "first digits": lambda written: sum(int(number.lstrip("-0.")[:1] or 0) for number in NUMBER.findall(written)),
     "small letters": count(str.islower),
     "capitals": count(str.isupper),
     "spaces": count(str.isspace),
     "letters beyond ASCII": count(lambda character: not character.isascii()),
     "punctuation": count(lambda character: not character.isalnum() and not character.isspace()),
 }
-# Where one number of many is longer than all others this may grow and can hardly shrink; it must tell nothing all the same.
-LONGEST = {"longest number": lambda told: max(map(len, NUMBER.findall(told)), default=0)}
+# If one number is longer than all others, this can grow and hardly shrink. It must not reveal a twin either.
+LONGEST = {"longest number": lambda written: max(map(len, NUMBER.findall(written)), default=0)}
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_no_figure_of_form_grows_more_often_than_it_shrinks(texts, perturbation):
+def test_no_feature_of_style_grows_more_often_than_it_shrinks(texts, perturbation):
     tests = {}
-    for name, figure in FIGURES.items():
-        changes = [figure(twin) - figure(original) for original, twin in texts[perturbation]]
+    for name, feature in FEATURES.items():
+        changes = [feature(twin) - feature(original) for original, twin in texts[perturbation]]
         more, less = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
         tests[name] = binomtest(more, more + less).pvalue if more + less else 1.0
-        # of two outcomes, the one with the larger figure is the twin: right in half of all cases
+        # Guessing that the outcome with the larger feature is the twin is right in half of all cases.
         assert 0.4 <= (more + (len(changes) - more - less) / 2) / len(changes) <= 0.6, name
     # Holm: the smallest p times the number of tests, the next times one less, and so on
     for rank, (name, p) in enumerate(sorted(tests.items(), key=lambda item: item[1])):
@@ -240,10 +242,10 @@ def test_no_figure_of_form_grows_more_often_than_it_shrinks(texts, perturbation)
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_a_twin_alone_is_not_told_from_other_outcomes_by_a_figure_of_form(texts, perturbation):
-    for name, figure in {**FIGURES, **LONGEST}.items():
-        originals = [figure(original) for original, _ in texts[perturbation]]
-        others = [figure(twin) for _, twin in texts[perturbation]]
+def test_no_feature_of_style_separates_twins_from_originals(texts, perturbation):
+    for name, feature in {**FEATURES, **LONGEST}.items():
+        originals = [feature(original) for original, _ in texts[perturbation]]
+        others = [feature(twin) for _, twin in texts[perturbation]]
         auc = mannwhitneyu(others, originals).statistic / (len(originals) * len(others))
         assert 0.45 <= auc <= 0.55, (name, auc)
 

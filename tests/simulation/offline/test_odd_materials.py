@@ -1,4 +1,4 @@
-"""Any action, with any parameters the catalogue allows, on materials nobody would take: an outcome or a reason, no crash."""
+"""Any action with any allowed parameters on unusual materials gives an outcome or a reason, and never crashes."""
 
 import random
 from decimal import Decimal
@@ -13,14 +13,14 @@ from tests.support.wild_play import NEVER, wild_action
 CELLS = {"HeLa cells": "333333 cells"}
 
 
-def plate(condition="4C"):
+def build_plate(condition="4C"):
     shown = {"phase": "suspension", "volume": "100 µL", "container": "well", "container_capacity": "340 µL"}
     held = {"E coli cells": {"concentration": "1e6 cells/mL", "known": False}}
     wells = [{"well": "A1", "key": "a1", "name": "well one", "properties": shown, "contents": held}]
     return material("plate", "plate", None, None, "96-well plate", condition=condition) | {"wells": wells}
 
 
-def odd_materials():
+def build_odd_materials():
     sediment = material("sediment", "pellet and supernatant", hidden={**CELLS, "beads": "3 mg"})
     sediment["contents"]["beads"]["kind"] = "particles"
     coated = material("coated", "liquid", "100 µL", "340 µL", "well of a plate", contents={"film": "1 µg/mL"})
@@ -51,16 +51,16 @@ def odd_materials():
         material("tool", "consumable", None, None, "single tool"),
         tubes(),
         tubes("wells", "340 µL", "well of a 96-well plate"),
-        plate(),
+        build_plate(),
     ]
 
 
-def odd_lab(catalogue, seed=3):
-    return SmallLab(catalogue, *odd_materials(), seed=seed)
+def build_odd_lab(catalogue, seed=3):
+    return SmallLab(catalogue, *build_odd_materials(), seed=seed)
 
 
-def volume_over(small):
-    """A vessel that holds more than it can, or less than nothing; None if there is none."""
+def find_impossible_volume(small):
+    """Return a vessel with more than its capacity or a negative volume, or None."""
     for placed in small.bench.inventory:
         volume, room = Decimal(placed.ledger.get("volume") or 0), placed.properties.get("container_capacity")
         too_much = room and placed.available_for_use != "unlimited" and volume > quantities.parse(room, "volume").value
@@ -70,18 +70,18 @@ def volume_over(small):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_tried_there_is_an_outcome_or_a_reason(lab, seed):
+def test_rules_give_an_outcome_or_a_reason_for_any_action(lab, seed):
     rng, accepted = random.Random(seed), set()
     for name, kind in sorted(lab.catalogue.types.items()):
         if name in NEVER:
             continue
-        small = odd_lab(lab.catalogue, seed)
+        small = build_odd_lab(lab.catalogue, seed)
         for _ in range(8):
             before = small.bench.inventory
             step = small.bench.step(wild_action(kind, before.usable(), rng), small.model)
             if step.outcome.success:
                 accepted.add(name)
-                assert volume_over(small) is None, step.action
+                assert find_impossible_volume(small) is None, step.action
                 assert before.get(small.codes["brine"]) == small["brine"]
             else:
                 assert len(step.outcome.failure_reason) > 10
@@ -90,22 +90,22 @@ def test_whatever_is_tried_there_is_an_outcome_or_a_reason(lab, seed):
 
 
 def test_tablets_of_no_mass_are_not_counted(lab):
-    assert odd_lab(lab.catalogue).values("MeasureCount", "tablets") == [""]
+    assert build_odd_lab(lab.catalogue).values("MeasureCount", "tablets") == [""]
 
 
-def test_a_ph_in_words_does_not_stop_a_titration(lab):
-    small = odd_lab(lab.catalogue)
+def test_titration_accepts_a_ph_given_in_words(lab):
+    small = build_odd_lab(lab.catalogue)
     seen = small.values("AdjustpH", "liquid medium", titrant="@medium", target_ph="7", titrant_volume="5 µL")
     assert seen == [""]
 
 
 def test_there_is_no_dna_in_an_empty_container(lab):
-    refused = odd_lab(lab.catalogue).refused("AttemptDNAExtraction", "empty")
+    refused = build_odd_lab(lab.catalogue).refused("AttemptDNAExtraction", "empty")
     assert refused == "wrong phase: empty is empty container; there is nothing to extract DNA from"
 
 
-def test_a_dry_residue_of_which_nothing_is_named_has_no_mass_on_record_and_an_empty_vessel_weighs_nothing(lab):
-    small = odd_lab(lab.catalogue)
+def test_unnamed_dry_residue_has_no_mass_and_an_empty_vessel_weighs_nothing(lab):
+    small = build_odd_lab(lab.catalogue)
     assert small.values("MeasureWeight", "nameless_powder") == [""]
     (weighed,) = small.values("MeasureWeight", "empty", replicates=10, balance="bench")
     masses = [text.removesuffix(" g") for text in weighed.split(", ")]
@@ -114,45 +114,45 @@ def test_a_dry_residue_of_which_nothing_is_named_has_no_mass_on_record_and_an_em
     assert "0.00" in masses and "-0.00" not in masses
 
 
-def test_what_has_settled_is_counted_only_if_it_is_stirred(lab):
+def test_sediment_is_counted_only_if_stirred(lab):
     # 333333 cells in 1 mL, all of them in the pellet; a reading scatters by 5 %
-    small = odd_lab(lab.catalogue)
+    small = build_odd_lab(lab.catalogue)
     step = small.do("CountLiquidParticles", "sediment", sample_volume="100 µL", replicates=1, stir=False)
     assert [seen.value for seen in step.outcome.new_observations] == [""]
-    small = odd_lab(lab.catalogue)
+    small = build_odd_lab(lab.catalogue)
     values = small.values("CountLiquidParticles", "sediment", sample_volume="100 µL", replicates=1, stir=True)
     assert any(abs(int(value.split()[0]) - 333333) < 80000 for value in values)
 
 
 def test_a_cell_counter_needs_a_range_of_sizes(lab):
-    refused = odd_lab(lab.catalogue).refused(
+    refused = build_odd_lab(lab.catalogue).refused(
         "CellCounter", "sediment", minimum_diameter="18 µm", maximum_diameter="1 µm"
     )
     assert refused == "empty range: minimum_diameter is not below maximum_diameter"
 
 
 def test_the_wells_of_a_plate_kept_in_the_cold_are_frozen(lab):
-    small = odd_lab(lab.catalogue)
+    small = build_odd_lab(lab.catalogue)
     assert small.do("Storage", "plate", condition="-80C").outcome.success
     small.do("SeparateWells", "plate", made="well", grouping="each well")
     assert (small.shown("well", "phase"), small["well"].environmental_condition) == ("frozen", "-80C")
 
 
 @pytest.mark.parametrize(("action", "parameters"), [("Autoclave", {}), ("Incubate", {"temperature": "37 °C"})])
-def test_a_whole_plate_is_not_treated_as_if_it_held_nothing(lab, action, parameters):
-    refused = odd_lab(lab.catalogue).refused(action, "plate", **parameters)
+def test_rules_reject_a_whole_plate(lab, action, parameters):
+    refused = build_odd_lab(lab.catalogue).refused(action, "plate", **parameters)
     assert refused == "wrong phase: plate is a whole plate; separate its wells first"
 
 
-def test_a_run_of_nothing_but_a_blank_takes_its_time(lab):
-    small = odd_lab(lab.catalogue)
+def test_measurement_of_a_blank_alone_takes_time(lab):
+    small = build_odd_lab(lab.catalogue)
     done = small.do("UsePhotospectrometer", "liquid", blank="@liquid", mode="absorbance", wavelength="500 nm")
     # 2 min for each sample, of which the blank is the only one
     assert (done.outcome.success, done.ended_at) == (True, 120)
 
 
-def test_what_is_diluted_by_an_uneven_factor_is_drawn_in_whole_grains(lab):
-    small = odd_lab(lab.catalogue)
+def test_reagent_volumes_are_rounded_to_the_smallest_amount(lab):
+    small = build_odd_lab(lab.catalogue)
     codes = [small.codes["liquid"], small.codes["medium"]]
     written = {"primary_antibody": codes[1], "primary_dilution": "31", "antibody_volume": "10 µL"}
     assert small.bench.step(Action("CapillaryWestern", tuple(codes), written), small.model).outcome.success
@@ -160,8 +160,8 @@ def test_what_is_diluted_by_an_uneven_factor_is_drawn_in_whole_grains(lab):
 
 
 @pytest.mark.parametrize("label", [" ", "\u200b", "\u202e \ufeff"])
-def test_a_label_nobody_can_see_is_none(lab, label):
-    small = odd_lab(lab.catalogue)
+def test_invisible_label_is_ignored(lab, label):
+    small = build_odd_lab(lab.catalogue)
     names = [
         small.do("Aliquot", "liquid tubes", volume="10 µL", label=label),
         small.do("DNASynthesis", "", sequences="ACGT", label=label),

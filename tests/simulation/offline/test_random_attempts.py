@@ -1,4 +1,4 @@
-"""Chance does not suffice: no random attempt, and no attempt without measurements, is judged sufficient."""
+"""No random attempt and no attempt without measurements is judged sufficient."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,25 +13,25 @@ SLUGS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/expe
 ATTEMPTS = [(SLUGS[number % len(SLUGS)], 5000 + number) for number in range(100)]
 
 
-def judged(lab, slug, bench):
+def judge_bench(lab, slug, bench):
     spec = lab.specs[slug]
     return ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
 
 
-def measured(lab, bench):
-    """The accepted steps that measured something."""
+def list_measurements(lab, bench):
+    """Return the accepted steps that measured something."""
     kinds = lab.catalogue.types
     return [step for step in bench.history if step.outcome.success and kinds[step.action.name].kind == "measurement"]
 
 
-def test_none_of_a_hundred_random_attempts_is_sufficient(lab):
+def test_checklist_rejects_a_hundred_random_attempts(lab):
     benches = [(slug, lab.play(lab.specs[slug], RandomAgent(seed), seed)) for slug, seed in ATTEMPTS]
-    sufficient = [slug for slug, bench in benches if judged(lab, slug, bench).sufficient]
+    sufficient = [slug for slug, bench in benches if judge_bench(lab, slug, bench).sufficient]
     assert sufficient == []
-    # Not for want of trying: they run over all experiments, most of them measure, and some meet a line by chance.
+    # The attempts are real ones: they cover all experiments, most of them measure, and some meet a line by chance.
     assert {slug for slug, _ in benches} == set(SLUGS)
-    assert sum(bool(measured(lab, bench)) for _, bench in benches) > 50
-    lines = [line["met"] for slug, bench in benches for line in judged(lab, slug, bench).lines]
+    assert sum(bool(list_measurements(lab, bench)) for _, bench in benches) > 50
+    lines = [line["met"] for slug, bench in benches for line in judge_bench(lab, slug, bench).lines]
     assert 0 < sum(lines) < len(lines) / 10
 
 
@@ -43,7 +43,7 @@ def test_the_reference_protocol_without_its_measurements_is_not_sufficient(lab, 
     assert len(steps) < len(spec.protocol)
     blind = replace(spec, protocol=steps)
     bench = lab.play(blind, ProtocolAgent(blind, 11), 11)
-    assert measured(lab, bench) == []
-    verdict = judged(lab, slug, bench)
+    assert list_measurements(lab, bench) == []
+    verdict = judge_bench(lab, slug, bench)
     assert not verdict.sufficient
     assert verdict.evidence_strength in ("weak", "moderate")

@@ -1,4 +1,4 @@
-"""Declared readings: what x is, which curve, which noise, and where there is no reading at all."""
+"""Declared responses: their input, curve and noise, and when there is no reading."""
 
 from decimal import Decimal
 
@@ -9,7 +9,7 @@ from simulation.lab.parameters import Parameter
 from simulation.offline.truths import check
 from tests.support.laboratory_factory import SmallLab, material, tubes
 
-# An instrument of our own, so that no file of the catalogue changes what these tests show.
+# A separate instrument, so that these tests do not depend on any file of the catalogue.
 METER = ActionType(
     "Meter", "measurement", "reads", "samples", "readings", handler="assay", duration=Duration(60),
     parameters=(
@@ -22,77 +22,81 @@ METER = ActionType(
 CATALOGUE = Catalogue({"Meter": METER})
 
 
-def bench(truth, *materials):
+def build_lab(truth, *materials):
     entry = {"action": "Meter", "signal": "signal", "unit": "AU", "noise": "0", **truth}
     return SmallLab(CATALOGUE, *materials, truth={"responses": [entry]})
 
 
-def read(truth, hidden, **parameters):
-    """The numbers read of one liquid that holds this."""
-    lab = bench(truth, material("tea", hidden=hidden))
+def read_values(truth, hidden, **parameters):
+    """Return the readings of one liquid with these contents."""
+    lab = build_lab(truth, material("tea", hidden=hidden))
     return lab.values("Meter", "tea", **parameters)
 
 
-def test_a_hill_curve_is_half_way_at_its_half_point_and_at_its_bottom_without_the_substance():
+def test_hill_response_is_halfway_at_its_half_point_and_at_the_bottom_without_substance():
     curve = {"component": "dye", "hill": {"bottom": "1", "top": "9", "half": "4 µM", "n": "2"}}
-    assert read(curve, {"dye": "4 µM"}) == ["5 AU"]  # 1 + 8 / 2
-    assert read(curve, {"dye": "12 µM"}) == ["8.2 AU"]  # 1 + 8 * 144 / (16 + 144)
-    assert read(curve, {"salt": "1 mM"}) == ["1 AU"]
+    assert read_values(curve, {"dye": "4 µM"}) == ["5 AU"]  # 1 + 8 / 2
+    assert read_values(curve, {"dye": "12 µM"}) == ["8.2 AU"]  # 1 + 8 * 144 / (16 + 144)
+    assert read_values(curve, {"salt": "1 mM"}) == ["1 AU"]
 
 
-def test_a_logarithm_and_a_table_give_what_is_declared():
-    assert read({"component": "dye", "log10": {"slope": "2", "intercept": "1"}}, {"dye": "1 mM"}) == ["7 AU"]  # 2*3+1
+def test_log_and_table_responses_give_declared_values():
+    assert read_values({"component": "dye", "log10": {"slope": "2", "intercept": "1"}}, {"dye": "1 mM"}) == [
+        "7 AU"
+    ]  # 2*3+1
     table = {"component": "acid", "table": [["0 mM", "7"], ["2 mM", "5"], ["4 mM", "4.5"]]}
-    assert read(table, {"acid": "1 mM"}) == ["6 AU"]
-    assert read(table, {"acid": "3 mM"}) == ["4.75 AU"]
-    assert read(table, {"acid": "9 mM"}) == ["4.5 AU"]
+    assert read_values(table, {"acid": "1 mM"}) == ["6 AU"]
+    assert read_values(table, {"acid": "3 mM"}) == ["4.75 AU"]
+    assert read_values(table, {"acid": "9 mM"}) == ["4.5 AU"]
 
 
-def test_several_components_add_up_by_their_weights():
+def test_response_sums_components_by_weight():
     # 10 mM = 10000 µM at 0.002 and 5 mM = 5000 µM at 0.001: 20 + 5
     weights = {"components": {"sodium": "0.002", "sugar": "0.001"}, "slope": "1", "intercept": "0"}
-    assert read(weights, {"sodium": "10 mM", "sugar": "5 mM"}) == ["25 AU"]
+    assert read_values(weights, {"sodium": "10 mM", "sugar": "5 mM"}) == ["25 AU"]
 
 
-def test_a_signal_may_go_by_a_parameter_and_one_left_out_counts_as_zero():
+def test_response_to_a_parameter_takes_a_missing_value_as_zero():
     light = {"parameter": "power", "hill": {"bottom": "0", "top": "10", "half": "2 mW/mm²", "n": "1"}}
-    assert read(light, {"sensor": "1 µM"}, power="2 mW/mm²") == ["5 AU"]
-    assert read(light, {"sensor": "1 µM"}) == ["0 AU"]
+    assert read_values(light, {"sensor": "1 µM"}, power="2 mW/mm²") == ["5 AU"]
+    assert read_values(light, {"sensor": "1 µM"}) == ["0 AU"]
 
 
-def test_without_what_it_requires_the_reading_is_that_of_nothing_and_without_its_medium_there_is_none():
+def test_response_without_required_component_reads_zero_input_and_outside_its_medium_nothing():
     light = {"parameter": "power", "slope": "1", "intercept": "0.5", "requires": ["sensor"], "within": ["medium"]}
-    assert read(light, {"medium": "1 µM", "sensor": "1 µM"}, power="2 mW/mm²") == ["2.5 AU"]
-    assert read(light, {"medium": "1 µM"}, power="2 mW/mm²") == ["0.5 AU"]
-    assert read(light, {"sensor": "1 µM"}, power="2 mW/mm²") == [""]
+    assert read_values(light, {"medium": "1 µM", "sensor": "1 µM"}, power="2 mW/mm²") == ["2.5 AU"]
+    assert read_values(light, {"medium": "1 µM"}, power="2 mW/mm²") == ["0.5 AU"]
+    assert read_values(light, {"sensor": "1 µM"}, power="2 mW/mm²") == [""]
 
 
-def test_an_amount_for_each_cell_is_the_same_in_any_volume():
+def test_response_per_cell_is_independent_of_the_volume():
     per = {"component": "label", "per": ["red cells", "white cells"], "slope": "1", "intercept": "0"}
     # 600 particles/mL over 100 + 200 cells/mL, in 1 mL
-    assert read(per, {"label": "600 1/mL", "red cells": "100 cells/mL", "white cells": "200 cells/mL"}) == ["2 AU"]
+    assert read_values(per, {"label": "600 1/mL", "red cells": "100 cells/mL", "white cells": "200 cells/mL"}) == [
+        "2 AU"
+    ]
 
 
-def test_a_signal_scales_with_a_power_of_a_parameter():
+def test_response_scales_with_a_power_of_a_parameter():
     peak = {"component": "ferrocene", "slope": "1", "intercept": "0",
             "scales_with": {"parameter": "speed", "reference": "100 mV/s", "power": "0.5"}}  # fmt: skip
-    assert read(peak, {"ferrocene": "3 µM"}, speed="400 mV/s") == ["6 AU"]  # twice at four times the speed
+    assert read_values(peak, {"ferrocene": "3 µM"}, speed="400 mV/s") == ["6 AU"]  # twice at four times the speed
 
 
-def test_a_reading_is_declared_against_a_probe_that_shows_or_holds_the_right_thing():
+def test_response_needs_a_chosen_material_with_the_declared_property_or_component():
     liquid = material("tea", hidden={"ferrocene": "3 µM"})
     shows = {"component": "ferrocene", "slope": "1", "intercept": "0", "chosen": {"probe": {"kind": "silver"}}}
-    lab = bench(shows, liquid, material("silver_rod", kind="silver"), material("gold_rod", kind="gold"))
+    lab = build_lab(shows, liquid, material("silver_rod", kind="silver"), material("gold_rod", kind="gold"))
     assert lab.values("Meter", "tea silver_rod", probe="@silver_rod")[0] == "3 AU"
     assert lab.values("Meter", "tea gold_rod", probe="@gold_rod")[0] == ""
     assert lab.values("Meter", "tea")[0] == ""
     holds = {**shows, "chosen": {"probe": {"holds": "anti-GFP"}}}
-    lab = bench(holds, liquid, material("antibody", contents={"anti-GFP": "1 µg/mL"}), material("water"))
+    lab = build_lab(holds, liquid, material("antibody", contents={"anti-GFP": "1 µg/mL"}), material("water"))
     assert lab.values("Meter", "tea antibody", probe="@antibody")[0] == "3 AU"
     assert lab.values("Meter", "tea water", probe="@water")[0] == ""
 
 
-def test_noise_scatters_readings_around_the_truth_by_what_is_declared():
+def test_response_noise_has_the_declared_standard_deviation():
     flat = {"component": "dye", "slope": "1", "intercept": "0", "noise": "0.1", "noise_floor": "2"}
     found = []
     for seed in range(300):
@@ -109,8 +113,11 @@ def test_noise_scatters_readings_around_the_truth_by_what_is_declared():
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ({"component": "dye"}, "truth.responses[0]: what its curve is needs exactly one of slope, hill, log10, table"),
-        ({"slope": "1", "intercept": "0"}, "truth.responses[0]: what its signal depends on needs exactly one of"),
+        ({"component": "dye"}, "truth.responses[0]: needs exactly one of slope, hill, log10, table (its curve)"),
+        (
+            {"slope": "1", "intercept": "0"},
+            "truth.responses[0]: needs exactly one of component, components, parameter (",
+        ),
         ({"component": "dye", "slope": "1"}, "truth.responses[0].intercept: is missing"),
         (
             {"component": "dye", "hill": {"bottom": "0", "top": "1", "half": "half", "n": "1"}},
@@ -122,16 +129,18 @@ def test_noise_scatters_readings_around_the_truth_by_what_is_declared():
         ),
         (
             {"component": "ink", "slope": "1", "intercept": "0"},
-            "truth.responses[0].component: names 'ink'; allowed: dye",
+            "truth.responses[0].component: unknown component 'ink'; allowed: dye",
         ),
     ],
 )
-def test_a_response_that_cannot_be_read_is_refused_by_field(entry, problem):
+def test_truth_check_names_the_faulty_field_of_a_response(entry, problem):
     whole = {"action": "Meter", "signal": "s", "unit": "", "noise": "0", **entry}
     found = check({"responses": [whole]}, CATALOGUE, {"dye"}, {"tea"})
     assert any(told.startswith(problem) for told in found), found
 
 
-def test_tubes_are_no_sample():
-    lab = bench({"component": "dye", "slope": "1", "intercept": "0"}, material("tea", hidden={"dye": "1 µM"}), tubes())
+def test_measurements_ignore_empty_tubes():
+    lab = build_lab(
+        {"component": "dye", "slope": "1", "intercept": "0"}, material("tea", hidden={"dye": "1 µM"}), tubes()
+    )
     assert lab.values("Meter", "tea tubes") == ["1 AU"]

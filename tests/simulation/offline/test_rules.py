@@ -1,4 +1,4 @@
-"""The rule-based transition model as a whole: its registry, its sameness, its protocols and the paper's own checks."""
+"""The rule-based transition model: handlers, reproducibility, reference protocols and the checks of the paper."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -16,12 +16,12 @@ from tests.support.laboratory_factory import SmallLab, material, tubes
 EXPERIMENTS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/experiments").glob("*.json"))
 
 
-def test_every_action_file_names_a_registered_handler_and_no_handler_lies_idle(lab):
+def test_every_action_has_a_handler_and_every_handler_is_used(lab):
     assert {kind.handler for kind in lab.catalogue.types.values()} == set(HANDLERS)
 
 
-def test_the_catalogue_is_the_papers(lab):
-    # Appendix C: 34 transformations, 39 measurements, 4 syntheses and 5 controls, as spec section 4.1 counts them
+def test_catalogue_matches_the_paper(lab):
+    # Appendix C: 34 transformations, 39 measurements, 4 syntheses and 5 controls
     kinds = [kind.kind for kind in lab.catalogue.types.values()]
     assert [kinds.count(kind) for kind in ("transformation", "measurement", "synthesis", "control")] == [34, 39, 4, 5]
     parameters = [len(kind.parameters) for kind in lab.catalogue.types.values()]
@@ -30,7 +30,7 @@ def test_the_catalogue_is_the_papers(lab):
         assert len(lab.catalogue.types[name].parameters) >= 10
 
 
-def test_the_eighteen_experiments_are_the_papers(lab):
+def test_experiments_match_the_paper(lab):
     # Appendix B: twelve of 100 steps and six of 50, in five groups
     steps = [spec.max_steps for spec in lab.specs.values()]
     assert (len(steps), steps.count(100), steps.count(50)) == (18, 12, 6)
@@ -43,7 +43,7 @@ def test_the_eighteen_experiments_are_the_papers(lab):
 
 
 @pytest.mark.parametrize("slug", EXPERIMENTS)
-def test_the_reference_protocol_plays_to_submit_without_a_rejection(lab, slug):
+def test_reference_protocol_runs_to_submission_without_a_rejection(lab, slug):
     bench = lab.reference(slug)
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert bench.ending == "submitted"
@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_outcomes(lab, slug):
     assert [step.outcome for step in again.history] == [step.outcome for step in lab.reference(slug).history]
 
 
-def test_another_seed_reads_other_noise(lab):
+def test_another_seed_gives_other_noise(lab):
     def areas(seed):
         history = lab.reference("caffeine-hplc-analysis", seed).history
         return [seen.value for step in history for seen in step.outcome.new_observations if "area" in seen.description]
@@ -66,7 +66,7 @@ def test_another_seed_reads_other_noise(lab):
 
 
 @pytest.mark.parametrize("slug", EXPERIMENTS)
-def test_no_barcode_stands_in_any_name_description_or_property(lab, slug):
+def test_outcomes_contain_no_barcode_in_names_descriptions_or_properties(lab, slug):
     for step in lab.reference(slug).history:
         texts = [draft.name for draft in step.outcome.new_materials]
         texts += [str(value) for draft in step.outcome.new_materials for value in draft.properties.values()]
@@ -75,14 +75,14 @@ def test_no_barcode_stands_in_any_name_description_or_property(lab, slug):
 
 
 @pytest.mark.parametrize("slug", EXPERIMENTS)
-def test_unlimited_materials_are_never_handed_back_or_changed(lab, slug):
+def test_unlimited_materials_are_never_returned_or_changed(lab, slug):
     bench = lab.reference(slug)
     unlimited = {m.barcode for m in bench.inventory if m.available_for_use == "unlimited"}
     assert unlimited
     assert not any(draft.replaces in unlimited for step in bench.history for draft in step.outcome.new_materials)
 
 
-def test_hidden_amounts_never_show_in_the_properties_of_what_comes_of_them(lab):
+def test_hidden_amounts_never_appear_in_properties(lab):
     shown = [
         name
         for step in lab.reference("caffeine-hplc-analysis").history
@@ -93,7 +93,7 @@ def test_hidden_amounts_never_show_in_the_properties_of_what_comes_of_them(lab):
     assert shown == []
 
 
-def test_caffeine_worked_out_from_the_reference_record_is_the_declared_truth(lab):
+def test_reference_record_gives_the_declared_caffeine_concentration(lab):
     # line through the two outer standards (3.125 and 100 µg/mL), tenfold dilution; 1 % is above the noise of 0.4 %
     history = lab.reference("caffeine-hplc-analysis").history
     area = {
@@ -110,7 +110,7 @@ def test_caffeine_worked_out_from_the_reference_record_is_the_declared_truth(lab
         assert found == pytest.approx(truth, rel=0.01)
 
 
-def test_titre_worked_out_from_the_reference_record_is_the_declared_truth(lab):
+def test_reference_record_gives_the_declared_titre(lab):
     # titre = -ln(1 - share positive) x cells / virus volume; 1:25 of 0.5 mL holds 0.02 mL of the preparation
     readings = {
         seen.description: float(seen.value.split()[0])
@@ -126,21 +126,21 @@ def test_titre_worked_out_from_the_reference_record_is_the_declared_truth(lab):
     assert moi * cells / 0.02 == pytest.approx(2.1e6, rel=0.1)  # the counter alone has 5 % noise
 
 
-def test_genotypes_read_in_the_reference_record_are_the_declared_ones(lab):
+def test_reference_record_gives_the_declared_genotypes(lab):
     last = lab.reference("zebrafish-genotyping").history[-2]
     assert ["T only" in seen.value for seen in last.outcome.new_observations] == [
         False, True, False, True, False, False, True,
     ]  # fmt: skip
 
 
-def test_an_unknown_action_or_material_is_a_rejection_not_a_crash(lab):
+def test_rules_reject_an_unknown_action_or_material(lab):
     bench = lab.reference("zebrafish-genotyping")
     model = RuleBasedTransitionModel(1)
     assert "no action" in model.predict(Action("Levitate"), bench.situation()).failure_reason
     assert "no material" in model.predict(Action("Degas", ("MAT-00000000",)), bench.situation()).failure_reason
 
 
-# The checks the paper itself contains.
+# Checks from the paper.
 def test_puromycin_onto_hek293t_cells_gives_two_materials(lab):
     small = SmallLab(
         lab.catalogue,
@@ -162,7 +162,7 @@ def test_puromycin_onto_hek293t_cells_gives_two_materials(lab):
     assert small["hek293t"].properties["phase"] == "adherent culture"
 
 
-def test_tubes_do_not_go_under_the_microscope(lab):
+def test_microscope_rejects_tubes(lab):
     small = SmallLab(
         lab.catalogue,
         material("culture", "suspension", "30 mL", "50 mL", "50 mL tube", hidden={"soil cells": "1e6 cells/mL"}),
@@ -181,7 +181,7 @@ def test_the_question_about_tails_is_answered_for_every_fish(lab):
     assert pale == {"Tail fin clip, fish 2", "Tail fin clip, fish 4", "Tail fin clip, nacre/nacre control"}
 
 
-def test_a_source_of_unknown_volume_is_an_error_and_no_volume_is_made_up(lab):
+def test_rules_reject_a_source_of_unknown_volume(lab):
     small = SmallLab(lab.catalogue, material("dregs", volume=None), tubes())
     assert small.refused("Aliquot", "dregs tubes", volume="10 µL") == (
         "critically unclear: the volume of dregs is not known"
@@ -193,7 +193,7 @@ def _mean(value):
     return sum(numbers) / len(numbers)
 
 
-def test_a_volume_is_shown_to_six_digits_while_the_ledger_keeps_them_all(lab):
+def test_volume_is_displayed_to_six_digits_and_stored_exactly(lab):
     small = SmallLab(lab.catalogue, material("stock"), tubes())
     small.do("Aliquot", "stock tubes", volume="123.456789 µL")
     # 1000 - 123.456789

@@ -1,4 +1,4 @@
-"""Gels, capillaries and antibodies: bands where they are declared, and every reagent drawn to the microlitre."""
+"""Gels, capillaries and immunoassays: bands where they are declared, and exact reagent volumes."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def do(small, action, keys, made="", **parameters):
 
 
 def test_a_polyacrylamide_gel_is_one_slab_with_a_lane_per_sample(small):
-    # 2 x 20 µg/mL; the ladder's lane is told as such
+    # 2 x 20 µg/mL; the ladder's lane is recorded as a ladder
     values = do(small, "PAGE", "lysate blank ladder", "gel", ladder="@ladder", load_volume="20 µL")
     assert values == ["40 % of lane", "0 % of lane", "ladder, steps resolved"]
     assert (small.shown("lysate", "volume"), small.shown("ladder", "volume")) == ("980 µL", "980 µL")
@@ -64,31 +64,31 @@ def test_a_polyacrylamide_gel_is_one_slab_with_a_lane_per_sample(small):
     }
 
 
-def test_dna_is_seen_in_a_gel_only_with_a_stain_for_dna(small):
+def test_gel_shows_dna_only_with_a_dna_stain(small):
     assert do(small, "PAGE", "dna", gel_type="TBE", stain="SYBR Gold") == [
         "one band, length not read for want of a ladder"
     ]
     assert do(small, "PAGE", "dna", gel_type="TBE", stain="silver") == [""]
 
 
-def test_a_western_takes_antibody_by_its_dilution_and_shows_a_band_per_declared_protein(small):
+def test_western_draws_diluted_antibody_and_shows_a_band_per_declared_protein(small):
     # 100 x 20 and 100 x 5; two capillaries of 10 µL at 1:5 take 4 µL of the antibody
     values = do(small, "CapillaryWestern", "lysate anti_GFP", primary_antibody="@anti_GFP", primary_dilution=5)
     assert values == ["2000, 2000 area", "500 area"]
     assert (small.shown("anti_GFP", "volume"), small.shown("lysate", "volume")) == ("96 µL", "990 µL")
 
 
-def test_the_least_that_is_drawn_of_an_antibody_is_what_a_pipette_can_draw(small):
+def test_western_draws_at_least_the_smallest_pipette_volume(small):
     do(small, "CapillaryWestern", "lysate anti_GFP", primary_antibody="@anti_GFP", primary_dilution=1000)
     assert small.shown("anti_GFP", "volume") == "99.5 µL"  # 0.02 µL would do
 
 
-def test_an_antibody_against_something_else_shows_nothing_of_the_protein(small):
+def test_western_with_another_antibody_does_not_show_the_protein(small):
     values = do(small, "CapillaryWestern", "lysate anti_actin", primary_antibody="@anti_actin")
     assert values == ["0, 0 area"]  # read as at zero; the second band is not declared without its antibody
 
 
-def test_a_western_without_an_antibody_is_not_run(small):
+def test_western_without_an_antibody_is_rejected(small):
     step = small.do("CapillaryWestern", "lysate")
     assert step.outcome.failure_reason.startswith("CapillaryWestern needs primary_antibody")
 
@@ -114,7 +114,7 @@ def test_an_immunoassay_in_a_plate_draws_every_reagent(small):
         ({"format": "direct", "antibody_dilution": 1}, "short of volume: needs 200 µL, 100 µL usable in anti GFP"),
     ],
 )  # fmt: skip
-def test_an_immunoassay_that_lacks_something_is_refused(small, changes, reason):
+def test_immunoassay_that_lacks_a_reagent_is_rejected(small, changes, reason):
     given = {"primary_antibody": "@anti_GFP", "wash_buffer": "@wash", "substrate": "@substrate"}
     assert small.refused("ELISA", "lysate anti_GFP wash substrate", **given, **changes) == reason
 
@@ -138,7 +138,7 @@ def test_a_threshold_cycle_needs_both_primers_and_takes_them_from_their_tubes(sm
     assert do(small, "qPCR", "dna primer_A mix", **one) == [""]
 
 
-def test_a_reaction_that_runs_over_is_refused(small):
+def test_qpcr_that_exceeds_the_reaction_volume_is_rejected(small):
     codes = {"primers": small.codes["primer_A"], "master_mix": small.codes["mix"]}
     keys = "dna primer_A mix"
     assert small.refused("qPCR", keys, **codes, sample_volume="10 µL") == (
@@ -154,7 +154,7 @@ def test_sequencing_with_a_primer_tube_takes_a_little_for_each_strand(small):
     assert (small.shown("dna", "volume"), small.shown("primer_A", "volume")) == ("40 µL", "96 µL")
 
 
-def test_more_samples_than_lanes_are_refused(lab):
+def test_gel_rejects_more_samples_than_lanes(lab):
     many = [material(f"tube_{number}") for number in range(27)]
     small = SmallLab(lab.catalogue, *many)
     keys = " ".join(small.codes)

@@ -1,4 +1,4 @@
-"""Solvent leaves, everything dissolved stays, and what left is in the books."""
+"""Drying: solvent leaves, everything dissolved stays, and what left is accounted for."""
 
 from decimal import Decimal
 
@@ -26,7 +26,7 @@ def amount(small, key, name):
     return small[key].ledger["components"][name]["amount"]
 
 
-def test_an_hour_in_a_hot_oven_dries_four_millilitres_and_keeps_the_salt(small):
+def test_oven_dries_four_millilitres_in_an_hour_and_keeps_the_salt(small):
     assert small.values("DryingOven", "brine", temperature="110 °C", duration="1 h") == ["dry"]
     assert (small.shown("brine", "phase"), small.shown("brine", "dried")) == ("solid", "110 °C for 1 h")
     assert amount(small, "brine", "salt") == "40000"  # 4 mL x 10 mM = 40 µmol
@@ -39,7 +39,7 @@ def test_an_hour_in_a_hot_oven_dries_four_millilitres_and_keeps_the_salt(small):
     )
 
 
-def test_too_short_a_time_leaves_it_wet(small):
+def test_oven_leaves_a_sample_wet_if_the_time_is_too_short(small):
     # at 80 °C 2 mL leave in an hour, so 0.5 mL in 15 min; 4 mL x 10 mM in 3.5 mL = 11.4 mM
     assert small.values("DryingOven", "brine", temperature="80 °C", duration="15 min") == [
         "still wet, 3.5 mL of liquid in it"
@@ -48,7 +48,7 @@ def test_too_short_a_time_leaves_it_wet(small):
     assert small.shown("brine", "salt concentration") == "11.4 mM"
 
 
-def test_a_solid_gives_up_its_moisture_and_nothing_else(small):
+def test_drying_removes_only_moisture_from_a_solid(small):
     small.do("Desiccate", "hydrate", "moisture")
     assert small.shown("hydrate", "mass") == "8.5 mg"
     assert list(small["hydrate"].ledger["components"]) == ["salt"]
@@ -67,7 +67,7 @@ def test_evaporation_stops_at_the_target_volume(small):
     assert small["condensate"].ledger["components"] == {}
 
 
-def test_a_concentrator_takes_a_millilitre_an_hour(small):
+def test_concentrator_removes_a_millilitre_per_hour(small):
     small.do("Evaporate", "broth", duration="90 min")
     assert (small.shown("broth", "volume"), small.shown("broth", "phase")) == ("2.5 mL", "suspension")
     assert amount(small, "broth", "sugar") == "8000"
@@ -85,7 +85,7 @@ def test_a_component_that_is_a_liquid_leaves_in_proportion(small):
     assert list(small["spirit"].ledger["components"]) == ["dye"]
 
 
-def test_freeze_drying_leaves_a_powder_and_takes_its_three_times(small):
+def test_freeze_drying_leaves_a_powder_and_takes_the_sum_of_its_times(small):
     small.do("Lyophilize", "ice broth", "trap", primary_drying_time="8 h")
     assert [small.shown(key, "phase") for key in ("ice", "broth")] == ["powder", "powder"]
     assert (amount(small, "ice", "protein"), small["ice"].environmental_condition) == ("3000", "room_temp")
@@ -95,7 +95,7 @@ def test_freeze_drying_leaves_a_powder_and_takes_its_three_times(small):
     assert (small.shown("ice", "phase"), small.shown("ice", "protein concentration")) == ("liquid", "6 mg/mL")
 
 
-def test_drying_keeps_every_amount_and_every_drop(small):
+def test_drying_conserves_amounts_and_volumes(small):
     before = sum(Decimal(placed.ledger.get("volume") or 0) for placed in small.bench.inventory)
     for keys, duration in (("brine", "7 min"), ("brine", "13 min"), ("spirit", "17 min"), ("jug", "1 h")):
         small.do("Evaporate", keys, method="centrifugal vacuum concentrator", duration=duration)
@@ -116,5 +116,5 @@ def test_drying_keeps_every_amount_and_every_drop(small):
         ("Lyophilize", "brine", {"primary_drying_time": "1 h"}, "too short: 4 mL in brine need 8 h of primary drying (500 µL an hour), 1 h given"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_dried_is_refused_and_changes_nothing(small, action, keys, parameters, reason):
+def test_rejected_drying_changes_nothing(small, action, keys, parameters, reason):
     assert small.refused(action, keys, **parameters) == reason

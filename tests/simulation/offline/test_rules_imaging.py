@@ -1,4 +1,4 @@
-"""Microscopes, plate readers, colonies: what is added stays in the sample, and is read as declared."""
+"""Microscopes, plate readers and colonies: additions stay in the sample and are read as declared."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def small(lab):
     )
 
 
-def test_what_is_added_under_the_microscope_is_read_and_stays_in_the_sample(small):
+def test_microscope_additions_are_read_and_stay_in_the_sample(small):
     step = small.do("UseMicroscope", "dish other glutamate", **ADD, **RECORD, compound_at="10 s")
     # 100 µL of 1 mM into 900 µL: 100 µM, half way up
     assert [seen.value for seen in step.outcome.new_observations] == ["1", "1"]
@@ -55,7 +55,7 @@ def test_what_is_added_under_the_microscope_is_read_and_stays_in_the_sample(smal
     assert step.outcome.new_materials[0].taken == {small.codes["glutamate"]: "100 µL"}
 
 
-def test_a_second_dose_adds_to_the_first(small):
+def test_microscope_second_dose_adds_to_the_first(small):
     small.do("UseMicroscope", "dish glutamate", **ADD)
     # 200 µL of 1 mM in 1100 µL: 181.8 µM, so 2 x 181.8 / 281.8 = 1.290
     assert small.values("UseMicroscope", "dish glutamate", **ADD) == ["1.29"]
@@ -71,7 +71,7 @@ def test_two_compounds_are_added_in_their_order(small):
     assert small.shown("dish", "ionomycin concentration") == "9.09 µM"
 
 
-def test_light_evokes_what_is_declared_for_its_wavelength(small):
+def test_microscope_stimulation_gives_the_response_declared_for_its_wavelength(small):
     light = {"stimulation_power": "5 mW/mm²", "stimulation_wavelength": "470 nm", "stimulation_duration": "10 ms"}
     step = small.do("UseMicroscope", "dish", **light, **RECORD)
     assert [seen.value for seen in step.outcome.new_observations] == ["0", "0.5"]
@@ -80,13 +80,13 @@ def test_light_evokes_what_is_declared_for_its_wavelength(small):
     assert small.values("UseMicroscope", "dish", **light | {"stimulation_power": "0 mW/mm²"}) == ["0", "0"]
 
 
-def test_a_record_takes_its_time_for_every_sample_and_none_for_the_compound(small):
+def test_microscope_recording_takes_time_per_sample(small):
     before = small.bench.elapsed
     small.do("UseMicroscope", "dish other glutamate", **ADD, record_for="10 min")
     assert small.bench.elapsed - before == 2 * (3 + 10) * 60
 
 
-def test_a_plate_reader_adds_to_wells_and_keeps_the_books(small):
+def test_plate_reader_additions_are_conserved(small):
     shine = {"mode": "fluorescence", "excitation_wavelength": "488 nm", "emission_wavelength": "525 nm"}
     # 100 µL of 1 mM to 100 µL: 500 µM, so 2 x 500 / 600
     assert small.values("UsePlateReader", "well glutamate", **ADD, **shine, **RECORD) == ["1.667"]
@@ -109,11 +109,11 @@ def test_a_plate_reader_adds_to_wells_and_keeps_the_books(small):
         ("bare", {}, "no cells: there is nothing to image in bare"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_imaged_so_is_refused_and_nothing_is_poured(small, keys, parameters, reason):
+def test_rejected_imaging_pours_nothing(small, keys, parameters, reason):
     assert small.refused("UseMicroscope", keys, **parameters) == reason
 
 
-def test_colonies_are_counted_up_to_a_crowd_and_told_per_volume_plated(small):
+def test_colonies_are_counted_up_to_the_maximum_and_given_per_volume_plated(small):
     values = small.values("QuantifyColonies", "agar", plated_volume="100 µL", dilution_factor=1000)
     # 120 x 1000 / 0.1 mL; 400 are more than the 300 that can be told apart
     assert values == ["120", "1200000 per mL", "too many to count"]
@@ -121,5 +121,5 @@ def test_colonies_are_counted_up_to_a_crowd_and_told_per_volume_plated(small):
     assert small.values("QuantifyColonies", "bald") == [""]
 
 
-def test_the_colour_of_colonies_is_told_where_it_is_declared(small):
+def test_colony_colour_is_recorded_where_declared(small):
     assert small.values("ImageColonies", "agar bald") == ["blue", ""]

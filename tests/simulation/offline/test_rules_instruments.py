@@ -1,4 +1,4 @@
-"""Every measurement action once: it takes exactly its load, makes no number up, and refuses what is frozen or empty."""
+"""Every measurement action: it uses exactly its load, invents no number, and rejects frozen or empty samples."""
 
 import pytest
 
@@ -55,7 +55,7 @@ RUNS = {
     "UsePlateReader": ("liquid", "well of a 6-well plate", {"wavelength": "600 nm"}, "60 mL"),
 }  # fmt: skip
 SOLID = ("solid", "powder", "gel")
-# What the state of the sample tells without any declaration.
+# Readings that follow from the state of the sample without any declaration.
 COMPUTED = {"MeasureVolume", "CellCounter", "CountLiquidParticles", "CoulterCount", "VisualInspection"}
 NOT_REFUSED = {"MeasureWeight", "ImageSample", "VisualInspection"}
 
@@ -86,7 +86,7 @@ def test_the_table_holds_every_measurement_action(lab):
 
 
 @pytest.mark.parametrize("action", RUNS)
-def test_it_takes_exactly_its_load_and_makes_no_number_up(lab, action):
+def test_measurement_uses_exactly_its_load_and_invents_no_number(lab, action):
     phase, container, parameters, left = RUNS[action]
     small = bench(lab, phase, container)
     step = small.do(action, reagents(parameters), **parameters)
@@ -98,14 +98,14 @@ def test_it_takes_exactly_its_load_and_makes_no_number_up(lab, action):
 
 
 @pytest.mark.parametrize("action", sorted(set(RUNS) - NOT_REFUSED))
-def test_what_is_frozen_is_refused(lab, action):
+def test_measurement_rejects_a_frozen_sample(lab, action):
     _, container, parameters, _ = RUNS[action]
     small = bench(lab, "frozen", container, condition="-20C", hidden={"yeast cells": "1e6 cells/mL"})
     assert "frozen" in small.refused(action, reagents(parameters), **parameters)
 
 
 @pytest.mark.parametrize("action", sorted(set(RUNS) - NOT_REFUSED))
-def test_an_empty_container_is_refused(lab, action):
+def test_measurement_rejects_an_empty_container(lab, action):
     _, container, parameters, _ = RUNS[action]
     small = bench(lab, "empty container", container, volume=None)
     assert "empty" in small.refused(action, reagents(parameters), **parameters)
@@ -121,7 +121,7 @@ def test_an_empty_container_is_refused(lab, action):
         ("QuantifyColonies", "2 mL tube", "colonies are imaged on plates and dishes of solid medium"),
     ],
 )
-def test_a_container_that_does_not_fit_is_refused(lab, action, container, rule):
+def test_measurement_rejects_a_container_of_the_wrong_format(lab, action, container, rule):
     phase, _, parameters, _ = RUNS[action]
     refused = bench(lab, phase, container).refused(action, reagents(parameters), **parameters)
     assert refused == f"wrong format: sample is in {container}; {rule}"
@@ -143,7 +143,7 @@ def test_a_container_that_does_not_fit_is_refused(lab, action, container, rule):
         ("CellCounter", "5 µL", "10 µL"),
     ],
 )
-def test_too_little_for_the_instrument_is_refused_with_both_numbers(lab, action, have, needs):
+def test_measurement_rejects_too_small_a_volume_and_gives_both_numbers(lab, action, have, needs):
     phase, container, parameters, _ = RUNS[action]
     refused = bench(lab, phase, container, volume=have).refused(action, reagents(parameters), **parameters)
     assert refused == f"short of volume: needs {needs}, {have} usable in sample"

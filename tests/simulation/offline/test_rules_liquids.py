@@ -1,4 +1,4 @@
-"""Moving liquids and solids: arithmetic, and what is refused."""
+"""Moving liquids and solids: arithmetic, and what is rejected."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_a_serial_dilution_divides_by_the_factor_each_time(small):
     assert small.shown("water", "volume") == "49.1 mL"
 
 
-def test_dilute_and_fill_to_volume_add_what_they_say(small):
+def test_dilute_and_fill_to_volume_add_the_given_volume(small):
     small.do("Dilute", "stock water", solvent="@water", volume="250 µL")
     assert small.shown("stock", "salt concentration") == "8 mM"  # 10 mM x 1 / 1.25
     small.do("FillToVolume", "stock water", solvent="@water", total_volume="2 mL")
@@ -85,7 +85,7 @@ def test_combine_pools_everything_and_empties_the_parts(small):
     assert not small["vial"].usable
 
 
-def test_a_pellet_is_taken_up_in_medium(small):
+def test_resuspend_suspends_a_pellet_in_medium(small):
     small.do("Resuspend", "pellet water", solvent="@water", volume="500 µL")
     assert (small.shown("pellet", "phase"), small.shown("pellet", "volume")) == ("suspension", "500 µL")
 
@@ -96,7 +96,7 @@ def test_discarded_materials_cannot_be_used_again(small):
     assert "not available any more" in step.outcome.failure_reason
 
 
-def test_unlimited_water_is_drawn_and_never_handed_back(small):
+def test_unlimited_water_is_drawn_and_never_returned(small):
     step = small.do("Transfer", "tap vial", source="@tap", amount="100 µL")
     assert [draft.replaces for draft in step.outcome.new_materials] == [small.codes["vial"]]
     assert small.shown("vial", "volume") == "580 µL"
@@ -122,16 +122,16 @@ def test_unlimited_water_is_drawn_and_never_handed_back(small):
         ("Dilute", "tap water", {"solvent": "@water", "volume": "10 µL"}, "unlimited: tap cannot be changed; take a portion of it first"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_moved_is_refused_with_the_numbers_and_changes_nothing(small, action, keys, parameters, reason):
+def test_rejected_transfer_gives_the_numbers_and_changes_nothing(small, action, keys, parameters, reason):
     assert small.refused(action, keys, **parameters) == reason
 
 
-def test_the_sum_over_all_destinations_must_be_there_before_anything_moves(small):
+def test_transfer_checks_the_total_volume_before_anything_moves(small):
     reason = small.refused("Transfer", "vial stock powder", source="@vial", amount="250 µL")
     assert reason == "short of volume: needs 500 µL, 480 µL usable in vial"
 
 
-def test_mixing_known_with_hidden_of_the_same_makes_it_unknown(lab):
+def test_mixing_a_known_with_a_hidden_amount_hides_the_sum(lab):
     small = SmallLab(
         lab.catalogue,
         material("standard", contents={"caffeine": "1 mg/mL"}),
@@ -159,7 +159,7 @@ def droplets(lab):
     )
 
 
-def test_sound_moves_nanolitres_from_each_source_into_each_destination(droplets):
+def test_acoustic_transfer_moves_nanolitres_from_each_source_to_each_destination(droplets):
     sources = f"{droplets.codes['compound']}, {droplets.codes['dye']}"
     droplets.do("AcousticLiquidHandling", "compound dye well_one wells", "new", sources=sources, amount="50 nL")
     # two destinations of 50 nL each
@@ -177,23 +177,23 @@ def test_sound_moves_nanolitres_from_each_source_into_each_destination(droplets)
         ({"amount": "10 µL", "source_plate": "384 wells, 15 µL stay"}, "short of volume: needs 10 µL, 5 µL usable in dye (15 µL must stay in it)"),
     ],
 )  # fmt: skip
-def test_sound_throws_whole_droplets_and_leaves_the_well_its_depth(droplets, parameters, reason):
+def test_acoustic_transfer_needs_whole_droplets_and_a_minimum_volume(droplets, parameters, reason):
     assert droplets.refused("AcousticLiquidHandling", "dye well_one", sources="@dye", **parameters) == reason
 
 
-def test_a_trough_keeps_its_dead_volume(droplets):
+def test_transfer_leaves_the_dead_volume_of_a_trough(droplets):
     reason = droplets.refused("Aliquot", "trough tubes", volume="1.7 mL", count=5)
     assert reason == "short of volume: needs 8.5 mL, 8 mL usable in trough (2 mL must stay in it)"
     droplets.do("Aliquot", "trough tubes", "a b c d", volume="2 mL", count=4)
     assert droplets.shown("trough", "volume") == "2 mL"
 
 
-def test_a_dry_strand_goes_into_solution(droplets):
+def test_resuspend_dissolves_a_dry_strand(droplets):
     droplets.do("Resuspend", "primer trough", solvent="@trough", volume="100 µL")
     assert (droplets.shown("primer", "phase"), droplets.shown("primer", "strand concentration")) == ("liquid", "100 µM")
 
 
-def test_a_powder_goes_into_solution_unless_it_is_grains_or_nobody_knows_what_it_is(lab):
+def test_powder_dissolves_unless_it_has_particles_or_no_named_component(lab):
     salt, sand = (
         material("salt", "powder", None, contents={"salt": "5 mg"}, mass="5 mg"),
         material("sand", "powder", None, mass="5 mg", hidden={"sand": "5 mg"}),

@@ -1,4 +1,4 @@
-"""Instruments and eyes: numbers from the state or from declared truth, with seeded noise, or none at all."""
+"""Instruments and inspection: numbers from the state or from declared truth with seeded noise, or none."""
 
 import re
 
@@ -52,11 +52,11 @@ def test_peak_areas_follow_the_declared_line_and_the_injection_volume(small):
     assert small.shown("sample", "volume") == "940 µL"  # 2 x 10 and 2 x 20 µL gone
 
 
-def test_below_and_above_the_range_there_is_no_number(small):
+def test_measurement_outside_the_range_gives_no_number(small):
     assert small.values("HPLC", "blank strong", **AT_273) == ["not detected", "off scale, above the linear range"]
 
 
-def test_at_a_wavelength_nothing_is_declared_for_the_run_is_recorded_without_a_number(small):
+def test_hplc_at_an_undeclared_wavelength_gives_no_number(small):
     step = small.do("HPLC", "sample", detection_wavelength="400 nm")
     (seen,) = step.outcome.new_observations
     assert (seen.value, seen.description) == (
@@ -65,7 +65,7 @@ def test_at_a_wavelength_nothing_is_declared_for_the_run_is_recorded_without_a_n
     )
 
 
-def test_the_cytometer_counts_a_quarter_of_the_cells_as_green(small):
+def test_cytometer_counts_a_quarter_of_the_cells_as_green(small):
     (value,) = small.values("FlowCytometry", "cells", events=10000)
     percent, positive, events = re.fullmatch(r"([\d.]+) % \((\d+) of (\d+) events\)", value).groups()
     assert int(events) == 10000  # 200 µL of 1e5 per mL hold 20000
@@ -74,16 +74,16 @@ def test_the_cytometer_counts_a_quarter_of_the_cells_as_green(small):
     assert float(percent) == pytest.approx(25, abs=2.2)
 
 
-def test_the_cytometer_cannot_see_more_cells_than_it_drew(small):
+def test_cytometer_counts_no_more_cells_than_it_drew(small):
     (value,) = small.values("FlowCytometry", "cells", sample_volume="10 µL", events=10000)
     assert value.endswith("of 1000 events)")  # 10 µL of 1e5 per mL
 
 
-def test_with_a_laser_nothing_is_declared_for_no_share_is_made_up(small):
+def test_cytometer_with_an_undeclared_laser_gives_no_share(small):
     assert small.values("FlowCytometry", "cells", excitation_laser="640 nm") == [""]
 
 
-def test_the_counter_reads_within_its_noise_and_uses_the_sample_up(small):
+def test_cell_counter_reads_within_its_noise_and_uses_up_the_sample(small):
     (value,) = small.values("CellCounter", "cells", replicates=5)
     readings = [float(part.removesuffix(" cells/mL")) for part in value.split(", ")]
     assert len(set(readings)) > 1
@@ -91,7 +91,7 @@ def test_the_counter_reads_within_its_noise_and_uses_the_sample_up(small):
     assert not small["cells"].usable
 
 
-def test_volume_weight_and_ph_come_from_the_books_or_not_at_all(small):
+def test_volume_weight_and_ph_come_from_the_state_or_are_not_given(small):
     (volume,) = small.values("MeasureVolume", "blank", replicates=1)
     assert float(volume.removesuffix(" µL").removesuffix(" mL")) in (
         pytest.approx(1000, rel=0.05),
@@ -106,11 +106,11 @@ def test_volume_weight_and_ph_come_from_the_books_or_not_at_all(small):
     assert small.values("MeasureWeight", "blank") == [""]
 
 
-def test_bases_are_those_of_the_fish_the_dna_came_from(small):
+def test_sequencing_gives_the_bases_of_the_fish_the_dna_came_from(small):
     assert small.values("DNASequencing", "fish_a fish_b blank") == ["CAG", "TAG", "no readable signal"]
 
 
-def test_dna_of_two_fish_in_one_tube_gives_a_mixed_signal(small):
+def test_sequencing_dna_of_two_fish_gives_a_mixed_signal(small):
     small.do("Transfer", "fish_a fish_b", source="@fish_a", amount="5 µL")
     assert small.values("DNASequencing", "fish_b") == ["mixed signal of several origins"]
 
@@ -126,12 +126,12 @@ def test_a_gel_shows_a_band_where_there_is_product_and_takes_the_load_from_each(
     assert small.shown("gel", "lanes") == "1: fish a; 2: blank; 3: ladder"
 
 
-def test_without_a_ladder_no_length_is_read(small):
+def test_gel_without_a_ladder_gives_no_length(small):
     (value,) = small.values("AgaroseGelElectrophoresis", "fish_a")
     assert "bp" not in value
 
 
-def test_a_question_is_answered_where_something_declared_is_to_be_seen(small):
+def test_visual_inspection_answers_from_declared_lookups(small):
     values = small.values("VisualInspection", "fish_a fish_b", question="Which fins are black?")
     assert values == ["black lines", ""]
     assert small.values("VisualInspection", "fish_a", question="Which fins smell?") == [""]
@@ -140,7 +140,7 @@ def test_a_question_is_answered_where_something_declared_is_to_be_seen(small):
     assert step.outcome.rejected_by == "catalogue", "it asks one question"
 
 
-def test_pictures_are_recorded_and_not_made_up(small):
+def test_pictures_are_recorded_without_content(small):
     assert small.values("ImageSample", "sample dish") == ["", ""]
     assert small.values("UseMicroscope", "dish") == [""]
 
@@ -157,7 +157,7 @@ def test_pictures_are_recorded_and_not_made_up(small):
         ("MeasurepH", "salt", {}, "wrong phase: salt is powder, which cannot be probed"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_an_instrument_is_refused(small, action, keys, parameters, reason):
+def test_instruments_reject_unsuitable_samples(small, action, keys, parameters, reason):
     assert small.refused(action, keys, **parameters) == reason
 
 
@@ -186,14 +186,14 @@ def test_a_balance_shows_its_last_digit_and_subtracts_the_container(lab):
         assert all(abs(float(reading) - true) < 0.0006 for reading in readings)
 
 
-def test_a_balance_is_not_overloaded(lab):
+def test_balance_rejects_an_overload(lab):
     small = SmallLab(lab.catalogue, material("sand", "powder", None, mass="500 g"))
     assert small.refused("MeasureWeight", "sand") == "too heavy: sand weighs 500 g, the analytical balance takes 220 g"
     (value,) = small.values("MeasureWeight", "sand", balance="bench", replicates=1)
     assert re.fullmatch(r"(499\.9[4-9]|500\.0[0-6]) g", value)  # by 10 mg
 
 
-def test_the_mass_of_a_liquid_needs_its_density(lab):
+def test_mass_of_a_liquid_needs_a_density(lab):
     small = SmallLab(lab.catalogue, material("syrup", density="1.3 g/mL"), material("oil"))
     syrup, oil = small.values("MeasureWeight", "syrup oil", replicates=1)
     assert float(syrup.removesuffix(" g")) == pytest.approx(1.3, abs=0.0006)  # 1 mL
@@ -231,7 +231,7 @@ def test_particles_within_the_bounds_of_size_are_counted(lab):
     assert small.values("CoulterCount", "milk salt", **none) == [""]
 
 
-def test_a_plasma_reads_elements_that_were_asked_for(lab):
+def test_icp_reads_the_requested_elements(lab):
     truth = {"responses": [
         {"action": "MassSpectrometry", "component": "calcium", "signal": "Ca", "unit": "µg/L", "slope": "1000", "intercept": "0",
          "noise": "0", "repeats": "replicates", "when": {"ionization": "ICP", "elements": ["Ca"]}}]}  # fmt: skip
@@ -258,12 +258,12 @@ def test_a_plasma_reads_elements_that_were_asked_for(lab):
         ("MeasureVolume", {}, "no sample"),
     ],
 )  # fmt: skip
-def test_a_run_that_cannot_be_set_up_so_is_refused(lab, action, parameters, reason):
+def test_measurement_with_contradictory_settings_is_rejected(lab, action, parameters, reason):
     small = SmallLab(lab.catalogue, material("sample"), material("box", "empty container", None, unlimited=True))
     assert small.refused(action, "box" if action == "MeasureVolume" else "sample", **parameters).startswith(reason)
 
 
-def test_protein_is_read_beside_its_standards_and_the_reagent_is_drawn(lab):
+def test_protein_assay_reads_standards_and_draws_the_reagent(lab):
     truth = {"responses": [
         {"action": "TotalProteinQuantification", "component": "protein", "signal": "absorbance", "unit": "AU", "slope": "0.001",
          "intercept": "0.1", "noise": "0", "when": {"assay": "Bradford"}}]}  # fmt: skip
@@ -282,13 +282,13 @@ def test_protein_is_read_beside_its_standards_and_the_reagent_is_drawn(lab):
     assert small.shown("dye", "volume") == "3.8 mL"
 
 
-def test_the_last_drop_of_a_sample_is_read_as_well(small):
+def test_measurement_reads_the_last_drop_of_a_sample(small):
     small.do("DNASequencing", "fish_a", sample_volume="40 µL")
     assert small.values("DNASequencing", "fish_a", sample_volume="10 µL") == ["CAG"]
     assert not small["fish_a"].usable
 
 
-def test_over_a_pellet_only_the_supernatant_is_measured(lab):
+def test_measurement_over_a_pellet_reads_only_the_supernatant(lab):
     truth = {
         "responses": [
             TRUTH["responses"][0] | {"component": "yeast cells", "slope": "0.01", "detection_limit": "1 cells/mL"}
@@ -300,7 +300,7 @@ def test_over_a_pellet_only_the_supernatant_is_measured(lab):
     assert small.values("HPLC", "spun", **AT_273) == ["not detected"]
 
 
-def test_a_question_of_any_length_is_judged_at_once(small):
+def test_visual_inspection_checks_long_questions_quickly(small):
     long = [
         "W" + "." * 298 + "?",
         "W" + "1.1" * 99 + "!",
@@ -339,7 +339,7 @@ def test_components_declared_together_are_counted_together(lab):
     assert small.values("CellCounter", "cells", replicates=1) == ["400000 cells/mL"]
 
 
-def test_what_settled_is_stirred_up_for_the_cytometer_unless_it_is_not_to_be(lab):
+def test_cytometer_stirs_up_sediment_unless_told_not_to(lab):
     spun = material(
         "spun", "pellet and supernatant", hidden={"HeLa cells": "1e5 cells/mL", "green cells": "1e5 cells/mL"}
     )
@@ -351,7 +351,7 @@ def test_what_settled_is_stirred_up_for_the_cytometer_unless_it_is_not_to_be(lab
     ]
 
 
-def test_a_look_up_is_silent_where_something_spoils_it(lab):
+def test_lookup_gives_nothing_if_an_excluded_component_is_present(lab):
     truth = {"lookups": [
         {"action": "ImageSample", "signal": "crystals", "requires": ["salt"], "without": ["water"], "values": {"dry": "white", "wet": "white"}}]}  # fmt: skip
     dry = material("dry", hidden={"salt": "1 g"})

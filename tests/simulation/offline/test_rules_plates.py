@@ -1,4 +1,4 @@
-"""Wells come out of a plate as they are in it."""
+"""Separating wells of a plate leaves them unchanged."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def small(lab):
     )
 
 
-def test_each_well_becomes_a_material_with_all_it_had(small):
+def test_separated_well_keeps_its_properties_and_contents(small):
     step = small.do("SeparateWells", "plate", "a1 a2 a3")
     assert [draft.name for draft in step.outcome.new_materials[1:]] == [
         "first culture",
@@ -51,14 +51,14 @@ def test_each_well_becomes_a_material_with_all_it_had(small):
     assert small.bench.elapsed == 0
 
 
-def test_separated_wells_can_be_worked_with_and_the_plate_not_again(small):
+def test_separated_wells_are_usable_and_the_plate_is_not(small):
     small.do("SeparateWells", "plate", "a1 a2 a3")
     small.do("Transfer", "a1 tube", source="@a1", amount="50 µL")
     assert small.shown("tube", "volume") == "1.05 mL"
     assert "not available any more" in small.do("SeparateWells", "plate").outcome.failure_reason
 
 
-def test_wells_treated_alike_stay_together_until_they_are_separated_themselves(small):
+def test_wells_of_one_treatment_stay_a_plate_until_separated_again(small):
     step = small.do("SeparateWells", "plate", "drug none", grouping="by treatment")
     assert [draft.name for draft in step.outcome.new_materials[1:]] == ["plate: drug", "plate: none"]
     assert (small.shown("drug", "wells"), small.shown("drug", "wells in use")) == ("A1, A2", "2")
@@ -73,5 +73,5 @@ def test_wells_treated_alike_stay_together_until_they_are_separated_themselves(s
         ("bare", {"grouping": "by treatment"}, "no treatments: no well of bare names one; separate each well"),
     ],
 )
-def test_what_has_no_wells_or_no_treatments_is_not_separated(small, keys, parameters, reason):
+def test_separate_wells_rejects_material_without_wells_or_treatments(small, keys, parameters, reason):
     assert small.refused("SeparateWells", keys, **parameters) == reason

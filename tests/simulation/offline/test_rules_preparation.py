@@ -1,10 +1,10 @@
-"""A pH, a grain, a digest, an electrode, a frozen stock."""
+"""Adjusting a pH, grinding, digesting, preparing an electrode, freezing and autoclaving."""
 
 import pytest
 
 from tests.support.laboratory_factory import SmallLab, material
 
-# pH 5 without hydroxide, 8 at 3 mM of it, straight between: 1 pH unit for each mM.
+# pH 5 without hydroxide and 8 at 3 mM, linear between: 1 pH unit per mM.
 TRUTH = {
     "responses": [
         {"action": ["MeasurepH", "AdjustpH"], "component": "hydroxide", "signal": "pH", "unit": "", "noise": "0",
@@ -37,7 +37,7 @@ def small(lab):
     return bench(lab)
 
 
-def test_titrant_goes_in_step_by_step_until_the_declared_ph_is_there(lab):
+def test_titration_adds_steps_until_the_declared_ph_is_reached(lab):
     small = bench(lab, TRUTH)
     values = small.values(
         "AdjustpH", "buffer base", titrant="@base", target_ph="7.0", tolerance="0.02", increment="5 µL"
@@ -49,7 +49,7 @@ def test_titrant_goes_in_step_by_step_until_the_declared_ph_is_there(lab):
     assert small["buffer"].ledger["components"]["hydroxide"]["amount"] == "20500"  # 205 µL x 100 mM in nmol
 
 
-def test_where_no_ph_is_declared_the_stated_volume_goes_in_and_no_ph_is_told(small):
+def test_titration_without_declared_ph_adds_the_given_volume_and_gives_no_ph(small):
     step = small.do("AdjustpH", "buffer base", titrant="@base", target_ph="7.4", titrant_volume="150 µL")
     (seen,) = step.outcome.new_observations
     assert (seen.value, seen.description.endswith("150 µL of titrant added, run completed, no pH on record")) == (
@@ -71,11 +71,11 @@ def test_where_no_ph_is_declared_the_stated_volume_goes_in_and_no_ph_is_told(sma
         ("buffer base", {"titrant": "@base", "target_ph": "7", "titrant_volume": "6 mL"}, "short of volume: needs 6 mL, 5 mL usable in base"),
     ],
 )  # fmt: skip
-def test_a_ph_that_cannot_be_reached_is_refused(small, keys, parameters, reason):
+def test_titration_rejects_an_unreachable_ph(small, keys, parameters, reason):
     assert small.refused("AdjustpH", keys, **parameters) == reason
 
 
-def test_titration_refuses_to_run_out_or_to_overshoot(lab):
+def test_titration_rejects_too_little_titrant_and_too_large_steps(lab):
     small = bench(lab, TRUTH)
     asked = {"titrant": "@base", "target_ph": "7", "tolerance": "0.02"}
     # 100 µL give 100 x 100 / 10.1 mM = 0.99 mM, pH 5.99
@@ -88,7 +88,7 @@ def test_titration_refuses_to_run_out_or_to_overshoot(lab):
     )
 
 
-def test_microwave_digestion_brings_a_solid_into_acid_and_keeps_its_elements(small):
+def test_microwave_digestion_dissolves_a_solid_and_conserves_its_elements(small):
     small.do("Microwave", "rock acid", acid="@acid", acid_volume="10 mL")
     assert (small.shown("rock", "phase"), small.shown("rock", "volume")) == ("liquid", "10 mL")
     assert small["rock"].ledger["components"]["calcium"]["amount"] == "12000"
@@ -97,11 +97,11 @@ def test_microwave_digestion_brings_a_solid_into_acid_and_keeps_its_elements(sma
     assert small.bench.elapsed == 30 * 60  # 10 min up, 10 min held, 10 min cooling
 
 
-def test_a_dry_sample_without_acid_is_not_heated(small):
+def test_microwave_digestion_rejects_a_dry_sample_without_acid(small):
     assert small.refused("Microwave", "rock") == "dry: rock holds no liquid that takes up microwaves; add an acid"
 
 
-def test_grinding_keeps_the_mass_and_tells_the_grain_only_after_a_sieve(small):
+def test_grinding_keeps_the_mass_and_gives_the_particle_size_only_with_a_sieve(small):
     small.do("Grind", "rock")
     assert (small.shown("rock", "phase"), small.shown("rock", "mass")) == ("powder", "100 mg")
     assert small.shown("rock", "particle size") == "not measured"
@@ -110,7 +110,7 @@ def test_grinding_keeps_the_mass_and_tells_the_grain_only_after_a_sieve(small):
     assert small.refused("Grind", "buffer") == "wrong phase: buffer is liquid; only dry solids and tissue are ground"
 
 
-def test_a_reference_electrode_is_made_from_nothing_on_the_bench(small):
+def test_reference_electrode_needs_no_material(small):
     small.do("PrepareReferenceElectrode", "", "electrode", type="Ag/Ag+ (non-aqueous)",
              filling_solution="10 mM AgNO3 and 0.1 M TBAPF6 in acetonitrile")  # fmt: skip
     assert small.shown("electrode", "electrode type") == "Ag/Ag+ (non-aqueous)"
@@ -121,24 +121,24 @@ def test_a_reference_electrode_is_made_from_nothing_on_the_bench(small):
     assert reason == "wrong filling solution: saturated calomel takes saturated KCl, not 3 M KCl in water"
 
 
-def test_cells_are_frozen_with_the_cryoprotectant_added(small):
+def test_freeze_cells_adds_the_cryoprotectant(small):
     small.do("FreezeCells", "cells protectant", cryoprotectant="@protectant", cryoprotectant_volume="250 µL")
     assert (small.shown("cells", "phase"), small["cells"].environmental_condition) == ("frozen", "-196C")
     assert (small.shown("cells", "volume"), small.shown("cells", "cryoprotectant")) == ("1.25 mL", "protectant")
     assert small["cells"].ledger["components"]["HeLa cells"]["amount"] == "1000000"
 
 
-def test_what_protects_cells_already_is_read_off_their_medium(small):
+def test_freeze_cells_finds_the_cryoprotectant_in_the_medium(small):
     small.do("FreezeCells", "cells", store_at="-80C")
     assert small.shown("cells", "cryoprotectant") == "DMSO"
 
 
-def test_flash_freezing_goes_to_the_place_named(small):
+def test_flash_freezing_moves_the_sample_to_the_given_storage(small):
     small.do("FlashFreeze", "spirit", store_at="-80C")
     assert (small.shown("spirit", "phase"), small["spirit"].environmental_condition) == ("frozen", "-80C")
 
 
-def test_an_autoclave_leaves_dead_cells_where_living_ones_were(small):
+def test_autoclave_turns_living_cells_into_dead_cells(small):
     small.do("Autoclave", "yeast", duration="20 min")
     assert small["yeast"].ledger["components"] == {
         "dead yeast cells": {"dimension": "count", "amount": "1000000", "known": False}
@@ -147,7 +147,7 @@ def test_an_autoclave_leaves_dead_cells_where_living_ones_were(small):
     assert small.bench.elapsed == 60 * 60
 
 
-def test_a_cycle_too_short_to_sterilise_claims_nothing(small):
+def test_autoclave_cycle_that_is_too_short_does_not_sterilise(small):
     small.do("Autoclave", "yeast", duration="10 min")
     assert list(small["yeast"].ledger["components"]) == ["yeast cells"]
     assert small.shown("yeast", "sterilised") is None
@@ -166,5 +166,5 @@ def test_a_cycle_too_short_to_sterilise_claims_nothing(small):
         ("Autoclave", "full", {}, "too full: 1.9 mL in full, above 1.5 mL of 2 mL it boils over"),
     ],
 )  # fmt: skip
-def test_what_would_break_or_burn_is_refused(small, action, keys, parameters, reason):
+def test_freezing_and_autoclaving_reject_what_would_break_or_burn(small, action, keys, parameters, reason):
     assert small.refused(action, keys, **parameters) == reason

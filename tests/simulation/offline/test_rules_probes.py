@@ -1,4 +1,4 @@
-"""Probes and cells: declared readings first, then what stands on the label, else only the record."""
+"""Probes and measuring cells: declared readings, else the value on the label, else only the run."""
 
 import re
 
@@ -42,7 +42,7 @@ def small(lab):
     )
 
 
-def test_a_declared_ph_is_read_off_its_curve_and_one_on_the_label_off_the_label(small):
+def test_ph_probe_reads_the_declared_curve_or_the_label(small):
     # 5 mM lies half way from 7 to 4
     assert small.values("MeasurepH", "broth buffer", replicates=2, probe="micro") == ["5.5, 5.5", "7, 7"]
     small.do("Transfer", "buffer broth", source="@buffer", amount="500 µL")
@@ -50,7 +50,7 @@ def test_a_declared_ph_is_read_off_its_curve_and_one_on_the_label_off_the_label(
     assert small.values("MeasurepH", "broth", replicates=1) == ["6"]
 
 
-def test_the_label_counts_where_nothing_is_declared(lab):
+def test_ph_probe_reads_the_label_where_nothing_is_declared(lab):
     small = SmallLab(
         lab.catalogue,
         material("buffer", pH="7.40", osmolality="290 mOsm/kg", density="1.02 g/mL"),
@@ -60,12 +60,12 @@ def test_the_label_counts_where_nothing_is_declared(lab):
     assert small.values("MeasurepH", "buffer plain", replicates=2) == ["7.4, 7.4", ""]
     assert small.values("MeasureOsmolality", "buffer plain", replicates=1) == ["290 mOsm/kg", ""]
     assert small.values("MeasureDensity", "buffer plain", replicates=1, sample_volume="500 µL") == ["1.0200 g/mL", ""]
-    # Mixed with another liquid, the label says nothing any more.
+    # After mixing with another liquid, the label no longer applies.
     small.do("Transfer", "plain buffer", source="@plain", amount="100 µL")
     assert small.values("MeasurepH", "buffer") == [""]
 
 
-def test_a_probe_reads_within_its_noise_and_leaves_the_sample_as_it_was(lab):
+def test_probe_reads_within_its_noise_and_leaves_the_sample_unchanged(lab):
     small = SmallLab(lab.catalogue, material("buffer", pH="7.00"))
     (value,) = small.values("MeasurepH", "buffer", replicates=10)
     readings = [float(part) for part in value.split(", ")]
@@ -75,27 +75,27 @@ def test_a_probe_reads_within_its_noise_and_leaves_the_sample_as_it_was(lab):
     assert small.shown("buffer", "volume") == "1 mL"
 
 
-def test_the_micro_probe_needs_less_than_the_standard_one(small):
+def test_micro_probe_needs_less_than_the_standard_probe(small):
     assert small.refused("MeasureConductivity", "broth").startswith("short of volume: needs 5 mL, 1 mL")
     assert small.values("MeasureConductivity", "brine") == ["1 mS/cm"]  # 10000 µM x 0.0001
     assert small.values("MeasureConductivity", "broth", probe="micro") == ["0 mS/cm"]
 
 
-def test_freezing_takes_a_larger_drop_than_vapour_pressure(small):
+def test_freezing_point_osmometer_needs_a_larger_drop_than_vapour_pressure(small):
     reason = small.refused("MeasureOsmolality", "buffer", sample_volume="10 µL")
     assert reason == "below the instrument's minimum of 20 µL: 10 µL for freezing point depression"
     small.do("MeasureOsmolality", "buffer", sample_volume="10 µL", method="vapour pressure")
     assert small.shown("buffer", "volume") == "970 µL"  # 3 x 10 µL gone
 
 
-def test_density_uses_the_sample_up_only_if_it_is_not_put_back(small):
+def test_density_uses_up_the_sample_only_if_it_is_not_recovered(small):
     small.do("MeasureDensity", "buffer", sample_volume="400 µL")
     assert small.shown("buffer", "volume") == "1 mL"
     small.do("MeasureDensity", "buffer", sample_volume="400 µL", recover_sample=False)
     assert small.shown("buffer", "volume") == "600 µL"
 
 
-def test_a_peak_current_follows_the_scan_rate_where_the_couple_is_in_the_cell(small):
+def test_voltammetry_peak_current_follows_the_scan_rate(small):
     # 100 µA for each V/s: 20 µA at 0.2 V/s; without ferrocene the line is read at zero
     step = small.do("CyclicVoltammetry", "ferrocene electrolyte electrode", scan_rate="200 mV/s", **SWEEP)
     assert step.outcome.success, step.outcome.failure_reason
@@ -104,7 +104,7 @@ def test_a_peak_current_follows_the_scan_rate_where_the_couple_is_in_the_cell(sm
     assert small.shown("ferrocene", "volume") == "10 mL"
 
 
-def test_a_sweep_needs_two_potentials_and_an_electrode(small):
+def test_voltammetry_needs_two_potentials_and_an_electrode(small):
     same = SWEEP | {"vertex_potential": "0 V"}
     assert small.refused("CyclicVoltammetry", "ferrocene electrode", **same).startswith("no sweep")
     wrong = SWEEP | {"reference_electrode": "@brine"}
@@ -114,14 +114,14 @@ def test_a_sweep_needs_two_potentials_and_an_electrode(small):
     assert small.refused("CyclicVoltammetry", "electrode", **SWEEP).startswith("no sample")
 
 
-def test_a_cuvette_is_read_as_it_is_and_of_a_tube_one_is_filled(small):
+def test_spectrometer_reads_a_cuvette_directly_and_fills_one_from_a_tube(small):
     # 0.01 x 30 µg/mL + 0.05
     values = small.values("UsePhotospectrometer", "dye cuvette", wavelength="590 nm", sample_volume="400 µL")
     assert values == ["0.35 AU", "0.35 AU"]
     assert (small.shown("dye", "volume"), small.shown("cuvette", "volume")) == ("600 µL", "1 mL")
 
 
-def test_light_that_nothing_is_declared_for_gives_no_number(small):
+def test_spectrometer_at_an_undeclared_wavelength_gives_no_number(small):
     step = small.do("UsePhotospectrometer", "cuvette", wavelength="405 nm")
     (seen,) = step.outcome.new_observations
     assert seen.value == ""
@@ -142,11 +142,11 @@ def test_light_that_nothing_is_declared_for_gives_no_number(small):
         ),
     ],
 )
-def test_without_its_wavelengths_no_light_is_measured(small, parameters, reason):
+def test_spectrometer_rejects_missing_wavelengths(small, parameters, reason):
     assert small.refused("UsePhotospectrometer", "dye", **parameters) == reason
 
 
-def test_each_fibre_is_dipped_in_fresh_liquid(small):
+def test_contact_angle_uses_fresh_liquid_for_each_fibre(small):
     values = small.values(
         "MeasureContactAngle", "fibre brine", wetting_liquid="@brine", wetting_liquid_volume="2 mL", fiber_diameter="20 µm"
     )  # fmt: skip

@@ -24,7 +24,7 @@ def small(lab):
     )  # fmt: skip
 
 
-def test_aspirating_leaves_the_cells_and_keeps_the_medium(small):
+def test_aspirate_leaves_the_cells_and_keeps_the_medium(small):
     small.do("Aspirate", "dish", "medium", volume="400 µL")
     assert (small.shown("dish", "volume"), small.shown("medium", "volume")) == ("600 µL", "400 µL")
     assert small.shown("medium", "drug concentration") == "10 µM"
@@ -32,7 +32,7 @@ def test_aspirating_leaves_the_cells_and_keeps_the_medium(small):
     assert "HeLa cells" not in small["medium"].ledger["components"]
 
 
-def test_washing_replaces_the_liquid_and_keeps_the_cells(small):
+def test_wash_replaces_the_liquid_and_keeps_the_cells(small):
     small.do("Wash", "dish saline fresh_medium", "waste", wash_medium="@saline", replacement_medium="@fresh_medium",
              wash_volume="500 µL", replacement_volume="800 µL", washes=2)  # fmt: skip
     assert small.shown("dish", "volume") == "800 µL"
@@ -44,7 +44,7 @@ def test_washing_replaces_the_liquid_and_keeps_the_cells(small):
     assert (small.shown("saline", "volume"), small.shown("fresh_medium", "volume")) == ("49 mL", "49.2 mL")
 
 
-def test_a_spin_brings_cells_down_and_the_supernatant_comes_off_without_them(small):
+def test_centrifuge_pellets_cells_and_the_supernatant_has_none(small):
     small.do("Centrifuge", "broth", force="300 x g")
     assert small.shown("broth", "phase") == "pellet and supernatant"
     small.do("Aspirate", "broth", "clear")
@@ -54,13 +54,13 @@ def test_a_spin_brings_cells_down_and_the_supernatant_comes_off_without_them(sma
     assert small["broth"].ledger["components"]["yeast cells"]["amount"] == "1000000"
 
 
-def test_a_spin_that_is_too_gentle_changes_nothing(small):
+def test_centrifuge_below_the_minimum_force_changes_nothing(small):
     small.do("Centrifuge", "broth", force="50 x g")
     assert small.shown("broth", "phase") == "suspension"
     assert "wrong phase" in small.refused("Aspirate", "broth")
 
 
-def test_a_filter_holds_back_what_is_larger_than_its_pores(small):
+def test_filter_retains_what_is_larger_than_its_pores(small):
     small.do("Filter", "tea tubes", "filtrate used", pore_size="0.45 µm", volume="500 µL", discard_first="100 µL")
     assert small.shown("filtrate", "volume") == "400 µL"
     assert "leaf" not in small["filtrate"].ledger["components"]
@@ -69,15 +69,15 @@ def test_a_filter_holds_back_what_is_larger_than_its_pores(small):
     assert small["tea"].ledger["components"]["leaf"]["amount"] == "1500"
 
 
-def test_a_coarse_filter_lets_it_through(small):
+def test_coarse_filter_lets_cells_through(small):
     small.do("Filter", "tea tubes", "filtrate", pore_size="10 µm", volume="500 µL")
     assert small["filtrate"].ledger["components"]["leaf"]["amount"] == "1500"
 
 
-def test_an_extract_holds_the_declared_yield_in_the_elution_volume(small):
+def test_dna_extract_has_the_declared_yield_in_the_elution_volume(small):
     small.do("AttemptDNAExtraction", "clip", elution_volume="50 µL")
     assert (small.shown("clip", "phase"), small.shown("clip", "volume")) == ("liquid", "50 µL")
-    # 2 mg x 0.0005 = 1 µg, and nobody knows it before it is measured
+    # 2 mg x 0.0005 = 1 µg, unknown until it is measured
     assert small["clip"].ledger["components"] == {"DNA": {"dimension": "mass", "amount": "1", "known": False}}
     assert small["clip"].name == "DNA extract of clip"
     assert small.shown("clip", "mass") is None
@@ -99,7 +99,7 @@ def test_an_extract_holds_the_declared_yield_in_the_elution_volume(small):
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_parted_is_refused_and_changes_nothing(small, action, keys, parameters, reason):
+def test_rejected_separation_changes_nothing(small, action, keys, parameters, reason):
     assert small.refused(action, keys, **parameters) == reason
 
 
@@ -147,7 +147,7 @@ def amounts(small, key):
     return {name: part["amount"] for name, part in small[key].ledger["components"].items()}
 
 
-def test_a_precipitate_is_kept_in_its_crucible_and_the_rinse_runs_through(column):
+def test_filter_keeps_a_precipitate_in_its_crucible_and_the_rinse_passes(column):
     step = column.do("Filter", "slurry crucible vessels rinse", "filtrate used", keep_residue=True, residue_wash="@rinse",
                      residue_wash_volume="10 mL", residue_washes=3)  # fmt: skip
     assert amounts(column, "crucible") == {"silver chloride": "14300"}  # µg
@@ -161,13 +161,13 @@ def test_a_precipitate_is_kept_in_its_crucible_and_the_rinse_runs_through(column
     assert column.codes["slurry"] in next(d for d in step.outcome.new_materials if d.name == "crucible").derived_from
 
 
-def test_residues_go_into_new_containers_where_no_crucible_is_named(column):
+def test_filter_puts_residues_into_new_containers_without_a_crucible(column):
     column.do("Filter", "slurry blank vessels", "filtrate residue filtrate_2 residue_2", keep_residue=True)
     assert amounts(column, "residue") == {"silver chloride": "14300"}
     assert amounts(column, "residue_2") == {}
 
 
-def test_particles_come_down_in_a_spin_and_a_container_has_its_limit(column):
+def test_centrifuge_pellets_particles_and_respects_the_container_limit(column):
     reason = column.refused("Centrifuge", "chip", force="5000 x g")
     assert reason == "too much force: 5000 x g, a 12-well plate well stands 4000 x g at most (chip)"
     assert (
@@ -185,21 +185,21 @@ def _spun_vial(column):
     return column.refused("Centrifuge", "vial", force="3001 x g")
 
 
-def test_what_is_bound_to_the_vessel_stays_when_all_liquid_is_taken(column):
+def test_aspirate_leaves_attached_components(column):
     column.do("Aspirate", "chip", "off")
     assert amounts(column, "chip") == {"biofilm": "3000"}
     assert (amounts(column, "off"), column.shown("off", "phase")) == ({"swimming cells": "1000000"}, "suspension")
 
 
-def test_a_residual_volume_is_left_over_the_cells(column):
+def test_aspirate_leaves_a_residual_volume_over_the_cells(column):
     column.do("Aspirate", "dish", "off", residual_volume="150 µL")
     assert (column.shown("dish", "volume"), column.shown("off", "volume")) == ("150 µL", "850 µL")
 
 
-def test_an_extract_from_a_sorbent_knows_only_what_is_declared_to_come_off(column):
+def test_solid_phase_extract_has_known_amounts_only_of_declared_components(column):
     column.do("SolidPhaseExtraction", "urine rinse eluent tubes", "extract waste", wash_buffer="@rinse", elution_buffer="@eluent",
               sample_volume="1 mL", wash_volume="500 µL", washes=2, elution_volume="400 µL")  # fmt: skip
-    # 1 mL x 10 µg/mL x 0.9; where the urea went nobody has said
+    # 1 mL x 10 µg/mL x 0.9; where the urea went is not declared
     assert amounts(column, "extract") == {"caffeine": "9", "urea": ""}
     assert [column.shown(key, "volume") for key in ("urine", "rinse", "eluent", "extract")] == [
         "1 mL",
@@ -211,7 +211,7 @@ def test_an_extract_from_a_sorbent_knows_only_what_is_declared_to_come_off(colum
     assert column.shown("extract", "urea concentration") is None
 
 
-def test_dialysis_keeps_the_volume_and_what_is_declared_and_no_more(column):
+def test_dialysis_keeps_the_volume_and_declared_components_only(column):
     column.do("Dialysis", "lysate bath", "used", dialysis_buffer="@bath", buffer_volume="1 mL", buffer_changes=1)
     assert column.shown("lysate", "volume") == "1 mL"
     assert amounts(column, "lysate") == {"salt": "", "Tris": "", "protein": "2000", "debris": "1000"}
@@ -220,7 +220,7 @@ def test_dialysis_keeps_the_volume_and_what_is_declared_and_no_more(column):
     assert reason == "short of volume: needs 6 mL, 3 mL usable in bath"
 
 
-def test_beads_stay_at_the_magnet_and_give_up_what_is_declared(column):
+def test_magnet_keeps_beads_and_elutes_what_is_declared(column):
     column.do("ApplyMagnet", "beads rinse eluent tubes", "off eluate waste", wash_buffer="@rinse", wash_volume="200 µL", washes=2,
               elution_buffer="@eluent", elution_volume="50 µL")  # fmt: skip
     assert (amounts(column, "beads"), column.shown("beads", "phase")) == ({"DNA beads": "5"}, "pellet")
@@ -238,21 +238,21 @@ def test_beads_stay_at_the_magnet_and_give_up_what_is_declared(column):
         ("beads rinse", {"wash_buffer": "@rinse", "collect_supernatant": False}, "contradiction: washing and elution take the liquid off; let it be collected"),
     ],
 )  # fmt: skip
-def test_a_magnet_needs_beads_and_a_plan(column, keys, parameters, reason):
+def test_magnet_rejects_samples_without_beads_and_contradictory_settings(column, keys, parameters, reason):
     assert column.refused("ApplyMagnet", keys, **parameters) == reason
 
 
-def test_a_residue_is_not_rinsed_with_nobody_knows_how_much(column):
+def test_filter_rejects_a_rinse_without_a_volume(column):
     reason = column.refused("Filter", "slurry crucible vessels rinse", keep_residue=True, residue_wash="@rinse")
     assert reason == "critically unclear: how much of rinse each residue is rinsed with"
 
 
-def test_all_of_a_culture_is_filtered_and_its_cells_stay_on_the_filter(small):
+def test_filter_draws_a_full_culture_and_retains_its_cells(small):
     small.do("Filter", "broth tubes", "clear used", pore_size="0.22 µm")
     assert (amounts(small, "clear"), amounts(small, "used")) == ({"sugar": "4000"}, {"yeast cells": "1000000"})
 
 
-def test_a_spin_rate_becomes_a_force_by_the_radius_of_the_rotor(lab):
+def test_centrifuge_computes_the_force_from_speed_and_radius(lab):
     # 1.118e-6 * 100 mm * (4000 rpm)^2 = 1789 x g: enough for cells; at 900 rpm it is 91 x g, which is not
     truth = material(
         "culture", "suspension", hidden={"yeast cells": "1e6 cells/mL"}, container="15 mL tube", capacity="15 mL"
@@ -265,7 +265,7 @@ def test_a_spin_rate_becomes_a_force_by_the_radius_of_the_rotor(lab):
 
 
 @pytest.mark.parametrize("spin", [{}, {"speed": "4000 rpm", "force": "300 x g"}])
-def test_a_spin_needs_its_force_or_its_speed_and_not_both(lab, spin):
+def test_centrifuge_needs_either_force_or_speed(lab, spin):
     bench = SmallLab(lab.catalogue, material("culture", "suspension", hidden={"yeast cells": "1e6 cells/mL"}))
     assert bench.refused("Centrifuge", "culture", **spin) == (
         "critically unclear: a spin needs its force or its speed, and not both"

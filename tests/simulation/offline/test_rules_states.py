@@ -1,4 +1,4 @@
-"""What a material is said to be after a step: in which medium, where it stands, what it went through."""
+"""The properties of a material after a step: its medium, its condition and its treatments."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def small(lab):
     )  # fmt: skip
 
 
-def test_what_is_added_to_cells_is_told_with_their_medium_once(small):
+def test_medium_lists_each_addition_once(small):
     for _ in range(2):
         small.do("Transfer", "saline cells", source="@saline", amount="100 µL")
     assert small.shown("cells", "medium") == "DMEM with 10 % FBS + saline"
@@ -28,7 +28,7 @@ def test_what_is_added_to_cells_is_told_with_their_medium_once(small):
     assert small.shown("portion", "medium") == "DMEM with 10 % FBS + saline"
 
 
-def test_what_is_worked_on_comes_out_of_the_incubator_and_what_waits_stays(small):
+def test_handled_material_leaves_the_incubator_and_waiting_material_stays(small):
     small.do("CellCultureIncubate", "cells", **CULTURED)
     small.do("Wait", "cells", duration="10 min")
     assert (small["cells"].environmental_condition, small.shown("cells", "temperature")) == (
@@ -40,7 +40,7 @@ def test_what_is_worked_on_comes_out_of_the_incubator_and_what_waits_stays(small
     assert small.shown("cells", "humidity") is None
 
 
-def test_a_filtrate_tells_its_filter_until_something_else_is_added(small):
+def test_filtrate_names_its_filter_until_something_is_added(small):
     small.do("Filter", "tea tubes", "filtrate", volume="500 µL", pore_size="0.22 µm", membrane="PTFE")
     assert small.shown("filtrate", "filtered through") == "0.22 µm PTFE"
     assert small.shown("tea", "filtered through") is None
@@ -48,19 +48,19 @@ def test_a_filtrate_tells_its_filter_until_something_else_is_added(small):
     assert small.shown("filtrate", "filtered through") is None
 
 
-def test_an_extract_does_not_look_like_what_it_was_extracted_from(small):
+def test_dna_extract_loses_the_properties_of_its_source(small):
     small.do("AttemptDNAExtraction", "tea cells", elution_volume="50 µL")
     assert small["tea"].name == "DNA extract of tea" and small.shown("tea", "appearance") is None
     assert small.shown("cells", "medium") is None
 
 
-def test_a_gel_is_told_by_its_lanes_and_not_as_a_liquid(small):
+def test_gel_shows_its_lanes_and_no_liquid_properties(small):
     small.do("AgaroseGelElectrophoresis", "tea broth", "gel", load_volume="5 µL")
     assert dict(small["gel"].properties) == {"phase": "gel", "lanes": "1: tea; 2: broth"}
-    assert small["gel"].ledger["volume"] == "10"  # what was loaded is still in the books
+    assert small["gel"].ledger["volume"] == "10"  # what was loaded is still accounted for
 
 
-def test_a_run_of_the_thermocycler_is_on_record_with_its_settings(lab):
+def test_thermocycler_record_quotes_its_settings(lab):
     tube = material("reaction", volume="25 µL", capacity="200 µL", container="0.2 mL PCR tube")
     step = SmallLab(lab.catalogue, tube).do("Thermocycler", "reaction", annealing_temperature="58 °C", cycles=35)
     assert [seen.description for seen in step.outcome.new_observations] == [
@@ -68,7 +68,7 @@ def test_a_run_of_the_thermocycler_is_on_record_with_its_settings(lab):
     ]
 
 
-def test_a_concentration_is_shown_rounded_and_kept_exact(lab):
+def test_concentration_is_displayed_rounded_and_stored_exactly(lab):
     # 32 µL of 10 mg/mL into 20 mL: 320 µg in 20.032 mL is 15.9744... µg/mL
     small = SmallLab(
         lab.catalogue,

@@ -1,4 +1,4 @@
-"""Strands and peptides made to order: what they weigh, how much of them there is, and what is refused."""
+"""Synthesised strands and peptides: their mass, their amount, and what is rejected."""
 
 from decimal import Decimal
 
@@ -26,16 +26,16 @@ def small(lab):
         (PEPTIDE, "ECG", "307.33"),
     ],
 )
-def test_a_chain_weighs_what_its_residues_do_plus_its_ends(chain, sequence, mass):
+def test_chain_mass_is_the_sum_of_residues_and_ends(chain, sequence, mass):
     assert molecular_mass(chain, sequence) == Decimal(mass)
 
 
-def test_an_amide_weighs_less_and_a_mixed_base_has_no_mass():
+def test_amide_weighs_less_and_a_mixed_base_has_no_mass():
     assert molecular_mass(PEPTIDE, "ECG", amide=True) == Decimal("306.35")  # 307.33 - 0.98
     assert molecular_mass(DNA, "ACGN") is None
 
 
-def test_two_primers_come_in_two_tubes_dissolved_as_ordered(small):
+def test_synthesis_gives_one_tube_per_primer_dissolved_as_ordered(small):
     step = small.do("DNASynthesis", "", "f r", sequences="ACGTACGTAC; TTTTGGGGCC", delivered_amount="10 nmol",
                     dissolve_volume="100 µL", label="Primer")  # fmt: skip
     assert [draft.name for draft in step.outcome.new_materials] == ["Primer 1", "Primer 2"]
@@ -51,7 +51,7 @@ def test_two_primers_come_in_two_tubes_dissolved_as_ordered(small):
     assert small.bench.elapsed == 24 * 3600
 
 
-def test_without_an_amount_measured_out_nobody_knows_how_much_there_is(small):
+def test_synthesis_without_a_delivered_amount_has_an_unknown_amount(small):
     small.do("RNASynthesis", "", "guide", sequences="ACGUACGU")
     assert small["guide"].ledger["components"]["RNA ACGUACGU"] == {"dimension": "amount", "amount": "", "known": False}
     assert small.shown("guide", "phase") == "solid"
@@ -59,7 +59,7 @@ def test_without_an_amount_measured_out_nobody_knows_how_much_there_is(small):
     assert (small.shown("guide", "phase"), small.shown("guide", "volume")) == ("liquid", "50 µL")
 
 
-def test_a_modified_strand_shows_its_groups_and_no_mass(small):
+def test_modified_strand_shows_its_groups_and_no_mass(small):
     small.do("DNASynthesis", "", "probe", sequences="ACGTACGT", five_prime_modification="6-FAM")
     assert (small.shown("probe", "5' end"), small.shown("probe", "molecular mass")) == ("6-FAM", None)
 
@@ -70,7 +70,7 @@ def test_a_peptide_amide_has_the_mass_of_an_amide(small):
     assert small.shown("tri", "peptide ECG amount") == "20 µmol"
 
 
-def test_nobody_measures_out_more_than_the_scale_could_give(small):
+def test_synthesis_rejects_a_delivered_amount_above_the_scale(small):
     reason = small.refused("PNASynthesis", "", sequences="ACGTAC", scale="2 µmol", delivered_amount="3 µmol")
     assert reason == "short of amount: needs 3 µmol of each, a scale of 2 µmol gives no more than that"
 
@@ -80,7 +80,7 @@ def test_nobody_measures_out_more_than_the_scale_could_give(small):
     [("DNASynthesis", "ACGU"), ("RNASynthesis", "ACGT"), ("PNASynthesis", "ACGTN"), ("PeptideSynthesis", "ACBX"),
      ("DNASynthesis", "A"), ("DNASynthesis", "A" * 201), ("DNASynthesis", "ACGT, ACGT"), ("DNASynthesis", "acgt")],
 )  # fmt: skip
-def test_the_catalogue_refuses_letters_and_lengths_no_synthesizer_makes(small, action, sequences):
+def test_catalogue_rejects_letters_and_lengths_that_no_synthesizer_makes(small, action, sequences):
     step = small.do(action, "", sequences=sequences)
     assert step.outcome.rejected_by == "catalogue"
     assert step.outcome.failure_reason.startswith("sequences is")

@@ -37,7 +37,7 @@ def small(lab):
     )
 
 
-def test_a_frozen_millilitre_thaws_at_37_degrees_in_two_minutes_and_not_sooner(small):
+def test_frozen_millilitre_thaws_at_37_degrees_after_two_minutes(small):
     assert small.values("Incubate", "virus", temperature="37 °C", duration="1 min") == ["still ice in it"]
     assert small.shown("virus", "phase") == "frozen"
     assert small.values("Incubate", "virus", temperature="37 °C", duration="2 min") == ["no ice left"]
@@ -48,7 +48,7 @@ def test_a_frozen_millilitre_thaws_at_37_degrees_in_two_minutes_and_not_sooner(s
     )
 
 
-def test_what_stands_on_the_bench_thaws_while_other_work_goes_on(small):
+def test_material_on_the_bench_thaws_during_other_steps(small):
     small.do("Storage", "virus", condition="room_temp")
     assert small.shown("virus", "phase") == "frozen"
     small.do("Degas", "soda", duration="15 min")
@@ -67,14 +67,14 @@ def test_storage_in_the_cold_freezes(small):
     assert "frozen" in small.refused("Degas", "soda")
 
 
-def test_cells_double_in_the_declared_time_and_attach(small):
+def test_culture_doubles_cells_in_the_declared_time_and_attaches_them(small):
     small.do("CellCultureIncubate", "cells", duration="24 h")
     assert small["cells"].ledger["components"]["HeLa cells"]["amount"] == "200000"  # 1e5 x 2^(24/24)
     assert small.shown("cells", "phase") == "adherent culture"
     assert (small.shown("cells", "temperature"), small.shown("cells", "carbon dioxide")) == ("37 °C", "5 %")
 
 
-def test_cells_stop_at_the_declared_density_and_do_not_grow_in_the_cold(small):
+def test_culture_stops_at_the_declared_density_and_does_not_grow_in_the_cold(small):
     small.do("CellCultureIncubate", "cells", duration="1 h", temperature="20 °C")
     assert small["cells"].ledger["components"]["HeLa cells"]["amount"] == "100000"
     small.do("CellCultureIncubate", "cells", duration="30 day")
@@ -92,7 +92,7 @@ def test_one_virus_per_cell_hits_63_percent_of_them(small):
     assert not any("hit" in name for name in small["infected"].properties)
 
 
-def test_a_product_is_made_only_with_template_and_enough_cycles(small):
+def test_thermocycler_makes_a_product_only_with_template_and_enough_cycles(small):
     small.do("Thermocycler", "pcr", cycles=10)
     assert "product" not in small["pcr"].ledger["components"]
     small.do("Thermocycler", "pcr no_template", cycles=35)
@@ -100,7 +100,7 @@ def test_a_product_is_made_only_with_template_and_enough_cycles(small):
     assert "product" not in small["no_template"].ledger["components"]
 
 
-def test_degassing_is_noted_and_changes_no_volume(small):
+def test_degas_is_recorded_and_changes_no_volume(small):
     small.do("Degas", "soda")
     assert (small.shown("soda", "dissolved gas"), small.shown("soda", "volume")) == ("removed", "1 mL")
 
@@ -118,7 +118,7 @@ def test_degassing_is_noted_and_changes_no_volume(small):
         ("CellCultureIncubate", "virus", "frozen: thaw it first (virus)"),
     ],
 )
-def test_what_cannot_be_heated_or_mixed_is_refused(small, action, keys, reason):
+def test_rules_reject_what_cannot_be_heated_or_mixed(small, action, keys, reason):
     assert small.refused(action, keys) == reason
 
 
@@ -137,12 +137,12 @@ def test_what_cannot_be_heated_or_mixed_is_refused(small, action, keys, reason):
         ("Incubate", "soda", {"duration": "30 day"}, 30 * 86400),
     ],
 )  # fmt: skip
-def test_the_clock_moves_by_what_the_programme_takes(small, action, keys, parameters, seconds):
+def test_thermocycler_takes_the_time_of_its_programme(small, action, keys, parameters, seconds):
     assert small.do(action, keys, **parameters).outcome.success
     assert small.bench.elapsed == seconds
 
 
-def test_a_solvent_freezes_and_thaws_at_its_own_point(lab):
+def test_solvent_freezes_and_thaws_at_its_own_freezing_point(lab):
     bench = SmallLab(
         lab.catalogue,
         material("stock", "frozen", "100 µL", condition="-20C", **{"freezing point": "18.5 °C"}),

@@ -1,4 +1,4 @@
-"""The declared truth is checked field by field before anything is played."""
+"""The declared truth is checked field by field before an episode starts."""
 
 import copy
 from dataclasses import replace
@@ -36,7 +36,7 @@ def test_every_component_the_truth_needs_is_in_a_material_or_made_by_a_reaction(
 
 
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
-def test_look_ups_name_initial_materials(lab, slug):
+def test_lookups_name_initial_materials(lab, slug):
     spec = lab.specs[slug]
     keys = {key for key, _ in spec.materials}
     assert {key for lookup in spec.truth.get("lookups", ()) for key in lookup["values"]} <= keys
@@ -50,9 +50,9 @@ def test_look_ups_name_initial_materials(lab, slug):
         ("detection_limit", "1", "truth.responses[0].detection_limit: is '1'; allowed: a concentration"),
         ("action", "HLPC", "truth.responses[0].action: is 'HLPC'; allowed: "),
         ("colour", "red", "truth.responses[0].colour: unknown field; allowed: "),
-        ("repeats", "often", "truth.responses[0]: 'often' is no parameter of HPLC; allowed: "),
+        ("repeats", "often", "truth.responses[0]: 'often' is not a parameter of HPLC; allowed: "),
         ("when", {"detector": "nose"}, "truth.responses[0].when.detector: detector is 'nose'"),
-        ("when", {"wavelength": "3 nm"}, "truth.responses[0].when.wavelength: no parameter of HPLC; allowed: "),
+        ("when", {"wavelength": "3 nm"}, "truth.responses[0].when.wavelength: not a parameter of HPLC; allowed: "),
         ("slope", "1e999", "truth.responses[0].slope: is '1e999'; allowed: a number as text"),
         ("noise", "-1", "truth.responses[0].noise: is '-1'; allowed: a number from 0 to 1"),
         ("when", {"detector": []}, "truth.responses[0].when.detector: is []; allowed: one of"),
@@ -64,21 +64,21 @@ def test_look_ups_name_initial_materials(lab, slug):
         ("when", {"percent_b": {"least": "3 %"}}, "truth.responses[0].when.percent_b: is {'least': '3 %'}; allowed: "),
     ],
 )
-def test_a_wrong_field_is_named_with_what_is_allowed(lab, field, value, problem):
+def test_truth_check_names_a_wrong_field_and_what_is_allowed(lab, field, value, problem):
     truth = {"responses": [{**copy.deepcopy(RESPONSE), field: value}]}
     assert check({"responses": [RESPONSE]}, lab.catalogue) == []
     (found,) = check(truth, lab.catalogue)
     assert found.startswith(problem)
 
 
-def test_a_missing_field_and_an_unknown_kind_are_named(lab):
+def test_truth_check_names_missing_fields_and_unknown_kinds(lab):
     without = {name: value for name, value in RESPONSE.items() if name != "signal"}
     assert check({"responses": [without]}, lab.catalogue) == ["truth.responses[0].signal: is missing"]
     (found,) = check({"respones": []}, lab.catalogue)
     assert found.startswith("truth.respones: unknown field; allowed: bands, counted, ")
 
 
-def test_wholes_are_checked_too(lab):
+def test_truth_check_covers_fields_without_entries(lab):
     assert (
         check({"retained": {"fines": "1 µm"}, "counted": ["cells"], "noise": {"CellCounter": "0.1"}}, lab.catalogue)
         == []
@@ -87,7 +87,7 @@ def test_wholes_are_checked_too(lab):
     assert [problem.split(":")[0] for problem in problems] == ["truth.retained", "truth.counted"]
 
 
-def test_a_product_needs_one_way_to_know_how_much_there_is(lab):
+def test_truth_check_needs_exactly_one_amount_of_a_product(lab):
     reaction = {"action": "Incubate", "needs": ["a"], "makes": "b"}
     assert check({"reactions": [reaction]}, lab.catalogue) == [
         "truth.reactions[0].makes: needs exactly one of from, per_volume, poisson, consumes"
@@ -97,25 +97,25 @@ def test_a_product_needs_one_way_to_know_how_much_there_is(lab):
 
 
 @pytest.mark.parametrize("time", ["0 h", "-1 h", "often"])
-def test_cells_double_in_some_time(lab, time):
+def test_truth_check_needs_a_positive_doubling_time(lab, time):
     growth = {"action": "CellCultureIncubate", "components": ["cells"], "doubling_time": time}
     (found,) = check({"growth": [growth]}, lab.catalogue)
     assert found.startswith(f"truth.growth[0].doubling_time: is {time!r}; allowed: a duration above zero")
 
 
-def test_a_reaction_changes_between_phases_there_are(lab):
+def test_truth_check_rejects_unknown_phases(lab):
     reaction = {"action": "Incubate", "needs": ["cells"], "phase_from": "liquid", "phase_to": "plasma"}
     (found,) = check({"reactions": [reaction]}, lab.catalogue)
     assert found.startswith("truth.reactions[0].phase_to: is 'plasma'; allowed: one of empty container, ")
 
 
-def test_an_action_without_a_handler_is_our_fault_and_named(lab):
+def test_action_without_a_handler_raises_an_error_that_names_it(lab):
     small = SmallLab(Catalogue({"Mix": replace(lab.catalogue.types["Mix"], handler="stir")}), material("tea"))
-    with pytest.raises(LabError, match="the offline cast has no handler 'stir' for Mix"):
+    with pytest.raises(LabError, match="the rule-based cast has no handler 'stir' for Mix"):
         small.do("Mix", "tea")
 
 
-def test_a_phase_the_rules_do_not_know_is_refused_with_those_they_do(lab):
+def test_unknown_phase_is_rejected_with_the_allowed_phases(lab):
     odd = {
         "materials": [
             {"properties": {"phase": "liqiud"}},

@@ -17,7 +17,7 @@ SUBMIT = "SubmitMaterialsObservationsForReview"
 
 
 class Attempt(SmallLab):
-    """An experiment's own bench, played by keys; every step must be accepted."""
+    """Steps on an experiment's bench, with materials by key. Every step must be accepted."""
 
     def __init__(self, lab, slug, seed, complete):
         self.spec, self.complete = lab.specs[slug], complete
@@ -32,7 +32,7 @@ class Attempt(SmallLab):
         return step
 
     def decisive(self, action, keys, **parameters):
-        """The measurement that the conclusion hangs on."""
+        """Run the measurement on which the conclusion depends."""
         if self.complete:
             self.do(action, keys, **parameters)
 
@@ -43,7 +43,7 @@ class Attempt(SmallLab):
 
 
 def three(*names):
-    """Keys of three vessels for each name."""
+    """Return keys of three vessels for each name."""
     return " ".join(f"{name}_{number}" for name in names for number in (1, 2, 3))
 
 
@@ -373,11 +373,11 @@ def verdict_of(lab, route, seed, complete=True):
 
 @pytest.mark.parametrize("seed", [3, 8])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
-def test_another_sound_way_suffices(lab, route, seed):
+def test_alternative_route_is_sufficient(lab, route, seed):
     verdict = verdict_of(lab, route, seed)
     assert verdict.sufficient, verdict.reasoning
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
-def test_the_same_way_does_not_suffice_without_its_decisive_measurement(lab, route):
+def test_alternative_route_without_its_decisive_measurement_is_insufficient(lab, route):
     assert not verdict_of(lab, route, 3, complete=False).sufficient

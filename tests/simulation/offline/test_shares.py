@@ -1,4 +1,4 @@
-"""How much of what is in a material: followed by the classifier through what the transcript says was taken."""
+"""The share of each source in a material, which the classifier follows through the amounts in the transcript."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def bench():
 
 
 def shares(lab, key, of="virus"):
-    """The share of it in a material, after the last step done to it."""
+    """Return the share of a source in a material after the last step done to it."""
     found = [reading for reading in readings(lab.bench.transcript()) if reading.barcode == lab.codes[key]]
     return found[-1].shares.get(of)
 
@@ -46,19 +46,19 @@ def diluted(lab):
     return lab
 
 
-def test_a_dilution_series_is_followed_to_its_end():
+def test_shares_follow_a_dilution_series():
     lab = diluted(bench())
     assert [round(float(shares(lab, key)), 5) for key in "abc"] == [0.2, 0.04, 0.008]
     assert round(float(shares(lab, "c", "medium")), 5) == 0.992
 
 
-def test_a_dose_in_a_well_counts_with_what_was_there_before():
+def test_share_of_a_dose_includes_the_previous_contents_of_the_well():
     lab = diluted(bench())
     lab.do("Transfer", "b well_1", source="@b", amount="500 µL")
     assert round(float(shares(lab, "well_1")), 5) == 0.02  # 500 µL of a 25th in 1 mL
 
 
-def test_a_wash_takes_it_away_again():
+def test_share_is_zero_after_a_wash():
     lab = diluted(bench())
     lab.do("Transfer", "b well_1", source="@b", amount="500 µL")
     lab.do("Wash", "well_1 medium", wash_medium="@medium", replacement_medium="@medium", wash_volume="500 µL",
@@ -82,7 +82,7 @@ def doses(*sources):
     return lab
 
 
-def test_three_equal_doses_are_not_three_doses_and_three_dilutions_are_though_both_were_washed_off():
+def test_different_shares_need_distinct_doses_even_after_a_wash():
     dosed = {"line": "dosed", "text": "dosed", "actions": ["Transfer"], "of": ["virus"]}
     read = {"line": "read", "text": "read", "actions": ["MeasureVolume"], "of": ["virus"], "at_least": 3,
             "shares": {"of": "virus", "different": 3, "at": "dosed"}}  # fmt: skip
@@ -92,7 +92,7 @@ def test_three_equal_doses_are_not_three_doses_and_three_dilutions_are_though_bo
     assert "different shares of virus: 1, needed: 3" in same.reason
 
 
-def test_shares_of_what_an_earlier_line_counted_are_followed_too():
+def test_shares_of_materials_counted_by_an_earlier_line_are_followed():
     lab = bench()
     lab.do("Aliquot", "virus tubes", "lysate", volume="400 µL", count=1)
     lab.do("MeasureVolume", "lysate")
@@ -106,7 +106,7 @@ def test_shares_of_what_an_earlier_line_counted_are_followed_too():
     assert finding(lab, lysed, series).met  # 1, 1/2 and 1/4 of the lysate
 
 
-def test_nothing_is_known_of_shares_where_a_step_does_not_say_how_much_it_took():
+def test_shares_are_unknown_if_a_step_does_not_state_the_amount_taken():
     lab = diluted(bench())
     steps = [step._replace(outputs=tuple({**output, "taken": {}} for output in step.outputs))
              for step in lab.bench.transcript()]  # fmt: skip
@@ -115,7 +115,7 @@ def test_nothing_is_known_of_shares_where_a_step_does_not_say_how_much_it_took()
     assert found[-1].shares == {}
 
 
-def test_a_reading_counts_only_within_its_time_since_another_line():
+def test_reading_counts_only_within_its_time_since_another_line():
     lab = bench()
     lab.do("Transfer", "virus well_1", source="@virus", amount="100 µL")
     lab.do("CellCultureIncubate", "well_1", duration="3 day", temperature="37 °C")
@@ -126,7 +126,7 @@ def test_a_reading_counts_only_within_its_time_since_another_line():
     assert not finding(lab, DOSED, {**late, "elapsed": {"since": "dosed", "at_most": "2 day"}}).met
 
 
-def test_a_reading_counts_by_its_number_its_words_and_what_the_material_shows():
+def test_reading_matches_by_number_words_and_properties():
     lab = bench()
     lab.do("MeasureVolume", "medium virus")
     assert (
@@ -140,14 +140,14 @@ def test_a_reading_counts_by_its_number_its_words_and_what_the_material_shows():
     assert [reading.barcode for reading in finding(lab, big).counted] == [lab.codes["medium"]]
 
 
-def test_a_setting_left_to_its_default_counts_as_that_default():
+def test_missing_setting_counts_as_its_default():
     lab = bench()
     lab.do("MeasureVolume", "medium")
     default = next(p.default for p in CATALOGUE.types["MeasureVolume"].parameters if p.name == "replicates")
     assert finding(lab, {**WEIGHED, "parameters": {"replicates": {"equals": str(default)}}}).met
 
 
-def test_all_of_several_words_may_be_asked_for():
+def test_mentions_all_requires_every_word():
     lab = bench()
     lab.do("MeasureVolume", "medium")
     both = {**WEIGHED, "properties": {"container": {"mentions_all": ["50 mL", "tube"]}}}
@@ -156,7 +156,7 @@ def test_all_of_several_words_may_be_asked_for():
     assert finding(lab, {**both, "properties": {"container": {"mentions": ["50 mL", "flask"]}}}).met
 
 
-def test_three_things_each_diluted_once_are_no_series_of_one():
+def test_materials_diluted_once_each_are_not_a_dilution_series():
     lab = bench()
     lab.do("Aliquot", "virus tubes", "p q r", volume="200 µL", count=3)
     lab.do("Mix", "p q r", duration="10 s")

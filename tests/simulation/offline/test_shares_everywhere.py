@@ -1,4 +1,4 @@
-"""The shares that evidence reads out of a transcript, held against a dye of its own in every liquid of the bench."""
+"""Shares computed from a transcript are compared with a hidden tracer dye in every liquid of the bench."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -15,7 +15,7 @@ SEED = 4
 
 
 def dyed(spec):
-    """The bench with one unit of a dye in each microlitre of every liquid, which nobody sees, and who has which."""
+    """Return the bench with one unit of a hidden dye per microlitre of every liquid, and the dye of each liquid."""
     materials, dyes = [], {}
     for (key, _), material in zip(spec.materials, place_all(spec.drafts(), SEED), strict=True):
         contents = Vessel.open(material, 0).contents
@@ -29,7 +29,7 @@ def dyed(spec):
 
 
 def after_each(spec, bench):
-    """The inventory after each step."""
+    """Yield the inventory after each step."""
     again = Bench(spec.goal, bench.catalogue, dyed(spec)[0], SEED, 10**6)
     found = {}
     for step in bench.history:
@@ -39,7 +39,7 @@ def after_each(spec, bench):
 
 
 @pytest.mark.parametrize("steps", [60])
-def test_every_share_that_is_claimed_is_within_one_percent_of_the_dye(lab, steps):
+def test_reported_shares_match_a_tracer_dye_within_one_percent(lab, steps):
     mixed = 0
     for spec in lab.specs.values():
         inventory, dyes = dyed(spec)

@@ -1,4 +1,4 @@
-"""Other ways to the genetics and minicell goals than the reference protocol, short cuts among them, and near misses."""
+"""Alternative routes to the genetics and minicell goals, including short cuts, and near misses."""
 
 import pytest
 
@@ -9,7 +9,7 @@ GFP_IMAGES = {"mode": "fluorescence", "objective": "20x", "channels": ["GFP 475/
 
 
 def readings(bench, action, about):
-    """(description, value) of every observation in which an instrument says something about this."""
+    """Return (description, value) of every observation about this."""
     return [
         (seen.description, seen.value)
         for step in bench.history
@@ -27,8 +27,8 @@ def missed(verdict):
     return {line["line"] for line in verdict.lines if not line["met"]}
 
 
-# Zebrafish Genotyping: nacre/nacre fish have no melanophores, so looking is enough (paper, case 3).
-def test_looking_at_the_five_tails_alone_answers_whether_they_are_nacre(lab):
+# Zebrafish Genotyping: nacre/nacre fish have no melanophores, so inspection is enough (paper, case 3).
+def test_inspecting_five_tails_is_sufficient_for_nacre(lab):
     bench, verdict = attempt(
         lab,
         "zebrafish-genotyping",
@@ -45,15 +45,15 @@ def test_looking_at_the_five_tails_alone_answers_whether_they_are_nacre(lab):
     [(range(1, 5), TAILS), (range(1, 6), "Which tubes are full?")],
     ids=["four of five", "another question"],
 )
-def test_looking_at_too_few_tails_or_for_something_else_is_not_enough(lab, fish, question):
+def test_inspecting_too_few_tails_or_another_question_is_insufficient(lab, fish, question):
     _, verdict = attempt(
         lab, "zebrafish-genotyping", [do("VisualInspection", [f"fish_{n}" for n in fish], question=question), SUBMIT]
     )
     assert not verdict.sufficient
 
 
-# Zebrafish Progeny Genotyping: WT/WT and WT/nacre look alike, so looking is not enough, but an enzyme tells all three.
-def test_looking_at_the_progeny_cannot_tell_wild_type_from_heterozygous(lab):
+# Zebrafish Progeny Genotyping: WT/WT and WT/nacre look alike, so inspection is not enough, but an enzyme distinguishes all three.
+def test_inspecting_progeny_cannot_distinguish_wild_type_from_heterozygous(lab):
     steps = lab.specs["zebrafish-progeny-genotyping"].protocol[:1]
     fish = [f"progeny_{n}" for n in range(1, 9)]
     bench, verdict = attempt(
@@ -65,7 +65,7 @@ def test_looking_at_the_progeny_cannot_tell_wild_type_from_heterozygous(lab):
     assert len({answers[n - 1] for n in (1, 2, 4, 5, 6, 8)}) == 1
 
 
-def test_progeny_are_told_apart_by_the_enzyme_and_a_gel_without_sequencing(lab):
+def test_enzyme_and_gel_are_sufficient_for_progeny_without_sequencing(lab):
     spec = lab.specs["zebrafish-progeny-genotyping"]
     cycled = next(n for n, step in enumerate(spec.protocol) if step["action"] == "Thermocycler")
     tubes = spec.protocol[cycled]["materials"]
@@ -131,7 +131,7 @@ def test_selection_for_one_day_only_is_not_enough(lab):
     assert not verdict.sufficient
 
 
-# Lentivirus: dose by lineage, whatever way it was brought about.
+# Lentivirus: the dose follows from lineage, however it was prepared.
 def lentivirus(lab, change):
     """The reference protocol with each step passed through `change`; steps it answers with None are left out."""
     spec = lab.specs["lentivirus-moi-optimization"]
@@ -179,7 +179,7 @@ def test_the_cell_suspension_straight_from_its_tube_is_no_control(lab):
     assert missed(lentivirus(lab, change)) == {"The same reading of these cells that got no virus"}
 
 
-# What the reference records say, against what the files declare.
+# Reference records compared with the declared truth.
 def test_the_reference_record_gives_the_declared_share_of_cleavage(lab):
     record = lab.reference("p2a-cleavage-efficiency")
     areas = {size: [first_number(value) for name, value in readings(record, "CapillaryWestern", size)

@@ -1,4 +1,4 @@
-"""Other ways to the goals of the neural biosensors than the reference protocols, and near misses that must not pass."""
+"""Alternative routes to the goals of the neural biosensors, and near misses that must not pass."""
 
 import copy
 
@@ -12,7 +12,7 @@ TWO_COLOURS = {"mode": "fluorescence", "objective": "20x", "channels": ["RFP 555
 
 
 def numbers(bench, step, about):
-    """What an instrument said about this in one step, by sample."""
+    """Return what an instrument read in one step, by sample."""
     seen = bench.history[step].outcome.new_observations
     return [float(o.value.split()[0].rstrip(",")) for o in seen if about in o.description]
 
@@ -22,7 +22,7 @@ def mean(values):
 
 
 def cultured(protocol, *durations):
-    """The protocol with its cultures kept for these times."""
+    """Return the protocol with these culture times."""
     steps, times = copy.deepcopy(list(protocol)), iter(durations)
     for step in steps:
         if step["action"] == "CellCultureIncubate":

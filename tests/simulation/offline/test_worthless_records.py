@@ -1,4 +1,4 @@
-"""Records that name the right things and are worth nothing: each is the reference protocol, spoiled in one way."""
+"""Records that look right but prove nothing: each is the reference protocol, spoiled in one way."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from simulation.offline.checklist import ChecklistClassifier
 
 
 def changed(step, **changes):
-    """The step with other materials or some parameters replaced; a parameter set to None is left out."""
+    """Return the step with other materials or parameters; a parameter set to None is left out."""
     parameters = {**step.get("parameters", {}), **changes.pop("parameters", {})}
     return {**step, **changes, "parameters": {name: value for name, value in parameters.items() if value is not None}}
 
@@ -144,11 +144,11 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("spoil", SPOILED, ids=lambda spoil: spoil.__name__)
-def test_a_worthless_record_does_not_suffice(lab, spoil):
+def test_worthless_record_is_insufficient(lab, spoil):
     spec = lab.specs[SPOILED[spoil]]
     spoiled = replace(spec, protocol=tuple(spoil(list(spec.protocol))))
     bench = lab.play(spoiled, ProtocolAgent(spoiled, 11), 11)
-    # The lab itself sees nothing wrong with it: every step was done.
+    # The simulator accepts every step; only the checklist finds the flaw.
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert len(bench.history) == len(spoiled.protocol)
     verdict = ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())

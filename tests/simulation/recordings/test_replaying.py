@@ -1,4 +1,4 @@
-"""A run recorded to a file plays again without a network, byte for byte."""
+"""A recorded run replays without a network, byte for byte."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture
 def recorded(caffeine: Experiment, model_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A run of two episodes with a fault and a repaired reply in it; afterwards nobody answers any more."""
+    """A recorded run of two episodes with a fault and a repaired reply. Afterwards the server does not answer any more."""
     speakers.cast(panel=("judge-two",))
     model_server.faults(
         {"fault": "server_500", "every": 5, "times": 2}, {"fault": "wrong_enum", "role": "transition", "times": 1}
@@ -34,7 +34,7 @@ def recorded(caffeine: Experiment, model_server: Server, monkeypatch: pytest.Mon
     return file
 
 
-def test_every_step_and_verdict_comes_out_the_same_without_keys_or_network(recorded: Path) -> None:
+def test_replay_repeats_every_step_and_verdict_without_keys_or_network(recorded: Path) -> None:
     call_command("replay_run", str(recorded))
     first, again = Run.objects.order_by("pk")
     assert [e.status for e in again.episodes.order_by("seed")] == ["submitted", "submitted"]
@@ -45,7 +45,7 @@ def test_every_step_and_verdict_comes_out_the_same_without_keys_or_network(recor
 
 
 @pytest.mark.one_database
-def test_a_file_in_which_one_reply_was_altered_is_told_by_episode_and_step(recorded: Path) -> None:
+def test_replay_reports_episode_and_step_of_an_altered_reply(recorded: Path) -> None:
     lines = recorded.read_text().splitlines()
     place = next(n for n, line in enumerate(lines) if n and json.loads(line)["key"]["role"] == "transition")
     altered = json.loads(lines[place])
@@ -57,24 +57,24 @@ def test_a_file_in_which_one_reply_was_altered_is_told_by_episode_and_step(recor
 
 
 @pytest.mark.one_database
-def test_no_key_and_no_address_is_in_the_file(recorded: Path) -> None:
+def test_recording_has_no_keys_or_addresses(recorded: Path) -> None:
     assert "dummy-" not in recorded.read_text() and "127.0.0.1" not in recorded.read_text()
 
 
 @pytest.mark.one_database
-def test_a_laboratory_whose_experiment_differs_says_so_before_it_plays(recorded: Path) -> None:
+def test_replay_is_refused_if_the_experiment_differs(recorded: Path) -> None:
     Experiment.objects.update(sha256="1" * 64)
-    with pytest.raises(CommandError, match="not here as it was"):
+    with pytest.raises(CommandError, match="missing or differs"):
         call_command("replay_run", str(recorded))
 
 
-def test_a_run_of_rules_needs_no_recording(caffeine: Experiment, tmp_path: Path) -> None:
+def test_recording_of_a_rule_based_run_is_refused(caffeine: Experiment, tmp_path: Path) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
-    with pytest.raises(replaying.ReplayError, match="by their seed"):
+    with pytest.raises(replaying.ReplayError, match="from their seed"):
         replaying.record(run, tmp_path / "x")
 
 
-def test_no_worker_plays_a_replay_with_its_own_keys(recorded: Path, model_server: Server) -> None:
+def test_replay_is_never_run_by_workers_with_their_own_keys(recorded: Path, model_server: Server) -> None:
     call_command("replay_run", str(recorded))
     again = Run.objects.latest("pk")
     assert again.replay
@@ -84,7 +84,7 @@ def test_no_worker_plays_a_replay_with_its_own_keys(recorded: Path, model_server
     assert model_server.counters()["total"]["requests"] == asked
 
 
-def test_a_run_that_was_held_for_its_key_and_went_on_plays_to_the_same_end(
+def test_replay_of_a_run_that_was_blocked_by_its_key_reaches_the_same_end(
     caffeine: Experiment, model_server: Server, tmp_path: Path
 ) -> None:
     speakers.cast()

@@ -1,4 +1,4 @@
-"""Episodes leave as trajectories and play again in the Gymnasium environment, observation for observation."""
+"""Exported trajectories replay in the Gymnasium environment with equal observations."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ from tests.support.steps import play_out
 
 @pytest.fixture
 def run(caffeine: Experiment) -> Run:
-    """A protocol that is followed and judged."""
+    """A run of one episode that follows the reference protocol and is judged."""
     made = queueing.queue_episodes([caffeine], "offline", 1, seed=7)
     play_out(made)
     return made
@@ -32,7 +32,7 @@ def run(caffeine: Experiment) -> Run:
 
 @pytest.fixture
 def line(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """That run's line, a copy for each test; it is played once."""
+    """The trajectory of that run, copied for each test; the run itself is executed once."""
     if not _line:
         _line.append(json.dumps(trajectory_files.line(request.getfixturevalue("run").episodes.get())))
     return dict(json.loads(_line[0]))
@@ -53,12 +53,12 @@ def exported(run: Run, path: Path, *options: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
 
 
-@pytest.mark.both_databases  # one of them keeps no order of names in what it stores
-def test_an_episode_that_was_played_replays_with_the_same_observations_and_the_same_reward(run, env, tmp_path):
+@pytest.mark.both_databases  # PostgreSQL does not keep the order of JSON keys
+def test_trajectory_replays_with_the_same_observations_and_rewards(run, env, tmp_path):
     [line] = exported(run, tmp_path / "run.jsonl")
     episode = run.episodes.get()
     moments = trajectories.replay(env, line)
-    # the steps that are stored, and the submission, which is not one of them
+    # the stored steps, and the submission, which is not stored as a step
     assert len(moments) == len(line["steps"]) == episode.transitions.count() + 1
     assert [moment.observation for moment in moments] == [
         *[step["observation"] for step in line["steps"][1:]],
@@ -70,7 +70,7 @@ def test_an_episode_that_was_played_replays_with_the_same_observations_and_the_s
     assert line["steps"][-1]["action"]["name"] == "SubmitMaterialsObservationsForReview"
 
 
-def test_random_attempts_with_their_rejections_replay_too(lab, tmp_path):
+def test_trajectory_of_a_random_agent_replays_with_its_rejections(lab, tmp_path):
     zebrafish = Experiment.objects.get(slug="zebrafish-genotyping")
     run = queueing.queue_episodes([zebrafish], "offline-random", 2, seed=3)
     play_out(run)
@@ -84,7 +84,7 @@ def test_random_attempts_with_their_rejections_replay_too(lab, tmp_path):
 
 
 def unreadable(caffeine: Experiment) -> Episode:
-    """An agent that wrote nothing readable, three times."""
+    """An episode whose agent's replies could not be parsed three times."""
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=7)
     episode = run.episodes.get()
     bench = laboratory.bench(episode)
@@ -100,7 +100,7 @@ def unreadable(caffeine: Experiment) -> Episode:
     return episode
 
 
-def test_what_could_not_be_read_replays_as_a_rejected_step_without_words(caffeine, env):
+def test_trajectory_replays_an_unparsable_reply_as_a_rejected_step_without_text(caffeine, env):
     line = trajectory_files.line(unreadable(caffeine))
     assert [(step["action"], step["thought"], step["terminated"]) for step in line["steps"]] == [
         (None, "", False), (None, "hm", False), (None, "", True),
@@ -110,7 +110,7 @@ def test_what_could_not_be_read_replays_as_a_rejected_step_without_words(caffein
     assert (line["plan"], line["ending"], line["verdict"]) == ("1. wait", "rejected_out", None)
 
 
-def test_nothing_hidden_leaves_with_a_line(run):
+def test_trajectory_has_no_hidden_information(run):
     episode = run.episodes.get()
     stored = json.dumps(list(episode.transitions.values_list("step", flat=True)))
     assert '"ledger": {"' in stored and '"reasoning": "' in stored
@@ -122,26 +122,26 @@ def test_nothing_hidden_leaves_with_a_line(run):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"schema": "wetbench-trajectory/0"}, "read is wetbench-trajectory/1"),
-        ({"experiment": "zebrafish-genotyping"}, "experiment is 'zebrafish-genotyping' in the line"),
-        ({"manifest": True}, "manifest is True in the line, False in the environment"),
-        ({"seed": 1}, "step 1: another observation than recorded"),
-        ({"final_observation": "gold"}, "step last: another observation"),
+        ({"schema": "wetbench-trajectory/0"}, "it must be 'wetbench-trajectory/1'"),
+        ({"experiment": "zebrafish-genotyping"}, "experiment is 'zebrafish-genotyping' in the trajectory"),
+        ({"manifest": True}, "manifest is True in the trajectory, False in the environment"),
+        ({"seed": 1}, "step 1: observation differs from the recording"),
+        ({"final_observation": "gold"}, "step last: observation differs"),
         ({"verdict": None}, "no verdict is recorded"),
     ],
 )
-def test_a_line_that_does_not_fit_its_environment_says_where(line, env, changes, told):
+def test_trajectory_that_does_not_match_its_environment_is_refused_with_the_difference(line, env, changes, told):
     with pytest.raises(TrajectoryError, match=told):
         trajectories.replay(env, line | changes)
 
 
-def test_a_line_with_another_reward_than_its_verdict_gives_is_found_out(line, env):
+def test_trajectory_with_a_wrong_reward_is_refused(line, env):
     line["steps"][-1]["reward"] = 0.5
-    with pytest.raises(TrajectoryError, match="another reward"):
+    with pytest.raises(TrajectoryError, match="reward differs"):
         trajectories.replay(env, line)
 
 
-def test_episodes_that_the_rules_did_not_end_are_left_out_and_counted(run, tmp_path, capsys):
+def test_export_leaves_out_and_counts_episodes_that_did_not_end_by_the_rules(run, tmp_path, capsys):
     episode = run.episodes.get()
     more = queueing.queue_episodes([episode.experiment], "offline", 2, seed=8)
     failed, _queued = more.episodes.order_by("replicate")
@@ -152,17 +152,17 @@ def test_episodes_that_the_rules_did_not_end_are_left_out_and_counted(run, tmp_p
     assert "1 left out: failed" in told.err and "1 left out: queued" in told.err
 
 
-def test_an_episode_of_an_experiment_or_catalogue_that_changed_is_left_out(run, tmp_path, capsys):
+def test_export_leaves_out_episodes_of_a_changed_experiment_or_catalogue(run, tmp_path, capsys):
     Episode.objects.filter(run=run).update(experiment_sha256="1" * 64)
     assert exported(run, tmp_path / "a.jsonl") == []
     Episode.objects.filter(run=run).update(experiment_sha256=run.episodes.get().experiment.sha256, status="truncated")
     assert exported(run, tmp_path / "b.jsonl") == []
     told = capsys.readouterr().err
-    assert "1 left out: the experiment was changed since" in told
-    assert "1 left out: the action catalogue was changed since" in told
+    assert "1 left out: the experiment has changed since" in told
+    assert "1 left out: the action catalogue has changed since" in told
 
 
-def test_a_file_that_is_there_is_written_over_only_by_force(run, tmp_path):
+def test_export_overwrites_a_file_only_with_force(run, tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_text("mine")
     with pytest.raises(CommandError, match="--force"):
@@ -174,7 +174,7 @@ def test_a_file_that_is_there_is_written_over_only_by_force(run, tmp_path):
     assert path.read_bytes() == first and [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
 
 
-def test_a_file_that_cannot_be_written_whole_is_not_there_at_all(run, tmp_path):
+def test_export_leaves_no_partial_file_after_an_error(run, tmp_path):
     with pytest.raises(CommandError, match="was not written"):
         exported(run, tmp_path / "no" / "run.jsonl")
     Transition.objects.filter(episode__run=run).update(step={})
@@ -183,15 +183,15 @@ def test_a_file_that_cannot_be_written_whole_is_not_there_at_all(run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_of_twins_or_none_is_named(run, tmp_path):
+def test_export_of_an_unknown_run_or_a_run_of_twins_is_refused(run, tmp_path):
     twins = Run.objects.create(submission_id="t", kind="twins", cast="offline", seed=1)
-    with pytest.raises(CommandError, match="made twins"):
+    with pytest.raises(CommandError, match="is not a run of episodes"):
         exported(twins, tmp_path / "x.jsonl")
     with pytest.raises(CommandError, match="There is no run"):
         call_command("export_episodes", "nonsense", str(tmp_path / "x.jsonl"))
 
 
-def test_trajectories_are_read_where_there_is_no_django():
+def test_trajectories_module_works_without_django():
     script = (
         "import sys; sys.modules['django'] = None; import simulation.recordings.trajectories, simulation.offline.gym"
     )

@@ -1,4 +1,4 @@
-"""Who caused an ending, and what to do about it."""
+"""Causes and remedies of failures."""
 
 import pytest
 
@@ -9,14 +9,14 @@ GOOD = ("submitted", "done", "unsuited", "cancelled", "queued", "running", "wait
 
 
 @pytest.mark.parametrize("reason", [reason for reason, _ in REASONS])
-def test_every_reason_has_a_cause_words_and_an_advice(reason: str) -> None:
+def test_every_reason_has_a_cause_a_description_and_a_remedy(reason: str) -> None:
     assert causes.cause("failed", reason) in causes.CAUSES
     assert causes.words("failed", reason) == dict(REASONS)[reason]
     assert len(causes.help("failed", reason)) > 20
 
 
 @pytest.mark.parametrize("status", sorted({*dict(Episode.STATUSES), *dict(Twin.STATUSES)} - {"failed", "blocked"}))
-def test_without_a_reason_an_ending_tells_by_itself_whether_something_went_wrong(status: str) -> None:
+def test_cause_without_a_reason_follows_from_the_status(status: str) -> None:
     assert bool(causes.cause(status, "")) == (status not in GOOD)
     assert bool(causes.help(status, "")) == (status not in GOOD)
 
@@ -33,11 +33,11 @@ def test_without_a_reason_an_ending_tells_by_itself_whether_something_went_wrong
         ("failed", "worker_lost", "wetbench"),
     ],
 )
-def test_a_failure_is_laid_at_the_right_door(status: str, reason: str, cause: str) -> None:
+def test_failure_is_attributed_to_its_cause(status: str, reason: str, cause: str) -> None:
     assert causes.cause(status, reason) == cause
 
 
-def test_groups_leave_out_what_went_well_and_what_waits_and_stand_in_the_order_of_causes() -> None:
+def test_failure_groups_omit_successful_and_waiting_rows_and_are_ordered_by_cause() -> None:
     counted = [
         ("submitted", "", 9),
         ("waiting", "rate_limit", 4),
@@ -58,7 +58,7 @@ def test_groups_leave_out_what_went_well_and_what_waits_and_stand_in_the_order_o
     assert groups[3].cause_words == "a refusal" and groups[3].words == "the model refused"
 
 
-def test_one_reason_is_one_group_whether_it_failed_or_is_held() -> None:
-    # 2 held and 3 failed for the same reason are 5
+def test_failure_group_includes_failed_and_blocked_rows_of_one_reason() -> None:
+    # 2 blocked and 3 failed for the same reason are 5
     (group,) = causes.grouped([("blocked", "bad_request", 2), ("failed", "bad_request", 3)])
     assert group.number == 5

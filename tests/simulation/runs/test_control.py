@@ -1,4 +1,4 @@
-"""What people may do with orders under way, in the moments in which it matters."""
+"""Stopping, pausing and retrying runs at critical moments."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,25 +21,25 @@ from tests.support.steps import play_out, race
 pytestmark = [pytest.mark.both_databases, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 
-class _Interrupted:
-    """A connection during whose call something happens."""
+class _InterruptedConnection:
+    """A connection that calls a function during each model call."""
 
-    def __init__(self, line: journal.Line, happens: Callable[[], object]) -> None:
-        self.connection, self.happens = line.connection, happens
+    def __init__(self, line: journal.Line, act: Callable[[], object]) -> None:
+        self.connection, self.act = line.connection, act
 
-    def prepare(self, *told: Any) -> Any:
-        return self.connection.prepare(*told)
+    def prepare(self, *arguments: Any) -> Any:
+        return self.connection.prepare(*arguments)
 
-    def send(self, *told: Any) -> Any:
-        answer = self.connection.send(*told)
-        self.happens()
+    def send(self, *arguments: Any) -> Any:
+        answer = self.connection.send(*arguments)
+        self.act()
         return answer
 
 
-def during(happens: Callable[[], object]) -> journal.Dial:
+def connect_during(act: Callable[[], object]) -> journal.Dial:
     def dial(setup: Any, player: Any) -> journal.Line:
         line = journal.dial(setup, player)
-        return line._replace(connection=_Interrupted(line, happens))
+        return line._replace(connection=_InterruptedConnection(line, act))
 
     return dial
 
@@ -50,36 +50,36 @@ def talkers(caffeine: Experiment, model_server: Server) -> Server:
     return model_server
 
 
-def ordered(number: int = 1, **terms: Any) -> Run:
+def create_run(number: int = 1, **terms: Any) -> Run:
     chosen = Experiment.objects.filter(slug="caffeine-hplc-analysis")
     return queueing.queue_episodes(chosen, "talkers", number, seed=1, **terms)
 
 
-def claimed(run: Run) -> leases.Lease[Episode]:
+def claim_episode(run: Run) -> leases.Lease[Episode]:
     lease = leases.claim(Episode, run.episodes.get().code)
     assert lease is not None
     return lease
 
 
-def test_an_episode_stopped_during_its_call_in_a_paused_run_ends_all_the_same(talkers: Server) -> None:
-    run = ordered()
-    runner.advance(claimed(run), during(lambda: (control.pause_run(run), control.stop_run(run))))
+def test_stop_during_a_call_ends_the_episode_even_in_a_paused_run(talkers: Server) -> None:
+    run = create_run()
+    runner.advance(claim_episode(run), connect_during(lambda: (control.pause_run(run), control.stop_run(run))))
     assert run.episodes.get().status == "running", "its holder gave it back before it heard of the stop"
     assert control.end_stopped() == 1
     assert run.episodes.get().status == "cancelled" and queueing.progress(run).finished
 
 
-def test_an_episode_stopped_while_it_has_to_wait_does_not_wait_to_end(talkers: Server) -> None:
+def test_stop_ends_a_waiting_episode_at_once(talkers: Server) -> None:
     talkers.faults({"fault": "rate_limit", "retry_after": 500})
-    run = ordered()
-    runner.advance(claimed(run), during(lambda: None))
+    run = create_run()
+    runner.advance(claim_episode(run), connect_during(lambda: None))
     control.stop(run.episodes.get())
     episode = run.episodes.get()
     assert (episode.status, episode.not_before, episode.error) == ("cancelled", None, "")
 
 
-def test_stopping_a_run_of_twins_stops_those_between_two_turns(talkers: Server) -> None:
-    play_out(run := ordered())
+def test_stop_of_a_run_of_twins_ends_twins_between_two_turns(talkers: Server) -> None:
+    play_out(run := create_run())
     talkers.faults({"fault": "wrong_enum"})
     twins = queueing.queue_twins(run.episodes.get().transitions.filter(number=1), ["subtle"], "talkers", seed=1)
     workers.play("twin", twins.twins.get().code)
@@ -89,10 +89,10 @@ def test_stopping_a_run_of_twins_stops_those_between_two_turns(talkers: Server) 
     assert twins.calls.count() == 1
 
 
-def test_a_gate_that_another_run_closed_is_opened_by_whoever_tries_again(talkers: Server) -> None:
+def test_try_again_reopens_a_limiter_that_another_run_closed(talkers: Server) -> None:
     talkers.faults({"fault": "credits_402", "role": "agent", "times": 1})
-    play_out(first := ordered())
-    play_out(second := ordered())
+    play_out(first := create_run())
+    play_out(second := create_run())
     assert second.episodes.get().reason == "credentials" and not second.calls.exists()
     control.stop_run(first)
     assert control.try_again(second) == 1
@@ -100,17 +100,17 @@ def test_a_gate_that_another_run_closed_is_opened_by_whoever_tries_again(talkers
     assert second.episodes.get().status == "submitted"
 
 
-def test_a_first_cap_set_while_a_call_is_under_way_counts_it_by_the_next_sweep(talkers: Server) -> None:
-    run = ordered()
-    runner.advance(claimed(run), during(lambda: control.continue_run(run, max_tokens=5_000_000)))
+def test_sweep_counts_a_call_that_was_under_way_when_the_first_limit_was_set(talkers: Server) -> None:
+    run = create_run()
+    runner.advance(claim_episode(run), connect_during(lambda: control.continue_run(run, max_tokens=5_000_000)))
     spending.recount_live()
     assert spending.verify(run).agrees and Run.objects.get().held_tokens == spending.totals(run).tokens > 0
 
 
-def test_a_turn_whose_own_request_always_fails_gives_up_though_others_are_answered(talkers: Server) -> None:
-    other = ordered()
+def test_retries_end_for_a_failing_turn_although_other_calls_are_answered(talkers: Server) -> None:
+    other = create_run()
     workers.play("episode", other.episodes.get().code)
-    run = ordered()
+    run = create_run()
     talkers.faults("server_500")
     for _ in range(10):
         ProviderGate.objects.update(closed_until=None, faults_running=0)
@@ -118,12 +118,12 @@ def test_a_turn_whose_own_request_always_fails_gives_up_though_others_are_answer
         workers.play("episode", run.episodes.get().code)
         ModelCall.objects.filter(run=other).update(ended_at=timezone.now())
     episode = run.episodes.get()
-    assert (episode.status, episode.reason) == ("failed", "provider_unavailable") and "10 tries" in episode.error
+    assert (episode.status, episode.reason) == ("failed", "provider_unavailable") and "10 attempts" in episode.error
 
 
-def test_while_a_dead_provider_is_probed_for_all_each_gives_up_after_the_window(talkers: Server) -> None:
+def test_retries_end_after_the_window_while_an_unavailable_provider_is_probed(talkers: Server) -> None:
     talkers.faults("server_500")
-    run = ordered()
+    run = create_run()
     workers.play("episode", run.episodes.get().code)
     ModelCall.objects.update(started_at=timezone.now() - timedelta(hours=1))
     later = timezone.now() + timedelta(minutes=5)
@@ -135,8 +135,8 @@ def test_while_a_dead_provider_is_probed_for_all_each_gives_up_after_the_window(
     assert ModelCall.objects.count() == 1, "it was not even tried"
 
 
-def test_an_answer_between_two_faults_keeps_the_circuit_closed(talkers: Server) -> None:
-    run = ordered()
+def test_circuit_breaker_stays_closed_if_an_answer_comes_between_faults(talkers: Server) -> None:
+    run = create_run()
     workers.play("episode", run.episodes.get().code)
     gate = ProviderGate.objects.get()
     ProviderGate.objects.update(faults_running=4, faulted_at=timezone.now() - timedelta(minutes=1))
@@ -145,8 +145,8 @@ def test_an_answer_between_two_faults_keeps_the_circuit_closed(talkers: Server) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_trying_again_and_playing_at_once_never_wait_for_each_other_for_ever(talkers: Server) -> None:
-    run = ordered(number=4, max_tokens=50_000_000)
+def test_try_again_does_not_deadlock_with_workers(talkers: Server) -> None:
+    run = create_run(number=4, max_tokens=50_000_000)
     codes = list(run.episodes.values_list("code", flat=True))
     turns = iter([*codes, None, *codes, None])
 
@@ -158,8 +158,8 @@ def test_trying_again_and_playing_at_once_never_wait_for_each_other_for_ever(tal
     assert not [result for result in results if isinstance(result, Exception)]
 
 
-def test_a_twin_that_is_retried_does_not_wait_for_what_it_waited_for_before(talkers: Server) -> None:
-    play_out(run := ordered())
+def test_retried_twin_does_not_keep_its_earlier_wait(talkers: Server) -> None:
+    play_out(run := create_run())
     talkers.faults({"fault": "rate_limit", "retry_after": 500})
     twins = queueing.queue_twins(Transition.objects.filter(episode__run=run, number=1), ["subtle"], "talkers", seed=1)
     workers.play("twin", twins.twins.get().code)

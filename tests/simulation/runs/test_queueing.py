@@ -1,4 +1,4 @@
-"""Orders of work are rows."""
+"""Creating runs and their rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,13 @@ from tests.support.steps import play_out, race
 pytestmark = pytest.mark.both_databases
 
 
-def test_ordering_again_adds_the_next_replicates(caffeine: Experiment) -> None:
+def test_second_run_adds_the_next_replicates(caffeine: Experiment) -> None:
     queueing.queue_episodes([caffeine], "offline", 2)
     queueing.queue_episodes([caffeine], "offline", 3)
     assert sorted(Episode.objects.values_list("replicate", flat=True)) == [1, 2, 3, 4, 5]
 
 
-def test_the_same_submission_orders_once(caffeine: Experiment) -> None:
+def test_same_submission_id_creates_one_run(caffeine: Experiment) -> None:
     first = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
     again = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
     assert first == again and Episode.objects.count() == 2
@@ -32,7 +32,7 @@ def test_the_same_seed_gives_the_same_episodes_and_barcodes(caffeine: Experiment
     assert (first.seed, first.initial) == (again.seed, again.initial)
 
 
-def test_an_unknown_cast_is_refused_with_the_known_ones_and_orders_nothing(caffeine: Experiment) -> None:
+def test_unknown_cast_is_refused_with_the_known_ones(caffeine: Experiment) -> None:
     with pytest.raises(UnknownCastError, match="offline, offline-lapses, offline-random"):
         queueing.queue_episodes([caffeine], "gpt-9", 1)
     assert Episode.objects.count() == 0
@@ -43,7 +43,7 @@ def test_an_unknown_experiment_is_refused_with_the_known_ones(lab: None) -> None
         queueing.experiments_named("coffee")
 
 
-def test_an_empty_laboratory_says_how_to_fill_it(db: None) -> None:
+def test_missing_experiments_error_explains_how_to_load_them(db: None) -> None:
     with pytest.raises(queueing.UnknownExperimentError, match="load_lab"):
         queueing.experiments_named("all")
 
@@ -56,7 +56,7 @@ def test_a_queued_episode_is_stopped_at_once(caffeine: Experiment) -> None:
     assert control.stop(episode) is False
 
 
-def test_a_retry_takes_the_replicates_place_and_only_it_counts(caffeine: Experiment) -> None:
+def test_retry_replaces_the_replicate_and_only_the_retry_counts(caffeine: Experiment) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1, seed=3).episodes.get()
     control.stop(episode)
     again = queueing.retry(episode)
@@ -72,7 +72,7 @@ def test_a_running_episode_is_not_retried(caffeine: Experiment) -> None:
         queueing.retry(episode)
 
 
-def test_twins_are_ordered_for_accepted_steps_only_and_numbered_on(caffeine: Experiment) -> None:
+def test_twins_are_created_for_accepted_steps_only_with_consecutive_numbers(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=2)
     play_out(run)
     accepted = Transition.objects.filter(accepted=True).count()
@@ -82,7 +82,7 @@ def test_twins_are_ordered_for_accepted_steps_only_and_numbered_on(caffeine: Exp
     assert set(Twin.objects.values_list("number", flat=True)) == {1, 2}
 
 
-def test_progress_counts_what_stands_where(caffeine: Experiment) -> None:
+def test_progress_counts_rows_by_status(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 3)
     control.stop(run.episodes.first())
     now = queueing.progress(run)
@@ -90,36 +90,36 @@ def test_progress_counts_what_stands_where(caffeine: Experiment) -> None:
     assert not now.finished
 
 
-def troubles(order: Callable[[], object]) -> list[Any]:
-    """Give the same order from six threads in the same moment; what went wrong in them."""
+def create_in_six_threads(order: Callable[[], object]) -> list[Any]:
+    """Create the same run in six threads at once, and return the errors."""
     return [result for result in race(order, 6) if isinstance(result, Exception)]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_double_click_that_arrives_six_times_at_once_orders_once(caffeine: Experiment) -> None:
-    assert troubles(lambda: queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")) == []
+def test_same_submission_six_times_at_once_creates_one_run(caffeine: Experiment) -> None:
+    assert create_in_six_threads(lambda: queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")) == []
     assert Episode.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
-def test_six_orders_at_once_number_their_replicates_without_a_clash(caffeine: Experiment) -> None:
-    assert troubles(lambda: queueing.queue_episodes([caffeine], "offline", 2)) == []
-    assert sorted(Episode.objects.values_list("replicate", flat=True)) == list(range(1, 13))  # 6 orders of 2
+def test_six_concurrent_runs_number_their_replicates_without_conflicts(caffeine: Experiment) -> None:
+    assert create_in_six_threads(lambda: queueing.queue_episodes([caffeine], "offline", 2)) == []
+    assert sorted(Episode.objects.values_list("replicate", flat=True)) == list(range(1, 13))  # 6 runs of 2
 
 
 @pytest.mark.django_db(transaction=True)
-def test_six_orders_of_twins_at_once_number_them_without_a_clash(caffeine: Experiment) -> None:
+def test_six_concurrent_twin_runs_number_their_twins_without_conflicts(caffeine: Experiment) -> None:
     play_out(queueing.queue_episodes([caffeine], "offline", 1, seed=2))
     accepted = Transition.objects.filter(accepted=True).count()
-    assert troubles(lambda: queueing.queue_twins(Transition.objects.all(), ["subtle"])) == []
+    assert create_in_six_threads(lambda: queueing.queue_twins(Transition.objects.all(), ["subtle"])) == []
     assert Twin.objects.count() == 6 * accepted
     assert set(Twin.objects.values_list("number", flat=True)) == set(range(1, 7))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_six_retries_at_once_make_one_new_episode(caffeine: Experiment) -> None:
+def test_six_concurrent_retries_create_one_episode(caffeine: Experiment) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
     control.stop(episode)
-    refused = troubles(lambda: queueing.retry(episode))
+    refused = create_in_six_threads(lambda: queueing.retry(episode))
     assert [type(trouble) for trouble in refused] == [ValueError] * 5
     assert Episode.objects.filter(counts=True).count() == 1 and Episode.objects.count() == 2

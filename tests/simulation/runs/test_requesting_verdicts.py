@@ -1,4 +1,4 @@
-"""Verdicts of the panel that are missing, requested again: given, refused once more, stopped, and paid for once."""
+"""Requesting missing panel verdicts again."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -45,7 +45,7 @@ def verdict_calls() -> dict[str, int]:
     return {name: list(calls).count(name) for name in set(calls)}
 
 
-def test_a_verdict_that_is_requested_again_is_given_and_nobody_else_is_asked(run: Run, talkers: Server) -> None:
+def test_requested_verdict_is_given_without_other_calls(run: Run, talkers: Server) -> None:
     before = verdict_calls()
     talkers.faults()
     assert [control.request_verdicts(run.episodes.all()), control.request_verdicts(run.episodes.all())] == [1, 0]
@@ -57,7 +57,7 @@ def test_a_verdict_that_is_requested_again_is_given_and_nobody_else_is_asked(run
     assert control.request_verdicts(run.episodes.all()) == 0
 
 
-def test_a_verdict_that_is_refused_again_stays_missing_and_the_episode_as_it_was(run: Run) -> None:
+def test_requested_verdict_that_is_refused_again_stays_missing(run: Run) -> None:
     verdict = EvidenceReview.objects.get().sufficient
     control.request_verdicts(run.episodes.all())
     play_out(run)
@@ -67,14 +67,16 @@ def test_a_verdict_that_is_refused_again_stays_missing_and_the_episode_as_it_was
     assert control.request_verdicts(run.episodes.all()) == 1  # and can be requested once more
 
 
-def test_without_a_key_it_stays_missing_and_the_episode_is_not_held(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_verdict_without_a_key_stays_missing_and_does_not_block(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     control.request_verdicts(run.episodes.all())
     play_out(run)
     assert (episode().status, missing()) == ("submitted", [("judge-two", "credentials")])
 
 
-def test_an_episode_that_is_stopped_meanwhile_ends_as_it_had_ended(run: Run, talkers: Server) -> None:
+def test_stop_during_a_verdict_request_restores_the_ending(run: Run, talkers: Server) -> None:
     talkers.faults()
     control.request_verdicts(run.episodes.all())
     assert control.stop_run(run) == 1
@@ -83,7 +85,9 @@ def test_an_episode_that_is_stopped_meanwhile_ends_as_it_had_ended(run: Run, tal
     assert MissingReview.objects.get().requested_at is None
 
 
-def test_the_pages_of_episode_and_run_request_it(run: Run, talkers: Server, client: Client) -> None:
+def test_missing_verdict_can_be_requested_on_the_pages_of_episode_and_run(
+    run: Run, talkers: Server, client: Client
+) -> None:
     client.force_login(User.objects.create_user("ada", is_staff=True))
     pages = reverse("simulation:episode", args=[episode().code]), reverse("simulation:run", args=[run.code])
     for page in pages:

@@ -1,4 +1,4 @@
-"""check_transitions --stored: what was played is checked after the fact, once."""
+"""check_transitions --stored checks stored rows once."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -8,7 +8,7 @@ from simulation.models import Transition, Twin
 
 @pytest.fixture
 def played(transactional_db: None, lab: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not in one transaction: the commands' own threads would wait for it, 20 s each."""
+    """An episode with twins. Not in one transaction: the commands' threads would wait for it for 20 s each."""
     call_command("run_episodes", experiment="caffeine-hplc-analysis", seed=1, wait=True, threads=1)
     call_command("make_twins", experiment="caffeine-hplc-analysis", error="both", seed=2, wait=True, threads=1)
     capsys.readouterr()
@@ -25,7 +25,7 @@ def verdicts(found: dict[str, list[int]], kind: int) -> int:
     return sum(found[verdict][kind] for verdict in ("ok", "undecidable", "error"))
 
 
-def test_what_has_no_findings_is_checked_and_the_rest_left_alone(played: None, capsys) -> None:
+def test_stored_check_only_checks_rows_without_findings(played: None, capsys) -> None:
     before = dict(Transition.objects.values_list("pk", "findings"))
     gap = Transition.objects.order_by("pk").first()
     lost = Twin.objects.filter(status="done", perturbation="obvious").order_by("pk").first()
@@ -43,7 +43,7 @@ def test_what_has_no_findings_is_checked_and_the_rest_left_alone(played: None, c
     assert [verdicts(found, kind) for kind in range(3)] == [0, 0, 0]
 
 
-def test_again_checks_everything_and_counts_the_codes_apart(played: None, capsys) -> None:
+def test_stored_check_with_again_checks_all_rows_and_counts_codes_by_kind(played: None, capsys) -> None:
     Transition.objects.update(findings={"verdict": "stale", "findings": []})
     call_command("check_transitions", stored=True, again=True)
     found = table(capsys)
@@ -51,13 +51,13 @@ def test_again_checks_everything_and_counts_the_codes_apart(played: None, capsys
     wanted = [Transition.objects.count(), *(done.filter(perturbation=kind).count() for kind in ("obvious", "subtle"))]
     assert [verdicts(found, kind) for kind in range(3)] == wanted
     assert not Transition.objects.filter(findings__verdict="stale").exists()
-    # The protocol agent makes no errors, so every code stands for twins alone.
+    # The protocol agent makes no errors, so codes are found in twins only.
     codes = {name: counts for name, counts in found.items() if name.startswith("L")}
     assert found["error"][0] == 0 and found["error"][1] > 0
     assert codes and all(counts[0] == 0 for counts in codes.values())
 
 
-def test_a_row_that_cannot_be_read_is_counted_and_stops_no_other(played: None, capsys) -> None:
+def test_stored_check_counts_unreadable_rows_and_continues(played: None, capsys) -> None:
     broken = Transition.objects.order_by("pk").first()
     Transition.objects.update(findings=None)
     Transition.objects.filter(pk=broken.pk).update(step={})
@@ -72,11 +72,11 @@ def test_a_row_that_cannot_be_read_is_counted_and_stops_no_other(played: None, c
     [
         ({}, "either a file to check or --stored"),
         ({"file": "lines.jsonl", "stored": True}, "not both"),
-        ({"file": "lines.jsonl", "again": True}, "--again goes with --stored"),
-        ({"stored": True, "json": True}, "--json does not go with it"),
+        ({"file": "lines.jsonl", "again": True}, "--again requires --stored"),
+        ({"stored": True, "json": True}, "cannot be combined with --json"),
     ],
 )
-def test_a_file_or_stored_and_never_both(options: dict[str, object], said: str) -> None:
+def test_check_transitions_accepts_a_file_or_stored_but_not_both(options: dict[str, object], said: str) -> None:
     with pytest.raises(CommandError, match=said) as refused:
         call_command("check_transitions", **options)
     assert refused.value.returncode == 2

@@ -1,4 +1,4 @@
-"""Twins of a sample: how many steps of each experiment and action, which ones, and what happens when it is asked for again."""
+"""Samples of steps for twins: shares of strata, determinism, and repeated requests."""
 
 from collections import Counter
 
@@ -29,7 +29,7 @@ def names(keys: list[int]) -> list[tuple[str, str, int, int]]:
     return sorted(rows.values_list(*columns))
 
 
-def test_shares_are_proportional_with_one_of_each_where_the_sample_allows() -> None:
+def test_sample_shares_are_proportional_with_at_least_one_step_of_each_stratum() -> None:
     # One of each of four leaves 6 for 9, 4, 3 and 0 of 16: 3.375, 1.5, 1.125 and 0 more on average over seeds.
     found = [allocate(SIZES, 10, seed) for seed in range(400)]
     assert {sum(one.values()) for one in found} == {10}
@@ -39,7 +39,7 @@ def test_shares_are_proportional_with_one_of_each_where_the_sample_allows() -> N
     assert allocate(SIZES, 20, 1) == SIZES
 
 
-def test_a_sample_smaller_than_the_strata_can_hold_any_of_them() -> None:
+def test_sample_smaller_than_the_number_of_strata_can_include_any_stratum() -> None:
     # Three for 10, 5, 4 and 1 of 20: 1.5, 0.75, 0.6 and 0.15.
     found = [allocate(SIZES, 3, seed) for seed in range(400)]
     assert {sum(one.values()) for one in found} == {3}
@@ -47,7 +47,7 @@ def test_a_sample_smaller_than_the_strata_can_hold_any_of_them() -> None:
     assert means == pytest.approx([1.5, 0.75, 0.6, 0.15], abs=0.08)
 
 
-def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another(pool) -> None:
+def test_sample_is_determined_by_its_seed(pool) -> None:
     steps = Transition.objects.filter(accepted=True)
     first = draw_steps(steps, 12, seed=5)
     assert first == draw_steps(steps.order_by("-pk"), 12, seed=5)
@@ -87,7 +87,7 @@ def test_a_sample_larger_than_the_pool_is_refused_with_both_numbers(pool, capsys
     assert not Run.objects.filter(kind="twins", seed=77).exists()
 
 
-def test_the_same_sample_again_makes_nothing_twice(pool, capsys) -> None:
+def test_sample_requested_again_creates_no_twins(pool, capsys) -> None:
     Twin.objects.all().delete()
     call_command("make_twins", sample=6, seed=3)
     made = Counter(Twin.objects.values_list("transition", "perturbation"))
@@ -95,14 +95,14 @@ def test_the_same_sample_again_makes_nothing_twice(pool, capsys) -> None:
     before = Run.objects.count()
     capsys.readouterr()
     call_command("make_twins", sample=6, seed=3)
-    assert "All twins of this sample are made already (seed 3)" in capsys.readouterr().out
+    assert "All twins of this sample exist already (seed 3)" in capsys.readouterr().out
     Twin.objects.filter(perturbation="subtle").first().delete()
     call_command("make_twins", sample=6, seed=3)
     assert Counter(Twin.objects.values_list("transition", "perturbation")) == made
     assert Run.objects.count() == before + 1
 
 
-def test_the_page_orders_a_sample(pool, client: Client) -> None:
+def test_sample_can_be_requested_on_the_page(pool, client: Client) -> None:
     Twin.objects.all().delete()
     client.force_login(User.objects.create_user("ada", is_staff=True))
     slugs = list(Experiment.objects.values_list("slug", flat=True))

@@ -1,4 +1,4 @@
-"""Vetting: what a person says of a twin, what rules vouch for, and what may enter a study."""
+"""Vetting: decisions by people and rules, and which twins may enter a study."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -46,18 +46,18 @@ def may_enter(twin: Twin, by_person: bool = False) -> bool:
     return vetting.accepted(Twin.objects.filter(pk=twin.pk), by_person).exists()
 
 
-def test_what_a_model_planted_waits_for_a_person(step: Transition) -> None:
+def test_twin_from_a_model_waits_for_a_person(step: Transition) -> None:
     twin = by_model(step)
     assert not may_enter(twin) and list(vetting.queue()) == [twin]
 
 
-def test_what_rules_planted_enters_at_once_unless_a_person_is_asked_for(step: Transition) -> None:
+def test_twin_from_rules_is_accepted_unless_a_person_is_required(step: Transition) -> None:
     twin = by_rule(step)
     assert may_enter(twin) and not may_enter(twin, by_person=True)
     assert list(vetting.queue()) == [] and list(vetting.queue(everything=True)) == [twin]
 
 
-def test_what_was_accepted_unread_enters_waits_on_and_is_no_persons_word(step: Transition, ada: User) -> None:
+def test_twin_accepted_unread_may_enter_but_still_waits_for_a_person(step: Transition, ada: User) -> None:
     twin, unplaced = by_model(step, field=DIFF[0]["path"]), by_model(step, 2, field="nowhere")
     vetted, planted = by_model(step, 3), by_rule(step)
     vetting.decide(vetted, FINE, ada)
@@ -87,13 +87,13 @@ def test_what_was_accepted_unread_enters_waits_on_and_is_no_persons_word(step: T
     assert may_enter(twin, by_person=True) and list(vetting.accepted_unread(everything)) == [unplaced]
 
 
-def test_another_models_plain_answer_needs_nobody(step: Transition) -> None:
+def test_twin_without_an_error_needs_no_decision(step: Transition) -> None:
     twin = by_model(step)
     Twin.objects.filter(pk=twin.pk).update(perturbation="none", why="")
     assert may_enter(twin) and not vetting.queue().exists()
 
 
-def test_a_persons_word_is_kept_and_logged(step: Transition, ada: User) -> None:
+def test_decision_of_a_person_is_stored_and_logged(step: Transition, ada: User) -> None:
     twin = by_model(step)
     said = vetting.decide(twin, FINE, ada)
     twin.refresh_from_db()
@@ -104,14 +104,14 @@ def test_a_persons_word_is_kept_and_logged(step: Transition, ada: User) -> None:
     assert said.note == "well made" and may_enter(twin, by_person=True)
 
 
-def test_a_twin_may_count_as_another_error(step: Transition, ada: User) -> None:
+def test_decision_may_change_the_error_type(step: Transition, ada: User) -> None:
     twin = by_model(step)
     assert vetting.decide(twin, FINE._replace(perturbation="obvious"), ada).decision == "relabelled"
     twin.refresh_from_db()
     assert vetting.counts_as(twin) == "obvious" and twin.perturbation == "subtle"
 
 
-def test_every_decision_is_kept_and_the_last_one_stands(step: Transition, ada: User) -> None:
+def test_all_decisions_are_stored_and_the_last_one_counts(step: Transition, ada: User) -> None:
     twin = by_model(step)
     vetting.decide(twin, FINE._replace(perturbation="obvious"), ada)
     vetting.decide(twin, FINE._replace(decision="rejected", wrong=False), ada)
@@ -126,13 +126,11 @@ def test_every_decision_is_kept_and_the_last_one_stands(step: Transition, ada: U
         (FINE._replace(wrong=None), "not wrong"),
         (FINE._replace(tell=True), "gives it away"),
         (FINE._replace(field="<script>"), "differs at"),
-        (FINE._replace(perturbation="none"), "obvious or as subtle"),
+        (FINE._replace(perturbation="none"), "obvious or subtle"),
         (FINE._replace(decision=""), "whether it may enter"),
     ],
 )
-def test_answers_that_contradict_each_other_change_nothing(
-    step: Transition, ada: User, answers: Answers, why: str
-) -> None:
+def test_contradictory_answers_change_nothing(step: Transition, ada: User, answers: Answers, why: str) -> None:
     twin = by_model(step)
     with pytest.raises(vetting.LabError, match=why):
         vetting.decide(twin, answers, ada)
@@ -145,7 +143,7 @@ def test_an_unfinished_twin_cannot_be_vetted(step: Transition, ada: User) -> Non
         vetting.decide(twin, FINE, ada)
 
 
-def test_rules_vouch_once_for_each_twin_and_never_for_a_models(step: Transition) -> None:
+def test_acceptance_by_rule_is_recorded_once_and_never_for_twins_from_models(step: Transition) -> None:
     planted, models = by_rule(step), by_model(step)
     assert vetting.accept_by_rule(Twin.objects.all()) == 1 and vetting.accept_by_rule(Twin.objects.all()) == 0
     said = TwinDecision.objects.get()
@@ -169,7 +167,7 @@ def answer(**changes: str) -> dict[str, str]:
     return {**plain, "field": DIFF[0]["path"], "note": "", **changes}
 
 
-def test_the_queue_leads_from_one_twin_to_the_next_and_back(staff: Client, step: Transition) -> None:
+def test_vetting_queue_links_each_twin_to_the_next_and_previous(staff: Client, step: Transition) -> None:
     first, second = by_model(step, 1), by_model(step, 2)
     shown = staff.get(reverse("ratings:vetting")).content.decode()
     assert "2 wait<" in shown and str(first.code) in shown
@@ -180,14 +178,14 @@ def test_the_queue_leads_from_one_twin_to_the_next_and_back(staff: Client, step:
     assert list(TwinDecision.objects.values_list("decision", flat=True)) == ["accepted", "rejected"]
 
 
-def test_the_page_shows_the_machines_diff_beside_what_raters_would_see(staff: Client, step: Transition) -> None:
+def test_vetting_page_shows_the_diff_beside_the_raters_view(staff: Client, step: Transition) -> None:
     shown = staff.get(reverse("ratings:vet", args=[by_model(step).code])).content.decode()
     assert "new_materials[0].properties.volume" in shown and "1 kL" in shown and "As raters would see it" in shown
     assert "&lt;b&gt;7&lt;/b&gt;" in shown and "<b>7" not in shown
 
 
 @pytest.mark.parametrize("missing", ["wrong", "only_change", "tell", "perturbation", "decision"])
-def test_every_question_has_to_be_answered(staff: Client, step: Transition, missing: str) -> None:
+def test_vetting_requires_an_answer_to_every_question(staff: Client, step: Transition, missing: str) -> None:
     told = answer()
     del told[missing]
     twin = by_model(step)
@@ -195,12 +193,12 @@ def test_every_question_has_to_be_answered(staff: Client, step: Transition, miss
     assert not TwinDecision.objects.exists()
 
 
-def test_a_contradiction_is_said_on_the_page(staff: Client, step: Transition) -> None:
+def test_vetting_page_reports_contradictory_answers(staff: Client, step: Transition) -> None:
     refused = staff.post(reverse("ratings:vet", args=[by_model(step).code]), answer(wrong="no"))
-    assert refused.status_code == 422 and "not wrong cannot stand for an error" in refused.content.decode()
+    assert refused.status_code == 422 and "not wrong cannot be used as an error" in refused.content.decode()
 
 
-def test_text_that_gives_a_twin_away_is_pointed_out(staff: Client, step: Transition) -> None:
+def test_vetting_page_points_out_text_that_reveals_a_twin(staff: Client, step: Transition) -> None:
     twin = by_model(step)
     twin.outcome["new_observations"][0]["description"] = "This error type is implausible"
     twin.save()
@@ -208,7 +206,7 @@ def test_text_that_gives_a_twin_away_is_pointed_out(staff: Client, step: Transit
     assert "might give it away" in shown and "implausible" in shown
 
 
-def test_the_queue_asks_the_same_queries_for_3_and_9_twins(staff: Client, step: Transition) -> None:
+def test_vetting_queue_has_a_constant_number_of_queries(staff: Client, step: Transition) -> None:
     counts = []
     for number in (range(1, 4), range(4, 10)):
         for at in number:
@@ -221,7 +219,7 @@ def test_the_queue_asks_the_same_queries_for_3_and_9_twins(staff: Client, step: 
     assert counts[0] == counts[1]
 
 
-def test_a_person_names_the_kind_of_error_that_a_model_planted(step: Transition, ada: User) -> None:
+def test_kind_of_a_models_error_is_named_by_the_person(step: Transition, ada: User) -> None:
     twin = by_model(step)
     decision = vetting.decide(twin, FINE._replace(kind="  Wrong  concentration "), ada)
     twin.refresh_from_db()
@@ -231,11 +229,11 @@ def test_a_person_names_the_kind_of_error_that_a_model_planted(step: Transition,
     twin.refresh_from_db()
     assert twin.kind == "impossible_magnification_4000x"
     assert [one.kind for one in vetting.history(twin)] == ["wrong_concentration", "impossible_magnification_4000x"]
-    with pytest.raises(vetting.NotToBeVettedError, match="has 70 characters; it may have 60"):
+    with pytest.raises(vetting.NotToBeVettedError, match="has 70 characters; the maximum is 60"):
         vetting.decide(twin, FINE._replace(kind="x" * 70), ada)
 
 
-def test_the_kind_that_a_rule_gave_stays_and_is_not_asked_for(step: Transition, ada: User, client: Client) -> None:
+def test_kind_of_a_rules_error_stays_and_is_not_asked_for(step: Transition, ada: User, client: Client) -> None:
     twin = by_rule(step, kind="mass_appears")
     vetting.decide(twin, FINE._replace(perturbation="obvious", kind="something else"), ada)
     twin.refresh_from_db()
@@ -244,7 +242,7 @@ def test_the_kind_that_a_rule_gave_stays_and_is_not_asked_for(step: Transition, 
     assert 'name="kind"' not in client.get(reverse("ratings:vet", args=[twin.code])).content.decode()
 
 
-def test_the_form_names_the_kind_and_offers_those_that_were_named(step: Transition, ada: User, client: Client) -> None:
+def test_vetting_form_suggests_known_kinds_of_error(step: Transition, ada: User, client: Client) -> None:
     first, second = by_model(step, 1), by_model(step, 2)
     client.force_login(ada)
     given = {"wrong": "yes", "only_change": "yes", "tell": "no", "perturbation": "subtle", "decision": "accepted"}

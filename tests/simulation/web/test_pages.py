@@ -357,15 +357,15 @@ def report(verdict: str, *findings: dict[str, Any]) -> dict[str, Any]:
     [
         (
             report("error", finding("L02", "error", "gains 4 mL")),
-            r"1 finding<.*<strong>L02</strong> volume: gains 4 mL",
+            r"1 finding<.*<strong>L02</strong> volume balance: gains 4 mL",
         ),
         (
             report("error", finding("L02", "error", "gains"), finding("L20", "warning", "says 5 mL")),
-            r"2 findings<.*<strong>L20</strong> readings \(warning\): says 5 mL",
+            r"2 findings<.*<strong>L20</strong> agreement of readings \(warning\): says 5 mL",
         ),
         (
             report("ok", finding("L10", "warning", "a barcode in a name")),
-            r"1 warning<.*<strong>L10</strong> barcode in words \(warning\)",
+            r"1 warning<.*<strong>L10</strong> barcode in a text \(warning\)",
         ),
         (report("ok"), r"nothing wrong found<"),
         (report("ok", finding("L03", "info", "unknown")), r"nothing wrong found<.*1 question could not be decided"),

@@ -83,9 +83,9 @@ def test_an_unusable_twin_says_why_and_is_asked_for_again(staff: Client, twin: T
     nothing = {"outcome": None, "diff": [], "why": ""}
     Twin.objects.filter(pk=twin.pk).update(status="unusable", error="it does not differ from the original", **nothing)
     shown = page(staff, of_twin(twin))
-    assert "it does not differ from the original" in shown and "left out of studies" in shown
+    assert "it does not differ from the original" in shown and "excluded from studies" in shown
     assert "it does not differ" in page(staff, reverse("simulation:run", args=[twin.run.code]))
-    assert "a twin that does not differ" in page(staff, reverse("simulation:run", args=[twin.run.code]))
+    assert "the twin does not differ" in page(staff, reverse("simulation:run", args=[twin.run.code]))
     answer = staff.post(of_twin(twin, "retry_twin"), {"from": "twin"})
     assert answer["Location"] == of_twin(twin)
     twin.refresh_from_db()

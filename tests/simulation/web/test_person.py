@@ -97,7 +97,7 @@ def test_an_attempt_with_a_budget_is_refused_where_the_answerer_has_no_price_and
     speakers.model("free", priced=False)
     wanted = {"experiment": "caffeine-hplc-analysis", "submission_id": "0" * 32, "max_cost": "0.50"}
     refused = staff.post(reverse("simulation:new_person"), {**wanted, "cast": "unpriced"})
-    assert refused.status_code == 422 and "none is known of free" in text(refused)
+    assert refused.status_code == 422 and "there is no price for free" in text(refused)
     staff.post(reverse("simulation:new_person"), {**wanted, "cast": "dear"})
     assert str(Run.objects.get().max_cost) == "0.500000"
 

@@ -1,4 +1,4 @@
-"""Backups: taken while raters rate, restored into an empty place, and refused where they are not what they were."""
+"""Backups: created while raters rate, restored into another database, and rejected if they are damaged or do not fit."""
 
 import gc
 import json
@@ -40,13 +40,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def own_folder(settings: Any, tmp_path: Path) -> None:
-    """What stood where a backup is restored is kept under VAR_DIR."""
+    """A VAR_DIR of the test, in which a restore stores the backup of replaced data."""
     settings.VAR_DIR = tmp_path / "var"
 
 
 @pytest.fixture(autouse=True)
 def nobody_else() -> None:
-    """Connections of threads of earlier tests are open until they are collected, long after the threads have ended."""
+    """Collect connections of threads of earlier tests, which stay open until then although the threads have ended."""
     gc.collect()
 
 
@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def silent(said: str) -> None:
-    """Nobody watches."""
+    """Ignore progress messages."""
 
 
 def backup(folder: Path) -> Made:
@@ -65,7 +65,7 @@ def backup(folder: Path) -> Made:
 
 
 def restore(file: Path) -> Restored:
-    """As when the site is stopped. What else is at work in this process is told if that is in the way."""
+    """Restore as if the site were stopped. On failure, add the threads and workers of this process to the error."""
     try:
         return restoring.restore(file, silent, replace=True)
     except BackupError as error:
@@ -75,7 +75,7 @@ def restore(file: Path) -> Restored:
 
 
 class Raters:
-    """Threads that rate, each item of theirs once and then corrected again and again, until told to stop."""
+    """Threads that rate their items and correct each rating, until they are stopped."""
 
     def __init__(self, places: list[list[Assignment]]) -> None:
         self.done, self.count = threading.Event(), 0
@@ -110,7 +110,7 @@ def sound() -> bool:
 
 
 @pytest.mark.both_databases
-def test_a_backup_taken_while_raters_rate_is_one_moment_and_is_that_moment_again_when_restored(folder: Path) -> None:
+def test_backup_taken_while_raters_rate_is_a_snapshot_that_a_restore_reproduces(folder: Path) -> None:
     study = open_study(items=40, raters=3)
     Client().force_login(User.objects.earliest("pk"))
     with Raters([list(seat.assignments.order_by("position")) for seat in study.raters.all()]) as raters:
@@ -118,7 +118,7 @@ def test_a_backup_taken_while_raters_rate_is_one_moment_and_is_that_moment_again
         made = backup(folder)
         after = raters.count
     held = made.told.held
-    # Nothing that was confirmed before is missing, nothing that came after is in it, and no answer is without its log.
+    # It has every rating confirmed before it, none saved after it, and no rating without its log.
     assert before <= held.rows["ratings_ratingevent"] <= after + 3 * 2
     assert held.rows["ratings_ratingevent"] >= held.rows["ratings_rating"] >= before // 2
     assert Rating.objects.count() >= held.rows["ratings_rating"]
@@ -130,7 +130,7 @@ def test_a_backup_taken_while_raters_rate_is_one_moment_and_is_that_moment_again
     assert not sound()
     with pytest.raises(BackupError, match="--replace"):
         restoring.restore(made.file, silent, force=True)
-    assert Rating.objects.filter(note="forged").exists()  # nothing was touched
+    assert Rating.objects.filter(note="forged").exists()  # nothing was changed
 
     restored = restoring.restore(made.file, silent, replace=True, force=True)
     now = counting.held()
@@ -140,7 +140,7 @@ def test_a_backup_taken_while_raters_rate_is_one_moment_and_is_that_moment_again
                        and held.rows[model._meta.db_table]}  # fmt: skip
     assert sound() and not Rating.objects.filter(note="forged").exists()
     assert restored.before is not None and manifest.read(restored.before).held.rows["ratings_rating"] > 0
-    assert Client().get("/healthz").status_code == 200  # the site is there
+    assert Client().get("/healthz").status_code == 200  # the site answers
 
 
 @pytest.fixture
@@ -185,20 +185,20 @@ def another_count(file: Path) -> None:
 
 
 SPOILT = [
-    (cut, "had .* when it was made"),
+    (cut, "has .* instead of"),
     (flip, "is damaged"),
-    (overwrite, "no backup of"),
-    (Path.unlink, "not there"),
-    (lambda file: manifest.beside(file).unlink(), "manifest beside it"),
+    (overwrite, "not a backup of"),
+    (Path.unlink, "does not exist"),
+    (lambda file: manifest.beside(file).unlink(), "manifest must be next to"),
     (lambda file: manifest.beside(file).write_text("{"), "cannot be read as the manifest"),
-    (lambda file: tell(file, form=2), "form 2"),
-    (other_kind, "DATABASE_URL names a database of"),
+    (lambda file: tell(file, form=2), "format 2"),
+    (other_kind, "DATABASE_URL is a database of"),
     (newer, "newer version.*ratings.9999_later"),
-    (another_count, "auth_user has 1 rows for 7"),
+    (another_count, "auth_user has 1 rows instead of 7"),
 ]
 
 
-def test_a_file_that_is_not_what_was_written_is_refused_by_name_and_nothing_is_touched(made: Made) -> None:
+def test_restore_rejects_a_changed_file_and_changes_nothing(made: Made) -> None:
     whole = made.file.parent.parent / "whole"
     shutil.copytree(made.file.parent, whole)
     for spoil, says in SPOILT:
@@ -211,9 +211,9 @@ def test_a_file_that_is_not_what_was_written_is_refused_by_name_and_nothing_is_t
     assert not list(Path(str(connection.settings_dict["NAME"])).parent.glob(".*restoring*"))
 
 
-def test_while_a_worker_is_alive_or_the_file_is_open_nothing_is_restored(made: Made) -> None:
+def test_restore_is_rejected_while_a_worker_is_alive_or_the_file_is_open(made: Made) -> None:
     alive = Worker.objects.create(owner="host:1:x", kind="embedded")
-    with pytest.raises(BackupError, match="Workers are alive: host:1:x"):
+    with pytest.raises(BackupError, match="Workers are running: host:1:x"):
         restore(made.file)
     Worker.objects.filter(pk=alive.pk).update(seen_at=timezone.now() - timedelta(days=1))
     here, done = threading.Event(), threading.Event()
@@ -238,7 +238,7 @@ def test_while_a_worker_is_alive_or_the_file_is_open_nothing_is_restored(made: M
     assert not Worker.objects.exists()
 
 
-def test_what_workers_held_is_free_after_a_restore(folder: Path) -> None:
+def test_restore_clears_leases_of_workers(folder: Path) -> None:
     from simulation.models import Job
     from tests.support.job_factories import job
 
@@ -248,7 +248,7 @@ def test_what_workers_held_is_free_after_a_restore(folder: Path) -> None:
     assert (row.lease_until, row.fence) == (None, 5)
 
 
-def test_no_link_and_no_token_works_after_a_restore_for_those_withdrawn_since_are_not_known(folder: Path) -> None:
+def test_restore_revokes_all_links_and_tokens(folder: Path) -> None:
     study = open_study(items=4, raters=2)
     seat = study.raters.filter(user__isnull=True).first() or Rater.objects.create(study=study, label="R09", number=9)
     root = User.objects.create_superuser("root")
@@ -265,10 +265,10 @@ def test_no_link_and_no_token_works_after_a_restore_for_those_withdrawn_since_ar
 
 
 @pytest.mark.both_databases
-def test_a_restore_that_was_killed_half_way_is_told_of_and_undone(folder: Path) -> None:
+def test_restore_that_was_killed_is_reported_and_can_be_undone(folder: Path) -> None:
     User.objects.create_superuser("root")
     made = backup(folder)
-    if connection.vendor == "sqlite":  # nothing was touched; what lies about must not be read into the next copy
+    if connection.vendor == "sqlite":  # nothing was changed; what lies about must not be read into the next copy
         with pytest.raises(BackupError, match="there is none"):
             restoring.undo(silent)
         place = sqlite.place()
@@ -278,17 +278,17 @@ def test_a_restore_that_was_killed_half_way_is_told_of_and_undone(folder: Path) 
         assert not list(place.parent.glob(".*restoring*"))
     else:
         postgres.set_aside(f"{postgres.ASIDE}20260101000000")
-        with pytest.raises(BackupError, match=r"broken off.*before_restore_20260101000000.*--undo"):
+        with pytest.raises(BackupError, match=r"interrupted.*before_restore_20260101000000.*--undo"):
             restoring.restore(made.file, silent, replace=True, force=True)
         assert restoring.undo(silent, force=True) is None
     assert User.objects.filter(username="root").exists()
 
 
-def test_a_backup_that_cannot_be_made_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backup_that_fails_leaves_no_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackupError, match="no directory"):
         making.backup(folder / "nowhere" / "file", silent)
     (folder / "taken").write_text("mine")
-    with pytest.raises(BackupError, match="there already"):
+    with pytest.raises(BackupError, match="exists already"):
         making.backup(folder / "taken", silent)
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA foreign_keys = OFF")
@@ -300,13 +300,13 @@ def test_a_backup_that_cannot_be_made_leaves_nothing_behind(folder: Path, monkey
     assert [path.name for path in folder.iterdir()] == ["taken"]
 
 
-def test_two_backups_of_one_second_have_names_of_their_own_and_both_are_known(folder: Path) -> None:
+def test_backups_of_the_same_second_have_different_names(folder: Path) -> None:
     User.objects.create_superuser("root")
     made = [backup(folder).file for _ in range(3)]
     assert len(set(made)) == 3 and set(keeping.own(folder)) == set(made)
 
 
-def test_the_last_of_each_day_and_of_each_week_stay_and_nobody_elses_files_are_touched(folder: Path) -> None:
+def test_pruning_keeps_the_last_backup_of_each_day_and_week_and_all_other_files(folder: Path) -> None:
     # 60 days, a backup at 03:00 and one at 15:00; the last day is Sunday, 1 March 2026.
     last = datetime(2026, 3, 1, tzinfo=UTC)
     for day in range(60):
@@ -323,14 +323,14 @@ def test_the_last_of_each_day_and_of_each_week_stay_and_nobody_elses_files_are_t
     assert len(list(folder.glob("*.json"))) == len(left) == 14 + 6 and (folder / "wetbench-notes.txt").exists()
 
 
-def test_the_commands_say_what_they_did_and_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_backup_and_restore_commands_print_results_and_advice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     User.objects.create_superuser("root")
     call_command("backup", str(folder), "--json", "--keep-daily", "2")
     told = json.loads(capsys.readouterr().out)
     assert told["held"]["rows"]["auth_user"] == 1 and told["checked"] and told["removed"] == []
-    with pytest.raises(CommandError, match="There is data in the database"):
+    with pytest.raises(CommandError, match="The database has data"):
         call_command("restore", told["file"], "--yes")
-    with pytest.raises(CommandError, match="Say --yes"):
+    with pytest.raises(CommandError, match="Use --yes"):
         call_command("restore", told["file"])
     call_command("restore", told["file"], "--yes", "--replace", "--force")
     said = capsys.readouterr().out

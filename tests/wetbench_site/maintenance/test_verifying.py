@@ -1,4 +1,4 @@
-"""`manage.py verify`: nothing is found in a site that is sound, and every fault that SQL can plant is found and named."""
+"""`manage.py verify` finds nothing in an intact database, and reports every fault that SQL can plant."""
 
 import io
 import json
@@ -26,12 +26,14 @@ def looked(*names: str) -> list[Looked]:
 
 
 def planted(statements: Iterable[str], *names: str) -> list[Looked]:
-    """What the checks say while this stands in the database; afterwards it never did."""
+    """Return the results of the checks with these statements executed, which are then rolled back."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             for statement in statements:
                 if statement.startswith(("DROP INDEX", "ALTER TABLE")) and connection.vendor == "postgresql":
-                    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what waits for a commit keeps tables as they are
+                    cursor.execute(
+                        "SET CONSTRAINTS ALL IMMEDIATE"
+                    )  # pending constraint triggers would block changes of tables
                 cursor.execute(statement)
         found = looked(*names)
         transaction.set_rollback(True)
@@ -39,45 +41,45 @@ def planted(statements: Iterable[str], *names: str) -> list[Looked]:
 
 
 def missed(fault: Fault) -> str:
-    """Why the fault does not count as named; "" if it does."""
+    """Return why the fault was not reported; "" if it was."""
     [found] = planted(fault.sql, fault.check)
     named = [one for one in found.findings if one.table == fault.table and fault.says in f"{one.expected} {one.found}"]
     return "" if named else f"{fault.check}: {fault.sql} gave {found.findings[:3]}"
 
 
-def test_a_sound_site_is_found_sound_and_every_planted_fault_is_named() -> None:
+def test_verify_finds_nothing_in_an_intact_database_and_reports_every_planted_fault() -> None:
     verified_site.furnish()
     clean = looked(*CHECKS)
     assert [(one.check.name, one.findings) for one in clean if one.findings] == []
-    assert [one.check.name for one in clean if not one.rows] == []  # every check had something to look at
+    assert [one.check.name for one in clean if not one.rows] == []  # every check had rows to check
     assert [told for fault in (*RATINGS, *LABORATORY) if (told := missed(fault))] == []
-    [tables] = planted(BROKEN_TABLES[connection.vendor], "tables")
+    [tables] = planted(BROKEN_TABLES[connection.vendor], "integrity of tables")
     assert tables.findings != ()
 
 
-def test_every_check_has_a_fault_that_it_must_name() -> None:
-    assert {fault.check for fault in (*RATINGS, *LABORATORY)} | {"tables"} == set(CHECKS)
+def test_verify_has_a_planted_fault_for_every_check() -> None:
+    assert {fault.check for fault in (*RATINGS, *LABORATORY)} | {"integrity of tables"} == set(CHECKS)
 
 
-def test_rows_that_cannot_be_read_are_a_finding_and_keep_no_other_check_from_its_work() -> None:
+def test_verify_reports_unreadable_rows_and_runs_the_other_checks() -> None:
     if connection.vendor == "postgresql":
         rename = "ALTER TABLE ratings_draft RENAME TO drafts_elsewhere"
     else:
         rename = "ALTER TABLE ratings_draft RENAME COLUMN assignment_id TO elsewhere"
-    broken, sound = planted([rename], "drafts beside ratings", "payloads of items")
+    broken, sound = planted([rename], "unsaved answers of rated items", "payloads of items")
     assert broken.findings[0].expected == "rows that can be read" and sound.findings == ()
 
 
-def test_many_findings_of_one_kind_are_counted_and_some_are_shown() -> None:
+def test_verify_shows_the_first_violations_and_counts_the_others() -> None:
     with connection.cursor() as cursor:
         for number in range(form.SHOWN + 3):
             cursor.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('ratings', %s, "
                            "'2026-01-01 00:00:00+00:00')", [f"9{number:03}_later"])  # fmt: skip
-    [found] = looked("migrations")
+    [found] = looked("applied migrations")
     assert (len(found.findings), found.more) == (form.SHOWN, 3)
 
 
-def test_the_command_says_nothing_found_and_ends_well_or_names_what_it_found_and_fails() -> None:
+def test_verify_command_exits_with_one_if_there_are_violations() -> None:
     out = io.StringIO()
     call_command("verify", stdout=out)
     assert out.getvalue().endswith("nothing found\n")
@@ -97,10 +99,10 @@ def test_the_command_says_nothing_found_and_ends_well_or_names_what_it_found_and
 
 @pytest.mark.one_database
 @pytest.mark.django_db(transaction=True)
-def test_while_it_looks_others_write_and_it_sees_one_moment() -> None:
-    """The site goes on: the reader waits for nobody, and what is written meanwhile is not half seen."""
+def test_verify_reads_a_snapshot_while_others_write() -> None:
+    """The checks read a snapshot: they wait for no writer, and writers do not wait for them."""
     with read_snapshot():
-        before = Rating.objects.count()  # a transaction of SQLite begins with its first question
+        before = Rating.objects.count()  # a transaction of SQLite begins with its first query
         [written] = race(lambda: User.objects.create_user("somebody"), 1)
         assert getattr(written, "username", written) == "somebody"
         assert not User.objects.filter(username="somebody").exists()

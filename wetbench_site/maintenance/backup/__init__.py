@@ -1,1 +1,1 @@
-"""Backups: the whole database as one file with a manifest, and such a file as the database again."""
+"""Backups: the whole database as one file with a manifest, and the restore of such a file."""

@@ -1,4 +1,4 @@
-"""Copies of the database whose rows are counted, so that a backup can be compared with what it was made of."""
+"""Copies of the database with counted contents, so that a backup can be compared with its original."""
 
 from pathlib import Path
 
@@ -12,25 +12,26 @@ from wetbench_site.maintenance.backup.counting import Held
 
 
 def looked_into(file: Path) -> Held:
-    """What the copy holds. BackupError if SQLite does not find it whole."""
+    """Return the contents of the copy. Raises BackupError if SQLite reports it damaged."""
     try:
         with opening.copy_of_sqlite(file) as alias:
             sqlite.refuse_broken(file, alias)
             return counting.held(alias)
     except DatabaseError as error:
-        raise BackupError(f"{file} is no database that can be read: {error}") from error
+        raise BackupError(f"{file} cannot be read as a database: {error}") from error
 
 
 def copy_into(file: Path) -> Held:
-    """One moment of the database, while others write; what it holds at that moment is counted beside it."""
+    """Write one snapshot of the database to the file while others write, and return its contents."""
     with read_snapshot():
-        [(moment,)] = postgres.asked("SELECT pg_export_snapshot()")
-        postgres.dump_into(file, f"--snapshot={moment}")
+        [(snapshot,)] = postgres.asked("SELECT pg_export_snapshot()")
+        # pg_dump reads the exported snapshot, so that it and the counts see the same state.
+        postgres.dump_into(file, f"--snapshot={snapshot}")
         return counting.held()
 
 
 def restored_beside(file: Path) -> Held:
-    """What the backup holds once it is restored into a database of its own, which is dropped again."""
+    """Restore the backup into a scratch database, which is dropped afterwards, and return its contents."""
     with postgres.check_database() as name:
         postgres.restore_into(name, file)
         with opening.database_of_the_server(name) as alias:

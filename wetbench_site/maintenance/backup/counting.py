@@ -1,4 +1,4 @@
-"""What a database holds: its migrations, rows per table, and a digest of every rating with its log."""
+"""Contents of a database for comparison: its migrations, rows per table, and a digest of all ratings with their log."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from ratings.models import FirstLook, Rating, RatingEvent
 from wetbench_site.maintenance.verify.form import rows
 
-# Columns that are there in every version, so that a backup of an earlier one can be compared before it is migrated.
+# Columns that exist in every version: a backup of an older one is compared before it is migrated.
 _SAID = ("assignment_id", "verdict", "confidence", "cannot_judge", "marks", "note", "submission_id")
 _DIGESTED: tuple[tuple[type[models.Model], tuple[str, ...]], ...] = (
     (Rating, (*_SAID, "revision", "submitted_at", "revised_at", "seconds")),
@@ -20,7 +20,7 @@ _DIGESTED: tuple[tuple[type[models.Model], tuple[str, ...]], ...] = (
 
 
 class Held(NamedTuple):
-    """What a database holds at one moment."""
+    """Contents of a database at one moment."""
 
     migrations: tuple[str, ...]
     rows: dict[str, int]
@@ -28,7 +28,7 @@ class Held(NamedTuple):
 
 
 def held(alias: str = DEFAULT_DB_ALIAS) -> Held:
-    """Counted and hashed; of one moment if the caller sees to it."""
+    """Return the counted and hashed contents; of one moment only if the caller reads a snapshot."""
     return Held(_migrations(alias), _rows(alias), _digest(alias))
 
 
@@ -48,10 +48,11 @@ def _rows(alias: str) -> dict[str, int]:
 
 
 def _digest(alias: str) -> str:
-    """The same on both databases: of values, not of how they are stored."""
+    """Return the same digest on SQLite and PostgreSQL."""
     digest = hashlib.sha256()
     for model, columns in _DIGESTED:
         digest.update(f"{model._meta.db_table}\n".encode())
         for row in rows(model._default_manager.using(alias).order_by("assignment_id", "pk").values_list(*columns)):
+            # Values as JSON, because the two systems store UUIDs, times and booleans differently.
             digest.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
     return digest.hexdigest()

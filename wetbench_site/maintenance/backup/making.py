@@ -1,4 +1,4 @@
-"""Making a backup: one moment of the database into a file that appears when it is whole and has been read again."""
+"""Create a backup: one snapshot of the database in a file that appears once it is complete and has been read again."""
 
 import json
 import os
@@ -28,26 +28,28 @@ class Made(NamedTuple):
 
 
 def backup(to: Path, tell: Tell, scratch: bool = True) -> Made:
-    """Into this file, or under a name of its own into this directory. BackupError leaves nothing behind.
+    """Create a backup in this file, or under a generated name in this directory. BackupError leaves no files behind.
 
-    On PostgreSQL it is restored into a scratch database and compared, unless that is not allowed or not wanted.
+    On PostgreSQL it is restored into a scratch database and compared, if that is allowed and `scratch` is true.
     """
     file = _target(to)
-    part, part_told = (file.with_name(f".{file.name}.part{ending}") for ending in ("", ".json"))
+    part_file, part_manifest = (file.with_name(f".{file.name}.part{ending}") for ending in ("", ".json"))
     try:
-        _reserve(part)
+        _reserve(part_file)
         tell(f"copying {_megabytes(_size())} of {manifest.KINDS[connection.vendor]} to {file}")
-        made = _made(part, file, tell, scratch)
-        _write(part_told, json.dumps(made.told.to_json(), indent=2))
-        os.replace(part_told, manifest.beside(file))
-        os.replace(part, file)
+        created = _made(part_file, file, tell, scratch)
+        _write(part_manifest, json.dumps(created.told.to_json(), indent=2))
+        # The manifest first: a backup without its manifest cannot be restored.
+        os.replace(part_manifest, manifest.beside(file))
+        os.replace(part_file, file)
+        # The directory entry has to survive a power cut as well.
         sync(file.parent)
-        return made
+        return created
     except (OSError, DatabaseError) as error:
         raise BackupError(f"{file} could not be written: {error}") from error
     finally:
-        part.unlink(missing_ok=True)
-        part_told.unlink(missing_ok=True)
+        part_file.unlink(missing_ok=True)
+        part_manifest.unlink(missing_ok=True)
 
 
 def _made(part: Path, file: Path, tell: Tell, scratch: bool) -> Made:
@@ -55,7 +57,7 @@ def _made(part: Path, file: Path, tell: Tell, scratch: bool) -> Made:
         sqlite.copy_into(part)
         sync(part)
         tell(f"reading {_megabytes(part.stat().st_size)} again")
-        held, checked = counted_copies.looked_into(part), "opened, found whole and counted"
+        held, checked = counted_copies.looked_into(part), "opened, found intact and counted"
     else:
         held = counted_copies.copy_into(part)
         sync(part)
@@ -66,54 +68,53 @@ def _made(part: Path, file: Path, tell: Tell, scratch: bool) -> Made:
 def _checked(part: Path, held: Held, tell: Tell, scratch: bool) -> str:
     postgres.listed(part)
     if not scratch:
-        return "its contents listed; not restored for a trial, as was asked"
+        return "table of contents read; no trial restore, as requested"
     if not postgres.may_make_databases():
-        return "its contents listed; not restored for a trial: the database's user may make no databases"
-    tell(f"restoring {_megabytes(part.stat().st_size)} into a scratch database, to compare")
-    if (found := counted_copies.restored_beside(part)) != held:
-        raise BackupError(
-            f"the backup does not hold what was copied: {apart(held, found)}. Nothing was kept; try again"
-        )
+        return "table of contents read; no trial restore: the database user may not create databases"
+    tell(f"restoring {_megabytes(part.stat().st_size)} into a scratch database for comparison")
+    if (restored := counted_copies.restored_beside(part)) != held:
+        raise BackupError(f"the backup differs from the database: {apart(held, restored)}. It was removed; try again")
     return "restored into a scratch database and compared"
 
 
 def apart(expected: Held, found: Held) -> str:
-    """In what two databases differ, in words."""
+    """Return a description of how two databases differ."""
     tables = sorted(set(expected.rows) | set(found.rows))
     counts = [
-        f"{table} has {found.rows.get(table, 0):,} rows for {expected.rows.get(table, 0):,}"
+        f"{table} has {found.rows.get(table, 0):,} rows instead of {expected.rows.get(table, 0):,}"
         for table in tables
         if expected.rows.get(table, 0) != found.rows.get(table, 0)
     ]
-    said = counts[:5] + ["the ratings are others"] * (expected.ratings_sha256 != found.ratings_sha256)
-    return "; ".join(said + ["the migrations are others"] * (expected.migrations != found.migrations))
+    differences = counts[:5] + ["the ratings differ"] * (expected.ratings_sha256 != found.ratings_sha256)
+    return "; ".join(differences + ["the migrations differ"] * (expected.migrations != found.migrations))
 
 
 def sync(path: Path) -> None:
-    """To the disk, and not only to the system that writes there."""
-    handle = os.open(path, os.O_RDONLY)
+    """Write the file or directory to the disk, not only to the cache of the operating system."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 def _target(to: Path) -> Path:
-    """In a directory that is there, a name of its own; anything else is the name of the file."""
+    """Return a generated name in an existing directory; anything else is the name of the file."""
     if to.is_dir():
         to = keeping.free(to, timezone.now(), connection.vendor)
     if not to.parent.is_dir():
-        raise BackupError(f"There is no directory {to.parent}: make it first")
+        raise BackupError(f"There is no directory {to.parent}: create it first")
     if to.exists() or manifest.beside(to).exists():
-        raise BackupError(f"{to} is there already, or its manifest is: name another file")
+        raise BackupError(f"{to} or its manifest exists already: choose another name")
     return to.resolve()
 
 
 def _reserve(part: Path) -> None:
-    """An empty file that nobody else may read; on SQLite with room for all of it."""
+    """Create an empty file that only its owner may read. Raises BackupError if the disk is too full."""
     part.unlink(missing_ok=True)
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     free = shutil.disk_usage(part.parent).free
+    # Not on PostgreSQL: a compressed dump is much smaller than the database, so the sizes cannot be compared.
     if connection.vendor == "sqlite" and free < sqlite.size():
         raise BackupError(f"{part.parent} has {_megabytes(free)} free, and the database {_megabytes(sqlite.size())}")
 

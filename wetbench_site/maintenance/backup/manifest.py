@@ -1,4 +1,4 @@
-"""What stands beside a backup: of what it is, what must be in it, and the digest of its file."""
+"""The manifest next to a backup: the database it is of, its expected contents, and the digest of its file."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ class Manifest(NamedTuple):
 
 
 def beside(file: Path) -> Path:
-    """Where the manifest of a backup stands."""
+    """Return the path of a backup's manifest."""
     return file.with_name(f"{file.name}.json")
 
 
@@ -45,35 +45,40 @@ def of(file: Path, database: str, held: Held, now: datetime) -> Manifest:
 def sha256(file: Path) -> str:
     digest = hashlib.sha256()
     with file.open("rb") as stream:
-        while piece := stream.read(_PIECE):
-            digest.update(piece)
+        while chunk := stream.read(_PIECE):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
 def read(file: Path) -> Manifest:
-    """The manifest of this backup. BackupError if there is none, or none that this version can read."""
+    """Return the manifest of this backup. Raises BackupError if it is missing or this version cannot read it."""
     path = beside(file)
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told["form"] != FORM:
-            raise BackupError(f"{path} is a manifest of form {told['form']}; this version reads form {FORM}")
-        held = Held(tuple(told["held"]["migrations"]), dict(told["held"]["rows"]), told["held"]["ratings_sha256"])
-        return Manifest(held=held, **{name: told[name] for name in Manifest._fields if name != "held"})
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["form"] != FORM:
+            raise BackupError(f"{path} is a manifest of format {document['form']}; this version reads format {FORM}")
+        held = Held(
+            tuple(document["held"]["migrations"]), dict(document["held"]["rows"]), document["held"]["ratings_sha256"]
+        )
+        return Manifest(held=held, **{name: document[name] for name in Manifest._fields if name != "held"})
     except FileNotFoundError:
-        raise BackupError(f"{path} is missing: a backup is restored with its manifest beside it") from None
+        raise BackupError(f"{path} is missing: the manifest must be next to the backup") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BackupError(f"{path} cannot be read as the manifest of a backup: {error!r}") from error
 
 
 def refuse_damaged(file: Path, told: Manifest) -> None:
-    """BackupError unless the file is, byte for byte, the one that was made."""
+    """Raise BackupError unless the file is, byte for byte, the one that was created."""
     if not file.is_file():
-        raise BackupError(f"{file} is not there, or not a file")
+        raise BackupError(f"{file} does not exist or is not a file")
+    # First what is cheap to check and easy to explain: the digest of a large file takes a while.
     with file.open("rb") as stream:
         start = stream.read(16)
     if not start.startswith(_MAGIC.get(told.database, b"?")):
-        raise BackupError(f"{file} is no backup of {KINDS.get(told.database, told.database)}, as its manifest has it")
+        raise BackupError(
+            f"{file} is not a backup of {KINDS.get(told.database, told.database)}, although its manifest says so"
+        )
     if (size := file.stat().st_size) != told.size:
-        raise BackupError(f"{file} has {size:,} bytes and had {told.size:,} when it was made: use another copy")
+        raise BackupError(f"{file} has {size:,} bytes instead of {told.size:,}: use another copy")
     if sha256(file) != told.sha256:
-        raise BackupError(f"{file} is damaged: its bytes are not those that were written. Use another copy")
+        raise BackupError(f"{file} is damaged: its SHA-256 differs from the manifest. Use another copy")

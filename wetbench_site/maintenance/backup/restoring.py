@@ -1,4 +1,4 @@
-"""Restoring: looked at before anything is touched, made fit beside what is there, and put in its place at once."""
+"""Restore a backup: check it before anything is changed, prepare it next to the database, and replace that at once."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from wetbench_site.maintenance.verify.form import Looked
 
 
 class Restored(NamedTuple):
-    """What stands now: whence, what it was migrated by, where what stood before was put, and what `verify` says."""
+    """The result: the manifest, applied migrations, the backup of the replaced data, and the results of `verify`."""
 
     told: Manifest
     migrated: list[str]
@@ -32,96 +32,104 @@ class Restored(NamedTuple):
 
 
 def checked(file: Path) -> Manifest:
-    """The backup's manifest. BackupError if the file is not what was written, or cannot be restored here."""
-    told = manifest.read(file)
-    if told.database != connection.vendor:
-        here, there = manifest.KINDS[connection.vendor], manifest.KINDS.get(told.database, told.database)
-        raise BackupError(f"{file} is a backup of {there}, and DATABASE_URL names a database of {here}")
-    if newer := settling.unknown(told.held):
+    """Return the backup's manifest. Raises BackupError if the file is damaged or cannot be restored here."""
+    backup_manifest = manifest.read(file)
+    if backup_manifest.database != connection.vendor:
+        own_name, backup_name = (
+            manifest.KINDS[connection.vendor],
+            manifest.KINDS.get(backup_manifest.database, backup_manifest.database),
+        )
+        raise BackupError(f"{file} is a backup of {backup_name}, but DATABASE_URL is a database of {own_name}")
+    if newer := settling.unknown(backup_manifest.held):
         raise BackupError(
-            f"{file} was made by a newer version, with migrations that this one does not know: {', '.join(newer)}."
+            f"{file} was created by a newer version, with migrations that this one does not know: {', '.join(newer)}."
             " Install that version first"
         )
-    if why := settling.refusal(told.held):
-        raise BackupError(f"{file} cannot be restored by this version. {why}")
-    manifest.refuse_damaged(file, told)
-    return told
+    if reason := settling.refusal(backup_manifest.held):
+        raise BackupError(f"{file} cannot be restored by this version. {reason}")
+    manifest.refuse_damaged(file, backup_manifest)
+    return backup_manifest
 
 
 def undo(tell: Tell, *, replace: bool = False, force: bool = False) -> Path | None:
-    """What a restore that was broken off had set aside stands in its place again. BackupError if there is nothing such.
+    """Put back what an interrupted restore had set aside. Raises BackupError if there is nothing to put back.
 
-    What came to stand there meanwhile is dropped; where that has data, only with `replace`, and is backed up first.
+    Data that was added since is dropped, but only with `replace`, and it is backed up first.
     """
-    waiting = postgres.set_aside_before() if connection.vendor == "postgresql" else []
-    if len(waiting) != 1:
-        named = f"{len(waiting)} restores: {', '.join(waiting)}. Drop those that are not wanted" if waiting else "none"
-        raise BackupError(f"Exactly one restore that was broken off can be undone, and there is {named}")
+    schemas = postgres.set_aside_before() if connection.vendor == "postgresql" else []
+    if len(schemas) != 1:
+        description = (
+            f"there are {len(schemas)}: {', '.join(schemas)}. Drop those that you do not need"
+            if schemas
+            else "there is none"
+        )
+        raise BackupError(f"Exactly one interrupted restore can be undone, and {description}")
     if not force:
         standing.refuse_at_work()
-    before = _saved(replace, tell)
+    replaced_backup = _saved(replace, tell)
     try:
-        postgres.put_back(waiting[0])
+        postgres.put_back(schemas[0])
     except DatabaseError as error:
-        raise BackupError(f"{waiting[0]} could not be put back, and waits as before: {error}") from error
-    return before
+        raise BackupError(f"{schemas[0]} could not be put back and is unchanged: {error}") from error
+    return replaced_backup
 
 
 def restore(file: Path, tell: Tell, *, replace: bool = False, force: bool = False) -> Restored:
-    """BackupError if it was not restored; the database is then as it was."""
+    """Restore the backup. Raises BackupError if that fails; the database is then unchanged."""
     tell(f"reading {file}")
-    told = checked(file.resolve())
-    if connection.vendor == "postgresql" and (waiting := postgres.set_aside_before()):
+    backup_manifest = checked(file.resolve())
+    if connection.vendor == "postgresql" and (schemas := postgres.set_aside_before()):
         raise BackupError(
-            f"A restore was broken off: what was there before it waits in the schema {', '.join(waiting)}."
-            f" `manage.py restore --undo` puts it back; if it is not wanted, drop it (DROP SCHEMA {waiting[0]} CASCADE)"
+            f"An earlier restore was interrupted; the data before it is in the schema {', '.join(schemas)}."
+            f" `manage.py restore --undo` puts it back; if you do not need it, drop it (DROP SCHEMA {schemas[0]} CASCADE)"
         )
     if not force:
         standing.refuse_at_work()
     try:
-        before = _saved(replace, tell)
-        migrated = settling.older(told.held)
-        put = _into_sqlite if connection.vendor == "sqlite" else _into_postgres
-        return Restored(told, migrated, before, put(file.resolve(), told, tell))
+        replaced_backup = _saved(replace, tell)
+        migrated = settling.older(backup_manifest.held)
+        restore_file = _into_sqlite if connection.vendor == "sqlite" else _into_postgres
+        return Restored(backup_manifest, migrated, replaced_backup, restore_file(file.resolve(), backup_manifest, tell))
     except (OSError, DatabaseError) as error:
-        raise BackupError(f"It could not be restored, and the database is as it was: {error}") from error
+        raise BackupError(f"The backup could not be restored; the database is unchanged: {error}") from error
 
 
 def _saved(replace: bool, tell: Tell) -> Path | None:
-    """What is there, as a backup of its own, if there is anything."""
+    """Return a backup of the existing data, or None if there is none."""
     if not standing.has_data():
         return None
     if not replace:
-        raise BackupError("There is data in the database: --replace backs it up and puts the backup in its place")
+        raise BackupError("The database has data: use --replace to back it up and replace it")
     folder = settings.VAR_DIR / "before-restore"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         return making.backup(folder, tell).file
     except BackupError as error:
         raise BackupError(
-            f"What is there could not be backed up ({error}). To give it up, move the database away and restore into an empty one"
+            f"The existing data could not be backed up ({error}). To discard it, move the database away and restore into an empty one"
         ) from error
 
 
 def _into_sqlite(file: Path, told: Manifest, tell: Tell) -> list[Looked]:
-    place = sqlite.place()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f".{place.name}.restoring")
+    database_file = sqlite.place()
+    database_file.parent.mkdir(parents=True, exist_ok=True)
+    part_file = database_file.with_name(f".{database_file.name}.restoring")
     try:
-        _forget(part)  # a WAL that a restore before this one left would be read into this file
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        shutil.copyfile(file, part)
-        _refuse_other(told, counted_copies.looked_into(part))
-        with opening.site_on(part):
-            looked = _fit(told, tell)
-            sqlite.refuse_in_use()  # which leaves all of it in the one file
-        sqlite.dress(part)
-        making.sync(part)
-        sqlite.swap_in(part)
-        making.sync(place.parent)
-        return looked
+        _forget(part_file)  # SQLite would apply a WAL that an interrupted restore left to this file
+        os.close(os.open(part_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        shutil.copyfile(file, part_file)
+        _refuse_other(told, counted_copies.looked_into(part_file))
+        # Migrated and verified as a copy: the site's database is replaced only by one that is ready.
+        with opening.site_on(part_file):
+            results = _fit(told, tell)
+            sqlite.refuse_in_use()  # also moves the WAL into the file
+        sqlite.dress(part_file)
+        making.sync(part_file)
+        sqlite.swap_in(part_file)
+        making.sync(database_file.parent)
+        return results
     finally:
-        _forget(part)
+        _forget(part_file)
 
 
 def _forget(part: Path) -> None:
@@ -134,25 +142,26 @@ def _into_postgres(file: Path, told: Manifest, tell: Tell) -> list[Looked]:
         tell(f"restoring {told.size / 1e6:,.1f} MB")
         postgres.restore_into(postgres.name(), file)
         with read_snapshot():
-            found = counting.held()
-        _refuse_other(told, found)
+            contents = counting.held()
+        _refuse_other(told, contents)
         return _fit(told, tell)
 
 
 @contextmanager
 def _set_aside(tell: Tell) -> Iterator[None]:
-    """What is there waits under another name until the block has ended well; else it is put back."""
-    aside = f"{postgres.ASIDE}{timezone.now():%Y%m%d%H%M%S}"
-    postgres.set_aside(aside)
+    """Keep the existing data in another schema, and put it back unless the block ends without error."""
+    schema = f"{postgres.ASIDE}{timezone.now():%Y%m%d%H%M%S}"
+    postgres.set_aside(schema)
     try:
         yield
+    # SystemExit included: `restore` exits on SIGTERM, and the data has to be put back first.
     except BaseException:
-        postgres.put_back(aside)
+        postgres.put_back(schema)
         raise
     try:
-        postgres.drop(aside)
-    except DatabaseError as error:  # the backup stands by now
-        tell(f"What was there before is still there, in the schema {aside}; drop it yourself: {error}")
+        postgres.drop(schema)
+    except DatabaseError as error:  # the restore has succeeded by now, so this is no error of it
+        tell(f"The replaced data could not be dropped and is still in the schema {schema}; drop it: {error}")
 
 
 def _fit(told: Manifest, tell: Tell) -> list[Looked]:
@@ -164,5 +173,5 @@ def _fit(told: Manifest, tell: Tell) -> list[Looked]:
 def _refuse_other(told: Manifest, found: Held) -> None:
     if found != told.held:
         raise BackupError(
-            f"What was restored is not what was backed up: {making.apart(told.held, found)}. The database is as it was"
+            f"The restored data differs from the backup: {making.apart(told.held, found)}. The database is unchanged"
         )

@@ -1,6 +1,6 @@
-"""A restored database made fit to be used: of this version's schema, nothing held by dead workers, and nobody let in.
+"""Prepare a restored database for use: migrate it, clear leases of dead workers, and revoke every session, link and token.
 
-Links and tokens that were used up or withdrawn since the backup are not in it: of none can be told, so none works.
+The backup cannot know which links and tokens were used or revoked since, so all are revoked.
 """
 
 from django.apps import apps
@@ -18,19 +18,19 @@ from wetbench_site.maintenance.backup.counting import Held
 
 
 def unknown(held: Held) -> list[str]:
-    """Migrations that the backup has and this version does not know: it was made by a newer one."""
+    """Return the migrations that the backup has and this version does not know: a newer version created it."""
     return [".".join(key) for key in migration_state.find_unknown(_applied(held))]
 
 
 def refusal(held: Held) -> str:
     """Return why this version cannot migrate the backup; "" if it can."""
     release = migration_state.LAST_RELEASE_WITH_ALL_MIGRATIONS
-    why = migration_state.explain_gaps(_applied(held), "The database in this backup")
-    return f"{why} To do so, restore the backup with {release}." if why else ""
+    reason = migration_state.explain_gaps(_applied(held), "The database in this backup")
+    return f"{reason} To do so, restore the backup with {release}." if reason else ""
 
 
 def older(held: Held) -> list[str]:
-    """Migrations that the backup lacks."""
+    """Return the migrations that the backup lacks."""
     return [".".join(key) for key in migration_state.find_missing(_applied(held))]
 
 
@@ -39,24 +39,26 @@ def _applied(held: Held) -> list[migration_state.Key]:
 
 
 def settle(held: Held) -> None:
+    """Migrate the database, end all sessions and leases, and revoke all links and tokens."""
     if older(held):
         call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
     with transaction.atomic():
         shut()
-        there = connection.introspection.table_names()
+        tables = connection.introspection.table_names()
         for model in apps.get_models():
-            if issubclass(model, AbstractBaseSession) and model._meta.db_table in there:
+            if issubclass(model, AbstractBaseSession) and model._meta.db_table in tables:
                 model._default_manager.all().delete()
         for leased in LEASED:
-            free = {"lease_until": None, "rung_at": None, "fence": F("fence") + 1}
-            leased.objects.filter(lease_until__isnull=False).update(**free)
+            # A higher fence rejects late writes of workers that were running when the backup was created.
+            released = {"lease_until": None, "rung_at": None, "fence": F("fence") + 1}
+            leased.objects.filter(lease_until__isnull=False).update(**released)
         Worker.objects.all().delete()
 
 
 def shut() -> None:
-    """Every sign-in link, invitation and API token is withdrawn; a seat that was invited waits to be invited again."""
+    """Revoke every sign-in link, invitation and API token. Invited rater places are open for a new invitation."""
     now = timezone.now()
     Rater.objects.filter(user__isnull=True, invited_at__isnull=False).update(invited_at=None)
-    for way_in in (SignInLink, Invitation):
-        way_in._default_manager.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=now)
+    for model in (SignInLink, Invitation):
+        model._default_manager.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=now)
     ApiToken.objects.filter(revoked_at__isnull=True).update(revoked_at=now)

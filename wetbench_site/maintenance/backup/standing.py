@@ -1,4 +1,4 @@
-"""What there is where a backup is to go: anything at all, and anybody at work on it."""
+"""Checks of the database that a restore would replace: whether it has data, and whether anybody is using it."""
 
 from datetime import timedelta
 
@@ -14,28 +14,29 @@ from wetbench_site.database_copies.faults import BackupError
 
 
 def has_data() -> bool:
-    """Whether anybody would miss it: people, studies or runs. The laboratory's own data files are loaded anew."""
+    """Return whether there are accounts, studies or runs."""
     if connection.vendor == "sqlite" and not sqlite.place().is_file():
         return False
-    there = set(connection.introspection.table_names())
-    return any(model._meta.db_table in there and model._default_manager.exists() for model in (User, Study, Run))
+    tables = set(connection.introspection.table_names())
+    # Experiments and catalogues do not count: they are loaded again from data files.
+    return any(model._meta.db_table in tables and model._default_manager.exists() for model in (User, Study, Run))
 
 
 def refuse_at_work() -> None:
-    """BackupError while workers say that they are alive, or others hold the database open."""
+    """Raise BackupError if workers are alive or others have the database open."""
     if connection.vendor == "sqlite" and not sqlite.place().is_file():
         return
     if owners := _alive():
         raise BackupError(
-            f"Workers are alive: {', '.join(owners)}. Stop them and the web server first. One that died counts as alive"
-            f" for {settings.WORKER_SILENT_SECONDS:.0f} s; --force does not wait for that"
+            f"Workers are running: {', '.join(owners)}. Stop them and the web server first. A dead one counts as running"
+            f" for {settings.WORKER_SILENT_SECONDS:.0f} s; use --force to continue without waiting"
         )
     if connection.vendor == "sqlite":
         sqlite.refuse_in_use()
     elif others := postgres.others():
         raise BackupError(
             f"{others} other connections to the database are open: stop the web server and the workers first,"
-            " or say --force"
+            " or use --force"
         )
 
 

@@ -1,1 +1,1 @@
-"""Promises of the stored rows, derived again from the rows: what `manage.py verify` checks."""
+"""Integrity checks of the stored rows, which `manage.py verify` runs."""

@@ -1,4 +1,4 @@
-"""What a check is, what it finds, and how all of them are gone through."""
+"""The type of a check and of its violations, and the loop that runs all checks."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -9,12 +9,12 @@ from django.db.models import Model, QuerySet
 
 from wetbench_site.database import read_snapshot
 
-SHOWN = 50  # findings of one check that are kept; the others are counted
-PIECE = 2000  # rows fetched at a time
+SHOWN = 50  # violations of one check that are reported; further ones are only counted
+PIECE = 2000  # rows fetched at a time, so that memory does not grow with the table
 
 
 class Wrong(NamedTuple):
-    """A row that is not as promised: which one, what was expected there, what stands there."""
+    """A row that breaks a promise: its table and code, the expected value and the one that was found."""
 
     table: str
     code: str
@@ -23,7 +23,7 @@ class Wrong(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One promise, the rows it is about, and a way to find those that break it."""
+    """One promise, the model whose rows it is about, and a function that yields the violations."""
 
     name: str
     promise: str
@@ -32,7 +32,7 @@ class Check(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What came of a check: how many rows it was about, what it found (the first of it), how much more there is."""
+    """The result of a check: the number of rows, the first violations, and the number of further ones."""
 
     check: Check
     rows: int
@@ -45,9 +45,9 @@ Find = Callable[[], Iterator[Wrong]]
 Tell = Callable[[int, int, str], None]
 
 
-def check(promise: str, of: type[Model]) -> Callable[[Find], Check]:
-    """Makes a function that finds what is wrong a check of its name."""
-    return lambda find: Check(find.__name__.strip("_").replace("_", " "), promise, of, find)
+def check(name: str, promise: str, of: type[Model]) -> Callable[[Find], Check]:
+    """Return a decorator that makes a check of a function that yields violations."""
+    return lambda find_violations: Check(name, promise, of, find_violations)
 
 
 def wrong(of: type[Model], code: object, expected: object, found: object) -> Wrong:
@@ -55,34 +55,35 @@ def wrong(of: type[Model], code: object, expected: object, found: object) -> Wro
 
 
 def rows(query: "QuerySet[Any, Any]") -> Iterator[Any]:
-    """The rows of a query, a piece at a time: as many as there are, memory stays as it is."""
+    """Yield the rows of a query in chunks."""
     return query.iterator(chunk_size=PIECE)
 
 
 def look(checks: Iterable[Check], tell: Tell) -> Iterator[Looked]:
-    """Go through the checks, all at one moment of the database."""
-    every = list(checks)
+    """Run the checks on one snapshot of the database and yield their results."""
+    all_checks = list(checks)
     with read_snapshot():
-        for at, one in enumerate(every):
-            tell(at, len(every), one.name)
-            yield _looked(one)
-    tell(len(every), len(every), "")
+        for index, item in enumerate(all_checks):
+            tell(index, len(all_checks), item.name)
+            yield _looked(item)
+    tell(len(all_checks), len(all_checks), "")
 
 
 def _looked(one: Check) -> Looked:
-    kept: list[Wrong] = []
-    began, more = time.monotonic(), 0
-    for found in _found(one):
-        if len(kept) < SHOWN:
-            kept.append(found)
+    reported: list[Wrong] = []
+    started, further = time.monotonic(), 0
+    for violation in _found(one):
+        if len(reported) < SHOWN:
+            reported.append(violation)
         else:
-            more += 1
-    return Looked(one, _count(one), tuple(kept), more, time.monotonic() - began)
+            further += 1
+    return Looked(one, _count(one), tuple(reported), further, time.monotonic() - started)
 
 
 def _found(one: Check) -> Iterator[Wrong]:
-    """Rows that cannot even be read are a finding like others, and keep no other check from its work."""
+    """Yield the violations. A check that raises is a violation itself and does not stop the other checks."""
     try:
+        # A savepoint: on PostgreSQL a failed query would otherwise end the snapshot for all later checks.
         with transaction.atomic():
             yield from one.find()
     except Exception as error:
@@ -93,7 +94,7 @@ def _count(one: Check) -> int:
     try:
         with transaction.atomic():
             return one.of._default_manager.count()
-    except Exception:  # its table is gone, which is a finding already
+    except Exception:  # its table is missing, which is a violation already
         return 0
 
 

@@ -11,11 +11,11 @@ from wetbench_site import migration_state
 
 
 class Command(Migrate):
-    help = "Bring the database to the schema of this version. A database older than the initial migrations is refused."
+    help = "Bring the database to the schema of this version. Databases older than the initial migrations are rejected."
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Before Django builds its graph of migrations, which raises NodeNotFoundError for such a database.
         applied = MigrationRecorder(connections[options["database"]]).applied_migrations()
-        if why := migration_state.explain_gaps(applied, "This database"):
-            raise CommandError(f"Nothing was changed. {why}")
+        if reason := migration_state.explain_gaps(applied, "This database"):
+            raise CommandError(f"Nothing was changed. {reason}")
         super().handle(*args, **options)

@@ -15,59 +15,66 @@ from wetbench_site.observability.audit_log import security_event
 
 
 class Command(BaseCommand):
-    help = "Put a backup in the place of the database: compared with its manifest, migrated and verified. All sign in anew."
+    help = "Replace the database with a backup, which is compared with its manifest, migrated and verified. Everybody has to sign in again."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "file", metavar="FILE", type=Path, nargs="?", help="made by `backup`, its manifest beside it"
+            "file", metavar="FILE", type=Path, nargs="?", help="created by `backup`, with its manifest next to it"
         )
         parser.add_argument(
-            "--undo", action="store_true", help="PostgreSQL: put back what a broken-off restore set aside"
+            "--undo", action="store_true", help="PostgreSQL: put back the data that an interrupted restore set aside"
         )
         parser.add_argument("--yes", action="store_true", help="do not ask")
-        parser.add_argument("--replace", action="store_true", help="back up the data that is there and replace it")
-        parser.add_argument("--force", action="store_true", help="even though workers or connections seem alive")
+        parser.add_argument("--replace", action="store_true", help="back up the existing data and replace it")
+        parser.add_argument(
+            "--force", action="store_true", help="continue although workers or connections seem to be active"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["undo"] == bool(options["file"]):
-            raise CommandError("Name the backup's file, or say --undo", returncode=2)
+            raise CommandError("Give the file of the backup, or use --undo", returncode=2)
         if not (options["yes"] or self._agreed(options["file"])):
-            raise CommandError("Nothing was restored. Say --yes where nobody can be asked", returncode=2)
-        usual = signal.signal(signal.SIGTERM, lambda *told: sys.exit(143))  # what was set aside is put back first
+            raise CommandError("Nothing was restored. Use --yes to skip the question", returncode=2)
+        usual_handler = signal.signal(
+            signal.SIGTERM, lambda *_: sys.exit(143)
+        )  # an exception, so that the data that was set aside is put back first
         try:
             self._restore(options["file"], {"replace": options["replace"], "force": options["force"]})
         except BackupError as error:
             raise CommandError(f"Nothing was restored. {error}") from error
         finally:
-            signal.signal(signal.SIGTERM, usual)
+            signal.signal(signal.SIGTERM, usual_handler)
 
     def _restore(self, file: Path | None, how: dict[str, bool]) -> None:
         if file is None:
-            before = restoring.undo(self.stdout.write, **how)
-            self.stdout.write("What was there before the restore that was broken off stands in its place again.")
-            self.stdout.write(f"What stood here meanwhile: {before}" if before else "Nothing was lost.")
+            replaced_backup = restoring.undo(self.stdout.write, **how)
+            self.stdout.write("The data from before the interrupted restore is back in its place.")
+            self.stdout.write(
+                f"Backup of the data that was replaced: {replaced_backup}" if replaced_backup else "Nothing was lost."
+            )
             return
         restored = restoring.restore(file, self.stdout.write, **how)
         security_event("database restored", None, made_at=restored.told.made_at)
         self.stdout.write("\n".join(_said(restored)))
-        if any(one.findings for one in restored.looked):
+        # The restore itself succeeded, but scripts should notice the violations.
+        if any(result.findings for result in restored.looked):
             sys.exit(1)
 
     def _agreed(self, file: Path | None) -> bool:
-        what = f"Restore {file} into" if file else "Put back what a restore set aside in"
-        return sys.stdin.isatty() and input(f"{what} the database of this site? (yes/no) ") == "yes"
+        action = f"Restore {file} into" if file else "Put back the data that a restore set aside in"
+        return sys.stdin.isatty() and input(f"{action} the database of this site? (yes/no) ") == "yes"
 
 
 def _said(restored: Restored) -> list[str]:
-    told, looked = restored.told, restored.looked
-    rows = told.held.rows
+    backup_manifest, check_results = restored.told, restored.looked
+    rows = backup_manifest.held.rows
     return [
-        f"Restored as it was on {told.made_at}: {sum(rows.values()):,} rows, {rows.get('ratings_rating', 0):,} ratings;"
-        " rows and ratings are those of the manifest.",
+        f"Restored the state of {backup_manifest.made_at}: {sum(rows.values()):,} rows, {rows.get('ratings_rating', 0):,} ratings;"
+        " rows and ratings match the manifest.",
         *[f"Migrated from an older version: {', '.join(restored.migrated)}"] * bool(restored.migrated),
-        *[f"What stood here before: {restored.before}"] * (restored.before is not None),
-        "Everybody has to sign in again; what workers held is free. All sign-in links, invitations and API tokens are"
-        " withdrawn: make new ones. Accounts, roles and passwords are those of then.",
-        *(lines(looked) if any(one.findings for one in looked) else ["verify: nothing found"]),
+        *[f"Backup of the replaced data: {restored.before}"] * (restored.before is not None),
+        "Everybody has to sign in again, and leases of workers are cleared. All sign-in links, invitations and API tokens"
+        " are revoked: create new ones. Accounts, roles and passwords are those of the backup.",
+        *(lines(check_results) if any(result.findings for result in check_results) else ["verify: nothing found"]),
     ]

@@ -12,16 +12,17 @@ from wetbench_site import loopback, migration_state
 
 
 class Command(RunServer):  # type: ignore[misc]  # whitenoise is not typed
-    help = "Django's own server, for those who develop WetBench. On a site of this machine it binds nothing else."
+    help = "Django's development server. In the embedded profile it binds loopback addresses only."
 
     def run(self, **options: Any) -> None:
-        if not settings.PRODUCTION and (why := loopback.refusal([(self.addr, self.port)])):
-            raise CommandError(why)
+        if not settings.PRODUCTION and (reason := loopback.refusal([(self.addr, self.port)])):
+            raise CommandError(reason)
         super().run(**options)
 
     def check_migrations(self) -> None:
-        """Refuse a database older than the initial migrations before Django builds its graph, which would fail."""
+        """Raise CommandError for a database older than the initial migrations."""
+        # Before Django builds its graph of migrations, which fails for such a database.
         applied = MigrationRecorder(connection).applied_migrations()
-        if why := migration_state.explain_gaps(applied, "This database"):
-            raise CommandError(why)
+        if reason := migration_state.explain_gaps(applied, "This database"):
+            raise CommandError(reason)
         super().check_migrations()

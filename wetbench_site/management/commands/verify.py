@@ -11,20 +11,20 @@ from wetbench_site.maintenance.verify.form import Looked
 
 
 class Command(BaseCommand):
-    help = "Derive again all that WetBench promises of its rows, and name each that breaks a promise. Writes nothing."
-    requires_system_checks = ()  # the rows are asked, not the code
+    help = "Check the integrity of all stored rows and report every violation. Changes nothing."
+    requires_system_checks = ()  # reads rows only, so the settings do not matter
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="everything as one JSON object")
-        parser.add_argument("--quiet", action="store_true", help="say nothing unless something is found")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--quiet", action="store_true", help="print nothing unless there are violations")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        looked = list(form.look(every.CHECKS, self._tell))
-        clean = not any(one.findings for one in looked)
+        results = list(form.look(every.CHECKS, self._tell))
+        clean = not any(result.findings for result in results)
         if options["json"]:
-            self.stdout.write(json.dumps(told(looked), indent=2))
+            self.stdout.write(json.dumps(told(results), indent=2))
         elif not (clean and options["quiet"]):
-            self.stdout.write("\n".join(lines(looked)))
+            self.stdout.write("\n".join(lines(results)))
         if not clean:
             sys.exit(1)
 
@@ -34,32 +34,32 @@ class Command(BaseCommand):
 
 
 def told(looked: list[Looked]) -> dict[str, Any]:
-    """All of it as JSON."""
+    """Return the results as a JSON object."""
     checks = [
         {
-            "name": one.check.name,
-            "promise": one.check.promise,
-            "table": one.check.of._meta.db_table,
-            "rows": one.rows,
-            "seconds": round(one.seconds, 3),
-            "findings": [finding._asdict() for finding in one.findings],
-            "more": one.more,
+            "name": result.check.name,
+            "promise": result.check.promise,
+            "table": result.check.of._meta.db_table,
+            "rows": result.rows,
+            "seconds": round(result.seconds, 3),
+            "findings": [finding._asdict() for finding in result.findings],
+            "more": result.more,
         }
-        for one in looked
+        for result in looked
     ]
-    return {"clean": not any(one.findings for one in looked), "checks": checks}
+    return {"clean": not any(result.findings for result in looked), "checks": checks}
 
 
 def lines(looked: list[Looked]) -> list[str]:
-    """A line a check, and under it what it found."""
-    said = []
-    for one in looked:
-        found = len(one.findings) + one.more
-        mark = f"{found} FOUND" if found else "ok"
-        said.append(f"{mark:>9}  {one.check.name}: {one.rows:,} rows of {one.check.of._meta.db_table}")
-        if found:
-            said.append(f"           promised: {one.check.promise}")
-        said += [f"           {f.table} {f.code}: expected {f.expected}; found {f.found}" for f in one.findings]
-        said += [f"           and {one.more:,} more"] * bool(one.more)
-    total = sum(len(one.findings) + one.more for one in looked)
-    return [*said, f"{total:,} things are not as promised" if total else "nothing found"]
+    """Return a line for each check, followed by its violations."""
+    output = []
+    for result in looked:
+        n_violations = len(result.findings) + result.more
+        label = f"{n_violations} FOUND" if n_violations else "ok"
+        output.append(f"{label:>9}  {result.check.name}: {result.rows:,} rows of {result.check.of._meta.db_table}")
+        if n_violations:
+            output.append(f"           promised: {result.check.promise}")
+        output += [f"           {f.table} {f.code}: expected {f.expected}; found {f.found}" for f in result.findings]
+        output += [f"           and {result.more:,} more"] * bool(result.more)
+    total = sum(len(result.findings) + result.more for result in looked)
+    return [*output, f"{total:,} violations" if total else "nothing found"]

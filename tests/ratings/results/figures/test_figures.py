@@ -188,7 +188,7 @@ def test_figure_without_known_numbers_is_not_drawn():
 def test_agreement_figure_labels_estimates_from_few_shared_items():
     document = documents.study()
     table = document["tables"]["agreement"]
-    reason = "few items: no pair shares 20 items, the most is 12; no interval holds"
+    reason = "few items: no pair shares 20 items, the most is 12; no interval is reliable"
     columns = [column["name"] for column in table["columns"]]
     low, high, why = (columns.index(name) for name in ("low", "high", "reason"))
     for row in table["rows"]:
@@ -244,13 +244,13 @@ def test_precision_summary_allows_a_half_width_of_zero():
 def test_precision_figure_gives_the_reason_for_an_unknown_half_width() -> None:
     rows = [
         ["rate", "", 6, 40, 0.1, True, "now ±0.10"],
-        ["kappa", "", 2, 40, None, True, "an interval for new raters needs three raters or more"],
+        ["kappa", "", 2, 40, None, True, "an interval for new raters needs at least three raters"],
     ]
     document = {"tables": {"precision": documents.table("precision", rows)}}
     said = registry.FIGURES["precision"].summary(document)
     assert said == (
         "Half-widths: Rate ±0.10 now, 0.10 with 6 raters and 40 items; "
-        "Kappa not estimable yet (an interval for new raters needs three raters or more)."
+        "Kappa not estimable yet (an interval for new raters needs at least three raters)."
     )
     drawn = list_texts(ElementTree.fromstring(render.svg(registry.FIGURES["precision"].spec(document, "wide"))))
     assert "not estimable yet" in drawn and not any("undefined" in one for one in drawn)
@@ -293,14 +293,18 @@ def test_drift_figure_without_a_known_truth_shows_pace_only() -> None:
 
 def test_matrix_figure_notes_that_it_shows_a_sample():
     whole, cut = documents.study(), documents.study()
-    cut["tables"]["matrix"]["notes"] = ["200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all."]
+    cut["tables"]["matrix"]["notes"] = [
+        "200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all of them."
+    ]
     figure = registry.FIGURES["matrix"]
     assert figure.title == "Ratings by rater and item"
     # Four sources of 20 items, six raters, two of three items each: 13 or 14 per source, 320 ratings in all.
     assert figure.summary(whole).startswith("320 ratings of 80 items by 6 raters")
     assert figure.summary(cut).startswith("A sample of 320 ratings of 80 items by 6 raters")
     note = names.NAMES["matrix"].note_of
-    assert note(cut) == f"{note(whole)} 200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all."
+    assert (
+        note(cut) == f"{note(whole)} 200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all of them."
+    )
 
 
 def test_rates_note_explains_published_values_only_if_there_are_any():

@@ -244,5 +244,7 @@ def test_the_page_says_what_the_power_is_of_and_what_is_not_covered(told: Study,
     auditing.store(told, auditing.report(told, [planted]))
     page = " ".join(admin_client.get(f"/studies/{told.slug}/audit/").content.decode().split())
     power = planted.power
-    assert f"an AUC of {power['smallest_auc']:.2f}, was found in {power['found']} of {power['trials']} trials" in page
+    assert (
+        f"an AUC of {power['smallest_auc']:.2f}, was detected in {power['found']} of {power['trials']} trials" in page
+    )
     assert power["not_covered"] in page

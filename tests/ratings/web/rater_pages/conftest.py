@@ -1,4 +1,4 @@
-"""A rater of a small study, at work."""
+"""Fixtures: a signed-in rater of a small open study."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""What raters send from the rating screen: what is kept of it, what is refused, and what comes next."""
+"""Answers sent from the rating page: what is stored, what is rejected, and which page follows."""
 
 import re
 import uuid
@@ -25,7 +25,7 @@ def hidden(html: str, name: str) -> str:
 # ---------------------------------------------------------------- answering
 
 
-def test_an_answer_is_saved_and_a_plain_browser_sent_to_the_next_item(at_work: Client, rater: Rater) -> None:
+def test_answer_is_saved_and_a_plain_browser_redirected_to_the_next_item(at_work: Client, rater: Rater) -> None:
     saved = at_work.post(address(nth(rater)), answer(verdict="no", confidence="2"))
 
     rating = Rating.objects.get()
@@ -33,7 +33,7 @@ def test_an_answer_is_saved_and_a_plain_browser_sent_to_the_next_item(at_work: C
     assert (saved.status_code, saved.headers["Location"]) == (303, address(nth(rater, 2)))
 
 
-def test_htmx_gets_the_next_item_with_the_answer_to_the_post(at_work: Client, rater: Rater) -> None:
+def test_htmx_receives_the_next_item_in_the_response(at_work: Client, rater: Rater) -> None:
     saved = at_work.post(address(nth(rater)), answer(), headers=HTMX)
 
     card = saved.content.decode()
@@ -42,7 +42,7 @@ def test_htmx_gets_the_next_item_with_the_answer_to_the_post(at_work: Client, ra
     assert nth(rater, 2).opened_at is not None
 
 
-def test_after_the_last_item_htmx_loads_the_last_page(at_work: Client, rater: Rater) -> None:
+def test_htmx_loads_the_last_page_after_the_last_item(at_work: Client, rater: Rater) -> None:
     for assignment in rater.assignments.all():
         last = at_work.post(address(assignment), answer(), headers=HTMX)
 
@@ -59,7 +59,7 @@ def test_after_the_last_item_htmx_loads_the_last_page(at_work: Client, rater: Ra
         ({"verdict": "maybe", "note": "unsure"}, "Choose Plausible or Not plausible.", ">unsure</textarea>"),
     ],
 )
-def test_half_a_rating_comes_back_with_what_was_chosen(
+def test_incomplete_rating_is_shown_again_with_its_choices(
     at_work: Client, rater: Rater, headers: dict[str, str], given: dict[str, str], asked_for: str, kept: str
 ) -> None:
     sent = answer(**given)
@@ -68,23 +68,26 @@ def test_half_a_rating_comes_back_with_what_was_chosen(
 
     page = back.content.decode()
     assert back.status_code == 422
-    assert f">{asked_for}" in page  # the message itself; the same words stand ready in data-missing
+    assert f">{asked_for}" in page  # the message itself; the same text is also in data-missing
     assert kept in page
     assert sent["submission_id"] in page
     assert not Rating.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["verdict", "confidence", "note", "revision", "stage", "submission_id"])
-def test_a_form_that_says_two_things_at_once_is_refused_by_name(at_work: Client, rater: Rater, name: str) -> None:
+def test_rating_form_with_a_repeated_field_is_rejected_by_name(at_work: Client, rater: Rater, name: str) -> None:
     page_of(at_work, nth(rater))
     sent = answer()
     response = at_work.post(address(nth(rater)), {**sent, name: [sent.get(name, ""), "no"]})
-    assert response.status_code == 422 and f"The form says two things at once: {name}." in response.content.decode()
+    assert (
+        response.status_code == 422
+        and f"The form contains more than one value for: {name}." in response.content.decode()
+    )
     assert not Rating.objects.exists()
 
 
 @EITHER_WAY
-def test_the_same_form_sent_twice_just_goes_on(at_work: Client, rater: Rater, headers: dict[str, str]) -> None:
+def test_rating_form_sent_twice_continues_normally(at_work: Client, rater: Rater, headers: dict[str, str]) -> None:
     form = answer()
 
     once = at_work.post(address(nth(rater)), form, headers=headers)
@@ -104,7 +107,7 @@ def test_cannot_judge_needs_neither_verdict_nor_confidence(at_work: Client, rate
 
 
 @pytest.mark.parametrize("note", ["x" * 2001, "a\0b"])
-def test_a_note_that_cannot_be_kept_is_refused_with_the_reason(at_work: Client, rater: Rater, note: str) -> None:
+def test_invalid_note_is_rejected_with_the_reason(at_work: Client, rater: Rater, note: str) -> None:
     back = at_work.post(address(nth(rater)), answer(note=note))
 
     assert back.status_code == 422
@@ -112,13 +115,13 @@ def test_a_note_that_cannot_be_kept_is_refused_with_the_reason(at_work: Client, 
     assert not Rating.objects.exists()
 
 
-def test_a_note_keeps_its_lines_and_shows_what_would_hide_or_turn_text(at_work: Client, rater: Rater) -> None:
+def test_note_keeps_line_breaks_and_shows_invisible_characters(at_work: Client, rater: Rater) -> None:
     at_work.post(address(nth(rater)), answer(note="pH 7\r\nnot\u202e 4\x1b"))
 
     assert Rating.objects.get().note == "pH 7\nnot\ufffd 4\ufffd"
 
 
-def test_a_form_of_another_item_is_refused_and_gets_a_new_id(at_work: Client, rater: Rater) -> None:
+def test_rating_form_of_another_item_is_rejected_with_a_new_id(at_work: Client, rater: Rater) -> None:
     form = answer()
     at_work.post(address(nth(rater)), form)
 
@@ -130,7 +133,7 @@ def test_a_form_of_another_item_is_refused_and_gets_a_new_id(at_work: Client, ra
     assert Rating.objects.count() == 1
 
 
-def test_a_form_without_its_token_saves_nothing(rater: Rater) -> None:
+def test_rating_form_without_a_csrf_token_saves_nothing(rater: Rater) -> None:
     strict = Client(enforce_csrf_checks=True)
     assert rater.user is not None
     strict.force_login(rater.user)
@@ -140,7 +143,7 @@ def test_a_form_without_its_token_saves_nothing(rater: Rater) -> None:
 
 
 @EITHER_WAY
-def test_what_a_paused_study_cannot_take_is_kept_as_a_draft(
+def test_answer_to_a_paused_study_is_stored_as_an_unsaved_answer(
     at_work: Client, rater: Rater, headers: dict[str, str]
 ) -> None:
     lifecycle.pause(rater.study)
@@ -157,7 +160,7 @@ def test_what_a_paused_study_cannot_take_is_kept_as_a_draft(
 
 
 @EITHER_WAY
-def test_another_answer_from_a_second_tab_is_asked_about_and_can_take_the_place(
+def test_conflicting_answer_from_a_second_tab_asks_which_should_count(
     at_work: Client, rater: Rater, headers: dict[str, str]
 ) -> None:
     at_work.post(address(nth(rater)), answer(verdict="yes", confidence="4"))
@@ -166,9 +169,9 @@ def test_another_answer_from_a_second_tab_is_asked_about_and_can_take_the_place(
 
     page = second.content.decode()
     assert second.status_code == 409
-    assert "Which answer shall stand?" in page and "Plausible</strong>, confidence 4" in page
+    assert "Which answer should count?" in page and "Plausible</strong>, confidence 4" in page
     assert "Not plausible</strong>, confidence 1" in page
-    assert Rating.objects.get().verdict is True  # until somebody decides
+    assert Rating.objects.get().verdict is True  # until the rater decides
 
     again = {name: hidden(page, name) for name in ("verdict", "confidence", "note", "submission_id", "revision")}
     assert at_work.post(address(nth(rater)), again).status_code == 303
@@ -177,18 +180,18 @@ def test_another_answer_from_a_second_tab_is_asked_about_and_can_take_the_place(
     assert RatingEvent.objects.count() == 2
 
 
-def test_a_form_used_for_another_answer_before_is_refused_and_asked_about(at_work: Client, rater: Rater) -> None:
+def test_submission_id_reused_for_another_answer_is_rejected(at_work: Client, rater: Rater) -> None:
     form = answer()
     at_work.post(address(nth(rater)), form)
 
     other = at_work.post(address(nth(rater)), {**form, "verdict": "no"})
 
     assert other.status_code == 422
-    assert "Which answer shall stand?" in other.content.decode()
+    assert "Which answer should count?" in other.content.decode()
     assert form["submission_id"] not in other.content.decode()
 
 
-def test_the_last_answer_comes_back_filled_in_and_can_be_changed(at_work: Client, rater: Rater) -> None:
+def test_last_answer_is_shown_filled_in_and_can_be_changed(at_work: Client, rater: Rater) -> None:
     at_work.post(address(nth(rater)), answer(note="first"))
 
     page = page_of(at_work, nth(rater))
@@ -200,26 +203,26 @@ def test_the_last_answer_comes_back_filled_in_and_can_be_changed(at_work: Client
     assert [event.verdict for event in RatingEvent.objects.all()] == [True, False]
 
 
-def test_the_way_to_the_previous_answer_is_on_the_page(at_work: Client, rater: Rater) -> None:
+def test_rating_page_links_to_the_previous_answer(at_work: Client, rater: Rater) -> None:
     assert 'id="previous"' not in page_of(at_work, nth(rater))
     at_work.post(address(nth(rater)), answer())
 
     assert f'id="previous" href="{address(nth(rater))}"' in page_of(at_work, nth(rater, 2))
 
 
-def test_an_answer_before_the_last_one_stands(at_work: Client, rater: Rater) -> None:
+def test_answer_before_the_last_one_cannot_be_changed(at_work: Client, rater: Rater) -> None:
     for position in (1, 2):
         at_work.post(address(nth(rater, position)), answer())
 
     page = page_of(at_work, nth(rater, 1))
     sent = at_work.post(address(nth(rater, 1)), answer(verdict="no", revision="1"))
 
-    assert "Your answer to this item stands: plausible, confidence 4" in page and "<form class" not in page
+    assert "Your answer to this item counts: plausible, confidence 4" in page and "<form class" not in page
     assert sent.status_code == 409 and "was not saved" in sent.content.decode()
     assert not Rating.objects.filter(verdict=False).exists()
 
 
-def test_once_all_is_rated_any_answer_can_be_changed_until_finish(at_work: Client, rater: Rater) -> None:
+def test_any_answer_can_be_changed_after_all_are_rated_until_finish(at_work: Client, rater: Rater) -> None:
     for assignment in rater.assignments.all():
         at_work.post(address(assignment), answer())
 
@@ -230,10 +233,10 @@ def test_once_all_is_rated_any_answer_can_be_changed_until_finish(at_work: Clien
     assert "You have finished" in page_of(at_work, nth(rater))
 
 
-# ---------------------------------------------------------------- drafts
+# ---------------------------------------------------------------- unsaved answers
 
 
-def test_what_was_chosen_and_not_saved_is_there_again(at_work: Client, rater: Rater) -> None:
+def test_unsaved_answer_is_restored(at_work: Client, rater: Rater) -> None:
     form = answer(verdict="no", confidence="", note="half")
 
     assert at_work.post(address(nth(rater)) + "draft/", form).status_code == 204
@@ -243,7 +246,7 @@ def test_what_was_chosen_and_not_saved_is_there_again(at_work: Client, rater: Ra
     assert not Rating.objects.exists()
 
 
-def test_a_draft_is_never_refused(at_work: Client, rater: Rater) -> None:
+def test_unsaved_answer_is_never_rejected(at_work: Client, rater: Rater) -> None:
     nonsense = {"verdict": "perhaps", "confidence": "9", "marks": "no/such", "note": "x" * 5000 + "\0"}
 
     assert at_work.post(address(nth(rater)) + "draft/", nonsense).status_code == 204
@@ -251,14 +254,14 @@ def test_a_draft_is_never_refused(at_work: Client, rater: Rater) -> None:
     assert (kept.verdict, kept.confidence, kept.marks, len(kept.note)) == (None, None, [], 2000)
 
 
-def test_a_draft_takes_a_post_alone(at_work: Client, rater: Rater) -> None:
+def test_unsaved_answer_accepts_only_post(at_work: Client, rater: Rater) -> None:
     assert at_work.get(address(nth(rater)) + "draft/").status_code in (404, 405)
 
 
-def test_a_late_answer_and_its_draft_do_not_meet(at_work: Client, rater: Rater) -> None:
+def test_unsaved_answer_after_a_late_answer_is_ignored(at_work: Client, rater: Rater) -> None:
     at_work.post(address(nth(rater)), answer())
 
-    at_work.post(address(nth(rater)) + "draft/", answer(verdict="no"))  # sent before, arrived after
+    at_work.post(address(nth(rater)) + "draft/", answer(verdict="no"))  # sent before the answer, arrived after it
 
     assert not Draft.objects.exists()
     assert answering.said(Rating.objects.get()) == Answer(True, 4)
@@ -275,7 +278,7 @@ def first_key(place: Assignment) -> str:
     ("marks", "verdict", "kept"),
     [("always", "yes", True), ("if_not_plausible", "no", True), ("if_not_plausible", "yes", False)],
 )
-def test_marked_rows_are_kept_where_the_arm_asks_for_them(
+def test_marked_rows_are_saved_if_the_arm_asks_for_them(
     client: Client, db: None, marks: str, verdict: str, kept: bool
 ) -> None:
     rater = marked_study(marks)
@@ -288,7 +291,7 @@ def test_marked_rows_are_kept_where_the_arm_asks_for_them(
     assert Rating.objects.get().marks == ([key] if kept else [])
 
 
-def test_a_mark_on_a_row_that_is_not_there_is_refused(client: Client, db: None) -> None:
+def test_mark_on_an_unknown_row_is_rejected(client: Client, db: None) -> None:
     rater = marked_study("always")
     assert rater.user is not None
     client.force_login(rater.user)
@@ -298,7 +301,7 @@ def test_a_mark_on_a_row_that_is_not_there_is_refused(client: Client, db: None) 
     assert back.status_code == 422 and "not part of this item" in back.content.decode()
 
 
-def test_where_marks_are_off_nothing_can_be_marked(at_work: Client, rater: Rater) -> None:
+def test_rows_cannot_be_marked_if_marking_is_off(at_work: Client, rater: Rater) -> None:
     assert at_work.post(address(nth(rater)), answer(marks=[first_key(nth(rater))])).status_code == 422
     assert 'name="marks"' not in page_of(at_work, nth(rater))
 
@@ -312,7 +315,7 @@ def asked_twice(client: Client, db: None) -> Rater:
 
 
 @EITHER_WAY
-def test_in_the_confirm_arm_the_same_item_comes_again_and_both_answers_are_kept(
+def test_confirm_arm_shows_the_item_again_and_stores_both_answers(
     client: Client, asked_twice: Rater, headers: dict[str, str]
 ) -> None:
     place = nth(asked_twice)
@@ -323,8 +326,8 @@ def test_in_the_confirm_arm_the_same_item_comes_again_and_both_answers_are_kept(
     after = sent.content.decode() if headers else page_of(client, place)
 
     assert (FirstLook.objects.get().verdict, Rating.objects.exists()) == (True, False)
-    assert hidden(after, "stage") == "final" and "Your first answer is kept: <strong>plausible, confidence 4" in after
-    assert 'data-key="p" checked' not in after and ">hm</textarea>" in after  # asked afresh, the note stays
+    assert hidden(after, "stage") == "final" and "Your first answer is saved: <strong>plausible, confidence 4" in after
+    assert 'data-key="p" checked' not in after and ">hm</textarea>" in after  # no preselected verdict; the note stays
     assert hidden(after, "submission_id") != hidden(before, "submission_id")
 
     client.post(address(place), answer(verdict="no", confidence="5", stage="final"), headers=headers)
@@ -332,7 +335,7 @@ def test_in_the_confirm_arm_the_same_item_comes_again_and_both_answers_are_kept(
     assert Rating.objects.get().layout_shown == "confirm"
 
 
-def test_the_first_form_sent_again_does_not_become_the_final_answer(client: Client, asked_twice: Rater) -> None:
+def test_confirm_arm_first_form_sent_twice_is_not_the_final_answer(client: Client, asked_twice: Rater) -> None:
     form = answer(stage="first")
     for _ in range(2):
         client.post(address(nth(asked_twice)), form)
@@ -340,27 +343,25 @@ def test_the_first_form_sent_again_does_not_become_the_final_answer(client: Clie
     assert FirstLook.objects.count() == 1 and not Rating.objects.exists()
 
 
-def test_nothing_is_final_before_the_balance_was_shown_whatever_the_form_says(
-    client: Client, asked_twice: Rater
-) -> None:
+def test_confirm_arm_accepts_no_final_answer_before_the_balance_sheet(client: Client, asked_twice: Rater) -> None:
     client.post(address(nth(asked_twice)), answer(verdict="yes", stage="final"))
 
     assert FirstLook.objects.get().verdict and not Rating.objects.exists()
 
 
-def test_an_arm_that_asks_once_takes_no_first_look(at_work: Client, rater: Rater) -> None:
+def test_arm_with_one_answer_stores_no_initial_rating(at_work: Client, rater: Rater) -> None:
     at_work.post(address(nth(rater)), answer(stage="first"))
 
     assert Rating.objects.exists() and not FirstLook.objects.exists()
 
 
-def test_cannot_judge_ends_the_confirm_arm_at_the_first_look(client: Client, asked_twice: Rater) -> None:
+def test_confirm_arm_ends_with_cannot_judge_as_first_answer(client: Client, asked_twice: Rater) -> None:
     client.post(address(nth(asked_twice)), {"cannot_judge": "1", "stage": "first", "submission_id": str(uuid.uuid4())})
 
     assert Rating.objects.get().cannot_judge and not FirstLook.objects.exists()
 
 
-def test_where_lineage_is_not_certain_the_confirm_arm_asks_once(client: Client, asked_twice: Rater) -> None:
+def test_confirm_arm_asks_once_if_lineage_is_uncertain(client: Client, asked_twice: Rater) -> None:
     item = nth(asked_twice).item
     item.payload["lineage"] = False
     item.save()
@@ -370,7 +371,7 @@ def test_where_lineage_is_not_certain_the_confirm_arm_asks_once(client: Client, 
     assert Rating.objects.get().layout_shown == "plain"
 
 
-def test_evidence_is_asked_about_once_in_every_arm(client: Client, db: None) -> None:
+def test_evidence_is_rated_once_in_every_arm(client: Client, db: None) -> None:
     rater = open_study(EVIDENCE, items=2, layout="confirm").raters.get(label="R01")
     assert rater.user is not None
     client.force_login(rater.user)
@@ -381,10 +382,10 @@ def test_evidence_is_asked_about_once_in_every_arm(client: Client, db: None) -> 
     assert 'data-key="s"' in page and 'data-key="p"' not in page
 
 
-# ---------------------------------------------------------------- what is stored beside the answer
+# ---------------------------------------------------------------- data stored with the answer
 
 
-def test_time_hand_window_and_versions_are_stored(at_work: Client, rater: Rater) -> None:
+def test_rating_stores_time_input_device_window_and_versions(at_work: Client, rater: Rater) -> None:
     page_of(at_work, nth(rater))
     Assignment.objects.filter(pk=nth(rater).pk).update(opened_at=timezone.now() - timedelta(seconds=60))
 
@@ -406,14 +407,14 @@ def test_time_hand_window_and_versions_are_stored(at_work: Client, rater: Rater)
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
-        ({"active_seconds": "1e9", "first_verdict_seconds": "1e9"}, (10.0, 10.0)),  # no longer than it was out
+        ({"active_seconds": "1e9", "first_verdict_seconds": "1e9"}, (10.0, 10.0)),  # no longer than the item was open
         ({"active_seconds": "5", "first_verdict_seconds": "8"}, (5.0, 5.0)),
         ({"active_seconds": "-3", "first_verdict_seconds": "nan"}, (0.0, None)),
         ({"active_seconds": "soon", "first_verdict_seconds": "inf"}, (None, None)),
-        ({}, (None, None)),  # no scripts
+        ({}, (None, None)),  # without JavaScript
     ],
 )
-def test_what_the_browser_claims_is_held_to_what_can_be(
+def test_times_claimed_by_the_browser_are_limited(
     at_work: Client, rater: Rater, sent: dict[str, str], kept: tuple[float | None, float | None]
 ) -> None:
     Assignment.objects.filter(pk=nth(rater).pk).update(opened_at=timezone.now() - timedelta(seconds=10))
@@ -428,7 +429,7 @@ def test_what_the_browser_claims_is_held_to_what_can_be(
     assert (saved.hand, saved.viewport, saved.interface_version, saved.changes) == ("", "", "", 0)
 
 
-def test_a_second_look_does_not_start_the_clock_again(at_work: Client, rater: Rater) -> None:
+def test_reopening_an_item_does_not_restart_its_time(at_work: Client, rater: Rater) -> None:
     page_of(at_work, nth(rater))
     shown_at = nth(rater).opened_at
     page_of(at_work, nth(rater))

@@ -1,4 +1,4 @@
-"""The rating screen as a browser without scripts and as htmx get it."""
+"""The rating page for browsers without JavaScript and for htmx."""
 
 import gzip
 import re
@@ -24,12 +24,12 @@ def without_token(html: str) -> str:
     return re.sub(r'value="[A-Za-z0-9]{64}"|"X-CSRFToken": "[A-Za-z0-9]{64}"', "", html)
 
 
-# ---------------------------------------------------------------- where to go on
+# ---------------------------------------------------------------- which page comes next
 
 
 @EITHER_WAY
 @pytest.mark.parametrize("missing", [{"consented_at": None}, {"guide_seen": 0}, {"practised_at": None}])
-def test_nobody_rates_by_a_form_of_their_own_before_they_agreed_read_and_practised(
+def test_rating_is_rejected_before_consent_guide_and_practice(
     at_work: Client, rater: Rater, study: Study, missing: dict[str, Any], headers: dict[str, str]
 ) -> None:
     Rater.objects.filter(pk=rater.pk).update(**missing)
@@ -40,16 +40,14 @@ def test_nobody_rates_by_a_form_of_their_own_before_they_agreed_read_and_practis
     assert not Rating.objects.exists() and not Draft.objects.exists()
 
 
-def test_an_answer_to_an_item_that_was_shown_before_the_guide_was_revised_is_kept(
-    at_work: Client, rater: Rater
-) -> None:
+def test_answer_to_an_item_shown_before_a_guide_revision_is_saved(at_work: Client, rater: Rater) -> None:
     page_of(at_work, nth(rater))
     Study.objects.update(guide_version=2)
     at_work.post(address(nth(rater)), answer())
     assert Rating.objects.get().guide_version == 1
 
 
-def test_who_has_read_and_practised_goes_to_the_first_item(at_work: Client, rater: Rater) -> None:
+def test_rater_who_read_and_practised_is_redirected_to_the_first_item(at_work: Client, rater: Rater) -> None:
     assert at_work.get(onward(rater)).headers["Location"] == address(nth(rater))
 
 
@@ -62,7 +60,7 @@ def test_who_has_read_and_practised_goes_to_the_first_item(at_work: Client, rate
         ({"started_at": None}, "guide/"),
     ],
 )
-def test_consent_guide_and_practice_come_first(
+def test_consent_guide_and_practice_precede_rating(
     at_work: Client, rater: Rater, missing: dict[str, Any], where: str
 ) -> None:
     rater.study.protocol["practice"] = 2
@@ -90,7 +88,7 @@ def test_a_newer_guide_is_shown_before_the_item_that_would_follow_an_answer(
     assert Rating.objects.get().guide_version == 1 and nth(rater, 2).opened_at is None
 
 
-def test_after_the_last_item_comes_the_last_page(at_work: Client, rater: Rater) -> None:
+def test_last_page_follows_the_last_item(at_work: Client, rater: Rater) -> None:
     for assignment in rater.assignments.all():
         last = at_work.post(address(assignment), answer(), follow=True)
 
@@ -98,7 +96,7 @@ def test_after_the_last_item_comes_the_last_page(at_work: Client, rater: Rater) 
 
 
 @pytest.mark.parametrize(("status", "said"), [("paused", "This study is paused"), ("closed", "This study is closed")])
-def test_a_study_that_takes_no_ratings_says_so(at_work: Client, rater: Rater, status: str, said: str) -> None:
+def test_closed_or_paused_study_shows_a_message(at_work: Client, rater: Rater, status: str, said: str) -> None:
     Study.objects.update(status=status)
 
     assert said in at_work.get(onward(rater)).content.decode()
@@ -106,17 +104,17 @@ def test_a_study_that_takes_no_ratings_says_so(at_work: Client, rater: Rater, st
     assert at_work.get(address(nth(rater))).headers["Location"] == onward(rater)
 
 
-def test_who_has_withdrawn_is_told_so_and_gets_no_item(at_work: Client, rater: Rater) -> None:
+def test_withdrawn_rater_sees_a_message_and_no_item(at_work: Client, rater: Rater) -> None:
     Rater.objects.filter(pk=rater.pk).update(withdrawn_at=timezone.now())
 
     assert "You have withdrawn" in at_work.get(onward(rater)).content.decode()
     assert at_work.get(address(nth(rater))).status_code == 404
 
 
-# ---------------------------------------------------------------- who may
+# ---------------------------------------------------------------- permissions
 
 
-def test_strangers_are_sent_to_sign_in_and_htmx_is_told_so(client: Client, rater: Rater) -> None:
+def test_rater_pages_send_strangers_to_sign_in_and_return_401_to_htmx(client: Client, rater: Rater) -> None:
     place = address(nth(rater))
 
     assert client.get(place).headers["Location"] == f"/login/?next={place}"
@@ -125,7 +123,7 @@ def test_strangers_are_sent_to_sign_in_and_htmx_is_told_so(client: Client, rater
     assert not Rating.objects.exists() and not Draft.objects.exists()
 
 
-def test_another_raters_item_does_not_exist(at_work: Client, study: Study) -> None:
+def test_item_of_another_rater_returns_404(at_work: Client, study: Study) -> None:
     foreign = nth(study.raters.get(label="R02"))
 
     for asked in (at_work.get, at_work.post):
@@ -136,17 +134,17 @@ def test_another_raters_item_does_not_exist(at_work: Client, study: Study) -> No
     assert at_work.get(onward(foreign.rater)).status_code == 404
 
 
-def test_who_holds_no_seat_gets_404(client: Client, study: Study) -> None:
+def test_rater_pages_return_404_to_users_who_are_not_raters(client: Client, study: Study) -> None:
     client.force_login(User.objects.create(username="admin", is_staff=True))
 
     for path in (address(nth(study.raters.get(label="R01"))), onward(study.raters.get(label="R01"))):
         assert client.get(path).status_code == 404
 
 
-# ---------------------------------------------------------------- what the pages hold
+# ---------------------------------------------------------------- contents of the pages
 
 
-def test_htmx_gets_the_card_and_the_progress_alone(at_work: Client, rater: Rater) -> None:
+def test_htmx_receives_only_the_card_and_the_progress(at_work: Client, rater: Rater) -> None:
     page = page_of(at_work, nth(rater))
     fragment = page_of(at_work, nth(rater), headers=HTMX)
 
@@ -156,14 +154,14 @@ def test_htmx_gets_the_card_and_the_progress_alone(at_work: Client, rater: Rater
     assert "hx-swap-oob" in fragment and "hx-swap-oob" not in page
 
 
-def test_the_next_item_costs_less_than_ten_kilobytes(at_work: Client, rater: Rater) -> None:
+def test_next_item_is_smaller_than_ten_kilobytes(at_work: Client, rater: Rater) -> None:
     fragment = at_work.post(address(nth(rater)), answer(), headers=HTMX).content
 
     assert len(gzip.compress(fragment)) < 10_000
 
 
 @pytest.mark.parametrize("marks", ["off", "always"])
-def test_nothing_is_chosen_beforehand(client: Client, db: None, marks: str) -> None:
+def test_rating_form_has_no_preselected_answer(client: Client, db: None, marks: str) -> None:
     rater = marked_study(marks)
     assert rater.user is not None
     client.force_login(rater.user)
@@ -172,7 +170,7 @@ def test_nothing_is_chosen_beforehand(client: Client, db: None, marks: str) -> N
 
 
 @pytest.mark.parametrize("path", ["next", "item"])
-def test_no_cache_keeps_a_raters_page(at_work: Client, rater: Rater, path: str) -> None:
+def test_rater_pages_forbid_caching(at_work: Client, rater: Rater, path: str) -> None:
     response = at_work.get(address(nth(rater)) if path == "item" else onward(rater))
 
     assert response.headers["Cache-Control"] == "no-store"
@@ -180,7 +178,7 @@ def test_no_cache_keeps_a_raters_page(at_work: Client, rater: Rater, path: str) 
 
 
 @EITHER_WAY
-def test_pages_differ_by_what_the_item_shows_and_by_nothing_else(
+def test_rating_pages_differ_only_in_what_the_item_shows(
     at_work: Client, rater: Rater, headers: dict[str, str]
 ) -> None:
     def shown(place: Assignment) -> tuple[str, dict[str, Any]]:
@@ -196,8 +194,8 @@ def test_pages_differ_by_what_the_item_shows_and_by_nothing_else(
     assert shown(one) == shown(other)
 
 
-def test_the_number_of_a_request_tells_nothing_of_the_item(at_work: Client, rater: Rater) -> None:
-    """128 bits, each drawn anew for every request: whatever the item is, each of them is sometimes 1 and sometimes 0."""
+def test_request_id_reveals_nothing_about_the_item(at_work: Client, rater: Rater) -> None:
+    """Each of the 128 bits is random for every request, so it is sometimes 1 and sometimes 0 whatever the item."""
     for place in (nth(rater, 1), nth(rater, 2)):
         drawn = [int(at_work.get(address(place)).headers["X-Request-ID"], 16) for _ in range(24)]
         ones, zeros = 0, 0
@@ -206,7 +204,7 @@ def test_the_number_of_a_request_tells_nothing_of_the_item(at_work: Client, rate
         assert ones & zeros & ALL_BITS == ALL_BITS and len(set(drawn)) == len(drawn)
 
 
-def test_text_of_a_model_and_of_a_rater_is_shown_as_text(at_work: Client, rater: Rater) -> None:
+def test_text_from_models_and_raters_is_escaped(at_work: Client, rater: Rater) -> None:
     item = nth(rater).item
     item.payload["action"]["name"] = "<script>alert(1)</script>"
     item.save()
@@ -217,13 +215,13 @@ def test_text_of_a_model_and_of_a_rater_is_shown_as_text(at_work: Client, rater:
     assert "&lt;script&gt;alert(1)" in page and "&lt;script&gt;alert(2)" in page and "<script>alert" not in page
 
 
-def test_reasoning_and_barcodes_stay_behind(at_work: Client, rater: Rater) -> None:
+def test_rating_page_contains_neither_reasoning_nor_barcodes(at_work: Client, rater: Rater) -> None:
     for assignment in rater.assignments.all():
         page = page_of(at_work, assignment)
         assert "SECRET" not in page and "MAT-" not in page
 
 
-def test_a_page_takes_the_same_queries_for_a_short_and_a_long_study(client: Client, db: None) -> None:
+def test_rating_page_query_count_does_not_grow_with_the_study(client: Client, db: None) -> None:
     counts = []
     for items in (4, 12):
         rater = open_study(items=items).raters.get(label="R01")

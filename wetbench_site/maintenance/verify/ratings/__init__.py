@@ -1,1 +1,1 @@
-"""Checks of the rows of studies: assignments, answers, items, events and stored documents."""
+"""Checks of the rows of studies: assignments, ratings, items, events and stored documents."""

@@ -1,4 +1,4 @@
-"""Answers and their log: a rating is the last of its versions, and every version is there."""
+"""Checks of ratings and their log: a rating equals its last version, and every version is in the log."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,16 +11,19 @@ from ratings.models import Draft, FirstLook, Rating, RatingEvent
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 SAID = ("verdict", "confidence", "cannot_judge", "marks", "note")
-APART = timedelta(minutes=1)  # by so much the clocks of two hosts may differ
+APART = timedelta(minutes=1)  # difference allowed between the clocks of two hosts
 _RATING = ("assignment_id", "assignment__code", "revision", "submission_id", "imported", "submitted_at", "revised_at")
 _EVENT = ("assignment_id", "assignment__code", "revision", "submission_id", "kind", "at")
 Versions = list[dict[str, Any]]
 
 
 @check(
-    "each rating says what its last version says, and was first given and last corrected when the log says so", Rating
+    "ratings and their log",
+    "each rating equals its last version in the log, and has the times of its first and last version",
+    Rating,
 )
 def ratings_against_their_log() -> Iterator[Wrong]:
+    # Both queries are sorted by assignment and read side by side: neither table has to fit into memory.
     log = _by_assignment(rows(RatingEvent.objects.order_by("assignment_id", "revision").values(*_EVENT, *SAID)))
     versions = next(log, None)
     for rating in rows(Rating.objects.order_by("assignment_id").values(*_RATING, *SAID)):
@@ -37,19 +40,19 @@ def ratings_against_their_log() -> Iterator[Wrong]:
         versions = next(log, None)
 
 
-@check("nothing that a rater has chosen and not saved stands beside their answer", Draft)
+@check("unsaved answers of rated items", "a rated assignment has no unsaved answer", Draft)
 def drafts_beside_ratings() -> Iterator[Wrong]:
     both = Draft.objects.filter(assignment__rating__isnull=False).values_list("assignment__code", flat=True)
     for code in rows(both):
-        yield wrong(Draft, code, "no draft once the item is rated", "a draft and a rating")
+        yield wrong(Draft, code, "no draft after the rating", "a draft and a rating")
 
 
-@check("a first answer was given in the arm that asks for one, and before the final one", FirstLook)
+@check("first answers", "a first answer exists only in the confirm arm, and was given before the final one", FirstLook)
 def first_looks() -> Iterator[Wrong]:
-    late = Q(assignment__rating__submitted_at__lt=F("at") - APART)
-    looks = FirstLook.objects.filter(late | ~Q(assignment__layout="confirm"))
+    is_late = Q(assignment__rating__submitted_at__lt=F("at") - APART)
+    first_answers = FirstLook.objects.filter(is_late | ~Q(assignment__layout="confirm"))
     for code, layout, at, final in rows(
-        looks.values_list("assignment__code", "assignment__layout", "at", "assignment__rating__submitted_at")
+        first_answers.values_list("assignment__code", "assignment__layout", "at", "assignment__rating__submitted_at")
     ):
         if layout != "confirm":
             yield wrong(FirstLook, code, "layout confirm", f"layout {layout}")
@@ -57,13 +60,17 @@ def first_looks() -> Iterator[Wrong]:
             yield wrong(FirstLook, code, f"before the rating of {final}", at)
 
 
-@check("the time a rating took is from its opening to its submission, and its log goes forward", Rating)
+@check(
+    "times of ratings",
+    "the duration of a rating is the time from opening to submission, and no correction is before the submission",
+    Rating,
+)
 def times_of_ratings() -> Iterator[Wrong]:
-    shown = ("assignment__code", "opened_at", "submitted_at", "revised_at", "seconds")
-    for code, opened, submitted, revised, seconds in rows(Rating.objects.values_list(*shown)):
-        took = (submitted - opened).total_seconds()
-        if abs(took - seconds) > 0.01:
-            yield wrong(Rating, code, f"{took:.3f} s between opening and submission", f"{seconds:.3f} s")
+    columns = ("assignment__code", "opened_at", "submitted_at", "revised_at", "seconds")
+    for code, opened, submitted, revised, seconds in rows(Rating.objects.values_list(*columns)):
+        duration = (submitted - opened).total_seconds()
+        if abs(duration - seconds) > 0.01:
+            yield wrong(Rating, code, f"{duration:.3f} s between opening and submission", f"{seconds:.3f} s")
         if revised and revised < submitted - APART:
             yield wrong(Rating, code, f"a correction after {submitted}", revised)
 
@@ -85,16 +92,16 @@ def _unanswered(versions: Versions) -> Wrong:
 
 def _compared(rating: dict[str, Any], versions: Versions) -> Iterator[Wrong]:
     code, last = rating["assignment__code"], versions[-1]
-    numbers = [version["revision"] for version in versions]
-    if numbers != list(range(1, len(numbers) + 1)):
-        yield wrong(RatingEvent, code, f"versions 1 to {len(numbers)}", numbers)
-    if any(later["at"] < sooner["at"] - APART for sooner, later in itertools.pairwise(versions)):
+    revisions = [version["revision"] for version in versions]
+    if revisions != list(range(1, len(revisions) + 1)):
+        yield wrong(RatingEvent, code, f"versions 1 to {len(revisions)}", revisions)
+    if any(later["at"] < earlier["at"] - APART for earlier, later in itertools.pairwise(versions)):
         yield wrong(RatingEvent, code, "versions one after another", [str(version["at"]) for version in versions])
     kinds = ["imported" if rating["imported"] else "answer", *["correction"] * (len(versions) - 1)]
     if [version["kind"] for version in versions] != kinds:
         yield wrong(RatingEvent, code, kinds, [version["kind"] for version in versions])
-    same = (*SAID, "revision") if rating["imported"] else (*SAID, "revision", "submission_id")
-    for name in same:
+    compared_columns = (*SAID, "revision") if rating["imported"] else (*SAID, "revision", "submission_id")
+    for name in compared_columns:
         if rating[name] != last[name]:
             yield wrong(Rating, code, f"{name} {last[name]!r}, as its last version", repr(rating[name]))
     if rating["submitted_at"] != versions[0]["at"]:

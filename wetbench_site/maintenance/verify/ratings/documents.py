@@ -1,4 +1,4 @@
-"""What was computed and stored under a digest: analyses, benchmarks, blinding audits."""
+"""Checks of results that are stored with a digest: analyses, benchmarks, blinding audits."""
 
 from collections.abc import Iterator
 
@@ -9,27 +9,32 @@ from ratings.studies.blinding_audit import auditing
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 
-@check("a stored analysis has the digest that its files and figures bear", Analysis)
+@check("documents of analyses", "a stored analysis matches the digest in its files and figures", Analysis)
 def documents_of_analyses() -> Iterator[Wrong]:
     for key, document, sha in rows(Analysis.objects.order_by("pk").values_list("key", "document", "sha256")):
-        if (found := form.digest(document)) != sha:
-            yield wrong(Analysis, key, sha, found)
+        if (digest := form.digest(document)) != sha:
+            yield wrong(Analysis, key, sha, digest)
 
 
-@check("a benchmark holds the episodes that were frozen, as they had ended", Benchmark)
+@check("episodes of benchmarks", "a benchmark has the episodes that were frozen, with the same ends", Benchmark)
 def episodes_of_benchmarks() -> Iterator[Wrong]:
     for benchmark in rows(Benchmark.objects.order_by("pk")):
+        # The digest does not need them, and they are the largest columns of an episode.
         episodes = benchmark.episodes.defer("initial", "memory")
-        if (found := freezing.digest(list(episodes))) != benchmark.sha256:
-            yield wrong(Benchmark, benchmark.code, benchmark.sha256, found)
+        if (digest := freezing.digest(list(episodes))) != benchmark.sha256:
+            yield wrong(Benchmark, benchmark.code, benchmark.sha256, digest)
 
 
-@check("a blinding audit has the digest of its report, and says of itself what its report says", BlindingAudit)
+@check(
+    "reports of audits",
+    "a blinding audit matches the digest and the result of its report",
+    BlindingAudit,
+)
 def reports_of_audits() -> Iterator[Wrong]:
     audits = BlindingAudit.objects.order_by("pk").values_list("pk", "study__slug", "report", "sha256", "passed")
     for pk, study, report, sha, passed in rows(audits):
-        if (found := auditing.digest(report)) != sha:
-            yield wrong(BlindingAudit, f"{pk} of {study}", sha, found)
+        if (digest := auditing.digest(report)) != sha:
+            yield wrong(BlindingAudit, f"{pk} of {study}", sha, digest)
         if report.get("passed") is not passed:
             yield wrong(BlindingAudit, f"{pk} of {study}", f"passed: {report.get('passed')}", passed)
 

@@ -1,4 +1,4 @@
-"""Items: what was frozen stands as it was, and each has its one source."""
+"""Checks of items: frozen content is unchanged, and each item has exactly one source."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +16,8 @@ def _digests(of: Frozen, name: str, shown: str) -> Find:
     def digests() -> Iterator[Wrong]:
         stored: Any = of._default_manager.order_by("pk").values_list(name, shown, f"{shown}_sha256")
         for code, text, sha in rows(stored):
-            if (found := payload_digest(text)) != sha:
-                yield wrong(of, code, sha, found)
+            if (digest := payload_digest(text)) != sha:
+                yield wrong(of, code, sha, digest)
 
     return digests
 
@@ -30,43 +30,47 @@ _FROZEN: tuple[tuple[str, Frozen, str, str], ...] = (
     ("payloads in quarantine", Quarantine, "pk", "payload"),
 )
 SHOWN = tuple(
-    Check(name, "what raters are shown has the digest that was stored when it was frozen", of, _digests(of, key, shown))
+    Check(name, "what raters see matches the digest that was stored when it was frozen", of, _digests(of, key, shown))
     for name, of, key, shown in _FROZEN
 )
 
 
-@check("an item's pair is found in all studies by the digest of its action and materials", Item)
+@check("pairs of items", "an item's pair digest is that of its action and materials", Item)
 def pairs_of_items() -> Iterator[Wrong]:
     for code, payload, sha in rows(Item.objects.order_by("pk").values_list("code", "payload", "pair_sha256")):
-        if payload.get("kind") and (found := pair_digest(payload)) != sha:
-            yield wrong(Item, code, sha, found)
+        if payload.get("kind") and (digest := pair_digest(payload)) != sha:
+            yield wrong(Item, code, sha, digest)
 
 
-@check("every item has one source, and versions of one transition share their pair and nothing else does", ItemSource)
+@check(
+    "sources of items",
+    "every item has one source, and versions of one transition, and only they, share a pair",
+    ItemSource,
+)
 def sources_of_items() -> Iterator[Wrong]:
     for code in rows(Item.objects.order_by().filter(source__isnull=True).values_list("code", flat=True)):
         yield wrong(Item, code, "a source", "none")
-    every = ItemSource.objects.order_by()
-    twins = every.filter(twin__isnull=False).exclude(twin__transition=F("transition"))
+    sources = ItemSource.objects.order_by()
+    twins = sources.filter(twin__isnull=False).exclude(twin__transition=F("transition"))
     for code in rows(twins.values_list("item__code", flat=True)):
-        yield wrong(ItemSource, code, "a twin of its transition", "a twin of another")
-    astray = every.filter(imported__isnull=False).exclude(imported__study=F("item__study"))
-    for code in rows(astray.values_list("item__code", flat=True)):
-        yield wrong(ItemSource, code, "an import into its study", "one into another")
-    steps = every.filter(transition__isnull=False)
-    split = steps.values("item__study__slug", "transition__code").annotate(n=Count("pair", distinct=True))
-    for study, step, n in rows(split.filter(n__gt=1).values_list("item__study__slug", "transition__code", "n")):
+        yield wrong(ItemSource, code, "a twin of its transition", "a twin of another transition")
+    wrong_study = sources.filter(imported__isnull=False).exclude(imported__study=F("item__study"))
+    for code in rows(wrong_study.values_list("item__code", flat=True)):
+        yield wrong(ItemSource, code, "an import into its study", "an import into another study")
+    steps = sources.filter(transition__isnull=False)
+    split_pairs = steps.values("item__study__slug", "transition__code").annotate(n=Count("pair", distinct=True))
+    for study, step, n in rows(split_pairs.filter(n__gt=1).values_list("item__study__slug", "transition__code", "n")):
         yield wrong(ItemSource, f"{study}, transition {step}", "one pair", f"{n} pairs")
 
 
-@check("a machine rated what the item shows, in a study of its own", MachineRating)
+@check("ratings by machines", "a model rater rated the current payload of the item, in its own study", MachineRating)
 def ratings_by_machines() -> Iterator[Wrong]:
-    every = MachineRating.objects.order_by()
-    other = every.filter(~Q(payload_sha256=F("item__payload_sha256")) | ~Q(item__study=F("rater__study")))
-    for label, item, sha, shown in rows(
-        other.values_list("rater__label", "item__code", "item__payload_sha256", "payload_sha256")
+    ratings = MachineRating.objects.order_by()
+    different = ratings.filter(~Q(payload_sha256=F("item__payload_sha256")) | ~Q(item__study=F("rater__study")))
+    for label, item, sha, rated_sha in rows(
+        different.values_list("rater__label", "item__code", "item__payload_sha256", "payload_sha256")
     ):
-        yield wrong(MachineRating, f"{label}, item {item}", f"{sha}, of its own study", shown)
+        yield wrong(MachineRating, f"{label}, item {item}", f"{sha}, of its own study", rated_sha)
 
 
 CHECKS = (*SHOWN, pairs_of_items, sources_of_items, ratings_by_machines)

@@ -1,1 +1,1 @@
-"""Checks of the laboratory's rows: episodes, steps, twins, calls, files and the database itself."""
+"""Checks of the rows of the laboratory and of the database itself."""

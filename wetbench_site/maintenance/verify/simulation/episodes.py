@@ -1,4 +1,4 @@
-"""Episodes as a whole: their cursor, their end, the verdicts on them."""
+"""Checks of episodes: step numbers, pending actions, ends and verdicts."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from simulation.models import Episode, EvidenceReview
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 
-@check("the steps of an episode are numbered from 1 without a gap, up to its cursor", Episode)
+@check("numbers of steps", "the steps of an episode are numbered from 1 to its next number, without gaps", Episode)
 def numbers_of_steps() -> Iterator[Wrong]:
     counted = Episode.objects.order_by("pk").annotate(
         n=Count("transitions"), first=Min("transitions__number"), last=Max("transitions__number")
@@ -18,52 +18,55 @@ def numbers_of_steps() -> Iterator[Wrong]:
         yield wrong(Episode, code, f"steps 1 to {cursor - 1}", f"{n} steps, {first} to {last}")
 
 
-@check("an action waits for its answer in the phase of the transition model, and in no other", Episode)
+@check("pending actions", "an episode has a pending action in the transition phase, and only then", Episode)
 def pending_actions() -> Iterator[Wrong]:
-    astray = Episode.objects.order_by("pk").filter(Q(phase="transition") ^ Q(pending__isnull=False))
-    for code, phase in rows(astray.values_list("code", "phase")):
-        expected = "a pending action" if phase == "transition" else "none pending"
-        yield wrong(Episode, code, f"in phase {phase} {expected}", "the other")
+    inconsistent = Episode.objects.order_by("pk").filter(Q(phase="transition") ^ Q(pending__isnull=False))
+    for code, phase in rows(inconsistent.values_list("code", "phase")):
+        expected = "a pending action" if phase == "transition" else "no pending action"
+        yield wrong(Episode, code, f"in phase {phase}: {expected}", "the opposite")
 
 
 @check(
-    "an episode is over as its last steps have it, and one that was submitted has one verdict that ended it", Episode
+    "ends of submitted and rejected episodes",
+    "the end of an episode follows from its last steps, and a submitted one has one primary verdict",
+    Episode,
 )
 def how_episodes_ended() -> Iterator[Wrong]:
     primary = Q(reviews__primary=True)
-    judged = Episode.objects.order_by("pk").filter(status="submitted").annotate(n=Count("reviews", filter=primary))
-    for code, n in rows(judged.exclude(n=1).values_list("code", "n")):
-        yield wrong(Episode, code, "submitted, with one verdict that ended it", f"{n} of them")
-    out = (
+    submitted = Episode.objects.order_by("pk").filter(status="submitted").annotate(n=Count("reviews", filter=primary))
+    for code, n in rows(submitted.exclude(n=1).values_list("code", "n")):
+        yield wrong(Episode, code, "submitted, with one primary verdict", f"{n} of them")
+    rejected_out = (
         Episode.objects.order_by("pk")
         .filter(status="rejected_out")
         .annotate(
             n=Count("transitions", filter=Q(transitions__accepted=False, transitions__number__gte=F("next_number") - 3))
         )
     )
-    for code, n in rows(out.exclude(n=3).values_list("code", "n")):
-        yield wrong(Episode, code, "three rejections running", f"{n} in its last three steps")
-    short = Episode.objects.order_by("pk").filter(
+    for code, n in rows(rejected_out.exclude(n=3).values_list("code", "n")):
+        yield wrong(Episode, code, "three rejections in a row", f"{n} in its last three steps")
+    # Only with the experiment's current data: a reloaded experiment can have another limit.
+    truncated = Episode.objects.order_by("pk").filter(
         status="truncated", experiment_sha256=F("experiment__sha256"), next_number__lte=F("experiment__max_steps")
     )
-    for code, cursor, most in rows(short.values_list("code", "next_number", "experiment__max_steps")):
-        yield wrong(Episode, code, f"out of its {most} steps", f"{cursor - 1} steps")
+    for code, cursor, max_steps in rows(truncated.values_list("code", "next_number", "experiment__max_steps")):
+        yield wrong(Episode, code, f"all {max_steps} steps used", f"{cursor - 1} steps")
 
 
-@check("of each replicate the last try counts, and no other", Episode)
+@check("retries of replicates", "only the last retry of a replicate counts", Episode)
 def tries_of_replicates() -> Iterator[Wrong]:
-    again = Episode.objects.filter(retry_of=OuterRef("pk"))
-    both = Episode.objects.order_by("pk").filter(Exists(again), counts=True)
-    for code in rows(both.values_list("code", flat=True)):
-        yield wrong(Episode, code, "tried again, and counted no more", "it counts")
-    apart = Episode.objects.order_by("pk").filter(retry_of__isnull=False).exclude(
+    retries = Episode.objects.filter(retry_of=OuterRef("pk"))
+    superseded = Episode.objects.order_by("pk").filter(Exists(retries), counts=True)
+    for code in rows(superseded.values_list("code", flat=True)):
+        yield wrong(Episode, code, "retried, so it does not count", "it counts")
+    different = Episode.objects.order_by("pk").filter(retry_of__isnull=False).exclude(
         retry_of__experiment=F("experiment"), retry_of__cast=F("cast"), retry_of__replicate=F("replicate")
     )  # fmt: skip
-    for code in rows(apart.values_list("code", flat=True)):
-        yield wrong(Episode, code, "the experiment, cast and replicate of what it tries again", "others")
+    for code in rows(different.values_list("code", flat=True)):
+        yield wrong(Episode, code, "the experiment, cast and replicate of the episode it retries", "different ones")
 
 
-@check("the verdict of a review is the one in its text", EvidenceReview)
+@check("verdicts of reviews", "the verdict of a review is that of its stored reply", EvidenceReview)
 def verdicts() -> Iterator[Wrong]:
     reviews = EvidenceReview.objects.order_by("pk").values_list("code", "sufficient", "verdict")
     for code, sufficient, verdict in rows(reviews):

@@ -1,4 +1,4 @@
-"""What is kept under a digest: data files, prompts, texts of calls, and files of jobs in their pieces."""
+"""Checks of everything stored with a digest: data files, prompts, texts of calls, and chunks of job files."""
 
 import hashlib
 import json
@@ -14,17 +14,17 @@ from simulation.llm.prompts import prompt_sets
 from simulation.models import CallText, CatalogueEntry, Experiment, JobChunk, JobFile, PromptSet, Run
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
-_AT_ONCE = 8  # pieces of 256 KiB
+_AT_ONCE = 8  # chunks of 256 KiB each
 
 
-@check("an experiment has the digest of its data", Experiment)
+@check("data of experiments", "an experiment matches the digest of its data", Experiment)
 def data_of_experiments() -> Iterator[Wrong]:
     for slug, data, sha in rows(Experiment.objects.order_by("pk").values_list("slug", "data", "sha256")):
         if _digest(data) != sha:
             yield wrong(Experiment, slug, sha, _digest(data))
 
 
-@check("an action of the catalogue has the digest of its data", CatalogueEntry)
+@check("data of actions", "an action of the catalogue matches the digest of its data", CatalogueEntry)
 def data_of_actions() -> Iterator[Wrong]:
     entries = CatalogueEntry.objects.order_by("pk").exclude(sha256="")
     for name, data, sha in rows(entries.values_list("name", "data", "sha256")):
@@ -32,48 +32,49 @@ def data_of_actions() -> Iterator[Wrong]:
             yield wrong(CatalogueEntry, name, sha, _digest(data))
 
 
-@check("a run was played by the setup whose digest it bears", Run)
+@check("setups of runs", "a run matches the digest of its run configuration", Run)
 def setups_of_runs() -> Iterator[Wrong]:
     for code, setup, sha in rows(Run.objects.order_by("pk").values_list("code", "setup", "setup_sha256")):
         if setups.digest(setup) != sha:
             yield wrong(Run, code, sha or "no digest", setups.digest(setup) or "no digest")
 
 
-@check("a prompt set has the texts whose digest it bears", PromptSet)
+@check("texts of prompt sets", "a prompt set matches the digest of its texts", PromptSet)
 def texts_of_prompt_sets() -> Iterator[Wrong]:
     for name, files, sha in rows(PromptSet.objects.order_by("pk").values_list("name", "files", "sha256")):
-        if (found := prompt_sets.content_hash(files)) != sha:
-            yield wrong(PromptSet, name, sha, found)
+        if (digest := prompt_sets.content_hash(files)) != sha:
+            yield wrong(PromptSet, name, sha, digest)
 
 
-@check("a text on the shelf has the digest that it is found under", CallText)
+@check("stored texts of calls", "a text in the text store matches the digest that it is stored under", CallText)
 def texts_on_the_shelf() -> Iterator[Wrong]:
     for sha, text in rows(CallText.objects.order_by("pk").values_list("sha256", "text")):
-        if (found := hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()) != sha:
-            yield wrong(CallText, sha, sha, found)
+        if (digest := hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()) != sha:
+            yield wrong(CallText, sha, sha, digest)
 
 
-@check("a file of a job is whole: its pieces are in order, and its size and digest are theirs", JobFile)
+@check("pieces of files", "a job's file is complete: its chunks are in order and match its size and digest", JobFile)
 def pieces_of_files() -> Iterator[Wrong]:
-    pieces = JobChunk.objects.order_by("file_id", "number").values_list("file_id", "number", "data")
-    found: dict[int, tuple[int, str, str]] = {}
-    for file, own in groupby(pieces.iterator(chunk_size=_AT_ONCE), lambda piece: piece[0]):
-        found[file] = _whole(own)
+    chunk_rows = JobChunk.objects.order_by("file_id", "number").values_list("file_id", "number", "data")
+    contents: dict[int, tuple[int, str, str]] = {}
+    for file, chunks in groupby(chunk_rows.iterator(chunk_size=_AT_ONCE), lambda piece: piece[0]):
+        contents[file] = _whole(chunks)
     finished = JobFile.objects.order_by("pk").filter(~Q(sha256=""))
     for pk, name, size, sha in rows(finished.values_list("pk", "name", "size", "sha256")):
-        held, digest, problem = found.get(pk, (0, hashlib.sha256().hexdigest(), ""))
-        if problem or (held, digest) != (size, sha):
-            yield wrong(JobFile, f"{pk} {name}", f"{size} bytes, {sha}", problem or f"{held} bytes, {digest}")
+        stored_size, digest, problem = contents.get(pk, (0, hashlib.sha256().hexdigest(), ""))
+        if problem or (stored_size, digest) != (size, sha):
+            yield wrong(JobFile, f"{pk} {name}", f"{size} bytes, {sha}", problem or f"{stored_size} bytes, {digest}")
 
 
 def _whole(pieces: Iterator[tuple[int, int, Any]]) -> tuple[int, str, str]:
-    """Size, digest, and what is wrong with how it was cut."""
-    digest, size, last, problem = hashlib.sha256(), 0, job_files.PIECE, ""
-    for place, (_, number, data) in enumerate(pieces):
-        if number != place or last != job_files.PIECE:
-            problem = problem or f"piece {number} in place {place}, after one of {last} bytes"
-        last = len(data)
-        size += last
+    """Return the size and digest of the chunks, and a description of any that is missing or has the wrong size."""
+    digest, size, last_size, problem = hashlib.sha256(), 0, job_files.PIECE, ""
+    for index, (_, number, data) in enumerate(pieces):
+        # Every chunk but the last one is full, so a shorter one in the middle means lost bytes.
+        if number != index or last_size != job_files.PIECE:
+            problem = problem or f"chunk {number} at position {index}, after one of {last_size} bytes"
+        last_size = len(data)
+        size += last_size
         digest.update(bytes(data))
     return size, digest.hexdigest(), problem
 

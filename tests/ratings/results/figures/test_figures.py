@@ -276,9 +276,9 @@ def test_misses_figure_names_kinds_of_raters_and_omits_single_people(together, e
         f"Rated as an error: {name}, subtle errors: detected 50% (3 of 6); M1, gpt, subtle errors: detected 33% (1 of 3)."
     )
     assert "R1" not in list_texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
-    assert "Machines: shares of items." in names.NAMES["misses"].note_of(document)
+    assert "Models: shares of items." in names.NAMES["misses"].note_of(document)
     people = {"tables": {"misses": documents.table("misses", rows[:2])}}
-    assert "Machines" not in names.NAMES["misses"].note_of(people)
+    assert "Models" not in names.NAMES["misses"].note_of(people)
 
 
 def test_drift_figure_without_a_known_truth_shows_pace_only() -> None:

@@ -1,4 +1,4 @@
-"""A site that others can reach, as its process answers: over HTTPS behind a proxy, by password and code."""
+"""Test of signing in to a production site behind an HTTPS proxy, with password and two-factor code."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 
 
 class Browser:
-    """Keeps cookies as a browser does, and says what a proxy says."""
+    """A client that keeps cookies like a browser and sends the headers of a proxy."""
 
     def __init__(self, port: int) -> None:
         self.port, self.cookies = port, SimpleCookie()
@@ -57,8 +57,8 @@ class Browser:
 
 
 @pytest.fixture
-def exposed(tmp_path: Path) -> Iterator[tuple[Browser, Path]]:
-    """gunicorn in the production profile on this test's own database."""
+def production_site(tmp_path: Path) -> Iterator[tuple[Browser, Path]]:
+    """Run gunicorn with the production profile on this test's database."""
     port, log = free_port(), tmp_path / "log"
     environ = {
         **os.environ,
@@ -91,10 +91,10 @@ def exposed(tmp_path: Path) -> Iterator[tuple[Browser, Path]]:
         process.wait(30)
 
 
-def test_a_superuser_comes_in_by_password_and_code_with_cookies_bound_to_the_host(
-    exposed: tuple[Browser, Path],
+def test_superuser_signs_in_to_a_production_site_with_password_and_code(
+    production_site: tuple[Browser, Path],
 ) -> None:
-    browser, log = exposed
+    browser, log = production_site
     hashed = make_password(PASSWORD, hasher=passwords.Argon2())
     root = User.objects.create(username="root", password=hashed, is_staff=True, is_superuser=True)
     plain = browser.ask("GET", "/login/", **{"X-Forwarded-Proto": "http"})
@@ -120,7 +120,7 @@ def test_a_superuser_comes_in_by_password_and_code_with_cookies_bound_to_the_hos
     assert other.ask("GET", "/studies/").headers["Location"] == "/login/?next=/studies/"
     in_ = other.send("/login/code/", other.read("/login/code/"), code=code_of(device, 1))
     assert in_.status == 302 and other.ask("GET", "/studies/").status == 200
-    _bound_to_the_host(in_.headers.get_all("Set-Cookie", []))
+    check_cookie_flags(in_.headers.get_all("Set-Cookie", []))
     told = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     events = [(one["event"], one["address"]) for one in told if one["logger"] == "wetbench.security"]
     assert events == [(name, "203.0.113.9") for name in ("signed in", "second step on", "signed in")]
@@ -129,7 +129,7 @@ def test_a_superuser_comes_in_by_password_and_code_with_cookies_bound_to_the_hos
         assert secret not in shown and secret.replace(" ", "") not in shown
 
 
-def _bound_to_the_host(cookies: list[str]) -> None:
+def check_cookie_flags(cookies: list[str]) -> None:
     flags = {one.partition("=")[0]: {part.strip().lower() for part in one.split(";")[1:]} for one in cookies}
     assert set(flags) == {"__Host-wb_session", "__Host-wb_csrf"}
     for said in flags.values():

@@ -1,4 +1,4 @@
-"""Who they are, once more: what a session that signed in long ago is asked before."""
+"""Tests of the actions that require re-authentication in a session that signed in long ago."""
 
 import pytest
 from axes.models import AccessAttempt
@@ -11,7 +11,7 @@ from tests.support.account_steps import PASSWORD, stale
 pytestmark = pytest.mark.django_db
 
 
-def test_a_role_is_given_only_after_a_fresh_password_and_what_was_sent_is_kept(client: Client) -> None:
+def test_adding_a_role_requires_reauthentication_and_keeps_the_form_values(client: Client) -> None:
     ada = User.objects.create_user("ada", password=PASSWORD, is_staff=True)
     User.objects.create_user("lee")
     study = seats.study(by=ada)
@@ -28,7 +28,7 @@ def test_a_role_is_given_only_after_a_fresh_password_and_what_was_sent_is_kept(c
     assert study.members.get().role == "analyst"
 
 
-def test_the_page_that_asks_leads_back_and_nowhere_else(client: Client, kim: User) -> None:
+def test_reauthentication_page_redirects_back_but_not_to_other_sites(client: Client, kim: User) -> None:
     client.force_login(kim)
     stale(client)
     assert client.get("/account/second-step/")["Location"] == "/account/confirm/?next=%2Faccount%2Fsecond-step%2F"
@@ -38,7 +38,7 @@ def test_the_page_that_asks_leads_back_and_nowhere_else(client: Client, kim: Use
     assert client.get("/account/second-step/").status_code == 200
 
 
-def test_the_back_office_changes_no_account_for_a_stale_session(client: Client, kim: User) -> None:
+def test_admin_site_requires_reauthentication_to_change_an_account(client: Client, kim: User) -> None:
     client.force_login(User.objects.create_superuser("root", password=PASSWORD))
     stale(client)
     address = f"/admin/auth/user/{kim.pk}/change/"
@@ -48,7 +48,7 @@ def test_the_back_office_changes_no_account_for_a_stale_session(client: Client, 
     assert kim.username == "kim"
 
 
-def test_the_archive_with_sources_is_not_given_to_a_stale_session(client: Client) -> None:
+def test_archive_with_sources_requires_reauthentication(client: Client) -> None:
     study = seats.study()
     job = job_factories.job(f"study/{study.slug}", "done", kind="export", params={"variant": "with sources"})
     file = job_factories.file(job)

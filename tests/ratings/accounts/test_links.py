@@ -1,4 +1,4 @@
-"""Personal links: how a seat is taken, and how its rater comes back."""
+"""Tests of personal links: accepting an invitation and signing in again as a rater."""
 
 import threading
 from datetime import timedelta
@@ -23,11 +23,11 @@ from tests.support.steps import race
 pytestmark = pytest.mark.django_db
 
 
-def expire(model: type[Invitation] | type[SignInLink]) -> None:
+def expire_links(model: type[Invitation] | type[SignInLink]) -> None:
     model.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
 
-def test_only_the_hash_of_a_token_is_in_the_database() -> None:
+def test_invitation_stores_only_the_hash_of_its_token() -> None:
     token = inviting.invite(seats.seat())
     invitation = Invitation.objects.get()
     assert len(token) >= 43  # 256 bits in base64
@@ -35,24 +35,24 @@ def test_only_the_hash_of_a_token_is_in_the_database() -> None:
     assert invitation.expires_at - invitation.created_at == timedelta(days=7)
 
 
-def test_the_consent_page_shows_what_is_asked_and_uses_nothing_up(client: Client) -> None:
+def test_consent_page_describes_the_study_and_does_not_use_the_link(client: Client) -> None:
     study = seats.study(contact="lab@example.org", consent="You may stop at any time.")
     token = inviting.invite(seats.seat(study))
-    for _ in range(3):  # a mail scanner, a preview and a person
+    for _ in range(3):  # a mail scanner, a link preview and a person
         page = client.get(f"/r/{token}/")
     text = page.content.decode()
     assert page.status_code == 200
     assert all(
         said in text for said in ("Small study", "Could this be?", "You may stop at any time.", "lab@example.org")
     )
-    # 2 items at 2 minutes and 10 minutes of reading: 14, told as 15
+    # 2 items at 2 minutes and 10 minutes of reading are 14 minutes, rounded to 15
     assert "About 15 minutes in all" in text
     assert page.headers["Cache-Control"] == "no-store" and page.headers["Referrer-Policy"] == "same-origin"
     assert Invitation.objects.get().used_at is None and not User.objects.exists()
 
 
 @pytest.mark.both_databases
-def test_agreeing_takes_the_seat_signs_in_and_goes_on_to_the_work(client: Client) -> None:
+def test_consent_assigns_the_rater_place_signs_in_and_redirects_to_rating(client: Client) -> None:
     seat = seats.seat()
     answer = seats.accept(client, inviting.invite(seat))
     seat.refresh_from_db()
@@ -63,7 +63,7 @@ def test_agreeing_takes_the_seat_signs_in_and_goes_on_to_the_work(client: Client
     assert not seat.user.has_usable_password() and seat.user.username.startswith("rater-")
 
 
-def test_without_the_tick_nothing_happens(client: Client) -> None:
+def test_consent_form_without_the_tick_is_rejected(client: Client) -> None:
     token = inviting.invite(seats.seat())
     answer = client.post(f"/r/{token}/", seats.PROFILE)
     assert answer.status_code == 422 and "Tick the box to take part." in answer.content.decode()
@@ -71,12 +71,12 @@ def test_without_the_tick_nothing_happens(client: Client) -> None:
 
 
 @pytest.mark.parametrize("hidden", ["\u202ebiology", "cell\x07biology", "bio\u200blogy"])
-def test_hidden_characters_are_refused_in_the_profile(client: Client, hidden: str) -> None:
+def test_rater_profile_rejects_hidden_characters(client: Client, hidden: str) -> None:
     answer = seats.accept(client, inviting.invite(seats.seat()), field=hidden)
     assert answer.status_code == 422 and "Hidden characters" in answer.content.decode()
 
 
-def test_the_profile_is_asked_once_in_a_life(client: Client) -> None:
+def test_rater_profile_is_requested_only_once_per_account(client: Client) -> None:
     first, second = seats.seat(seats.study(slug="one")), seats.seat(seats.study(slug="two"))
     seats.accept(client, inviting.invite(first))
     token = inviting.invite(second)
@@ -88,7 +88,7 @@ def test_the_profile_is_asked_once_in_a_life(client: Client) -> None:
     assert RaterProfile.objects.get(user=first.user).field == "cell biology"
 
 
-def test_nothing_but_the_fields_of_the_form_is_taken_from_the_post(client: Client) -> None:
+def test_consent_form_ignores_additional_fields(client: Client) -> None:
     token = inviting.invite(seats.seat())
     seats.accept(
         client,
@@ -105,7 +105,7 @@ def test_nothing_but_the_fields_of_the_form_is_taken_from_the_post(client: Clien
     assert user.rater_profile.single_keys and user.rater_profile.erased_at is None
 
 
-def test_a_password_is_optional_and_must_be_a_good_one(client: Client) -> None:
+def test_consent_form_password_is_optional_and_must_be_strong(client: Client) -> None:
     token = inviting.invite(seats.seat(), email="ada@example.org")
     for bad in ("short", "password1234", "ada@example.org"):
         assert seats.accept(client, token, password=bad).status_code == 422
@@ -117,14 +117,14 @@ def test_a_password_is_optional_and_must_be_a_good_one(client: Client) -> None:
 
 @pytest.mark.parametrize("token", ["x", "A" * 43, "é" * 500, "%2e%2e"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_a_link_nobody_made_is_not_found(client: Client, token: str, method: str) -> None:
+def test_link_with_an_unknown_token_returns_404(client: Client, token: str, method: str) -> None:
     inviting.invite(seats.seat())
     assert getattr(client, method)(f"/r/{token}/").status_code == 404
     assert client.get(f"/sign-in/{token}/").status_code == 404
 
 
 @pytest.mark.both_databases
-def test_a_used_link_says_so_in_another_browser_and_goes_on_in_its_own(client: Client) -> None:
+def test_used_invitation_redirects_its_rater_and_returns_410_in_another_browser(client: Client) -> None:
     seat = seats.seat()
     token = inviting.invite(seat)
     seats.accept(client, token)
@@ -135,7 +135,7 @@ def test_a_used_link_says_so_in_another_browser_and_goes_on_in_its_own(client: C
 
 
 @pytest.mark.both_databases
-def test_an_expired_and_a_withdrawn_link_say_so(client: Client) -> None:
+def test_expired_or_revoked_invitation_returns_410_with_the_reason(client: Client) -> None:
     study = seats.study()
     first, second = inviting.invite(seats.seat(study)), inviting.invite(seats.seat(study, "R02"))
     inviting.revoke(seats.seat(study, "R02"))
@@ -149,7 +149,7 @@ def test_an_expired_and_a_withdrawn_link_say_so(client: Client) -> None:
 
 @pytest.mark.parametrize("change", ["used_at", "revoked_at", "expires_at"])
 @pytest.mark.both_databases
-def test_an_invitation_that_ends_while_its_page_is_open_is_not_accepted(change: str) -> None:
+def test_invitation_that_ends_while_its_page_is_open_is_not_accepted(change: str) -> None:
     invitation = joining.find(inviting.invite(seats.seat()))
     assert invitation is not None and joining.why_gone(invitation) == ""
     Invitation.objects.update(**{change: timezone.now()})
@@ -158,7 +158,7 @@ def test_an_invitation_that_ends_while_its_page_is_open_is_not_accepted(change: 
     assert not User.objects.exists() and not Rater.objects.filter(user__isnull=False).exists()
 
 
-def test_a_new_link_takes_the_place_of_the_old_one(client: Client) -> None:
+def test_new_invitation_replaces_the_old_link(client: Client) -> None:
     seat = seats.seat()
     old, new = inviting.invite(seat), inviting.invite(seat)
     assert client.get(f"/r/{old}/").status_code == 410
@@ -166,7 +166,7 @@ def test_a_new_link_takes_the_place_of_the_old_one(client: Client) -> None:
 
 
 @pytest.mark.parametrize("change", [{"withdrawn_at": timezone.now()}, {"simulated": True, "invited_at": None}])
-def test_a_seat_that_was_given_away_cannot_be_taken(client: Client, change: dict) -> None:
+def test_invitation_to_a_withdrawn_or_simulated_rater_is_not_accepted(client: Client, change: dict) -> None:
     seat = seats.seat()
     token = inviting.invite(seat)
     Rater.objects.filter(pk=seat.pk).update(**change)
@@ -175,7 +175,7 @@ def test_a_seat_that_was_given_away_cannot_be_taken(client: Client, change: dict
 
 
 @pytest.mark.parametrize(("status", "answer"), [("open", 200), ("paused", 200), ("closed", 410), ("unblinded", 410)])
-def test_a_link_works_while_the_study_is_under_way(client: Client, status: str, answer: int) -> None:
+def test_invitation_works_only_in_an_open_or_paused_study(client: Client, status: str, answer: int) -> None:
     study = seats.study()
     token = inviting.invite(seats.seat(study))
     type(study).objects.update(status=status)
@@ -183,7 +183,7 @@ def test_a_link_works_while_the_study_is_under_way(client: Client, status: str, 
 
 
 @pytest.mark.parametrize("status", ["draft", "closed", "unblinded"])
-def test_no_link_is_made_for_a_study_that_is_not_under_way(status: str) -> None:
+def test_invitation_cannot_be_created_unless_the_study_is_open_or_paused(status: str) -> None:
     study = seats.study()
     type(study).objects.update(status=status)
     with pytest.raises(StudyClosed):
@@ -191,20 +191,22 @@ def test_no_link_is_made_for_a_study_that_is_not_under_way(status: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"simulated": True}, {"imported_as": "expert 3"}, {"withdrawn_at": timezone.now()}])
-def test_no_link_is_made_for_who_is_no_person_or_has_withdrawn(change: dict) -> None:
+def test_invitation_cannot_be_created_for_simulated_imported_or_withdrawn_raters(change: dict) -> None:
     seat = seats.seat()
     Rater.objects.filter(pk=seat.pk).update(**change)
     with pytest.raises(StudyError):
         inviting.invite(seat)
 
 
-def test_staff_who_open_a_raters_link_are_asked_before_they_are_signed_out(client: Client) -> None:
+def test_invitation_opened_by_staff_asks_before_signing_them_out(client: Client) -> None:
     boss, seat = User.objects.create_user("boss", is_staff=True), seats.seat()
     client.force_login(boss)
     link = f"/r/{inviting.invite(seat)}/"
     assert "signs boss out" in client.get(link).content.decode()
     assert client.session["_auth_user_id"] == str(boss.pk)
-    assert client.post(link, seats.AGREED).status_code == 200  # asked again: the tick was for nobody
+    assert (
+        client.post(link, seats.AGREED).status_code == 200
+    )  # asked again, because the consent was not given by the rater
     assert client.post(link, {"sign_out": "1"})["Location"] == link
     assert "_auth_user_id" not in client.session
     assert client.post(link, seats.AGREED).status_code == 302
@@ -212,31 +214,31 @@ def test_staff_who_open_a_raters_link_are_asked_before_they_are_signed_out(clien
     assert seat.user != boss
 
 
-def test_an_analyst_of_the_study_cannot_take_a_seat_in_it(client: Client) -> None:
+def test_invitation_cannot_be_accepted_by_an_analyst_of_the_study(client: Client) -> None:
     study, analyst = seats.study(), User.objects.create_user("ann", email="ann@example.org")
     Membership.objects.create(study=study, user=analyst, role="analyst")
     client.force_login(analyst)
     token = inviting.invite(seats.seat(study), email="ann@example.org")
-    for visitor in (client, Client()):  # signed out they would be somebody new, who can read as much
+    for visitor in (client, Client()):  # signed out they would become a new user who knows as much
         page = visitor.get(f"/r/{token}/")
         assert page.status_code == 410 and "has or had part in this study" in page.content.decode()
         assert seats.accept(visitor, token).status_code == 410
     with pytest.raises(StudyError):
         joining.accept(joining.find(token), analyst, joining.Joining())
-    told = inviting.invite(seats.seat(study))  # without an address
+    told = inviting.invite(seats.seat(study))  # an invitation without an address
     assert "signs ann out" in client.get(f"/r/{told}/").content.decode()
     assert seats.seat(study).user is None
 
 
 @pytest.mark.parametrize("past", ["analyst", "renamed", "looked", "made it", "paused it"])
-def test_who_had_part_in_a_study_cannot_take_a_seat_in_it(past: str) -> None:
+def test_invitation_cannot_be_accepted_by_people_with_a_former_role_in_the_study(past: str) -> None:
     study, ann = seats.study(), User.objects.create_user("ann", email="ann@example.org")
     if past in ("analyst", "renamed"):
         members.remove(study, members.add(study, "ann", "analyst"))
         User.objects.filter(pk=ann.pk).update(username="ann" if past == "analyst" else "anna")
     elif past == "looked":
         lifecycle.log(study, InterimLook(ratings=0, planned=4, shown=0, sources=1), ann)
-    elif past == "made it":  # and is no member of staff any more
+    elif past == "made it":  # and is no longer staff
         Study.objects.filter(pk=study.pk).update(created_by=ann)
     else:
         lifecycle.pause(study, ann)
@@ -248,14 +250,14 @@ def test_who_had_part_in_a_study_cannot_take_a_seat_in_it(past: str) -> None:
     assert seats.seat(study).user is None
 
 
-def test_a_part_in_another_study_keeps_nobody_from_a_seat() -> None:
+def test_invitation_can_be_accepted_by_people_with_a_role_in_another_study() -> None:
     other, ann = seats.study(slug="other"), User.objects.create_user("ann")
     members.remove(other, members.add(other, "ann", "analyst"))
     assert joining.accept(joining.find(inviting.invite(seats.seat())), ann, joining.Joining()).user == ann
 
 
 @pytest.mark.both_databases
-def test_nobody_takes_two_seats_of_one_study(client: Client) -> None:
+def test_invitation_cannot_give_one_user_two_places_in_a_study(client: Client) -> None:
     study = seats.study()
     first = inviting.invite(seats.seat(study))
     seats.accept(client, first)
@@ -267,32 +269,32 @@ def test_nobody_takes_two_seats_of_one_study(client: Client) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_mailed_link_finds_the_account_of_its_address(client: Client) -> None:
+def test_invitation_by_email_signs_in_the_account_of_its_address(client: Client) -> None:
     known = User.objects.create_user("kim", email="kim@example.org")
     seats.accept(client, inviting.invite(seats.seat(), email="KIM@example.org"))
     assert client.session["_auth_user_id"] == str(known.pk)
 
 
-def test_a_mailed_link_never_opens_the_account_of_staff(client: Client) -> None:
+def test_invitation_by_email_never_signs_in_a_staff_account(client: Client) -> None:
     User.objects.create_user("boss", email="boss@example.org", is_staff=True)
     seat = seats.seat()
     assert seats.accept(client, inviting.invite(seat, email="boss@example.org")).status_code == 410
     seat.refresh_from_db()
-    assert seat.user is None and User.objects.count() == 1  # nor makes them a new one
+    assert seat.user is None and User.objects.count() == 1  # and no second account is created
 
 
-def test_who_is_told_a_link_by_an_admin_gets_a_new_account_and_no_address(client: Client) -> None:
+def test_invitation_without_an_address_creates_an_account_without_one(client: Client) -> None:
     seats.accept(client, inviting.invite(seats.seat()))
     assert User.objects.get().email == ""
 
 
-def test_joining_is_logged_under_the_code_and_by_nobody() -> None:
+def test_joining_is_logged_with_the_rater_label_and_no_user() -> None:
     seat = seats.taken(seats.seat())
     event = StudyEvent.objects.get(kind="joined")
     assert (event.data, event.by) == ({"rater": seat.label}, None)
 
 
-def test_a_taken_seats_link_signs_its_rater_in_again_once(client: Client) -> None:
+def test_link_for_a_rater_who_has_joined_signs_them_in_once(client: Client) -> None:
     seat = seats.taken(seats.seat())
     token = inviting.invite(seat)
     assert client.get(f"/r/{token}/").status_code == 200 and "_auth_user_id" not in client.session
@@ -303,7 +305,7 @@ def test_a_taken_seats_link_signs_its_rater_in_again_once(client: Client) -> Non
 
 
 @pytest.mark.parametrize("power", ["staff", "superuser", "password", "analyst elsewhere", "rater elsewhere"])
-def test_no_admin_is_shown_a_link_into_an_account_that_opens_more_than_the_seat(power: str) -> None:
+def test_link_cannot_be_created_for_an_account_with_further_rights(power: str) -> None:
     seat = seats.taken(seats.seat())
     user = seat.user
     assert user is not None
@@ -321,8 +323,8 @@ def test_no_admin_is_shown_a_link_into_an_account_that_opens_more_than_the_seat(
     assert not SignInLink.objects.exists()
 
 
-def test_a_link_opened_before_is_no_signing_in_again(client: Client, admin_user: User) -> None:
-    """An admin's link works all day: from the history of a browser left alone, it must not unblind a study."""
+def test_sign_in_link_opened_again_does_not_count_as_reauthentication(client: Client, admin_user: User) -> None:
+    """An admin's link works all day. Opened from the history of an unattended browser, it must not allow unblinding."""
     token = access.make_link(admin_user, "admin")
     client.get(f"/sign-in/{token}/")
     assert client.session.pop("came_by_link_at")
@@ -331,30 +333,30 @@ def test_a_link_opened_before_is_no_signing_in_again(client: Client, admin_user:
     assert again.session["_auth_user_id"] == str(admin_user.pk) and "came_by_link_at" not in again.session
 
 
-def test_a_link_of_one_purpose_opens_no_door_of_the_other(client: Client, admin_user: User) -> None:
+def test_link_works_only_for_its_own_purpose(client: Client, admin_user: User) -> None:
     seat = seats.taken(seats.seat())
     assert client.get(f"/sign-in/{inviting.invite(seat)}/").status_code == 404
     assert client.post(f"/r/{access.make_link(admin_user, 'admin')}/").status_code == 404
 
 
-def test_an_admins_link_works_for_a_day_and_until_the_next_one(admin_user: User) -> None:
+def test_admin_sign_in_link_works_until_it_expires_or_is_replaced(admin_user: User) -> None:
     token = access.make_link(admin_user, "admin")
     assert access.open_link(token, STRANGER, "admin").user == admin_user
     assert access.open_link(token, STRANGER, "admin").user == admin_user
-    expire(SignInLink)
+    expire_links(SignInLink)
     assert access.open_link(token, STRANGER, "admin").why == "This link has expired."
     access.make_link(admin_user, "admin")
     assert access.open_link(token, STRANGER, "admin").door == Door.GONE
 
 
-def test_a_deactivated_user_has_no_links() -> None:
+def test_link_of_a_deactivated_user_is_unknown() -> None:
     seat = seats.taken(seats.seat())
     token = inviting.invite(seat)
     User.objects.filter(pk=seat.user_id).update(is_active=False)
     assert access.open_link(token, STRANGER, "rater").door == Door.UNKNOWN
 
 
-def test_a_new_session_key_comes_with_signing_in(client: Client) -> None:
+def test_signing_in_by_link_creates_a_new_session_key(client: Client) -> None:
     client.get("/login/")
     session = client.session
     session["planted"] = "1"
@@ -364,8 +366,8 @@ def test_a_new_session_key_comes_with_signing_in(client: Client) -> None:
     assert client.session.session_key != before
 
 
-class _Race:
-    """Ten browsers do the same thing at the same moment."""
+class ConcurrentRequests:
+    """Run the same action in ten threads at once."""
 
     def __init__(self, act, n: int = 10) -> None:
         self.answers: list[int] = []
@@ -386,35 +388,35 @@ class _Race:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_of_ten_who_post_one_invitation_at_once_one_wins() -> None:
+def test_invitation_posted_ten_times_at_once_is_accepted_once() -> None:
     seat = seats.seat()
     token = inviting.invite(seat)
-    race = _Race(lambda: seats.accept(Client(), token).status_code)
+    race = ConcurrentRequests(lambda: seats.accept(Client(), token).status_code)
     assert sorted(race.answers) == [302, *[410] * 9]
     seat.refresh_from_db()
     assert User.objects.count() == 1 and seat.user == User.objects.get()
 
 
-def _accept_at_once(token: str, accept: Any) -> list[Any]:
-    """One invitation accepted by five people who are signed in; the seat each got, or what they were told."""
+def accept_at_once(token: str, accept: Any) -> list[Any]:
+    """Let five signed-in users accept one invitation at once; return the rater or the error of each."""
     people = [User.objects.create_user(f"user-{n}") for n in range(5)]
     return race(lambda: accept(joining.find(token), people.pop(), joining.Joining()), 5)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_of_five_people_who_accept_one_invitation_at_once_one_gets_the_seat() -> None:
-    results = _accept_at_once(inviting.invite(seats.seat()), joining.accept)
+def test_invitation_accepted_by_five_users_at_once_is_given_to_one() -> None:
+    results = accept_at_once(inviting.invite(seats.seat()), joining.accept)
     assert sorted(type(result).__name__ for result in results) == [*["Gone"] * 4, "Rater"]
     assert StudyEvent.objects.filter(kind="joined").count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_without_the_locks_and_the_conditional_update_more_than_one_would_get_it(
+def test_control_invitation_is_accepted_several_times_without_locks_and_conditional_update(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The control: the same five, when all have looked before any has taken the seat and nothing counts who was first."""
+    """Control: all five users check the invitation before the first accepts it, and the update is unconditional."""
     token = inviting.invite(seats.seat())
     looked, update = threading.Barrier(5), QuerySet.update
 
@@ -427,7 +429,7 @@ def test_without_the_locks_and_the_conditional_update_more_than_one_would_get_it
     monkeypatch.setattr(QuerySet, "update", unconditional)
     monkeypatch.setattr(QuerySet, "select_for_update", lambda rows, **how: rows.all())
     accept = joining.accept.__wrapped__  # type: ignore[attr-defined]  # without its transaction
-    results = _accept_at_once(token, accept)
+    results = accept_at_once(token, accept)
     got = [result for result in results if isinstance(result, Rater)]
     assert len(got) > 1 and {seat.pk for seat in got} == {got[0].pk}, results
     assert StudyEvent.objects.filter(kind="joined").count() > 1
@@ -435,22 +437,22 @@ def test_without_the_locks_and_the_conditional_update_more_than_one_would_get_it
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_of_ten_who_post_one_sign_in_link_at_once_one_wins() -> None:
+def test_sign_in_link_posted_ten_times_at_once_works_once() -> None:
     seat = seats.taken(seats.seat())
     token = inviting.invite(seat)
-    race = _Race(lambda: Client().post(f"/r/{token}/").status_code)
+    race = ConcurrentRequests(lambda: Client().post(f"/r/{token}/").status_code)
     assert sorted(race.answers) == [302, *[410] * 9]
 
 
 @pytest.mark.both_databases
-def test_a_token_is_compared_by_its_hash_alone(django_assert_num_queries) -> None:
+def test_invitation_lookup_uses_only_the_hash_of_the_token(django_assert_num_queries) -> None:
     token = inviting.invite(seats.seat())
     with django_assert_num_queries(1) as asked:
         joining.find(token)
     assert token not in asked.captured_queries[0]["sql"]
 
 
-def test_rating_begun_makes_links_that_lie_about_useless() -> None:
+def test_sign_in_links_of_a_rater_become_invalid_when_rating_starts() -> None:
     seat = seats.taken(seats.seat())
     token = inviting.invite(seat)
     access.mark_used(seat.user)

@@ -1,4 +1,4 @@
-"""What a password may be, and how it is kept."""
+"""Tests of password rules and password hashing."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from wetbench_site import settings as site_settings
 pytestmark = pytest.mark.django_db
 
 
-def test_new_passwords_are_kept_by_argon2_and_old_ones_are_still_read(settings: Any) -> None:
+def test_passwords_are_hashed_with_argon2_and_old_hashes_still_work(settings: Any) -> None:
     settings.PASSWORD_HASHERS = site_settings.PASSWORD_HASHERS
     old = make_password(PASSWORD, hasher="pbkdf2_sha256")
     kim = User.objects.create(username="kim", password=old)
@@ -24,7 +24,7 @@ def test_new_passwords_are_kept_by_argon2_and_old_ones_are_still_read(settings: 
 
 
 @pytest.mark.parametrize("wrong", ["eleven char", "password1234", "x" * 129])
-def test_a_password_is_refused_that_is_short_common_or_endless(wrong: str) -> None:
+def test_password_that_is_too_short_common_or_too_long_is_rejected(wrong: str) -> None:
     with pytest.raises(ValidationError):
         validate_password(wrong)
     validate_password("twelve chars" + "x" * 116)  # 128

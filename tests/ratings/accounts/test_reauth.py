@@ -1,4 +1,4 @@
-"""Signing in again before what cannot be undone: by password, or by a link that was opened just now."""
+"""Tests of re-authentication before irreversible actions, by password or by a link opened recently."""
 
 import time
 
@@ -14,31 +14,31 @@ pytestmark = pytest.mark.django_db
 QUARTER = 15 * 60  # seconds
 
 
-def asked(user: User | AnonymousUser, came: object = None) -> HttpRequest:
-    """A request of somebody signed in, who opened their link at `came`."""
+def make_request(user: User | AnonymousUser, came: object = None) -> HttpRequest:
+    """Return a request of a signed-in user who opened their link at the time `came`."""
     request = RequestFactory().post("/")
     request.user = user
-    request.session = {} if came is None else {"came_by_link_at": came}  # type: ignore[assignment]  # read like one
+    request.session = {} if came is None else {"came_by_link_at": came}  # type: ignore[assignment]  # the code only reads it
     return request
 
 
-def test_who_has_a_password_gives_it_however_they_came() -> None:
+def test_reauthentication_of_a_user_with_a_password_requires_it() -> None:
     ada = User.objects.create_user("ada", password="enough-of-ada")
-    assert reauth.confirmed(asked(ada), "enough-of-ada")
+    assert reauth.confirmed(make_request(ada), "enough-of-ada")
     for wrong in ("", "enough of ada"):
-        assert not reauth.confirmed(asked(ada, came=int(time.time())), wrong)
+        assert not reauth.confirmed(make_request(ada, came=int(time.time())), wrong)
 
 
-def test_who_has_none_has_opened_their_link_within_a_quarter_of_an_hour() -> None:
+def test_reauthentication_without_a_password_requires_a_link_opened_within_15_minutes() -> None:
     ada = User.objects.create_user("ada")
     now = int(time.time())
-    assert reauth.confirmed(asked(ada, came=now - QUARTER + 60), "")
+    assert reauth.confirmed(make_request(ada, came=now - QUARTER + 60), "")
     for came in (None, now - QUARTER - 1, now + 60, str(now)):
-        assert not reauth.confirmed(asked(ada, came), "")
+        assert not reauth.confirmed(make_request(ada, came), "")
 
 
-def test_a_stranger_or_a_deactivated_account_is_nobody() -> None:
+def test_reauthentication_rejects_anonymous_and_deactivated_users() -> None:
     now = int(time.time())
     gone = User.objects.create_user("gone", password="enough-of-gone", is_active=False)
-    assert not reauth.confirmed(asked(AnonymousUser(), now), "")
-    assert not reauth.confirmed(asked(gone, now), "enough-of-gone")
+    assert not reauth.confirmed(make_request(AnonymousUser(), now), "")
+    assert not reauth.confirmed(make_request(gone, now), "enough-of-gone")

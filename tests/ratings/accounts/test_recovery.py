@@ -1,4 +1,4 @@
-"""Simulated raters of known skill rate a study through the real code: the analysis gives their skill back, everywhere alike."""
+"""Tests that the analysis recovers the known skill of simulated raters, with the same numbers on page, terminal and archive."""
 
 import html
 import io
@@ -33,7 +33,7 @@ from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
-LOCATED = 0.7  # share of called errors whose planted row is marked
+LOCATED = 0.7  # share of detected errors with a mark on the planted row
 OBVIOUS, SUBTLE, SPECIFICITY = 0.85, 0.45, 0.85  # shares called right: of obvious errors, subtle errors, genuine items
 CASTS = ("offline", "offline-lapses")
 CALLED = {
@@ -53,7 +53,7 @@ NAMES = {"offline": "offline", "offline-lapses": "offline-lapses", "obvious erro
 
 
 class Recovered(NamedTuple):
-    """The study, its analysis, and the same results from a terminal, the page and the archive."""
+    """An analysis, and the same results from the terminal, the page and the archive."""
 
     analysis: Analysis
     results: list[Estimate]
@@ -68,13 +68,13 @@ class Recovered(NamedTuple):
 
 @pytest.fixture(scope="module")
 def recovered(django_db_setup: None, django_db_blocker: Any) -> Iterator[Recovered]:
-    """Played, unblinded and analysed once for all tests here."""
+    """Simulate, unblind and analyse one study for all tests of this module."""
     with django_db_blocker.unblock(), transaction.atomic():
-        yield _recovered()
+        yield analyse_simulated_study()
         transaction.set_rollback(True)
 
 
-def _recovered() -> Recovered:
+def analyse_simulated_study() -> Recovered:
     for place, cast in enumerate(CASTS):
         run_factory.pool(44, (f"caffeine {place}", f"zebrafish {place}"), cast)
     Twin.objects.update(field="new_materials[0].properties.volume")
@@ -92,40 +92,40 @@ def _recovered() -> Recovered:
     client.force_login(boss)
     page = client.get(reverse("ratings:study", args=[study.slug]))
     wanted = {"results.json", "ratings.csv", "tables/rates.csv", "tables/raters.csv", "methods.txt"}
-    archive = {entry.name: _whole(entry) for entry in contents.unblinded(study, made) if entry.name in wanted}
+    archive = {entry.name: read_entry(entry) for entry in contents.unblinded(study, made) if entry.name in wanted}
     results = [Estimate.from_json(row) for row in made.document["results"]]
     return Recovered(
         analysis=made,
         results=results,
-        terminal=_agreement(_printed("export_ratings", study.slug)),
-        page=_plain(page.content.decode()),
+        terminal=run_agreement_command(run_command("export_ratings", study.slug)),
+        page=extract_text(page.content.decode()),
         archive=archive,
-        archived=_agreement(archive["ratings.csv"]),
+        archived=run_agreement_command(archive["ratings.csv"]),
     )
 
 
-def _whole(entry: Any) -> str:
+def read_entry(entry: Any) -> str:
     return "".join(piece if isinstance(piece, str) else piece.decode() for piece in entry.pieces())
 
 
-def _printed(command: str, *arguments: str) -> str:
+def run_command(command: str, *arguments: str) -> str:
     out = io.StringIO()
     call_command(command, *arguments, stdout=out)
     return out.getvalue()
 
 
-def _agreement(ratings: str) -> list[dict[str, Any]]:
-    """What `agreement - --json` prints of this file on its standard input."""
+def run_agreement_command(ratings: str) -> list[dict[str, Any]]:
+    """Return the output of `agreement - --json` for this file on its standard input."""
     given = sys.stdin
     sys.stdin = io.TextIOWrapper(io.BytesIO(ratings.encode()), "utf-8", newline="")
     try:
-        found: list[dict[str, Any]] = json.loads(_printed("agreement", "-", "--json"))
+        found: list[dict[str, Any]] = json.loads(run_command("agreement", "-", "--json"))
     finally:
         sys.stdin = given
     return found
 
 
-def _plain(page: str) -> str:
+def extract_text(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
@@ -167,11 +167,11 @@ def true_area(called: float) -> float:
     return float(WEIGHTS @ (error * lower).sum(axis=1))
 
 
-def holds(row: Estimate, true: float) -> bool:
+def contains(row: Estimate, true: float) -> bool:
     return row.low is not None and row.high is not None and row.low <= true <= row.high
 
 
-def test_forty_items_were_rated_by_six_simulated_raters_and_the_page_says_that_they_are(recovered) -> None:
+def test_recovery_study_has_forty_items_and_six_raters_shown_as_simulated(recovered) -> None:
     rate = recovered.one("plausibility_rate")
     assert (rate.n["items"], rate.n["raters"], rate.n["ratings"]) == (40, 6, 240)
     assert {row["n"] for row in records(recovered.analysis.document["tables"]["rates"])} == {60}
@@ -180,59 +180,59 @@ def test_forty_items_were_rated_by_six_simulated_raters_and_the_page_says_that_t
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_rate_of_each_source_holds_the_share_they_were_given(recovered, source) -> None:
+def test_recovery_interval_of_each_rate_contains_the_configured_share(recovered, source) -> None:
     row = recovered.one("plausibility_rate", source=NAMES[source])
-    assert holds(row, 1 - CALLED[source])
-    # and is narrow enough to tell a skilled rater from one who answers at random the other way
-    assert not holds(row, CALLED[source]) or source == "subtle error"
+    assert contains(row, 1 - CALLED[source])
+    # and is narrow enough to exclude a rater who calls the opposite share
+    assert not contains(row, CALLED[source]) or source == "subtle error"
 
 
-def test_sensitivity_and_specificity_come_back(recovered) -> None:
-    assert holds(recovered.one("sensitivity", source=NAMES["obvious error"]), OBVIOUS)
-    assert holds(recovered.one("sensitivity", source=NAMES["subtle error"]), SUBTLE)
-    assert holds(recovered.one("specificity"), SPECIFICITY)
+def test_recovery_of_sensitivity_and_specificity(recovered) -> None:
+    assert contains(recovered.one("sensitivity", source=NAMES["obvious error"]), OBVIOUS)
+    assert contains(recovered.one("sensitivity", source=NAMES["subtle error"]), SUBTLE)
+    assert contains(recovered.one("specificity"), SPECIFICITY)
 
 
-def test_d_prime_comes_back(recovered) -> None:
+def test_recovery_of_d_prime(recovered) -> None:
     # z(sensitivity) + z(specificity), both times sqrt(1 + 0.35^2) = 1.0595: 0.9649 and (-0.1257 + 1.0364) * 1.0595; the
     # thresholds cancel. 2.196 of obvious errors, 0.965 of subtle ones.
     for source, called, true in (("obvious error", OBVIOUS, 2.196), ("subtle error", SUBTLE, 0.965)):
         assert true == pytest.approx((ndtri(called) + ndtri(SPECIFICITY)) * SPREAD, abs=1e-3)
         row = recovered.one("dprime", source=NAMES[source], mean_over="raters")
-        assert holds(row, true) or "no interval is reliable" in row.reason
+        assert contains(row, true) or "no interval is reliable" in row.reason
     assert recovered.one("dprime", source=NAMES["subtle error"], mean_over="raters").low is not None
 
 
-def test_the_share_of_located_errors_comes_back_on_page_and_terminal(recovered) -> None:
+def test_recovery_of_localisation_on_page_and_terminal(recovered) -> None:
     row = recovered.one("localisation")
-    assert holds(row, LOCATED) and not holds(row, 0.5)
+    assert contains(row, LOCATED) and not contains(row, 0.5)
     assert row.n["ratings"] > 50 and row.n["untold"] == 0
     assert row.to_json() in recovered.terminal
     assert "Localisation: called errors with a mark on the planted row" in recovered.page
 
 
-def test_the_areas_come_back_for_new_raters(recovered) -> None:
+def test_recovery_of_the_area_under_the_curve_for_new_raters(recovered) -> None:
     obvious, subtle = (recovered.one("mrmc_mean_auc", source=NAMES[name]) for name in ("obvious error", "subtle error"))
-    assert holds(obvious, true_area(OBVIOUS)) and holds(subtle, true_area(SUBTLE))
-    # The intervals are narrow enough to tell raters with skill from raters without.
-    assert not holds(obvious, 0.5) and not holds(subtle, 0.5)
+    assert contains(obvious, true_area(OBVIOUS)) and contains(subtle, true_area(SUBTLE))
+    # The intervals are narrow enough to exclude raters without skill.
+    assert not contains(obvious, 0.5) and not contains(subtle, 0.5)
 
 
-def test_agreement_comes_back_for_new_raters(recovered) -> None:
+def test_recovery_of_kappa_for_new_raters(recovered) -> None:
     row = recovered.one("avg_pairwise_kappa", min_overlap=20, target="new raters")
-    assert holds(row, true_kappa())
-    # Raters who see nothing in common would be at 0.
-    assert not holds(row, 0.0)
+    assert contains(row, true_kappa())
+    # Raters without a shared perception would have a kappa of 0.
+    assert not contains(row, 0.0)
 
 
-def test_terminal_and_archive_give_the_very_numbers_of_the_analysis(recovered) -> None:
+def test_terminal_and_archive_have_the_same_numbers_as_the_analysis(recovered) -> None:
     told = [row.to_json() for row in recovered.results]
     assert recovered.terminal == told
     assert recovered.archived == told
     assert json.loads(recovered.archive["results.json"]) == recovered.analysis.document
 
 
-def test_every_number_of_the_page_is_that_of_the_results(recovered) -> None:
+def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
     told = 0
     for section in panel.sections(recovered.results):
         assert section.title in recovered.page
@@ -250,7 +250,7 @@ def test_every_number_of_the_page_is_that_of_the_results(recovered) -> None:
         assert said in recovered.page
 
 
-def test_the_archives_tables_are_the_analysis_tables(recovered) -> None:
+def test_archive_tables_are_the_tables_of_the_analysis(recovered) -> None:
     rows = records(recovered.analysis.document["tables"]["rates"])
     lines = recovered.archive["tables/rates.csv"].splitlines()[1:]
     assert len(lines) == len(rows) == 4

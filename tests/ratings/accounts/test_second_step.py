@@ -1,4 +1,4 @@
-"""The second step of signing in: set up, asked for at every way in, turned off, lost."""
+"""Tests of two-factor authentication: setting it up, signing in with it, turning it off and resetting it."""
 
 import io
 import threading
@@ -25,7 +25,7 @@ from tests.support.steps import race
 pytestmark = pytest.mark.django_db
 
 
-def test_setting_up_the_second_step_shows_secret_picture_and_codes_once(client: Client, kim: User) -> None:
+def test_two_factor_setup_shows_secret_qr_code_and_backup_codes_once(client: Client, kim: User) -> None:
     client.force_login(kim)
     assert client.get("/account/second-step/qr.svg").status_code == 404
     client.post("/account/second-step/", {"do": "begin"})
@@ -46,7 +46,7 @@ def test_setting_up_the_second_step_shows_secret_picture_and_codes_once(client: 
     assert not kept & {code.replace("-", "") for code in done.context["codes"]}
 
 
-def test_with_a_second_step_the_password_alone_opens_nothing(client: Client, kim: User) -> None:
+def test_two_factor_sign_in_gives_no_access_with_the_password_alone(client: Client, kim: User) -> None:
     device = with_app(kim)
     assert try_(client, "kim", PASSWORD)["Location"] == "/login/code/"
     assert "_auth_user_id" not in client.session and client.get("/account/").status_code == 302
@@ -55,7 +55,7 @@ def test_with_a_second_step_the_password_alone_opens_nothing(client: Client, kim
     assert client.session["_auth_user_id"] == str(kim.pk) and client.session.session_key != before
 
 
-def test_a_code_works_once_and_a_backup_code_too(kim: User) -> None:
+def test_two_factor_codes_and_backup_codes_work_once(kim: User) -> None:
     device = with_app(kim)
     code, backup = code_of(device), second_step.new_backup_codes(kim)[0]
     assert second_step.check(kim, code).device and not second_step.check(kim, code).device
@@ -65,7 +65,7 @@ def test_a_code_works_once_and_a_backup_code_too(kim: User) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_of_six_who_use_one_code_at_once_one_is_let_in(kim: User) -> None:
+def test_two_factor_code_used_six_times_at_once_works_once(kim: User) -> None:
     device = with_app(kim)
     for code in (code_of(device), second_step.new_backup_codes(kim)[0]):
         let_in = race(lambda code=code: second_step.check(kim, code).device, 6)
@@ -75,8 +75,10 @@ def test_of_six_who_use_one_code_at_once_one_is_let_in(kim: User) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_without_the_lock_one_code_lets_in_several(kim: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: the same six, when all have read the device before any has used the code."""
+def test_control_two_factor_code_works_several_times_without_the_lock(
+    kim: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control: all six threads read the device before the first uses the code."""
     code, read, first = code_of(with_app(kim)), threading.Barrier(6), QuerySet.first
 
     def together(rows: Any) -> Any:
@@ -93,14 +95,14 @@ def test_without_the_lock_one_code_lets_in_several(kim: User, monkeypatch: pytes
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_a_button_pressed_twice_leaves_one_app_and_codes_that_work(kim: User) -> None:
+def test_two_factor_setup_requested_several_times_at_once_leaves_one_device(kim: User) -> None:
     race(lambda: second_step.begin(kim), 4)
     race(lambda: second_step.new_backup_codes(kim), 4)
     assert TOTPDevice.objects.count() == StaticDevice.objects.count() == 1
     assert second_step.backup_codes_left(kim) == 10
 
 
-def test_guessing_codes_has_to_wait_longer_and_longer(client: Client, kim: User) -> None:
+def test_two_factor_code_attempts_wait_longer_after_each_failure(client: Client, kim: User) -> None:
     device = with_app(kim)
     try_(client, "kim", PASSWORD)
     assert "not right" in client.post("/login/code/", {"code": "000000"}).content.decode()
@@ -110,7 +112,7 @@ def test_guessing_codes_has_to_wait_longer_and_longer(client: Client, kim: User)
     assert TOTPDevice.objects.get().throttling_failure_count == 8
 
 
-def test_the_first_step_does_not_wait_for_ever_nor_outlive_a_new_password(client: Client, kim: User) -> None:
+def test_two_factor_password_step_expires_and_ends_with_a_new_password(client: Client, kim: User) -> None:
     device = with_app(kim)
     try_(client, "kim", PASSWORD)
     store = client.session
@@ -123,7 +125,7 @@ def test_the_first_step_does_not_wait_for_ever_nor_outlive_a_new_password(client
     assert client.post("/login/code/", {"code": code_of(device)})["Location"] == "/login/"
 
 
-def test_links_and_the_dialog_ask_for_the_code_too(client: Client, kim: User) -> None:
+def test_two_factor_code_is_required_after_admin_links_and_the_sign_in_dialog(client: Client, kim: User) -> None:
     device = with_app(kim)
     User.objects.filter(pk=kim.pk).update(is_staff=True)
     assert client.get(f"/sign-in/{access.make_link(kim, 'admin')}/")["Location"] == "/login/code/"
@@ -136,7 +138,7 @@ def test_links_and_the_dialog_ask_for_the_code_too(client: Client, kim: User) ->
     assert here.get("/account/").status_code == 200
 
 
-def test_raters_links_ask_for_the_code_of_who_has_one(client: Client, kim: User) -> None:
+def test_two_factor_code_is_required_after_rater_links(client: Client, kim: User) -> None:
     device = with_app(kim)
     seat = seats.seat()
     agreed = seats.accept(client, inviting.invite(seat, email="kim@example.org"))
@@ -148,7 +150,7 @@ def test_raters_links_ask_for_the_code_of_who_has_one(client: Client, kim: User)
     assert back.post("/login/code/", {"code": code_of(device)})["Location"] == "/rate/"
 
 
-def test_turning_it_off_takes_password_and_code_and_a_required_one_stays_on(
+def test_two_factor_is_turned_off_with_password_and_code_unless_required(
     client: Client, kim: User, settings: Any
 ) -> None:
     device = with_app(kim)
@@ -167,14 +169,14 @@ def test_turning_it_off_takes_password_and_code_and_a_required_one_stays_on(
     assert client.post("/account/second-step/", good).status_code == 302 and not second_step.device_of(kim)
 
 
-def test_erasing_somebody_forgets_their_second_step(kim: User) -> None:
+def test_erasure_removes_two_factor_devices(kim: User) -> None:
     with_app(kim)
     second_step.new_backup_codes(kim)
     erasing.erase(kim)
     assert not TOTPDevice.objects.exists() and not StaticDevice.objects.exists()
 
 
-def test_a_lost_telephone_is_reset_by_command_and_by_another_superuser(client: Client, kim: User) -> None:
+def test_two_factor_is_reset_by_command_and_by_another_superuser(client: Client, kim: User) -> None:
     hers = Client()
     with_app(kim)
     hers.force_login(kim)

@@ -1,4 +1,4 @@
-"""Where a site is exposed: who must have a second step, and that there is no way around it."""
+"""Tests of required two-factor authentication: who needs it, and that no page bypasses it."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.support.account_steps import PASSWORD, code_of, try_, with_app
 pytestmark = pytest.mark.django_db
 
 
-def test_where_a_site_is_exposed_staff_reach_nothing_before_their_second_step(client: Client, settings: Any) -> None:
+def test_required_two_factor_blocks_staff_until_they_set_it_up(client: Client, settings: Any) -> None:
     settings.SECOND_STEP_REQUIRED = True
     root = User.objects.create_superuser("root", password=PASSWORD)
     client.force_login(root)
@@ -28,7 +28,7 @@ def test_where_a_site_is_exposed_staff_reach_nothing_before_their_second_step(cl
     assert client.get("/studies/").status_code == 200 and client.get("/admin/").status_code == 200
 
 
-def test_a_study_admin_who_is_no_staff_is_led_there_as_well_and_raters_are_not(client: Client, settings: Any) -> None:
+def test_required_two_factor_applies_to_study_admins_but_not_to_raters(client: Client, settings: Any) -> None:
     settings.SECOND_STEP_REQUIRED = True
     seat = seats.taken(seats.seat())
     client.force_login(seat.user)
@@ -41,9 +41,7 @@ def test_a_study_admin_who_is_no_staff_is_led_there_as_well_and_raters_are_not(c
     assert client.get(f"/studies/{seat.study.slug}/").status_code == 200
 
 
-def test_a_study_admin_who_is_no_staff_gets_at_nothing_of_the_study_by_other_ways(
-    client: Client, settings: Any
-) -> None:
+def test_required_two_factor_protects_jobs_files_and_tokens_of_study_admins(client: Client, settings: Any) -> None:
     study = seats.study()
     job = job_factories.job(f"study/{study.slug}", "done", kind="export", params={"variant": "with sources"})
     lee = User.objects.create_user("lee")
@@ -63,9 +61,7 @@ def test_a_study_admin_who_is_no_staff_gets_at_nothing_of_the_study_by_other_way
     assert client.get("/studies/").status_code == 200
 
 
-def test_a_second_step_that_was_turned_off_counts_no_more_where_it_is_required_later(
-    client: Client, kim: User, settings: Any
-) -> None:
+def test_required_two_factor_ignores_a_device_that_was_turned_off(client: Client, kim: User, settings: Any) -> None:
     device = with_app(kim)
     try_(client, "kim", PASSWORD)
     client.post("/login/code/", {"code": code_of(device)})
@@ -76,7 +72,7 @@ def test_a_second_step_that_was_turned_off_counts_no_more_where_it_is_required_l
     assert client.get("/studies/")["Location"] == "/account/second-step/"
 
 
-def test_a_study_admin_cannot_turn_it_off_where_it_is_required(client: Client, kim: User, settings: Any) -> None:
+def test_required_two_factor_cannot_be_turned_off_by_a_study_admin(client: Client, kim: User, settings: Any) -> None:
     settings.SECOND_STEP_REQUIRED = True
     device = with_app(kim)
     seats.study().members.create(user=kim, role="admin")

@@ -1,4 +1,4 @@
-"""What the log of security events tells of accounts."""
+"""Test of the security log of accounts."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.support.account_steps import PASSWORD, code_of, stale, try_, with_app
 pytestmark = pytest.mark.django_db
 
 
-def test_every_way_in_and_out_is_told_with_the_callers_address_and_no_secret(
+def test_security_log_has_every_sign_in_event_with_the_client_address_and_no_secret(
     client: Client, kim: User, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.PROXIES, told = 1, {"X-Forwarded-For": "203.0.113.9"}

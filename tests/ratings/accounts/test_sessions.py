@@ -1,4 +1,4 @@
-"""Sessions: how long they last, what ends them, and what their cookies say."""
+"""Tests of sessions: how long they last, what ends them, and their cookies."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ from tests.support.account_steps import PASSWORD, try_, with_app
 pytestmark = pytest.mark.django_db
 
 
-def test_a_session_ends_twelve_hours_after_the_last_visit_and_seven_days_after_signing_in(kim: User) -> None:
+def test_session_expires_12_hours_after_the_last_visit_and_7_days_after_signing_in(kim: User) -> None:
     store = sessions.SessionStore()
     now = time.time()
     for begun, hours in ((now, 12), (now - 6.9 * 86400, 2.4), (now - 7 * 86400, 0)):
@@ -35,7 +35,7 @@ def test_a_session_ends_twelve_hours_after_the_last_visit_and_seven_days_after_s
 
 
 @pytest.mark.both_databases
-def test_a_visit_is_written_down_once_in_ten_minutes(client: Client, kim: User) -> None:
+def test_session_expiry_is_updated_at_most_every_ten_minutes(client: Client, kim: User) -> None:
     client.force_login(kim)
     row = BrowserSession.objects.get()
     client.get("/account/")
@@ -45,7 +45,7 @@ def test_a_visit_is_written_down_once_in_ten_minutes(client: Client, kim: User) 
     assert BrowserSession.objects.get().expire_date >= row.expire_date
 
 
-def test_a_rater_at_work_writes_the_session_once_in_ten_minutes(
+def test_session_of_a_rater_is_written_at_most_every_ten_minutes(
     client: Client, django_assert_max_num_queries: Any
 ) -> None:
     seat = seats.taken(seats.seat())
@@ -62,7 +62,7 @@ def test_a_rater_at_work_writes_the_session_once_in_ten_minutes(
     assert told == [["SELECT"], ["SELECT"], ["SELECT", "UPDATE"]]
 
 
-def test_near_its_last_hour_a_session_is_not_written_at_each_visit(client: Client, kim: User) -> None:
+def test_session_near_its_maximum_age_is_not_written_at_each_visit(client: Client, kim: User) -> None:
     client.force_login(kim)
     store = client.session
     store["signed_in_at"] = int(time.time() - 6.9 * 86400)
@@ -72,14 +72,14 @@ def test_near_its_last_hour_a_session_is_not_written_at_each_visit(client: Clien
     assert BrowserSession.objects.get().expire_date == row.expire_date
 
 
-def test_a_session_past_its_end_opens_nothing(client: Client, kim: User) -> None:
+def test_expired_session_gives_no_access(client: Client, kim: User) -> None:
     client.force_login(kim)
     BrowserSession.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
     assert client.get("/account/").status_code == 302
 
 
 @pytest.mark.both_databases
-def test_signing_out_everywhere_else_ends_every_other_session_of_that_user(client: Client, kim: User) -> None:
+def test_sessions_elsewhere_end_when_the_user_signs_out_everywhere_else(client: Client, kim: User) -> None:
     other, stranger = Client(), Client()
     for browser, user in ((client, kim), (other, kim), (stranger, User.objects.create_user("lee"))):
         browser.force_login(user)
@@ -88,7 +88,7 @@ def test_signing_out_everywhere_else_ends_every_other_session_of_that_user(clien
 
 
 @pytest.mark.both_databases
-def test_a_new_password_ends_every_other_session(client: Client, kim: User) -> None:
+def test_sessions_elsewhere_end_when_the_password_changes(client: Client, kim: User) -> None:
     other = Client()
     client.force_login(kim)
     other.force_login(kim)
@@ -99,7 +99,7 @@ def test_a_new_password_ends_every_other_session(client: Client, kim: User) -> N
 
 
 @pytest.mark.parametrize("field", ["is_staff", "is_active"])
-def test_rights_taken_in_the_back_office_end_the_sessions_at_once(client: Client, field: str) -> None:
+def test_sessions_end_when_the_admin_site_removes_rights(client: Client, field: str) -> None:
     ada = User.objects.create_user("ada", password=PASSWORD, is_staff=True)
     hers = Client()
     hers.force_login(ada)
@@ -116,7 +116,7 @@ def test_rights_taken_in_the_back_office_end_the_sessions_at_once(client: Client
     assert not ada.browser_sessions.exists() and hers.get("/account/").status_code == 302
 
 
-def test_cookies_over_https_are_bound_to_this_very_host() -> None:
+def test_cookies_over_https_have_the_host_prefix() -> None:
     said = "from wetbench_site import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.SESSION_COOKIE_SECURE)"
     for https, names in (("true", "__Host-wb_session __Host-wb_csrf True"), ("false", "wb_session wb_csrf False")):
         environ = {**os.environ, "WETBENCH_HTTPS": https}
@@ -124,14 +124,14 @@ def test_cookies_over_https_are_bound_to_this_very_host() -> None:
         assert told.stdout.strip() == names
 
 
-def test_the_session_cookie_is_not_for_scripts_nor_for_other_sites(client: Client, kim: User) -> None:
+def test_session_cookie_is_http_only_and_same_site(client: Client, kim: User) -> None:
     cookie = try_(client, "kim", PASSWORD).cookies["wb_session"]
     assert cookie["httponly"] and cookie["samesite"] == "Lax" and cookie["path"] == "/" and not cookie["domain"]
     assert cookie["max-age"] == 12 * 3600
 
 
-def test_the_first_step_takes_a_new_session_key_too(client: Client, kim: User) -> None:
-    """Else whoever has planted a session in this browser is half signed in with it."""
+def test_password_step_of_two_factor_sign_in_creates_a_new_session_key(client: Client, kim: User) -> None:
+    """Otherwise an attacker who planted a session in this browser would have passed the first step of signing in."""
     with_app(kim)
     store = client.session
     store["planted"] = True
@@ -144,7 +144,7 @@ def test_the_first_step_takes_a_new_session_key_too(client: Client, kim: User) -
     assert client.get("/login/code/").status_code == 200
 
 
-def test_the_workers_remove_ended_sessions_and_old_counts(kim: User) -> None:
+def test_cleanup_removes_expired_sessions_and_old_login_attempts(kim: User) -> None:
     for name, age in (("old", 16), ("new", 14)):
         made = AccessAttempt.objects.create(username=name, ip_address="127.0.0.1", failures_since_start=1)
         AccessAttempt.objects.filter(pk=made.pk).update(attempt_time=timezone.now() - timedelta(minutes=age))
@@ -171,7 +171,7 @@ class MovedBackend(NameOrEmail):
         ("elsewhere.signing_in.NameOrEmail", 302),
     ],
 )
-def test_a_session_survives_a_move_of_our_sign_in_backend_and_of_no_other(
+def test_session_survives_a_moved_sign_in_backend_of_wetbench_only(
     client: Client, kim: User, settings: Settings, stored: str, status: int
 ) -> None:
     client.force_login(kim)

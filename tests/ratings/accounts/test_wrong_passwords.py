@@ -1,4 +1,4 @@
-"""Too many wrong passwords: what is counted, for how long, and what is told to whoever gave them."""
+"""Tests of the login limit: what is counted, for how long, and what the sign-in page reveals."""
 
 import sys
 from datetime import timedelta
@@ -21,7 +21,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.both_databases
-def test_eight_wrong_passwords_lock_the_pair_of_name_and_address_and_nothing_else(client: Client, kim: User) -> None:
+def test_login_limit_locks_only_the_pair_of_name_and_address_after_eight_wrong_passwords(
+    client: Client, kim: User
+) -> None:
     User.objects.create_user("lee", password=PASSWORD)
     answers = [try_(client, "kim", "wrong").status_code for _ in range(8)]
     assert answers == [*[200] * 7, 429]
@@ -32,38 +34,38 @@ def test_eight_wrong_passwords_lock_the_pair_of_name_and_address_and_nothing_els
     assert try_(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.7").status_code == 302
 
 
-def test_an_unknown_name_a_closed_account_and_a_known_one_are_answered_alike(client: Client, kim: User) -> None:
+def test_sign_in_page_is_the_same_for_unknown_deactivated_and_known_accounts(client: Client, kim: User) -> None:
     User.objects.create_user("gone", password=PASSWORD, is_active=False)
     pages = {}
     for name in ("kim", "gone", "nobody"):
         said = [try_(client, name, "wrong") for _ in range(9)]
-        pages[name] = [(one.status_code, _without_token(one, name)) for one in said]
+        pages[name] = [(one.status_code, remove_token_and_name(one, name)) for one in said]
     assert pages["kim"] == pages["gone"] == pages["nobody"]
 
 
-def _without_token(response: Any, name: str) -> str:
+def remove_token_and_name(response: Any, name: str) -> str:
     lines = response.content.decode().replace(name, "NAME").splitlines()
     return "\n".join(line for line in lines if "csrf" not in line.lower())
 
 
-def test_one_hash_is_made_whoever_is_named(client: Client, kim: User) -> None:
-    """The time is that of one hash: of a wrong password, of nobody, of a closed account, of one that is locked."""
+def test_sign_in_computes_one_hash_for_any_name(client: Client, kim: User) -> None:
+    """Equal hashing means equal time for wrong passwords, unknown users, deactivated and locked accounts."""
     User.objects.create_user("gone", password=PASSWORD, is_active=False)
     User.objects.create_user("link")  # has no password
     for _ in range(8):
         try_(client, "lee", "wrong")
     made = {}
     for name in ("kim", "kim@example.org", "gone", "link", "nobody", "nobody@example.org", "lee"):
-        with _Hashes() as hashes:
+        with HashCounter() as hashes:
             try_(client, name, "wrong")
         made[name] = hashes.count
     assert set(made.values()) == {1}, made
 
 
-class _Hashes:
-    """Counts what the hasher of the tests does, by Python's own hook for calls."""
+class HashCounter:
+    """Count the hashes that the test hasher computes, with a Python profile hook."""
 
-    def __enter__(self) -> "_Hashes":
+    def __enter__(self) -> "HashCounter":
         self.count = 0
         sys.setprofile(self._called)
         return self
@@ -78,13 +80,13 @@ class _Hashes:
 
 
 @pytest.mark.both_databases
-def test_name_and_address_of_one_account_share_their_count(client: Client, kim: User) -> None:
+def test_login_limit_counts_user_name_and_address_of_an_account_together(client: Client, kim: User) -> None:
     names = ["kim", "kim@example.org", "KIM@example.org", "kim"] * 2
     assert [try_(client, name, "wrong").status_code for name in names][-1] == 429
     assert AccessAttempt.objects.get().username == "kim"
 
 
-def test_the_right_password_wipes_the_count_and_a_quarter_of_an_hour_lifts_the_lock(client: Client, kim: User) -> None:
+def test_login_limit_is_reset_by_the_right_password_and_ends_after_15_minutes(client: Client, kim: User) -> None:
     for _ in range(7):
         try_(client, "kim", "wrong")
     assert try_(client, "kim", PASSWORD).status_code == 302
@@ -97,18 +99,18 @@ def test_the_right_password_wipes_the_count_and_a_quarter_of_an_hour_lifts_the_l
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_of_twenty_wrong_passwords_at_once_seven_at_most_are_told_so(kim: User) -> None:
-    """Fewer, where one is counted between another's being counted and its answer."""
+def test_login_limit_confirms_at_most_seven_of_twenty_concurrent_wrong_passwords(kim: User) -> None:
+    """Fewer than seven if an attempt is counted between the count of another attempt and its response."""
     told = race(lambda: try_(Client(), "kim", "wrong").status_code, 20)
     assert told.count(200) <= 7 and told.count(200) + told.count(429) == 20
     assert AccessAttempt.objects.get().failures_since_start >= 8
 
 
 @pytest.mark.both_databases
-def test_a_right_guess_among_many_at_once_is_refused_once_eight_were_wrong(
+def test_login_limit_rejects_a_right_password_during_the_eighth_wrong_attempt(
     client: Client, kim: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The eighth wrong one is counted while the right one, which came before the lock, is hashed."""
+    """The eighth wrong password is counted while the right one, sent before the lock, is being hashed."""
     for _ in range(7):
         try_(client, "kim", "wrong")
     verify = MD5PasswordHasher.verify
@@ -124,10 +126,10 @@ def test_a_right_guess_among_many_at_once_is_refused_once_eight_were_wrong(
 
 
 @pytest.mark.both_databases
-def test_a_name_that_is_nobodys_is_kept_and_logged_as_a_hash_alone(
+def test_login_limit_stores_and_logs_unknown_names_only_as_a_hash(
     client: Client, kim: User, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may be a password in the wrong field."""
+    """The name may be a password typed into the wrong field."""
     for name in ("kim@example.org", *[PASSWORD] * 9, f"{PASSWORD}@example.org"):
         try_(client, name, "wrong")
     records = [record.__dict__ for record in caplog.records]
@@ -137,7 +139,7 @@ def test_a_name_that_is_nobodys_is_kept_and_logged_as_a_hash_alone(
     assert len(kept) == 3 and PASSWORD not in repr((records, kept))
 
 
-def test_who_goes_on_guessing_does_not_keep_the_owner_out(client: Client, kim: User) -> None:
+def test_login_limit_is_not_extended_by_attempts_during_the_lock(client: Client, kim: User) -> None:
     for _ in range(8):
         try_(client, "kim", "wrong")
     early = timezone.now() - timedelta(minutes=14)
@@ -146,7 +148,7 @@ def test_who_goes_on_guessing_does_not_keep_the_owner_out(client: Client, kim: U
     assert AccessAttempt.objects.get().attempt_time == early
 
 
-def test_a_stolen_session_cannot_guess_the_password_where_it_is_asked_again(client: Client, kim: User) -> None:
+def test_login_limit_applies_to_the_password_change_form(client: Client, kim: User) -> None:
     client.force_login(kim)
     wrong = {"old_password": "wrong", "new_password1": "nine red funnels", "new_password2": "nine red funnels"}
     answers = [client.post("/account/", wrong).status_code for _ in range(8)]
@@ -156,7 +158,7 @@ def test_a_stolen_session_cannot_guess_the_password_where_it_is_asked_again(clie
     )
 
 
-def test_no_page_but_signing_in_looks_at_the_counts(
+def test_login_limit_is_queried_only_by_the_sign_in_page(
     client: Client, kim: User, django_assert_max_num_queries: Any
 ) -> None:
     client.force_login(seats.taken(seats.seat()).user)
@@ -170,15 +172,15 @@ def test_no_page_but_signing_in_looks_at_the_counts(
 @pytest.mark.parametrize(
     ("proxies", "heard", "address"),
     [
-        (0, "203.0.113.9", "127.0.0.1"),  # nobody's word is taken
+        (0, "203.0.113.9", "127.0.0.1"),  # the header is not trusted
         (1, "203.0.113.9", "203.0.113.9"),
-        (1, "198.51.100.1, 203.0.113.9", "203.0.113.9"),  # what the caller wrote himself stands before
+        (1, "198.51.100.1, 203.0.113.9", "203.0.113.9"),  # the part written by the client comes first
         (2, "198.51.100.1, 203.0.113.9", "198.51.100.1"),
         (2, "203.0.113.9", "127.0.0.1"),
         (1, "rubbish", None),
     ],
 )
-def test_the_address_counted_is_the_one_our_own_proxy_saw(
+def test_client_address_is_the_one_reported_by_the_trusted_proxy(
     rf: Any, settings: Any, proxies: int, heard: str, address: str
 ) -> None:
     settings.PROXIES = proxies
@@ -190,9 +192,9 @@ def test_the_address_counted_is_the_one_our_own_proxy_saw(
     [
         ("203.0.113.9", "203.0.113.9"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),  # the same household
-        ("::ffff:203.0.113.9", "203.0.113.9"),  # IPv4, as a socket for both tells it
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),  # the same network
+        ("::ffff:203.0.113.9", "203.0.113.9"),  # IPv4, as a dual-stack socket reports it
     ],
 )
-def test_of_an_ipv6_address_its_network_is_counted(rf: Any, address: str, counted: str) -> None:
+def test_login_limit_counts_ipv6_addresses_by_network(rf: Any, address: str, counted: str) -> None:
     assert throttling.counted_address(rf.get("/", REMOTE_ADDR=address)) == counted

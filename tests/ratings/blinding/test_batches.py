@@ -1,4 +1,4 @@
-"""Batches: what many materials share is said once."""
+"""Tests of row groups: values that several materials share are shown once."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ratings.blinding.lanes import Lane, lanes
 from ratings.templatetags.payload_text import name_parts
 
 
-def well(ref: str, volume: str, continues: str = "", **more: str) -> dict[str, Any]:
+def make_well(ref: str, volume: str, continues: str = "", **more: str) -> dict[str, Any]:
     properties = {"Phase": "liquid", "Volume": volume, **more}
     return {
         "ref": ref,
@@ -19,15 +19,15 @@ def well(ref: str, volume: str, continues: str = "", **more: str) -> dict[str, A
     }
 
 
-def washed(refs: str, left: dict[str, str]) -> list[Lane]:
-    """Wells of 1 mL each that hold `left` afterwards."""
-    before = [well(ref, "1 mL") for ref in refs]
-    after = [well(ref, left[ref], continues=ref) for ref in refs]
+def make_washed_rows(refs: str, left: dict[str, str]) -> list[Lane]:
+    """Return the rows of wells that contain 1 mL each before and `left` afterwards."""
+    before = [make_well(ref, "1 mL") for ref in refs]
+    after = [make_well(ref, left[ref], continues=ref) for ref in refs]
     return lanes({"before": before, "after": after, "rejected": ""})
 
 
-def test_what_reads_alike_in_all_is_shared_and_the_rest_is_a_column() -> None:
-    [batch], alone = batches(washed("ABC", {"A": "0.9 mL", "B": "0.9 mL", "C": "0.8 mL"}))
+def test_row_group_shares_equal_values_and_lists_different_ones_in_columns() -> None:
+    [batch], alone = batches(make_washed_rows("ABC", {"A": "0.9 mL", "B": "0.9 mL", "C": "0.8 mL"}))
 
     assert alone == []
     assert [row.label for row in batch.shared] == ["Phase", "Kept at", "Availability"]
@@ -40,24 +40,24 @@ def test_what_reads_alike_in_all_is_shared_and_the_rest_is_a_column() -> None:
     ]
 
 
-def test_a_change_that_all_went_through_is_shared_as_a_change() -> None:
-    [batch], _ = batches(washed("ABC", dict.fromkeys("ABC", "0.9 mL")))
+def test_row_group_shares_a_change_that_is_the_same_for_all_materials() -> None:
+    [batch], _ = batches(make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL")))
 
     assert batch.columns == ()
     assert [(row.before, row.after) for row in batch.shared if row.changed] == [("1 mL", "0.9 mL")]
 
 
-def test_two_of_a_kind_stay_lanes() -> None:
-    together, alone = batches(washed("AB", {"A": "0.9 mL", "B": "0.9 mL"}))
+def test_row_group_needs_more_than_two_materials() -> None:
+    together, alone = batches(make_washed_rows("AB", {"A": "0.9 mL", "B": "0.9 mL"}))
 
     assert together == []
     assert [lane.ref for lane in alone] == ["A", "B"]
 
 
-def test_materials_with_other_properties_or_another_fate_are_not_mixed_in() -> None:
-    found = washed("ABC", dict.fromkeys("ABC", "0.9 mL"))
-    salted = lanes({"before": [], "after": [well("D", "1 mL", Salt="5 mM")], "rejected": ""})
-    used_up = lanes({"before": [well("E", "1 mL")], "after": [], "rejected": ""})
+def test_row_group_excludes_materials_with_other_properties_or_another_outcome() -> None:
+    found = make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL"))
+    salted = lanes({"before": [], "after": [make_well("D", "1 mL", Salt="5 mM")], "rejected": ""})
+    used_up = lanes({"before": [make_well("E", "1 mL")], "after": [], "rejected": ""})
 
     [batch], alone = batches([*found, *salted, *used_up])
 
@@ -65,8 +65,8 @@ def test_materials_with_other_properties_or_another_fate_are_not_mixed_in() -> N
     assert [lane.ref for lane in alone] == ["D", "E"]
 
 
-def test_no_value_is_lost_in_a_batch() -> None:
-    found = washed("ABCD", {"A": "0.9 mL", "B": "0.7 mL", "C": "0.8 mL", "D": "1 mL"})
+def test_row_group_preserves_every_value() -> None:
+    found = make_washed_rows("ABCD", {"A": "0.9 mL", "B": "0.7 mL", "C": "0.8 mL", "D": "1 mL"})
 
     [batch], _ = batches(found)
 
@@ -74,8 +74,8 @@ def test_no_value_is_lost_in_a_batch() -> None:
         assert {*rows, *batch.shared} == {row for row in lane.rows if row.label != "Name"}
 
 
-def test_a_property_that_is_called_like_another_row_is_kept_apart() -> None:
-    new = [well(ref, "1 mL", Availability=f"shelf {ref}") for ref in "ABC"]
+def test_row_group_separates_a_property_named_like_a_standard_row() -> None:
+    new = [make_well(ref, "1 mL", Availability=f"shelf {ref}") for ref in "ABC"]
 
     [batch], _ = batches(lanes({"before": [], "after": new, "rejected": ""}))
 
@@ -84,8 +84,10 @@ def test_a_property_that_is_called_like_another_row_is_kept_apart() -> None:
     assert "can be used further" in [row.after for row in batch.shared]
 
 
-def test_every_material_of_an_evidence_step_is_in_a_batch() -> None:
-    step = {"made": [well("A", "1 mL"), well("B", "1 mL", continues="B"), well("C", "2 mL", Salt="5 mM")]}
+def test_evidence_record_puts_every_material_of_a_step_in_a_row_group() -> None:
+    step = {
+        "made": [make_well("A", "1 mL"), make_well("B", "1 mL", continues="B"), make_well("C", "2 mL", Salt="5 mM")]
+    }
 
     [(shown, made)] = record([step])
 
@@ -95,12 +97,12 @@ def test_every_material_of_an_evidence_step_is_in_a_batch() -> None:
     assert made[1].same.shared == ()
 
 
-def test_what_a_step_left_as_an_earlier_one_had_left_it_is_told_from_what_is_new() -> None:
+def test_evidence_record_separates_unchanged_values_from_new_ones() -> None:
     steps = [
-        {"made": [well("A", "1 mL"), well("B", "1 mL")]},
-        {"made": [well("C", "3 mL")]},
-        {"made": [well("A", "0.9 mL", continues="A"), well("B", "0.8 mL", continues="B")]},
-        {"made": [well("B", "0.8 mL", continues="B")]},
+        {"made": [make_well("A", "1 mL"), make_well("B", "1 mL")]},
+        {"made": [make_well("C", "3 mL")]},
+        {"made": [make_well("A", "0.9 mL", continues="A"), make_well("B", "0.8 mL", continues="B")]},
+        {"made": [make_well("B", "0.8 mL", continues="B")]},
     ]
 
     *_, (_, [later]), (_, [last]) = record(steps)
@@ -111,10 +113,10 @@ def test_what_a_step_left_as_an_earlier_one_had_left_it_is_told_from_what_is_new
     assert [row.after for row in last.same.shared] == ["liquid", "0.8 mL", "on ice", "can be used further"]
 
 
-def test_what_reads_alike_after_a_step_is_said_once_whatever_stood_there_before() -> None:
+def test_evidence_record_shares_equal_values_after_a_step_whatever_they_were_before() -> None:
     steps = [
-        {"made": [well("A", "1 mL"), well("B", "2 mL")]},
-        {"made": [well("A", "5 mL", continues="A"), well("B", "5 mL", continues="B")]},
+        {"made": [make_well("A", "1 mL"), make_well("B", "2 mL")]},
+        {"made": [make_well("A", "5 mL", continues="A"), make_well("B", "5 mL", continues="B")]},
     ]
 
     *_, (_, [made]) = record(steps)
@@ -123,10 +125,10 @@ def test_what_reads_alike_after_a_step_is_said_once_whatever_stood_there_before(
     assert made.batch.columns == ()
 
 
-def test_no_value_of_a_record_is_lost() -> None:
+def test_evidence_record_preserves_every_value() -> None:
     steps = [
-        {"made": [well("A", "1 mL", Salt="5 mM"), well("B", "1 mL")]},
-        {"made": [well("A", "1 mL", continues="A"), well("B", "1 mL", Salt="4 mM", continues="B")]},
+        {"made": [make_well("A", "1 mL", Salt="5 mM"), make_well("B", "1 mL")]},
+        {"made": [make_well("A", "1 mL", continues="A"), make_well("B", "1 mL", Salt="4 mM", continues="B")]},
     ]
 
     for step, made in record(steps):
@@ -142,7 +144,7 @@ def test_no_value_of_a_record_is_lost() -> None:
             assert {(label, value) for label, value in material["properties"]} <= shown
 
 
-def test_a_long_name_may_break_between_its_words() -> None:
+def test_long_material_name_can_break_between_its_words() -> None:
     assert name_parts("AgaroseGelElectrophoresis") == ["Agarose", "Gel", "Electrophoresis"]
     assert name_parts("DNASequencing") == ["DNASequencing"]
     assert name_parts("<script>") == ["<script>"]

@@ -1,3 +1,5 @@
+"""Tests of the blinded payload: which fields raters may see, and how mark keys and error locations refer to its rows."""
+
 import copy
 import json
 
@@ -13,16 +15,16 @@ ALLOWED = {"kind", "lineage", "action", "before", "after", "observations", "reje
 MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 
 
-def planted(value: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every path to a text or to an empty place of the record, dictionary keys only."""
+def list_leaf_paths(value: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the path of every leaf value of the record."""
     if isinstance(value, dict):
-        return [found for key, inner in value.items() for found in planted(inner, (*path, key))]
+        return [found for key, inner in value.items() for found in list_leaf_paths(inner, (*path, key))]
     if isinstance(value, list):
-        return [found for index, inner in enumerate(value) for found in planted(inner, (*path, index))]
+        return [found for index, inner in enumerate(value) for found in list_leaf_paths(inner, (*path, index))]
     return [path]
 
 
-def replaced(record: dict, path: tuple, value: object) -> dict:
+def copy_with_value(record: dict, path: tuple, value: object) -> dict:
     changed = copy.deepcopy(record)
     inner = changed
     for key in path[:-1]:
@@ -31,7 +33,7 @@ def replaced(record: dict, path: tuple, value: object) -> dict:
     return changed
 
 
-# The only places whose text a rater may read; `*` stands for any key or index.
+# The only fields whose text a rater may read; `*` matches any key or index.
 SHOWN = [
     ("action", "name"),
     ("action", "parameters", "*"),
@@ -46,16 +48,16 @@ SHOWN = [
 ]
 
 
-def shown(path: tuple) -> bool:
+def is_shown(path: tuple) -> bool:
     return any(len(p) == len(path) and all(a in ("*", b) for a, b in zip(p, path, strict=True)) for p in SHOWN)
 
 
-# Times and the truth of success steer the payload by their value and are no text.
+# Numbers, times and the success flag control the payload by their value; they contain no text.
 UNWRITABLE = {("number",), ("started_at",), ("ended_at",), ("outcome", "success")}
-HIDDEN = [path for path in planted(STEP) if not shown(path) and path not in UNWRITABLE]
+HIDDEN = [path for path in list_leaf_paths(STEP) if not is_shown(path) and path not in UNWRITABLE]
 
 
-def test_the_search_for_hidden_places_finds_the_known_ones() -> None:
+def test_hidden_fields_include_the_known_ones() -> None:
     assert ("outcome", "reasoning") in HIDDEN
     assert ("outcome", "fidelity") in HIDDEN
     assert ("inputs", 0, "ledger", "key") in HIDDEN
@@ -63,14 +65,14 @@ def test_the_search_for_hidden_places_finds_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("path", HIDDEN, ids=str)
-def test_nothing_written_in_a_hidden_place_reaches_the_payload(path: tuple) -> None:
-    record = replaced(STEP, path, "SECRET: LEAK")
+def test_payload_contains_no_text_of_hidden_fields(path: tuple) -> None:
+    record = copy_with_value(STEP, path, "SECRET: LEAK")
     for payload in (blind_transition(record), blind_evidence("goal", [record]), blind_context("goal", [record])):
         assert "LEAK" not in json.dumps(payload)
 
 
 @pytest.mark.parametrize("field", ["cast", "model", "perturbation", "SECRET", "why"])
-def test_fields_nobody_has_thought_of_are_left_out(field: str) -> None:
+def test_payload_omits_unknown_fields(field: str) -> None:
     record = copy.deepcopy(STEP)
     for place in (
         record,
@@ -85,7 +87,7 @@ def test_fields_nobody_has_thought_of_are_left_out(field: str) -> None:
     assert "LEAK" not in json.dumps(blind_transition(record)) + json.dumps(blind_evidence("goal", [record]))
 
 
-def test_a_payload_has_the_allowed_keys_and_no_others() -> None:
+def test_payload_has_exactly_the_allowed_keys() -> None:
     payload = blind_transition(STEP)
     assert set(payload) == ALLOWED
     assert set(payload["action"]) == {"name", "parameters"}
@@ -93,7 +95,7 @@ def test_a_payload_has_the_allowed_keys_and_no_others() -> None:
     assert {frozenset(m) for m in payload["after"]} == {frozenset(MATERIAL | {"continues"})}
 
 
-def test_a_twin_differs_from_its_original_only_where_its_outcome_does() -> None:
+def test_twin_payload_differs_from_its_original_only_in_the_changed_outcome() -> None:
     outcome = copy.deepcopy(STEP["outcome"])
     outcome["new_materials"][0]["properties"]["volume"] = "3 kL"
     outcome |= {"reasoning": "SECRET: LEAK", "fidelity": "none"}
@@ -105,7 +107,7 @@ def test_a_twin_differs_from_its_original_only_where_its_outcome_does() -> None:
     assert twin["after"][1] == plain["after"][1]
 
 
-def test_barcodes_become_names_wherever_they_stand() -> None:
+def test_payload_replaces_barcodes_by_names_everywhere() -> None:
     record = copy.deepcopy(STEP)
     sample = record["inputs"][0]["barcode"]
     record["outcome"]["new_materials"][1]["properties"]["from"] = f"Sample ({sample}) and MAT-ZZZZZZZZ"
@@ -117,12 +119,12 @@ def test_barcodes_become_names_wherever_they_stand() -> None:
     assert ["From", "Sample and a material"] in payload["after"][1]["properties"]
 
 
-def test_two_materials_of_one_name_are_told_apart_by_their_letter() -> None:
-    record = replaced(STEP, ("inputs", 1, "name"), "Sample")
+def test_payload_adds_a_letter_to_materials_with_the_same_name() -> None:
+    record = copy_with_value(STEP, ("inputs", 1, "name"), "Sample")
     assert blind_transition(record)["action"]["parameters"][0] == ["Destination", "Sample (A)"]
 
 
-def test_an_endless_supply_is_shown_before_only() -> None:
+def test_unlimited_supply_is_listed_only_before_the_action() -> None:
     record = copy.deepcopy(STEP)
     buffer = record["inputs"][1]
     record["outcome"]["new_materials"].append(
@@ -134,7 +136,7 @@ def test_an_endless_supply_is_shown_before_only() -> None:
     assert payload["before"][1]["availability"] == "unlimited supply"
 
 
-def test_lanes_put_each_material_beside_what_it_became() -> None:
+def test_material_rows_pair_each_material_before_and_after() -> None:
     sample, buffer, tube = lanes(blind_transition(STEP))
     # 105 mL before, 115 mL after: +10 mL.
     assert sample.rows[0] == ("Volume", "105 mL", "115 mL", True, "+10 mL", ":Volume")
@@ -143,7 +145,7 @@ def test_lanes_put_each_material_beside_what_it_became() -> None:
     assert (tube.before, tube.ref) == (None, "C")
 
 
-def test_a_material_that_is_not_handed_back_is_gone_unless_the_action_was_rejected() -> None:
+def test_material_not_handed_back_is_gone_unless_the_action_was_rejected() -> None:
     record = copy.deepcopy(STEP)
     record["outcome"]["new_materials"] = []
     assert [lane.gone for lane in lanes(blind_transition(record))] == [True, False]
@@ -169,16 +171,16 @@ def test_a_material_that_is_not_handed_back_is_gone_unless_the_action_was_reject
         ("1e400 g", "2e400 g", ""),
     ],
 )
-def test_a_difference_is_given_only_between_plain_numbers_of_one_unit(before: str, after: str, said: str) -> None:
+def test_difference_is_calculated_only_between_plain_numbers_of_one_unit(before: str, after: str, said: str) -> None:
     assert difference(before, after) == said
 
 
-def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
+def test_payload_digest_does_not_depend_on_key_order() -> None:
     payload = blind_transition(STEP)
     assert payload_digest(payload) == payload_digest(dict(reversed(payload.items())))
 
 
-def test_evidence_tells_time_from_the_start_and_follows_materials_by_letter() -> None:
+def test_evidence_payload_has_times_since_the_start_and_keeps_material_letters() -> None:
     steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
     payload = blind_evidence("Find out.", steps)
     assert [step["time"] for step in payload["steps"]] == ["after 50 min", "after 1 h 00 min"]
@@ -188,7 +190,7 @@ def test_evidence_tells_time_from_the_start_and_follows_materials_by_letter() ->
     assert payload["goal"] == "Find out."
 
 
-def test_new_materials_stand_in_the_order_of_their_numbers_however_they_were_listed() -> None:
+def test_new_materials_are_ordered_by_the_numbers_in_their_names() -> None:
     record = copy.deepcopy(STEP)
     tube = record["outcome"]["new_materials"][1]
     names = ["Well 10", "Well 2", "Well 1"]
@@ -196,30 +198,30 @@ def test_new_materials_stand_in_the_order_of_their_numbers_however_they_were_lis
     assert [m["name"] for m in blind_transition(record)["after"]] == ["Well 1", "Well 2", "Well 10"]
 
 
-def named(name: str, **changes: object) -> dict:
-    """STEP with another name for its first material, before and after, and what else is given of its outcome."""
+def rename_first_material(name: str, **changes: object) -> dict:
+    """Return STEP with another name for its first material, before and after, and with changes to its outcome."""
     record = copy.deepcopy(STEP)
     record["inputs"][0]["name"] = record["outcome"]["new_materials"][0]["name"] = name
     record["outcome"].update(changes)
     return record
 
 
-def test_a_barcode_in_a_name_comes_back_neither_by_the_name_nor_by_a_mention_of_its_material() -> None:
+def test_payload_removes_barcodes_inside_material_names() -> None:
     sample = STEP["inputs"][0]["barcode"]
-    record = named(
+    record = rename_first_material(
         f"Tube of {sample}", new_observations=[{**STEP["outcome"]["new_observations"][0], "description": sample}]
     )
     assert "MAT-" not in json.dumps(blind_transition(record))
 
 
-def test_a_barcode_as_a_key_of_a_nested_value_is_replaced_as_well() -> None:
-    record = replaced(STEP, ("action", "parameters", "volume"), {STEP["inputs"][0]["barcode"]: "1 mL"})
+def test_payload_replaces_barcodes_in_nested_keys() -> None:
+    record = copy_with_value(STEP, ("action", "parameters", "volume"), {STEP["inputs"][0]["barcode"]: "1 mL"})
     assert blind_transition(record)["action"]["parameters"][1] == ["Volume", "Sample: 1 mL"]
 
 
 @pytest.mark.parametrize("hidden", ["\0", "\x07", "\x9b", "\ud800", "\u202e", "\u200b", "\u2066", "\ufeff"])
-def test_what_cannot_be_seen_or_stored_shows_as_a_mark(hidden: str) -> None:
-    payload = blind_transition(named(f"Sam{hidden}ple"))
+def test_payload_replaces_invisible_and_unstorable_characters(hidden: str) -> None:
+    payload = blind_transition(rename_first_material(f"Sam{hidden}ple"))
     assert payload["before"][0]["name"] == payload["after"][0]["name"] == "Sam\ufffdple"
     assert payload_digest(payload)
 
@@ -229,23 +231,25 @@ HOSTILE = ["{{ 7|add:7 }}{% now 'Y' %}", "a\r\nSet-Cookie: x", "../../etc/passwd
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_but_visible_text_comes_through_unchanged_wherever_it_stands(text: str) -> None:
+def test_payload_keeps_hostile_but_visible_text_unchanged(text: str) -> None:
     made = {**STEP["outcome"]["new_materials"][1], "name": text, "properties": {"volume": text}}
-    payload = blind_transition(named(text, new_materials=[STEP["outcome"]["new_materials"][0] | {"name": text}, made]))
+    payload = blind_transition(
+        rename_first_material(text, new_materials=[STEP["outcome"]["new_materials"][0] | {"name": text}, made])
+    )
     assert {material["name"] for material in payload["after"]} == {text}
     assert lanes(payload)[-1].rows[0].after == text
     assert payload_digest(payload)
 
 
-def test_a_place_that_an_action_names_is_said_in_words() -> None:
+def test_payload_describes_storage_conditions_of_an_action_in_words() -> None:
     step = step_to_json(run_factory.step(1))
     step["action"]["parameters"] = {"condition": "room_temp", "label": "room_temperature"}
-    shown = dict(map(tuple, blind_transition(step)["action"]["parameters"]))
-    assert shown == {"Condition": "room temperature", "Label": "room_temperature"}
+    parameters = dict(map(tuple, blind_transition(step)["action"]["parameters"]))
+    assert parameters == {"Condition": "room temperature", "Label": "room_temperature"}
 
 
 @pytest.mark.parametrize(
-    ("written", "shown"),
+    ("written", "label"),
     [
         ("container_capacity", "Container capacity"),
         ("pH", "pH"),
@@ -254,23 +258,23 @@ def test_a_place_that_an_action_names_is_said_in_words() -> None:
         ("L-glutamate concentration", "L-glutamate concentration"),
     ],
 )
-def test_a_heading_begins_with_a_capital_but_a_symbol_stays_as_it_is_written(written: str, shown: str) -> None:
-    step = replaced(STEP, ("inputs", 0, "properties"), {written: "7"})
-    assert [label for label, _ in blind_transition(step)["before"][0]["properties"]] == [shown]
+def test_payload_capitalises_property_labels_except_symbols(written: str, label: str) -> None:
+    step = copy_with_value(STEP, ("inputs", 0, "properties"), {written: "7"})
+    assert [name for name, _ in blind_transition(step)["before"][0]["properties"]] == [label]
 
 
 # ---------------------------------------------------------------- lineage
 
 
-def test_where_lineage_is_not_known_no_output_goes_on_from_an_input() -> None:
+def test_payload_without_lineage_links_no_output_to_an_input() -> None:
     payload = blind_transition(STEP, lineage=False)
     assert (payload["lineage"], [m["continues"] for m in payload["after"]]) == (False, ["", ""])
-    # A and B are the inputs; the outputs have letters of their own.
+    # A and B are the inputs; the outputs have other letters.
     assert [m["ref"] for m in payload["after"]] == ["C", "D"]
     assert set(payload) == set(blind_transition(STEP))
 
 
-def test_however_a_model_lists_what_came_out_it_stands_in_the_order_of_what_went_in() -> None:
+def test_payload_orders_outputs_like_their_inputs() -> None:
     record = copy.deepcopy(STEP)
     outputs = record["outcome"]["new_materials"]
     for material, draft in zip(record["inputs"], outputs, strict=True):
@@ -281,15 +285,15 @@ def test_however_a_model_lists_what_came_out_it_stands_in_the_order_of_what_went
     assert blind_transition(turned) == blind_transition(record)
 
 
-def test_two_outputs_that_claim_one_input_make_the_lineage_unknown() -> None:
+def test_payload_lineage_is_unknown_if_two_outputs_replace_one_input() -> None:
     record = copy.deepcopy(STEP)
     record["outcome"]["new_materials"][1]["replaces"] = record["inputs"][0]["barcode"]
     payload = blind_transition(record)
     assert (payload["lineage"], len(payload["after"])) == (False, 2)
 
 
-def test_two_properties_that_read_alike_are_both_shown() -> None:
-    record = replaced(STEP, ("inputs", 1, "properties"), {"flow_rate": "1", "flow rate": "2"})
+def test_payload_shows_both_properties_with_the_same_label() -> None:
+    record = copy_with_value(STEP, ("inputs", 1, "properties"), {"flow_rate": "1", "flow rate": "2"})
     _, buffer, _ = lanes(blind_transition(record))
     assert [(row.before, row.key) for row in buffer.rows[:2]] == [("2", ":Flow rate"), ("1", ":Flow rate (2)")]
 
@@ -297,7 +301,7 @@ def test_two_properties_that_read_alike_are_both_shown() -> None:
 # ---------------------------------------------------------------- context
 
 
-def test_the_context_tells_what_was_done_before_and_nothing_that_came_of_it() -> None:
+def test_context_lists_earlier_actions_without_their_outcomes() -> None:
     steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
     context = blind_context("Find out.", steps)
     # The second step ends after 6 x 600 + 60 s = 3660 s = 1 h 01 min.
@@ -314,31 +318,31 @@ def test_the_context_tells_what_was_done_before_and_nothing_that_came_of_it() ->
     assert "MAT-" not in json.dumps(context)
 
 
-def test_the_context_of_a_first_step_is_its_goal() -> None:
+def test_context_of_a_first_step_has_only_the_goal() -> None:
     assert blind_context("Find out.", []) == {"goal": "Find out.", "time": "after 0 min", "steps": []}
 
 
 # ---------------------------------------------------------------- marks and targets
 
 
-def test_every_row_that_can_be_marked_has_a_key_that_the_payload_alone_decides() -> None:
+def test_mark_keys_depend_only_on_the_payload_and_cover_every_row() -> None:
     keys = mark_keys(blind_transition(STEP))
     assert keys[:4] == ["A:Volume", "A/name", "A/place", "A/availability"]
-    # A goes on, B is an endless buffer, C is new; one observation.
+    # A continues, B is an unlimited buffer, C is new; there is one observation.
     assert {key[0] for key in keys if "/" in key and key[0].isupper()} == {"A", "B", "C"}
     assert keys[-2:] == ["seen/1", "missing"]
     assert len(keys) == len(set(keys))
     assert mark_keys(json.loads(json.dumps(blind_transition(STEP)))) == keys
 
 
-def test_a_rejection_and_what_is_gone_can_be_marked() -> None:
-    record = replaced(STEP, ("outcome", "new_materials"), [])
+def test_mark_keys_include_rejections_and_materials_that_are_gone() -> None:
+    record = copy_with_value(STEP, ("outcome", "new_materials"), [])
     assert "A/gone" in mark_keys(blind_transition(record))
     record["outcome"] |= {"success": False, "failure_reason": "no"}
     assert mark_keys(blind_transition(record))[0] == "rejected"
 
 
-def test_an_evidence_record_is_marked_by_its_steps() -> None:
+def test_mark_keys_of_an_evidence_record_are_its_steps() -> None:
     steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
     assert mark_keys(blind_evidence("Find out.", steps)) == ["step/5", "step/6", "missing"]
 
@@ -361,37 +365,37 @@ def test_an_evidence_record_is_marked_by_its_steps() -> None:
         ("new_materials[99999999].name", []),
     ],
 )
-def test_a_place_of_the_outcome_is_the_row_that_shows_it(path: str, hit: list[str]) -> None:
+def test_error_location_is_translated_to_the_row_that_shows_it(path: str, hit: list[str]) -> None:
     assert targets(STEP, STEP["outcome"], [path]) == hit
 
 
-def test_a_target_is_found_by_what_a_material_is_and_not_by_where_the_outcome_lists_it() -> None:
+def test_error_location_follows_the_material_and_not_its_index() -> None:
     outcome = copy.deepcopy(STEP["outcome"])
     outcome["new_materials"].reverse()
     assert targets(STEP, outcome, ["new_materials[1].properties.volume"]) == ["A:Volume"]
 
 
-def test_a_material_that_was_left_out_is_missing_and_its_input_gone() -> None:
+def test_error_location_of_an_omitted_material_is_missing_and_its_input_gone() -> None:
     outcome = {**STEP["outcome"], "new_materials": STEP["outcome"]["new_materials"][1:]}
     assert targets(STEP, outcome, ["new_materials[0]"]) == ["missing", "A/gone"]
 
 
-def test_a_material_too_many_is_hit_by_any_of_its_rows() -> None:
+def test_error_location_of_an_extra_material_is_any_of_its_rows() -> None:
     extra = {**STEP["outcome"]["new_materials"][1], "name": "Zwilling"}
     outcome = {**STEP["outcome"], "new_materials": [*STEP["outcome"]["new_materials"], extra]}
     assert targets(STEP, outcome, ["new_materials[2]"]) == ["D:Made in", "D:Volume", "D/name", "D/place", "D/availability"]  # fmt: skip
 
 
-def test_a_property_that_was_left_out_is_its_row_or_something_missing() -> None:
-    record = replaced(STEP, ("outcome", "new_materials", 0, "properties"), {})
+def test_error_location_of_an_omitted_property_is_its_row_or_missing() -> None:
+    record = copy_with_value(STEP, ("outcome", "new_materials", 0, "properties"), {})
     assert targets(record, record["outcome"], ["new_materials[0].properties.volume"]) == ["A:Volume", "missing"]
 
 
-def test_a_row_that_stands_in_a_table_of_like_materials_is_hit_there_as_well() -> None:
+def test_error_location_includes_the_row_of_the_group_table() -> None:
     record = copy.deepcopy(STEP)
     tube = record["outcome"]["new_materials"][1]
     record["outcome"]["new_materials"] = [{**tube, "name": f"Tube {n}", "properties": {"volume": f"{n} mL", "made in": "x"}} for n in (1, 2, 3)]  # fmt: skip
-    # Tubes are C, D and E; they differ in volume and are made in one place.
+    # The tubes are C, D and E; they differ in volume and have the same "made in".
     hit = targets(record, record["outcome"], ["new_materials[1].properties.volume"])
     assert hit == ["D:Volume", "D/row"]
     shared = targets(record, record["outcome"], ["new_materials[1].properties.made in"])
@@ -400,8 +404,8 @@ def test_a_row_that_stands_in_a_table_of_like_materials_is_hit_there_as_well() -
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_property_has_a_key_that_survives_a_form(text: str) -> None:
-    record = replaced(STEP, ("outcome", "new_materials", 1, "properties"), {text: "1"})
+def test_mark_key_of_a_hostile_property_is_safe_in_a_form(text: str) -> None:
+    record = copy_with_value(STEP, ("outcome", "new_materials", 1, "properties"), {text: "1"})
     for key in mark_keys(blind_transition(record)):
         assert len(key) < 80 and "\n" not in key and key == " ".join(key.split())
     [hit] = targets(record, record["outcome"], [f"new_materials[1].properties.{text}"])

@@ -1,4 +1,4 @@
-"""Right for the right reason, from the planted place to the results: twins of language models, and raters who mark."""
+"""Tests of error localisation, from the planted error location through the raters' marks to the results."""
 
 import re
 import uuid
@@ -30,12 +30,12 @@ MARKED = {"marks": ["if_not_plausible"]}
 
 
 @pytest.fixture
-def boss() -> User:
+def superuser() -> User:
     return User.objects.create_superuser("boss")
 
 
 def plant(cast: str, perturbation: str, diff: list[dict[str, str]] = DIFF, field: str = PLACE) -> Run:
-    """Plant four errors as a language model does: no rule vouches for them, and nobody has looked at them."""
+    """Plant four errors as a language model does: without a rule, and not vetted."""
     episode = run_factory.episode(perturbation)
     first = {"obvious": 1, "subtle": 11}[perturbation]
     for number in range(first, first + 4):
@@ -45,14 +45,14 @@ def plant(cast: str, perturbation: str, diff: list[dict[str, str]] = DIFF, field
 
 
 def read_form(page: str) -> dict[str, str]:
-    """Return what the vetting form would send of what it has checked already."""
+    """Return the values that the vetting form has preselected."""
     boxes = re.findall(r"<input[^>]*type=\"radio\"[^>]*>", page)
     checked = [box for box in boxes if " checked" in box]
     return {re.search('name="([^"]*)"', box)[1]: re.search('value="([^"]*)"', box)[1] for box in checked}  # type: ignore[index]
 
 
 def accept_by_hand(client: Client, run: Run) -> None:
-    """Answer the questions of the page for each twin and leave the place as the page has it."""
+    """Answer the vetting questions for each twin, and keep the preselected error location."""
     said = {"wrong": "yes", "only_change": "yes", "tell": "no", "decision": "accepted"}
     for twin in run.twins.all():
         address = reverse("ratings:vet", args=[twin.code])
@@ -60,7 +60,7 @@ def accept_by_hand(client: Client, run: Run) -> None:
 
 
 def rate_rightly(study: Study) -> None:
-    """Call every error of the study and mark the row it stands in."""
+    """Submit the right verdict for every item, and mark the wrong row of every error."""
     for rater in study.raters.all():
         while place := serving.next_assignment(rater):
             serving.mark_opened(place)
@@ -70,8 +70,8 @@ def rate_rightly(study: Study) -> None:
             answering.rate(place, not wrong, 4, uuid.uuid4(), marks=marks)
 
 
-def find_located(study: Study) -> dict[str, Any]:
-    """Return the share of located errors of each source."""
+def get_located_shares(study: Study) -> dict[str, Any]:
+    """Return the share of located errors for each source."""
     results = document.make(study, Filters(), "mark", resamples=0)["results"]
     return {
         row["args"]["source"]: row["value"]
@@ -80,10 +80,12 @@ def find_located(study: Study) -> dict[str, Any]:
     }
 
 
-def test_errors_of_language_models_are_located_whether_accepted_unread_or_by_hand(client: Client, boss: User) -> None:
+def test_localisation_covers_language_model_errors_accepted_automatically_or_by_a_person(
+    client: Client, superuser: User
+) -> None:
     unread, read = plant("offline", "obvious"), plant("offline-lapses", "subtle")
     making.Maker(read_plan(), True, print, lambda _: lambda _: None, 1, None)._accept(unread)
-    client.force_login(boss)
+    client.force_login(superuser)
     accept_by_hand(client, read)
     assert set(Twin.objects.values_list("vetting", "field")) == {("accepted", PLACE)}
     sources = [
@@ -92,18 +94,18 @@ def test_errors_of_language_models_are_located_whether_accepted_unread_or_by_han
     ]
     study = study_factory.open_study(3, sources=sources, practice=0, ratings_per_item=3, display=MARKED)
     rate_rightly(study)
-    found = find_located(study_factory.unblinded(study, boss))
+    found = get_located_shares(study_factory.unblinded(study, superuser))
     assert found == {"offline, obvious error": 1.0, "offline-lapses, subtle error": 1.0}
 
 
-def located_pool() -> None:
-    """Steps and twins whose planted place is known."""
+def make_pool_with_error_locations() -> None:
+    """Create steps and twins whose error location is known."""
     run_factory.pool(30)
     Twin.objects.update(field=PLACE)
 
 
-def test_simulated_raters_locate_the_stated_share_of_the_errors_they_call(boss: User) -> None:
-    located_pool()
+def test_localisation_by_simulated_raters_matches_the_configured_share(superuser: User) -> None:
+    make_pool_with_error_locations()
     sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
     shares = {}
     for located in (0.999, 0.5, 0.001):
@@ -115,16 +117,16 @@ def test_simulated_raters_locate_the_stated_share_of_the_errors_they_call(boss: 
         assert {len(one.marks) for one in given.filter(verdict=True)} == {0}
         for one in given:
             assert set(one.marks) <= set(mark_keys(one.assignment.item.payload))
-        results = document.make(study_factory.unblinded(study, boss), Filters(), "mark", resamples=0)["results"]
+        results = document.make(study_factory.unblinded(study, superuser), Filters(), "mark", resamples=0)["results"]
         row = next(row for row in results if row["stat"] == "localisation" and not row["args"])
         assert row["n"]["ratings"] == given.filter(verdict=False).exclude(assignment__item__source__target=[]).count()
         shares[located] = row["value"]
     assert (shares[0.999], shares[0.001]) == (1.0, 0.0)
-    assert shares[0.5] == pytest.approx(0.5, abs=0.2)  # some 60 called errors: three times sqrt(0.25 / 60)
+    assert shares[0.5] == pytest.approx(0.5, abs=0.2)  # about 60 detected errors: three times sqrt(0.25 / 60)
 
 
-def test_where_no_row_can_be_marked_the_answers_are_the_same_without_marks(boss: User) -> None:
-    located_pool()
+def test_simulated_answers_are_the_same_with_and_without_marks(superuser: User) -> None:
+    make_pool_with_error_locations()
     answers = []
     for marks in ("off", "if_not_plausible"):
         study = study_factory.open_study(
@@ -138,8 +140,8 @@ def test_where_no_row_can_be_marked_the_answers_are_the_same_without_marks(boss:
     assert answers[0] == answers[1]
 
 
-def test_the_forecast_expects_a_share_and_no_zero() -> None:
-    located_pool()
+def test_localisation_forecast_uses_the_expected_share() -> None:
+    make_pool_with_error_locations()
     sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
     asked = study_factory.protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
     study = lifecycle.create_study(lifecycle.read_protocol(asked))
@@ -149,19 +151,17 @@ def test_the_forecast_expects_a_share_and_no_zero() -> None:
     assert 0.6 < sum(located) / len(located) < 1
 
 
-def test_the_form_names_no_place_where_several_differ(client: Client, boss: User) -> None:
+def test_vetting_form_preselects_no_error_location_if_several_values_differ(client: Client, superuser: User) -> None:
     two = [*DIFF, {"path": "new_observations[0].value", "before": "1", "after": "2"}]
     run = plant("offline", "subtle", two, field="")
-    client.force_login(boss)
+    client.force_login(superuser)
     shown = client.get(reverse("ratings:vet", args=[run.twins.all()[0].code])).content.decode()
     assert read_form(shown) == {"perturbation": "subtle", "field": ""}
 
 
-def test_the_form_takes_the_only_place_that_differs_and_keeps_what_a_person_has_said(
-    client: Client, boss: User
-) -> None:
+def test_vetting_form_preselects_the_only_difference_and_keeps_a_stored_choice(client: Client, superuser: User) -> None:
     run = plant("offline", "subtle", field="")
-    client.force_login(boss)
+    client.force_login(superuser)
     address = reverse("ratings:vet", args=[run.twins.all()[0].code])
     assert read_form(client.get(address).content.decode()) == {"perturbation": "subtle", "field": PLACE}
     said = {

@@ -1,4 +1,4 @@
-"""What is drawn of an item: in each layout every value, every mark once, and nothing else."""
+"""Tests of the rendered item: each layout shows every value and each mark box once, and escapes hostile text."""
 
 import copy
 import gzip
@@ -27,24 +27,24 @@ STEPS = {
 }
 
 
-def drawn(payload: dict[str, Any], context: dict[str, Any] | None = None, **arm: Any) -> str:
+def render_item(payload: dict[str, Any], context: dict[str, Any] | None = None, **arm: Any) -> str:
     return render_to_string("ratings/_item.html", screen.view(payload, context, **arm))
 
 
-def words(page: str) -> str:
+def extract_text(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
-def boxes(page: str) -> list[str]:
+def list_mark_keys(page: str) -> list[str]:
     return [html.unescape(key) for key in re.findall(r'name="marks" form="verdict" value="([^"]*)"', page)]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-def test_every_value_is_shown_in_every_layout(step: dict[str, Any], layout: str) -> None:
+def test_item_shows_every_value_in_every_layout(step: dict[str, Any], layout: str) -> None:
     payload = allow_list.blind_transition(step)
 
-    text = words(drawn(payload, layout=layout))
+    text = extract_text(render_item(payload, layout=layout))
 
     for material in (*payload["before"], *payload["after"]):
         for _, value in material["properties"]:
@@ -55,10 +55,10 @@ def test_every_value_is_shown_in_every_layout(step: dict[str, Any], layout: str)
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-def test_every_box_is_a_valid_mark_and_stands_once(step: dict[str, Any], layout: str) -> None:
+def test_item_mark_boxes_have_valid_keys_and_occur_once(step: dict[str, Any], layout: str) -> None:
     payload = allow_list.blind_transition(step)
 
-    found = boxes(drawn(payload, layout=layout, marks="always"))
+    found = list_mark_keys(render_item(payload, layout=layout, marks="always"))
 
     assert len(found) == len(set(found))
     assert set(found) <= set(allow_list.mark_keys(payload))
@@ -67,9 +67,11 @@ def test_every_box_is_a_valid_mark_and_stands_once(step: dict[str, Any], layout:
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_whatever_an_error_touches_can_be_marked_in_every_layout(step: dict[str, Any], layout: str) -> None:
+def test_item_offers_a_mark_for_every_possible_error_location_in_every_layout(
+    step: dict[str, Any], layout: str
+) -> None:
     payload = allow_list.blind_transition(step)
-    found = set(boxes(drawn(payload, layout=layout, marks="always")))
+    found = set(list_mark_keys(render_item(payload, layout=layout, marks="always")))
 
     for at, draft in enumerate(step["outcome"]["new_materials"]):
         for inside in [*(f"properties.{name}" for name in draft["properties"]), "environmental_condition"]:
@@ -79,73 +81,73 @@ def test_whatever_an_error_touches_can_be_marked_in_every_layout(step: dict[str,
         assert set(allow_list.targets(step, step["outcome"], [f"new_observations[{at}].value"])) & found
 
 
-def test_no_boxes_where_the_study_asks_for_no_marks() -> None:
+def test_item_has_no_mark_boxes_if_the_study_uses_no_marks() -> None:
     payload = allow_list.blind_transition(dilution(100))
-    assert boxes(drawn(payload)) == []
-    assert "shown--if-not" not in drawn(payload, marks="always")
-    assert "shown--if-not" in drawn(payload, marks="if_not_plausible")
+    assert list_mark_keys(render_item(payload)) == []
+    assert "shown--if-not" not in render_item(payload, marks="always")
+    assert "shown--if-not" in render_item(payload, marks="if_not_plausible")
 
 
-def test_what_was_ticked_comes_back_ticked() -> None:
+def test_item_shows_stored_marks_as_checked() -> None:
     payload = allow_list.blind_transition(dilution(100))
-    page = drawn(payload, marks="always", marked=["A:Volume", "no such row"])
+    page = render_item(payload, marks="always", marked=["A:Volume", "no such row"])
     [ticked] = re.findall(r'value="([^"]*)"[^>]* checked', page)
     assert ticked == "A:Volume"
 
 
-def test_the_balance_is_shown_where_the_layout_says_so_and_in_the_confirm_arm_only_at_the_end() -> None:
+def test_balance_sheet_is_shown_in_balance_layout_and_only_in_the_final_stage_of_confirm() -> None:
     payload = allow_list.blind_transition(dilution(100))
-    has = {layout: "Balance sheet" in drawn(payload, layout=layout) for layout in LAYOUTS}
+    has = {layout: "Balance sheet" in render_item(payload, layout=layout) for layout in LAYOUTS}
     assert has == {"plain": False, "aligned": False, "balance": True, "confirm": True}
-    assert "Balance sheet" not in drawn(payload, layout="confirm", stage="first")
+    assert "Balance sheet" not in render_item(payload, layout="confirm", stage="first")
     assert [screen.view(payload, layout=layout)["two_stage"] for layout in LAYOUTS] == [False, False, False, True]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_is_plain_where_the_lineage_is_not_known(layout: str) -> None:
+def test_item_without_known_lineage_is_always_shown_in_the_plain_layout(layout: str) -> None:
     payload = allow_list.blind_transition(dilution(100), lineage=False)
     shown = screen.view(payload, layout=layout, marks="always")
     assert (shown["layout_shown"], shown["two_stage"]) == ("plain", False)
     page = render_to_string("ratings/_item.html", shown)
     assert "Before the action" in page and "Balance sheet" not in page
-    assert set(boxes(page)) <= set(allow_list.mark_keys(payload))
+    assert set(list_mark_keys(page)) <= set(allow_list.mark_keys(payload))
 
 
-def test_an_item_frozen_before_lineage_was_asked_is_drawn_in_lanes() -> None:
+def test_item_without_a_lineage_field_is_shown_in_the_aligned_layout() -> None:
     payload = allow_list.blind_transition(dilution(100))
     del payload["lineage"]
     assert screen.view(payload)["layout_shown"] == "aligned"
 
 
-def test_a_value_that_stays_is_printed_once_in_lanes_and_twice_in_lists() -> None:
+def test_unchanged_value_is_shown_once_in_aligned_and_twice_in_plain_layout() -> None:
     payload = allow_list.blind_transition(dilution(100))
-    assert words(drawn(payload, layout="aligned")).count("dark brown, slightly cloudy") == 1
-    assert words(drawn(payload, layout="plain")).count("dark brown, slightly cloudy") == 2
+    assert extract_text(render_item(payload, layout="aligned")).count("dark brown, slightly cloudy") == 1
+    assert extract_text(render_item(payload, layout="plain")).count("dark brown, slightly cloudy") == 2
 
 
-def test_the_context_is_shown_only_to_those_whose_arm_has_it() -> None:
+def test_item_context_is_shown_only_in_arms_with_context() -> None:
     payload = allow_list.blind_transition(dilution(100))
     context = allow_list.blind_context("Find the caffeine", [refusal(), *(dilution(n * 50) for n in range(1, 6))])
-    assert "Find the caffeine" not in drawn(payload, context)
-    page = words(drawn(payload, context, with_context=True))
+    assert "Find the caffeine" not in render_item(payload, context)
+    page = extract_text(render_item(payload, context, with_context=True))
     assert "Find the caffeine" in page and "rejected: The vial is empty" in page and "4 steps before these" in page
-    assert "Find the caffeine" not in words(drawn(payload, {}, with_context=True))
+    assert "Find the caffeine" not in extract_text(render_item(payload, {}, with_context=True))
 
 
-def test_a_record_says_each_step_and_a_mark_belongs_to_a_step() -> None:
+def test_evidence_record_shows_each_step_with_its_own_mark() -> None:
     payload = evidence_payloads(4)[3]
-    page = drawn(payload, layout="aligned", marks="always")
-    assert boxes(page) == ["step/1", "step/2", "step/3", "missing"] == allow_list.mark_keys(payload)
+    page = render_item(payload, layout="aligned", marks="always")
+    assert list_mark_keys(page) == ["step/1", "step/2", "step/3", "missing"] == allow_list.mark_keys(payload)
     assert screen.view(payload, layout="balance")["layout_shown"] == "aligned"
     for step in payload["steps"]:
-        assert step["time"] in words(page)
+        assert step["time"] in extract_text(page)
 
 
 HOSTILE = '<script>alert(1)</script>"\' onfocus=x {{ 7|add:7 }} {% now "Y" %} \u202e\x00'
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_hostile_text_is_shown_as_text_in_every_place_of_a_transition(layout: str) -> None:
+def test_hostile_text_is_escaped_in_every_field_of_a_transition(layout: str) -> None:
     step = copy.deepcopy(STEPS["wells"] | {"outcome": STEPS["a table and many observations"]["outcome"]})
     step["action"] |= {"name": HOSTILE, "parameters": {HOSTILE: HOSTILE}}
     for material in (*step["inputs"], *step["outcome"]["new_materials"]):
@@ -153,65 +155,67 @@ def test_hostile_text_is_shown_as_text_in_every_place_of_a_transition(layout: st
             "name": HOSTILE,
             "properties": {HOSTILE: HOSTILE, "volume": HOSTILE, f"{HOSTILE} concentration": "x"},
         }
-    for seen in step["outcome"]["new_observations"]:
-        seen |= {"description": HOSTILE, "value": HOSTILE}
+    for observation in step["outcome"]["new_observations"]:
+        observation |= {"description": HOSTILE, "value": HOSTILE}
     context = allow_list.blind_context(HOSTILE, [step])
 
-    page = drawn(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
+    page = render_item(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
 
     assert "<script" not in page and "14" not in re.findall(r"add:7 }}|(14) ", page)
     assert "&lt;script&gt;" in page and "{{ 7|add:7 }}" in html.unescape(page)
     assert "\u202e" not in page and "\x00" not in page
 
 
-def test_hostile_text_is_shown_as_text_in_a_record() -> None:
+def test_hostile_text_is_escaped_in_an_evidence_record() -> None:
     steps = [step_to_json(run_factory.step(number, "here")) for number in (1, 2)]
     steps[0]["action"] |= {"name": HOSTILE, "parameters": {HOSTILE: HOSTILE}}
     steps[0]["inputs"][0]["name"] = HOSTILE
     steps[0]["outcome"]["new_materials"][0] |= {"name": HOSTILE, "properties": {HOSTILE: HOSTILE}}
-    page = drawn(allow_list.blind_evidence(HOSTILE, steps), marks="always")
+    page = render_item(allow_list.blind_evidence(HOSTILE, steps), marks="always")
     assert "<script" not in page and "&lt;script&gt;" in page and "\u202e" not in page
 
 
-def test_a_name_of_four_thousand_letters_is_drawn() -> None:
+def test_item_with_a_material_name_of_4000_letters_is_shown() -> None:
     step = copy.deepcopy(dilution(100))
     step["inputs"][0]["name"] = step["outcome"]["new_materials"][0]["name"] = "x" * 4000
-    assert "x" * 4000 in drawn(allow_list.blind_transition(step), marks="always")
+    assert "x" * 4000 in render_item(allow_list.blind_transition(step), marks="always")
 
 
-def test_the_page_of_an_original_and_of_its_twin_differ_in_nothing_but_the_outcome() -> None:
-    """No class, attribute or order tells that an error was planted: same tags, same attributes."""
+def test_item_markup_is_the_same_for_an_original_and_its_twin() -> None:
+    """No tag, class, attribute or order may reveal a planted error."""
     step = dilution(100)
     twin = copy.deepcopy(step["outcome"])
     twin["new_materials"][0]["properties"]["volume"] = "48.9 mL"
     twin |= {"reasoning": "SECRET", "fidelity": "none"}
     tags = [
-        re.findall(r"<[^>]+>", drawn(allow_list.blind_transition(step, outcome), layout="balance", marks="always"))
+        re.findall(
+            r"<[^>]+>", render_item(allow_list.blind_transition(step, outcome), layout="balance", marks="always")
+        )
         for outcome in (None, twin)
     ]
     assert tags[0] == tags[1]
 
 
-# ---------------------------------------------------------------- how much is sent
+# ---------------------------------------------------------------- size of the response
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_item_is_sent_in_ten_kilobytes(layout: str) -> None:
-    """The largest steps of our experiments: twenty wells with eight properties, forty observations, marks, context."""
-    step = wells(20)
-    context = allow_list.blind_context("Find out. " * 20, [wells(20) for _ in range(20)])
-    page = drawn(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
-    assert len(gzip.compress(page.encode())) < 7_000  # the rest of the fragment has the other 3,000
+def test_item_response_stays_under_ten_kilobytes_compressed(layout: str) -> None:
+    """Use a step like the largest of our experiments: 20 wells with eight properties, 40 observations, marks and context."""
+    step = make_well_step(20)
+    context = allow_list.blind_context("Find out. " * 20, [make_well_step(20) for _ in range(20)])
+    page = render_item(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
+    assert len(gzip.compress(page.encode())) < 7_000  # leaves 3,000 bytes for the rest of the fragment
 
 
-def test_a_record_of_thirty_steps_is_sent_in_ten_kilobytes() -> None:
-    steps = [wells(20) | {"number": n, "started_at": n * 600} for n in range(1, 31)]
-    page = drawn(allow_list.blind_evidence("Find out.", steps), marks="always")
+def test_evidence_record_of_thirty_steps_stays_under_ten_kilobytes_compressed() -> None:
+    steps = [make_well_step(20) | {"number": n, "started_at": n * 600} for n in range(1, 31)]
+    page = render_item(allow_list.blind_evidence("Find out.", steps), marks="always")
     assert len(gzip.compress(page.encode())) < 7_000
 
 
-def wells(count: int) -> dict[str, Any]:
-    """A step on so many wells that differ in volume, each seen twice."""
+def make_well_step(count: int) -> dict[str, Any]:
+    """Return a step on `count` wells that differ in volume, with two observations each."""
     common = {"phase": "suspension", "medium": "DMEM with 10 % FBS", "cell type": "HEK293T", "container": "24-well plate",
               "container_capacity": "3.4 mL", "temperature": "37 °C", "polybrene concentration": "8 µg/mL"}  # fmt: skip
     barcodes = [f"MAT-WELL{n:04}" for n in range(count)]
@@ -220,7 +224,7 @@ def wells(count: int) -> dict[str, Any]:
          "environmental_condition": "cell_culture_conditions", "available_for_use": "available_for_further_use"}
         for n, code in enumerate(barcodes)
     ]  # fmt: skip
-    seen = [
+    observations = [
         {"measurement_type": "quantitative", "value": f"{n * 1.37:.2f} {unit}",
          "description": f"FlowCytometry of HEK293T well {n + 1}, laser 488 nm: {measure}"}
         for n in range(count)
@@ -230,15 +234,15 @@ def wells(count: int) -> dict[str, Any]:
     return {
         "number": 1, "started_at": 600, "ended_at": 660, "inputs": inputs, "barcodes": barcodes,
         "action": {"name": "FlowCytometry", "parameters": {"laser": "488 nm"}},
-        "outcome": {"success": True, "failure_reason": "", "new_materials": drafts, "new_observations": seen},
+        "outcome": {"success": True, "failure_reason": "", "new_materials": drafts, "new_observations": observations},
     }  # fmt: skip
 
 
 # ---------------------------------------------------------------- observations as a table
 
 
-def test_observations_that_say_the_same_of_many_things_are_a_table() -> None:
-    payload = allow_list.blind_transition(wells(20))
+def test_observations_with_the_same_wording_are_grouped_into_a_table() -> None:
+    payload = allow_list.blind_transition(make_well_step(20))
     [table], alone = observed(payload["observations"])
     assert alone == ()
     assert (table.before, table.after, len(table.rows), table.size) == (
@@ -249,19 +253,19 @@ def test_observations_that_say_the_same_of_many_things_are_a_table() -> None:
     assert (thing, [cell and cell.value for cell in cells]) == ("well 3", ["2.74 %", "2.74 a.u."])
 
 
-def test_every_sentence_can_be_read_back_from_the_table_word_for_word() -> None:
-    payload = allow_list.blind_transition(wells(12))
+def test_observation_table_preserves_every_sentence() -> None:
+    payload = allow_list.blind_transition(make_well_step(12))
     [table], _ = observed(payload["observations"])
-    read = {
+    restored = {
         f"{table.before} {thing}{table.after}: {measure}": cell.value
         for thing, cells in table.rows
         for measure, cell in zip(table.measures, cells, strict=True)
         if cell
     }
-    assert read == {o["description"]: o["value"] for o in payload["observations"]}
+    assert restored == {o["description"]: o["value"] for o in payload["observations"]}
 
 
-def seen(*descriptions: str, type: str = "visual") -> list[dict[str, Any]]:
+def make_observations(*descriptions: str, type: str = "visual") -> list[dict[str, Any]]:
     return [{"type": type, "description": text, "value": ""} for text in descriptions]
 
 
@@ -275,20 +279,20 @@ def seen(*descriptions: str, type: str = "visual") -> list[dict[str, Any]]:
         ["", "", ""],
     ],
 )
-def test_what_is_few_or_different_or_said_twice_stays_in_sentences(sentences: list[str]) -> None:
-    found = observed(seen(*sentences))
+def test_observations_that_are_few_different_or_repeated_stay_sentences(sentences: list[str]) -> None:
+    found = observed(make_observations(*sentences))
     assert found.tables == ()
     assert [one.description for one in found.alone] == sentences
     assert [one.key for one in found.alone] == [f"seen/{n}" for n, _ in enumerate(sentences, 1)]
 
 
-def test_a_sentence_that_fits_no_table_stays_beside_it() -> None:
-    found = observed(seen(*(f"Well {n} is clear and still" for n in range(1, 5)), "Foam on top"))
+def test_observation_that_fits_no_table_is_listed_beside_it() -> None:
+    found = observed(make_observations(*(f"Well {n} is clear and still" for n in range(1, 5)), "Foam on top"))
     assert [len(table.rows) for table in found.tables] == [4]
     assert [one.description for one in found.alone] == ["Foam on top"]
 
 
-def test_the_plain_layout_folds_nothing() -> None:
-    payload = allow_list.blind_transition(wells(3))
+def test_observations_are_not_grouped_without_folding() -> None:
+    payload = allow_list.blind_transition(make_well_step(3))
     assert len(observed(payload["observations"], fold=False).alone) == 6
     assert json.dumps(payload)

@@ -1,3 +1,5 @@
+"""Tests of reading study protocols: defaults, errors and the names of their choices."""
+
 import json
 from pathlib import Path
 
@@ -19,19 +21,19 @@ GOOD = {
 }
 
 
-def problems(**changes: object) -> list[str]:
+def collect_problems(**changes: object) -> list[str]:
     with pytest.raises(ProtocolError) as caught:
         read({**GOOD, **changes}, CASTS, EXPERIMENTS, ACTIONS)
     return caught.value.problems
 
 
-def test_what_is_left_out_gets_its_default() -> None:
+def test_protocol_field_that_is_missing_gets_its_default() -> None:
     protocol = read(GOOD, CASTS, EXPERIMENTS, ACTIONS)
     assert (protocol.slug, protocol.experiments, protocol.raters, protocol.guide) == ("a-study", (), None, "")
     assert protocol.question.endswith("?")
 
 
-EVERYTHING = {
+ALL_OPTIONAL_FIELDS = {
     "experiments": ["zebrafish"], "actions": ["Mix"], "raters": 6, "design": "balanced", "items_per_rater": 9,
     "lease_minutes": 45, "practice": 2, "repeats": 0.2, "repeat_distance": 7, "stop": "ratings", "stop_ratings": 12,
     "deadline": "2027-03-31", "withdrawal": "drop", "feedback": True, "allow_unblinded": True, "vetting": "person", "consent": "I agree.",
@@ -40,32 +42,32 @@ EVERYTHING = {
 }  # fmt: skip
 
 
-def test_a_document_written_out_reads_back_the_same() -> None:
-    protocol = read({**GOOD, **EVERYTHING}, CASTS, EXPERIMENTS, ACTIONS)
+def test_protocol_written_as_json_is_read_back_unchanged() -> None:
+    protocol = read({**GOOD, **ALL_OPTIONAL_FIELDS}, CASTS, EXPERIMENTS, ACTIONS)
     written = protocol.to_json()
-    assert written == {**GOOD, **EVERYTHING}
-    assert set(written) == set(FIELDS) - {"conditions", "washout_days"}, (
-        "those of a crossover stand in a crossover alone"
-    )
+    assert written == {**GOOD, **ALL_OPTIONAL_FIELDS}
+    assert set(written) == set(FIELDS) - {"conditions", "washout_days"}, "crossover fields occur only in a crossover"
     assert read(json.loads(json.dumps(written)), CASTS, EXPERIMENTS, ACTIONS) == protocol
     assert protocol.display.context == (False, True)
     assert protocol.prevalence == 1.0
 
 
-def test_a_study_may_name_no_source_while_its_items_are_imported() -> None:
+def test_protocol_without_sources_is_valid_for_imported_items() -> None:
     protocol = read({**GOOD, "sources": []}, CASTS, EXPERIMENTS, ACTIONS)
     assert (protocol.sources, protocol.prevalence) == ((), None)
 
 
-def test_a_rule_between_fields_is_not_asked_of_wrong_ones() -> None:
-    assert problems(raters=2, ratings_per_item=0) == ["ratings_per_item: is 0; it must be a whole number from 1 to 50"]
-    assert problems(deadline=9, stop="deadline") == ["deadline: is 9; it must be a day such as 2027-03-31"]
-    assert len(problems(sources=[{"cast": "offline", "count": "many"}], items_per_rater=1, raters=3)) == 1
+def test_protocol_rule_between_fields_is_skipped_if_one_of_them_is_invalid() -> None:
+    assert collect_problems(raters=2, ratings_per_item=0) == [
+        "ratings_per_item: is 0; it must be a whole number from 1 to 50"
+    ]
+    assert collect_problems(deadline=9, stop="deadline") == ["deadline: is 9; it must be a day such as 2027-03-31"]
+    assert len(collect_problems(sources=[{"cast": "offline", "count": "many"}], items_per_rater=1, raters=3)) == 1
 
 
-def test_a_record_of_evidence_is_shown_in_one_way() -> None:
+def test_evidence_protocol_allows_one_layout_and_always_shows_the_context() -> None:
     evidence = {"kind": "evidence_sufficiency", "sources": [{"cast": "offline", "count": 1}]}
-    assert problems(**evidence, display={"layouts": ["aligned", "plain"], "context": [True]}) == [
+    assert collect_problems(**evidence, display={"layouts": ["aligned", "plain"], "context": [True]}) == [
         "display.layouts: a record of evidence has one layout; allowed: plain alone or aligned alone",
         "display.context: a record of evidence always shows goal and steps; allowed: false alone",
     ]
@@ -94,7 +96,7 @@ def test_a_record_of_evidence_is_shown_in_one_way() -> None:
             "raters: is 4; in a crossed design every rater rates every item: 3, as ratings_per_item",
         ),
         ({"items_per_rater": 0}, "items_per_rater: is 0; it must be a whole number from 1 to 5000"),
-        # 5 items x 3 ratings among 4 raters are 15 / 4, so at least 4 for one of them
+        # 5 items x 3 ratings by 4 raters are 15 / 4, so one rater has at least 4
         ({"items_per_rater": 3, "raters": 4}, "items_per_rater: is 3; 5 items among 4 raters need at least 4"),
         ({"items_per_rater": 4, "design": "crossed"}, "items_per_rater: is 4; 5 items among 3 raters need at least 5"),
         ({"lease_minutes": 4}, "lease_minutes: is 4; it must be a whole number from 5 to 1440"),
@@ -152,8 +154,8 @@ def test_a_record_of_evidence_is_shown_in_one_way() -> None:
         ({"name": "New"}, "slug: 'new' is reserved for a page of this site; choose another one"),
     ],
 )
-def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(changes: dict, said: str) -> None:
-    assert problems(**changes) == [said]
+def test_protocol_error_names_the_field_its_value_and_the_allowed_values(changes: dict, said: str) -> None:
+    assert collect_problems(**changes) == [said]
 
 
 @pytest.mark.parametrize(
@@ -175,50 +177,52 @@ def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(changes: dict
         ),
     ],
 )
-def test_a_wrong_source_is_named_by_its_place(source: dict, said: str) -> None:
-    assert problems(sources=[source]) == [said]
+def test_protocol_error_names_the_index_of_an_invalid_source(source: dict, said: str) -> None:
+    assert collect_problems(sources=[source]) == [said]
 
 
-def test_evidence_has_no_perturbed_sources() -> None:
-    assert problems(kind="evidence_sufficiency") == ["sources[0].perturbation: is 'subtle'; allowed: none"]
+def test_evidence_protocol_rejects_perturbed_sources() -> None:
+    assert collect_problems(kind="evidence_sufficiency") == ["sources[0].perturbation: is 'subtle'; allowed: none"]
 
 
-def test_the_same_source_twice_is_refused() -> None:
-    assert problems(sources=[GOOD["sources"][0]] * 2) == ["sources[1].cast: the same cast and perturbation occur twice"]
+def test_protocol_rejects_a_repeated_source() -> None:
+    assert collect_problems(sources=[GOOD["sources"][0]] * 2) == [
+        "sources[1].cast: the same cast and perturbation occur twice"
+    ]
 
 
-def test_all_problems_are_told_at_once() -> None:
-    assert len(problems(name="", kind="", seed=None, surprise=1)) == 4
+def test_protocol_errors_are_reported_together() -> None:
+    assert len(collect_problems(name="", kind="", seed=None, surprise=1)) == 4
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 5])
-def test_what_is_no_object_is_refused(document: object) -> None:
+def test_protocol_that_is_not_a_json_object_is_rejected(document: object) -> None:
     with pytest.raises(ProtocolError, match="must be a JSON object"):
         read(document, CASTS, EXPERIMENTS, ACTIONS)
 
 
-def test_a_name_without_letters_needs_a_slug() -> None:
-    assert problems(name="研究")[0].startswith("slug: the name has no letters")
+def test_protocol_name_without_latin_letters_requires_a_slug() -> None:
+    assert collect_problems(name="研究")[0].startswith("slug: the name has no letters")
     assert slug_of("Small  study, No. 2!") == "small-study-no-2"
 
 
-def test_the_guide_to_planning_names_every_field_and_every_choice() -> None:
+def test_studies_documentation_names_every_protocol_field_and_choice() -> None:
     text = (Path(__file__).parents[3] / "docs" / "studies.md").read_text(encoding="utf-8")
     words = {*FIELDS, *DESIGNS, *LAYOUTS, *MARKS, *STOPS}
     assert sorted(word for word in words if f"`{word}`" not in text) == []
 
 
-def test_every_choice_has_its_words() -> None:
+def test_every_protocol_choice_has_a_label() -> None:
     for key, values in (("kind", KINDS), ("design", DESIGNS), ("stop", STOPS), ("layouts", LAYOUTS), ("marks", MARKS)):
         assert set(WORDS[key]) == set(values)
 
 
 @pytest.mark.parametrize("character", ["\n", "\x1b", "\x85", "\u202e", "\u2066", "\u200f", "\u2028"])
-def test_one_line_of_text_holds_nothing_that_cannot_be_seen(character: str) -> None:
+def test_single_line_protocol_text_rejects_control_characters(character: str) -> None:
     for field in ("name", "question", "contact"):
-        assert "must not contain control characters" in problems(**{field: f"a{character}b"})[0]
+        assert "must not contain control characters" in collect_problems(**{field: f"a{character}b"})[0]
 
 
-def test_paragraphs_may_have_line_breaks_and_tabs_and_no_other_control() -> None:
+def test_protocol_paragraphs_allow_line_breaks_and_tabs_but_no_other_control_character() -> None:
     assert read({**GOOD, "guide": "a\r\nb\tc\n", "consent": "a\nb"}, CASTS, EXPERIMENTS).guide == "a\r\nb\tc\n"
-    assert problems(consent="a\u202eb")[0].startswith("consent: must not contain")
+    assert collect_problems(consent="a\u202eb")[0].startswith("consent: must not contain")

@@ -1,4 +1,4 @@
-"""Machines as raters: the frozen payload and no more, every call once, and nothing to see before unblinding."""
+"""Tests of model raters: they see only the frozen payload, pay for no call twice and show nothing before unblinding."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Five transitions, two seats."""
+    """Open a study of five transitions with two raters."""
     return rating_room.open_study(items=5)
 
 
@@ -49,17 +49,17 @@ def model(db: None, model_server: Server) -> str:
     return speakers.model("a-rater").name
 
 
-def rate(study: Study, cast: str, *options: str) -> str:
+def run_rating_command(study: Study, cast: str, *options: str) -> str:
     out = StringIO()
     call_command("rate_with_model", study.slug, "--cast", cast, *options, stdout=out, stderr=StringIO())
     return out.getvalue()
 
 
-def requests(server: Server) -> int:
+def count_requests(server: Server) -> int:
     return int(server.counters()["total"]["requests"])
 
 
-def unblinded(study: Study) -> Study:
+def mark_unblinded(study: Study) -> Study:
     Study.objects.filter(pk=study.pk).update(status="unblinded", unblinded_at=timezone.now())
     study.refresh_from_db()
     return study
@@ -68,12 +68,12 @@ def unblinded(study: Study) -> Study:
 # A model
 
 
-def test_a_model_rates_every_item_once_beside_the_people_and_not_among_them(
+def test_model_rater_rates_every_item_once_and_is_listed_apart_from_people(
     study: Study, model: str, model_server: Server
 ) -> None:
-    told = rate(study, model)
+    told = run_rating_command(study, model)
     assert "M1, a-rater: 5 items to rate, payload alone" in told and "5 of 5 items rated" in told
-    assert "5 calls" in told and requests(model_server) == 5
+    assert "5 calls" in told and count_requests(model_server) == 5
     rater = MachineRater.objects.get()
     assert (rater.label, rater.name, rater.ratings.count()) == ("M1", "a-rater", 5)
     assert study.raters.count() == 2 and not study.raters.filter(label="M1").exists()
@@ -86,15 +86,15 @@ def test_a_model_rates_every_item_once_beside_the_people_and_not_among_them(
         (place, "rating", "rate", "answered") for place in range(5)
     ]
     assert {call.job_id for call in calls} == {Job.objects.get().pk} and rater.run_id == calls[0].run_id
-    assert requests(model_server) == 5 and "no items left to rate" in rate(study, model)
-    assert requests(model_server) == 5
+    assert count_requests(model_server) == 5 and "no items left to rate" in run_rating_command(study, model)
+    assert count_requests(model_server) == 5
 
 
-def test_what_is_sent_is_the_payload_of_that_item_and_neither_a_code_nor_a_source(
+def test_model_rater_prompt_has_the_payload_but_no_code_or_source(
     study: Study, model: str, model_server: Server
 ) -> None:
-    rate(study, model)
-    for item, (system, asked) in zip(study.items.order_by("pk"), sent(model_server), strict=True):
+    run_rating_command(study, model)
+    for item, (system, asked) in zip(study.items.order_by("pk"), list_sent_texts(model_server), strict=True):
         assert study.question in system and framed("CONTEXT", "not shown") in asked
         for other in study.items.all():
             assert (framed("ITEM", other.payload) in asked) == (other == item)
@@ -102,116 +102,124 @@ def test_what_is_sent_is_the_payload_of_that_item_and_neither_a_code_nor_a_sourc
         assert not [word for word in ("offline", "perturb", "SECRET", "MAT-", study.slug) if word in system + asked]
 
 
-def sent(server: Server) -> list[list[str]]:
-    """The texts of each request in order: instructions, then the item."""
+def list_sent_texts(server: Server) -> list[list[str]]:
+    """Return the texts of each request in order: instructions, then the item."""
     return [[message["content"] for message in request["body"]["messages"]] for request in server.requests()]
 
 
-def test_the_context_is_shown_where_every_rater_sees_it_or_where_an_order_asks_for_it_and_an_arm_has_it(
+def test_model_rater_sees_the_context_if_all_raters_do_or_if_requested_and_an_arm_has_it(
     model: str, model_server: Server
 ) -> None:
     always, mixed, never = (
         rating_room.open_study(items=3, display={"context": context}) for context in ([True], [False, True], [False])
     )
-    assert "payload and context" in rate(always, model)
-    assert "payload alone" in rate(mixed, model)
-    assert ["Find out how much caffeine" in asked for _, asked in sent(model_server)] == [True] * 3 + [False] * 3
+    assert "payload and context" in run_rating_command(always, model)
+    assert "payload alone" in run_rating_command(mixed, model)
+    assert ["Find out how much caffeine" in asked for _, asked in list_sent_texts(model_server)] == [True] * 3 + [
+        False
+    ] * 3
     with pytest.raises(CommandError, match="must continue with it"):
-        rate(mixed, model, "--context", "yes")
+        run_rating_command(mixed, model, "--context", "yes")
     with pytest.raises(CommandError, match="sees a context"):
-        rate(never, model, "--context", "yes")
+        run_rating_command(never, model, "--context", "yes")
 
 
-def test_records_are_rated_in_their_own_words(model: str, model_server: Server) -> None:
+def test_model_rater_of_evidence_records_uses_the_words_of_sufficiency(model: str, model_server: Server) -> None:
     study = rating_room.open_study(EVIDENCE, items=3)
-    rate(study, model)
+    run_rating_command(study, model)
     assert MachineRating.objects.filter(verdict__isnull=False).count() == 3
     assert all("not sufficient" in str(request["body"]) for request in model_server.requests())
     with pytest.raises(CommandError, match="rates single steps"):
-        rate(study, "checker")
+        run_rating_command(study, "checker")
 
 
-def test_a_cast_rates_with_its_classifier_and_one_of_rules_with_nobody(study: Study, model_server: Server) -> None:
+def test_model_rater_of_a_cast_is_its_classifier_and_rule_based_casts_are_rejected(
+    study: Study, model_server: Server
+) -> None:
     speakers.cast("talkers")
-    rate(study, "talkers")
+    run_rating_command(study, "talkers")
     assert MachineRater.objects.get().name == "a-judge"
     assert set(ModelCall.objects.values_list("model_name", flat=True)) == {"a-judge"}
     speakers.cast("half", evidence_classifier={"plays": "offline/checklist"})
     with pytest.raises(CommandError, match="judges by rules"):
-        rate(study, "half")
+        run_rating_command(study, "half")
     with pytest.raises(CommandError, match="called checker"):
-        rate(study, "offline")
+        run_rating_command(study, "offline")
     with pytest.raises(CommandError, match=r"no model and no cast 'nobody'.*a-judge"):
-        rate(study, "nobody")
+        run_rating_command(study, "nobody")
 
 
-def test_without_a_key_nothing_is_ordered(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_rating_without_an_api_key_is_rejected_before_anything_is_created(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
     speakers.model("a-rater")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(CommandError, match="OPENAI_API_KEY") as caught:
-        rate(study, "a-rater")
+        run_rating_command(study, "a-rater")
     assert caught.value.returncode == 2
     assert not MachineRater.objects.exists() and not Run.objects.filter(kind="ratings").exists()
 
 
-def test_a_draft_has_nothing_to_rate(study: Study, model: str) -> None:
+def test_model_rating_of_a_draft_study_is_rejected(study: Study, model: str) -> None:
     Study.objects.update(status="draft")
     with pytest.raises(CommandError, match="is a draft"):
-        rate(study, model)
+        run_rating_command(study, model)
 
 
-# What goes wrong
+# Failures
 
 
-def test_an_item_that_fails_is_kept_as_failed_and_asked_again_only_where_somebody_says_so(
+def test_model_rating_that_failed_is_stored_and_retried_only_on_request(
     study: Study, model: str, model_server: Server
 ) -> None:
     model_server.faults({"fault": "refusal", "times": 1})
-    told = rate(study, model)
+    told = run_rating_command(study, model)
     assert "4 of 5 items rated" in told and "1 without a verdict: refused; use --retry-failed to retry" in told
     failed = MachineRating.objects.get(verdict=None)
     assert failed.failed == "refused" and failed.error
     model_server.reset()
-    assert "no items left" in rate(study, model) and requests(model_server) == 0
-    assert "5 of 5 items rated" in rate(study, model, "--retry-failed")
-    assert requests(model_server) == 1 and MachineRating.objects.filter(failed="").count() == 5
+    assert "no items left" in run_rating_command(study, model) and count_requests(model_server) == 0
+    assert "5 of 5 items rated" in run_rating_command(study, model, "--retry-failed")
+    assert count_requests(model_server) == 1 and MachineRating.objects.filter(failed="").count() == 5
 
 
 @pytest.mark.parametrize("fault", ["bad_request_400", "server_500"])
-def test_one_item_that_the_provider_cannot_take_keeps_no_machine_from_the_others(
+def test_model_rating_continues_after_an_item_that_the_provider_rejects(
     study: Study, model: str, model_server: Server, settings: Any, fault: str
 ) -> None:
     settings.RETRY_ATTEMPTS = 2
-    model_server.faults(refuses(study, 1, fault))
-    told = rate(study, model)
+    model_server.faults(make_item_fault(study, 1, fault))
+    told = run_rating_command(study, model)
     reason = {"bad_request_400": "bad request", "server_500": "provider unavailable"}[fault]
     assert "4 of 5 items rated" in told and f"1 without a verdict: {reason}; use --retry-failed to retry" in told
     model_server.reset()
-    assert "no items left" in rate(study, model)
-    assert "5 of 5 items rated" in rate(study, model, "--retry-failed") and requests(model_server) == 1
+    assert "no items left" in run_rating_command(study, model)
+    assert (
+        "5 of 5 items rated" in run_rating_command(study, model, "--retry-failed") and count_requests(model_server) == 1
+    )
 
 
-def test_a_provider_that_goes_away_is_held_against_no_item(
+def test_model_rating_records_no_item_failure_if_the_provider_is_unavailable(
     study: Study, model: str, model_server: Server, settings: Any
 ) -> None:
     settings.RETRY_ATTEMPTS = 2
-    model_server.faults(*(refuses(study, place, "server_500") for place in range(1, 5)))
+    model_server.faults(*(make_item_fault(study, place, "server_500") for place in range(1, 5)))
     with pytest.raises(CommandError, match="status page"):
-        rate(study, model)
+        run_rating_command(study, model)
     assert [rating.failed for rating in MachineRating.objects.all()] == [""]
-    assert requests(model_server) == 1 + 3 * 2  # the first item; three more, twice each
+    assert count_requests(model_server) == 1 + 3 * 2  # the first item, then three items twice each
     model_server.reset()
-    assert "5 of 5 items rated" in rate(study, model) and requests(model_server) == 4
+    assert "5 of 5 items rated" in run_rating_command(study, model) and count_requests(model_server) == 4
 
 
-def refuses(study: Study, place: int, fault: str) -> dict[str, str]:
-    """The rule by which the provider fails at this item and at no other."""
+def make_item_fault(study: Study, place: int, fault: str) -> dict[str, str]:
+    """Return a rule that makes the provider fail for this item only."""
     item = study.items.order_by("pk")[place]
     return {"fault": fault, "contains": framed("ITEM", item.payload).split("\n")[0], "role": "rater"}
 
 
-def test_an_answer_is_not_paid_again_because_its_repair_met_a_provider_that_was_away(
+def test_model_rating_reuses_answers_whose_repair_met_an_unavailable_provider(
     model: str, model_server: Server, settings: Any
 ) -> None:
     settings.RETRY_ATTEMPTS = 2
@@ -219,19 +227,19 @@ def test_an_answer_is_not_paid_again_because_its_repair_met_a_provider_that_was_
     repair = {"fault": "server_500", "contains": "could not be used"}
     model_server.faults(repair, {"fault": "missing_field", "times": 3, "role": "rater"})
     with pytest.raises(CommandError, match="status page"):
-        rate(study, model)
+        run_rating_command(study, model)
     answered = ModelCall.objects.filter(state="answered", turn=0)
     assert answered.count() == 3 and not MachineRating.objects.exists()
     model_server.reset()
-    assert "3 of 3 items rated" in rate(study, model)
-    assert answered.count() == 3 and requests(model_server) == 3  # the repairs alone
+    assert "3 of 3 items rated" in run_rating_command(study, model)
+    assert answered.count() == 3 and count_requests(model_server) == 3  # only the repairs
 
 
-def test_what_settles_an_item_is_not_retried_and_no_clock_says_what_is(study: Study, model: str) -> None:
-    rate(study, model)
+def test_model_rating_retry_skips_final_failures_and_ignores_clock_differences(study: Study, model: str) -> None:
+    run_rating_command(study, model)
     first, second, third = MachineRating.objects.order_by("pk")[:3]
     for rating, failed in ((first, machines.CANNOT_JUDGE), (second, machines.UNDECIDABLE), (third, "no_verdict")):
-        later = timezone.now() + timedelta(hours=1)  # by the clock of another host
+        later = timezone.now() + timedelta(hours=1)  # as if written by a host with a fast clock
         MachineRating.objects.filter(pk=rating.pk).update(verdict=None, confidence=None, failed=failed, at=later)
     before = state_digest.mark(study)
     assert machines.order(study, model, retry=True).owed == 1
@@ -240,86 +248,86 @@ def test_what_settles_an_item_is_not_retried_and_no_clock_says_what_is(study: St
     assert state_digest.mark(study) != before
 
 
-def test_an_answer_that_stays_unreadable_is_asked_anew_by_a_retry_and_not_read_from_the_ledger(
+def test_model_rating_retry_sends_a_new_call_for_an_unreadable_answer(
     study: Study, model: str, model_server: Server
 ) -> None:
     model_server.faults({"fault": "missing_field", "times": 2, "role": "rater"})
-    assert "1 without a verdict: no verdict" in rate(study, model)
+    assert "1 without a verdict: no verdict" in run_rating_command(study, model)
     assert ModelCall.objects.filter(purpose="repair").count() == 1
     before = ModelCall.objects.count()
-    rate(study, model, "--retry-failed")
+    run_rating_command(study, model, "--retry-failed")
     assert ModelCall.objects.count() == before + 1 and not MachineRating.objects.exclude(failed="").exists()
 
 
-def test_the_budget_holds_and_a_larger_one_goes_on_without_paying_twice(
+def test_model_rating_stops_at_its_budget_and_continues_with_a_larger_one_without_paying_twice(
     study: Study, model: str, model_server: Server
 ) -> None:
-    # A call's worst case: 16,000 tokens out, and a prompt of some 5,000 bytes; it uses a few hundred of them.
+    # A call reserves at most 16,000 output tokens and a prompt of about 5,000 bytes; it uses a few hundred tokens.
     with pytest.raises(CommandError, match="larger budget"):
-        rate(study, model, "--max-tokens", "22000")
+        run_rating_command(study, model, "--max-tokens", "22000")
     done = MachineRating.objects.count()
-    assert 0 < done < 5 and requests(model_server) == done
+    assert 0 < done < 5 and count_requests(model_server) == done
     run = Run.objects.get(kind="ratings")
     assert run.held_tokens <= 22000
-    assert "5 of 5 items rated" in rate(study, model, "--max-tokens", "200000")
-    assert requests(model_server) == 5 and Run.objects.get(kind="ratings").max_tokens == 200_000
+    assert "5 of 5 items rated" in run_rating_command(study, model, "--max-tokens", "200000")
+    assert count_requests(model_server) == 5 and Run.objects.get(kind="ratings").max_tokens == 200_000
 
 
-def test_a_limit_that_is_not_named_again_stays_as_it_was(study: Study, model: str) -> None:
+def test_model_rating_keeps_limits_that_are_not_given_again(study: Study, model: str) -> None:
     with pytest.raises(CommandError, match="larger budget"):
-        rate(study, model, "--max-tokens", "22000", "--max-cost", "5", "--max-minutes", "600")
-    assert "5 of 5 items rated" in rate(study, model, "--max-tokens", "200000")
+        run_rating_command(study, model, "--max-tokens", "22000", "--max-cost", "5", "--max-minutes", "600")
+    assert "5 of 5 items rated" in run_rating_command(study, model, "--max-tokens", "200000")
     run = Run.objects.get(kind="ratings")
     assert (run.max_tokens, run.max_cost, run.max_seconds) == (200_000, Decimal(5), 36_000)  # 600 minutes
 
 
-def test_a_budget_in_money_needs_a_price(study: Study, model_server: Server) -> None:
+def test_model_rating_cost_limit_requires_a_price(study: Study, model_server: Server) -> None:
     speakers.model("no-price", priced=False)
     with pytest.raises(CommandError, match="needs prices"):
-        rate(study, "no-price", "--max-cost", "1")
+        run_rating_command(study, "no-price", "--max-cost", "1")
     assert not MachineRater.objects.exists()
 
 
-def test_a_key_that_is_not_accepted_ends_the_job_and_the_next_order_goes_on(
+def test_model_rating_stops_at_a_rejected_api_key_and_the_next_request_continues(
     study: Study, model: str, model_server: Server
 ) -> None:
     model_server.faults({"fault": "unauthorized_401", "times": 1})
     with pytest.raises(CommandError, match="Set the key"):
-        rate(study, model)
-    assert not MachineRating.objects.exists(), "an item is not to blame for a key"
-    assert "5 of 5 items rated" in rate(study, model)
+        run_rating_command(study, model)
+    assert not MachineRating.objects.exists(), "a rejected key must not be recorded as a failure of the item"
+    assert "5 of 5 items rated" in run_rating_command(study, model)
 
 
-def test_a_retry_after_a_key_that_was_not_accepted_is_one_job_and_asks_nothing_twice(
+def test_model_rating_retry_after_a_rejected_api_key_is_one_job_without_repeated_calls(
     study: Study, model: str, model_server: Server
 ) -> None:
     model_server.faults({"fault": "unauthorized_401", "times": 1})
     with pytest.raises(CommandError, match="Set the key"):
-        rate(study, model)
+        run_rating_command(study, model)
     made = machines.order(study, model, retry=True)
     assert list(Job.objects.filter(status__in=Job.RUNNABLE)) == [made.job]
     play_all()
-    # Five items, and the call that the key was not good for.
-    assert requests(model_server) == 6 and MachineRating.objects.filter(failed="").count() == 5
+    # Five items, and the call with the rejected key.
+    assert count_requests(model_server) == 6 and MachineRating.objects.filter(failed="").count() == 5
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_four_retries_at_once_are_one_job(model_server: Server) -> None:
+def test_model_rating_retried_four_times_at_once_is_one_job(model_server: Server) -> None:
     study, model = rating_room.open_study(items=5), speakers.model("a-rater").name
     model_server.faults({"fault": "refusal", "times": 2})
-    rate(study, model)
+    run_rating_command(study, model)
     made = race(lambda: machines.order(study, model, retry=True).job, 4)
     assert set(made) == set(Job.objects.filter(status__in=Job.RUNNABLE)) and len(set(made)) == 1
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_an_order_and_its_run_tried_again_at_once_are_one_job(model_server: Server) -> None:
+def test_model_rating_requested_and_its_run_retried_at_once_are_one_job(model_server: Server) -> None:
     study, model = rating_room.open_study(items=5), speakers.model("a-rater").name
     model_server.faults({"fault": "unauthorized_401", "times": 1})
     with pytest.raises(CommandError, match="Set the key"):
-        rate(study, model)
+        run_rating_command(study, model)
     run = Run.objects.get(kind="ratings")
     acts: Iterator[Callable[[], object]] = iter(
         2 * [lambda: machines.order(study, model, retry=True), lambda: control.try_again(run)]
@@ -328,28 +336,28 @@ def test_an_order_and_its_run_tried_again_at_once_are_one_job(model_server: Serv
     assert Job.objects.filter(status__in=Job.RUNNABLE).count() == 1
 
 
-def test_what_was_answered_before_its_worker_died_is_read_from_the_ledger(
+def test_model_rating_uses_the_call_log_for_answers_received_before_a_worker_died(
     study: Study, model: str, model_server: Server
 ) -> None:
-    rate(study, model)
+    run_rating_command(study, model)
     last = MachineRating.objects.latest("pk")
     said = (last.verdict, last.confidence, last.marks, last.reasoning)
-    # As a kill leaves it between the answer and its rating: the job under a lease that ran out.
+    # State after a kill between the answer and its rating: the job has an expired lease.
     last.delete()
     past = timezone.now() - timedelta(minutes=5)
     Job.objects.update(status="running", lease_until=past, ended_at=None, begun=True, result={})
-    rate(study, model)
+    run_rating_command(study, model)
     again = MachineRating.objects.latest("pk")
-    assert requests(model_server) == 5 and (again.verdict, again.confidence, again.marks, again.reasoning) == said
-    # And as three kills leave it: the job has failed, and another one goes on from it.
+    assert count_requests(model_server) == 5 and (again.verdict, again.confidence, again.marks, again.reasoning) == said
+    # State after three kills: the job has failed, and a new job continues from it.
     again.delete()
     Job.objects.update(status="failed", reason="worker_lost", error="worker lost")
-    rate(study, model)
-    assert requests(model_server) == 5 and Job.objects.count() == 2 and MachineRating.objects.count() == 5
+    run_rating_command(study, model)
+    assert count_requests(model_server) == 5 and Job.objects.count() == 2 and MachineRating.objects.count() == 5
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_process_killed_between_a_call_and_its_answer_costs_that_call_and_no_other(
+def test_model_rating_killed_during_a_call_loses_only_that_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     study = rating_room.open_study(items=5)
@@ -357,21 +365,21 @@ def test_a_process_killed_between_a_call_and_its_answer_costs_that_call_and_no_o
     with running(latency=0.6) as server:
         for name, value in server.environ().items():
             monkeypatch.setenv(name, value)
-        child = _command(study)
-        _until(lambda: requests(server) >= 3)  # counted as they come in: the third has no answer yet
+        child = start_rating_process(study)
+        wait_until(lambda: count_requests(server) >= 3)  # counted on arrival: the third has no answer yet
         child.kill()
         child.wait()
         assert MachineRating.objects.count() == 2
         assert ModelCall.objects.filter(state="started").count() == 1
-        rate(study, "a-rater")
+        run_rating_command(study, "a-rater")
         states = sorted(ModelCall.objects.values_list("state", flat=True))
-        assert states == ["answered"] * 5 + ["lost"] and requests(server) == 6
+        assert states == ["answered"] * 5 + ["lost"] and count_requests(server) == 6
     assert MachineRating.objects.filter(verdict__isnull=False).count() == 5
     assert Job.objects.get().status == "done"
 
 
-def _command(study: Study) -> "subprocess.Popen[bytes]":
-    """The command as a process of its own, on this test's database file."""
+def start_rating_process(study: Study) -> "subprocess.Popen[bytes]":
+    """Start the command as a separate process on this test's database file."""
     database = f"sqlite:///{connection.settings_dict['NAME']}"
     command = [sys.executable, "manage.py", "rate_with_model", study.slug, "--cast", "a-rater"]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -379,18 +387,18 @@ def _command(study: Study) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment, **quiet)
 
 
-def _until(happened: Callable[[], bool]) -> None:
+def wait_until(happened: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not happened():
-        assert time.monotonic() < end, "it never came to that"
+        assert time.monotonic() < end, "the condition was not met within 60 s"
         time.sleep(0.02)
 
 
-# What is seen of it
+# Visibility
 
 
-def test_nothing_of_what_machines_said_can_be_read_before_unblinding(study: Study, model: str) -> None:
-    told = rate(study, model)
+def test_model_ratings_cannot_be_read_before_unblinding(study: Study, model: str) -> None:
+    told = run_rating_command(study, model)
     for read in (machines.rows, machines.names):
         with pytest.raises(SealedError):
             read(study)
@@ -398,22 +406,22 @@ def test_nothing_of_what_machines_said_can_be_read_before_unblinding(study: Stud
     log = " ".join(logged.words(study, "machine"))
     assert "M1, a-rater: 5 items to rate, payload alone" in log and "5 of 5 items rated" in log
     assert "lausible" not in log
-    said = machines.rows(unblinded(study))
+    said = machines.rows(mark_unblinded(study))
     assert machines.names(study) == {"M1": machines.Named("a-rater", "machine")}
     assert {code: answer.verdict for code, answer in said["M1"].items()} == dict(
         MachineRating.objects.values_list("item__code", "verdict")
     )
 
 
-def test_who_asked_is_in_the_log(study: Study) -> None:
+def test_model_rating_request_logs_the_user(study: Study) -> None:
     User.objects.create_user("ada")
-    rate(study, "checker", "--by", "ada")
+    run_rating_command(study, "checker", "--by", "ada")
     assert [event.by and event.by.username for event in study.events.filter(kind="machine")] == ["ada", None]
     with pytest.raises(CommandError, match="no user 'bob'"):
-        rate(study, "checker", "--by", "bob")
+        run_rating_command(study, "checker", "--by", "bob")
 
 
-def test_two_orders_share_one_job_and_one_rater(study: Study, model: str) -> None:
+def test_model_rating_requested_twice_shares_one_job_and_one_rater(study: Study, model: str) -> None:
     first, second = (machines.order(study, model) for _ in range(2))
     assert first.job == second.job and first.rater == second.rater and Run.objects.filter(kind="ratings").count() == 1
     with pytest.raises(StudyError, match="still rating"):
@@ -423,9 +431,11 @@ def test_two_orders_share_one_job_and_one_rater(study: Study, model: str) -> Non
     assert third.rater.label == "M2"
 
 
-def test_the_number_of_queries_does_not_grow_with_the_items(django_assert_num_queries: Any) -> None:
+def test_model_rating_rows_need_the_same_number_of_queries_for_any_number_of_items(
+    django_assert_num_queries: Any,
+) -> None:
     for items in (3, 8):
-        study = unblinded(rating_room.open_study(items=items))
+        study = mark_unblinded(rating_room.open_study(items=items))
         machines.order(study, "checker")
         with django_assert_num_queries(2):
             machines.rows(study)
@@ -434,28 +444,28 @@ def test_the_number_of_queries_does_not_grow_with_the_items(django_assert_num_qu
 # Prompts
 
 
-def test_the_sets_of_raters_are_no_choice_for_players_nor_the_other_way(
+def test_prompt_sets_for_rating_and_for_simulation_are_not_interchangeable(
     study: Study, model: str, tmp_path: Path
 ) -> None:
-    rate(study, model)
+    run_rating_command(study, model)
     shipped = prompting.stored(prompting.BUILT_IN_RATING)
     assert Run.objects.get(kind="ratings").setup["prompt_set"]["sha256"] == shipped.sha256
     assert [row.name for row in prompting.current()] == ["wetbench"]
-    with pytest.raises(prompting.NoSuchPromptSet, match="how to rate; choose one that tells how to play"):
+    with pytest.raises(prompting.NoSuchPromptSet, match="is for rating; choose one for simulation"):
         prompting.for_play("wetbench-rating")
-    with pytest.raises(CommandError, match="how to play; choose one that tells how to rate"):
-        rate(rating_room.open_study(items=3), model, "--prompts", "wetbench")
+    with pytest.raises(CommandError, match="is for simulation; choose one for rating"):
+        run_rating_command(rating_room.open_study(items=3), model, "--prompts", "wetbench")
     (tmp_path / "rating.repair.txt").write_text("Again: {problems}")
     row, read = prompting.import_folder(tmp_path, "ours")
     assert set(read.borrowed) == {"rating.item.txt", "rating.plausibility.txt", "rating.sufficiency.txt"}
     other = rating_room.open_study(items=3)
-    rate(other, model, "--prompts", "ours")
+    run_rating_command(other, model, "--prompts", "ours")
     assert other.machine_raters.get().setup["prompt_set"]["sha256"] == row.sha256
     with pytest.raises(CommandError, match="must continue with them"):
-        rate(study, model, "--prompts", "ours")
+        run_rating_command(study, model, "--prompts", "ours")
 
 
-def test_every_row_that_is_told_has_a_key_that_a_page_has() -> None:
+def test_model_rater_row_keys_are_valid_mark_keys() -> None:
     for payload in (*rating_room.transition_payloads(5), *rating_room.evidence_payloads(4)):
         keys = [row["key"] for row in machine_rows.rows(payload)]
         assert len(keys) == len(set(keys)) and set(keys) <= set(mark_keys(payload)) and keys[-1] == "missing"
@@ -464,10 +474,10 @@ def test_every_row_that_is_told_has_a_key_that_a_page_has() -> None:
             assert {row["key"] for row in machine_rows.rows(unsure)} <= set(mark_keys(unsure))
 
 
-def test_the_worst_case_is_a_bound(study: Study, model: str) -> None:
+def test_model_rating_worst_case_is_an_upper_bound(study: Study, model: str) -> None:
     made = machines.order(study, model)
     worst = machine_work.worst_case(made.rater, study.items.all())
-    assert worst and (worst.calls, worst.usual_calls) == (15, 5)  # five items, at most three turns each
-    assert "at most 15 calls" in rate(study, model)
+    assert worst and (worst.calls, worst.usual_calls) == (15, 5)  # five items with at most three turns each
+    assert "at most 15 calls" in run_rating_command(study, model)
     totals = spending.totals(Run.objects.get(kind="ratings"))
     assert 0 < totals.tokens < worst.tokens and worst.cost is not None and Decimal(0) < totals.cost < worst.cost

@@ -1,4 +1,4 @@
-"""The checker as a rater: it reads the blinded payload alone, and finds there what it finds in the record itself."""
+"""Tests of the checker as a rater: from the blinded payload alone it finds almost all errors that it finds in the record."""
 
 from io import StringIO
 from typing import Any
@@ -18,26 +18,28 @@ from tests.support import rating_room, run_factory, study_factory
 SPECS, TYPES = specs()
 
 
-def blinded(line: dict[str, Any]) -> Payload:
+def blind_line(line: dict[str, Any]) -> Payload:
     return blind_transition({"inputs": line["input_materials"], "action": line["action"], "outcome": line["outcome"]})
 
 
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "minicell-uptake"])
-def test_blinding_costs_the_checker_next_to_nothing(slug: str) -> None:
+def test_checker_finds_almost_as_many_errors_in_blinded_payloads(slug: str) -> None:
     spec = next(spec for spec in SPECS if spec.slug == slug)
     lines = list(played(spec, TYPES, "protocol", seed=11, twins=True))
     genuine = [line for line in lines if line["truth"] == "correct"]
     planted = [line for line in lines if check(line).verdict == "error"]
-    assert not [machine_checker.rate(blinded(line)).reason for line in genuine if _wrong(line)], "a false alarm"
-    assert len(planted) > 20 and sum(map(_wrong, planted)) >= 0.97 * len(planted)
+    assert not [machine_checker.rate(blind_line(line)).reason for line in genuine if is_rated_wrong(line)], (
+        "a false alarm"
+    )
+    assert len(planted) > 20 and sum(map(is_rated_wrong, planted)) >= 0.97 * len(planted)
 
 
-def _wrong(line: dict[str, Any]) -> bool:
-    return machine_checker.rate(blinded(line)).verdict is False
+def is_rated_wrong(line: dict[str, Any]) -> bool:
+    return machine_checker.rate(blind_line(line)).verdict is False
 
 
-def test_it_marks_the_row_it_means_and_says_why() -> None:
-    step = rating_room.dilution(100)  # what comes of it, material D, is in a vial of 2 mL
+def test_checker_rating_marks_the_wrong_row_and_gives_a_reason() -> None:
+    step = rating_room.dilution(100)  # the product, material D, is in a vial of 2 mL
     assert machine_checker.rate(blind_transition(step)).verdict is True
     step["outcome"]["new_materials"][1]["properties"]["volume"] = "3 mL"
     found = machine_checker.rate(blind_transition(step))
@@ -45,26 +47,26 @@ def test_it_marks_the_row_it_means_and_says_why() -> None:
     assert set(found.marks) <= set(mark_keys(blind_transition(step)))
 
 
-def test_where_nothing_can_be_compared_it_has_no_verdict() -> None:
+def test_checker_rating_has_no_verdict_if_nothing_can_be_compared() -> None:
     payload = blind_transition(rating_room.refusal())
     assert machine_checker.rate(payload) == (None, (), "")
 
 
-def test_its_input_holds_nothing_that_is_not_in_the_payload() -> None:
+def test_checker_rating_uses_only_texts_of_the_payload() -> None:
     payload = blind_transition(rating_room.dilution(100))
-    texts = _texts(payload) | set(_CODES)
-    assert {text for text in _texts(machine_checker.transition(payload)) if text not in texts} == set()
+    texts = collect_texts(payload) | set(_CODES)
+    assert {text for text in collect_texts(machine_checker.transition(payload)) if text not in texts} == set()
 
 
 _CODES = ("room_temp", "available_for_further_use", "unlimited", "")
 
 
-def _texts(value: Any) -> set[str]:
-    """Every value, and no key, of nested data."""
+def collect_texts(value: Any) -> set[str]:
+    """Return every text value, but no key, of nested data."""
     if isinstance(value, dict):
-        return set().union(*map(_texts, value.values())) if value else set()
+        return set().union(*map(collect_texts, value.values())) if value else set()
     if isinstance(value, list):
-        return set().union(*map(_texts, value)) if value else set()
+        return set().union(*map(collect_texts, value)) if value else set()
     return {value} if isinstance(value, str) else set()
 
 
@@ -73,12 +75,12 @@ def _texts(value: Any) -> set[str]:
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Items of known sources: four genuine, three obvious and three subtle errors; two people rate them all."""
+    """Open a study of four genuine items, three obvious and three subtle errors, all assigned to two raters."""
     run_factory.pool()
     return study_factory.open_study(raters=2)
 
 
-def rate(study: Study) -> str:
+def run_rating_command(study: Study) -> str:
     out = StringIO()
     call_command("rate_with_model", study.slug, "--cast", "checker", stdout=out, stderr=StringIO())
     return out.getvalue()
@@ -89,8 +91,8 @@ def unblind(study: Study) -> None:
     study.refresh_from_db()
 
 
-def test_it_rates_a_study_without_a_call_a_run_or_a_confidence(study: Study) -> None:
-    told = rate(study)
+def test_checker_rating_of_a_study_needs_no_call_run_or_confidence(study: Study) -> None:
+    told = run_rating_command(study)
     rater = MachineRater.objects.get()
     assert (rater.name, rater.run, rater.cast) == ("WetBench checker", None, "checker")
     assert "10 items to rate, payload alone" in told and "calls" not in told
@@ -103,9 +105,9 @@ def test_it_rates_a_study_without_a_call_a_run_or_a_confidence(study: Study) -> 
     assert machines.names(study) == {"M1": machines.Named("WetBench checker", "checker")}
 
 
-def test_items_that_come_later_are_rated_by_asking_again(study: Study) -> None:
-    rate(study)
+def test_checker_rating_again_rates_items_added_later(study: Study) -> None:
+    run_rating_command(study)
     first = study.items.earliest("pk")
     payload = {**first.payload, "observations": [{"type": "visual", "description": "New", "value": ""}]}
     Item.objects.create(study=study, payload=payload, payload_sha256="f" * 64, created_at=timezone.now())
-    assert "1 items to rate" in rate(study) and MachineRating.objects.count() == 11
+    assert "1 items to rate" in run_rating_command(study) and MachineRating.objects.count() == 11

@@ -1,4 +1,4 @@
-"""Inviting, reminding, withdrawing, roles, erasure: what admins of a study do with people, and what others see of it."""
+"""Tests of the people of a study: invitations, reminders, withdrawal, roles and erasure, and what each role can see."""
 
 import time
 from datetime import date, timedelta
@@ -24,23 +24,23 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def boss() -> User:
+def study_admin() -> User:
     return User.objects.create_user("boss", email="boss@example.org", is_staff=True)
 
 
 @pytest.fixture
-def study(boss: User) -> Study:
-    return seats.study(seats=3, by=boss)
+def study(study_admin: User) -> Study:
+    return seats.study(seats=3, by=study_admin)
 
 
 @pytest.fixture
-def page(client: Client, boss: User) -> Client:
-    client.force_login(boss)
+def admin_browser(client: Client, study_admin: User) -> Client:
+    client.force_login(study_admin)
     return client
 
 
-def letters(n: int) -> list[Any]:
-    """The letters sent, once there are n: some go out after the answer."""
+def wait_for_emails(n: int) -> list[Any]:
+    """Return the e-mails sent, once there are n: some are sent after the response."""
     deadline = time.monotonic() + 5
     while len(mail.outbox) < n and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -48,41 +48,43 @@ def letters(n: int) -> list[Any]:
     return list(mail.outbox)
 
 
-def at(path: str = "") -> str:
+def build_raters_path(path: str = "") -> str:
     return f"/studies/small/raters/{path}"
 
 
-def whole(path: str) -> str:
+def build_url(path: str) -> str:
     return f"https://lab.example.org{path}"
 
 
 # Inviting
 
 
-def test_pasted_addresses_get_a_seat_and_a_letter_each(page: Client, study: Study) -> None:
-    page.post(at("invite/"), {"addresses": "ada@example.org, Bo Li <bo@example.org>\n\ncy@example.org;"})
-    assert [letter.to for letter in letters(3)] == [["ada@example.org"], ["bo@example.org"], ["cy@example.org"]]
+def test_invited_addresses_get_a_rater_place_and_an_email_each(admin_browser: Client, study: Study) -> None:
+    admin_browser.post(
+        build_raters_path("invite/"), {"addresses": "ada@example.org, Bo Li <bo@example.org>\n\ncy@example.org;"}
+    )
+    assert [letter.to for letter in wait_for_emails(3)] == [["ada@example.org"], ["bo@example.org"], ["cy@example.org"]]
     assert [i.email for i in Invitation.objects.order_by("pk")] == [
         "ada@example.org",
         "bo@example.org",
         "cy@example.org",
     ]
     assert all(i.sent_at and not i.send_error for i in Invitation.objects.all())
-    text = page.get(at()).content.decode()
+    text = admin_browser.get(build_raters_path()).content.decode()
     assert "ada@example.org" in text and "invited" in text
 
 
-def test_the_link_of_a_letter_takes_the_seat_it_was_sent_for(page: Client, study: Study) -> None:
-    page.post(at("invite/"), {"addresses": "ada@example.org"})
+def test_invitation_link_gives_the_place_it_was_sent_for(admin_browser: Client, study: Study) -> None:
+    admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     assert Client().post(seats.link_in(mail.outbox[0].body), seats.AGREED).status_code == 302
     assert seats.seat(study).user.email == "ada@example.org"
 
 
-def test_a_letter_says_what_is_asked_and_nothing_of_any_item(study: Study) -> None:
+def test_invitation_email_describes_the_study_and_no_item(study: Study) -> None:
     Study.objects.update(name="Study\nBcc: evil@example.org", deadline=date(2026, 12, 24))
-    posting.invite_all(study, "ada@example.org", None, whole)
+    posting.invite_all(study, "ada@example.org", None, build_url)
     letter = mail.outbox[0]
-    assert letter.subject == "Invitation to rate: Study Bcc: evil@example.org"  # one line: no header of its own
+    assert letter.subject == "Invitation to rate: Study Bcc: evil@example.org"  # on one line, so no header is injected
     assert letter.recipients() == ["ada@example.org"]
     assert "24 December 2026" in letter.body and "https://lab.example.org/r/" in letter.body
     assert all(str(item.code) not in letter.body for item in study.items.all())
@@ -105,131 +107,135 @@ def test_a_letter_says_what_is_asked_and_nothing_of_any_item(study: Study) -> No
         ("<script>alert(1)</script>", "&lt;script&gt;"),
     ],
 )
-def test_a_list_with_a_bad_line_is_refused_whole(page: Client, study: Study, text: str, problem: str) -> None:
+def test_invitation_list_with_an_invalid_line_is_rejected_completely(
+    admin_browser: Client, study: Study, text: str, problem: str
+) -> None:
     for who in (User.objects.create_user("ana", email="ana@example.org"), User.objects.create_user("bea@example.org")):
         study.members.create(user=who, role="analyst")
-    answer = page.post(at("invite/"), {"addresses": text})
+    answer = admin_browser.post(build_raters_path("invite/"), {"addresses": text})
     assert answer.status_code == 422 and problem in answer.content.decode()
     assert not Invitation.objects.exists() and not mail.outbox
 
 
-def test_an_address_that_is_invited_already_is_named_with_its_seat(page: Client, study: Study) -> None:
-    page.post(at("invite/"), {"addresses": "ada@example.org"})
-    answer = page.post(at("invite/"), {"addresses": "Ada@Example.org"})
+def test_invitation_of_an_invited_address_is_rejected_with_its_rater_label(admin_browser: Client, study: Study) -> None:
+    admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
+    answer = admin_browser.post(build_raters_path("invite/"), {"addresses": "Ada@Example.org"})
     assert "Line 1: Ada@Example.org is already invited, as R01" in answer.content.decode()
 
 
-def test_what_the_mail_server_refuses_is_said_by_its_line_and_can_be_sent_again(
-    page: Client, study: Study, settings: Any
+def test_invitation_that_the_mail_server_rejects_is_reported_and_can_be_resent(
+    admin_browser: Client, study: Study, settings: Any
 ) -> None:
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9  # nobody listens there
-    answer = page.post(at("invite/"), {"addresses": "ada@example.org\nbo@example.org"}, follow=True)
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9  # no server on this port
+    answer = admin_browser.post(
+        build_raters_path("invite/"), {"addresses": "ada@example.org\nbo@example.org"}, follow=True
+    )
     text = answer.content.decode()
     assert "The invitation to R01 could not be sent: ConnectionRefusedError" in text and "to R02" in text
     assert "not sent" in text and Invitation.objects.filter(send_error__contains="refused").count() == 2
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
-    page.post(at("R01/resend/"))
+    admin_browser.post(build_raters_path("R01/resend/"))
     assert mail.outbox[0].to == ["ada@example.org"]
     assert people.people(study)[0].state == "invited"
 
 
-def test_a_resent_invitation_has_a_new_link(page: Client, study: Study) -> None:
-    page.post(at("invite/"), {"addresses": "ada@example.org"})
-    page.post(at("R01/resend/"))
+def test_resent_invitation_has_a_new_link(admin_browser: Client, study: Study) -> None:
+    admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
+    admin_browser.post(build_raters_path("R01/resend/"))
     old, new = (seats.link_in(letter.body) for letter in mail.outbox)
     assert (Client().get(old).status_code, Client().get(new).status_code) == (410, 200)
 
 
-def test_an_invitation_taken_back_frees_its_seat(page: Client, study: Study) -> None:
-    page.post(at("invite/"), {"addresses": "ada@example.org"})
-    page.post(at("R01/revoke/"))
+def test_revoked_invitation_frees_its_rater_place(admin_browser: Client, study: Study) -> None:
+    admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
+    admin_browser.post(build_raters_path("R01/revoke/"))
     assert Client().get(seats.link_in(mail.outbox[0].body)).status_code == 410
     assert [seat.label for seat in posting.free(study)] == ["R01", "R02", "R03"]
-    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
 
 
-def test_a_taken_seat_is_not_free_and_its_invitation_cannot_be_taken_back(page: Client, study: Study) -> None:
+def test_accepted_invitation_cannot_be_revoked_and_its_place_is_not_free(admin_browser: Client, study: Study) -> None:
     seats.taken(seats.seat(study))
     assert [seat.label for seat in posting.free(study)] == ["R02", "R03"]
-    assert "R01 has joined" in page.post(at("R01/revoke/"), follow=True).content.decode()
+    assert "R01 has joined" in admin_browser.post(build_raters_path("R01/revoke/"), follow=True).content.decode()
 
 
-def test_an_expired_invitation_frees_its_seat(study: Study) -> None:
+def test_expired_invitation_frees_its_rater_place(study: Study) -> None:
     inviting.invite(seats.seat(study))
     Invitation.objects.update(expires_at=timezone.now())
     assert posting.free(study).count() == 3
 
 
-def test_a_link_made_by_hand_shows_once(page: Client, study: Study) -> None:
-    text = page.post(at("R02/link/")).content.decode()
+def test_personal_link_made_by_an_admin_is_shown_once(admin_browser: Client, study: Study) -> None:
+    text = admin_browser.post(build_raters_path("R02/link/")).content.decode()
     assert "http://testserver/r/" in text and "Personal link for R02" in text
-    assert "/r/" not in page.get(at()).content.decode().replace("/raters/", "")
+    assert "/r/" not in admin_browser.get(build_raters_path()).content.decode().replace("/raters/", "")
 
 
-def test_links_lead_to_the_site_that_is_configured(page: Client, study: Study, settings: Any) -> None:
+def test_personal_link_uses_the_configured_site_url(admin_browser: Client, study: Study, settings: Any) -> None:
     settings.SITE_URL = "https://rate.example.org/"
-    assert "https://rate.example.org/r/" in page.post(at("R02/link/")).content.decode()
+    assert "https://rate.example.org/r/" in admin_browser.post(build_raters_path("R02/link/")).content.decode()
 
 
 # New links by e-mail
 
 
-def gone(page: Client, study: Study) -> str:
-    """The path of an invitation sent by e-mail that has expired, some time ago."""
-    page.post(at("invite/"), {"addresses": "ada@example.org"})
+def invite_with_expired_link(admin_browser: Client, study: Study) -> str:
+    """Return the path of an invitation that was sent by e-mail and expired some time ago."""
+    admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     long_ago = timezone.now() - timedelta(days=40)
     Invitation.objects.update(expires_at=long_ago + timedelta(days=30), created_at=long_ago)
     return seats.link_in(mail.outbox[0].body)
 
 
-def test_whoever_holds_an_expired_link_can_have_a_new_one_sent_where_it_went(page: Client, study: Study) -> None:
-    link = gone(page, study)
+def test_expired_link_can_be_renewed_by_email_to_the_original_address(admin_browser: Client, study: Study) -> None:
+    link = invite_with_expired_link(admin_browser, study)
     answer = Client().post(link, {"again": "1"})
     assert answer.status_code == 410 and "a new one is on its way" in answer.content.decode()
-    assert letters(2)[1].to == ["ada@example.org"]
+    assert wait_for_emails(2)[1].to == ["ada@example.org"]
     assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
-    Client().post(link, {"again": "1"})  # at once again: one letter is enough
-    assert len(letters(2)) == 2
+    Client().post(link, {"again": "1"})  # a second request at once sends no second e-mail
+    assert len(wait_for_emails(2)) == 2
 
 
-def test_the_answer_is_the_same_where_no_address_is_known(page: Client, study: Study) -> None:
-    link = gone(page, study)
+def test_link_renewal_page_is_the_same_with_and_without_a_known_address(admin_browser: Client, study: Study) -> None:
+    link = invite_with_expired_link(admin_browser, study)
     by_hand = inviting.invite(seats.seat(study, "R02"))
     Invitation.objects.filter(seat__label="R02").update(expires_at=timezone.now())
     known, unknown = (Client().post(path, {"again": "1"}) for path in (link, f"/r/{by_hand}/"))
     hidden = [answer.content.decode().split("<main")[1].split("csrfmiddlewaretoken")[0] for answer in (known, unknown)]
     assert hidden[0] == hidden[1] and known.status_code == unknown.status_code
-    letters(2)
+    wait_for_emails(2)
 
 
-def test_what_an_admin_took_back_cannot_be_renewed(page: Client, study: Study) -> None:
-    link = gone(page, study)
-    page.post(at("R01/revoke/"))
+def test_revoked_invitation_cannot_be_renewed(admin_browser: Client, study: Study) -> None:
+    link = invite_with_expired_link(admin_browser, study)
+    admin_browser.post(build_raters_path("R01/revoke/"))
     Client().post(link, {"again": "1"})
-    assert len(letters(1)) == 1 and Invitation.objects.count() == 1
+    assert len(wait_for_emails(1)) == 1 and Invitation.objects.count() == 1
 
 
-def test_the_rater_of_a_used_link_can_have_a_way_back_sent(page: Client, study: Study) -> None:
-    page.post(at("invite/"), {"addresses": "ada@example.org"})
+def test_used_link_can_be_replaced_by_a_sign_in_link_by_email(admin_browser: Client, study: Study) -> None:
+    admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     link = seats.link_in(mail.outbox[0].body)
     Client().post(link, seats.AGREED)
     Client().post(link, {"again": "1"})
-    again, browser = seats.link_in(letters(2)[1].body), Client()
+    again, browser = seats.link_in(wait_for_emails(2)[1].body), Client()
     assert browser.post(again)["Location"] == "/rate/"
     assert browser.session["_auth_user_id"] == str(seats.seat(study).user_id)
 
 
-def test_a_rater_can_ask_for_a_link_by_address_and_strangers_learn_nothing(study: Study) -> None:
+def test_link_request_by_address_sends_a_link_and_reveals_no_account(study: Study) -> None:
     seats.taken(seats.seat(study), email="ada@example.org")
     answers = [Client().post("/send-me-a-link/", {"email": e}) for e in ("ada@example.org", "nobody@example.org")]
     said = [answer.content.decode().split("<main")[1] for answer in answers]
     assert answers[0].status_code == 200 and said[0] == said[1]
-    assert letters(1)[0].to == ["ada@example.org"]
+    assert wait_for_emails(1)[0].to == ["ada@example.org"]
 
 
-def test_no_link_by_address_for_staff(boss: User) -> None:
+def test_link_request_by_address_sends_nothing_to_staff(study_admin: User) -> None:
     User.objects.create(username="root", email="root@example.org", is_superuser=True)
     for address in ("boss@example.org", "root@example.org"):
         Client().post("/send-me-a-link/", {"email": address})
@@ -237,7 +243,7 @@ def test_no_link_by_address_for_staff(boss: User) -> None:
     assert not mail.outbox
 
 
-def test_signing_in_in_place_answers_without_a_page(study: Study) -> None:
+def test_sign_in_dialog_returns_no_complete_page(study: Study) -> None:
     user = User.objects.create_user("kim", "kim@example.org", "seven grey pipettes")
     client = Client(enforce_csrf_checks=True)
     form = client.get("/sign-in-here/")
@@ -253,9 +259,9 @@ def test_signing_in_in_place_answers_without_a_page(study: Study) -> None:
 # Reminding
 
 
-def test_reminders_go_to_those_with_work_left_and_those_who_have_not_come(study: Study) -> None:
+def test_reminders_go_to_raters_with_items_left_and_to_open_invitations(study: Study) -> None:
     seats.taken(seats.seat(study), email="ada@example.org")
-    posting.invite_all(study, "bo@example.org", None, whole)
+    posting.invite_all(study, "bo@example.org", None, build_url)
     done = seats.taken(seats.seat(study, "R03"), email="cy@example.org")
     Rater.objects.filter(pk=done.pk).update(finished_at=timezone.now())
     mail.outbox.clear()
@@ -267,18 +273,18 @@ def test_reminders_go_to_those_with_work_left_and_those_who_have_not_come(study:
     assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
 
 
-def test_a_rater_without_an_address_is_named(page: Client, study: Study) -> None:
+def test_reminder_lists_raters_without_an_address(admin_browser: Client, study: Study) -> None:
     seats.taken(seats.seat(study))
-    text = page.post(at("remind/"), follow=True).content.decode()
+    text = admin_browser.post(build_raters_path("remind/"), follow=True).content.decode()
     assert "0 reminders sent." in text and "there is no e-mail address: R01" in text
 
 
-def test_a_closed_study_reminds_nobody(page: Client, study: Study) -> None:
+def test_reminder_is_rejected_in_a_closed_study(admin_browser: Client, study: Study) -> None:
     Study.objects.update(status="closed")
-    assert "is closed" in page.post(at("remind/"), follow=True).content.decode()
+    assert "is closed" in admin_browser.post(build_raters_path("remind/"), follow=True).content.decode()
 
 
-def test_the_command_invites_from_a_file(study: Study, tmp_path: Any) -> None:
+def test_invite_raters_command_reads_addresses_from_a_file(study: Study, tmp_path: Any) -> None:
     (tmp_path / "list.txt").write_text("ada@example.org\nbo@example.org\n", encoding="utf-8")
     call_command("invite_raters", "small", str(tmp_path / "list.txt"), url="https://lab.example.org")
     assert len(mail.outbox) == 2 and "https://lab.example.org/r/" in mail.outbox[0].body
@@ -291,11 +297,11 @@ def test_the_command_invites_from_a_file(study: Study, tmp_path: Any) -> None:
 # The page of raters
 
 
-def test_the_page_shows_how_far_each_is(page: Client, study: Study) -> None:
+def test_raters_page_shows_the_progress_of_each_rater(admin_browser: Client, study: Study) -> None:
     seat = seats.taken(seats.seat(study))
     now = timezone.now()
     for active, assignment in zip((30.0, 50.0), seat.assignments.all(), strict=True):
-        rate(assignment, active)
+        create_rating(assignment, active)
     for key, right in (("a", True), ("b", False), ("c", True)):
         PracticeAnswer.objects.create(rater=seat, key=key, verdict=True, confidence=3, right=right)
     one, two, _ = people.people(study)
@@ -303,72 +309,74 @@ def test_the_page_shows_how_far_each_is(page: Client, study: Study) -> None:
     assert (one.state, one.done, one.total, one.median_seconds, one.practice) == ("finished", 2, 2, 40.0, (2, 3))
     assert one.last_seen is not None and one.last_seen >= now - timedelta(seconds=5)
     assert (two.state, two.done, two.total, two.practice, two.last_seen) == ("free", 0, 2, None, None)
-    text = page.get(at()).content.decode()
+    text = admin_browser.get(build_raters_path()).content.decode()
     assert "2 of 3 right" in text and "40 s" in text
 
 
-def rate(assignment: Any, active: float) -> Rating:
+def create_rating(assignment: Any, active: float) -> Rating:
     return Rating.objects.create(
         assignment=assignment, verdict=True, confidence=4, submission_id=assignment.code, opened_at=timezone.now(),
         submitted_at=timezone.now(), seconds=100, active_seconds=active,
     )  # fmt: skip
 
 
-def test_analysts_see_codes_and_neither_names_nor_addresses_nor_buttons(study: Study) -> None:
+def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(study: Study) -> None:
     seat = seats.taken(seats.seat(study), email="ada@example.org")
-    posting.invite_all(study, "bo@example.org", None, whole)
+    posting.invite_all(study, "bo@example.org", None, build_url)
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=study, user=analyst, role="analyst")
     client = Client()
     client.force_login(analyst)
-    text = client.get(at()).content.decode()
+    text = client.get(build_raters_path()).content.decode()
     assert "R01" in text and "R02" in text
     assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Create link", "Invite by e-mail"))
-    assert client.post(at("invite/"), {"addresses": "cy@example.org"}).status_code == 404
+    assert client.post(build_raters_path("invite/"), {"addresses": "cy@example.org"}).status_code == 404
 
 
-def test_admins_see_no_name_or_address_beside_a_taken_seat(page: Client, study: Study) -> None:
+def test_raters_page_hides_name_and_address_of_raters_who_have_joined(admin_browser: Client, study: Study) -> None:
     seat = seats.taken(seats.seat(study), email="ada@example.org")
-    text = page.get(at()).content.decode()
+    text = admin_browser.get(build_raters_path()).content.decode()
     assert "ada@example.org" not in text and seat.user.username not in text
 
 
-def test_the_page_asks_the_same_for_two_seats_as_for_twenty(boss: User, client: Client) -> None:
+def test_raters_page_needs_the_same_number_of_queries_for_two_and_twenty_raters(
+    study_admin: User, client: Client
+) -> None:
     counts = []
     for n in (2, 20):
-        study = seats.study(seats=n, slug=f"of-{n}", by=boss)
+        study = seats.study(seats=n, slug=f"of-{n}", by=study_admin)
         for seat in study.raters.all()[: n // 2]:
             seats.taken(seat, email=f"{study.slug}-{seat.label}@example.org")
-        client.force_login(boss)
+        client.force_login(study_admin)
         with CaptureQueriesContext(connection) as asked:
             assert client.get(f"/studies/of-{n}/raters/").status_code == 200
         counts.append(len(asked))
     assert counts[0] == counts[1]
 
 
-def test_seats_of_an_unknown_label_are_not_found(page: Client, study: Study) -> None:
+def test_raters_page_returns_404_for_an_unknown_label(admin_browser: Client, study: Study) -> None:
     for verb in ("link", "resend", "revoke", "withdraw"):
-        assert page.post(at(f"R99/{verb}/")).status_code == 404
+        assert admin_browser.post(build_raters_path(f"R99/{verb}/")).status_code == 404
 
 
 # Roles
 
 
-def test_an_admin_adds_an_analyst_by_name_or_address(page: Client, study: Study) -> None:
+def test_role_is_added_by_name_or_address_and_removed_with_a_log_entry(admin_browser: Client, study: Study) -> None:
     for name in ("ann", "bea"):
         User.objects.create_user(name, email=f"{name}@example.org")
-    page.post("/studies/small/members/", {"who": "ann", "role": "analyst"})
-    page.post("/studies/small/members/", {"who": "BEA@example.org", "role": "analyst"})
+    admin_browser.post("/studies/small/members/", {"who": "ann", "role": "analyst"})
+    admin_browser.post("/studies/small/members/", {"who": "BEA@example.org", "role": "analyst"})
     assert [m.user.username for m in study.members.order_by("pk")] == ["ann", "bea"]
     member = study.members.first()
-    page.post(f"/studies/small/members/{member.pk}/remove/")
+    admin_browser.post(f"/studies/small/members/{member.pk}/remove/")
     assert study.members.count() == 1
     assert logged.words(study, "member")[0] == f"ann (account {member.user_id}) is analyst"
     changes = study.membership_changes.filter(user=member.user_id).values_list("role", "granted", "by__username")
     assert list(changes) == [("analyst", True, "boss"), ("analyst", False, "boss")]
 
 
-def test_roles_that_would_break_the_blinding_are_refused(page: Client, study: Study) -> None:
+def test_role_that_would_break_blinding_is_rejected(admin_browser: Client, study: Study) -> None:
     rater = seats.taken(seats.seat(study)).user
     User.objects.create_user("ann")
     for who, role, why in (
@@ -377,29 +385,29 @@ def test_roles_that_would_break_the_blinding_are_refused(page: Client, study: St
         ("boss", "analyst", "may do everything in this study already"),
         ("ann", "admin", "may not run studies"),
     ):
-        answer = page.post("/studies/small/members/", {"who": who, "role": role})
+        answer = admin_browser.post("/studies/small/members/", {"who": who, "role": role})
         assert answer.status_code == 422 and why in answer.content.decode()
     with pytest.raises(StudyError, match="not a role"):
         members.add(study, "ann", "owner")
     assert not Membership.objects.exists()
 
 
-def test_a_member_of_another_study_cannot_be_removed_from_here(page: Client, study: Study) -> None:
+def test_role_in_another_study_cannot_be_removed_from_this_study(admin_browser: Client, study: Study) -> None:
     other = seats.study(slug="other")
     member = Membership.objects.create(study=other, user=User.objects.create_user("ann"), role="analyst")
-    assert page.post(f"/studies/small/members/{member.pk}/remove/").status_code == 404
+    assert admin_browser.post(f"/studies/small/members/{member.pk}/remove/").status_code == 404
     assert Membership.objects.count() == 1
 
 
 # Erasure
 
 
-def test_erasure_takes_the_person_and_leaves_code_and_ratings(page: Client, study: Study) -> None:
+def test_erasure_removes_personal_data_and_keeps_label_and_ratings(admin_browser: Client, study: Study) -> None:
     client = Client()
     token = inviting.invite(seats.seat(study), email="ada@example.org")
     seats.accept(client, token, password="seven grey pipettes")
     seat = seats.seat(study)
-    rate(seat.assignments.first(), 30)
+    create_rating(seat.assignments.first(), 30)
     user = seat.user
     user.first_name, user.last_name = "Ada", "Byron"
     user.save()
@@ -422,7 +430,7 @@ def test_erasure_takes_the_person_and_leaves_code_and_ratings(page: Client, stud
     assert study.events.get(kind="erased").by is None
 
 
-def test_an_erased_persons_address_stays_in_no_study_and_no_invitation_to_it_works(study: Study) -> None:
+def test_erasure_removes_the_address_and_revokes_invitations_in_all_studies(study: Study) -> None:
     other = seats.study(slug="other")
     seat = seats.taken(seats.seat(study), email="ada@example.org")
     waiting = inviting.invite(seats.seat(other), email="Ada@Example.org")
@@ -435,33 +443,33 @@ def test_an_erased_persons_address_stays_in_no_study_and_no_invitation_to_it_wor
     assert used.used_at and used.revoked_at is None
 
 
-def test_erasing_who_has_no_address_takes_back_nobodys_invitation(study: Study) -> None:
+def test_erasure_of_a_user_without_address_revokes_no_other_invitation(study: Study) -> None:
     seat = seats.taken(seats.seat(study))
     link = inviting.invite(seats.seat(study, "R02"))
     erasing.erase(seat.user)
     assert Client().get(f"/r/{link}/").status_code == 200
 
 
-def test_an_erased_analysts_name_leaves_the_log_of_members_and_who_they_were_stays_known(study: Study) -> None:
+def test_erasure_of_an_analyst_replaces_the_name_in_the_log_by_the_account_number(study: Study) -> None:
     ann = User.objects.create_user("ann")
     members.add(study, "ann", "analyst")
     erasing.erase(ann)
     assert logged.word(study, "member") == f"erased (account {ann.pk}) is analyst"
 
 
-def test_addresses_of_those_who_had_part_are_not_invited(study: Study) -> None:
+def test_former_analyst_cannot_be_invited(study: Study) -> None:
     User.objects.create_user("ann", email="ann@example.org")
     members.remove(study, members.add(study, "ann", "analyst"))
     with pytest.raises(posting.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
-        posting.invite_all(study, "ann@example.org", None, whole)
+        posting.invite_all(study, "ann@example.org", None, build_url)
 
 
-def test_staff_are_not_erased(boss: User) -> None:
+def test_erasure_of_staff_is_rejected(study_admin: User) -> None:
     with pytest.raises(StudyError, match="is staff"):
-        erasing.erase(boss)
+        erasing.erase(study_admin)
 
 
-def test_an_erased_persons_links_are_dead(study: Study) -> None:
+def test_erasure_disables_personal_links(study: Study) -> None:
     seat = seats.taken(seats.seat(study), email="ada@example.org")
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
     token = inviting.invite(seats.seat(study))
@@ -469,7 +477,7 @@ def test_an_erased_persons_links_are_dead(study: Study) -> None:
     assert Client().get(f"/r/{token}/").status_code == 404
 
 
-def test_a_superuser_erases_from_the_back_office(study: Study, client: Client) -> None:
+def test_erasure_is_an_action_of_the_admin_site(study: Study, client: Client) -> None:
     seat = seats.taken(seats.seat(study), email="ada@example.org")
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
     client.force_login(User.objects.create_superuser("root"))
@@ -478,7 +486,7 @@ def test_a_superuser_erases_from_the_back_office(study: Study, client: Client) -
     assert seat.user.email == "" and not seat.user.is_active
 
 
-def test_erasing_withdraws_from_studies_under_way() -> None:
+def test_erasure_withdraws_the_rater_from_open_studies() -> None:
     run_factory.pool()
     study = study_factory.open_study()
     seat = study_factory.seat(study)
@@ -488,15 +496,15 @@ def test_erasing_withdraws_from_studies_under_way() -> None:
     assert seat.assignments.filter(released_at=None, rating=None).count() == 0
 
 
-def test_late_seats_and_a_withdrawal_from_the_page(page: Client, boss: User) -> None:
+def test_raters_page_adds_rater_places_and_withdraws_a_rater(admin_browser: Client, study_admin: User) -> None:
     run_factory.pool()
     study = study_factory.open_study()
-    Study.objects.filter(pk=study.pk).update(created_by=boss)
+    Study.objects.filter(pk=study.pk).update(created_by=study_admin)
     before = study.raters.count()
-    page.post(f"/studies/{study.slug}/raters/add/", {"seats": "2"})
+    admin_browser.post(f"/studies/{study.slug}/raters/add/", {"seats": "2"})
     assert study.raters.count() == before + 2
     study_factory.seat(study, "R01")
-    assert "cannot be undone" in page.get(f"/studies/{study.slug}/raters/R01/withdraw/").content.decode()
+    assert "cannot be undone" in admin_browser.get(f"/studies/{study.slug}/raters/R01/withdraw/").content.decode()
     assert study.raters.get(label="R01").withdrawn_at is None
-    page.post(f"/studies/{study.slug}/raters/R01/withdraw/")
+    admin_browser.post(f"/studies/{study.slug}/raters/R01/withdraw/")
     assert study.raters.get(label="R01").withdrawn_at is not None

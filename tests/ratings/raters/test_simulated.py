@@ -1,3 +1,5 @@
+"""Tests of simulated raters: which places they take, and how their answers match the configured skill."""
+
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count
@@ -10,7 +12,7 @@ from ratings.studies import StudyError, lifecycle
 from tests.support import run_factory, study_factory
 
 
-def simulate(study, n, seed=3, **more):
+def run_simulation(study, n, seed=3, **more):
     return simulate_raters(study, n, 0.9, 0.3, seed=seed, **more)
 
 
@@ -25,16 +27,16 @@ class FakeItem:
         self.payload_sha256 = payload_sha256
 
 
-def sources(perturbation: str, count: int, **fields):
-    """Unsaved sources of items that differ in their content only."""
+def make_sources(perturbation: str, count: int, **fields):
+    """Yield unsaved sources of items that differ only in their content."""
     for number in range(count):
         source = ItemSource(perturbation=perturbation, **fields)
         source.__dict__["_state"].fields_cache["item"] = FakeItem(f"{perturbation}{number}")
         yield source
 
 
-def test_simulated_raters_fill_free_seats_and_rate_everything_in_them(study) -> None:
-    done = simulate(study, 6)
+def test_simulated_raters_fill_open_places_and_rate_all_their_items(study) -> None:
+    done = run_simulation(study, 6)
     assert done.raters == ("R01", "R02", "R03", "R04", "R05", "R06")
     assert (done.ratings, done.revoked, done.replanned) == (20, (), False)
     assert study.raters.filter(simulated=True).count() == 6
@@ -42,53 +44,53 @@ def test_simulated_raters_fill_free_seats_and_rate_everything_in_them(study) -> 
     assert study.events.last().kind == "simulated"
 
 
-def test_the_same_seed_gives_the_same_answers(db) -> None:
+def test_simulated_answers_are_the_same_for_the_same_seed(db) -> None:
     run_factory.pool()
     answers = []
     for slug in ("one", "two"):
-        simulate(study_factory.open_study(slug=slug), 6)
+        run_simulation(study_factory.open_study(slug=slug), 6)
         rows = Rating.objects.filter(assignment__rater__study__slug=slug)
         order = rows.order_by("assignment__rater__label", "assignment__position")
         answers.append(list(order.values_list("assignment__item__payload_sha256", "verdict", "confidence")))
     assert answers[0] == answers[1]
 
 
-def accept(token: str) -> None:
+def accept_invitation(token: str) -> None:
     joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
 
 
-def test_seats_whose_link_nobody_accepted_come_last_and_lose_it(study) -> None:
+def test_simulated_raters_take_invited_places_last_and_revoke_their_links(study) -> None:
     seats = list(study.raters.order_by("number"))
     waiting, accepted = inviting.invite(seats[0]), inviting.invite(seats[1])
-    accept(accepted)
-    done = simulate(study, 5)
+    accept_invitation(accepted)
+    done = run_simulation(study, 5)
     assert done.raters == ("R01", "R03", "R04", "R05", "R06")
     assert done.revoked == ("R01",)
     with pytest.raises(joining.Gone):
-        accept(waiting)
+        accept_invitation(waiting)
     assert not study.raters.get(label="R02").simulated
 
 
-def test_more_raters_than_seats_are_planned_anew_while_nobody_is_invited(study) -> None:
-    done = simulate(study, 10)
+def test_simulated_raters_beyond_the_places_replan_the_study_if_nobody_is_invited(study) -> None:
+    done = run_simulation(study, 10)
     assert (len(done.raters), done.ratings, done.replanned) == (10, 20, True)
     loads = [rater.assignments.count() for rater in study.raters.all()]
     assert loads == [2] * 10
     assert [event.kind for event in study.events.all()][-2:] == ["replanned", "simulated"]
 
 
-def test_the_rest_is_planned_anew_beside_seats_already_simulated(study) -> None:
-    simulate(study, 2)
+def test_simulated_raters_replan_the_rest_and_keep_raters_simulated_before(study) -> None:
+    run_simulation(study, 2)
     given = Rating.objects.count()
-    done = simulate(study, 8)
+    done = run_simulation(study, 8)
     assert done.replanned
     assert given + done.ratings == 20
-    # R01 and R02 stay; the four free seats R03 to R06 make way for the six that are still wanted.
+    # R01 and R02 stay; the four open places R03 to R06 are replaced by the six that are still requested.
     assert sorted(study.raters.values_list("label", flat=True)) == [f"R{n:02}" for n in range(1, 9)]
 
 
-def test_a_simulation_that_was_stopped_goes_on_and_then_has_nothing_left_to_do(study) -> None:
-    class Stop(Exception):  # noqa: N818  # stands for Ctrl-C
+def test_interrupted_simulation_continues_and_then_has_nothing_left_to_rate(study) -> None:
+    class Stop(Exception):  # noqa: N818  # simulates Ctrl-C
         pass
 
     def stop(done: int, total: int) -> None:
@@ -96,55 +98,55 @@ def test_a_simulation_that_was_stopped_goes_on_and_then_has_nothing_left_to_do(s
             raise Stop
 
     with pytest.raises(Stop):
-        simulate(study, 6, progress=stop)
+        run_simulation(study, 6, progress=stop)
     assert Rating.objects.count() == 9
-    assert simulate(study, 6).ratings == 11
-    assert simulate(study, 6) == (tuple(f"R{n:02}" for n in range(1, 7)), 0, (), False)
+    assert run_simulation(study, 6).ratings == 11
+    assert run_simulation(study, 6) == (tuple(f"R{n:02}" for n in range(1, 7)), 0, (), False)
     assert study.events.filter(kind="simulated").count() == 1
 
 
-def test_people_who_are_invited_keep_their_items(study) -> None:
-    accept(inviting.invite(study.raters.first()))
+def test_simulated_raters_do_not_replan_a_study_with_invited_people(study) -> None:
+    accept_invitation(inviting.invite(study.raters.first()))
     with pytest.raises(StudyError, match="5 open rater places and 1 people are invited: 9 simulated raters"):
-        simulate(study, 9)
+        run_simulation(study, 9)
 
 
-def test_a_study_that_is_full_or_not_open_takes_none(study) -> None:
-    simulate(study, 6)
+def test_simulated_raters_are_rejected_by_a_full_or_closed_study(study) -> None:
+    run_simulation(study, 6)
     with pytest.raises(StudyError, match="no open rater place for 1 more"):
-        simulate(study, 7)
+        run_simulation(study, 7)
     lifecycle.close(study)
     with pytest.raises(StudyError, match="is closed; simulated raters rate while a study is open"):
-        simulate(study, 1)
+        run_simulation(study, 1)
 
 
-def test_progress_is_told_up_to_the_last_rating(study) -> None:
+def test_simulation_reports_progress_for_every_rating(study) -> None:
     said = []
-    simulate(study, 6, progress=lambda done, total: said.append((done, total)))
+    run_simulation(study, 6, progress=lambda done, total: said.append((done, total)))
     assert said == [(n, 20) for n in range(1, 21)]
 
 
 @pytest.mark.parametrize(("perturbation", "called_error"), [("none", 0.07), ("obvious", 0.9), ("subtle", 0.3)])
-def test_over_many_raters_and_items_the_stated_shares_come_out(perturbation, called_error) -> None:
+def test_simulated_verdicts_match_the_configured_shares(perturbation, called_error) -> None:
     skill = Skill(0.9, 0.3)
     verdicts = [
         _transition_judge(source, f"R{rater}", skill, seed)[0]
         for seed in range(10)
-        for source in sources(perturbation, 100)
+        for source in make_sources(perturbation, 100)
         for rater in range(20)
     ]
     # At a share of 0.3 items differ by 0.31 and raters by 0.12: sqrt(0.31^2/100 + 0.12^2/20) / sqrt(10 seeds) = 0.013.
     assert 1 - sum(verdicts) / len(verdicts) == pytest.approx(called_error, abs=0.04)
 
 
-def test_what_is_only_declared_wrong_is_called_an_error_as_often_as_a_subtle_one() -> None:
-    """An import that states the truth alone has the perturbation "none" and the reference "declared wrong"."""
+def test_simulated_raters_detect_declared_errors_as_often_as_subtle_ones() -> None:
+    """An imported item with a stated truth only has the perturbation "none" and the reference "declared wrong"."""
     called = {}
     for reference in ("declared wrong", "declared right", "unperturbed"):
         verdicts = [
             _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), seed)[0]
             for seed in range(10)
-            for source in sources("none", 100, reference=reference)
+            for source in make_sources("none", 100, reference=reference)
             for rater in range(20)
         ]
         called[reference] = 1 - sum(verdicts) / len(verdicts)
@@ -152,7 +154,7 @@ def test_what_is_only_declared_wrong_is_called_an_error_as_often_as_a_subtle_one
     assert called["declared right"] == called["unperturbed"] == pytest.approx(0.07, abs=0.04)
 
 
-def test_marks_hit_the_planted_row_in_the_stated_share_and_another_row_else() -> None:
+def test_simulated_marks_hit_the_planted_row_at_the_configured_share() -> None:
     keys = ["A:Volume", "A/name", "B:Volume", "missing"]
     marks = [
         mark_rows(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
@@ -172,10 +174,10 @@ def test_marks_hit_the_planted_row_in_the_stated_share_and_another_row_else() ->
     assert mark_rows(["missing"], ["missing"], "i", Skill(0.9, 0.3, located=0.001), 1, "R1") == ()
 
 
-def test_right_answers_come_with_more_confidence_than_wrong_ones() -> None:
+def test_simulated_confidence_is_higher_for_right_answers() -> None:
     said = {True: [], False: []}
     for perturbation in ("none", "obvious"):
-        for source in sources(perturbation, 200):
+        for source in make_sources(perturbation, 200):
             for rater in range(10):
                 verdict, confidence = _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)
                 said[verdict == (perturbation == "none")].append(confidence)
@@ -184,51 +186,51 @@ def test_right_answers_come_with_more_confidence_than_wrong_ones() -> None:
     assert set(said[True]) == {1, 2, 3, 4, 5}
 
 
-def test_on_evidence_they_say_what_the_classifier_says_at_the_stated_rate() -> None:
+def test_simulated_evidence_verdicts_agree_with_the_classifier_at_the_configured_rate() -> None:
     agreed = []
     for sufficient in (True, False):
-        for source in sources("none", 200, verdicts={"offline/checklist": sufficient}):
+        for source in make_sources("none", 200, verdicts={"offline/checklist": sufficient}):
             agreed += [_evidence_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)[0] == sufficient for rater in range(30)]
     assert sum(agreed) / len(agreed) == pytest.approx(0.85, abs=0.06)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 2])
-def test_a_share_that_no_normal_curve_gives_is_refused(share) -> None:
+def test_simulated_skill_rejects_shares_outside_the_range(share) -> None:
     with pytest.raises(ValueError, match=r"it must be from 0\.001 to 0\.999"):
         Skill(share, 0.3)
 
 
-def test_in_a_pool_they_claim_in_turn_until_every_item_has_its_ratings(db) -> None:
+def test_simulated_raters_claim_pool_items_in_turn_until_all_are_rated(db) -> None:
     run_factory.pool()
     study = study_factory.open_study(design="pool", raters=8)
-    done = simulate(study, 8)
+    done = run_simulation(study, 8)
     assert done.ratings == Rating.objects.count() == 20
     per_item = Rating.objects.values_list("assignment__item").annotate(n=Count("pk"))
     assert {n for _, n in per_item} == {2}
     loads = [serving.progress(seat).done for seat in study.raters.all()]
-    # 20 ratings by 8 raters in turn: two or three each, where versions of one thing do not stand in the way.
+    # 20 ratings by 8 raters in turn: two or three each, unless the rule of one version per pair prevents it.
     assert min(loads) >= 1 and max(loads) <= 4
 
 
-def test_in_a_crossed_study_they_rate_everything_and_more_need_seats_first(db) -> None:
+def test_simulated_raters_of_a_crossed_study_rate_everything_and_need_open_places(db) -> None:
     run_factory.pool(20)
     study = study_factory.open_study(design="crossed", ratings_per_item=2)
     with pytest.raises(StudyError, match="is crossed, every rater rates every item, and has 2 open rater places"):
-        simulate(study, 3)
-    assert simulate(study, 2).ratings == 20
+        run_simulation(study, 3)
+    assert run_simulation(study, 2).ratings == 20
 
 
-def test_a_second_look_is_mostly_but_not_always_like_the_first(db) -> None:
+def test_simulated_repeats_mostly_agree_with_the_first_answer(db) -> None:
     run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": p, "count": 40} for p in ("none", "subtle")]
     study = study_factory.open_study(
         design="balanced", sources=sources, raters=6, ratings_per_item=3, repeats=0.5, repeat_distance=3
     )
-    simulate(study, 6)
+    run_simulation(study, 6)
     answers = {}
     for row in Rating.objects.select_related("assignment"):
         answers.setdefault((row.assignment.rater_id, row.assignment.item_id), []).append(row.verdict)
     twice = [said for said in answers.values() if len(said) == 2]
     assert len(twice) == 6 * 20
-    # The shared part of what is seen, 0.6 of it, is the same both times: most answers are, and never all.
+    # A share of 0.6 of the simulated perception is the same both times, so most answers are the same, but never all.
     assert 0.6 < sum(first == second for first, second in twice) / len(twice) < 0.98

@@ -1,4 +1,4 @@
-"""One form posted twelve times at once leaves one rating; with the guards taken away the same test finds more."""
+"""Tests of concurrent posts of one rating form: they store one rating, and more only if lock and constraints are removed."""
 
 import copy
 import threading
@@ -27,12 +27,12 @@ def place() -> Assignment:
 
 
 @pytest.fixture(autouse=True)
-def all_answers_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has found no rating waits for a second one to find none: where two can get there, two do."""
+def synchronise_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a thread that found no rating wait for a second such thread, so that a race happens wherever it is possible."""
     together, write = threading.Barrier(2), answering._answer
 
     def wait_and_write(*args: Any) -> Rating:
-        with suppress(threading.BrokenBarrierError):  # nobody else got past the guard
+        with suppress(threading.BrokenBarrierError):  # no other thread passed the guard
             together.wait(timeout=1)
         return write(*args)
 
@@ -40,15 +40,15 @@ def all_answers_meet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def at_work(live_server: Any, place: Assignment) -> Visitor:
-    """The rater's browser, signed in by their link to a server of many threads."""
+def rater_browser(live_server: Any, place: Assignment) -> Visitor:
+    """Return the rater's browser, signed in with their link to a multi-threaded server."""
     visitor = Visitor(str(live_server.url))
     assert visitor.submit(visitor.get(link(place.rater))).status == 200
     return visitor
 
 
 def post_at_once(browser: Visitor, place: Assignment) -> list[int]:
-    """The same filled-in form twelve times from one browser; the status each got."""
+    """Post the same form twelve times at once from one browser, and return the status of each response."""
     form = {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), "revision": "0"}
     token = next(cookie.value for cookie in browser.cookies if "csrf" in cookie.name) or ""
     headers = {"HX-Request": "true", "X-CSRFToken": token, "Origin": browser.site}
@@ -58,24 +58,24 @@ def post_at_once(browser: Visitor, place: Assignment) -> list[int]:
 
 
 @pytest.mark.both_databases
-def test_twelve_posts_of_one_form_leave_one_rating(at_work: Visitor, place: Assignment) -> None:
-    assert post_at_once(at_work, place) == [200] * POSTS  # each gets the next item
+def test_rating_form_posted_twelve_times_at_once_stores_one_rating(rater_browser: Visitor, place: Assignment) -> None:
+    assert post_at_once(rater_browser, place) == [200] * POSTS  # each gets the next item
 
     assert Rating.objects.count() == 1
     assert [(event.kind, event.revision) for event in RatingEvent.objects.all()] == [("answer", 1)]
 
 
 @pytest.mark.both_databases
-def test_without_lock_and_constraint_the_same_posts_leave_more(
-    at_work: Visitor, place: Assignment, monkeypatch: pytest.MonkeyPatch
+def test_control_concurrent_posts_store_several_ratings_without_lock_and_constraint(
+    rater_browser: Visitor, place: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: were this to leave one as well, the test above would prove nothing."""
+    """Control: without the guards more than one rating is stored, so the test above can fail."""
     monkeypatch.setattr(answering, "rate", answering.rate.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
     monkeypatch.setattr(answering, "_locked", lambda place: place)
     most = 0
-    with unconstrained():
-        for _ in range(5):  # threads meet by chance
-            post_at_once(at_work, place)
+    with drop_rating_constraints():
+        for _ in range(5):  # threads collide by chance
+            post_at_once(rater_browser, place)
             most = max(most, Rating.objects.count())
             Rating.objects.all().delete()
             RatingEvent.objects.all().delete()
@@ -84,7 +84,7 @@ def test_without_lock_and_constraint_the_same_posts_leave_more(
     assert most > 1
 
 
-def test_without_the_lock_the_constraint_alone_still_leaves_one(
+def test_rating_constraint_alone_stores_one_rating_without_the_lock(
     place: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "rate", answering.rate.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
@@ -93,13 +93,13 @@ def test_without_the_lock_the_constraint_alone_still_leaves_one(
 
     refused = [r for r in race(lambda: answering.rate(place, True, 4, submission), 2) if isinstance(r, Exception)]
 
-    assert {type(error).__name__ for error in refused} <= {"IntegrityError"}  # none if they did not meet
+    assert {type(error).__name__ for error in refused} <= {"IntegrityError"}  # empty if the threads did not collide
     assert Rating.objects.count() == 1
 
 
 @contextmanager
-def unconstrained() -> Iterator[None]:
-    """The tables of ratings and their versions without anything that makes them unique."""
+def drop_rating_constraints() -> Iterator[None]:
+    """Remove all unique constraints from the tables of ratings and rating events, and restore them afterwards."""
     once = next(c for c in RatingEvent._meta.constraints if c.name == "rating_event_once_per_revision")
     fields: list[tuple[type[models.Model], str]] = [
         (Rating, "assignment"), (Rating, "submission_id"), (RatingEvent, "submission_id"),
@@ -108,10 +108,10 @@ def unconstrained() -> Iterator[None]:
     RatingEvent._meta.constraints = [c for c in constraints if c != once]
     with connection.schema_editor() as editor:
         for model, name in fields:
-            _alter(editor, model, name, unique=False)
+            alter_uniqueness(editor, model, name, unique=False)
         editor.remove_constraint(RatingEvent, once)
-    for model, name in fields:  # only the tables differ: queries go on as they are written
-        _as_if(model, name, unique=True)
+    for model, name in fields:  # only the tables change: Django still builds queries for unique fields
+        set_unique(model, name, unique=True)
     try:
         yield
     finally:
@@ -119,22 +119,22 @@ def unconstrained() -> Iterator[None]:
         RatingEvent.objects.all().delete()
         RatingEvent._meta.constraints = constraints
         for model, name in fields:
-            _as_if(model, name, unique=False)
+            set_unique(model, name, unique=False)
         with connection.schema_editor() as editor:
             for model, name in fields:
-                _alter(editor, model, name, unique=True)
+                alter_uniqueness(editor, model, name, unique=True)
             editor.add_constraint(RatingEvent, once)
 
 
-def _alter(editor: Any, model: type[models.Model], name: str, unique: bool) -> None:
-    """Change the column and the field: SQLite makes each table anew from what the fields say."""
+def alter_uniqueness(editor: Any, model: type[models.Model], name: str, unique: bool) -> None:
+    """Change the column and the field, because SQLite rebuilds a table from the fields of its model."""
     field: Any = model._meta.get_field(name)
     before = copy.copy(field)
-    _as_if(model, name, unique)
-    editor._field_should_be_altered = lambda *args, **kwargs: True  # a one-to-one field's own word hides the change
+    set_unique(model, name, unique)
+    editor._field_should_be_altered = lambda *args, **kwargs: True  # a one-to-one field would hide the change
     editor.alter_field(model, before, field)
 
 
-def _as_if(model: type[models.Model], name: str, unique: bool) -> None:
+def set_unique(model: type[models.Model], name: str, unique: bool) -> None:
     field: Any = model._meta.get_field(name)
     field._unique = field.unique = unique

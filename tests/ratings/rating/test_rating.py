@@ -1,4 +1,4 @@
-"""One rating per assignment, however it is sent."""
+"""Tests of submitting, correcting and drafting the rating of an assignment."""
 
 import uuid
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from tests.support.steps import race
 pytestmark = pytest.mark.both_databases
 
 
-def first_place(study: Study) -> Assignment:
+def get_first_assignment(study: Study) -> Assignment:
     assignment = serving.next_assignment(study_factory.seat(study, "R01"))
     assert assignment is not None
     return assignment
@@ -32,36 +32,40 @@ def first_place(study: Study) -> Assignment:
 @pytest.fixture
 def place(db: None) -> Assignment:
     run_factory.pool()
-    return first_place(study_factory.open_study())
+    return get_first_assignment(study_factory.open_study())
 
 
-def send(place: Assignment, verdict: bool | None = True, confidence: int | None = 4, **more: Any) -> RateResult:
-    """A new form, filled in and sent."""
+def submit_new_form(
+    place: Assignment, verdict: bool | None = True, confidence: int | None = 4, **more: Any
+) -> RateResult:
+    """Submit an answer with a new form."""
     return rate(place, verdict, confidence, more.pop("submission_id", None) or uuid.uuid4(), **more)
 
 
-def events(place: Assignment) -> list[tuple[str, int, bool | None, int | None]]:
+def list_rating_events(place: Assignment) -> list[tuple[str, int, bool | None, int | None]]:
     return list(place.rating_events.values_list("kind", "revision", "verdict", "confidence"))
 
 
-# ---------------------------------------------------------------- once
+# ---------------------------------------------------------------- one rating per assignment
 
 
-def test_a_rating_keeps_what_was_said_and_how_long_it_took_since_the_first_showing(place: Assignment) -> None:
+def test_rating_stores_the_answer_and_the_seconds_since_the_item_was_first_opened(place: Assignment) -> None:
     serving.mark_opened(place)
     shown = place.opened_at
     assert shown is not None
     serving.mark_opened(place)
-    result = send(place, marks=("seen/1",), note="odd", now=shown + timedelta(seconds=12.5))
+    result = submit_new_form(place, marks=("seen/1",), note="odd", now=shown + timedelta(seconds=12.5))
     assert (result.created, result.same) == (True, True)
     saved = Rating.objects.get()
     assert (saved.verdict, saved.confidence, saved.opened_at, saved.seconds) == (True, 4, shown, 12.5)
     assert (saved.marks, saved.note, saved.guide_version) == (["seen/1"], "odd", 1)
-    assert events(place) == [("answer", 1, True, 4)]
+    assert list_rating_events(place) == [("answer", 1, True, 4)]
 
 
-def test_what_the_browser_measured_stands_beside_it(place: Assignment) -> None:
-    send(place, timing=Timing(30.5, 12.25, 2), hand="both", viewport="1440x900", layout_shown="plain", interface="2")
+def test_rating_stores_the_timing_and_display_reported_by_the_browser(place: Assignment) -> None:
+    submit_new_form(
+        place, timing=Timing(30.5, 12.25, 2), hand="both", viewport="1440x900", layout_shown="plain", interface="2"
+    )
     saved = Rating.objects.get()
     assert (saved.active_seconds, saved.first_verdict_seconds, saved.changes) == (30.5, 12.25, 2)
     assert (saved.hand, saved.viewport, saved.layout_shown, saved.interface_version) == (
@@ -69,96 +73,96 @@ def test_what_the_browser_measured_stands_beside_it(place: Assignment) -> None:
     )  # fmt: skip
 
 
-def test_the_same_submission_again_gives_the_rating_it_made(place: Assignment) -> None:
+def test_rating_submitted_twice_with_the_same_id_returns_the_first_rating(place: Assignment) -> None:
     submission = uuid.uuid4()
-    first = send(place, submission_id=submission)
-    again = send(place, submission_id=submission)
+    first = submit_new_form(place, submission_id=submission)
+    again = submit_new_form(place, submission_id=submission)
     assert (again.rating, again.created, again.same) == (first.rating, False, True)
-    assert len(events(place)) == 1
+    assert len(list_rating_events(place)) == 1
 
 
 @pytest.mark.parametrize(
     "other", [{"verdict": False}, {"confidence": 5}, {"note": "no"}, {"marks": ("seen/1",)}, {"cannot_judge": True}]
 )
-def test_a_form_sent_again_with_another_answer_is_refused_and_told_which_stands(
+def test_rating_form_sent_again_with_another_answer_is_rejected_and_returns_the_current_rating(
     place: Assignment, other: dict[str, Any]
 ) -> None:
     submission = uuid.uuid4()
-    first = send(place, submission_id=submission)
-    again = send(place, **other, submission_id=submission, revision=1)
+    first = submit_new_form(place, submission_id=submission)
+    again = submit_new_form(place, **other, submission_id=submission, revision=1)
     assert (again.rating, again.created, again.same, again.reused) == (first.rating, False, False, True)
-    assert events(place) == [("answer", 1, True, 4)]
+    assert list_rating_events(place) == [("answer", 1, True, 4)]
 
 
-def test_a_form_that_did_not_show_the_standing_answer_writes_nothing(place: Assignment) -> None:
-    """Two tabs: both forms were shown before there was an answer."""
-    first = send(place)
-    other = send(place, False, 1)
+def test_rating_form_opened_before_the_current_answer_changes_nothing(place: Assignment) -> None:
+    """Both forms were opened before there was an answer."""
+    first = submit_new_form(place)
+    other = submit_new_form(place, False, 1)
     assert (other.rating, other.created, other.same, other.reused) == (first.rating, False, False, False)
     assert Rating.objects.get().verdict is True
 
 
-def test_the_same_answer_from_a_second_tab_needs_no_question(place: Assignment) -> None:
-    send(place)
-    again = send(place)
+def test_same_answer_from_a_second_tab_is_accepted_without_a_conflict(place: Assignment) -> None:
+    submit_new_form(place)
+    again = submit_new_form(place)
     assert (again.created, again.same) == (False, True)
-    assert len(events(place)) == 1
+    assert len(list_rating_events(place)) == 1
 
 
-def test_a_form_sent_before_for_another_item_is_refused(place: Assignment) -> None:
+def test_rating_form_used_for_another_item_is_rejected(place: Assignment) -> None:
     submission = uuid.uuid4()
-    send(place, submission_id=submission)
+    submit_new_form(place, submission_id=submission)
     following = serving.next_assignment(place.rater)
     assert following is not None
     with pytest.raises(StudyError, match="already sent for another item"):
-        send(following, submission_id=submission)
+        submit_new_form(following, submission_id=submission)
 
 
-def test_a_correction_with_the_form_of_another_item_is_refused_and_changes_nothing(place: Assignment) -> None:
+def test_correction_with_the_form_of_another_item_is_rejected_and_changes_nothing(place: Assignment) -> None:
     submission = uuid.uuid4()
-    send(place, submission_id=submission)
+    submit_new_form(place, submission_id=submission)
     following = serving.next_assignment(place.rater)
     assert following is not None
-    send(following, False, 2)
+    submit_new_form(following, False, 2)
     with pytest.raises(StudyError, match="already sent for another item"):
-        send(following, submission_id=submission, revision=1)
-    assert events(following) == [("answer", 1, False, 2)]
+        submit_new_form(following, submission_id=submission, revision=1)
+    assert list_rating_events(following) == [("answer", 1, False, 2)]
 
 
-def test_a_closed_study_takes_no_rating_but_still_replays_one(place: Assignment) -> None:
+def test_closed_study_rejects_new_ratings_but_confirms_a_repeated_submission(place: Assignment) -> None:
     submission = uuid.uuid4()
-    send(place, submission_id=submission)
+    submit_new_form(place, submission_id=submission)
     following = serving.next_assignment(place.rater)
     assert following is not None
     lifecycle.close(place.rater.study)
-    assert send(place, submission_id=submission).same
+    assert submit_new_form(place, submission_id=submission).same
     with pytest.raises(StudyClosed, match="closed and accepts no more ratings"):
-        send(following)
+        submit_new_form(following)
     with pytest.raises(StudyClosed, match="closed"):
-        send(place, False, 1, revision=1)
+        submit_new_form(place, False, 1, revision=1)
 
 
-def test_who_has_withdrawn_rates_no_more(place: Assignment) -> None:
+def test_withdrawn_rater_cannot_submit_ratings(place: Assignment) -> None:
     Rater.objects.filter(pk=place.rater_id).update(withdrawn_at=timezone.now())
     with pytest.raises(StudyClosed, match="You have withdrawn"):
-        send(place)
+        submit_new_form(place)
 
 
 @pytest.mark.parametrize("confidence", [0, 6, -1, None])
-def test_confidence_is_one_to_five(place: Assignment, confidence: int | None) -> None:
+def test_rating_confidence_outside_one_to_five_is_rejected(place: Assignment, confidence: int | None) -> None:
     with pytest.raises(ValueError, match="it must be 1 to 5"):
-        send(place, True, confidence)
+        submit_new_form(place, True, confidence)
 
 
-def test_cannot_judge_is_neither_verdict_nor_confidence(place: Assignment) -> None:
-    send(place, True, 3, cannot_judge=True, note="not my field")
+def test_cannot_judge_stores_neither_verdict_nor_confidence(place: Assignment) -> None:
+    submit_new_form(place, True, 3, cannot_judge=True, note="not my field")
     saved = Rating.objects.get()
     assert (saved.verdict, saved.confidence, saved.cannot_judge, saved.note) == (None, None, True, "not my field")
     assert serving.next_assignment(place.rater) != place
 
 
 @pytest.mark.parametrize("whole", [{"confidence": 6}, {"verdict": None}, {"cannot_judge": True}])
-def test_the_database_itself_refuses_half_an_answer(place: Assignment, whole: dict[str, Any]) -> None:
+def test_rating_table_rejects_incomplete_answers(place: Assignment, whole: dict[str, Any]) -> None:
     now = timezone.now()
     with pytest.raises(IntegrityError):
         Rating.objects.create(
@@ -167,68 +171,72 @@ def test_the_database_itself_refuses_half_an_answer(place: Assignment, whole: di
         )  # fmt: skip
 
 
-def test_a_rater_goes_through_all_items_in_order_and_then_has_none_left(place: Assignment) -> None:
+def test_next_item_goes_through_all_items_in_order_and_then_returns_none(place: Assignment) -> None:
     seen, total = [], place.rater.assignments.count()
     while assignment := serving.next_assignment(place.rater):
         seen.append(assignment.position)
         assert serving.progress(place.rater) == (len(seen) - 1, total)
-        send(assignment)
+        submit_new_form(assignment)
     assert seen == list(range(1, total + 1))
 
 
 # ---------------------------------------------------------------- corrections
 
 
-def test_a_correction_becomes_the_answer_and_every_version_is_kept(place: Assignment) -> None:
-    made = send(place, True, 4, timing=Timing(10.0, 5.0, 1)).rating
-    send(place, False, 2, revision=1, note="on second thoughts", timing=Timing(3.0))
-    send(place, None, None, revision=2, cannot_judge=True)
+def test_correction_becomes_the_current_answer_and_every_version_is_stored(place: Assignment) -> None:
+    made = submit_new_form(place, True, 4, timing=Timing(10.0, 5.0, 1)).rating
+    submit_new_form(place, False, 2, revision=1, note="on second thoughts", timing=Timing(3.0))
+    submit_new_form(place, None, None, revision=2, cannot_judge=True)
 
     stands = Rating.objects.get()
-    assert events(place) == [("answer", 1, True, 4), ("correction", 2, False, 2), ("correction", 3, None, None)]
+    assert list_rating_events(place) == [
+        ("answer", 1, True, 4),
+        ("correction", 2, False, 2),
+        ("correction", 3, None, None),
+    ]
     assert (stands.revision, stands.cannot_judge, stands.submitted_at) == (3, True, made.submitted_at)
-    assert stands.active_seconds == 10.0  # the first version's; each event has its own
+    assert stands.active_seconds == 10.0  # of the first version; each event has its own time
     assert list(place.rating_events.values_list("active_seconds", flat=True)) == [10.0, 3.0, None]
     assert stands.revised_at is not None and stands.revised_at > stands.submitted_at
 
 
-def test_a_correction_of_an_answer_corrected_meanwhile_is_asked_about(place: Assignment) -> None:
-    send(place)
-    send(place, False, 2, revision=1)
-    late = send(place, True, 5, revision=1)
+def test_correction_based_on_an_old_revision_is_a_conflict(place: Assignment) -> None:
+    submit_new_form(place)
+    submit_new_form(place, False, 2, revision=1)
+    late = submit_new_form(place, True, 5, revision=1)
     assert (late.created, late.same, late.rating.revision) == (False, False, 2)
 
 
-def test_while_there_is_work_left_only_the_last_answer_can_be_changed(place: Assignment) -> None:
+def test_only_the_last_answer_can_be_changed_while_items_remain(place: Assignment) -> None:
     rater = place.rater
-    send(place)
+    submit_new_form(place)
     following = serving.next_assignment(rater)
     assert following is not None
     assert may_correct(place)
-    send(following)
+    submit_new_form(following)
     assert (may_correct(place), may_correct(following)) == (False, True)
     with pytest.raises(StudyError, match="You can change your last answer"):
-        send(place, False, 1, revision=1)
+        submit_new_form(place, False, 1, revision=1)
 
 
-def test_on_the_last_page_any_answer_can_be_changed_until_finish(place: Assignment) -> None:
-    send(place)
+def test_any_answer_can_be_changed_after_the_last_item_until_the_rater_finishes(place: Assignment) -> None:
+    submit_new_form(place)
     while following := serving.next_assignment(place.rater):
-        send(following)
-    assert send(place, False, 1, revision=1).created
+        submit_new_form(following)
+    assert submit_new_form(place, False, 1, revision=1).created
     Rater.objects.filter(pk=place.rater_id).update(finished_at=timezone.now())
     with pytest.raises(StudyClosed, match="You have finished"):
-        send(place, True, 5, revision=2)
-    assert len(events(place)) == 2
+        submit_new_form(place, True, 5, revision=2)
+    assert len(list_rating_events(place)) == 2
 
 
-def test_after_finish_nothing_is_written_and_what_was_sent_before_is_still_known(place: Assignment) -> None:
+def test_finished_rater_cannot_write_but_a_repeated_submission_is_still_confirmed(place: Assignment) -> None:
     submission = uuid.uuid4()
     rate(place, True, 4, submission)
     late = serving.next_assignment(place.rater)
     assert late is not None
     Rater.objects.filter(pk=place.rater_id).update(finished_at=timezone.now())
-    for write in (lambda: send(late), lambda: first_look(late, True, 4, uuid.uuid4())):
+    for write in (lambda: submit_new_form(late), lambda: first_look(late, True, 4, uuid.uuid4())):
         with pytest.raises(StudyClosed, match="You have finished"):
             write()
     assert not save_draft(late, Answer(True, 4))
@@ -238,52 +246,52 @@ def test_after_finish_nothing_is_written_and_what_was_sent_before_is_still_known
     assert not FirstLook.objects.exists()
 
 
-def test_the_standing_rating_equals_its_last_event(place: Assignment) -> None:
+def test_current_rating_equals_its_last_event(place: Assignment) -> None:
     for revision, (verdict, confidence) in enumerate([(True, 1), (False, 3), (True, 5)]):
-        send(place, verdict, confidence, revision=revision, marks=(f"seen/{revision}",))
+        submit_new_form(place, verdict, confidence, revision=revision, marks=(f"seen/{revision}",))
     last = place.rating_events.last()
     assert last is not None and said(last) == said(Rating.objects.get()) == Answer(True, 5, marks=("seen/2",))
 
 
-# ---------------------------------------------------------------- first look and drafts
+# ---------------------------------------------------------------- initial ratings and drafts
 
 
-def test_the_first_look_is_kept_and_the_final_answer_stands_beside_it(place: Assignment) -> None:
+def test_initial_rating_is_stored_beside_the_final_rating(place: Assignment) -> None:
     first_look(place, True, 2, uuid.uuid4(), marks=("seen/1",), note="hm")
     assert (place.draft.marks, place.draft.note, place.draft.verdict) == (["seen/1"], "hm", None)
-    send(place, False, 5)
+    submit_new_form(place, False, 5)
     look, rating = FirstLook.objects.get(), Rating.objects.get()
     assert (look.verdict, look.confidence, rating.verdict, rating.confidence) == (True, 2, False, 5)
 
 
-def test_a_first_look_is_given_once(place: Assignment) -> None:
+def test_initial_rating_is_accepted_once(place: Assignment) -> None:
     submission = uuid.uuid4()
     first_look(place, True, 2, submission)
     again, other = first_look(place, True, 2, submission), first_look(place, False, 5, uuid.uuid4())
     assert (again.created, again.same, other.created, other.same) == (False, True, False, False)
     assert FirstLook.objects.get().verdict is True
-    send(place)
+    submit_new_form(place)
     with pytest.raises(StudyError, match="already sent for another item"):
         first_look(serving.next_assignment(place.rater), True, 2, submission)  # type: ignore[arg-type]
 
 
-def test_no_first_look_is_taken_from_a_study_that_is_closed(place: Assignment) -> None:
+def test_initial_rating_is_rejected_in_a_closed_study(place: Assignment) -> None:
     lifecycle.close(place.rater.study)
     with pytest.raises(StudyClosed, match="closed"):
         first_look(place, True, 2, uuid.uuid4())
     assert not FirstLook.objects.exists()
 
 
-def test_a_draft_is_kept_until_the_answer_is_saved_and_touches_none(place: Assignment) -> None:
+def test_draft_is_stored_until_the_rating_is_saved_and_changes_no_rating(place: Assignment) -> None:
     assert save_draft(place, Answer(False, None, note="half a"))
     assert save_draft(place, Answer(False, 3, note="half a thought"))
     assert Draft.objects.get().note == "half a thought" and not Rating.objects.exists()
-    send(place, True, 4)
-    assert not save_draft(place, Answer(False, 1))  # sent before the answer, arrived after it
+    submit_new_form(place, True, 4)
+    assert not save_draft(place, Answer(False, 1))  # a delayed draft that arrives after the answer
     assert not Draft.objects.exists() and Rating.objects.get().verdict is True
 
 
-def test_a_paused_study_keeps_drafts_and_a_closed_one_does_not(place: Assignment) -> None:
+def test_draft_is_saved_in_a_paused_study_but_not_in_a_closed_one(place: Assignment) -> None:
     lifecycle.pause(place.rater.study)
     assert save_draft(place, Answer(True, 2))
     lifecycle.resume(place.rater.study)
@@ -292,47 +300,49 @@ def test_a_paused_study_keeps_drafts_and_a_closed_one_does_not(place: Assignment
     assert Draft.objects.get().verdict is True
 
 
-# ---------------------------------------------------------------- pool: after the lease
+# ---------------------------------------------------------------- pool: after the reservation
 
 
-def test_a_rating_after_its_lease_takes_a_free_slot_back(place: Assignment) -> None:
+def test_rating_after_its_reservation_expired_takes_a_free_slot(place: Assignment) -> None:
     Assignment.objects.filter(pk=place.pk).update(slot=None, released_at=timezone.now())
-    send(place)
+    submit_new_form(place)
     place.refresh_from_db()
-    # The other of the two wanted ratings keeps its slot; this one gets the one that is free.
+    # The other of the two requested ratings keeps its slot; this one gets the free slot.
     slots = set(place.item.assignments.values_list("slot", flat=True))
     assert (place.released_at, place.surplus, slots) == (None, False, {1, 2})
 
 
-def test_a_rating_whose_slot_went_to_another_is_kept_and_counts_nowhere(place: Assignment) -> None:
+def test_rating_whose_slot_was_taken_by_another_rater_is_stored_as_surplus(place: Assignment) -> None:
     slot = place.slot
     Assignment.objects.filter(pk=place.pk).update(slot=None, released_at=timezone.now())
     other = place.rater.study.raters.exclude(assignments__item=place.item).first()
     assert other is not None
     Assignment.objects.create(item=place.item, rater=other, position=99, pair=uuid.uuid4(), slot=slot)
-    assert send(place).created
+    assert submit_new_form(place).created
     place.refresh_from_db()
     assert (place.slot, place.surplus, place.released_at) == (None, True, None)
     assert Rating.objects.filter(assignment=place).exists()
 
 
-def test_the_lease_is_over_once_the_item_is_rated(place: Assignment) -> None:
+def test_reservation_ends_when_the_item_is_rated(place: Assignment) -> None:
     Assignment.objects.filter(pk=place.pk).update(lease_until=timezone.now() - timedelta(minutes=1))
-    send(place)
+    submit_new_form(place)
     place.refresh_from_db()
     assert place.lease_until is None and place.slot is not None
 
 
-# ---------------------------------------------------------------- at once
+# ---------------------------------------------------------------- concurrency
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("one_form", [True, False])
-def test_twelve_posts_at_once_make_one_rating(one_form: bool) -> None:
+def test_rating_submitted_twelve_times_at_once_is_stored_once(one_form: bool) -> None:
     run_factory.pool()
-    place = first_place(study_factory.open_study())
+    place = get_first_assignment(study_factory.open_study())
     submission, confidences = uuid.uuid4(), iter([3] * 12 if one_form else [1, 2, 3, 4, 5] * 3)
-    results = race(lambda: send(place, True, next(confidences), submission_id=submission if one_form else None), 12)
+    results = race(
+        lambda: submit_new_form(place, True, next(confidences), submission_id=submission if one_form else None), 12
+    )
     assert [r for r in results if isinstance(r, Exception)] == []
     assert sum(result.created for result in results) == 1
     assert Rating.objects.count() == RatingEvent.objects.count() == 1
@@ -341,7 +351,7 @@ def test_twelve_posts_at_once_make_one_rating(one_form: bool) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told() -> None:
+def test_study_created_twelve_times_at_once_is_created_once_and_the_others_get_an_error() -> None:
     run_factory.pool()
     protocol = lifecycle.read_protocol(study_factory.protocol())
     results = race(lambda: lifecycle.create_study(protocol), 12)
@@ -351,7 +361,7 @@ def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_study_opened_six_times_at_once_is_opened_once() -> None:
+def test_study_opened_six_times_at_once_is_opened_once() -> None:
     run_factory.pool()
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     results = race(lambda: lifecycle.open_study(study), threads=6)
@@ -361,7 +371,7 @@ def test_a_study_opened_six_times_at_once_is_opened_once() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_raters_simulated_three_times_at_once_rate_everything_once_and_count_it_once() -> None:
+def test_raters_simulated_three_times_at_once_rate_and_count_each_item_once() -> None:
     run_factory.pool()
     study = study_factory.open_study()
     results = race(lambda: simulate_raters(study, 6, 0.9, 0.3, seed=1), threads=3)
@@ -370,12 +380,12 @@ def test_raters_simulated_three_times_at_once_rate_everything_once_and_count_it_
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_rating_comes_after_a_study_was_unblinded_at_the_same_moment() -> None:
+def test_unblinding_during_concurrent_submissions_allows_no_later_rating() -> None:
     run_factory.pool()
     study, admin = study_factory.open_study(), User.objects.create_user("admin")
     waiting = list(Assignment.objects.all())[:11]
     acts: list[Callable[[], object]] = [partial(lifecycle.close_and_unblind, study, admin)]
-    acts += [partial(send, place) for place in waiting]
+    acts += [partial(submit_new_form, place) for place in waiting]
     results = race(lambda: acts.pop()(), threads=len(acts))
     unblinded = Study.objects.get().unblinded_at
     assert unblinded and not any(rating.submitted_at > unblinded for rating in Rating.objects.all())

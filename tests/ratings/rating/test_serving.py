@@ -1,4 +1,4 @@
-"""What a rater gets next: planned, or claimed from a pool by twenty at once."""
+"""Tests of choosing a rater's next item, in planned studies and in pool studies with concurrent raters."""
 
 import random
 import threading
@@ -25,17 +25,17 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 SLOT = next(c for c in Assignment._meta.constraints if c.name == "assignment_one_per_slot")
 
 
-def later(minutes: int) -> Any:
+def minutes_from_now(minutes: int) -> Any:
     return timezone.now() + timedelta(minutes=minutes)
 
 
-def answer(place: Assignment, **said: Any) -> answering.RateResult:
+def submit_answer(place: Assignment, **said: Any) -> answering.RateResult:
     serving.mark_opened(place)
     return answering.rate(place, True, 4, uuid.uuid4(), **said)
 
 
-def given(study: Study) -> Counter[int]:
-    """How many ratings that count each item has."""
+def count_ratings_per_item(study: Study) -> Counter[int]:
+    """Return how many counted ratings each item has."""
     counting = Rating.objects.filter(
         assignment__item__study=study, assignment__occasion=1, assignment__surplus=False,
         assignment__released_at__isnull=True, assignment__rater__dropped=False,
@@ -55,20 +55,20 @@ def seats(pool_study: Study) -> list[Rater]:
     return study_factory.seat_all(pool_study)
 
 
-def test_the_planned_order_is_served_and_the_last_answer_found_again(db: None) -> None:
+def test_next_item_follows_the_planned_order_and_previous_item_is_the_last_answered(db: None) -> None:
     run_factory.pool()
     seat = study_factory.seat(study_factory.open_study())
     order = list(seat.assignments.order_by("position"))
     assert serving.next_assignment(seat) == order[0] and serving.previous_assignment(seat) is None
     assert serving.progress(seat) == (0, len(order))
-    answer(order[0])
+    submit_answer(order[0])
     assert serving.next_assignment(seat) == order[1] and serving.previous_assignment(seat) == order[0]
     study_factory.rate_all(seat)
     assert serving.next_assignment(seat) is None and serving.waiting(seat) is None
     assert serving.progress(seat) == (len(order), len(order))
 
 
-def test_an_item_that_went_to_another_rater_meanwhile_is_not_opened(db: None) -> None:
+def test_item_is_not_opened_after_it_was_released_to_another_rater(db: None) -> None:
     run_factory.pool()
     seat = study_factory.seat(study_factory.open_study())
     place = serving.next_assignment(seat)
@@ -77,71 +77,71 @@ def test_an_item_that_went_to_another_rater_meanwhile_is_not_opened(db: None) ->
     assert not serving.mark_opened(place)
 
 
-def test_a_claim_is_kept_for_its_rater_and_no_second_one_is_made_meanwhile(seats) -> None:
+def test_pool_claim_returns_the_same_item_while_its_reservation_is_valid(seats) -> None:
     first = serving.next_assignment(seats[0])
     assert serving.next_assignment(seats[0]) == first
     assert (first.position, first.slot, first.opened_at) == (1, 1, None)
     assert timedelta(minutes=29) < first.lease_until - timezone.now() <= timedelta(minutes=30)
 
 
-def test_items_that_were_taken_least_come_first(pool_study, seats) -> None:
+def test_pool_claim_prefers_the_items_with_fewest_claims(pool_study, seats) -> None:
     for seat in seats[:2] * 5:
-        answer(serving.next_assignment(seat))
-    # Two raters, five items each: with the least taken first, all ten items have one rating now.
-    assert given(pool_study) == dict.fromkeys(pool_study.items.values_list("pk", flat=True), 1)
+        submit_answer(serving.next_assignment(seat))
+    # Two raters rate five items each. The least claimed items come first, so all ten items now have one rating.
+    assert count_ratings_per_item(pool_study) == dict.fromkeys(pool_study.items.values_list("pk", flat=True), 1)
 
 
-def test_a_lease_that_ended_is_given_to_another_and_the_late_answer_is_never_lost(pool_study, seats) -> None:
+def test_expired_pool_reservation_passes_to_another_rater_and_a_late_answer_is_surplus(pool_study, seats) -> None:
     study, away = pool_study, seats[0]
     study.items.exclude(pk=serving.next_assignment(away).item_id).first()
     kept = serving.next_assignment(away)
     for seat in seats[1:]:
-        while place := serving.next_assignment(seat, later(31)):
-            answer(place)
-    assert given(study)[kept.item_id] == 3  # the others have filled the place
+        while place := serving.next_assignment(seat, minutes_from_now(31)):
+            submit_answer(place)
+    assert count_ratings_per_item(study)[kept.item_id] == 3  # the other raters have taken all slots of the item
     kept.refresh_from_db()
     assert kept.slot is None and kept.released_at
     result = answering.rate(kept, False, 2, uuid.uuid4())
     kept.refresh_from_db()
     assert result.created and kept.surplus
-    assert set(given(study).values()) == {3}
+    assert set(count_ratings_per_item(study).values()) == {3}
 
 
-def test_who_comes_back_late_and_finds_a_place_free_has_it_again(pool_study, seats) -> None:
+def test_pool_reservation_is_renewed_for_a_late_rater_if_a_slot_is_free(pool_study, seats) -> None:
     kept = serving.next_assignment(seats[0])
-    assert serving.next_assignment(seats[1], later(31))  # whoever claims gives back what expired
+    assert serving.next_assignment(seats[1], minutes_from_now(31))  # a claim releases expired reservations
     kept.refresh_from_db()
     assert kept.slot is None
-    again = serving.next_assignment(seats[0], later(32))
+    again = serving.next_assignment(seats[0], minutes_from_now(32))
     assert again == kept and again.slot and again.released_at is None
 
 
-def test_a_lease_that_ended_with_nobody_else_there_goes_on(seats) -> None:
+def test_pool_reservation_is_extended_after_it_expires_if_no_other_rater_claims(seats) -> None:
     kept = serving.next_assignment(seats[0])
-    assert serving.next_assignment(seats[0], later(45)) == kept
+    assert serving.next_assignment(seats[0], minutes_from_now(45)) == kept
     kept.refresh_from_db()
-    assert kept.lease_until > later(70)
-    serving.extend_lease(kept, later(60))
+    assert kept.lease_until > minutes_from_now(70)
+    serving.extend_lease(kept, minutes_from_now(60))
     kept.refresh_from_db()
-    assert kept.lease_until > later(85)
+    assert kept.lease_until > minutes_from_now(85)
 
 
-def test_while_others_hold_the_last_items_a_rater_is_told_when_to_come_back(db: None) -> None:
+def test_pool_waiting_time_is_the_earliest_expiry_when_all_items_are_reserved(db: None) -> None:
     run_factory.pool()
     sources = [{"cast": "offline", "count": 2}]
     study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, raters=3)
     one, two, three = study_factory.seat_all(study)
     held = serving.next_assignment(one)
-    serving.next_assignment(two, later(5))
+    serving.next_assignment(two, minutes_from_now(5))
     assert serving.next_assignment(three) is None
     assert serving.waiting(three) == held.lease_until
     assert serving.next_assignment(three, held.lease_until).item_id == held.item_id
-    answer(serving.next_assignment(three, held.lease_until))
-    answer(serving.next_assignment(two, later(5)))
+    submit_answer(serving.next_assignment(three, held.lease_until))
+    submit_answer(serving.next_assignment(two, minutes_from_now(5)))
     assert serving.next_assignment(one) is None and serving.waiting(one) is None
 
 
-def test_nobody_claims_two_versions_of_one_thing_or_more_than_they_may_have(db: None) -> None:
+def test_pool_claims_respect_the_pair_rule_and_the_item_limit_of_a_rater(db: None) -> None:
     run_factory.pool(4)
     sources = [{"cast": "offline", "perturbation": p, "count": 4} for p in ("none", "obvious", "subtle")]
     study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, items_per_rater=3)
@@ -152,27 +152,27 @@ def test_nobody_claims_two_versions_of_one_thing_or_more_than_they_may_have(db: 
     assert seat.assignments.values("pair").distinct().count() == 3
 
 
-def test_a_study_that_is_paused_lets_nobody_claim_and_shows_what_is_held(pool_study, seats) -> None:
+def test_paused_study_allows_no_new_claim_but_keeps_existing_reservations(pool_study, seats) -> None:
     held = serving.next_assignment(seats[0])
     lifecycle.pause(pool_study)
-    assert serving.next_assignment(seats[0], later(40)) == held
+    assert serving.next_assignment(seats[0], minutes_from_now(40)) == held
     assert serving.next_assignment(seats[1]) is None
 
 
-def test_in_a_pool_a_share_of_own_items_comes_again_far_enough_behind(db: None) -> None:
+def test_pool_repeats_show_a_share_of_the_items_again_after_the_minimum_distance(db: None) -> None:
     run_factory.pool(30)
     sources = [{"cast": "offline", "count": 20}]
     study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, raters=1)
     study.protocol |= {"repeats": 0.25, "repeat_distance": 4}
     study.save()
     seat = study_factory.seat(study)
-    assert study_factory.rate_all(seat) == 25  # twenty, and a quarter of twenty again
+    assert study_factory.rate_all(seat) == 25  # 20 items, and a quarter of them again as repeats
     first = dict(seat.assignments.filter(occasion=1).values_list("item", "position"))
     again = dict(seat.assignments.filter(occasion=2).values_list("item", "position"))
     assert len(again) == 5 and all(place - first[item] > 4 for item, place in again.items())
 
 
-def test_arms_by_item_are_even_for_each_rater_of_a_pool(db: None) -> None:
+def test_pool_display_arms_by_item_are_balanced_for_each_rater(db: None) -> None:
     run_factory.pool(30)
     display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "item"}
     sources = [{"cast": "offline", "count": 10}]
@@ -183,8 +183,8 @@ def test_arms_by_item_are_even_for_each_rater_of_a_pool(db: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_twenty_raters_at_once_end_with_exactly_as_many_ratings_as_each_item_wants() -> None:
-    """Some walk away from an item, and some leases end while others claim: nothing is lost and nothing counted twice."""
+def test_pool_with_twenty_concurrent_raters_gives_each_item_exactly_the_requested_ratings() -> None:
+    """Some raters abandon an item, and some reservations expire during other claims."""
     run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": p, "count": 6} for p in ("none", "obvious", "subtle")]
     study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=3, raters=20)
@@ -193,23 +193,23 @@ def test_twenty_raters_at_once_end_with_exactly_as_many_ratings_as_each_item_wan
     def work() -> int:
         seat = seats.pop()
         rng, done = random.Random(seat.number), 0
-        while place := serving.next_assignment(seat, later(31 if rng.random() < 0.2 else 0)):
+        while place := serving.next_assignment(seat, minutes_from_now(31 if rng.random() < 0.2 else 0)):
             if rng.random() < 0.2 and serving.next_assignment(seat) != place:
                 continue
-            answer(place)
+            submit_answer(place)
             done += 1
         return done
 
     results = race(work, threads=20)
     assert [result for result in results if isinstance(result, Exception)] == []
-    for seat in study.raters.all():  # what somebody walked away from
+    for seat in study.raters.all():  # rate the abandoned items
         study_factory.rate_all(seat)
-    assert given(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 3)
+    assert count_ratings_per_item(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 3)
     assert not Assignment.objects.filter(released_at__isnull=True, rating__isnull=True).exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_rater_in_twelve_windows_holds_one_item() -> None:
+def test_pool_rater_with_twelve_concurrent_windows_reserves_one_item() -> None:
     run_factory.pool()
     study = study_factory.open_study(design="pool")
     seat = study_factory.seat(study)
@@ -218,28 +218,32 @@ def test_one_rater_in_twelve_windows_holds_one_item() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_twenty_raters_at_once_over_an_order_planned_before_end_with_exactly_so_many_too() -> None:
+def test_planned_study_with_twenty_concurrent_raters_gives_each_item_exactly_the_requested_ratings() -> None:
     run_factory.pool(20)
     study = study_factory.open_study(raters=20, ratings_per_item=4)
     seats = study_factory.seat_all(study)
     results = race(lambda: study_factory.rate_all(seats.pop()), threads=20)
-    assert sum(results) == 40 and given(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 4)
+    assert sum(results) == 40 and count_ratings_per_item(study) == dict.fromkeys(
+        study.items.values_list("pk", flat=True), 4
+    )
 
 
 def claim_unguarded(seats: list[Rater], together: threading.Barrier) -> int:
-    """As `claiming` does it, without the lock on the study: all have chosen before the first writes."""
+    """Claim like `claiming`, without the lock on the study: all threads choose an item before the first one writes."""
     seat = seats.pop()
     best = min(claiming._open_to(seat), key=lambda place: (place.taken, place.item))
     slot = slots.free_slot(best.item, seat.study.ratings_per_item)
     together.wait(timeout=30)
-    place = Assignment(rater=seat, item_id=best.item, pair=best.pair, position=1, slot=slot, lease_until=later(30))
+    place = Assignment(
+        rater=seat, item_id=best.item, pair=best.pair, position=1, slot=slot, lease_until=minutes_from_now(30)
+    )
     place.save()
     return best.item
 
 
 @contextmanager
-def without_the_constraint() -> Iterator[None]:
-    """The database no longer refuses a slot that is taken."""
+def drop_slot_constraint() -> Iterator[None]:
+    """Drop the index that rejects a taken slot, and create it again afterwards."""
     with connection.schema_editor() as editor:
         editor.execute("DROP INDEX assignment_one_per_slot")
     try:
@@ -250,15 +254,15 @@ def without_the_constraint() -> Iterator[None]:
             editor.execute(SLOT.create_sql(Assignment, editor))
 
 
-def one_item() -> Study:
+def open_one_item_study() -> Study:
     run_factory.pool()
     sources = [{"cast": "offline", "count": 1}]
     return study_factory.open_study(design="pool", sources=sources, ratings_per_item=2, raters=8)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_the_lock_the_constraint_still_refuses_a_slot_that_is_taken() -> None:
-    study = one_item()
+def test_pool_slot_constraint_rejects_a_taken_slot_without_the_study_lock() -> None:
+    study = open_one_item_study()
     seats, together = study_factory.seat_all(study), threading.Barrier(8)
     results = race(lambda: claim_unguarded(seats, together), 8)
     assert sum(isinstance(result, IntegrityError) for result in results) == 7
@@ -266,19 +270,19 @@ def test_without_the_lock_the_constraint_still_refuses_a_slot_that_is_taken() ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_lock_and_constraint_an_item_is_claimed_too_often() -> None:
-    """The control: were there no more than two claims here, the races above would prove nothing."""
-    study = one_item()
+def test_control_pool_item_is_claimed_too_often_without_lock_and_constraint() -> None:
+    """Control: without the guards the claims exceed two, so the race tests above can fail."""
+    study = open_one_item_study()
     seats, together = study_factory.seat_all(study), threading.Barrier(8)
-    with without_the_constraint():
+    with drop_slot_constraint():
         race(lambda: claim_unguarded(seats, together), 8)
         live = study.items.annotate(n=Count("assignments")).get().n
         assert live == 8 > study.ratings_per_item
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_guards_stand_again_after_the_control() -> None:
-    study = one_item()
+def test_pool_lock_and_constraint_work_again_after_the_control() -> None:
+    study = open_one_item_study()
     seats = study_factory.seat_all(study)
     results = race(lambda: serving.next_assignment(seats.pop()), 8)
     assert sum(result is not None for result in results) == 2 and results.count(None) == 6
@@ -287,7 +291,7 @@ def test_the_guards_stand_again_after_the_control() -> None:
         Assignment.objects.filter(pk=places[0].pk).update(slot=places[1].slot)
 
 
-def test_a_withdrawn_or_finished_rater_claims_nothing(seats) -> None:
+def test_withdrawn_or_finished_rater_gets_no_next_item(seats) -> None:
     seating.withdraw(seats[0])
     Rater.objects.filter(pk=seats[1].pk).update(finished_at=timezone.now())
     for seat in seats[:2]:
@@ -295,7 +299,7 @@ def test_a_withdrawn_or_finished_rater_claims_nothing(seats) -> None:
         assert serving.next_assignment(seat) is None and serving.progress(seat) == (0, 0)
 
 
-def test_a_claim_takes_as_many_statements_over_ten_items_as_over_twenty(
+def test_pool_claim_needs_the_same_number_of_queries_for_ten_and_twenty_items(
     db: None, django_assert_max_num_queries
 ) -> None:
     run_factory.pool(40)

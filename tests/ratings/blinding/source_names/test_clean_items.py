@@ -1,4 +1,4 @@
-"""Nothing that the laboratory's own rules say names a source: items of all experiments pass without being held."""
+"""Test that rule-made items of all experiments contain no source name, so none is held back."""
 
 import pytest
 from django.conf import settings
@@ -13,7 +13,7 @@ from tests.support.steps import play_out
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
-def test_two_hundred_items_of_all_experiments_pass_without_being_held() -> None:
+def test_source_name_check_holds_none_of_two_hundred_rule_made_items() -> None:
     fixtures.load_lab(settings.FIXTURES_DIR)
     experiments = list(Experiment.objects.all())
     play_out(queueing.queue_episodes(experiments, "offline", 1, seed=5))
@@ -31,7 +31,7 @@ def test_two_hundred_items_of_all_experiments_pass_without_being_held() -> None:
     }
     protocol = lifecycle.read_protocol(document)
     look = pool.look(protocol, lifecycle.create_study(protocol))
-    # A twin may repeat six words of its own explanation: that is held for another reason, and it is not clean.
+    # A twin that repeats six words of its own explanation is held for that reason; it is not a clean item.
     assert [one.reasons for one in look.held if one.found.candidate.source[1] == "none"] == []
     assert [why for one in look.held for _, why in one.reasons if "explanation" not in why] == []
     assert (

@@ -1,4 +1,4 @@
-"""Analysis documents made by hand from the contract's columns, for the figures to draw."""
+"""Hand-made analysis documents with the agreed columns, as input of the figure tests."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def table(name: str, rows: list[list[Any]]) -> dict[str, Any]:
 
 
 def study(sources: tuple[str, str, str, str] = PLAIN) -> Document:
-    """Two genuine and two planted sources, six raters, three machines."""
+    """Return a document of two genuine and two perturbed sources, six raters and three model raters."""
     raters = [f"R{place}" for place in range(1, 7)]
     machines = ["Claude 4 Sonnet (machine)", "GPT-4o", "Rules of the checker"]
     errors = ("none", "none", "obvious", "subtle")
@@ -335,7 +335,7 @@ def study(sources: tuple[str, str, str, str] = PLAIN) -> Document:
 
 
 def benchmark(agents: tuple[str, ...] = ("GPT-5", "Claude 4 Sonnet", "Qwen 3 235B A22B Instruct")) -> Document:
-    """pass@k, failures and cost of a few agents; the last never got to five attempts."""
+    """Return a document with pass@k, failures and cost of some agents; the last has fewer than five trials."""
     passes = [
         [agent, k, value, value - 0.12, value + 0.1, 18, 90, ""]
         for place, agent in enumerate(agents[:-1])

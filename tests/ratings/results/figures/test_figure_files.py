@@ -1,4 +1,4 @@
-"""Figures on pages and as files: stored drawings at once, print by a job, nothing while the study is sealed."""
+"""Tests of figures on pages and as files: stored figures at once, print files by a job, none while the study is sealed."""
 
 import subprocess
 import sys
@@ -33,49 +33,49 @@ def study(admin_user) -> Study:
     return made
 
 
-def analysed(study: Study) -> Analysis:
-    """In full, of the ratings as they are, with drawings of the first three figures."""
+def compute_analysis(study: Study) -> Analysis:
+    """Compute the unfiltered analysis, and store drawings of its first three figures."""
     made = store.compute(study, Filters())
     for one in islice(registry.draw(made.document), 6):
         Drawing.objects.create(analysis=made, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary)
     return made
 
 
-def address(study: Study, name: str, ending: str) -> str:
+def get_figure_url(study: Study, name: str, ending: str) -> str:
     return reverse("ratings:figure", kwargs={"slug": study.slug, "name": name, "ending": ending})
 
 
-def test_svg_and_csv_come_at_once_and_print_is_drawn_by_one_job_and_then_sent(admin_client, study):
-    analysed(study)
-    svg = admin_client.get(address(study, "rates", "svg"))
+def test_figure_svg_and_csv_are_sent_at_once_and_print_files_after_one_job(admin_client, study):
+    compute_analysis(study)
+    svg = admin_client.get(get_figure_url(study, "rates", "svg"))
     assert svg["Content-Type"] == "image/svg+xml" and "rates.svg" in svg["Content-Disposition"]
     text = svg.content.decode()
     assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<svg ') and '<rect width="100%"' in text
-    csv = admin_client.get(address(study, "violins", "csv"))
-    # The table that the figure shows, under its own name.
+    csv = admin_client.get(get_figure_url(study, "violins", "csv"))
+    # The CSV is the table of the figure, under the name of that table.
     assert (
         csv.content.decode("utf-8-sig").startswith('"source","verdict","n","median","mean"')
         and "spread.csv" in csv["Content-Disposition"]
     )
 
     for ending, begins in (("pdf", b"%PDF-1.7"), ("png", b"\x89PNG")):
-        first, second = (admin_client.get(address(study, "rates", ending)) for _ in range(2))
+        first, second = (admin_client.get(get_figure_url(study, "rates", ending)) for _ in range(2))
         job = Job.objects.get(kind="figure", params__ending=ending)
         assert first.status_code == 302 and first.url == second.url == reverse("ratings:job", args=[job.code])
         assert jobs.play_here(job).status == "done"
-        sent = admin_client.get(address(study, "rates", ending))
+        sent = admin_client.get(get_figure_url(study, "rates", ending))
         body = b"".join(sent.streaming_content)
         assert body.startswith(begins) and len(body) == int(sent["Content-Length"])
 
-    # No such figure, one of benchmarks, one that nothing was drawn of: no job for any of them.
+    # An unknown figure, one of benchmarks and one without data: none of them starts a job.
     for name in ("no-such-figure", "pass_at_k", "human_model"):
-        assert admin_client.get(address(study, name, "pdf")).status_code == 404
+        assert admin_client.get(get_figure_url(study, name, "pdf")).status_code == 404
     assert Job.objects.filter(kind="figure").count() == 2
-    unknown = admin_client.get(address(study, "rates", "svg") + "?source=nobody")
+    unknown = admin_client.get(get_figure_url(study, "rates", "svg") + "?source=nobody")
     assert unknown.status_code == 400 and "nobody" in unknown.content.decode()
 
 
-def test_a_page_gets_all_figures_in_one_query_with_the_addresses_of_their_files(study):
+def test_stored_figures_are_loaded_in_one_query_with_their_file_urls(study):
     analysis = Analysis.objects.create(
         study=study,
         key="k",
@@ -93,7 +93,7 @@ def test_a_page_gets_all_figures_in_one_query_with_the_addresses_of_their_files(
     with CaptureQueriesContext(connection) as queries:
         found = drawings.shown(analysis, drawings.study_links(study, "source=offline"))
     assert len(queries) == 1
-    # Half a figure is none.
+    # A figure that has only one of its two sizes is omitted.
     assert list(found) == ["rates"]
     rates = found["rates"]
     assert (rates.title, rates.summary, rates.wide, rates.narrow) == (
@@ -104,34 +104,34 @@ def test_a_page_gets_all_figures_in_one_query_with_the_addresses_of_their_files(
     )
     assert hasattr(rates.wide, "__html__") and hasattr(rates.narrow, "__html__")
     assert [file.label for file in rates.files] == ["SVG", "PDF", "PNG", "CSV"]
-    assert rates.files[1].url == address(study, "rates", "pdf") + "?source=offline"
+    assert rates.files[1].url == get_figure_url(study, "rates", "pdf") + "?source=offline"
 
 
-def test_before_the_analysis_is_there_one_is_sent_to_its_job(admin_client, study):
-    response = admin_client.get(address(study, "rates", "svg"))
+def test_figure_file_redirects_to_the_analysis_job_if_there_is_no_analysis(admin_client, study):
+    response = admin_client.get(get_figure_url(study, "rates", "svg"))
     assert response.url == reverse("ratings:job", args=[Job.objects.get(kind="analysis").code])
 
 
-def test_until_its_figures_are_drawn_an_analysis_has_their_numbers_at_once(admin_client, study):
+def test_figure_csv_is_available_before_the_figures_are_drawn(admin_client, study):
     store.compute(study, Filters())
-    csv = admin_client.get(address(study, "rates", "csv"))
+    csv = admin_client.get(get_figure_url(study, "rates", "csv"))
     assert csv.status_code == 200 and csv.content.decode("utf-8-sig").startswith('"source","error","k","n",')
-    # No machine judged anything: there is nothing to take away.
-    assert admin_client.get(address(study, "human_model", "csv")).status_code == 404
+    # There are no model ratings, so there is no table to download.
+    assert admin_client.get(get_figure_url(study, "human_model", "csv")).status_code == 404
     for ending in ("svg", "pdf"):
-        response = admin_client.get(address(study, "rates", ending))
+        response = admin_client.get(get_figure_url(study, "rates", ending))
         job = Job.objects.get(kind="analysis")
         assert response.status_code == 302 and response.url == reverse("ratings:job", args=[job.code])
     assert jobs.play_here(job).status == "done"
-    assert admin_client.get(address(study, "rates", "svg"))["Content-Type"] == "image/svg+xml"
+    assert admin_client.get(get_figure_url(study, "rates", "svg"))["Content-Type"] == "image/svg+xml"
 
 
-def test_a_sealed_study_has_no_figures(admin_client):
+def test_figure_file_of_a_sealed_study_returns_404(admin_client):
     run_factory.pool()
-    assert admin_client.get(address(study_factory.open_study(), "rates", "svg")).status_code == 404
+    assert admin_client.get(get_figure_url(study_factory.open_study(), "rates", "svg")).status_code == 404
 
 
-def test_pages_import_nothing_that_draws_or_computes():
+def test_pages_import_no_drawing_or_statistics_library():
     asked = (
         "import django, sys; django.setup(); import ratings.urls, ratings.results.drawings; "
         "print({'altair', 'vl_convert', 'scipy.stats', 'sklearn', 'pandas'} & set(sys.modules))"

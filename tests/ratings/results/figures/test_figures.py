@@ -1,4 +1,4 @@
-"""Each figure: drawn from its table alone, in three sizes with the same content, with its numbers in words."""
+"""Tests of the figures: drawn from stored tables, in three sizes with the same content, each with a summary in words."""
 
 import re
 from itertools import islice
@@ -40,15 +40,15 @@ NAMES = [
 WIDTHS = {"wide": 700, "narrow": 340, "print": 486}
 
 
-def document_of(name: str) -> documents.Document:
+def get_document(name: str) -> documents.Document:
     return documents.study() if "study" in registry.FIGURES[name].kinds else documents.benchmark()
 
 
-def texts(root: ElementTree.Element) -> list[str]:
+def list_texts(root: ElementTree.Element) -> list[str]:
     return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
 
 
-def test_all_figures_are_there_and_every_one_is_drawn_for_both_screens(drawn):
+def test_figures_are_complete_and_drawn_in_both_screen_sizes(drawn):
     assert sorted(registry.FIGURES) == sorted(NAMES)
     assert {key for key in drawn if key[1] != "print"} == {
         (name, size) for name in NAMES for size in ("wide", "narrow")
@@ -56,13 +56,13 @@ def test_all_figures_are_there_and_every_one_is_drawn_for_both_screens(drawn):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_specification_is_valid(name):
+def test_figure_specification_is_valid(name):
     figure = registry.FIGURES[name]
-    figure.draw(document_of(name), theme.PROFILES["narrow"]).to_dict(validate=True)
+    figure.draw(get_document(name), theme.PROFILES["narrow"]).to_dict(validate=True)
 
 
 @pytest.mark.parametrize("profile", WIDTHS)
-def test_a_figure_is_as_wide_as_its_profile(trees, profile):
+def test_figure_is_as_wide_as_its_size_requires(trees, profile):
     some = [(name, root) for (name, size), root in trees.items() if size == profile]
     assert len(some) >= 6
     for name, root in some:
@@ -71,20 +71,20 @@ def test_a_figure_is_as_wide_as_its_profile(trees, profile):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_profiles_differ_in_size_alone(trees, name):
+def test_figure_sizes_have_the_same_content(trees, name):
     sizes = [trees[name, profile] for profile in WIDTHS if (name, profile) in trees]
     said = [sorted(title.text or "" for title in root.iter(f"{SVG}title")) for root in sizes]
     assert len(said) >= 2 and said[0] and all(one == said[0] for one in said)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_summary_is_one_sentence_with_numbers(name):
-    said = registry.FIGURES[name].summary(document_of(name))
+def test_figure_summary_is_one_sentence_with_numbers(name):
+    said = registry.FIGURES[name].summary(get_document(name))
     assert re.search(r"\d", said) and said.endswith(".") and "\n" not in said
     assert "None" not in said and "nan" not in said
 
 
-def test_the_summary_of_the_rates_has_every_source_with_its_interval():
+def test_rates_summary_lists_every_source_with_its_interval():
     said = registry.FIGURES["rates"].summary(documents.study())
     assert said == (
         "Rated plausible: Claude 4 Sonnet 87% (156 of 180, 80% to 91%); GPT-5 94% (169 of 180, 88% to 97%); "
@@ -92,10 +92,10 @@ def test_the_summary_of_the_rates_has_every_source_with_its_interval():
     )
 
 
-def test_intervals_are_drawn_to_their_ends():
+def test_rates_figure_draws_intervals_to_their_limits():
     spec = registry.FIGURES["rates"].spec(documents.study(), "wide")
     root = ElementTree.fromstring(render.svg(spec))
-    # The plot is the space of the axis from 0% to 100%.
+    # The plot is as wide as the axis from 0% to 100%.
     plot = spec["width"]
     lines = [line for line in root.iter(f"{SVG}line") if line.get("stroke") == "#16202c"]
     found = [(float(re.findall(r"[\d.]+", line.get("transform", ""))[0]), float(line.get("x2", "0"))) for line in lines]
@@ -103,61 +103,65 @@ def test_intervals_are_drawn_to_their_ends():
     assert np.allclose(found, wanted, atol=0.02)
 
 
-def test_an_undefined_value_is_said_and_not_drawn():
+def test_forest_plot_labels_an_undefined_value_and_draws_no_mark():
     rows = [placing.Row("none", None, None, None, "undefined", "why")]
     chart = forest.forest([placing.Section("", rows)], forest.shares("x"), theme.PROFILES["wide"])
     root = ElementTree.fromstring(render.svg(theme.finished(chart, theme.PROFILES["wide"], "", "", "")))
-    assert "undefined" in texts(root)
+    assert "undefined" in list_texts(root)
     assert not list(root.iter(f"{SVG}title"))
 
 
-def test_rows_beyond_the_most_are_counted_below():
+def test_forest_plot_counts_the_rows_beyond_its_limit():
     rows = [placing.Row(f"row {place}", 0.5, 0.4, 0.6, "50%", "t") for place in range(forest.MOST_ROWS + 3)]
     chart = forest.forest([placing.Section("", rows)], forest.shares("x"), theme.PROFILES["narrow"])
     root = ElementTree.fromstring(render.svg(theme.finished(chart, theme.PROFILES["narrow"], "", "", "")))
-    assert "3 more rows are in the table." in texts(root)
-    assert f"row {forest.MOST_ROWS - 1}" in texts(root) and f"row {forest.MOST_ROWS}" not in texts(root)
+    assert "3 more rows are in the table." in list_texts(root)
+    assert f"row {forest.MOST_ROWS - 1}" in list_texts(root) and f"row {forest.MOST_ROWS}" not in list_texts(root)
 
 
-def test_each_section_gets_its_share_of_the_rows() -> None:
+def test_forest_plot_shares_its_rows_between_sections() -> None:
     assert forest.share_rows([3, 100, 20, 50], 60) == [3, 19, 19, 19]
     assert forest.share_rows([3, 4], 60) == [3, 4] and forest.share_rows([], 60) == []
     assert sum(forest.share_rows([61, 1, 200, 7], 60)) == 60
 
 
-def contrast(
+def make_contrast_row(
     family: str, first: str, quantity: str = "rate", p_holm: float | None = 0.5, low: float | None = -0.1
 ) -> list:
     high = None if low is None else 0.3
     return [family, first, "the others", quantity, 0.6, 0.5, 0.1, low, high, 0.04, p_holm, 60, 6, 360, 0, 6, "", "", ""]
 
 
-def test_every_family_of_contrasts_has_rows_in_the_figure_and_says_how_many_of_how_many() -> None:
-    rows = [contrast("experiments", f"E{at}", quantity) for at in range(40) for quantity in ("rate", "sensitivity")]
-    rows += [contrast("raters", f"R{at}", quantity) for at in range(6) for quantity in ("rate", "correct", "d'")]
-    rows += [contrast("sources", f"S{at}", low=None if at else -0.2) for at in range(2)]
+def test_contrasts_figure_has_rows_of_every_family_and_counts_them() -> None:
+    rows = [
+        make_contrast_row("experiments", f"E{at}", quantity) for at in range(40) for quantity in ("rate", "sensitivity")
+    ]
+    rows += [
+        make_contrast_row("raters", f"R{at}", quantity) for at in range(6) for quantity in ("rate", "correct", "d'")
+    ]
+    rows += [make_contrast_row("sources", f"S{at}", low=None if at else -0.2) for at in range(2)]
     figure = registry.FIGURES["contrasts"]
     document = {"tables": {"contrasts": documents.table("contrasts", rows)}}
-    said = texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
+    said = list_texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
     assert {"Experiments: 47 of 80", "Raters: 12 of 18", "Sources: 1 of 2"} <= set(said)
-    # All rates before any sensitivity.
+    # All rates are drawn before any sensitivity.
     assert "E39 less the others, rate" in said and "E6 less the others, sensitivity" in said
     assert "E7 less the others, sensitivity" not in said
-    assert "60 of 100 contrasts are drawn; all of them are in the table and in the CSV." in said
+    assert "60 of 100 contrasts are shown; the table and the CSV contain all." in said
     summary = figure.summary(document)
     assert [summary.index(f"{name}0 less the others") for name in "ERS"] == sorted(
         summary.index(f"{name}0 less the others") for name in "ERS"
     )
     few = {"tables": {"contrasts": documents.table("contrasts", rows[:2])}}
-    assert "Experiments" in texts(ElementTree.fromstring(render.svg(figure.spec(few, "wide"))))
+    assert "Experiments" in list_texts(ElementTree.fromstring(render.svg(figure.spec(few, "wide"))))
 
 
-def test_a_contrast_is_orange_by_its_adjusted_p_alone() -> None:
-    rows = [contrast("raters", "R1", p_holm=0.04), contrast("raters", "R2", p_holm=0.06, low=0.01)]
-    rows += [contrast("raters", "R3", p_holm=None)]
+def test_contrasts_figure_colours_contrasts_by_adjusted_p() -> None:
+    rows = [make_contrast_row("raters", "R1", p_holm=0.04), make_contrast_row("raters", "R2", p_holm=0.06, low=0.01)]
+    rows += [make_contrast_row("raters", "R3", p_holm=None)]
     figure = registry.FIGURES["contrasts"]
     spec = figure.spec({"tables": {"contrasts": documents.table("contrasts", rows)}}, "wide")
-    said = texts(ElementTree.fromstring(render.svg(spec)))
+    said = list_texts(ElementTree.fromstring(render.svg(spec)))
     assert "+0.10 (−0.10 to +0.30) *" in said and "+0.10 (+0.01 to +0.30)" in said
     solid = [row["solid"] for layer in spec["layer"] for row in layer["data"]["values"] if "solid" in row]
     assert solid[:3] == [palette.TONES[tone].solid for tone in ("orange", "blue", "blue")]
@@ -165,13 +169,13 @@ def test_a_contrast_is_orange_by_its_adjusted_p_alone() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_figure_without_rows_is_not_drawn(name):
+def test_figure_without_rows_is_not_drawn(name):
     empty = {"tables": {table: documents.table(table, []) for table in documents.COLUMNS}}
     assert not registry.FIGURES[name].has_data(empty)
     assert not registry.FIGURES[name].has_data({"tables": {}})
 
 
-def test_figures_of_numbers_that_nobody_knows_are_not_drawn():
+def test_figure_without_known_numbers_is_not_drawn():
     silent = documents.study()["tables"]
     drift = [[1, 10, 8, None, None, None, 0.002]]
     human = [["checker", "checker", *[None] * 9, 4, 6, 24, "no items in common"]]
@@ -181,7 +185,7 @@ def test_figures_of_numbers_that_nobody_knows_are_not_drawn():
     assert not {"drift", "human_model", "confidence", "violins"} & set(drawn) and "rates" in drawn
 
 
-def test_an_estimate_from_few_shared_items_is_marked_in_the_figure():
+def test_agreement_figure_labels_estimates_from_few_shared_items():
     document = documents.study()
     table = document["tables"]["agreement"]
     reason = "few items: no pair shares 20 items, the most is 12; no interval is reliable"
@@ -195,7 +199,7 @@ def test_an_estimate_from_few_shared_items_is_marked_in_the_figure():
     assert "(few items)" not in render.svg(figure.spec(documents.study(), "wide"))
 
 
-def test_what_cost_nothing_is_not_drawn():
+def test_cost_figure_is_not_drawn_if_nothing_has_a_cost():
     free = {
         "tables": {
             "cost": documents.table("cost", [["offline", 90, 0, 0, 0.0, 0.0], ["GPT-5", 4, None, None, None, None]])
@@ -205,7 +209,7 @@ def test_what_cost_nothing_is_not_drawn():
     assert registry.FIGURES["cost"].has_data(documents.benchmark())
 
 
-def test_drawing_gives_both_screen_sizes_in_the_order_of_the_figures():
+def test_figures_are_drawn_in_order_with_both_screen_sizes():
     made = list(islice(registry.draw(documents.study()), 4))
     assert [(one.name, one.profile) for one in made] == [
         ("rates", "wide"), ("rates", "narrow"), ("confidence", "wide"), ("confidence", "narrow"),
@@ -213,8 +217,8 @@ def test_drawing_gives_both_screen_sizes_in_the_order_of_the_figures():
     assert all(one.svg.startswith("<svg ") and one.summary for one in made)
 
 
-def test_a_roc_curve_climbs_in_hits_and_in_false_alarms():
-    # Three thresholds without a false alarm, then two at 3 in 10: the line goes up at each before it goes on.
+def test_roc_curve_increases_in_hits_and_false_alarms():
+    # Three thresholds without a false alarm, then two at 3 in 10: at each, the line rises before it continues to the right.
     shares = [(0, 0), (0, 0.2), (0, 0.5), (0, 0.5), (0.3, 0.5), (0.3, 0.8), (1, 1)]
     rows = [
         ["GPT-5, subtle error", threshold, false_alarms, hits, 10, 10]
@@ -226,18 +230,18 @@ def test_a_roc_curve_climbs_in_hits_and_in_false_alarms():
         path for path in root.iter(f"{SVG}path") if path.get("fill") is None and not path.get("stroke-dasharray")
     )
     drawn = [tuple(map(float, place.split(","))) for place in re.split("[ML]", line.get("d", ""))[1:]]
-    # From the last point, (1, 1) at the right and at 0 from above.
+    # The last point is (1, 1): at the right edge, and at 0 from the top.
     side = drawn[-1][0]
     assert np.allclose(drawn, [(x * side, (1 - y) * side) for x, y in shares])
 
 
-def test_the_narrowest_interval_to_be_expected_may_be_none_at_all():
+def test_precision_summary_allows_a_half_width_of_zero():
     rows = [["rate", "", raters, 40, half, raters == 6, ""] for raters, half in ((6, 0.1), (8, 0.0), (12, None))]
     said = registry.FIGURES["precision"].summary({"tables": {"precision": documents.table("precision", rows)}})
     assert said == "Half-widths: Rate ±0.10 now, 0.00 with 8 raters and 40 items."
 
 
-def test_a_half_width_that_nobody_can_say_has_its_reason() -> None:
+def test_precision_figure_gives_the_reason_for_an_unknown_half_width() -> None:
     rows = [
         ["rate", "", 6, 40, 0.1, True, "now ±0.10"],
         ["kappa", "", 2, 40, None, True, "an interval for new raters needs at least three raters"],
@@ -246,10 +250,10 @@ def test_a_half_width_that_nobody_can_say_has_its_reason() -> None:
     said = registry.FIGURES["precision"].summary(document)
     assert said == (
         "Half-widths: Rate ±0.10 now, 0.10 with 6 raters and 40 items; "
-        "Kappa cannot be said yet (an interval for new raters needs at least three raters)."
+        "Kappa not estimable yet (an interval for new raters needs at least three raters)."
     )
-    drawn = texts(ElementTree.fromstring(render.svg(registry.FIGURES["precision"].spec(document, "wide"))))
-    assert "cannot be said yet" in drawn and not any("undefined" in one for one in drawn)
+    drawn = list_texts(ElementTree.fromstring(render.svg(registry.FIGURES["precision"].spec(document, "wide"))))
+    assert "not estimable yet" in drawn and not any("undefined" in one for one in drawn)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ def test_a_half_width_that_nobody_can_say_has_its_reason() -> None:
         ("people and simulated", "imported", "all raters (people and simulated)"),
     ],
 )
-def test_raters_who_are_not_all_people_are_named_and_single_ones_are_in_the_table_alone(together, each, name) -> None:
+def test_misses_figure_names_kinds_of_raters_and_omits_single_people(together, each, name) -> None:
     rows = [
         ["all raters", together, "subtle", "", 3, 6, 0.5, 0.2, 0.8],
         ["R1", each, "subtle", "", 2, 3, 2 / 3, 0.2, 0.9],
@@ -269,32 +273,32 @@ def test_raters_who_are_not_all_people_are_named_and_single_ones_are_in_the_tabl
     document = {"tables": {"misses": documents.table("misses", rows)}}
     figure = registry.FIGURES["misses"]
     assert figure.summary(document) == (
-        f"Called an error: {name}, subtle errors: caught 50% (3 of 6); M1, gpt, subtle errors: caught 33% (1 of 3)."
+        f"Rated as an error: {name}, subtle errors: detected 50% (3 of 6); M1, gpt, subtle errors: detected 33% (1 of 3)."
     )
-    assert "R1" not in texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
-    assert "Machines: shares of items." in names.NAMES["misses"].note_of(document)
+    assert "R1" not in list_texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
+    assert "Models: shares of items." in names.NAMES["misses"].note_of(document)
     people = {"tables": {"misses": documents.table("misses", rows[:2])}}
-    assert "Machines" not in names.NAMES["misses"].note_of(people)
+    assert "Models" not in names.NAMES["misses"].note_of(people)
 
 
-def test_without_a_known_truth_the_figure_of_the_order_is_one_of_pace() -> None:
+def test_drift_figure_without_a_known_truth_shows_pace_only() -> None:
     rows = [[1, 5, 10, None, None, None, 30.0], [6, 10, 10, None, None, None, 20.0]]
     paced = {"tables": {"drift": documents.table("drift", rows)}}
     named = names.NAMES["drift"]
-    assert (named.title_of(paced), "95%" in named.note_of(paced)) == ("Pace from first to last item", False)
-    assert "Pace from first to last item" in str(registry.FIGURES["drift"].spec(paced, "print"))
+    assert (named.title_of(paced), "95%" in named.note_of(paced)) == ("Pace by position", False)
+    assert "Pace by position" in str(registry.FIGURES["drift"].spec(paced, "print"))
     whole = documents.study()
     assert (named.title_of(whole), "95%" in named.note_of(whole)) == (named.title, True)
 
 
-def test_a_matrix_of_some_of_the_ratings_says_so():
+def test_matrix_figure_notes_that_it_shows_a_sample():
     whole, cut = documents.study(), documents.study()
     cut["tables"]["matrix"]["notes"] = [
         "200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all of them."
     ]
     figure = registry.FIGURES["matrix"]
-    assert figure.title == "Raters and items"
-    # Four sources by six raters, of 20 items each two of three: 13 or 14 of them, 320 in all.
+    assert figure.title == "Ratings by rater and item"
+    # Four sources of 20 items, six raters, two of three items each: 13 or 14 per source, 320 ratings in all.
     assert figure.summary(whole).startswith("320 ratings of 80 items by 6 raters")
     assert figure.summary(cut).startswith("A sample of 320 ratings of 80 items by 6 raters")
     note = names.NAMES["matrix"].note_of
@@ -303,7 +307,7 @@ def test_a_matrix_of_some_of_the_ratings_says_so():
     )
 
 
-def test_whose_the_published_value_is_stands_in_the_note_where_there_is_one():
+def test_rates_note_explains_published_values_only_if_there_are_any():
     said = "Diamond: the paper's value for the declared model."
     document = documents.study()
     assert said in names.NAMES["rates"].note_of(document)
@@ -312,31 +316,31 @@ def test_whose_the_published_value_is_stands_in_the_note_where_there_is_one():
     assert said not in names.NAMES["rates"].note_of(document)
 
 
-def test_the_density_has_an_area_of_one_and_folds_back_what_lies_beyond_the_ends():
+def test_violin_density_has_an_area_of_one_and_reflects_at_the_ends():
     grid = np.linspace(1, 5, 2001)
     for counts in ({3: 7}, {1: 4}, {5: 2, 1: 1, 2: 8}):
         assert np.trapezoid(confidence.density(counts, grid), grid) == pytest.approx(1, abs=1e-3)
-    # One rating of 1, bandwidth 0.4: half of it is folded back onto the other half, so twice the normal density at 1.
+    # One rating of 1, bandwidth 0.4: half of the kernel is folded back onto the other half, so twice the normal density at 1.
     assert confidence.density({1: 1}, np.array([1.0]))[0] == pytest.approx(2 / (0.4 * np.sqrt(2 * np.pi)))
     assert not confidence.density({}, grid).any()
 
 
-def test_violins_state_n_and_median_and_have_no_density_below_five_ratings():
+def test_violins_show_n_and_median_and_no_density_below_five_ratings():
     root = ElementTree.fromstring(render.svg(registry.FIGURES["violins"].spec(documents.study(), "wide")))
     assert f"bandwidth {confidence.BANDWIDTH}," in registry.FIGURES["violins"].note
-    # 156 of the first source say plausible; of the third, 2 do, and get no density: seven halves of eight.
-    assert {"n = 156", "n = 2", "median 4"} <= set(texts(root))
+    # The first source has 156 ratings of plausible. The third has 2, so no density: seven of eight halves are drawn.
+    assert {"n = 156", "n = 2", "median 4"} <= set(list_texts(root))
     assert len(list(root.iter(f"{SVG}title"))) == 7
 
 
-def test_a_heat_map_prints_each_number_in_one_ink_and_nobody_with_themselves():
+def test_heat_map_uses_one_text_colour_and_leaves_the_diagonal_empty():
     root = ElementTree.fromstring(render.svg(registry.FIGURES["agreement_matrix"].spec(documents.study(), "wide")))
     cells = [text for text in root.iter(f"{SVG}text") if re.fullmatch(r"\d+%", text.text or "")]
     assert len(cells) == 6 and {text.get("fill") for text in cells} == {"#16202c"}
-    assert texts(root).count("–") == 3
+    assert list_texts(root).count("–") == 3
 
 
-def test_a_matrix_of_thousands_of_ratings_stays_small():
+def test_matrix_figure_of_thousands_of_ratings_stays_small():
     rows = [
         [f"R{at}", f"i{item}", "GPT-5", item % 2, item % 5 + 1, item % 3 > 0] for at in range(30) for item in range(150)
     ]
@@ -346,7 +350,7 @@ def test_a_matrix_of_thousands_of_ratings_stays_small():
     assert len(svg) < 200_000 and "<title>" not in svg
 
 
-def test_names_of_other_studies_words_are_used():
+def test_figure_summary_uses_the_words_of_an_evidence_study():
     evidence = documents.study() | {"subject": {"kind": "evidence_sufficiency"}}
     assert registry.FIGURES["rates"].summary(evidence).startswith("Rated sufficient: ")
 
@@ -360,13 +364,13 @@ def test_names_of_other_studies_words_are_used():
         (0, 0.09, [0, 0.02, 0.04, 0.06, 0.08, 0.1]),
     ],
 )
-def test_ticks_are_tidy_and_hold_every_end(low, high, ticks):
+def test_axis_ticks_are_round_numbers_that_cover_all_values(low, high, ticks):
     scale = forest.spanning("x", [placing.Row("a", low, low, high, "", "")], floor=low, ceiling=high)
     assert list(scale.ticks) == ticks and (scale.low, scale.high) == (ticks[0], ticks[-1])
 
 
-def test_long_names_are_broken_between_words_and_cut_with_a_sign():
-    # 0.61 em a letter: five letters and a space of 0.36 take 3.41 em of ten pixels.
+def test_long_labels_are_wrapped_between_words_and_cut_with_an_ellipsis():
+    # 0.61 em per letter: five letters and a space of 0.36 em take 3.41 em of ten pixels.
     assert wording.lines("abcde fghij", 40, 10) == ["abcde", "fghij"]
     assert wording.lines("abcde", 400, 10) == ["abcde"]
     cut = wording.lines("word " * 50, 100, 10)
@@ -374,16 +378,16 @@ def test_long_names_are_broken_between_words_and_cut_with_a_sign():
     assert wording.lines("x" * 50, 62, 10)[0] == "x" * 10
 
 
-def test_what_cannot_be_seen_shows_as_a_sign():
+def test_label_text_replaces_invisible_characters():
     assert wording.plain("a\x00b\u202ec\ud800d") == "a�b�c�d"
     assert wording.plain(" two\n lines ") == "two lines"
 
 
-def test_the_schema_that_is_drawn_is_the_one_altair_writes():
+def test_vega_lite_version_matches_the_schema_of_altair():
     assert altair.SCHEMA_VERSION.startswith(f"v{render.VL_VERSION}")
 
 
-def test_the_line_where_bars_begin_leaves_out_the_headings() -> None:
+def test_forest_plot_baseline_does_not_cross_the_headings() -> None:
     row = placing.Row("a", 0.5, None, None, "50%", "")
     sections = [placing.Section("first", [row, row]), placing.Section("second", [row])]
     profile = theme.PROFILES["wide"]
@@ -393,7 +397,7 @@ def test_the_line_where_bars_begin_leaves_out_the_headings() -> None:
     assert 0 < headings[0] < first < end_of_first < headings[1] < second < end == placed.height
 
 
-def test_coefficients_without_a_value_are_counted_below_and_leave_room_for_the_others() -> None:
+def test_agreement_figure_counts_coefficients_without_a_value() -> None:
     document = documents.study()
     every = document["tables"]["agreement"]
     value = [one["name"] for one in every["columns"]].index("value")
@@ -407,7 +411,7 @@ def test_coefficients_without_a_value_are_counted_below_and_leave_room_for_the_o
     assert not registry.FIGURES["agreement"].has_data(document)
 
 
-def test_every_colour_of_every_figure_becomes_another_one_in_dark_mode(drawn):
+def test_every_figure_colour_has_a_dark_mode_rule(drawn):
     rules = (Path(__file__).parents[4] / "static" / "figures.css").read_text()
     dark = {shade.light: shade.dark for shade in palette.SHADES}
     used = {

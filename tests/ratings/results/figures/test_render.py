@@ -1,4 +1,4 @@
-"""What is left of a drawing: nothing that refers, runs or styles, and the same bytes each time."""
+"""Tests of rendered figures: no links, scripts or styles, and the same bytes each time."""
 
 import json
 import re
@@ -14,12 +14,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {"svg", "g", "path", "line", "rect", "text", "tspan", "title"}
 
 
-def clean(inner: str, label: str = "a label") -> str:
+def clean_svg(inner: str, label: str = "a label") -> str:
     root = ElementTree.fromstring(f'<svg xmlns="http://www.w3.org/2000/svg" width="10" height="20.50">{inner}</svg>')
     return render.clean(root, label)
 
 
-def test_no_figure_of_hostile_names_has_anything_that_is_not_allowed(trees):
+def test_svg_of_hostile_names_has_only_allowed_elements_and_attributes(trees):
     for key, root in trees.items():
         for element in root.iter():
             assert element.tag.removeprefix(SVG) in ALLOWED, key
@@ -29,14 +29,14 @@ def test_no_figure_of_hostile_names_has_anything_that_is_not_allowed(trees):
                 assert name == "aria-label" or not re.search(r"url|script|;|<|&", value), (key, name, value)
 
 
-def test_hostile_names_are_in_the_figure_as_text_and_as_nothing_else(drawn):
+def test_svg_shows_hostile_names_only_as_text(drawn):
     svg = drawn["rates", "wide"]
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in svg
     assert not re.search("<script|<image|</title><image", svg)
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", svg)
 
 
-def test_a_character_that_no_xml_may_hold_does_not_end_the_process():
+def test_svg_replaces_characters_that_xml_does_not_allow():
     spec = {
         "description": "one\x07",
         "data": {"values": [{"a": "bell\x07 nul\x00 none\ufffe half\ud800"}]},
@@ -44,12 +44,14 @@ def test_a_character_that_no_xml_may_hold_does_not_end_the_process():
         "encoding": {"text": {"field": "a", "type": "nominal"}},
         "config": {"view": {"stroke": None}},
     }
-    told = json.dumps(render._drawable(spec))  # vl-convert aborts over each of these: never let it see one
+    told = json.dumps(
+        render._drawable(spec)
+    )  # vl-convert aborts the process on each of these characters, so they must be replaced first
     assert not re.search(r"\\u(0007|0000|fffe|d800)", told) and told.count("\\ufffd") == 5
     assert "bell\ufffd nul\ufffd none\ufffd half\ufffd" in render.svg(spec)
 
 
-def test_a_drawing_is_an_image_with_the_summary_as_its_name(trees):
+def test_svg_is_an_image_with_the_summary_as_its_label(trees):
     root = trees["rates", "narrow"]
     assert root.get("role") == "img"
     assert root.get("aria-label", "").startswith(
@@ -57,9 +59,9 @@ def test_a_drawing_is_an_image_with_the_summary_as_its_name(trees):
     )
 
 
-def test_marks_say_their_numbers(trees):
+def test_svg_marks_have_titles_with_their_numbers(trees):
     titles = [title.text for title in trees["rates", "wide"].iter(f"{SVG}title")]
-    # The bar and the point of each of four sources.
+    # A bar and a point for each of four sources.
     assert len(titles) == 8
     wanted = (
         "<script>alert(1)</script>: 87% rated plausible, 156 of 180 ratings, 95% interval: 80% to 91%; published: 92%"
@@ -67,7 +69,7 @@ def test_marks_say_their_numbers(trees):
     assert titles.count(wanted) == 2
 
 
-def test_every_figure_has_marks_that_say_something(trees):
+def test_every_svg_has_marks_with_titles(trees):
     silent = [key for key, root in trees.items() if not any(title.text for title in root.iter(f"{SVG}title"))]
     assert silent == []
 
@@ -87,55 +89,55 @@ def test_every_figure_has_marks_that_say_something(trees):
         '<g transform="translate(1,1) matrix(1)"><path d="M0,0h1" fill="#000000"/></g>',
     ],
 )
-def test_what_is_not_on_the_list_stops_the_drawing(inner):
+def test_svg_with_an_element_or_value_that_is_not_allowed_is_rejected(inner):
     with pytest.raises(ValueError, match=r"allowed in a figure|a figure needs no"):
-        clean(inner)
+        clean_svg(inner)
 
 
-def test_attributes_that_are_not_on_the_list_are_dropped():
-    made = clean(
+def test_svg_attributes_that_are_not_allowed_are_removed():
+    made = clean_svg(
         '<path d="M0,0h1v1Z" fill="#123456" onclick="x()" style="fill:red" id="a" class="b" pointer-events="none"/>'
     )
     assert '<path d="M0,0h1v1Z" fill="#123456" />' in made
 
 
-def test_a_label_and_a_title_cannot_leave_their_place():
-    made = clean('<path d="M0,0h1" stroke="#123456" aria-label="&lt;/title&gt;&lt;b&gt;"/>', label='"><script>')
+def test_svg_label_and_title_are_escaped():
+    made = clean_svg('<path d="M0,0h1" stroke="#123456" aria-label="&lt;/title&gt;&lt;b&gt;"/>', label='"><script>')
     root = ElementTree.fromstring(made)
     assert root.get("aria-label") == '"><script>'
     assert [element.tag.removeprefix(SVG) for element in root.iter()] == ["svg", "path", "title"]
     assert next(root.iter(f"{SVG}title")).text == "</title><b>"
 
 
-def test_what_draws_nothing_is_left_out_and_long_numbers_are_cut():
-    made = clean(
+def test_svg_omits_invisible_elements_and_rounds_numbers():
+    made = clean_svg(
         '<g><g transform="translate(0,0)"/><path d="M0,0h1"/></g><g><line x2="1.23456" y2="-0.0001" stroke="#123456"/></g>'
     )
     assert made.endswith('fill="none"><line x2="1.23" y2="0" stroke="#123456" /></svg>')
 
 
-def test_neighbours_that_look_alike_become_one_path():
+def test_svg_merges_adjacent_paths_of_the_same_style():
     cells = "".join(
         f'<path d="M{x},0h1v1Z" fill="{fill}"/>' for x, fill in enumerate(["#111111", "#111111", "#222222"])
     )
-    made = clean(f'<g transform="translate(1,1)">{cells}</g>')
+    made = clean_svg(f'<g transform="translate(1,1)">{cells}</g>')
     assert '<path d="M0,0h1v1ZM1,0h1v1Z" fill="#111111" /><path d="M2,0h1v1Z" fill="#222222" />' in made
 
 
-def test_the_same_document_gives_the_same_bytes():
+def test_figure_files_are_the_same_bytes_for_the_same_document():
     first, second = (registry.for_print(documents.study(), "rates") for _ in range(2))
     assert first == second
     assert render.pdf(first) == render.pdf(second) and render.png(first) == render.png(second)
 
 
-def test_two_fonts_come_in_the_same_order_each_time():
+def test_pdf_with_several_fonts_is_the_same_each_time():
     svg = registry.for_print(documents.study(("名前", "GPT-5", "שם", "ชื่อ")), "rates")
     assert len({render.pdf(svg) for _ in range(12)}) == 1
 
 
-def test_a_reordered_document_is_in_order_and_its_table_points_at_its_objects():
+def test_pdf_reordering_sorts_objects_and_updates_their_table():
     made = render.pdf(registry.for_print(documents.study(), "rates"))
-    # Reading it again follows every entry of the table, and finds nothing to move.
+    # A second pass follows every entry of the table and changes nothing.
     assert ordered(made) == made
     places = re.findall(rb"(\d{10}) 00000 n", made)
     assert [made[int(place) :].split(b" ")[0] for place in places] == [
@@ -145,12 +147,12 @@ def test_a_reordered_document_is_in_order_and_its_table_points_at_its_objects():
         ordered(b"%PDF-1.7\n")
 
 
-def test_print_is_six_and_three_quarter_inches_wide_with_the_bundled_font():
+def test_print_figure_is_6_75_inches_wide_with_the_bundled_font():
     svg = registry.for_print(documents.study(), "rates")
     page, image = render.pdf(svg), render.png(svg)
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", page)
     # 6.75 in of 72 points, within two points
     assert box and abs(float(box[1]) - 486) <= 2
     assert b"LiberationSans" in page and b"DejaVu" not in page
-    # 300 pixels to the inch: the width stands in bytes 16 to 19 of a PNG
+    # 300 pixels per inch: bytes 16 to 19 of a PNG are its width
     assert abs(int.from_bytes(image[16:20]) - 2025) <= 9

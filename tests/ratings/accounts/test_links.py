@@ -140,7 +140,7 @@ def test_expired_or_revoked_invitation_returns_410_with_the_reason(client: Clien
     first, second = inviting.invite(seats.seat(study)), inviting.invite(seats.seat(study, "R02"))
     inviting.revoke(seats.seat(study, "R02"))
     Invitation.objects.filter(seat__label="R01").update(expires_at=timezone.now())
-    for token, why in ((first, "has expired"), (second, "was withdrawn")):
+    for token, why in ((first, "has expired"), (second, "was revoked")):
         page = client.get(f"/r/{token}/")
         assert page.status_code == 410 and why in page.content.decode()
         assert seats.accept(client, token).status_code == 410
@@ -221,7 +221,7 @@ def test_invitation_cannot_be_accepted_by_an_analyst_of_the_study(client: Client
     token = inviting.invite(seats.seat(study), email="ann@example.org")
     for visitor in (client, Client()):  # signed out they would become a new user who knows as much
         page = visitor.get(f"/r/{token}/")
-        assert page.status_code == 410 and "has or had part in this study" in page.content.decode()
+        assert page.status_code == 410 and "has or had a role in this study" in page.content.decode()
         assert seats.accept(visitor, token).status_code == 410
     with pytest.raises(StudyError):
         joining.accept(joining.find(token), analyst, joining.Joining())
@@ -318,7 +318,7 @@ def test_link_cannot_be_created_for_an_account_with_further_rights(power: str) -
         Membership.objects.create(study=elsewhere, user=user, role="analyst")
     if power == "rater elsewhere":
         elsewhere.raters.filter(label="R01").update(user=user)
-    with pytest.raises(StudyError, match="opens more than this seat"):
+    with pytest.raises(StudyError, match="access to more than this study"):
         inviting.invite(Rater.objects.get(pk=seat.pk))
     assert not SignInLink.objects.exists()
 

@@ -105,10 +105,10 @@ def test_two_factor_setup_requested_several_times_at_once_leaves_one_device(kim:
 def test_two_factor_code_attempts_wait_longer_after_each_failure(client: Client, kim: User) -> None:
     device = with_app(kim)
     try_(client, "kim", PASSWORD)
-    assert "not right" in client.post("/login/code/", {"code": "000000"}).content.decode()
+    assert "code is incorrect" in client.post("/login/code/", {"code": "000000"}).content.decode()
     TOTPDevice.objects.update(throttling_failure_count=8)
     answer = client.post("/login/code/", {"code": code_of(device)})  # 2^7 = 128 s, even for the right one
-    assert answer.status_code == 422 and "wait 128 s" in answer.content.decode()
+    assert answer.status_code == 422 and "Wait 128 s" in answer.content.decode()
     assert TOTPDevice.objects.get().throttling_failure_count == 8
 
 
@@ -133,7 +133,7 @@ def test_two_factor_code_is_required_after_admin_links_and_the_sign_in_dialog(cl
     first = here.post("/sign-in-here/", {"username": "kim", "password": PASSWORD})
     assert first.status_code == 422 and 'name="code"' in first.content.decode()
     late = Client().post("/sign-in-here/", {"code": code_of(device)})  # the first step was too long ago, or never taken
-    assert late.status_code == 422 and "is wrong" not in late.content.decode()
+    assert late.status_code == 422 and "is incorrect" not in late.content.decode()
     assert here.post("/sign-in-here/", {"code": code_of(device)}).status_code == 204
     assert here.get("/account/").status_code == 200
 

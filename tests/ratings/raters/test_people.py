@@ -250,7 +250,7 @@ def test_sign_in_dialog_returns_no_complete_page(study: Study) -> None:
     assert form.status_code == 200 and "<html" not in form.content.decode()
     token = client.cookies["wb_csrf"].value
     wrong = client.post("/sign-in-here/", {"username": "kim", "password": "no"}, headers={"X-CSRFToken": token})
-    assert wrong.status_code == 422 and "is wrong" in wrong.content.decode()
+    assert wrong.status_code == 422 and "is incorrect" in wrong.content.decode()
     right = {"username": "kim@example.org", "password": "seven grey pipettes"}
     assert client.post("/sign-in-here/", right, headers={"X-CSRFToken": token}).status_code == 204
     assert client.session["_auth_user_id"] == str(user.pk)

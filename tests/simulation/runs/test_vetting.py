@@ -170,11 +170,11 @@ def answer(**changes: str) -> dict[str, str]:
 def test_vetting_queue_links_each_twin_to_the_next_and_previous(staff: Client, step: Transition) -> None:
     first, second = by_model(step, 1), by_model(step, 2)
     shown = staff.get(reverse("ratings:vetting")).content.decode()
-    assert "2 wait<" in shown and str(first.code) in shown
+    assert "2 twins to review<" in shown and str(first.code) in shown
     gone = staff.post(reverse("ratings:vet", args=[first.code]), answer())
     assert gone["Location"] == reverse("ratings:vet", args=[second.code])
     gone = staff.post(reverse("ratings:vet", args=[second.code]), answer(decision="rejected", wrong="no"), follow=True)
-    assert gone.redirect_chain[-1][0] == reverse("ratings:vetting") and "Nothing waits" in gone.content.decode()
+    assert gone.redirect_chain[-1][0] == reverse("ratings:vetting") and "No twins to review" in gone.content.decode()
     assert list(TwinDecision.objects.values_list("decision", flat=True)) == ["accepted", "rejected"]
 
 
@@ -203,7 +203,7 @@ def test_vetting_page_points_out_text_that_reveals_a_twin(staff: Client, step: T
     twin.outcome["new_observations"][0]["description"] = "This error type is implausible"
     twin.save()
     shown = staff.get(reverse("ratings:vet", args=[twin.code])).content.decode()
-    assert "might give it away" in shown and "implausible" in shown
+    assert "Its text may reveal the error" in shown and "implausible" in shown
 
 
 def test_vetting_queue_has_a_constant_number_of_queries(staff: Client, step: Transition) -> None:

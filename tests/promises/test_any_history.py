@@ -23,9 +23,9 @@ OPENED = 0.8  # of the times that an act finds a closed or paused study, it is o
 CHANCE = st.integers(0, 2**32 - 1)
 # What may happen, and how often of a hundred acts or so.
 OFTEN = {
-    "show": 8, "rate": 14, "edit": 5, "send_again": 3, "send_other_under_same_id": 2, "send_stale": 3, "keep_draft": 2,
-    "end_session_and_send": 2, "lose_the_answer": 2, "die_in_the_middle": 2, "withdraw": 1, "add_seat": 1, "add_items": 1, "pause_or_resume": 1,
-    "close_or_reopen": 1, "let_leases_end": 2, "import_a_rating": 1,
+    "show_next_item": 8, "answer_open_page": 14, "correct_answer": 5, "send_again": 3, "send_other_under_same_id": 2, "send_stale": 3, "save_unsaved_answer": 2,
+    "end_session_and_send": 2, "lose_response": 2, "lose_database_connection": 2, "withdraw_rater": 1, "add_rater": 1, "add_items": 1, "pause_or_resume": 1,
+    "close_or_reopen": 1, "expire_reservations": 2, "import_rating": 1,
 }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_whatever_happens_answers_are_kept_and_each_item_ends_with_as_many_as_it
     acts = [*OFTEN, *chance.choices(list(OFTEN), list(OFTEN.values()), k=STEPS - len(OFTEN))]
     chance.shuffle(acts)
     try:
-        for number, act in enumerate([*["rate"] * FIRST, *acts]):
+        for number, act in enumerate([*["answer_open_page"] * FIRST, *acts]):
             if not history.study.is_open and chance.random() < OPENED:
                 history.act("pause_or_resume", 0)
             done.append(act)

@@ -33,14 +33,14 @@ def test_a_confirmed_rating_that_was_dropped_from_the_database_is_named() -> Non
 @pytest.mark.parametrize(
     ("events", "ratings", "found"),
     [
-        ((*EVENTS, EVENTS[2]), RATINGS, {"an answer is in the database more than once": ["s3"], "versions are not 1 to n": ["b"]}),
+        ((*EVENTS, EVENTS[2]), RATINGS, {"an answer is in the database more than once": ["s3"], "revisions are not numbered 1 to n": ["b"]}),
         ((*EVENTS, Row("s4", "c", 1, True, 1)), (*RATINGS, Row("s4", "c", 1, True, 1)),
          {"an answer is in the database that nobody sent": ["s4"]}),
-        (EVENTS, RATINGS[:1], {"a rating has no version, or a version no rating": ["b"]}),
-        (EVENTS, (*RATINGS, RATINGS[0]), {"a place has more than one rating": ["a"]}),
-        (EVENTS, (EVENTS[0], EVENTS[2]), {"the rating is not its last version": ["a"]}),
+        (EVENTS, RATINGS[:1], {"a rating has no revision, or a revision has no rating": ["b"]}),
+        (EVENTS, (*RATINGS, RATINGS[0]), {"an assignment has more than one rating": ["a"]}),
+        (EVENTS, (EVENTS[0], EVENTS[2]), {"the rating differs from its last revision": ["a"]}),
         ((EVENTS[0], EVENTS[1], EVENTS[2]._replace(confidence=3)), (EVENTS[1], EVENTS[2]._replace(confidence=3)),
-         {"the database says other than was sent": ["s3"]}),
+         {"an answer in the database differs from what was sent": ["s3"]}),
     ],
 )  # fmt: skip
 def test_whatever_the_database_says_too_much_is_named(events: Any, ratings: Any, found: dict[str, list[str]]) -> None:

@@ -260,7 +260,9 @@ def test_archive_error_explains_that_the_analysis_failed(study: Study, boss: Use
     def moves(step: int, of: int, said: str) -> None:
         Assignment.objects.filter(pk=places.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
 
-    with pytest.raises(making.ExportError, match=r"could not be computed.*change while .*Try again; the blinded archive"):
+    with pytest.raises(
+        making.ExportError, match=r"could not be computed.*change while .*Try again; the blinded archive"
+    ):
         exported.zipped(study, blinded=False, tell=moves)
 
 

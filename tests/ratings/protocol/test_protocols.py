@@ -184,9 +184,7 @@ def test_evidence_has_no_perturbed_sources() -> None:
 
 
 def test_the_same_source_twice_is_refused() -> None:
-    assert problems(sources=[GOOD["sources"][0]] * 2) == [
-        "sources[1].cast: the same cast and perturbation occur twice"
-    ]
+    assert problems(sources=[GOOD["sources"][0]] * 2) == ["sources[1].cast: the same cast and perturbation occur twice"]
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -93,7 +93,10 @@ def test_a_letter_says_what_is_asked_and_nothing_of_any_item(study: Study) -> No
     [
         ("ada@example.org\nno address", "Line 2: &#x27;no address&#x27; is not an e-mail address"),
         ("ada@example.org\nADA@example.org", "Line 2: ADA@example.org is listed twice"),
-        ("a@example.org,b@example.org,c@example.org,d@example.org", "4 addresses for 3 open rater places: add 1 rater first"),
+        (
+            "a@example.org,b@example.org,c@example.org,d@example.org",
+            "4 addresses for 3 open rater places: add 1 rater first",
+        ),
         ("boss@example.org", "Line 1: boss@example.org is or was an admin or analyst"),
         ("new@example.org\nana@example.org", "Line 2: ana@example.org is or was an admin or analyst"),
         ("new@example.org, Bea@example.org", "Line 1: Bea@example.org is or was an admin or analyst"),

@@ -58,7 +58,8 @@ def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> No
     run_factory.pool(2)
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     with pytest.raises(
-        PlanError, match="needs 3 obvious twins by offline, the pool holds 2: create more twins, or vet those in the queue"
+        PlanError,
+        match="needs 3 obvious twins by offline, the pool holds 2: create more twins, or vet those in the queue",
     ):
         lifecycle.open_study(study)
     study.refresh_from_db()

@@ -1,4 +1,4 @@
-"""A rater of a small study, at work."""
+"""A rater of a small study, signed in."""
 
 import pytest
 from django.test import Client

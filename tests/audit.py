@@ -1,6 +1,6 @@
-"""python tests/audit.py LOCK...: known vulnerabilities in what the lock files pin, by pip-audit; run by `make audit`.
+"""python tests/audit.py LOCK...: report known vulnerabilities of the locked packages, by pip-audit; run by `make audit`.
 
-Ends with 1 if there are any. What could not be looked up, offline for one, is told and fails nothing.
+The exit status is 1 if there are any. Packages that could not be checked, for example offline, are listed but do not fail.
 """
 
 import json
@@ -12,44 +12,44 @@ from typing import Any
 
 
 def main(locks: list[str]) -> int:
-    found = 0
+    n_vulnerabilities = 0
     for lock in locks:
         report = audited(lock)
         if report is None:
             print(f"{lock}: NOT AUDITED; the vulnerability database could not be reached")
             continue
         print(*lines(lock, report), sep="\n")
-        found += sum(len(package.get("vulns", ())) for package in report)
-    return 1 if found else 0
+        n_vulnerabilities += sum(len(package.get("vulns", ())) for package in report)
+    return 1 if n_vulnerabilities else 0
 
 
 def audited(lock: str) -> list[dict[str, Any]] | None:
-    """What pip-audit says of each package; None where it said nothing."""
+    """Return pip-audit's report on each package, or None if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "report.json")
-        told = ["--require-hashes", "--disable-pip", "--progress-spinner", "off", "--timeout", "20"]
-        command = [Path(sys.executable).with_name("pip-audit"), *told, "-r", lock, "-f", "json", "-o", out]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        options = ["--require-hashes", "--disable-pip", "--progress-spinner", "off", "--timeout", "20"]
+        command = [Path(sys.executable).with_name("pip-audit"), *options, "-r", lock, "-f", "json", "-o", out]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
         if not out.exists():
-            print(done.stderr.strip()[-500:], file=sys.stderr)
+            print(process.stderr.strip()[-500:], file=sys.stderr)
             return None
         report: list[dict[str, Any]] = json.loads(out.read_text(encoding="utf-8"))["dependencies"]
         return report
 
 
 def lines(lock: str, report: list[dict[str, Any]]) -> list[str]:
-    """What to tell of one lock file."""
+    """Return the lines to print for one lock file."""
     unknown = [package["name"] for package in report if "skip_reason" in package]
-    told = [
-        f"{lock}: {package['name']} {package['version']} has {fault['id']}, mended in {', '.join(fault['fix_versions']) or 'nothing yet'}"
+    report_lines = [
+        f"{lock}: {package['name']} {package['version']} has {fault['id']}, fixed in {', '.join(fault['fix_versions']) or 'nothing yet'}"
         for package in report
         for fault in package.get("vulns", ())
     ]
     if unknown:
-        told.append(
-            f"{lock}: {len(unknown)} of {len(report)} packages NOT AUDITED; the database did not know or answer for them"
+        report_lines.append(
+            f"{lock}: {len(unknown)} of {len(report)} packages NOT AUDITED; the database does not list them or did not answer"
         )
-    return told or [f"{lock}: {len(report)} packages, none with a known vulnerability"]
+    return report_lines or [f"{lock}: {len(report)} packages, none with a known vulnerability"]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all tests share: a database file of their own, services of their own, and no silent skips under CI."""
+"""Shared by all tests: a database file, services, shorter intervals, and no silent skips under CI."""
 
 import gc
 import os
@@ -18,13 +18,13 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """SQLite tests run on a file, as the site does: threads then meet the real locks."""
+    """Use a database file for SQLite, as the site does, so that threads meet the real locks."""
     from django.conf import settings
 
     database = settings.DATABASES["default"]
     if database["ENGINE"] == "wetbench_site.sqlite":
         database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("db") / "test.sqlite3")
-        database["CONN_MAX_AGE"] = 0  # threads of tests come and go, and some tests want the file for themselves
+        database["CONN_MAX_AGE"] = 0  # test threads are short-lived, and some tests need exclusive access to the file
 
 
 PACED = (
@@ -35,25 +35,27 @@ PACED = (
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_clockwork() -> None:
-    """Leases and polls at a twentieth of their length; set once, for a test to change with its `settings`.
+def shorten_intervals() -> None:
+    """Divide leases and polling intervals by twenty, once; a test can change them with its `settings`.
 
-    Not the heartbeat: it writes from a thread of its own, which waits for ever on a test that holds its transaction open.
+    The heartbeat stays: it writes from another thread, which would wait for ever on a test with an open transaction.
     """
     from django.conf import settings
 
     for name in PACED:
         setattr(settings, name, getattr(settings, name) / 20)
-    settings.PRICE_SECONDS = 0  # each test has prices of its own
-    settings.TALLY_SECONDS = 0  # tests change rows behind the back of the log
-    settings.WRITES_PER_MINUTE = settings.EXPORTS_PER_HOUR = 10**6  # tests hurry, and their users share numbers
-    settings.WHITENOISE_AUTOREFRESH = True  # else every test client reads all static files when it is made
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a good one takes half a second
+    settings.PRICE_SECONDS = 0  # no caching: each test has its own prices
+    settings.TALLY_SECONDS = 0  # no caching: tests change rows without a log entry
+    settings.WRITES_PER_MINUTE = settings.EXPORTS_PER_HOUR = (
+        10**6
+    )  # tests are fast, and their users have the same primary keys
+    settings.WHITENOISE_AUTOREFRESH = True  # else every new test client reads all static files
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a secure one takes half a second
 
 
 @pytest.fixture
 def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A stand-in for every provider, and an environment that leads there."""
+    """A local server in place of every provider, and the environment variables that point to it."""
     with running() as server:
         for name, value in server.environ().items():
             monkeypatch.setenv(name, value)
@@ -62,9 +64,9 @@ def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture
 def audit_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let audits work on the test database, as if it were a scratch copy, and in this process: all is rolled back.
+    """Run audits on the test database, as if it were a scratch copy, and in this process; everything is rolled back.
 
-    A transaction's data is in no copy, and starting a process takes seconds. The whole way is tested in test_audit_copy.py.
+    A copy would not contain the data of the open transaction, and starting a process takes seconds. test_audit_copy.py tests the real way.
     """
     from django.utils import timezone
 
@@ -80,19 +82,19 @@ def audit_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
-    """A PostgreSQL cluster of this run's own, on a free port."""
+    """A PostgreSQL cluster for this test run, on a free port."""
     with PostgresCluster.started() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
-    """A Redis of this run's own, on a free port."""
+    """A Redis for this test run, on a free port."""
     with RedisServer.started() as server:
         yield server
 
 
-# Files that take longest, the longest first: one that begins when all else is done would leave the other workers idle.
+# The slowest files, the slowest first: one that starts last would leave the other workers idle.
 LONG = (
     "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/studies/blinding_audit/test_audit_blinding.py",
     "journeys/test_rater_in_browser.py", "journeys/test_admin_in_browser.py", "journeys/test_services.py",
@@ -103,17 +105,17 @@ LONG = (
 )  # fmt: skip
 
 
-TOLD = 60  # lines of a failure, from its beginning and its end; a page that Playwright tells has hundreds
+TOLD = 60  # lines shown of a failure, half from each end; Playwright prints pages with hundreds of lines
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: tests with browsers, leases and workers in them wait half of their time."""
+    """Start two workers more than there are cores: tests with browsers, leases and workers wait half of their time."""
     return (os.cpu_count() or 1) + 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """xdist would hand out files by how many tests they have, and those with few tests are the long ones."""
+    """Keep the order of files: xdist would sort them by their number of tests, and the slow files have few."""
     emptying.install()
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
@@ -121,27 +123,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    rank = {str(here / name): at for at, name in enumerate(LONG)}
+    folder = Path(__file__).parent
+    rank = {str(folder / name): position for position, name in enumerate(LONG)}
     items.sort(key=lambda item: rank.get(str(item.path), len(LONG)))
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests are there to the end: whoever looks for garbage need not look through them each time."""
+    """Exclude the thousands of collected tests from garbage collection: they stay until the end."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Under CI nothing is skipped: what a test needs must be there. And no failure is told so long that others are cut off."""
+    """Fail skipped tests under CI, where everything that a test needs must exist, and shorten long failures."""
     result = yield
     report = result.get_result()  # type: ignore[attr-defined]  # pluggy's old-style wrapper
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped under CI: {report.longrepr}"
-    if told := getattr(report.longrepr, "reprtraceback", None):
-        for entry in told.reprentries:
+    if traceback := getattr(report.longrepr, "reprtraceback", None):
+        for entry in traceback.reprentries:
             if len(entry.lines) > TOLD:
                 entry.lines[TOLD // 2 : -TOLD // 2] = ["[...]"]
         report.longrepr.reprcrash.message = report.longrepr.reprcrash.message[:500]

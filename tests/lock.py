@@ -1,6 +1,6 @@
-"""python tests/lock.py: the lock files made anew from the requirements; run by `make lock`.
+"""python tests/lock.py: create the lock files from the requirements; run by `make lock`.
 
-Versions that are locked stay, unless a requirement asks for another or `--upgrade` does.
+Locked versions stay, unless a requirement needs another version or `--upgrade` is given.
 """
 
 import subprocess
@@ -11,11 +11,11 @@ LOCKS = {"requirements.lock": "requirements.txt", "tests/requirements.lock": "te
 
 
 def main(more: list[str]) -> int:
-    for lock, wanted in LOCKS.items():
-        told = ["--generate-hashes", "--universal", "--python-version", "3.11", "--no-annotate", "--quiet", *more]
+    for lock, requirements in LOCKS.items():
+        options = ["--generate-hashes", "--universal", "--python-version", "3.11", "--no-annotate", "--quiet", *more]
         header = ["--custom-compile-command", "make lock"]
         uv = Path(sys.executable).with_name("uv")
-        subprocess.run([uv, "pip", "compile", *told, *header, "--output-file", lock, wanted], check=True)
+        subprocess.run([uv, "pip", "compile", *options, *header, "--output-file", lock, requirements], check=True)
     return 0
 
 

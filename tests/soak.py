@@ -1,8 +1,8 @@
 """make soak: a site in use, at full size, while all its parts are killed and restarted.
 
 Twenty raters over HTTP and twenty episodes of language models at a time, on PostgreSQL, Redis, gunicorn and Celery workers of
-its own. A line a minute; at the end everything that must hold is looked at, the report is written, and the soak ends with 1
-if anything does not hold, or if too little happened for that to say anything.
+its own. It prints one line a minute. At the end all invariants are checked and the report is written; the exit status is 1
+if an invariant is violated, or if too little happened for the result to mean anything.
 """
 
 import argparse
@@ -28,9 +28,9 @@ from tests.support.soaking.striking import Strikes
 from tests.support.soaking.web import Web
 from tests.support.warm_processes import Warm
 
-HUNDRED = 100  # steps: the models end an attempt by themselves long before
-LONG = 25  # calls of an episode, one after the other
-# A minute for CI: the clockwork at a twentieth, quick models and hasty raters.
+HUNDRED = 100  # never reached: the models end an attempt long before
+LONG = 25  # calls of an episode, one after another
+# A minute for CI: intervals divided by twenty, fast models and fast raters.
 SHORT = {
     "minutes": 1.0, "pace": 0.05, "latency": 0.5, "think": 1.0, "strike_every": 3.0, "workers": 2, "play_out": 120.0,
 }  # fmt: skip
@@ -39,7 +39,7 @@ SHORT = {
 def options(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="a minute, at the pace of the tests")
-    parser.add_argument("--minutes", type=float, default=10, help="of disturbance; what is then left is played out")
+    parser.add_argument("--minutes", type=float, default=10, help="of failures; remaining episodes are then finished")
     parser.add_argument("--raters", type=int, default=20)
     parser.add_argument("--think", type=float, default=2.0, help="seconds a rater thinks, on average")
     parser.add_argument("--pace", type=float, default=1.0, help="WETBENCH_PACE: 0.05 is what the tests run at")
@@ -47,9 +47,11 @@ def options(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=20, help="at a time")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--threads", type=int, default=32, help="of each worker")
-    parser.add_argument("--strike-every", type=float, default=8.0, help="seconds between two strikes, on average")
-    parser.add_argument("--play-out", type=float, default=1800.0, help="seconds that episodes have to end in, at most")
-    parser.add_argument("--seed", type=int, default=4, help="of the moments and victims")
+    parser.add_argument("--strike-every", type=float, default=8.0, help="seconds between two failures, on average")
+    parser.add_argument(
+        "--play-out", type=float, default=1800.0, help="maximum seconds for the remaining episodes to end"
+    )
+    parser.add_argument("--seed", type=int, default=4, help="of the times and targets of failures")
     parser.add_argument("--report", type=Path, default=Path("var/soak"), help="folder for soak-report.md and .json")
     if parser.parse_args(given).short:
         parser.set_defaults(**SHORT)
@@ -57,7 +59,7 @@ def options(given: list[str] | None = None) -> argparse.Namespace:
 
 
 class Site(NamedTuple):
-    """All that runs, and who is at work on it."""
+    """Everything that runs, and the raters."""
 
     house: House
     raters: list[Rater]
@@ -66,7 +68,7 @@ class Site(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What `manage.py verify` says of the database."""
+    """The result of `manage.py verify`."""
 
     checks: int
     rows: int
@@ -77,15 +79,17 @@ def main() -> int:
     told = options()
     with laboratory(told) as site:
         soak(site, told)
-        print(f"{told.minutes:g} minutes are over; bringing home what is left", flush=True)
-        found = end(site, told)
-        seen = verified(site.house)
-        if seen.findings:
-            found["manage.py verify found something"] = seen.findings
-        whole = report.document(asked(told), site.raters, site.strikes.counts, played(site, seen), found)
-    page = report.write(told.report, whole)
-    print(f"{report.text(whole)}\nThis report is in {page}.")
-    return bool(found)
+        print(f"{told.minutes:g} minutes are over; finishing what is left", flush=True)
+        violations = end(site, told)
+        verify_result = verified(site.house)
+        if verify_result.findings:
+            violations["manage.py verify found something"] = verify_result.findings
+        full_report = report.document(
+            asked(told), site.raters, site.strikes.counts, played(site, verify_result), violations
+        )
+    page = report.write(told.report, full_report)
+    print(f"{report.text(full_report)}\nThis report is in {page}.")
+    return bool(violations)
 
 
 def asked(told: argparse.Namespace) -> dict[str, Any]:
@@ -115,7 +119,7 @@ def laboratory(told: argparse.Namespace) -> Iterator[Site]:
             "DATABASE_URL": f"postgres://postgres@127.0.0.1:{cluster.port}/soak",
             "CELERY_BROKER_URL": broker.url,
             "WETBENCH_VAR_DIR": folder,
-            "TMPDIR": folder,  # what is killed leaves its temporary files
+            "TMPDIR": folder,  # killed processes leave their temporary files
             "WETBENCH_PACE": str(told.pace),
         }
         with (
@@ -140,7 +144,7 @@ def at_work(
     told: argparse.Namespace,
     stop: threading.Event,
 ) -> Site:
-    """Workers, dispatcher and raters, each rater in a thread of their own."""
+    """Start workers, dispatcher and raters, each rater in its own thread."""
     items = int(told.minutes * 60 / told.think) + 10
     raters = rooms.taken(house, web.site, told.raters, items, (told.think / 2, told.think * 1.5), told.seed, stop)
     workers = [house.worker(told.threads) for _ in range(told.workers)]
@@ -151,59 +155,62 @@ def at_work(
 
 
 def soak(site: Site, told: argparse.Namespace) -> None:
-    """Strike until the time is over. There are always about as many episodes under way as were asked for, but for the
-    last of the time: what was ordered then would only have to be played out."""
-    house, chance, began, minutes = site.house, random.Random(told.seed), time.monotonic(), 0
-    while (passed := time.monotonic() - began) < told.minutes * 60:
-        in_time = told.minutes * 60 - passed > LONG * told.latency
-        if in_time and (missing := max(told.episodes - house.unended(), 0)):
+    """Inject failures until the time is over. About as many episodes as requested are always in progress, except near the end: episodes
+    started then would only prolong the soak test.
+    """
+    house, rng, start, minutes = site.house, random.Random(told.seed), time.monotonic(), 0
+    while (elapsed := time.monotonic() - start) < told.minutes * 60:
+        has_time = told.minutes * 60 - elapsed > LONG * told.latency
+        if has_time and (missing := max(told.episodes - house.unended(), 0)):
             house.manage(*ORDER, *CAPPED, "--attempts", str(missing))
-        if passed >= 60 * (minutes + 1):
+        if elapsed >= 60 * (minutes + 1):
             minutes += 1
             print(f"minute {minutes}: {line(site)}", flush=True)
-        time.sleep(chance.uniform(0, 2 * told.strike_every))
+        time.sleep(rng.uniform(0, 2 * told.strike_every))
         site.strikes.strike()
 
 
 def end(site: Site, told: argparse.Namespace) -> dict[str, Any]:
-    """Raters bring home what they sent, episodes are played out; then everything that is wrong."""
+    """Let raters and episodes finish, and return all violations."""
     house = site.house
     site.stop.set()
     for thread in [t for t in threading.enumerate() if t.name in {rater.seat for rater in site.raters}]:
         thread.join()
-    found = too_little(site)
+    violations = too_little(site)
     try:
         house.until_ended(told.play_out)
-    except AssertionError as late:
-        left = {one.pid: one.poll() for one in (*site.strikes.workers, site.strikes.dispatcher)}
-        found["episodes did not end in time"] = f"{late}\nWorkers and dispatcher, None for one at work: {left}"
-    found |= disturbed.wrong(house)
+    except AssertionError as timeout:
+        exit_statuses = {process.pid: process.poll() for process in (*site.strikes.workers, site.strikes.dispatcher)}
+        violations["episodes did not end in time"] = (
+            f"{timeout}\nExit status of workers and dispatcher, None while running: {exit_statuses}"
+        )
+    violations |= disturbed.wrong(house)
     events, ratings = (confirmed.rows(house.rows, sql) for sql in (confirmed.EVENTS, confirmed.RATINGS))
-    found |= confirmed.wrong(list(site.raters[0].journal.entries()), events, ratings)
-    found |= report.wrong(report.gathered(site.raters))
-    if lost := site.strikes.calls_lost_otherwise():
-        found["lost calls are not those that were under way when a worker was killed"] = lost
-    return found
+    violations |= confirmed.wrong(list(site.raters[0].journal.entries()), events, ratings)
+    violations |= report.wrong(report.gathered(site.raters))
+    if unexplained := site.strikes.calls_lost_otherwise():
+        violations["lost calls are not those that were under way when a worker was killed"] = unexplained
+    return violations
 
 
 def too_little(site: Site) -> dict[str, Any]:
-    """Why this soak says nothing even if all is well: who did nothing, and what was never struck."""
-    idle = [rater.seat for rater in site.raters if not rater.counts.confirmed]
-    still = [] if site.house.steps() else ["all of them"]
-    found = {
-        "raters never had an answer confirmed": idle,
-        "the time was too short to strike": site.strikes.never(),
-        "episodes made no step": still,
+    """Return why this soak test means nothing even without violations: raters without answers, kinds of failure that never happened."""
+    idle_raters = [rater.seat for rater in site.raters if not rater.counts.confirmed]
+    stuck = [] if site.house.steps() else ["all of them"]
+    missing = {
+        "raters never had an answer confirmed": idle_raters,
+        "kinds of failure that were never injected": site.strikes.never(),
+        "episodes made no step": stuck,
     }
-    return {name: shown for name, shown in found.items() if shown}
+    return {name: details for name, details in missing.items() if details}
 
 
 def verified(house: House) -> Verified:
     process = house.start("manage.py", "verify", "--json", log="verify")
-    status, said = process.wait(600), process.log.read_text()
-    checks = json.loads(said[said.index("{\n") :])["checks"]
+    status, output = process.wait(600), process.log.read_text()
+    checks = json.loads(output[output.index("{\n") :])["checks"]
     findings = [(check["name"], check["findings"]) for check in checks if check["findings"]]
-    assert bool(findings) == bool(status), said
+    assert bool(findings) == bool(status), output
     return Verified(len(checks), sum(check["rows"] for check in checks), findings)
 
 
@@ -212,10 +219,10 @@ def played_out(house: House) -> int:
 
 
 def line(site: Site) -> str:
-    every, calls = report.gathered(site.raters), sorted(site.house.calls().items())
-    shown = ", ".join(f"{number} {state}" for state, number in calls)
+    totals, calls = report.gathered(site.raters), sorted(site.house.calls().items())
+    call_counts = ", ".join(f"{number} {state}" for state, number in calls)
     strikes = sum(site.strikes.counts.values())
-    return f"{every.confirmed} answers confirmed, {every.retries} retries, {played_out(site.house)} episodes ended, {strikes} strikes, calls: {shown or 'none yet'}"
+    return f"{totals.confirmed} answers confirmed, {totals.retries} retries, {played_out(site.house)} episodes ended, {strikes} failures, calls: {call_counts or 'none yet'}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every class in a template is there for something: a rule, or a script that looks for it."""
+"""Every class in a template is used by a CSS rule or a script."""
 
 import re
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ VALUE = re.compile(r'\bclass="((?:{%.*?%}|{{.*?}}|[^"])*)"', re.DOTALL)
 
 
 def classes(template: str) -> Iterator[str]:
-    """Those written out. What is put together while the page is made, of a value or of parts ("pill--{% if"), is not."""
+    """Yield the classes that are written out. Those assembled from values or parts ("pill--{% if") are not."""
     for value in VALUE.findall(template):
         if "--{%" not in value:
             names = re.sub(r"{%.*?%}", " ", re.sub(r"{{.*?}}", "?", value)).split()
             yield from (name for name in names if "?" not in name)
 
 
-def test_every_class_in_a_template_has_a_rule_or_a_script() -> None:
+def test_template_classes_are_used_by_a_rule_or_a_script() -> None:
     static = settings.BASE_DIR / "static"
     css = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in static.glob("*.css")), flags=re.DOTALL)
     known = set(re.findall(r"\.([A-Za-z][\w-]*)", css + "".join(path.read_text() for path in static.glob("*.js"))))

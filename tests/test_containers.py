@@ -1,7 +1,7 @@
-"""What the Dockerfile and compose.yaml say holds: their commands run here as they would there, by somebody who may write nowhere.
+"""The Dockerfile and compose.yaml do what they state: their commands run here as in a container, as a user without write access.
 
-No container engine is needed. What an image would hold is copied into a folder that its user cannot write to, secrets are
-files, and PostgreSQL and Redis are this run's own.
+No container engine is needed. What an image would contain is copied into a folder that its user cannot write to, secrets are
+files, and PostgreSQL and Redis belong to this test run.
 """
 
 import json
@@ -30,13 +30,13 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 OURS = {name: service for name, service in COMPOSE["services"].items() if service.get("image") == "wetbench"}
 
 
-def test_the_compose_file_is_valid_by_its_published_schema() -> None:
+def test_compose_file_is_valid_by_its_published_schema() -> None:
     schema = Path(check_jsonschema.__file__).parent / "builtin_schemas/vendor/compose-spec.json"
     jsonschema.Draft7Validator(json.loads(schema.read_text(encoding="utf-8"))).validate(COMPOSE)
 
 
 @pytest.mark.parametrize("name", COMPOSE["services"])
-def test_a_container_can_write_nowhere_but_where_it_is_told_and_gains_no_rights(name: str) -> None:
+def test_containers_are_read_only_and_gain_no_privileges(name: str) -> None:
     service = COMPOSE["services"][name]
     assert service["read_only"] and service["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in service["security_opt"]
@@ -44,19 +44,19 @@ def test_a_container_can_write_nowhere_but_where_it_is_told_and_gains_no_rights(
     assert re.findall(r"^USER (\S+)$", DOCKERFILE, flags=re.M) == ["wetbench"]
 
 
-def test_no_log_fills_the_disk() -> None:
+def test_container_logs_are_limited_in_size() -> None:
     for service in COMPOSE["services"].values():
         assert {"max-size", "max-file"} <= set(service["logging"]["options"])
 
 
-def test_the_site_is_reached_from_its_own_host_alone_and_the_database_from_no_host() -> None:
+def test_compose_publishes_the_site_on_localhost_only_and_no_database() -> None:
     ports = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
     assert ports == {"web": ["127.0.0.1:8000:8000"]}
     assert COMPOSE["networks"]["inside"] == {"internal": True}
     assert [COMPOSE["services"][name]["networks"] for name in ("postgres", "redis")] == [["inside"], ["inside"]]
 
 
-def test_every_variable_is_one_that_wetbench_knows_and_every_secret_is_a_file() -> None:
+def test_compose_uses_only_known_variables_and_passes_secrets_as_files() -> None:
     known = {variable.name: variable for variable in VARIABLES}
     given = OURS["web"]["environment"]
     for name, value in given.items():
@@ -68,31 +68,33 @@ def test_every_variable_is_one_that_wetbench_knows_and_every_secret_is_a_file() 
     assert set(re.findall(r"(WETBENCH_\w+)=", DOCKERFILE)) <= set(known)
 
 
-def test_the_image_is_given_all_that_it_copies_and_nothing_else() -> None:
+def test_dockerignore_allows_exactly_what_the_image_copies() -> None:
     copied = {source.removeprefix("./") for source in re.findall(r"^COPY (?!--from)(\S+) ", DOCKERFILE, flags=re.M)}
     ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert {line.removeprefix("!") for line in ignore if line.startswith("!")} == copied
     assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
-def test_backups_meet_a_server_of_their_own_version() -> None:
+def test_image_has_the_postgresql_client_of_the_server_version() -> None:
     assert re.findall(r"postgresql-client-(\d+)", DOCKERFILE) == re.findall(
         r"postgres:(\d+)-", COMPOSE["services"]["postgres"]["image"]
     )
 
 
-def test_the_packages_of_the_image_can_all_be_had() -> None:
-    """The line that installs them, asked what it would do; nothing is fetched that is installed here already."""
+def test_image_packages_are_available() -> None:
+    """Run the install command with --dry-run; installed packages are not downloaded."""
     line = next(line for line in DOCKERFILE.splitlines() if "pip install" in line)
     words = line.replace("/requirements.lock", str(ROOT / "requirements.lock")).split()
-    at = words.index("/venv/bin/python", 2)
-    done = subprocess.run([sys.executable, *words[at + 1 :], "--dry-run", "--quiet"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    index = words.index("/venv/bin/python", 2)
+    process = subprocess.run(
+        [sys.executable, *words[index + 1 :], "--dry-run", "--quiet"], capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What `COPY` would put into the image, readable by all and writable by none but us."""
+    """A folder with what `COPY` would put into the image, readable by all and writable only by us."""
     folder = tmp_path_factory.mktemp("image")
     for name in re.findall(r"^COPY (?!--from)(?!requirements)(\S+) ", DOCKERFILE, flags=re.M):
         source = ROOT / name
@@ -109,23 +111,25 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def safe_postgres() -> Iterator[PostgresCluster]:
-    """One that keeps what it confirmed, which production insists on."""
+    """A cluster with fsync, which production requires."""
     with PostgresCluster.started(fsync="on") as cluster:
         yield cluster
 
 
 class Container:
-    """Runs commands of one service with its environment and without rights."""
+    """Run commands of one service with its environment and without privileges."""
 
     def __init__(self, image: Path, environment: dict[str, str], here: dict[str, str]) -> None:
         self.image, self.environment, self.here = image, environment, here
 
     def start(self, command: list[str]) -> subprocess.Popen[str]:
         words = [self._here(word) for word in command]
-        # Root without capabilities may do what the files' modes say and no more, like anybody.
-        bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] if os.geteuid() == 0 else []
+        # Root without capabilities has only the rights of the file modes, like any user.
+        without_privileges = (
+            ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] if os.geteuid() == 0 else []
+        )
         return subprocess.Popen(
-            [*bare, *words],
+            [*without_privileges, *words],
             cwd=self.image,
             env=self.environment,
             text=True,
@@ -134,19 +138,19 @@ class Container:
         )
 
     def run(self, command: list[str]) -> str:
-        said, _ = (process := self.start(command)).communicate(timeout=120)
-        assert process.returncode == 0, said
-        return said
+        output, _ = (process := self.start(command)).communicate(timeout=120)
+        assert process.returncode == 0, output
+        return output
 
     def becomes(self, command: list[str], seconds: float = 40) -> str:
-        """What a health check says once it is content; a container has its start period too."""
-        until = time.monotonic() + seconds
+        """Return the output of a health check once it succeeds; containers have a start period too."""
+        deadline = time.monotonic() + seconds
         while True:
             process = self.start(command)
-            said, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=60)
             if process.returncode == 0:
-                return said
-            assert time.monotonic() < until, said
+                return output
+            assert time.monotonic() < deadline, output
             time.sleep(0.5)
 
     @contextmanager
@@ -156,8 +160,8 @@ class Container:
             yield
         finally:
             process.terminate()
-            said, _ = process.communicate(timeout=60)
-        assert process.returncode in (0, -15), said
+            output, _ = process.communicate(timeout=60)
+        assert process.returncode in (0, -15), output
 
     def _here(self, word: str) -> str:
         word = sys.executable if word == "python" else word.replace("python manage.py", f"{sys.executable} manage.py")
@@ -179,24 +183,32 @@ def container(image: Path, tmp_path: Path, safe_postgres: PostgresCluster, redis
         folder.mkdir()
     for name in COMPOSE["secrets"]:
         (secrets / name).write_text(texts.get(name, ""), encoding="utf-8")
-    given = {name: value.replace("/run/secrets", str(secrets)) for name, value in OURS["web"]["environment"].items()}
-    fixed = {"WETBENCH_PROFILE": "production", "WETBENCH_VAR_DIR": str(var), "PYTHONDONTWRITEBYTECODE": "1"}
-    own = {"WETBENCH_HOSTS": "wetbench.example.org", "WETBENCH_URL": "https://wetbench.example.org"}
-    environment = {"PATH": os.environ["PATH"], "HOME": str(var), **given, **fixed, **own}
+    compose_environment = {
+        name: value.replace("/run/secrets", str(secrets)) for name, value in OURS["web"]["environment"].items()
+    }
+    fixed_environment = {"WETBENCH_PROFILE": "production", "WETBENCH_VAR_DIR": str(var), "PYTHONDONTWRITEBYTECODE": "1"}
+    site_environment = {"WETBENCH_HOSTS": "wetbench.example.org", "WETBENCH_URL": "https://wetbench.example.org"}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(var),
+        **compose_environment,
+        **fixed_environment,
+        **site_environment,
+    }
     (backups := tmp_path / "backups").mkdir()
     here = {"0.0.0.0:8000": f"0.0.0.0:{(port := free_port())}", ":8000/": f":{port}/", "/backups": str(backups)}
     return Container(image, environment, here)
 
 
 @pytest.mark.services
-def test_every_command_of_the_containers_runs_and_every_health_check_is_content(container: Container) -> None:
+def test_container_commands_run_and_health_checks_pass(container: Container) -> None:
     assert "Applying ratings.0001_squashed" in container.run(OURS["migrate"]["command"])
     cmd = json.loads(re.findall(r"^CMD (.*)$", DOCKERFILE, flags=re.M)[0])
     with container.running(cmd), container.running(OURS["dispatcher"]["command"]):
         container.becomes(OURS["web"]["healthcheck"]["test"][1:])
         assert "dispatcher" in container.becomes(OURS["dispatcher"]["healthcheck"]["test"][1:])
         with container.running(OURS["worker"]["command"]):
-            until = time.monotonic() + 40
+            deadline = time.monotonic() + 40
             while "celery" not in container.becomes(OURS["worker"]["healthcheck"]["test"][1:]):
-                assert time.monotonic() < until
+                assert time.monotonic() < deadline
     assert "0 ratings" in container.run(OURS["backup"]["command"])

@@ -1,4 +1,4 @@
-"""The pages of docs/ and the README: what they link to, name and list is there."""
+"""The pages of docs/ and the README: everything they link to, name and list exists."""
 
 import re
 from collections.abc import Iterator
@@ -24,48 +24,50 @@ def named(page: Path) -> str:
 
 
 def prose(page: Path) -> str:
-    """The page without its code blocks."""
+    """Return the page without its code blocks."""
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
 def anchors(page: Path) -> set[str]:
-    """What its headings are called in an address: small letters and digits, hyphens for spaces, other signs left out."""
+    """Return the anchors of the page's headings: small letters and digits, hyphens for spaces, other characters left out."""
     headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def links(page: Path) -> Iterator[str]:
-    """Links and pictures that lead to a file of ours."""
+    """Yield links and pictures that lead to a file of ours."""
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if "://" not in target:
             yield target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page: Path) -> None:
+def test_docs_links_lead_to_existing_files_and_headings(page: Path) -> None:
     for target in links(page):
         path, _, anchor = target.partition("#")
-        found = (page.parent / path).resolve() if path else page
-        assert found.exists() and ROOT in found.parents, target
-        assert not anchor or anchor in anchors(found), target
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists() and ROOT in file.parents, target
+        assert not anchor or anchor in anchors(file), target
 
 
-def test_every_page_and_decision_is_linked_or_numbered() -> None:
+def test_docs_pages_are_linked_and_decisions_numbered() -> None:
     linked = {(page.parent / target.partition("#")[0]).resolve() for page in PAGES for target in links(page)}
-    alone = [named(page) for page in PAGES if page not in linked and page.parent.name != "decisions"]
-    assert alone == ["README.md"]
+    unlinked = [named(page) for page in PAGES if page not in linked and page.parent.name != "decisions"]
+    assert unlinked == ["README.md"]
     numbers = [page.name[:4] for page in PAGES if page.parent.name == "decisions"]
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
 
 
-def test_every_decision_that_is_named_is_there() -> None:
-    there = {page.name[:4] for page in PAGES if page.parent.name == "decisions"}
-    asked = {number for page in PAGES for number in re.findall(r"decision (\d{4})", page.read_text(encoding="utf-8"))}
-    assert asked and asked <= there
+def test_docs_name_only_existing_decisions() -> None:
+    existing = {page.name[:4] for page in PAGES if page.parent.name == "decisions"}
+    named_numbers = {
+        number for page in PAGES for number in re.findall(r"decision (\d{4})", page.read_text(encoding="utf-8"))
+    }
+    assert named_numbers and named_numbers <= existing
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_address_of_the_site_that_is_named_resolves(page: Path) -> None:
+def test_docs_name_only_addresses_that_resolve(page: Path) -> None:
     for address in re.findall(r"`(/(?:studies|benchmarks|jobs)/[^`\s]*)`", page.read_text(encoding="utf-8")):
         path = address.partition("?")[0]
         for word, value in STANDS_FOR.items():
@@ -79,23 +81,25 @@ def our_commands() -> list[str]:
     )  # Django's own, guarded
 
 
-def test_every_command_stands_in_the_page_of_operations() -> None:
+def test_operations_page_lists_every_command() -> None:
     text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
     assert [name for name in our_commands() if not re.search(rf"`(?:[^`]*[ ,])?{name}\b", text)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_command_that_is_named_has_the_options_it_is_named_with(page: Path) -> None:
+def test_docs_name_only_existing_commands_and_options(page: Path) -> None:
     known, apps = our_commands(), get_commands()
     for name, rest in re.findall(r"manage\.py (\w+)([^\n`#]*)", page.read_text(encoding="utf-8")):
         assert name in apps, name
         if name in known:
-            there = load_command_class(apps[name], name).create_parser("manage.py", name)._option_string_actions
-            asked = re.findall(r"--[a-z][a-z-]+", rest)
-            assert [option for option in asked if option not in there] == [], name
+            existing_options = (
+                load_command_class(apps[name], name).create_parser("manage.py", name)._option_string_actions
+            )
+            named_options = re.findall(r"--[a-z][a-z-]+", rest)
+            assert [option for option in named_options if option not in existing_options] == [], name
 
 
-def test_the_tree_of_architecture_names_every_room() -> None:
+def test_architecture_tree_names_every_room() -> None:
     tree = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("```")[1]
     parts = re.split(r"^(\w+)/ ", tree, flags=re.M)
     named_rooms = {
@@ -107,7 +111,7 @@ def test_the_tree_of_architecture_names_every_room() -> None:
     assert rooms - named_rooms == set()
 
 
-def test_the_layers_of_architecture_agree_with_the_rules_of_the_rooms() -> None:
+def test_architecture_layers_agree_with_the_import_rules() -> None:
     layers = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("## 2.")[1].split("```")[1]
     rank: dict[str, int] = {}
     for number, line in re.findall(r"^ *(\d+)  (.+)$", layers, flags=re.M):
@@ -127,15 +131,15 @@ def test_the_layers_of_architecture_agree_with_the_rules_of_the_rooms() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_module_that_a_page_names_by_its_path_exists(page: Path) -> None:
+def test_docs_name_only_existing_modules(page: Path) -> None:
     paths = re.findall(
         r"`((?:simulation|ratings|wetbench_site|tests|bench|templates)/[\w/]+\.(?:py|html))`", page.read_text("utf-8")
     )
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_every_package_of_the_application_that_we_chose_has_its_reason() -> None:
-    """Those above the line "What these bring with them"; Django and what the user fixed stand in the sentence before the table."""
+def test_architecture_gives_a_reason_for_every_chosen_package() -> None:
+    """Chosen packages are above the line "What these bring with them". Django and prescribed packages are in the sentence before the table."""
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("## 6. Libraries")[1].lower()
     for file in ("requirements.txt", "tests/requirements.txt"):
         chosen = (ROOT / file).read_text(encoding="utf-8").split("# What these bring")[0]

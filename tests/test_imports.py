@@ -1,4 +1,4 @@
-"""Who imports whom. Each room states it in its `__init__.py`, in a line `May import: ...`; docs/architecture.md draws it."""
+"""Import rules. Each room states its rule in its `__init__.py`, in a line `May import: ...`; docs/architecture.md draws them."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 OURS = ("simulation", "ratings", "wetbench_site")
-# Folders that belong to Django's layout of an app: what they hold serves the whole app.
+# Folders of Django's app layout, which serve the whole app.
 OF_THE_APP = ("management", "migrations", "templatetags")
 ABOVE_BOTH_APPS = ("wetbench_site/maintenance", "wetbench_site/management")
 # Modules that run without Django in rooms that do not.
@@ -21,7 +21,7 @@ WITHOUT_DJANGO = (
     "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/machines/machine_checker.py", "ratings/results/figures",
     "wetbench_site/observability/log_context.py",
 )  # fmt: skip
-# Oracles of the tests: one is under the GPL, and none is in requirements.txt (pandas comes with statsmodels).
+# Reference implementations for tests: one is under the GPL, and none is in requirements.txt (pandas is required by statsmodels).
 ORACLES = ("krippendorff", "statsmodels", "pandas")
 DRAWS = ("altair", "vl_convert")
 
@@ -39,7 +39,7 @@ def list_rooms() -> list[str]:
 
 
 def read_rule(room: str) -> tuple[str, ...]:
-    """Return what a room may import, as its own door states it. AssertionError if it states nothing."""
+    """Return what a room may import, as its `__init__.py` states it. AssertionError if it states nothing."""
     line = re.search(r"May import: (.*?)\.$", read_door(settings.BASE_DIR / room), re.DOTALL | re.MULTILINE)
     assert line, f"{room}/__init__.py has no line `May import: ...`"
     allowed = " ".join(line[1].split())
@@ -56,7 +56,7 @@ def list_files(place: str) -> list[Path]:
 
 @cache
 def list_imports(path: Path) -> tuple[str, ...]:
-    """Return every imported name, dotted, those inside of functions included. Each file is parsed once for all tests."""
+    """Return every imported name, dotted, including imports inside functions. Each file is parsed once for all tests."""
     return tuple(_find_imports(path))
 
 
@@ -74,7 +74,7 @@ def is_inside(name: str, packages: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_only_what_its_door_allows(room: str) -> None:
+def test_room_imports_only_what_its_rule_allows(room: str) -> None:
     allowed = (room.replace("/", "."), *read_rule(room))
     for path in list_files(room):
         for name in list_imports(path):
@@ -82,18 +82,18 @@ def test_a_room_imports_only_what_its_door_allows(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if room not in ABOVE_BOTH_APPS])
-def test_a_room_allows_nothing_that_it_does_not_import(room: str) -> None:
+def test_room_rule_allows_only_what_the_room_imports(room: str) -> None:
     imported = [name for path in list_files(room) for name in list_imports(path)]
     for package in read_rule(room):
         assert any(is_inside(name, (package,)) for name in imported), f"{room} does not import {package}"
 
 
-def test_no_two_rooms_may_import_each_other() -> None:
+def test_rooms_have_no_import_cycles() -> None:
     rules = {room.replace("/", "."): read_rule(room) for room in ROOMS if room.startswith(("simulation", "ratings"))}
     TopologicalSorter(rules).prepare()  # CycleError names the rooms
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_modules_have_no_import_cycles() -> None:
     modules = {}
     for app in OURS:
         for path in list_files(app):
@@ -104,7 +104,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 
 def _list_run_time_imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:
-    """Yield the modules of ours that are imported with this one: not inside of functions, not for types alone."""
+    """Yield our modules that are imported together with this one: not inside functions, not for types alone."""
     waiting: list[ast.AST] = [ast.parse(path.read_text())]
     while waiting:
         node = waiting.pop()
@@ -116,27 +116,27 @@ def _list_run_time_imports(path: Path, modules: dict[str, Path]) -> Iterator[str
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
-                yield from [found for found in (name, str(node.module)) if found in modules][:1]
+                yield from [module_name for module_name in (name, str(node.module)) if module_name in modules][:1]
 
 
-def test_the_laboratory_knows_nothing_of_studies() -> None:
+def test_simulation_does_not_import_ratings() -> None:
     for path in list_files("simulation"):
         assert not [name for name in list_imports(path) if is_inside(name, ("ratings",))], path
 
 
-def test_the_site_knows_no_app() -> None:
+def test_site_package_does_not_import_the_apps() -> None:
     for path in list_files("wetbench_site"):
         if not str(path.relative_to(settings.BASE_DIR)).startswith(ABOVE_BOTH_APPS):
             assert not [name for name in list_imports(path) if is_inside(name, ("simulation", "ratings"))], path
 
 
-def test_no_app_imports_the_tools_above_it() -> None:
+def test_apps_do_not_import_maintenance_tools() -> None:
     for path in [*list_files("simulation"), *list_files("ratings")]:
         above = [place.replace("/", ".") for place in ABOVE_BOTH_APPS]
         assert not [name for name in list_imports(path) if is_inside(name, tuple(above))], path
 
 
-def test_only_the_list_of_addresses_imports_pages() -> None:
+def test_views_are_imported_only_by_urls() -> None:
     for app in ("simulation", "ratings"):
         allowed = (f"{app}/web", f"{app}/templatetags", f"{app}/urls.py", f"{app}/apps.py", "ratings/web")
         for path in list_files(app):
@@ -148,19 +148,19 @@ def test_only_the_list_of_addresses_imports_pages() -> None:
     "place",
     [*WITHOUT_DJANGO, *(room for room in ROOMS if "Without Django." in read_door(settings.BASE_DIR / room))],
 )
-def test_what_runs_without_django_does_not_import_it(place: str) -> None:
+def test_modules_without_django_do_not_import_it(place: str) -> None:
     for path in list_files(place):
         assert not [name for name in list_imports(path) if name.split(".")[0] == "django"], path
 
 
 @pytest.mark.parametrize("place", [*OURS, "bench"])
-def test_no_room_imports_what_only_tests_may_use(place: str) -> None:
+def test_product_code_does_not_import_test_packages(place: str) -> None:
     for path in list_files(place):
         assert not [name for name in list_imports(path) if name.split(".")[0] in ORACLES], path
         assert not [name for name in list_imports(path) if is_inside(name, ("django.test",))] or place == "bench", path
 
 
-def test_only_figures_import_what_draws() -> None:
+def test_only_figures_import_drawing_packages() -> None:
     drawing = [
         path for path in list_files("ratings") if any(name.split(".")[0] in DRAWS for name in list_imports(path))
     ]
@@ -168,11 +168,11 @@ def test_only_figures_import_what_draws() -> None:
 
 
 @pytest.mark.parametrize("app", ["simulation", "ratings"])
-def test_few_modules_lie_outside_of_rooms(app: str) -> None:
+def test_apps_have_few_modules_outside_rooms(app: str) -> None:
     loose = [path.name for path in (settings.BASE_DIR / app).glob("*.py")]
     assert len(loose) <= 8, loose
 
 
-def test_no_folder_holds_more_modules_than_can_be_overseen() -> None:
+def test_folders_have_at_most_22_modules() -> None:
     folders = {path.parent for app in OURS for path in list_files(app)}
     assert not [folder for folder in folders if len(list(folder.glob("*.py"))) > 22]

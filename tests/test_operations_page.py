@@ -1,5 +1,4 @@
-"""The page of operations, as somebody would follow it: its commands can be read by a shell, its units by systemd, and
-what it names of ours is there."""
+"""docs/operations.md can be followed: a shell accepts its commands, systemd its units, and everything of ours that it names exists."""
 
 import re
 import subprocess
@@ -20,49 +19,51 @@ UNITS = re.findall(r"`(wetbench-\w+\.\w+)`[^`]*?\n\n```ini\n(.*?)^```", PAGE, fl
 
 
 @pytest.mark.parametrize("block", SHELL)
-def test_a_shell_can_read_every_block_of_commands(block: str) -> None:
-    read = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
-    assert (read.returncode, read.stderr) == (0, "")
+def test_operations_page_commands_have_valid_shell_syntax(block: str) -> None:
+    process = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
-def test_every_make_target_and_service_that_is_named_is_there() -> None:
+def test_operations_page_names_only_existing_make_targets_and_services() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w./]+):", makefile, flags=re.M))
     assert set(re.findall(r"(?:`|&& |^)make ([\w./]+)", PAGE, flags=re.M)) <= targets
     services = set(yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"])
-    named = re.findall(r"docker compose (?:restart|stop|exec|(?:run|up|logs)(?: --[\w-]+)+) ((?:[a-z]+ ?)+)", PAGE)
-    assert named
-    assert {name.split()[0] for name in named} <= services
+    service_names = re.findall(
+        r"docker compose (?:restart|stop|exec|(?:run|up|logs)(?: --[\w-]+)+) ((?:[a-z]+ ?)+)", PAGE
+    )
+    assert service_names
+    assert {name.split()[0] for name in service_names} <= services
 
 
-def test_every_web_server_that_is_named_runs_as_it_is_configured() -> None:
+def test_operations_page_starts_web_servers_with_the_configuration() -> None:
     servers = [line for line in PAGE.splitlines() if "gunicorn wetbench_site.wsgi" in line]
     assert len(servers) == 2 and all("-c python:wetbench_site.gunicorn_conf" in line for line in servers)
 
 
-def test_no_variable_stands_in_the_table_twice() -> None:
+def test_operations_page_lists_each_variable_once() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)`", PAGE.partition("| variable |")[2].partition("\n\n")[0], flags=re.M)
     assert len(rows) > 20 and len(rows) == len(set(rows))
 
 
-def test_a_site_is_never_reloaded_into_another_version() -> None:
-    """Its first process keeps modules of the version it started with, which the reloaded ones would meet."""
+def test_operations_page_never_reloads_a_site_into_another_version() -> None:
+    """The master process keeps modules of the version it started with, and the reloaded code would use them."""
     assert "ExecReload" not in PAGE and "systemctl reload" not in PAGE
 
 
-def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+def test_operations_page_units_pass_systemd_analyze(tmp_path: Path) -> None:
     assert [name for name, _ in UNITS] == ["wetbench-web.socket", "wetbench-web.service", "wetbench-worker.service"]
     for name, text in UNITS:
-        here = text.replace("/opt/wetbench/.venv/bin/python", sys.executable).replace("User=wetbench\n", "")
-        (tmp_path / name).write_text(here, encoding="utf-8")
-    told = subprocess.run(
+        adapted = text.replace("/opt/wetbench/.venv/bin/python", sys.executable).replace("User=wetbench\n", "")
+        (tmp_path / name).write_text(adapted, encoding="utf-8")
+    process = subprocess.run(
         [program("systemd-analyze"), "verify", *(str(tmp_path / name) for name, _ in UNITS)],
         capture_output=True,
         text=True,
     )
-    assert [line for line in told.stderr.splitlines() if "wetbench" in line] == []
+    assert [line for line in process.stderr.splitlines() if "wetbench" in line] == []
 
 
-def test_one_web_process_alone_is_never_replaced() -> None:
-    """Nobody would be answered in the seconds until the next one is there."""
+def test_single_web_process_is_never_replaced() -> None:
+    """Nobody would be served in the seconds until its replacement has started."""
     assert gunicorn_conf.workers == 1 and gunicorn_conf.max_requests == 0

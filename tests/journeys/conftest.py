@@ -1,4 +1,4 @@
-"""A Chromium of Debian's, watched: a page that breaks the content policy or throws fails its test."""
+"""Debian's Chromium, with checks: a page that violates the content security policy or throws an error fails its test."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,14 +20,14 @@ document.addEventListener("securitypolicyviolation", (event) =>
 """
 
 NewPage = Callable[..., Page]
-PATIENCE = 15_000  # ms; opening a study takes a second, and several on a machine that kills fifty workers meanwhile
+PATIENCE = 15_000  # ms; opening a study takes one second, and several while other tests kill workers
 expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    # From here to the end an event loop runs in this thread, and Django takes it for another one, with connections of its
-    # own: those from before would stay open, out of reach of every test that wants the database for itself.
+    # From here on an event loop runs in this thread, and Django treats it as another thread with its own connections. Earlier
+    # connections would stay open and block every test that needs exclusive access to the database.
     connections.close_all()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program(lightest_browser()), args=ARGUMENTS)
@@ -42,19 +42,19 @@ def site(live_server: Any) -> str:
 
 @pytest.fixture
 def rater(db: None) -> Rater:
-    """Somebody with five items to rate."""
+    """A rater with five items to rate."""
     return open_study(items=5).raters.get(label="R01")
 
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the watched pages complained of. A test that provokes an answer of 4xx removes its line."""
+    """Console messages and errors of the pages. A test that provokes a 4xx response removes its line."""
     return []
 
 
 @pytest.fixture
 def new_context(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., BrowserContext]]:
-    """Makes browser profiles of their own (cookies apart); every page in them is watched to the end of the test."""
+    """Return a function that creates browser profiles with separate cookies; all of their pages are checked until the test ends."""
     contexts: list[BrowserContext] = []
 
     def make(**options: object) -> BrowserContext:
@@ -74,7 +74,7 @@ def new_context(chromium: Browser, complaints: list[str]) -> Iterator[Callable[.
 
 @pytest.fixture
 def new_page(new_context: Callable[..., BrowserContext]) -> NewPage:
-    """A watched page in a profile of its own."""
+    """Return a function that opens a checked page in a new profile."""
     return lambda **options: new_context(**options).new_page()
 
 

@@ -1,4 +1,4 @@
-"""One's own account in a real browser, by keyboard: signing in, the second step, a token; every page sound at both widths."""
+"""A user's own account in a real browser, by keyboard: sign-in, two-factor authentication, an API token; every page accessible at both widths."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,24 +16,24 @@ from tests.support.in_browser import BOTH
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-LONG = "<b>kim</b>" + "k" * 140  # as long as a name can be, without a place to break it
+LONG = "<b>kim</b>" + "k" * 140  # the longest possible name, without a place to break the line
 
 
 def sound(page: Page) -> None:
-    """At both widths, and no script or style in the page."""
+    """Check the page at both widths, and that it contains no script and no style."""
     in_browser.sound(page, BOTH)
     assert page.locator("script:not([src]), style, [style]").count() == 0, page.url
 
 
 def type_in(page: Page, *words: str) -> None:
-    """From the field that has the focus on, in the place of what is there, and Enter in the last."""
-    for word, then in zip(words, [*["Tab"] * (len(words) - 1), "Enter"], strict=True):
+    """Type into the focused field and those after it, replacing their contents, and press Enter in the last."""
+    for word, next_key in zip(words, [*["Tab"] * (len(words) - 1), "Enter"], strict=True):
         page.keyboard.press("Control+A")
         page.keyboard.type(word)
-        page.keyboard.press(then)
+        page.keyboard.press(next_key)
 
 
-def test_somebody_signs_in_sets_up_a_second_step_and_makes_a_token_by_keyboard(
+def test_account_sign_in_two_factor_setup_and_token_work_by_keyboard(
     new_page: Callable[..., Page], live_server: Any, complaints: list[str]
 ) -> None:
     kim = User.objects.create_user(LONG, password=PASSWORD, is_staff=True)
@@ -59,7 +59,7 @@ def test_somebody_signs_in_sets_up_a_second_step_and_makes_a_token_by_keyboard(
     type_in(page, code_of(TOTPDevice.objects.get()))
     expect(page.get_by_role("heading", name="Your backup codes")).to_be_visible()
     sound(page)
-    backup = page.locator("main code").first.inner_text()
+    backup_code = page.locator("main code").first.inner_text()
     page.get_by_role("link", name="I have saved them").press("Enter")
     expect(page.locator("main")).to_contain_text("10 backup codes are left")
     sound(page)
@@ -70,7 +70,7 @@ def test_somebody_signs_in_sets_up_a_second_step_and_makes_a_token_by_keyboard(
     expect(page.get_by_role("heading", name="Two-factor authentication")).to_be_visible()
     sound(page)
     page.get_by_label("Code").focus()
-    type_in(page, backup)
+    type_in(page, backup_code)
     expect(page.locator(".topbar__user")).to_be_visible()
     assert second_step.backup_codes_left(kim) == 9
 

@@ -1,4 +1,4 @@
-"""The admin's journey in a real browser: seed, watch, read, twin."""
+"""An admin's journey in a real browser: start a run, watch it, read episodes, make twins."""
 
 import re
 
@@ -26,16 +26,16 @@ def lab() -> None:
 
 
 def press_until(page: Page, key: str, wanted: str) -> None:
-    """Press a key until the focus is on what is called `wanted`."""
-    called = "(document.activeElement.labels?.[0] ?? document.activeElement).innerText.trim()"
+    """Press a key until the focused element begins with the text `wanted`."""
+    get_focused_text = "(document.activeElement.labels?.[0] ?? document.activeElement).innerText.trim()"
     for _ in range(60):
         page.keyboard.press(key)
-        if page.evaluate(called).startswith(wanted):
+        if page.evaluate(get_focused_text).startswith(wanted):
             return
     raise AssertionError(f"{key} never reached {wanted!r}")
 
 
-def test_episodes_are_ordered_by_keyboard_and_watched_to_their_end_without_reloading(
+def test_run_is_started_by_keyboard_and_its_page_updates_itself_until_the_end(
     new_context: NewContext, site: str, lab: None
 ) -> None:
     page = ada_at(new_context(), site)
@@ -56,13 +56,13 @@ def test_episodes_are_ordered_by_keyboard_and_watched_to_their_end_without_reloa
     expect(page.locator("#run-progress")).to_contain_text("3 of 3 complete", timeout=10_000)
     assert page.evaluate("document.marked")
 
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     page.wait_for_timeout(3_000)
-    assert asked == []
+    assert requests == []
 
 
-def test_the_stop_button_keeps_the_focus_while_the_page_renews_itself(
+def test_run_page_keeps_the_focus_on_the_stop_button_when_it_updates_itself(
     new_context: NewContext, site: str, lab: None
 ) -> None:
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 2, seed=1)
@@ -81,7 +81,7 @@ def test_the_stop_button_keeps_the_focus_while_the_page_renews_itself(
     expect(page.locator("main")).to_contain_text("is queued again")
 
 
-def test_what_became_of_a_button_is_said_and_a_session_that_ends_leads_to_the_sign_in_page(
+def test_run_page_confirms_a_retry_and_redirects_to_sign_in_when_the_session_ends(
     new_context: NewContext, site: str, lab: None, complaints: list[str]
 ) -> None:
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 2, seed=1)
@@ -95,11 +95,11 @@ def test_what_became_of_a_button_is_said_and_a_session_that_ends_leads_to_the_si
 
     context.clear_cookies()
     page.wait_for_url(re.compile(re.escape(f"{reverse('login')}?next=/runs/")))
-    # Chromium notes the answer of 401 that is wanted here
+    # Chromium logs the response 401 that this test provokes.
     forgive(complaints, "401")
 
 
-def test_stop_and_retry_work_without_javascript(new_context: NewContext, site: str, lab: None) -> None:
+def test_run_page_stop_and_retry_work_without_javascript(new_context: NewContext, site: str, lab: None) -> None:
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 1, seed=1)
     page = ada_at(new_context(java_script_enabled=False), site)
     page.goto(site + reverse("simulation:run", args=[run.code]))
@@ -110,22 +110,22 @@ def test_stop_and_retry_work_without_javascript(new_context: NewContext, site: s
 
 
 @pytest.fixture
-def furnished(lab: None) -> list[str]:
-    """Addresses of every page with something on it."""
+def page_addresses(lab: None) -> list[str]:
+    """Return the addresses of every page, with content on each."""
     experiment = Experiment.objects.get(slug="zebrafish-genotyping")
-    done = queueing.queue_episodes([experiment], "offline", 1, seed=1)
+    finished_run = queueing.queue_episodes([experiment], "offline", 1, seed=1)
     random = queueing.queue_episodes([experiment], "offline-random", 1, seed=1)
-    play_out(done)
+    play_out(finished_run)
     play_out(random)
     twins = queueing.queue_twins(Transition.objects.filter(number__lte=3), ["obvious", "subtle"], seed=1)
     play_out(twins)
-    make_endless(done.episodes.get())
-    waiting = queueing.queue_episodes([experiment], "offline", 4, seed=2)
+    make_endless(finished_run.episodes.get())
+    waiting_run = queueing.queue_episodes([experiment], "offline", 4, seed=2)
     for replicate, changes in (
         (2, {"status": "running"}),
         (3, {"status": "failed", "reason": "internal", "error": "it " + "broke" * 20}),
     ):
-        waiting.episodes.filter(replicate=replicate).update(**changes)
+        waiting_run.episodes.filter(replicate=replicate).update(**changes)
     stages = [study(stage) for stage in ("draft", "open", "unblinded")]
     return [
         reverse("simulation:experiments"),
@@ -133,7 +133,7 @@ def furnished(lab: None) -> list[str]:
         reverse("simulation:actions"),
         reverse("simulation:episodes"),
         reverse("simulation:new_episodes"),
-        reverse("simulation:run", args=[waiting.code]),
+        reverse("simulation:run", args=[waiting_run.code]),
         reverse("simulation:run", args=[twins.code]),
         *(reverse("simulation:episode", args=[row.code]) for row in Episode.objects.exclude(status="queued")),
         reverse("simulation:twins"),
@@ -145,7 +145,7 @@ def furnished(lab: None) -> list[str]:
 
 
 def make_endless(episode: Episode) -> None:
-    """Its first step now holds words of models that have no end."""
+    """Put very long words by models into the first step of the episode."""
     row, word = episode.transitions.order_by("number")[0], "x" * 300
     outcome = row.step["outcome"]
     outcome["new_observations"] = [{"description": word, "measurement_type": "visual", "value": word}]
@@ -156,37 +156,37 @@ def make_endless(episode: Episode) -> None:
 
 
 def study(stage: str) -> Study:
-    """A study of twins and originals that has come so far."""
-    sources = [{"cast": "offline", "perturbation": wrong, "count": 2} for wrong in ("none", "obvious")]
+    """Create a study of twins and originals at this stage."""
+    sources = [{"cast": "offline", "perturbation": perturbation, "count": 2} for perturbation in ("none", "obvious")]
     ada = User.objects.get_or_create(username="ada", is_staff=True)[0]
     protocol = lifecycle.read_protocol(study_factory.protocol(slug=stage, name=stage, sources=sources))
-    made = lifecycle.create_study(protocol, by=ada)
+    created = lifecycle.create_study(protocol, by=ada)
     if stage != "draft":
-        lifecycle.open_study(made)
-        for rater in made.raters.all()[:2]:
+        lifecycle.open_study(created)
+        for rater in created.raters.all()[:2]:
             study_factory.rate_all(rater)
     if stage == "unblinded":
-        lifecycle.close_and_unblind(made, ada)
-    return made
+        lifecycle.close_and_unblind(created, ada)
+    return created
 
 
-def test_every_staff_page_is_sound_on_a_desk_and_on_a_phone(
-    new_context: NewContext, site: str, furnished: list[str]
+def test_staff_pages_are_accessible_on_desktop_and_phone(
+    new_context: NewContext, site: str, page_addresses: list[str]
 ) -> None:
     assert Twin.objects.filter(status="done").exists()
     page = ada_at(new_context(), site)
-    for address in furnished:
+    for address in page_addresses:
         page.set_viewport_size(WIDE)
-        answer = page.goto(site + address)
-        assert answer is not None
-        assert answer.status == 200, address
+        response = page.goto(site + address)
+        assert response is not None
+        assert response.status == 200, address
         sound(page)
         page.set_viewport_size(PHONE)
         sound(page)
 
 
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
-def test_forms_that_were_refused_are_sound_and_lead_to_the_field(
+def test_rejected_forms_are_accessible_and_show_their_errors(
     new_context: NewContext, site: str, lab: None, viewport: dict[str, int], complaints: list[str]
 ) -> None:
     page = ada_at(new_context(viewport=viewport), site)
@@ -199,5 +199,5 @@ def test_forms_that_were_refused_are_sound_and_lead_to_the_field(
     expect(page.get_by_role("alert")).to_contain_text("Choose a file or paste the text of a study document.")
     expect(page.get_by_role("alert")).to_be_focused()
     sound(page)
-    # Chromium notes every answer of 4xx on its console, the two wanted here included
+    # Chromium logs every response with 4xx, also the two that this test provokes.
     forgive(complaints, "422")

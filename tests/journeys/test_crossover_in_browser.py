@@ -1,4 +1,4 @@
-"""A crossover in a real browser: built by its admin, the page of the plan with its warnings, and a rater's washout."""
+"""A crossover study in a real browser: its admin builds it, the assignments page shows its warnings, and a rater waits between sessions."""
 
 import re
 import uuid
@@ -22,7 +22,7 @@ SOURCES = [
 ]
 
 
-def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: NewContext, site: str) -> None:
+def test_crossover_is_built_and_its_assignments_page_lists_empty_results(new_context: NewContext, site: str) -> None:
     run_factory.pool(20)
     page = ada_at(new_context(), site)
     ada = User.objects.get(username="ada")
@@ -47,19 +47,19 @@ def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: 
     sound(page, BOTH)
 
 
-def test_a_plan_says_on_how_many_steps_two_sources_are_the_same(new_context: NewContext, site: str) -> None:
+def test_crossover_plan_shows_how_many_cases_have_identical_outcomes(new_context: NewContext, site: str) -> None:
     first, second = run_factory.episode("caffeine"), run_factory.episode("caffeine", OTHER)
     for number in range(1, 11):
-        one, two = run_factory.transition(first, number), run_factory.transition(second, number)
+        first_step, second_step = run_factory.transition(first, number), run_factory.transition(second, number)
         if number <= 6:
-            two.step = one.step
-            two.save(update_fields=["step"])
+            second_step.step = first_step.step
+            second_step.save(update_fields=["step"])
     page = ada_at(new_context(), site)
     sources = [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
-    asked = study_factory.protocol(
+    document = study_factory.protocol(
         sources=sources, ratings_per_item=3, practice=0, design="crossover", conditions="sources"
     )
-    study = lifecycle.create_study(lifecycle.read_protocol(asked), User.objects.get(username="ada"))
+    study = lifecycle.create_study(lifecycle.read_protocol(document), User.objects.get(username="ada"))
     for address in (
         f"/studies/{study.slug}/",
         f"/studies/{study.slug}/matrix/",
@@ -74,7 +74,7 @@ def test_a_plan_says_on_how_many_steps_two_sources_are_the_same(new_context: New
             sound(page)
 
 
-def test_a_rater_is_told_when_their_second_session_opens(new_context: NewContext, site: str) -> None:
+def test_crossover_rater_sees_when_the_second_session_opens(new_context: NewContext, site: str) -> None:
     run_factory.pool(20)
     study = study_factory.open_study(
         sources=SOURCES, ratings_per_item=2, practice=0, design="crossover", conditions="twins", washout_days=7

@@ -1,4 +1,4 @@
-"""`make demo` as a newcomer meets it: killed half-way, started again, walked through, stopped."""
+"""`make demo` for a new user: killed while it creates data, started again, used, and stopped."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from django.conf import settings
 from tests.support.services import free_port
 from tests.support.visitor import Visitor
 
-# Every item with what ratings.studies.seats.readable_elsewhere compares it by.
+# Every item with the values by which ratings.studies.seats.readable_elsewhere compares items.
 _CONTENTS = """
     select study.slug, item.pair_sha256, coalesce(step.episode_id, review.episode_id) as episode
     from ratings_item item join ratings_study study on study.id = item.study_id
@@ -34,18 +34,18 @@ class Demo:
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
         self.process: subprocess.Popen[str] | None = None
-        self.said: list[str] = []
+        self.output: list[str] = []
 
     def start(self) -> None:
         env = {**os.environ, "WETBENCH_VAR_DIR": str(self.folder)}
         for name in ("DATABASE_URL", "CELERY_BROKER_URL", "WETBENCH_PACE"):
             env.pop(name, None)
         command = [sys.executable, "manage.py", "demo", "--port", str(self.port)]
-        self.said = []
+        self.output = []
         self.process = subprocess.Popen(
             command, cwd=settings.BASE_DIR, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        threading.Thread(target=self._listen, args=(self.process, self.said), daemon=True).start()
+        threading.Thread(target=self._listen, args=(self.process, self.output), daemon=True).start()
 
     @staticmethod
     def _listen(process: "subprocess.Popen[str]", said: list[str]) -> None:
@@ -53,12 +53,12 @@ class Demo:
         said.extend(iter(process.stdout.readline, ""))
 
     def wait_for(self, text: str, seconds: float) -> str:
-        until = time.monotonic() + seconds
-        while text not in (heard := "".join(self.said)):
-            assert self.process and self.process.poll() is None, f"the demo ended: {heard}"
-            assert time.monotonic() < until, f"{text!r} was not said within {seconds:.0f} s: {heard}"
+        deadline = time.monotonic() + seconds
+        while text not in (printed := "".join(self.output)):
+            assert self.process and self.process.poll() is None, f"the demo ended: {printed}"
+            assert time.monotonic() < deadline, f"{text!r} was not printed within {seconds:.0f} s: {printed}"
             time.sleep(0.05)
-        return "".join(self.said)
+        return "".join(self.output)
 
     def end(self, with_signal: signal.Signals) -> int:
         assert self.process
@@ -78,24 +78,24 @@ class Demo:
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Demo]:
-    made = Demo(tmp_path)
-    yield made
-    if made.process and made.process.poll() is None:
-        made.process.kill()
-        made.process.wait()
+    process_under_test = Demo(tmp_path)
+    yield process_under_test
+    if process_under_test.process and process_under_test.process.poll() is None:
+        process_under_test.process.kill()
+        process_under_test.process.wait()
 
 
-def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_doors(demo: Demo) -> None:
+def test_demo_killed_while_it_creates_data_continues_and_its_three_links_work(demo: Demo) -> None:
     demo.start()
-    until = time.monotonic() + 120
+    deadline = time.monotonic() + 120
     while demo.count("select count(*) from simulation_transition") < 20:
-        assert time.monotonic() < until, "".join(demo.said)
+        assert time.monotonic() < deadline, "".join(demo.output)
         time.sleep(0.02)
     demo.end(signal.SIGKILL)
     assert demo.count("select count(*) from simulation_episode where ended_at is null") > 0
 
     demo.start()
-    heard = demo.wait_for("A rater's personal link", 240)
+    output = demo.wait_for("A rater's personal link", 240)
     assert demo.count("select count(*) from simulation_episode where ended_at is null") == 0
     doubled = (
         "select count(*) from (select 1 from simulation_transition group by episode_id, number having count(*) > 1)"
@@ -105,14 +105,14 @@ def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_d
         "having max(number) <> count(*) or min(number) <> 1)"
     )
     assert (demo.count(doubled), demo.count(gaps)) == (0, 0)
-    # Whoever reads the finished studies reads nothing of the study to try: neither its steps nor their episodes.
+    # Readers of the finished studies see nothing of the study to try: neither its steps nor their episodes.
     assert demo.count(f"select count(*) from ({_CONTENTS}) where slug = 'try-it'") == 10
-    here = f"select * from ({_CONTENTS}) where slug = 'try-it'"
-    there = f"select * from ({_CONTENTS}) where slug <> 'try-it'"
-    both = f"select count(*) from ({here}) h join ({there}) t on h.pair_sha256 = t.pair_sha256 or h.episode = t.episode"
-    assert demo.count(both) == 0
+    items_to_try = f"select * from ({_CONTENTS}) where slug = 'try-it'"
+    other_items = f"select * from ({_CONTENTS}) where slug <> 'try-it'"
+    shared_items = f"select count(*) from ({items_to_try}) h join ({other_items}) t on h.pair_sha256 = t.pair_sha256 or h.episode = t.episode"
+    assert demo.count(shared_items) == 0
 
-    sign_in, dashboard, rate = re.findall(r"http://\S+/\S+", heard.split("Admin and analyst")[1])[:3]
+    sign_in, dashboard, rate = re.findall(r"http://\S+/\S+", output.split("Admin and analyst")[1])[:3]
     analyst = Visitor(f"http://127.0.0.1:{demo.port}")
     assert analyst.get(dashboard).url.split("?")[0].endswith("/login/")
     assert analyst.get(sign_in).status == 200
@@ -126,23 +126,23 @@ def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_d
 
     assert demo.end(signal.SIGINT) == 0
     with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", demo.port)) != 0, "something still serves after Ctrl-C"
+        assert probe.connect_ex(("127.0.0.1", demo.port)) != 0, "something still answers after Ctrl-C"
 
     ratings = demo.count("select count(*) from ratings_rating")
-    began = time.monotonic()
+    start = time.monotonic()
     demo.start()
     demo.wait_for("A rater's personal link", 30)
     assert demo.count("select count(*) from ratings_rating") == ratings
-    assert time.monotonic() - began < 30  # a second start makes nothing again; "a few seconds" on an idle machine
+    assert time.monotonic() - start < 30  # a second start creates nothing again; "a few seconds" on an idle machine
     assert demo.end(signal.SIGINT) == 0
 
 
-def test_a_taken_port_is_named_with_a_way_out(demo: Demo) -> None:
+def test_demo_names_a_port_in_use_and_how_to_choose_another(demo: Demo) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", demo.port))
         taken.listen()
         demo.start()
         assert demo.process and demo.process.wait(30) == 1
         time.sleep(0.2)
-        assert f"Port {demo.port} is in use" in "".join(demo.said)
-        assert f"PORT={demo.port + 1}" in "".join(demo.said)
+        assert f"Port {demo.port} is in use" in "".join(demo.output)
+        assert f"PORT={demo.port + 1}" in "".join(demo.output)

@@ -1,4 +1,4 @@
-"""One item on a real screen: what fits, what can be reached, what axe says, in every layout and at both widths."""
+"""One item in a real browser: it fits the screen, can be reached and is accessible, in every layout and at both widths."""
 
 import copy
 from typing import Any
@@ -20,7 +20,7 @@ CONTEXT = allow_list.blind_context(
 
 
 def shown(browser: BrowserContext, site: str, step: dict[str, Any], **arm: Any) -> Page:
-    """A page with this step as the item of a study with one arm."""
+    """Open a page with this step as the item of a study with one arm."""
     study = open_study(items=3, raters=1, **arm)
     seat = study.raters.get()
     assignment = Assignment.objects.filter(rater=seat, position=1).select_related("item").get()
@@ -37,22 +37,25 @@ def opened(browser: BrowserContext, site: str, assignment: Assignment) -> Page:
 
 
 def wash() -> dict[str, Any]:
-    """The mock's item: a culture and its buffer go on, the waste is new; thirty rows and three observations."""
+    """Return an item like the one in the design: a culture and its buffer continue, the waste is new; thirty rows and three observations."""
     step = copy.deepcopy(dilution(100))
     culture, buffer = step["inputs"][0], copy.deepcopy(step["inputs"][1])
-    facts = {"viability": "96 %", "confluence": "85 %", "cell line": "HEK293T, passage 12", "growth": "adherent monolayer",
+    culture_properties = {"viability": "96 %", "confluence": "85 %", "cell line": "HEK293T, passage 12", "growth": "adherent monolayer",
              "sterility": "sterile", "container": "T-75 flask, 250 mL", "temperature": "37 °C", "carbon dioxide": "5 %"}  # fmt: skip
-    bottle = {"composition": "137 mM NaCl, 2.7 mM KCl, 10 mM phosphate", "pH": "7.4", "osmolality": "290 mOsm/kg",
+    buffer_properties = {"composition": "137 mM NaCl, 2.7 mM KCl, 10 mM phosphate", "pH": "7.4", "osmolality": "290 mOsm/kg",
               "sterility": "sterile", "container": "500 mL bottle", "temperature": "22 °C"}  # fmt: skip
-    culture |= {"name": "HEK293T culture", "properties": facts | {"volume": "15.0 mL", "viable cells": "7.6e6"}}
+    culture |= {
+        "name": "HEK293T culture",
+        "properties": culture_properties | {"volume": "15.0 mL", "viable cells": "7.6e6"},
+    }
     buffer |= {"barcode": "MAT-BUFFER01", "name": "PBS, 1×, sterile", "available_for_use": "available_for_further_use",
-               "properties": bottle | {"volume": "500 mL"}}  # fmt: skip
+               "properties": buffer_properties | {"volume": "500 mL"}}  # fmt: skip
     step["inputs"] = [culture, buffer]
     template = step["outcome"]["new_materials"][1]
-    after = [
+    new_materials = [
         {**template, "name": "HEK293T cells, washed", "replaces": culture["barcode"],
-         "properties": facts | {"volume": "0.3 mL", "viable cells": "7.4e6", "temperature": "24 °C"}},
-        {**template, "name": buffer["name"], "replaces": buffer["barcode"], "properties": bottle | {"volume": "490 mL"}},
+         "properties": culture_properties | {"volume": "0.3 mL", "viable cells": "7.4e6", "temperature": "24 °C"}},
+        {**template, "name": buffer["name"], "replaces": buffer["barcode"], "properties": buffer_properties | {"volume": "490 mL"}},
         {**template, "name": "Aspirated wash liquid", "replaces": "",
          "properties": {"volume": "34.7 mL", "contents": "spent medium 15.0 mL, PBS 19.7 mL", "colour": "pale red",
                         "sterility": "not sterile", "container": "50 mL conical tube", "detached cells": "0.2e6"}},
@@ -61,7 +64,7 @@ def wash() -> dict[str, Any]:
         "name": "Wash",
         "parameters": {"washes": "2", "volume per wash": "10 mL", "dwell time": "30 s each"},
     }
-    step["outcome"] |= {"new_materials": after, "new_observations": [
+    step["outcome"] |= {"new_materials": new_materials, "new_observations": [
         {"measurement_type": "visual", "value": "", "description": "The second wash comes off clear. The cell layer stays attached."},
         {"measurement_type": "quantitative", "value": "490 mL", "description": "Liquid in the PBS bottle at the graduation"},
         {"measurement_type": "quantitative", "value": "35 mL", "description": "Liquid in the waste tube at the graduation"},
@@ -71,20 +74,20 @@ def wash() -> dict[str, Any]:
 
 @pytest.mark.parametrize("layout", ["aligned", "balance"])
 @pytest.mark.parametrize("step", [wash(), dilution(100), used_up()], ids=["wash", "dilution", "filtration"])
-def test_the_usual_item_needs_no_scrolling_with_marks_and_context(
+def test_item_page_fits_a_typical_item_with_marks_and_context_without_scrolling(
     new_context: NewContext, site: str, step: dict[str, Any], layout: str
 ) -> None:
     page = shown(new_context(viewport=WIDE), site, step, layout=layout, marks="always", with_context=True)
 
     assert page.evaluate("document.documentElement.scrollHeight") == 900
     bar = page.locator("#verdict").bounding_box()
-    lowest = page.evaluate("Math.max(...[...document.querySelectorAll('.shown .card')].map((c) => c.getBoundingClientRect().bottom))")  # fmt: skip
-    assert bar is not None and lowest <= bar["y"]
+    lowest_card = page.evaluate("Math.max(...[...document.querySelectorAll('.shown .card')].map((c) => c.getBoundingClientRect().bottom))")  # fmt: skip
+    assert bar is not None and lowest_card <= bar["y"]
 
 
 STEPS = {"wash": wash(), "aliquots": aliquots(), "wells": change_of_medium()}
 LOOKS = [(name, layout, size) for name in STEPS for layout in ("plain", "balance") for size in ("wide", "phone")]
-# Each step, layout and width in every run; each with each in the thorough one.
+# Each step, layout and width in every run; all combinations in `make thorough`.
 QUICK = {("wash", "plain", "wide"), ("wash", "balance", "phone"), ("aliquots", "plain", "phone"),
          ("aliquots", "balance", "wide"), ("wells", "plain", "wide"), ("wells", "balance", "phone")}  # fmt: skip
 
@@ -102,22 +105,20 @@ QUICK = {("wash", "plain", "wide"), ("wash", "balance", "phone"), ("aliquots", "
         for look in LOOKS
     ],
 )
-def test_every_layout_is_accessible_and_as_wide_as_the_screen(
+def test_item_page_is_accessible_and_fits_the_width_in_every_layout(
     new_context: NewContext, site: str, step: dict[str, Any], layout: str, viewport: dict[str, int]
 ) -> None:
     page = shown(new_context(viewport=viewport), site, step, layout=layout, marks="always", with_context=True)
     sound(page)
 
 
-def test_the_dark_item_is_accessible_too(new_context: NewContext, site: str) -> None:
+def test_item_page_is_accessible_in_dark_mode(new_context: NewContext, site: str) -> None:
     page = shown(new_context(color_scheme="dark"), site, wash(), layout="balance", marks="always", with_context=True)
     page.get_by_label("Looks wrong: Volume, A").check()
     sound(page)
 
 
-def test_a_wrong_row_is_ticked_and_looks_ticked_without_a_word_of_right_or_wrong(
-    new_context: NewContext, site: str
-) -> None:
+def test_item_page_highlights_a_marked_row(new_context: NewContext, site: str) -> None:
     page = shown(new_context(), site, wash(), layout="aligned", marks="always")
     row = page.locator("tr", has=page.get_by_label("Looks wrong: Volume, B"))
     before = row.evaluate("(row) => getComputedStyle(row).backgroundColor")
@@ -128,7 +129,7 @@ def test_a_wrong_row_is_ticked_and_looks_ticked_without_a_word_of_right_or_wrong
     sound(page)
 
 
-def test_marks_that_belong_to_not_plausible_appear_with_it(new_context: NewContext, site: str) -> None:
+def test_item_page_shows_conditional_marks_only_with_not_plausible(new_context: NewContext, site: str) -> None:
     page = shown(new_context(), site, wash(), layout="aligned", marks="if_not_plausible")
     box = page.get_by_label("Looks wrong: Volume, A")
     height = page.evaluate("document.documentElement.scrollHeight")
@@ -142,14 +143,14 @@ def test_marks_that_belong_to_not_plausible_appear_with_it(new_context: NewConte
     expect(box).to_be_hidden()
 
 
-def test_every_box_is_large_enough_for_a_finger(new_context: NewContext, site: str) -> None:
+def test_item_page_checkboxes_are_large_enough_for_touch(new_context: NewContext, site: str) -> None:
     page = shown(new_context(viewport=PHONE), site, change_of_medium(), layout="aligned", marks="always")
     for box in page.locator("input[name=marks]").all():
         size = box.bounding_box()
         assert size is not None and min(size["width"], size["height"]) >= 24
 
 
-def test_a_record_is_searched_and_folded(new_context: NewContext, site: str) -> None:
+def test_evidence_record_can_be_searched_and_folded(new_context: NewContext, site: str) -> None:
     study = open_study(kind=EVIDENCE, items=4, raters=1, marks="always")
     page = opened(new_context(viewport=WIDE), site, study.raters.get().assignments.get(position=4))
     steps = page.locator("[data-record] > li")
@@ -168,13 +169,13 @@ def test_a_record_is_searched_and_folded(new_context: NewContext, site: str) -> 
     assert page.locator("[data-record] > li > details[open]").count() == 3
 
 
-def test_a_record_fits_a_phone(new_context: NewContext, site: str) -> None:
+def test_evidence_record_is_accessible_on_a_phone(new_context: NewContext, site: str) -> None:
     study = open_study(kind=EVIDENCE, items=4, raters=1, marks="always")
     page = opened(new_context(viewport=PHONE), site, study.raters.get().assignments.get(position=4))
     sound(page)
 
 
-def test_without_javascript_the_record_stands_open_and_offers_no_search(new_context: NewContext, site: str) -> None:
+def test_evidence_record_without_javascript_is_unfolded_and_has_no_search(new_context: NewContext, site: str) -> None:
     study = open_study(kind=EVIDENCE, items=4, raters=1)
     page = opened(new_context(java_script_enabled=False), site, study.raters.get().assignments.get(position=4))
     assert page.locator("[data-record] > li > details[open]").count() == 3

@@ -1,4 +1,4 @@
-"""The pages of a run of language models in a real browser: looked at by axe, read and used by keyboard."""
+"""The pages of a run of language models in a real browser: checked by axe, and used by keyboard."""
 
 from decimal import Decimal
 from typing import Any
@@ -20,18 +20,18 @@ LONG = "MATERIALS: " + "MAT-A1B2C3D4" * 40 + "\u202e<b>x</b>\u200b" + " and a se
 
 @pytest.fixture
 def run(db: None) -> Run:
-    """A run in which everything that can be shown is there once."""
-    made = call_factories.run(max_tokens=2_000_000, first_call_at=timezone.now(), max_seconds=7200)
-    played = call_factories.episode(
+    """A run that shows every state and every kind of call once."""
+    created = call_factories.run(max_tokens=2_000_000, first_call_at=timezone.now(), max_seconds=7200)
+    submitted = call_factories.episode(
         1, "submitted", next_number=24, memory={"plan": "1. weigh\n2. mix", "thoughts": {"21": "wash it first"}}
     )
     for number in range(1, 24):
-        run_factory.transition(played, number, accepted=number != 3)
-        call_factories.call(played, number, cache_read=3000)
-        call_factories.call(played, number, role="transition", purpose="answer", output=700)
-    call_factories.failed_call(played, 2, attempt=2)
-    call_factories.call(played, 24, request=call_factories.request(LONG), reply=call_factories.reply(LONG))
-    _judged(played)
+        run_factory.transition(submitted, number, accepted=number != 3)
+        call_factories.call(submitted, number, cache_read=3000)
+        call_factories.call(submitted, number, role="transition", purpose="answer", output=700)
+    call_factories.failed_call(submitted, 2, attempt=2)
+    call_factories.call(submitted, 24, request=call_factories.request(LONG), reply=call_factories.reply(LONG))
+    _judged(submitted)
     call_factories.episode(2, "running", next_number=3)
     call_factories.episode(3, "blocked", "credentials", "401: the key was not accepted")
     call_factories.episode(4, "blocked", "budget", "the next call could cost $0.21, and $0.05 are left")
@@ -43,46 +43,51 @@ def run(db: None) -> Run:
         Episode.objects.get(replicate=5, cast="small"), 1, state="lost", error_class="", reserved_tokens=9000,
         reserved_cost=Decimal("0.2"),
     )  # fmt: skip
-    return made
+    return created
 
 
 @pytest.fixture
 def twins(run: Run) -> Run:
-    made = call_factories.run("twins")
+    created = call_factories.run("twins")
     step = Episode.objects.get(replicate=1, cast="small").transitions.get(number=22)
     diff = [{"path": f"new_materials[{n}].properties.volume", "before": "1 mL", "after": "y" * 300} for n in range(3)]
-    model = {"kind": "", "rule": "", "field": "", "why": "the sample grew, which it cannot", "diff": diff}
-    call_factories.call(run_factory.twin(step, "subtle", cast="small", **model), 0, purpose="perturb")
-    broken = {"status": "unusable", "outcome": None, "why": "", "error": "it does not differ from the original"}
-    run_factory.twin(step, "obvious", cast="small", **broken)
-    return made
+    twin_fields = {"kind": "", "rule": "", "field": "", "why": "the sample grew, which it cannot", "diff": diff}
+    call_factories.call(run_factory.twin(step, "subtle", cast="small", **twin_fields), 0, purpose="perturb")
+    unusable_fields = {
+        "status": "unusable",
+        "outcome": None,
+        "why": "",
+        "error": "it does not differ from the original",
+    }
+    run_factory.twin(step, "obvious", cast="small", **unusable_fields)
+    return created
 
 
-def test_every_page_is_sound_on_a_desk_and_on_a_phone(
+def test_run_pages_with_language_models_are_accessible_on_desktop_and_phone(
     new_context: NewContext, live_server: Any, run: Run, twins: Run
 ) -> None:
-    played = Episode.objects.get(replicate=1, cast="small")
+    submitted = Episode.objects.get(replicate=1, cast="small")
     addresses = (
         reverse("simulation:run", args=[run.code]),
         reverse("simulation:run", args=[twins.code]),
         reverse("simulation:run_calls", args=[run.code]),
         reverse("simulation:continue_run", args=[run.code]),
-        reverse("simulation:episode", args=[played.code]) + "?page=2",
+        reverse("simulation:episode", args=[submitted.code]) + "?page=2",
         reverse("simulation:episode", args=[Episode.objects.get(replicate=6, cast="small").code]),
-        reverse("simulation:call", args=[played.calls.get(number=24, role="agent").code]),
+        reverse("simulation:call", args=[submitted.calls.get(number=24, role="agent").code]),
         reverse("simulation:twin", args=[Twin.objects.get(perturbation="subtle", cast="small").code]),
         reverse("simulation:twin", args=[Twin.objects.get(perturbation="obvious", cast="small").code]),
     )
-    desk, phone = (ada_at(new_context(viewport=viewport), live_server.url) for viewport in (WIDE, PHONE))
+    desktop, phone = (ada_at(new_context(viewport=viewport), live_server.url) for viewport in (WIDE, PHONE))
     for address in addresses:
-        for page in (desk, phone):
+        for page in (desktop, phone):
             page.goto(live_server.url + address)
             _opened(page)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
-        sound(desk)
+        sound(desktop)
 
 
-def test_a_budget_is_raised_by_keyboard_and_the_run_goes_on(
+def test_run_budget_is_raised_by_keyboard_and_the_run_continues(
     new_context: NewContext, live_server: Any, run: Run
 ) -> None:
     page = ada_at(new_context(), live_server.url)
@@ -109,5 +114,5 @@ def _judged(row: Episode) -> None:
 
 
 def _opened(page: Page) -> None:
-    """Everything that folds away stands open, so that axe and the eye see it."""
+    """Unfold everything, so that axe and the width check include it."""
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")

@@ -1,4 +1,4 @@
-"""What the rating room promises on SQLite it promises on PostgreSQL, on a cluster of this run's own."""
+"""Tests of ratings that are marked both_databases, again on a PostgreSQL cluster of this test run."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from tests.support.services import PostgresCluster
 pytestmark = pytest.mark.services
 
 
-def test_the_promises_of_the_rating_room_hold_on_postgresql_too(postgres: PostgresCluster) -> None:
+def test_rating_tests_marked_both_databases_pass_on_postgresql(postgres: PostgresCluster) -> None:
     promises.hold(postgres, promises.FOLDERS[0])
 
 
-def test_no_promise_is_made_where_nobody_looks() -> None:
-    looked_at = [
+def test_every_test_marked_both_databases_is_in_a_folder_that_runs_on_postgresql() -> None:
+    covered = [
         path for folders in promises.FOLDERS for folder in folders for path in promises.marked(promises.TESTS / folder)
     ]
-    assert sorted(looked_at) == promises.marked(promises.TESTS)
+    assert sorted(covered) == promises.marked(promises.TESTS)

@@ -1,4 +1,4 @@
-"""What the laboratory promises on SQLite it promises on PostgreSQL, on a cluster of this run's own."""
+"""Tests of the laboratory that are marked both_databases, again on a PostgreSQL cluster of this test run."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from tests.support.services import PostgresCluster
 pytestmark = pytest.mark.services
 
 
-def test_the_promises_of_the_laboratory_hold_on_postgresql_too(postgres: PostgresCluster) -> None:
+def test_laboratory_tests_marked_both_databases_pass_on_postgresql(postgres: PostgresCluster) -> None:
     promises.hold(postgres, promises.FOLDERS[1])

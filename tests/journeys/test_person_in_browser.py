@@ -1,4 +1,4 @@
-"""A person plays one step at the bench, by keyboard on a phone, and the page loads the outcome by itself."""
+"""A person plays one step by keyboard on a phone, and the page loads the outcome by itself."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.support.steps import play_out
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_one_step_is_chosen_by_keyboard_refused_mended_and_answered(
+def test_human_agent_step_is_rejected_corrected_and_answered_by_keyboard(
     new_context: NewContext, live_server: Any, complaints: list[str]
 ) -> None:
     fixtures.load_lab(settings.FIXTURES_DIR)
@@ -31,7 +31,7 @@ def test_one_step_is_chosen_by_keyboard_refused_mended_and_answered(
     page.get_by_role("button", name="Perform action").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("MeasureVolume takes 1 to")
     sound(page)
-    Worker.objects.create(owner="w", kind="embedded")  # the page asks every two seconds while one lives
+    Worker.objects.create(owner="w", kind="embedded")  # while a worker is alive, the page polls every two seconds
     page.get_by_role("checkbox").first.press("Space")
     page.get_by_role("button", name="Perform action").press("Enter")
     expect(page.get_by_role("main")).to_contain_text("computing the outcome")
@@ -39,6 +39,6 @@ def test_one_step_is_chosen_by_keyboard_refused_mended_and_answered(
     play_out(episode.run)
     expect(page.get_by_role("heading", name="Outcome of step 1")).to_be_visible()
     sound(page)
-    refused = "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
-    assert complaints == [refused]
+    expected_error = "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
+    assert complaints == [expected_error]
     complaints.clear()

@@ -1,4 +1,4 @@
-"""A newcomer's way through guide and practice in a real browser, and the rater's own pages at both sizes."""
+"""Guide and practice of a new rater in a real browser, and the rater's own pages at both widths."""
 
 import uuid
 from typing import Any
@@ -18,22 +18,22 @@ KINDS = pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 
 
 def newcomer(kind: str = TRANSITION, **protocol: Any) -> Rater:
-    seat = open_study(kind, items=4, begun=False, practice=3, **protocol).raters.order_by("number").first()
-    assert seat is not None
-    return seat
+    rater = open_study(kind, items=4, begun=False, practice=3, **protocol).raters.order_by("number").first()
+    assert rater is not None
+    return rater
 
 
 def tab_to(page: Page, words: str) -> None:
-    """Walk there with the Tab key and press Enter."""
+    """Move the focus with the Tab key to the element with this text, and press Enter."""
     for _ in range(40):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.innerText").startswith(words):
             return page.keyboard.press("Enter")
-    raise AssertionError(f"the Tab key never came to {words!r}")
+    raise AssertionError(f"the Tab key never reached {words!r}")
 
 
 @KINDS
-def test_practice_is_done_by_keyboard_alone(new_context: NewContext, site: str, kind: str) -> None:
+def test_practice_works_by_keyboard_alone(new_context: NewContext, site: str, kind: str) -> None:
     seat = newcomer(kind)
     browser = new_context()
     sign_in(browser, site, seat)
@@ -43,7 +43,7 @@ def test_practice_is_done_by_keyboard_alone(new_context: NewContext, site: str, 
     yes = "p" if kind == TRANSITION else "s"
     for number, item in enumerate(practice.items(kind)[:3], start=1):
         expect(page).to_have_title(f"Practice {number} of 3, WetBench")
-        page.wait_for_load_state()  # its script hears the keys from then on
+        page.wait_for_load_state()  # the script handles keys only after loading
         press(page, yes if item.answer else "n", "4", "Enter")
         expect(page.locator("h1")).to_have_text(f"You were right: {item.lesson}")
         expect(page.get_by_role("link", name="Next practice item" if number < 3 else "How it went")).to_be_focused()
@@ -78,7 +78,7 @@ def test_practice_works_without_javascript(new_context: NewContext, site: str) -
         pytest.param(EVIDENCE, "dark", PHONE, id="evidence-dark-phone", marks=pytest.mark.thorough),
     ],
 )
-def test_the_raters_own_pages_are_accessible_and_never_scroll_sideways(
+def test_rater_pages_are_accessible_and_never_scroll_sideways(
     new_context: NewContext, site: str, kind: str, scheme: str, size: dict[str, int]
 ) -> None:
     seat = newcomer(kind, feedback=True, display={"marks": ["always"]})
@@ -88,16 +88,16 @@ def test_the_raters_own_pages_are_accessible_and_never_scroll_sideways(
     browser = new_context(viewport=size, color_scheme=scheme)
     sign_in(browser, site, seat)
     page = browser.new_page()
-    own = f"/rate/study/{seat.code}/"
+    prefix = f"/rate/study/{seat.code}/"
     first = practice.items(kind)[0].key
-    pages = ["/rate/?all", "/rate/profile/", *(own + name for name in ("guide/", "practice/", "withdraw/"))]
-    for address in [*pages, f"{own}practice/?item={first}"]:
+    pages = ["/rate/?all", "/rate/profile/", *(prefix + name for name in ("guide/", "practice/", "withdraw/"))]
+    for address in [*pages, f"{prefix}practice/?item={first}"]:
         page.goto(site + address)
         sound(page)
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_the_last_page_is_accessible(new_context: NewContext, site: str, size: dict[str, int]) -> None:
+def test_rater_last_page_is_accessible(new_context: NewContext, site: str, size: dict[str, int]) -> None:
     seat = open_study(items=3).raters.order_by("number").first()
     assert seat is not None
     for place in seat.assignments.all():

@@ -1,4 +1,4 @@
-"""What a rater has chosen survives an ended session, a sign-in elsewhere and a server that asks for patience."""
+"""A rater's unsaved answer survives an ended session, a sign-in in another tab, and a server that asks to wait."""
 
 from importlib import import_module
 
@@ -21,7 +21,7 @@ def rater() -> Rater:
 
 
 def chosen(browser: BrowserContext, site: str, rater: Rater) -> Page:
-    """The first item with verdict and confidence chosen and nothing sent."""
+    """Return the first item with verdict and confidence chosen, but not sent."""
     sign_in(browser, site, rater)
     page = browser.new_page()
     page.goto(f"{site}/rate/study/{rater.code}/")
@@ -32,10 +32,10 @@ def chosen(browser: BrowserContext, site: str, rater: Rater) -> Page:
 
 
 def kept(page: Page, rater: Rater, complaints: list[str], *provoked: str) -> None:
-    """The answer was saved, once, as it was chosen."""
+    """Check that the chosen answer was saved, once."""
     expect(saved(page)).to_contain_text("1 saved")
-    standing = Rating.objects.get(assignment__rater=rater)
-    assert (standing.verdict, standing.confidence) == (False, 3)
+    rating = Rating.objects.get(assignment__rater=rater)
+    assert (rating.verdict, rating.confidence) == (False, 3)
     assert RatingEvent.objects.count() == 1
     complaints[:] = [line for line in complaints if not any(sign in line for sign in (*provoked, "htmx:"))]
 
@@ -47,7 +47,7 @@ def log_in(page: Page, rater: Rater) -> None:
     page.keyboard.press("Enter")
 
 
-def test_a_session_that_ends_under_a_form_is_renewed_in_place_and_the_same_form_sent_again(
+def test_expired_session_is_renewed_in_the_page_and_the_same_form_sent_again(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     page = chosen(new_context(), site, rater)
@@ -64,10 +64,10 @@ def test_a_session_that_ends_under_a_form_is_renewed_in_place_and_the_same_form_
     assert str(Rating.objects.get().submission_id) == submission
 
 
-def test_after_signing_in_again_in_a_second_tab_the_first_one_saves(
+def test_answer_in_the_first_tab_is_saved_after_signing_in_again_in_a_second(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
-    """Every sign-in makes a new token, and the first tab's form holds the old one."""
+    """Every sign-in creates a new CSRF token, and the first tab's form has the old one."""
     browser = new_context()
     page = chosen(browser, site, rater)
     before = page.locator("#verdict [name=csrfmiddlewaretoken]").input_value()
@@ -84,20 +84,20 @@ def test_after_signing_in_again_in_a_second_tab_the_first_one_saves(
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_server_that_names_a_time_is_asked_again_no_sooner(
+def test_answer_is_not_sent_again_before_the_retry_after_time(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater, status: int
 ) -> None:
     page = chosen(new_context(), site, rater)
     sent: list[str] = []
 
-    def refuse_the_first(route: Route) -> None:
+    def reject_first(route: Route) -> None:
         if route.request.method == "POST" and not route.request.url.endswith("/draft/"):
             sent.append(route.request.post_data or "")
             if len(sent) == 1:
                 return route.fulfill(status=status, headers={"Retry-After": "3600"})
         return route.continue_()
 
-    page.route("**/rate/**", refuse_the_first)
+    page.route("**/rate/**", reject_first)
     page.clock.install()
     page.keyboard.press("Enter")
 

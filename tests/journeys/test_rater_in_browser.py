@@ -1,4 +1,4 @@
-"""A rater at work in a real browser."""
+"""A rater rates items in a real browser."""
 
 import gzip
 import re
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def titled(page: Page, title: str) -> None:
-    """The page of that title is there, and its script hears keys."""
+    """Wait until the page with this title has loaded and its script handles keys."""
     expect(page).to_have_title(title)
     page.wait_for_load_state()
 
@@ -38,25 +38,25 @@ def titled(page: Page, title: str) -> None:
 # ---------------------------------------------------------------- keyboard alone
 
 
-def test_five_items_by_keyboard_alone_with_all_that_can_happen(
+def test_rater_answers_five_items_by_keyboard_despite_interruptions(
     new_context: NewContext, complaints: list[str], site: str
 ) -> None:
-    """A mark, a correction, a lost session, a second tab and a dropped connection."""
+    """A mark, a correction, a lost session, a second tab and a lost connection."""
     rater = open_study(items=5, marks="always").raters.get(label="R01")
     name = give_password(rater)
     browser = new_context()
     page = rater_at(browser, site, rater)
 
     # 1: with a mark on a row
-    wanted = next(key for key in allow_list.mark_keys(nth(rater).item.payload) if key.endswith("Volume"))
+    mark_key = next(key for key in allow_list.mark_keys(nth(rater).item.payload) if key.endswith("Volume"))
     for _ in range(60):
         press(page, "j")
-        if page.evaluate("document.activeElement.value") == wanted:
+        if page.evaluate("document.activeElement.value") == mark_key:
             break
     press(page, "m", "n", "4", "Enter")
     expect(saved(page)).to_contain_text("1 saved")
     expect(page.locator("h1")).to_be_focused()
-    # a correction: back, another verdict, and on
+    # a correction: back, another confidence, and on
     press(page, "u")
     titled(page, "Changing an answer, WetBench")
     press(page, "5", "Enter")
@@ -86,7 +86,7 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
     browser.set_offline(True)
     press(page, "n", "2", "Enter")
     expect(page.get_by_role("alert")).to_contain_text("Not saved yet.")
-    browser.set_offline(False)  # what waits is sent by itself
+    browser.set_offline(False)  # the pending answer is sent automatically
     expect(saved(page)).to_contain_text("4 saved")
     expect(page.locator("h1")).to_be_focused()
     # 5: the last one
@@ -94,30 +94,32 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
     page.wait_for_url(DONE)
 
     assert answers(rater) == [(False, 5), (True, 3), (True, 2), (False, 2), (None, None)]
-    assert nth(rater).rating.marks == [wanted]
-    versions = RatingEvent.objects.filter(assignment=nth(rater)).values_list("revision", "confidence")
-    assert list(versions) == [(1, 4), (2, 5)]
+    assert nth(rater).rating.marks == [mark_key]
+    revisions = RatingEvent.objects.filter(assignment=nth(rater)).values_list("revision", "confidence")
+    assert list(revisions) == [(1, 4), (2, 5)]
     assert forgive(complaints, "401") >= 1 and forgive(complaints, "409") == 1
     forgive(complaints, "ERR_INTERNET_DISCONNECTED")
-    forgive(complaints, "htmx:")  # htmx names the events of a failed request
+    forgive(complaints, "htmx:")  # htmx logs the events of a failed request
 
 
-def test_three_keys_and_one_request_to_the_next_item(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_rater_reaches_the_next_item_with_three_keys_and_one_request(
+    new_context: NewContext, site: str, rater: Rater
+) -> None:
     page = rater_at(new_context(), site, rater)
-    first = page.url
-    asked: list[tuple[str, str]] = []
-    page.on("request", lambda request: asked.append((request.method, request.url)))
+    first_url = page.url
+    requests: list[tuple[str, str]] = []
+    page.on("request", lambda request: requests.append((request.method, request.url)))
 
     press(page, "p", "4", "Enter")
     expect(saved(page)).to_contain_text("1 saved, last at")
 
-    assert [line for line in asked if not _beside(line[1])] == [("POST", first)]
-    assert page.url != first and page.url == f"{site}/rate/{nth(rater, 2).code}/"
+    assert [line for line in requests if not _beside(line[1])] == [("POST", first_url)]
+    assert page.url != first_url and page.url == f"{site}/rate/{nth(rater, 2).code}/"
     titled(page, "Item 2 of 5, WetBench")
     assert re.search(r"last at \d\d:\d\d:\d\d$", saved(page).inner_text())
 
 
-def test_evidence_is_judged_with_s_and_n(new_context: NewContext, site: str) -> None:
+def test_rater_judges_evidence_with_keys_s_and_n(new_context: NewContext, site: str) -> None:
     rater = open_study(EVIDENCE, items=2).raters.get(label="R01")
     page = rater_at(new_context(), site, rater)
 
@@ -129,7 +131,7 @@ def test_evidence_is_judged_with_s_and_n(new_context: NewContext, site: str) -> 
     assert answers(rater) == [(True, 5), (False, 2)]
 
 
-def test_keys_wait_while_the_guide_is_open_a_modifier_is_held_or_somebody_types(
+def test_single_keys_are_ignored_in_the_guide_with_modifiers_and_while_typing(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
     page = rater_at(new_context(), site, rater)
@@ -147,7 +149,7 @@ def test_keys_wait_while_the_guide_is_open_a_modifier_is_held_or_somebody_types(
     expect(page.locator("#verdict input:checked")).to_have_count(0)
 
 
-def test_after_a_note_escape_leads_back_so_that_enter_saves(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_escape_leaves_the_note_so_that_enter_saves(new_context: NewContext, site: str, rater: Rater) -> None:
     page = rater_at(new_context(), site, rater)
     first = page.url
 
@@ -160,21 +162,21 @@ def test_after_a_note_escape_leads_back_so_that_enter_saves(new_context: NewCont
     assert Rating.objects.get().note == "The volume?"
 
 
-def test_single_keys_can_be_switched_off_for_good(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_single_keys_can_be_switched_off_permanently(new_context: NewContext, site: str, rater: Rater) -> None:
     page = rater_at(new_context(), site, rater)
     press(page, "?")
-    with page.expect_response("**/rate/keys/") as told:
+    with page.expect_response("**/rate/keys/") as response:
         page.get_by_label("Rate with single keys").uncheck()
-    assert told.value.status == 204
+    assert response.value.status == 204
 
-    elsewhere = rater_at(new_context(), site, rater)
-    press(elsewhere, "p", "4", "x")
+    other_page = rater_at(new_context(), site, rater)
+    press(other_page, "p", "4", "x")
 
-    expect(elsewhere.locator("#verdict input:checked")).to_have_count(0)
-    expect(elsewhere.locator("#cannot-judge button")).to_be_hidden()
+    expect(other_page.locator("#verdict input:checked")).to_have_count(0)
+    expect(other_page.locator("#cannot-judge button")).to_be_hidden()
 
 
-def test_no_single_key_saves_or_says_cannot_judge(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_single_keys_alone_never_save_an_answer(new_context: NewContext, site: str, rater: Rater) -> None:
     page = rater_at(new_context(), site, rater)
 
     for key in "abcdefghilmnopqrstvwxyz0123456789":
@@ -186,7 +188,9 @@ def test_no_single_key_saves_or_says_cannot_judge(new_context: NewContext, site:
     assert Rating.objects.get().cannot_judge
 
 
-def test_half_a_rating_is_named_where_it_is_missing(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_incomplete_rating_shows_the_error_at_the_missing_field(
+    new_context: NewContext, site: str, rater: Rater
+) -> None:
     page = rater_at(new_context(), site, rater)
 
     press(page, "n", "Enter")
@@ -199,7 +203,7 @@ def test_half_a_rating_is_named_where_it_is_missing(new_context: NewContext, sit
     expect(saved(page)).to_contain_text("1 saved")
 
 
-def test_in_the_confirm_arm_the_balance_follows_the_first_answer(new_context: NewContext, site: str) -> None:
+def test_confirm_arm_shows_the_balance_after_the_first_answer(new_context: NewContext, site: str) -> None:
     rater = open_study(items=3, layout="confirm").raters.get(label="R01")
     page = rater_at(new_context(), site, rater)
     expect(page.get_by_role("heading", name="Balance sheet")).to_have_count(0)
@@ -213,12 +217,10 @@ def test_in_the_confirm_arm_the_balance_follows_the_first_answer(new_context: Ne
     assert (FirstLook.objects.get().verdict, answers(rater)) == (True, [(False, 5)])
 
 
-# ---------------------------------------------------------------- pace
+# ---------------------------------------------------------------- times and breaks
 
 
-def test_time_and_hand_are_measured_while_the_rater_is_at_work(
-    new_context: NewContext, site: str, rater: Rater
-) -> None:
+def test_active_time_and_input_device_are_measured(new_context: NewContext, site: str, rater: Rater) -> None:
     page = rater_at(new_context(), site, rater)
     page.wait_for_timeout(1200)
     press(page, "p", "n")
@@ -239,7 +241,7 @@ def test_time_and_hand_are_measured_while_the_rater_is_at_work(
     assert second.active_seconds is not None and second.active_seconds < 30
 
 
-def test_after_half_an_hour_a_break_is_proposed_and_can_be_declined(
+def test_break_is_suggested_after_half_an_hour_and_can_be_declined(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
     page = rater_at(new_context(), site, rater)
@@ -254,28 +256,28 @@ def test_after_half_an_hour_a_break_is_proposed_and_can_be_declined(
     expect(saved(page)).to_contain_text("1 saved")
 
 
-# ---------------------------------------------------------------- size, looks, access
+# ---------------------------------------------------------------- size, appearance, accessibility
 
 
-def test_the_first_load_and_the_next_item_are_small(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_rating_page_first_load_and_next_item_are_small(new_context: NewContext, site: str, rater: Rater) -> None:
     browser = new_context()
     sign_in(browser, site, rater)
     page = browser.new_page()
-    loaded: list[Response] = []
-    page.on("response", lambda response: loaded.append(response))
+    responses: list[Response] = []
+    page.on("response", lambda response: responses.append(response))
     page.goto(f"{site}/rate/study/{rater.code}/", wait_until="networkidle")
-    first = sum(len(gzip.compress(response.body())) for response in loaded if response.status == 200)
-    loaded.clear()
+    first_load_bytes = sum(len(gzip.compress(response.body())) for response in responses if response.status == 200)
+    responses.clear()
 
     press(page, "p", "4", "Enter")
     expect(saved(page)).to_contain_text("1 saved")
 
-    assert first <= 150_000
-    following = [response for response in loaded if not _beside(response.url)]
-    assert [len(gzip.compress(response.body())) <= 10_000 for response in following] == [True]
+    assert first_load_bytes <= 150_000
+    later_responses = [response for response in responses if not _beside(response.url)]
+    assert [len(gzip.compress(response.body())) <= 10_000 for response in later_responses] == [True]
 
 
-def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_context: NewContext, site: str) -> None:
+def test_table_wider_than_a_phone_scrolls_within_itself(new_context: NewContext, site: str) -> None:
     study = open_study(items=3)
     study.items.update(payload=allow_list.blind_transition(change_of_medium()))
     page = rater_at(new_context(viewport=PHONE), site, study.raters.get(label="R01"))
@@ -292,7 +294,7 @@ def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_context: NewCon
         pytest.param(EVIDENCE, WIDE, id="evidence-1440", marks=pytest.mark.thorough),
     ],
 )
-def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
+def test_rating_page_is_accessible_in_every_state_and_fits_its_width(
     new_context: NewContext, complaints: list[str], site: str, size: dict[str, int], kind: str
 ) -> None:
     rater = open_study(kind, items=3, marks="always", layout="confirm", with_context=True).raters.get(label="R01")
@@ -306,16 +308,16 @@ def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
         sound(page)
     page.locator("h1").focus()
     press(page, "n", "Enter")
-    sound(page)  # half an answer
-    rated = page.url
-    for done in range(1, 4):
+    sound(page)  # an incomplete answer
+    rated_url = page.url
+    for number in range(1, 4):
         press(page, "n", "4", "Enter")
         if kind == TRANSITION:
             expect(page.locator("main")).to_contain_text("Your first answer is saved")
             sound(page)
             press(page, "n", "3", "Enter")
-        if done < 3:
-            expect(saved(page)).to_contain_text(f"{done} saved")
+        if number < 3:
+            expect(saved(page)).to_contain_text(f"{number} saved")
     page.wait_for_url(DONE)
     press(other, "p", "s", "1", "Enter")
     expect(other.locator("h1")).to_contain_text("Which answer should count?")
@@ -325,16 +327,16 @@ def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
         page.goto(f"{site}/rate/study/{rater.code}/")
         sound(page)
     Study.objects.update(status="open")
-    page.goto(rated)
+    page.goto(rated_url)
     sound(page)  # an answer that can be changed
     Rater.objects.update(finished_at="2026-01-01T00:00:00Z")
-    page.goto(rated)
+    page.goto(rated_url)
     expect(page.locator("h1")).to_contain_text("Your answer to this item counts")
     sound(page)
     assert forgive(complaints, "409") == 1
 
 
-def test_a_typical_item_fits_the_screen_with_the_verdict_in_view(
+def test_rating_page_shows_a_typical_item_with_the_verdict_without_scrolling(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
     page = rater_at(new_context(viewport=WIDE), site, rater)
@@ -343,7 +345,7 @@ def test_a_typical_item_fits_the_screen_with_the_verdict_in_view(
     expect(page.get_by_role("button", name="Save and next")).to_be_in_viewport(ratio=1)
 
 
-def test_on_a_phone_the_bar_hides_no_content(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_verdict_bar_hides_no_content_on_a_phone(new_context: NewContext, site: str, rater: Rater) -> None:
     page = rater_at(new_context(viewport=PHONE), site, rater)
     press(page, "n", "4")
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
@@ -355,7 +357,7 @@ def test_on_a_phone_the_bar_hides_no_content(new_context: NewContext, site: str,
     assert last["y"] + last["height"] <= bar["y"]
 
 
-def test_a_row_is_tinted_as_wrong_only_while_its_mark_is_in_sight(new_context: NewContext, site: str) -> None:
+def test_marked_row_is_tinted_only_while_its_mark_is_shown(new_context: NewContext, site: str) -> None:
     rater = open_study(items=3, raters=1, marks="if_not_plausible").raters.get()
     page = rater_at(new_context(), site, rater)
     row = page.locator("tr:has(input[name=marks])").first
@@ -372,13 +374,13 @@ def test_a_row_is_tinted_as_wrong_only_while_its_mark_is_in_sight(new_context: N
 
 
 @pytest.mark.parametrize("width", [390, 1060, 1250, 1440])
-def test_however_high_the_bar_the_end_of_the_item_can_be_scrolled_out_of_it(
+def test_verdict_bar_of_any_height_leaves_the_end_of_the_item_visible(
     new_context: NewContext, site: str, width: int
 ) -> None:
     rater = open_study(items=3, raters=1, layout="confirm", marks="always").raters.get()
     page = rater_at(new_context(viewport={"width": width, "height": 600}), site, rater)
     page.evaluate("document.querySelector('#unsaved').hidden = false")
-    press(page, "n", "Enter")  # half an answer: the bar says so in a line of its own
+    press(page, "n", "Enter")  # an incomplete answer: the bar shows an error in an extra line
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
 
     last = page.locator(".item__split").bounding_box()
@@ -390,7 +392,7 @@ def test_however_high_the_bar_the_end_of_the_item_can_be_scrolled_out_of_it(
     assert all(end.is_visible() for end in page.locator(".scale__end").all())
 
 
-def test_a_breach_of_the_content_policy_would_be_noticed(
+def test_browser_tests_detect_violations_of_the_content_security_policy(
     new_page: Callable[..., Page], complaints: list[str], site: str
 ) -> None:
     page = new_page()
@@ -400,9 +402,9 @@ def test_a_breach_of_the_content_policy_would_be_noticed(
     page.wait_for_timeout(200)
 
     assert forgive(complaints, "CSP violation") == 1
-    forgive(complaints, "Content Security Policy")  # Chromium's own words for it
+    forgive(complaints, "Content Security Policy")  # Chromium's own message
 
 
 def _beside(url: str) -> bool:
-    """Drafts, which no item waits for, and the tab's icon, which browsers fetch when they like and keep."""
+    """Return whether this is an unsaved answer, for which no item waits, or the tab's icon, which browsers fetch at any time and cache."""
     return url.endswith(("/draft/", "/mark.svg"))

@@ -1,4 +1,4 @@
-"""Whatever happens to a rater in a real browser, no answer is lost and none saved twice."""
+"""Whatever happens to a rater in a real browser, no answer is lost and none is saved twice."""
 
 import pytest
 from playwright.sync_api import Dialog, Route, expect
@@ -23,7 +23,7 @@ from tests.support.rating_room import answers, nth, open_study
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_a_double_click_on_save_rates_one_item(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_double_click_on_save_rates_one_item(new_context: NewContext, site: str, rater: Rater) -> None:
     page = rater_at(new_context(), site, rater)
     press(page, "p", "4")
 
@@ -34,29 +34,29 @@ def test_a_double_click_on_save_rates_one_item(new_context: NewContext, site: st
     assert answers(rater) == [(True, 4)]
 
 
-def test_the_second_of_two_tabs_is_asked_and_its_answer_can_take_the_place(
+def test_conflict_page_lets_the_second_of_two_tabs_replace_the_answer(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     browser = new_context()
-    one = rater_at(browser, site, rater)
-    two = browser.new_page()
-    two.goto(one.url)
-    press(one, "p", "4", "Enter")
-    expect(saved(one)).to_contain_text("1 saved")
+    first_tab = rater_at(browser, site, rater)
+    second_tab = browser.new_page()
+    second_tab.goto(first_tab.url)
+    press(first_tab, "p", "4", "Enter")
+    expect(saved(first_tab)).to_contain_text("1 saved")
 
-    press(two, "n", "2", "Enter")
-    expect(two.locator("main")).to_contain_text("Plausible, confidence 4")
-    expect(two.locator("main")).to_contain_text("Not plausible, confidence 2")
+    press(second_tab, "n", "2", "Enter")
+    expect(second_tab.locator("main")).to_contain_text("Plausible, confidence 4")
+    expect(second_tab.locator("main")).to_contain_text("Not plausible, confidence 2")
     assert answers(rater) == [(True, 4)]
-    two.get_by_role("button", name="Save the new answer instead").click()
+    second_tab.get_by_role("button", name="Save the new answer instead").click()
 
-    two.wait_for_url(one.url)
+    second_tab.wait_for_url(first_tab.url)
     assert answers(rater) == [(False, 2)]
     assert list(RatingEvent.objects.values_list("revision", "verdict")) == [(1, True), (2, False)]
     assert forgive(complaints, "409") == 1
 
 
-def test_the_back_button_shows_the_answer_to_be_changed(new_context: NewContext, site: str, rater: Rater) -> None:
+def test_back_button_shows_the_saved_answer_for_correction(new_context: NewContext, site: str, rater: Rater) -> None:
     page = rater_at(new_context(), site, rater)
     press(page, "n", "2", "Enter")
     expect(saved(page)).to_contain_text("1 saved")
@@ -67,39 +67,39 @@ def test_the_back_button_shows_the_answer_to_be_changed(new_context: NewContext,
     expect(page.locator("#verdict input:checked")).to_have_count(2)
 
 
-def test_an_answer_that_was_saved_but_never_confirmed_is_not_saved_twice(
+def test_answer_saved_without_a_confirmation_is_not_saved_twice(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     page = rater_at(new_context(), site, rater)
-    cut: list[int] = []
+    lost_statuses: list[int] = []
 
-    def lose_the_answer(route: Route) -> None:
-        if route.request.method == "POST" and not route.request.url.endswith("draft/") and not cut:
-            cut.append(route.fetch().status)
+    def lose_response(route: Route) -> None:
+        if route.request.method == "POST" and not route.request.url.endswith("draft/") and not lost_statuses:
+            lost_statuses.append(route.fetch().status)
             route.abort()
         else:
             route.continue_()
 
-    page.route("**/rate/**", lose_the_answer)
+    page.route("**/rate/**", lose_response)
     press(page, "n", "3", "Enter")
 
-    expect(saved(page)).to_contain_text("1 saved")  # sent again by itself, a second later
-    assert cut == [200]
+    expect(saved(page)).to_contain_text("1 saved")  # sent again automatically after a second
+    assert lost_statuses == [200]
     assert answers(rater) == [(False, 3)] and RatingEvent.objects.count() == 1
     forgive(complaints, "ERR_FAILED")
     forgive(complaints, "htmx:")
 
 
-def test_a_server_that_is_down_is_tried_again_and_leaving_is_warned_about(
+def test_answer_is_retried_while_the_server_is_down_and_leaving_shows_a_warning(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     page = rater_at(new_context(), site, rater)
     down = True
     page.route(ITEM, lambda route: route.fulfill(status=503) if down else route.continue_())
-    asked: list[str] = []
+    dialogs: list[str] = []
 
     def stay(dialog: Dialog) -> None:
-        asked.append(dialog.type)
+        dialogs.append(dialog.type)
         dialog.dismiss()
 
     page.on("dialog", stay)
@@ -108,7 +108,7 @@ def test_a_server_that_is_down_is_tried_again_and_leaving_is_warned_about(
     expect(page.get_by_role("alert")).to_contain_text("The server could not save your answer (error 503). Your answer is still here")
     page.close(run_before_unload=True)
     page.wait_for_timeout(500)
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]
     down = False
 
     expect(saved(page)).to_contain_text("1 saved")
@@ -117,7 +117,7 @@ def test_a_server_that_is_down_is_tried_again_and_leaving_is_warned_about(
     forgive(complaints, "htmx:")
 
 
-def test_who_was_signed_out_signs_in_elsewhere_and_the_answer_goes_through(
+def test_answer_is_saved_after_signing_in_again_in_another_tab(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     browser = new_context()
@@ -137,7 +137,7 @@ def test_who_was_signed_out_signs_in_elsewhere_and_the_answer_goes_through(
     forgive(complaints, "htmx:")
 
 
-def test_a_wrong_password_keeps_the_dialog_and_the_answer(
+def test_wrong_password_keeps_the_sign_in_dialog_and_the_answer(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     browser, name = new_context(), give_password(rater)
@@ -159,7 +159,7 @@ def test_a_wrong_password_keeps_the_dialog_and_the_answer(
     forgive(complaints, "htmx:")
 
 
-def test_after_a_crash_what_was_chosen_is_there_again(new_context: NewContext, site: str) -> None:
+def test_unsaved_answer_is_restored_after_a_crash(new_context: NewContext, site: str) -> None:
     rater = open_study(items=3, marks="always").raters.get(label="R01")
     browser = new_context()
     page = rater_at(browser, site, rater)
@@ -174,19 +174,21 @@ def test_after_a_crash_what_was_chosen_is_there_again(new_context: NewContext, s
     key = box.get_attribute("value")
     page.close()
 
-    again = browser.new_page()
-    again.goto(f"{site}/rate/study/{rater.code}/")
+    reopened = browser.new_page()
+    reopened.goto(f"{site}/rate/study/{rater.code}/")
 
-    expect(again.locator("[name=verdict][value=no]")).to_be_checked()
-    expect(again.locator(f"input[name=marks][value='{key}']")).to_be_checked()
-    expect(again.locator("#note-text")).to_have_value("The volume?")
+    expect(reopened.locator("[name=verdict][value=no]")).to_be_checked()
+    expect(reopened.locator(f"input[name=marks][value='{key}']")).to_be_checked()
+    expect(reopened.locator("#note-text")).to_have_value("The volume?")
     assert answers(rater) == [] and Draft.objects.count() == 1
-    press(again, "4", "Enter")
-    expect(saved(again)).to_contain_text("1 saved")
+    press(reopened, "4", "Enter")
+    expect(saved(reopened)).to_contain_text("1 saved")
     assert not Draft.objects.exists()
 
 
-def test_it_works_without_javascript(new_context: NewContext, complaints: list[str], site: str, rater: Rater) -> None:
+def test_rating_works_without_javascript(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
     page = rater_at(new_context(java_script_enabled=False), site, rater)
 
     page.locator("[name=verdict][value=no]").check()

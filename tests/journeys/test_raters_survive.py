@@ -1,4 +1,4 @@
-"""Raters at work lose nothing and double nothing while the web server and the database are killed under them."""
+"""Raters lose no answer and store none twice while the web server and the database are killed."""
 
 import sqlite3
 import time
@@ -17,19 +17,19 @@ from tests.support.soaking.web import Web
 
 pytestmark = pytest.mark.services
 
-RATERS = 6  # three over a planned order, three over a pool that wants three ratings of each item
+RATERS = 6  # three with a planned order, three in a pool with three ratings per item
 
 
 def struck(raters: list[Rater], acts: list[Callable[[], object]], pause: float = 1.0) -> None:
-    """Each act after a while in which answers were confirmed."""
-    for act in acts:
+    """Run each action after a pause in which further answers were confirmed."""
+    for action in acts:
         before = done(raters)
         time.sleep(pause)
-        until = time.monotonic() + 60
+        deadline = time.monotonic() + 60
         while done(raters) < before + len(raters):
-            assert time.monotonic() < until, [rater.counts for rater in raters]
+            assert time.monotonic() < deadline, [rater.counts for rater in raters]
             time.sleep(0.05)
-        act()
+        action()
 
 
 def done(raters: list[Rater]) -> int:
@@ -37,7 +37,6 @@ def done(raters: list[Rater]) -> int:
 
 
 def seen(raters: list[Rater]) -> dict[str, int]:
-    """Errors that came to a rater's eyes."""
     return {name: count for rater in raters for name, count in rater.counts.errors.items()}
 
 
@@ -46,23 +45,23 @@ def met(raters: list[Rater]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def migrated(postgres: PostgresCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSite]:
-    """A site on PostgreSQL of which each test gets a copy."""
+def migrated_site(postgres: PostgresCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSite]:
+    """A site on PostgreSQL; each test gets a copy of its database."""
     with small_site.made(tmp_path_factory.mktemp("site"), postgres.new_database("raters")) as site:
         yield site
 
 
 @pytest.fixture
-def site(migrated: SmallSite, postgres: PostgresCluster, tmp_path: Path) -> SmallSite:
+def site(migrated_site: SmallSite, postgres: PostgresCluster, tmp_path: Path) -> SmallSite:
     name = f"raters_{tmp_path.name}".lower()[:60]
-    return replace(migrated, database=name, folder=tmp_path, url=postgres.new_database(name, like="raters"))
+    return replace(migrated_site, database=name, folder=tmp_path, url=postgres.new_database(name, like="raters"))
 
 
 def both_killed_twice(web: Web) -> list[Callable[[], object]]:
     return [lambda: web.kill_worker(0), lambda: web.kill_worker(1)] * 2
 
 
-def test_postgresql_and_the_web_server_die_and_no_broker_was_ever_there(
+def test_raters_lose_nothing_when_postgresql_and_the_web_server_are_killed_without_a_broker(
     site: SmallSite, postgres: PostgresCluster
 ) -> None:
     def restart() -> None:
@@ -75,20 +74,20 @@ def test_postgresql_and_the_web_server_die_and_no_broker_was_ever_there(
         struck(raters, [lambda: None])
     assert site.wrong(raters) == {}
     assert seen(raters) == {}
-    assert met(raters), "nobody was disturbed: the test proved too little"
-    standing = site.rows("select current_setting('synchronous_commit')")
-    assert [tuple(row) for row in standing] == [("on",)]
+    assert met(raters), "no request failed: the test proved too little"
+    settings = site.rows("select current_setting('synchronous_commit')")
+    assert [tuple(row) for row in settings] == [("on",)]
 
 
-def test_where_the_commit_comes_after_the_answer_the_same_kills_lose_confirmed_answers(site: SmallSite) -> None:
-    """A control."""
+def test_raters_lose_confirmed_answers_when_the_commit_comes_after_the_response(site: SmallSite) -> None:
+    """Control."""
     with site.web("tests.support.soaking.careless:hasty") as web, site.at_work(web, RATERS) as raters:
         struck(raters, both_killed_twice(web), pause=0.3)
     assert "a confirmed answer is not in the database" in site.wrong(raters)
 
 
-def test_where_a_form_is_not_known_by_its_id_the_same_kills_leave_raters_unconfirmed(site: SmallSite) -> None:
-    """A control."""
+def test_raters_stay_unconfirmed_when_submission_ids_are_ignored(site: SmallSite) -> None:
+    """Control."""
     with site.web("tests.support.soaking.careless:forgetful") as web, site.at_work(web, RATERS) as raters:
         for rater in raters:
             rater.waits = (0.1,)
@@ -97,23 +96,23 @@ def test_where_a_form_is_not_known_by_its_id_the_same_kills_leave_raters_unconfi
     assert {"POST: 500 12 times"} <= seen(raters).keys()
 
 
-def test_the_web_server_on_sqlite_is_killed_again_and_again_and_the_file_stays_whole(tmp_path: Path) -> None:
+def test_raters_lose_nothing_on_sqlite_when_the_web_server_is_killed_repeatedly(tmp_path: Path) -> None:
     with small_site.made(tmp_path) as site:
         with site.web() as web, site.at_work(web, RATERS) as raters:
             struck(raters, [lambda: web.kill_worker(0), web.kill, lambda: web.kill_worker(1)])
         assert site.wrong(raters) == {}
         assert seen(raters) == {}
-        assert met(raters), "nobody was disturbed: the test proved too little"
+        assert met(raters), "no request failed: the test proved too little"
         with closing(sqlite3.connect(site.database)) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 @pytest.mark.thorough
-def test_ten_rolling_restarts_under_load_fail_no_answer(site: SmallSite) -> None:
+def test_raters_see_no_error_during_ten_rolling_restarts(site: SmallSite) -> None:
     with site.web() as web, site.at_work(web, RATERS) as raters:
-        at_first = web.workers()
+        first_workers = web.workers()
         struck(raters, [web.roll] * 10, pause=2)
         struck(raters, [lambda: None])
-        assert web.restarts == 0 and not set(at_first) & set(web.workers())
+        assert web.restarts == 0 and not set(first_workers) & set(web.workers())
     assert site.wrong(raters) == {}
     assert seen(raters) == {}

@@ -1,4 +1,4 @@
-"""A study of outcomes that language models simulated: page, files, API and docs name one reference and agree on its numbers."""
+"""A study of outcomes simulated by language models: page, files, API and docs name the same reference and agree on its numbers."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def boss() -> User:
 
 @pytest.fixture
 def study(boss: User) -> Study:
-    """Forty steps that a language model simulated and forty twins, rated by six simulated raters each and unblinded."""
+    """Forty steps simulated by a language model and forty twins, each rated by six simulated raters, and unblinded."""
     run_factory.pool(40)
     Run.objects.update(setup={"cast": {"transition_model": {"model": "claude-sonnet-4"}}})
     sources = [
@@ -58,14 +58,14 @@ def analysis(study: Study) -> dict[str, Any]:
     return store.compute(study, Filters()).document
 
 
-def test_the_truth_of_a_models_outcome_is_unknown_and_its_reference_is_known(study: Study) -> None:
+def test_reference_of_a_simulated_outcome_is_known_and_its_truth_unknown(study: Study) -> None:
     rows = set(ItemSource.objects.values_list("perturbation", "reference", "truth"))
     assert rows == {
         ("none", "unperturbed", None), ("obvious", "planted", False), ("subtle", "planted", False),
     }  # fmt: skip
 
 
-def test_every_number_on_errors_is_defined_although_no_truth_is_known(study: Study) -> None:
+def test_reference_defines_every_number_on_errors_without_a_truth(study: Study) -> None:
     document = analysis(study)
     values = {entry["key"]: entry["value"] for entry in document["headline"]}
     assert None not in values.values()
@@ -84,12 +84,12 @@ def test_every_number_on_errors_is_defined_although_no_truth_is_known(study: Stu
         "auc_confidence_correct",
     } <= set(pooled)
     assert [name for name, row in pooled.items() if row["value"] is None] == []
-    # 20 unperturbed items and 20 planted ones, six ratings each: the paper's quantity is of all 240.
+    # 20 unperturbed items and 20 with planted errors, six ratings each: the paper's quantity uses all 240.
     assert pooled["auc_confidence_correct"]["n"]["ratings"] == 240
     assert (pooled["specificity"]["n"]["ratings"], pooled["sensitivity"]["n"]["ratings"]) == (120, 120)
 
 
-def test_page_json_csv_archive_imrmc_api_and_docs_name_the_same_reference_and_numbers(
+def test_reference_and_numbers_agree_in_page_json_csv_archive_imrmc_api_and_docs(
     study: Study, boss: User, client: Client
 ) -> None:
     document = analysis(study)
@@ -175,9 +175,7 @@ def mean_area(text: str) -> float:
         (("planted", "declared right"), MIXED), (("", ""), UNKNOWN),
     ],
 )  # fmt: skip
-def test_what_errors_are_told_from_is_named_by_what_the_items_state(
-    study: Study, references: tuple[str, str], name: str
-) -> None:
+def test_reference_is_named_by_what_the_items_state(study: Study, references: tuple[str, str], name: str) -> None:
     ItemSource.objects.filter(reference="planted").update(reference=references[0])
     ItemSource.objects.filter(reference="unperturbed").update(reference=references[1])
     document = analysis(study)
@@ -200,7 +198,7 @@ def test_what_errors_are_told_from_is_named_by_what_the_items_state(
     assert name == UNKNOWN or f"{with_error} against {without}" in captions["detection"]
 
 
-def test_labels_that_cannot_know_the_reference_name_none() -> None:
+def test_reference_is_not_named_in_labels_that_cannot_know_it() -> None:
     assert not [text for text in (NAMES["roc"].title, NAMES["roc"].note) if "lanted" in text or "nperturbed" in text]
     named = {
         "source",
@@ -217,7 +215,7 @@ def read_reasons(document: dict[str, Any]) -> dict[str, str]:
     return {entry["key"]: entry["reason"] for entry in document["headline"] if entry["value"] is None}
 
 
-def test_where_no_item_states_its_perturbation_every_number_on_errors_names_the_column(study: Study) -> None:
+def test_reference_missing_column_is_named_by_every_number_on_errors(study: Study) -> None:
     ItemSource.objects.update(reference="", perturbation="none", truth=None)
     document = analysis(study)
     assert read_reasons(document) == {"plausible_unperturbed": COLUMN, "subtle_caught": COLUMN, "auc": COLUMN}
@@ -243,7 +241,7 @@ def test_where_no_item_states_its_perturbation_every_number_on_errors_names_the_
         ),
     ],
 )  # fmt: skip
-def test_a_class_without_ratings_is_named_as_the_reference_names_it(
+def test_reference_names_a_class_without_ratings(
     study: Study, kept: str, references: dict[str, str], reasons: tuple[str, str, str]
 ) -> None:
     ItemSource.objects.exclude(reference=kept).update(reference="", perturbation="none", truth=None)
@@ -255,13 +253,15 @@ def test_a_class_without_ratings_is_named_as_the_reference_names_it(
     assert (found.get("plausible_unperturbed", ""), found.get("subtle_caught", ""), d_prime["reason"]) == reasons
 
 
-def test_without_a_rating_the_numbers_say_that_there_is_none(study: Study) -> None:
+def test_reference_numbers_without_any_rating_give_that_reason(study: Study) -> None:
     study.raters.update(dropped=True, withdrawn_at=timezone.now())
     document = analysis(study)
     assert {read_reasons(document)[key] for key in ("plausible_unperturbed", "subtle_caught", "auc")} == {NO_RATINGS}
 
 
-def test_items_that_are_not_known_are_not_counted_as_unplanted(study: Study, boss: User, client: Client) -> None:
+def test_reference_items_of_unknown_truth_are_not_counted_as_without_errors(
+    study: Study, boss: User, client: Client
+) -> None:
     chosen = ItemSource.objects.filter(reference="unperturbed").order_by("pk").values_list("pk", flat=True)[:8]
     ItemSource.objects.filter(pk__in=list(chosen)).update(reference="")
     about = analysis(study)["composition"]
@@ -276,8 +276,8 @@ def test_items_that_are_not_known_are_not_counted_as_unplanted(study: Study, bos
     assert said in exported.unzipped(exported.zipped(study, blinded=False))["methods.txt"].decode()
 
 
-def test_every_file_and_the_api_leave_a_perturbation_that_nobody_stated_empty(study: Study, boss: User) -> None:
-    """One item each that is unknown, declared right and declared wrong, under one source name; all others as they were."""
+def test_reference_unstated_perturbation_is_empty_in_every_file_and_the_api(study: Study, boss: User) -> None:
+    """One item each is unknown, declared correct and declared wrong, with the same source name; all others are unchanged."""
     chosen = list(ItemSource.objects.filter(reference="unperturbed").order_by("pk")[:3])
     for source, reference in zip(chosen, ("", "declared right", "declared wrong"), strict=True):
         ItemSource.objects.filter(pk=source.pk).update(reference=reference, label="elsewhere")
@@ -300,7 +300,7 @@ def test_every_file_and_the_api_leave_a_perturbation_that_nobody_stated_empty(st
     assert table == rates
 
 
-def test_records_of_evidence_without_a_truth_have_no_note_on_planted_errors(boss: User) -> None:
+def test_reference_note_on_planted_errors_is_missing_for_evidence_records(boss: User) -> None:
     run_factory.evidence_pool(6)
     study = lifecycle.create_study(
         lifecycle.read_protocol(study_factory.evidence_protocol(6, slug="records", ratings_per_item=3))
@@ -318,7 +318,7 @@ def test_records_of_evidence_without_a_truth_have_no_note_on_planted_errors(boss
     assert d_prime["reason"] == "no record states its truth: import a column `truth`"
 
 
-def test_a_latent_truth_is_estimated_only_where_no_reference_is_known(study: Study) -> None:
+def test_latent_truth_is_estimated_only_without_a_reference(study: Study) -> None:
     found = [row for row in analysis(study)["results"] if row["stat"].startswith("dawid_skene")]
     assert [row["reason"] for row in found] == ["items have a known reference; nothing needs estimating"]
     docs = " ".join((DOCS / "statistics.md").read_text().split())

@@ -1,4 +1,4 @@
-"""The whole house on PostgreSQL, Redis, a real web server and real Celery workers: from seeding to the CSV."""
+"""A complete site on PostgreSQL, Redis, a real web server and real Celery workers: from creating runs to the CSV."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ CELERY = ("celery", "worker", "--pool", "threads", "--concurrency", "2", "--logl
 
 
 class Laboratory:
-    """A site in processes of its own. Its commands are forked from one process that has everything imported."""
+    """A site in its own processes. Its commands are forked from one process that has everything imported."""
 
     def __init__(self, folder: Path, database: str, broker: str, pace: float) -> None:
         self.folder, self.port = folder, free_port()
@@ -64,7 +64,7 @@ class Laboratory:
 
     @contextmanager
     def opened(self) -> Iterator["Laboratory"]:
-        """Migrated, with the laboratory loaded; whatever runs ends with the block."""
+        """Migrate, load the laboratory, and yield; everything that runs ends with the block."""
         with Warm.started(self.env) as self.warm:
             self.manage("migrate", "--verbosity", "0")
             self.manage("load_lab")
@@ -76,17 +76,17 @@ class Laboratory:
         return f"http://127.0.0.1:{self.port}"
 
     def manage(self, *arguments: str) -> str:
-        done = self.fork("manage.py", *arguments)
-        assert done.wait(120) == 0, f"{arguments}: {done.said()}"
-        return done.log.read_text()
+        process = self.fork("manage.py", *arguments)
+        assert process.wait(120) == 0, f"{arguments}: {process.said()}"
+        return process.log.read_text()
 
     def fork(self, *command: str) -> Forked:
-        """A command as a process of its own, which goes on by itself."""
+        """Run a command in its own process, without waiting for it."""
         self.forked += 1
         return self.warm.start(self.database, self.folder / f"{self.forked}.log", *command)
 
     def serve(self) -> None:
-        """Web server and worker, as `make serve` and `make worker` start them on a server."""
+        """Start web server and worker as `make serve` and `make worker` do."""
         gunicorn = ["-m", "gunicorn", "wetbench_site.wsgi", "--bind", f"127.0.0.1:{self.port}", "--threads", "4"]
         for arguments in (gunicorn, ["manage.py", "worker", "--threads", "2"]):
             log = (self.folder / f"{arguments[1]}.log").open("wb")
@@ -107,12 +107,14 @@ class Laboratory:
 
 @pytest.fixture
 def laboratory(postgres: PostgresCluster, redis_server: RedisServer, tmp_path: Path) -> Iterator[Laboratory]:
-    with Laboratory(tmp_path, postgres.new_database("journey"), redis_server.url, 0.2).opened() as house:
-        house.serve()
-        yield house
+    with Laboratory(tmp_path, postgres.new_database("journey"), redis_server.url, 0.2).opened() as site:
+        site.serve()
+        yield site
 
 
-def test_seed_simulate_twin_rate_dashboard_and_csv(laboratory: Laboratory, redis_server: RedisServer) -> None:
+def test_site_with_all_services_works_from_runs_to_the_exported_csv(
+    laboratory: Laboratory, redis_server: RedisServer
+) -> None:
     laboratory.manage("createsuperuser", "--username", "boss", "--email", "boss@example.org", "--noinput")
     link = re.search(r"http://\S+", laboratory.manage("sign_in_link", "boss", "--url", laboratory.site))
     assert link
@@ -122,17 +124,17 @@ def test_seed_simulate_twin_rate_dashboard_and_csv(laboratory: Laboratory, redis
     form = admin.get("/episodes/new/")
     run = admin.submit(form, experiments="caffeine-hplc-analysis", cast="offline", replicates="2", seed="1")
     assert run.status == 200 and "/runs/" in run.url
-    redis_server.stop()  # every message under way is lost, and nobody can be rung for a while
+    redis_server.stop()  # all messages are lost, and none can be sent for a while
     time.sleep(1)
     redis_server.start()
     until_shown(admin, run.url, "2 of 2", laboratory)
 
     twins = admin.get("/twins/")
-    ordered = admin.submit(
+    twin_run = admin.submit(
         twins, experiments="caffeine-hplc-analysis", cast="offline", error="both", per_transition="1"
     )
-    assert "/runs/" in ordered.url
-    until_finished(admin, ordered.url, laboratory)
+    assert "/runs/" in twin_run.url
+    until_finished(admin, twin_run.url, laboratory)
 
     document = laboratory.folder / "protocol.json"
     document.write_text(json.dumps(PROTOCOL))
@@ -158,19 +160,19 @@ def test_seed_simulate_twin_rate_dashboard_and_csv(laboratory: Laboratory, redis
     laboratory.manage("unblind", "services", "--by", "boss")
     dashboard = admin.get("/studies/services/")
     assert dashboard.status == 200 and "simulated" in dashboard.text and "Wilson" in dashboard.text
-    # The page asked for the analysis with its resamples and figures, and the Celery worker plays that job too.
+    # The page requested the analysis with its resamples and figures, and the Celery worker does that job too.
     until_shown(admin, "/studies/services/", "2,000 resamples", laboratory)
     until_shown(admin, "/studies/services/", "<svg", laboratory)
 
     exported = admin.get("/studies/services/ratings.csv")
     rows = list(csv.DictReader(io.StringIO(exported.text.removeprefix("\ufeff"))))
     assert len(rows) == 24
-    said = laboratory.manage("export_ratings", "services").splitlines()  # its log beside what it writes
-    printed = [line for line in said if "wetbench.security" not in line]
-    assert exported.text.removeprefix("\ufeff").splitlines() == printed
+    output = laboratory.manage("export_ratings", "services").splitlines()  # the output includes log lines
+    csv_output = [line for line in output if "wetbench.security" not in line]
+    assert exported.text.removeprefix("\ufeff").splitlines() == csv_output
     assert {row["perturbation"] for row in rows} == {"none", "obvious", "subtle"}
-    seen = [(row["rater"], row["pair"]) for row in rows]
-    assert len(seen) == len(set(seen)), "a rater met two versions of one transition"
+    pairs_by_rater = [(row["rater"], row["pair"]) for row in rows]
+    assert len(pairs_by_rater) == len(set(pairs_by_rater)), "a rater was given two versions of one transition"
 
 
 STEPS = """
@@ -180,22 +182,22 @@ join simulation_episode e on e.id = t.episode_id order by e.replicate, t.id
 UNENDED = "select count(*) from simulation_episode where ended_at is null"
 
 
-def test_killed_celery_workers_lose_and_double_no_step_on_postgresql(
+def test_offline_run_with_killed_celery_workers_loses_and_doubles_no_step(
     postgres: PostgresCluster, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     order = ("run_episodes", "--experiment", "caffeine-hplc-analysis", "--attempts", "4", "--seed", "7")
-    told, url = {}, postgres.new_database("undisturbed")
+    steps_by_run, url = {}, postgres.new_database("undisturbed")
     # At this pace a dead worker's lease runs out after 1.2 s.
-    with Laboratory(tmp_path, url, redis_server.url, pace=0.02).opened() as house:
-        disturbed = postgres.new_database("disturbed", like="undisturbed")
-        house.manage(*order, "--wait")
-        told["undisturbed"] = steps(url)
-        house.database = "disturbed"
-        house.manage(*order)
-        with psycopg.connect(disturbed, autocommit=True) as database:
-            assert play_with_killings(house, database) >= 3, "the workers finished before they could be killed"
-        told["disturbed"] = steps(disturbed)
-    assert told["disturbed"] == told["undisturbed"] and len(told["disturbed"]) > 40
+    with Laboratory(tmp_path, url, redis_server.url, pace=0.02).opened() as site:
+        disturbed_url = postgres.new_database("disturbed", like="undisturbed")
+        site.manage(*order, "--wait")
+        steps_by_run["undisturbed"] = steps(url)
+        site.database = "disturbed"
+        site.manage(*order)
+        with psycopg.connect(disturbed_url, autocommit=True) as database:
+            assert play_with_killings(site, database) >= 3, "the workers finished before they could be killed"
+        steps_by_run["disturbed"] = steps(disturbed_url)
+    assert steps_by_run["disturbed"] == steps_by_run["undisturbed"] and len(steps_by_run["disturbed"]) > 40
 
 
 def steps(url: str) -> list[tuple[Any, ...]]:
@@ -204,15 +206,15 @@ def steps(url: str) -> list[tuple[Any, ...]]:
 
 
 def play_with_killings(house: Laboratory, database: "psycopg.Connection[tuple[int, ...]]") -> int:
-    """Let Celery play to the end, killing each of the first workers after a few more steps: how many were killed."""
+    """Let Celery finish all episodes, killing each of the first workers after a few more steps, and return how many were killed."""
     dispatcher = house.fork("manage.py", "dispatch")
-    killed, until = 0, time.monotonic() + 120
+    killed, deadline = 0, time.monotonic() + 120
     try:
         while database.execute(UNENDED).fetchall()[0][0]:
             before = len(database.execute(STEPS).fetchall())
             worker = house.fork(*CELERY)
             while database.execute(UNENDED).fetchall()[0][0]:
-                assert time.monotonic() < until, f"the episodes never ended\n{worker.said()}"
+                assert time.monotonic() < deadline, f"the episodes never ended\n{worker.said()}"
                 if killed < 4 and len(database.execute(STEPS).fetchall()) >= before + 5:
                     killed += 1
                     break
@@ -226,20 +228,20 @@ def play_with_killings(house: Laboratory, database: "psycopg.Connection[tuple[in
 
 
 def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: RedisServer, tmp_path: Path) -> None:
-    # At this pace an unheard bell is old after 0.3 s, and the dispatcher looks each 0.02 s.
-    with Laboratory(tmp_path, "", redis_server.url, pace=0.02).opened() as house:
-        house.manage("run_episodes", "--experiment", "all", "--attempts", "7")  # 18 experiments: 126 episodes
-        house.manage("shell", "-c", "from simulation.jobs import jobs; jobs.request('audit', {'study': 0}, subject='')")
+    # At this pace a notification is sent again after 0.3 s, and the dispatcher polls every 0.02 s.
+    with Laboratory(tmp_path, "", redis_server.url, pace=0.02).opened() as site:
+        site.manage("run_episodes", "--experiment", "all", "--attempts", "7")  # 18 experiments: 126 episodes
+        site.manage("shell", "-c", "from simulation.jobs import jobs; jobs.request('audit', {'study': 0}, subject='')")
         broker = redis.Redis.from_url(redis_server.url)
         broker.flushall()
-        dispatcher = house.fork("manage.py", "dispatch")
+        dispatcher = site.fork("manage.py", "dispatch")
         try:
-            until = time.monotonic() + 30
-            while waiting(broker) < workers.BELLS and time.monotonic() < until:
+            deadline = time.monotonic() + 30
+            while waiting(broker) < workers.BELLS and time.monotonic() < deadline:
                 time.sleep(0.05)
-            time.sleep(2)  # time to ring six times more for each
+            time.sleep(2)  # time to notify six more times for each
             assert waiting(broker) == workers.BELLS
-            assert 1 <= broker.llen("celery") <= 10, "the job's bells, and no others, are where workers look first"
+            assert 1 <= broker.llen("celery") <= 10, "only messages of jobs are in the queue with the highest priority"
         finally:
             dispatcher.signal(signal.SIGTERM)
             assert dispatcher.wait(30) == 0, dispatcher.said()
@@ -247,12 +249,12 @@ def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: R
 
 
 def waiting(broker: "redis.Redis[bytes]") -> int:
-    """Messages of every priority: kombu keeps a list for each."""
+    """Count the messages of every priority: kombu has one list for each."""
     return sum(int(broker.llen(name)) for name in broker.keys("celery*"))
 
 
 def rate_everything(rater: Visitor, link: str) -> int:
-    """Through consent and the guide, then every item: the number of items rated."""
+    """Consent, read the guide and rate every item; return the number of items rated."""
     about = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9", "consent": "on"}
     guide = rater.submit(rater.get(link), **about)
     page = rater.submit(guide, "/guide/")
@@ -268,8 +270,8 @@ def rate_everything(rater: Visitor, link: str) -> int:
 
 
 def until_answers(visitor: Visitor, link: str) -> Page:
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
         try:
             page = visitor.get(link)
         except OSError:
@@ -281,16 +283,18 @@ def until_answers(visitor: Visitor, link: str) -> Page:
 
 
 def until_shown(visitor: Visitor, url: str, text: str, laboratory: Laboratory) -> None:
-    until = time.monotonic() + 180  # a shared machine with four test processes is slow
+    deadline = time.monotonic() + 180  # a shared machine with four test processes is slow
     while text not in (page := visitor.get(url)).text:
-        shown = " ".join(re.sub(r"<[^>]+>", " ", page.text.partition("<main")[2]).split())[:1500]
-        assert time.monotonic() < until, f"{text!r} never showed on {page.url}, but: {shown}\n{laboratory.logs()}"
+        page_text = " ".join(re.sub(r"<[^>]+>", " ", page.text.partition("<main")[2]).split())[:1500]
+        assert time.monotonic() < deadline, (
+            f"{text!r} never showed on {page.url}, but: {page_text}\n{laboratory.logs()}"
+        )
         time.sleep(0.5)
 
 
 def until_finished(visitor: Visitor, url: str, laboratory: Laboratory) -> None:
-    """The page of a finished run asks for nothing more."""
-    until = time.monotonic() + 90
+    """Wait for a run page that no longer polls: that of a finished run."""
+    deadline = time.monotonic() + 90
     while "hx-trigger" in (page := visitor.get(url)).text:
-        assert time.monotonic() < until, f"{page.url} never ended\n{laboratory.logs()}"
+        assert time.monotonic() < deadline, f"{page.url} never ended\n{laboratory.logs()}"
         time.sleep(0.5)

@@ -15,7 +15,7 @@ from tests.support.in_browser import BOTH, NewContext, ada_at
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_a_held_item_and_the_allowed_words_are_shown_at_both_widths(
+def test_quarantine_page_shows_a_held_item_and_the_allowed_words_at_both_widths(
     new_context: NewContext, live_server: Any, tmp_path: Any
 ) -> None:
     run_factory.pool(10)

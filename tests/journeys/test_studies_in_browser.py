@@ -1,4 +1,4 @@
-"""A study from its first step to the broken seal, in a real browser: built by hand, every page sound at both widths."""
+"""A study from the first step of the builder to unblinding in a real browser, every page accessible at both widths."""
 
 import re
 from typing import Any
@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def sound(page: Page) -> None:
-    """At both widths; it is left at the wide one."""
+    """Check the page at both widths, and leave it at the wide one."""
     in_browser.sound(page, BOTH)
     page.set_viewport_size(WIDE)
 
 
-# Of the letters in the figures that show, in points.
+# Font size in points of the smallest text in a visible figure.
 _SMALLEST = """Math.min(...[...document.querySelectorAll(".figure svg text")]
     .filter(text => text.textContent && text.getClientRects().length)
     .map(text => parseFloat(getComputedStyle(text).fontSize) * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b) * 0.75))"""
@@ -36,7 +36,7 @@ def press(page: Page, name: str) -> None:
     page.locator("main").get_by_role("button", name=name, exact=True).click()
 
 
-def test_a_study_is_built_looked_at_opened_run_and_unblinded(
+def test_study_is_built_previewed_opened_and_unblinded(
     new_context: NewContext, live_server: Any, complaints: list[str]
 ) -> None:
     run_factory.pool()
@@ -59,7 +59,7 @@ def test_a_study_is_built_looked_at_opened_run_and_unblinded(
     page.get_by_role("checkbox", name=re.compile("^Plain")).check()
     sound(page)
     press(page, "Save and review")
-    expect(page.locator("#stock")).to_contain_text("enough")  # brought by htmx once the page is there
+    expect(page.locator("#stock")).to_contain_text("enough")  # loaded by htmx after the page
     sound(page)
     for tab in ("Assignments", "Preview"):
         page.get_by_role("link", name=tab, exact=True).click()
@@ -74,9 +74,9 @@ def test_a_study_is_built_looked_at_opened_run_and_unblinded(
     expect(page.locator("main")).to_contain_text("Version 2")
     sound(page)
     page.get_by_role("link", name="Results", exact=True).click()
-    for move, said in (("Pause", "is paused"), ("Resume", "accepts ratings again"), ("Close", "is closed")):
-        press(page, move)
-        expect(page.locator(".messages")).to_contain_text(said)
+    for button, message in (("Pause", "is paused"), ("Resume", "accepts ratings again"), ("Close", "is closed")):
+        press(page, button)
+        expect(page.locator(".messages")).to_contain_text(message)
     page.get_by_role("link", name="Unblind", exact=True).click()
     page.get_by_label("Your password").fill("wrong")
     press(page, "Unblind")
@@ -89,10 +89,10 @@ def test_a_study_is_built_looked_at_opened_run_and_unblinded(
     page.goto(live_server.url + reverse("ratings:studies"))
     sound(page)
     assert Study.objects.get().status == "unblinded"
-    forgive(complaints, "422")  # two forms were sent wrong on purpose
+    forgive(complaints, "422")  # two forms were sent with errors on purpose
 
 
-def test_without_scripts_the_pool_is_counted_by_a_link(new_context: NewContext, live_server: Any) -> None:
+def test_study_builder_without_scripts_counts_the_pool_by_a_link(new_context: NewContext, live_server: Any) -> None:
     run_factory.pool()
     page = ada_at(new_context(java_script_enabled=False), live_server.url, reverse("ratings:new_study"))
     page.get_by_label("Name", exact=True).fill("Round two")
@@ -105,7 +105,7 @@ def test_without_scripts_the_pool_is_counted_by_a_link(new_context: NewContext, 
     expect(page.locator("main")).to_contain_text("The study is open.")
 
 
-def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
+def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
     new_context: NewContext, live_server: Any, complaints: list[str]
 ) -> None:
     run_factory.pool()
@@ -126,10 +126,10 @@ def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
     folded = page.locator("#panel-rates_by_action .figure")
     expect(folded).to_be_hidden()
     page.emulate_media(color_scheme="dark", media="print")
-    expect(folded).to_be_visible()  # paper cannot be unfolded, and is white
+    expect(folded).to_be_visible()  # print shows folded content, on white
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    # On A4 (718 pixels between the margins) letters of seven points, in a figure as tall as three pages too: 11.5 pixels of
-    # 700 are drawn 92 % of the 636 wide that a card leaves, .836, and a point is 4/3 of a pixel.
+    # On A4 (718 pixels between the margins) text has at least seven points, even in a figure three pages tall: a width of
+    # 700 is drawn on 92 % of the 636 pixels inside a card, a factor of .836, so 11.5 pixels become 7.2 points of 4/3 pixels.
     page.set_viewport_size({"width": 718, "height": 900})
     page.evaluate("""const svg = document.querySelector(".figure__draw--wide > svg");
         svg.setAttribute("viewBox", "0 0 700 3000"); svg.setAttribute("height", 3000)""")
@@ -161,22 +161,26 @@ def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
 
 
 def _contrasts(families: dict[str, int]) -> list[list[Any]]:
-    """So many contrasts of each family; every tenth is clear, the last of each has no interval."""
-    made = []
+    """Build rows of each family; every tenth is clear, the last of each family has no interval."""
+    rows = []
     for family, size in families.items():
-        for at in range(size):
-            clear, last = at % 10 == 0, at == size - 1
-            ends = (
-                [None, None, None, None] if last else [-0.02 if not clear else 0.05, 0.2, 0.04, 0.01 if clear else 0.3]
+        for index in range(size):
+            is_clear, is_last = index % 10 == 0, index == size - 1
+            interval_ends = (
+                [None, None, None, None]
+                if is_last
+                else [-0.02 if not is_clear else 0.05, 0.2, 0.04, 0.01 if is_clear else 0.3]
             )
-            numbers = [0.6, 0.5, 0.1, *ends, 60, 6, 360, 12, 6]
-            why = "only one rater has rated items of both" if last else ""
-            who = f"{family} number {at}"
-            made.append([family, who, "the others", ("rate", "correct")[at % 2], *numbers, "new raters", why, ""])
-    return made
+            numbers = [0.6, 0.5, 0.1, *interval_ends, 60, 6, 360, 12, 6]
+            reason = "only one rater has rated items of both" if is_last else ""
+            label = f"{family} number {index}"
+            rows.append(
+                [family, label, "the others", ("rate", "correct")[index % 2], *numbers, "new raters", reason, ""]
+            )
+    return rows
 
 
-def test_every_contrast_can_be_reached_by_keyboard_on_a_phone_too(
+def test_results_every_contrast_can_be_reached_by_keyboard_on_desktop_and_phone(
     new_context: NewContext, live_server: Any, complaints: list[str]
 ) -> None:
     run_factory.pool()
@@ -198,9 +202,9 @@ def test_every_contrast_can_be_reached_by_keyboard_on_a_phone_too(
     table = analysis.document["tables"]["contrasts"]
     table["rows"] = _contrasts(families)
     analysis.save()
-    for one in registry.draw({**analysis.document, "tables": {"contrasts": table}}):
+    for drawing in registry.draw({**analysis.document, "tables": {"contrasts": table}}):
         analysis.drawings.update_or_create(
-            name=one.name, profile=one.profile, defaults={"svg": one.svg, "summary": one.summary}
+            name=drawing.name, profile=drawing.profile, defaults={"svg": drawing.svg, "summary": drawing.summary}
         )
     page = ada_at(new_context(), live_server.url, "/")
     study.members.create(user=User.objects.get(username="ada"), role="analyst")

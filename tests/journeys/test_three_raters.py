@@ -1,4 +1,4 @@
-"""A study from its builder to the last page with three raters in three browsers, who take every door that people take."""
+"""A study from its builder to the last page, with three raters in three browsers who use only the pages."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def built(page: Page, kind: str) -> Study:
         page.locator("input[value=evidence_sufficiency]").check()
     press(page, "Save and continue")
     counts = {"none": 4, "obvious": 2, "subtle": 2} if kind == "transition" else {"none": 4}
-    for wrong, count in counts.items():
+    for perturbation, count in counts.items():
         page.get_by_label(f"Items by offline, {wrong}", exact=True).fill(str(count))
     press(page, "Save and continue")
     page.locator("#id_ratings_per_item").fill("1")
@@ -41,14 +41,14 @@ def built(page: Page, kind: str) -> Study:
 
 
 def link_for(page: Page, site: str, study: Study, label: str) -> str:
-    """What the admin copies from the raters' page."""
+    """Return the link that the admin copies from the raters' page."""
     page.goto(site + reverse("ratings:raters", args=[study.slug]))
     page.locator(f"form[action$='/raters/{label}/link/'] button").click()
     return page.get_by_label("The link").input_value()
 
 
 def takes_part(page: Page, link: str) -> None:
-    """Consent, guide and practice, to the first item that counts."""
+    """Go through consent, guide and practice to the first item that counts."""
     page.goto(link)
     page.get_by_label("Highest degree in the life sciences").select_option(index=1)
     page.get_by_label("Field you know best").fill("Cell biology")
@@ -59,16 +59,16 @@ def takes_part(page: Page, link: str) -> None:
     page.locator("main form button").last.click()
     page.wait_for_url(re.compile("/practice/"))
     while "/practice/" in page.url:
-        page.wait_for_load_state()  # keys work once the script is there
+        page.wait_for_load_state()  # keys work only after the script has loaded
         if page.locator("#verdict").count():
             page.keyboard.press("n")
             page.keyboard.press("3")
             page.keyboard.press("Enter")
             page.wait_for_url(re.compile(r"/practice/.*\?item="))
         else:
-            at = page.url
+            address = page.url
             page.locator("main .btn--primary").first.click()
-            left(page, at)
+            left(page, address)
 
 
 def left(page: Page, address: str) -> None:
@@ -77,18 +77,18 @@ def left(page: Page, address: str) -> None:
 
 
 def rates_everything(page: Page, keys: str) -> None:
-    """Three keys an item, until the last page."""
+    """Rate every item with three keys, until the last page."""
     while "/done/" not in page.url:
         page.wait_for_load_state()
-        at = page.url
+        address = page.url
         for key in keys:
             page.keyboard.press(key)
         page.keyboard.press("Enter")
-        left(page, at)
+        left(page, address)
 
 
 def name_no_cast() -> None:
-    """Hand-made steps name their cast in a property, which the blinding audit rightly calls a leak."""
+    """Remove the cast's name from a property of hand-made steps, where the blinding audit would rightly report a leak."""
     for rows, column in ((Transition.objects.all(), "step"), (Twin.objects.all(), "outcome")):
         for row in rows:
             setattr(row, column, json.loads(json.dumps(getattr(row, column)).replace(" offline ", " ")))
@@ -96,7 +96,7 @@ def name_no_cast() -> None:
 
 
 @pytest.mark.parametrize("kind", ["transition", pytest.param("evidence", marks=pytest.mark.thorough)])
-def test_three_raters_in_three_browsers_rate_a_study_to_its_last_page(
+def test_three_raters_in_three_browsers_complete_a_study(
     new_context: NewContext, live_server: Any, kind: str, audit_in_place: None
 ) -> None:
     run_factory.pool() if kind == "transition" else run_factory.evidence_pool()
@@ -112,7 +112,7 @@ def test_three_raters_in_three_browsers_rate_a_study_to_its_last_page(
         page.get_by_role("button", name=re.compile("^Finish")).click()
         expect(page.get_by_role("button", name=re.compile("^Finish"))).to_have_count(0)
 
-    # one rating for each item, by whoever was asked; all of them finished
+    # one rating for each item, and all raters finished
     rated = Rating.objects.filter(assignment__item__study=study)
     assert rated.count() == study.items.count() == (8 if kind == "transition" else 4)
     assert study.raters.filter(finished_at__isnull=False).count() == 3

@@ -1,7 +1,7 @@
-"""Model-based: whatever happens to a study, in any order, its promises hold at each step and everybody comes to an end.
+"""Model-based tests: whatever happens to a study, in any order, its promises hold after each action and all raters can finish.
 
-`any_history.History` is the model, a ledger of what raters were told was saved. Each design is walked through under each
-rule of withdrawal, every act at least once; `make thorough` lets Hypothesis choose the acts, and shrink the history that failed.
+`any_history.StudyHistory` is the model: the answers that raters were told were saved. Each design is tested with each
+withdrawal rule, every action at least once. In `make thorough` Hypothesis chooses the actions and shrinks a failing history.
 """
 
 import random
@@ -19,18 +19,18 @@ from tests.support.any_history import History
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 STEPS, FIRST, SEED = 32, 5, 1
-OPENED = 0.8  # of the times that an act finds a closed or paused study, it is opened first
+OPENED = 0.8  # probability that a closed or paused study is reopened before an action
 CHANCE = st.integers(0, 2**32 - 1)
-# What may happen, and how often of a hundred acts or so.
+# The actions and their relative frequencies.
 OFTEN = {
-    "show": 8, "rate": 14, "edit": 5, "send_again": 3, "send_other_under_same_id": 2, "send_stale": 3, "keep_draft": 2,
-    "end_session_and_send": 2, "lose_the_answer": 2, "die_in_the_middle": 2, "withdraw": 1, "add_seat": 1, "add_items": 1, "pause_or_resume": 1,
-    "close_or_reopen": 1, "let_leases_end": 2, "import_a_rating": 1,
+    "show_next_item": 8, "answer_open_page": 14, "correct_answer": 5, "send_again": 3, "send_other_under_same_id": 2, "send_stale": 3, "save_unsaved_answer": 2,
+    "end_session_and_send": 2, "lose_response": 2, "lose_database_connection": 2, "withdraw_rater": 1, "add_rater": 1, "add_items": 1, "pause_or_resume": 1,
+    "close_or_reopen": 1, "expire_reservations": 2, "import_rating": 1,
 }  # fmt: skip
 
 
 def begin(design: str, rule: str, seed: int) -> History:
-    """Six items of which two may be versions of one thing, two ratings each, a fifth of them twice."""
+    """Create a study with six items, of which two may be versions of one transition, two ratings per item and a fifth of the items repeated."""
     run_factory.pool(16)
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 5},
@@ -45,16 +45,16 @@ def begin(design: str, rule: str, seed: int) -> History:
 
 
 def ended(history: History, design: str) -> None:
-    """No item is without what it wants, and nobody is left out."""
+    """Check that every item has all of its ratings and that nobody has open assignments."""
     if design != "crossed":
         items = history.study.items.values_list("pk", flat=True)
         assert history.given() == dict.fromkeys(items, history.study.ratings_per_item)
-    places = Assignment.objects.filter(rater__study=history.study, rater__withdrawn_at=None, rater__imported_as="")
-    assert design == "pool" or not places.filter(rating=None, released_at=None).exists()
+    assignments = Assignment.objects.filter(rater__study=history.study, rater__withdrawn_at=None, rater__imported_as="")
+    assert design == "pool" or not assignments.filter(rating=None, released_at=None).exists()
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """The same acts in the order that Hypothesis chooses."""
+    """The same actions in an order chosen by Hypothesis."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.history.check()
 
     def teardown(self) -> None:
-        """Everything comes to an end: no item is without what it wants, and nobody is left out."""
+        """Finish the study: every item gets its ratings, and nobody has open assignments."""
         try:
             if self.history is not None:
                 self.history.finish()
@@ -94,18 +94,18 @@ class AnyHistory(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("rule", ["keep", "drop"])
 @pytest.mark.parametrize("design", ["balanced", "pool", "crossed"])
-def test_whatever_happens_answers_are_kept_and_each_item_ends_with_as_many_as_it_wants(design: str, rule: str) -> None:
-    history, chance, done = begin(design, rule, SEED), random.Random(f"{design}/{rule}/{SEED}"), list[str]()
-    acts = [*OFTEN, *chance.choices(list(OFTEN), list(OFTEN.values()), k=STEPS - len(OFTEN))]
-    chance.shuffle(acts)
+def test_study_keeps_every_answer_and_completes_every_item_whatever_happens(design: str, rule: str) -> None:
+    history, rng, done = begin(design, rule, SEED), random.Random(f"{design}/{rule}/{SEED}"), list[str]()
+    actions = [*OFTEN, *rng.choices(list(OFTEN), list(OFTEN.values()), k=STEPS - len(OFTEN))]
+    rng.shuffle(actions)
     try:
-        for number, act in enumerate([*["rate"] * FIRST, *acts]):
-            if not history.study.is_open and chance.random() < OPENED:
+        for number, action in enumerate([*["answer_open_page"] * FIRST, *actions]):
+            if not history.study.is_open and rng.random() < OPENED:
                 history.act("pause_or_resume", 0)
-            done.append(act)
-            history.act(act, chance.getrandbits(32))
+            done.append(action)
+            history.act(action, rng.getrandbits(32))
             history.check(readers=number % 5 == 0)
-        assert len(history.accepted) > 5, "hardly anything was answered: the history says too little"
+        assert len(history.accepted) > 5, "too few answers were saved for this test to mean anything"
         history.finish()
         ended(history, design)
     except AssertionError as error:
@@ -114,9 +114,9 @@ def test_whatever_happens_answers_are_kept_and_each_item_ends_with_as_many_as_it
 
 
 @pytest.mark.thorough
-def test_whatever_happens_in_many_more_histories_the_same_holds() -> None:
-    told = settings(
+def test_study_keeps_every_answer_in_many_more_histories() -> None:
+    hypothesis_settings = settings(
         max_examples=100, stateful_step_count=STEPS, derandomize=True, deadline=None, database=None,
         phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    run_state_machine_as_test(AnyHistory, settings=told)
+    run_state_machine_as_test(AnyHistory, settings=hypothesis_settings)

@@ -1,6 +1,6 @@
-"""Every regular expression of ours against texts made to be slow for it: none takes longer than a page may.
+"""Every regular expression of the code is fast on texts designed to make it slow.
 
-The texts come from the pattern itself: what its repeats repeat, thousands of times, and then a sign that fits nowhere.
+The texts are derived from the pattern: what its repeats match, thousands of times, followed by a character that fits nowhere.
 """
 
 import ast
@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from re import _constants as codes  # type: ignore[attr-defined]  # how Python itself reads a pattern
+from re import _constants as codes  # type: ignore[attr-defined]  # Python's own pattern parser
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
@@ -22,8 +22,8 @@ from django.conf import settings
 ROOT = Path(settings.BASE_DIR)
 ROOMS = ("ratings", "simulation", "wetbench_site")
 FUNCTIONS = {"compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
-TAKE_ONE = {"RegexValidator", "RegexField", "re_path"}  # of Django, a pattern first
-LENGTHS = (200, 2_000)  # and 10,000 in the thorough round
+TAKE_ONE = {"RegexValidator", "RegexField", "re_path"}  # of Django; the pattern is the first argument
+LENGTHS = (200, 2_000)  # and 10,000 in `make thorough`
 SECONDS = 1.0
 PUMPS = (" ", "\n", "1", "a", "A", "1.", "a ", "MAT-", "<", "<a", "(", "1 of ", "\u202e")
 REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
@@ -37,7 +37,7 @@ def modules() -> Iterator[Path]:
 
 
 def compiled(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
-    """The patterns that a module holds by name, in lists, records and classes too."""
+    """Yield the patterns that a module holds by name, also in lists, records and classes."""
     if isinstance(value, re.Pattern):
         yield value
     elif depth < 3 and (isinstance(value, (list, tuple, frozenset, set, dict)) or _is_ours(value)):
@@ -51,21 +51,20 @@ def _is_ours(value: Any) -> bool:
 
 
 def written_out(tree: ast.AST, held: Mapping[str, Any]) -> Iterator[re.Pattern[Any] | str]:
-    """The patterns that stand in calls, in validators, fields, addresses and their converters; of one that is made of what
-    only the call knows, its source."""
+    """Yield the patterns in calls, validators, fields, addresses and converters. If a pattern depends on values of the call, yield its source."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             regexes = [
-                one for one in node.body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "regex"
+                part for part in node.body if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "regex"
             ]
-            yield from (_pattern(one.value, [], held) for one in regexes)
+            yield from (_pattern(part.value, [], held) for part in regexes)
         if not isinstance(node, ast.Call):
             continue
-        named = [one.value for one in node.keywords if one.arg in ("pattern", "regex")]
-        if (_of_re(node.func, held) or ast.unparse(node.func).rpartition(".")[2] in TAKE_ONE) and not named:
-            named = node.args[:1]
-        flags = [*node.args[1:], *(one.value for one in node.keywords if one.arg == "flags")]
-        yield from (_pattern(one, flags, held) for one in named)
+        patterns_in_call = [part.value for part in node.keywords if part.arg in ("pattern", "regex")]
+        if (_of_re(node.func, held) or ast.unparse(node.func).rpartition(".")[2] in TAKE_ONE) and not patterns_in_call:
+            patterns_in_call = node.args[:1]
+        flags = [*node.args[1:], *(part.value for part in node.keywords if part.arg == "flags")]
+        yield from (_pattern(part, flags, held) for part in patterns_in_call)
 
 
 def _of_re(called: ast.expr, held: Mapping[str, Any]) -> bool:
@@ -79,50 +78,52 @@ def _pattern(written: ast.expr, flags: list[ast.expr], held: Mapping[str, Any]) 
         text = eval(ast.unparse(written), dict(held))
     except NameError:
         return ast.unparse(written)
-    said = [
-        eval(ast.unparse(one), dict(held)) for one in flags if "re." in ast.unparse(one) and "(" not in ast.unparse(one)
+    flag_values = [
+        eval(ast.unparse(flag), dict(held))
+        for flag in flags
+        if "re." in ast.unparse(flag) and "(" not in ast.unparse(flag)
     ]
     return (
         text
         if isinstance(text, re.Pattern)
-        else re.compile(text, sum(one for one in said if isinstance(one, re.RegexFlag)))
+        else re.compile(text, sum(flag for flag in flag_values if isinstance(flag, re.RegexFlag)))
     )
 
 
 def patterns() -> dict[str, re.Pattern[str]]:
-    """Every pattern of the code by its text, those of the data files too."""
-    found: dict[str, re.Pattern[str]] = {one: re.compile(one) for one in of_data_files()}
+    """Return every pattern of the code and of the data files by its text."""
+    by_text: dict[str, re.Pattern[str]] = {text: re.compile(text) for text in of_data_files()}
     for path in modules():
         for pattern in of_module(path):
             if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
-                found.setdefault(pattern.pattern, pattern)
-    return found
+                by_text.setdefault(pattern.pattern, pattern)
+    return by_text
 
 
 def of_module(path: Path) -> list[re.Pattern[Any] | str]:
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     held = vars(importlib.import_module(name))
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [*(one for value in list(held.values()) for one in compiled(value)), *written_out(tree, held)]
+    return [*(pattern for value in list(held.values()) for pattern in compiled(value)), *written_out(tree, held)]
 
 
 def of_data_files() -> set[str]:
-    """What parameters of actions must look like: laboratories write such files too."""
+    """Return the patterns of action parameters: laboratories write such files too."""
     waiting: list[Any] = [
         json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "fixtures/actions").glob("*.json"))
     ]
-    found = set()
+    found_patterns = set()
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            found |= {one["pattern"]} if isinstance(one.get("pattern"), str) else set()
-        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-    return found
+        node = waiting.pop()
+        if isinstance(node, dict):
+            found_patterns |= {node["pattern"]} if isinstance(node.get("pattern"), str) else set()
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return found_patterns
 
 
 def sample(tree: Any) -> str:
-    """A text that fits a parsed pattern, as good as it goes."""
-    return "".join(_sample(code, given) for code, given in tree)
+    """Return a text that matches a parsed pattern, as far as possible."""
+    return "".join(_sample(code, argument) for code, argument in tree)
 
 
 def _sample(code: Any, given: Any) -> str:
@@ -130,7 +131,7 @@ def _sample(code: Any, given: Any) -> str:
         return chr(given)
     if code is codes.IN:
         return (
-            next((_sample(*one) for one in given if one[0] is not codes.NEGATE), "")[:1]
+            next((_sample(*item) for item in given if item[0] is not codes.NEGATE), "")[:1]
             if given[0][0] is not codes.NEGATE
             else "~"
         )
@@ -150,23 +151,27 @@ def _sample(code: Any, given: Any) -> str:
 
 
 def pumps(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
-    """What comes before each repeat of a pattern, and what it repeats."""
-    for code, given in tree:
-        inner = given[2] if code in REPEATS else given[3] if code is codes.SUBPATTERN else None
-        if code in REPEATS and given[1] > 5:
+    """Yield, for each repeat of a pattern, the text before it and the text it repeats."""
+    for code, argument in tree:
+        inner = argument[2] if code in REPEATS else argument[3] if code is codes.SUBPATTERN else None
+        if code in REPEATS and argument[1] > 5:
             yield before, sample(inner)
         if inner is not None:
             yield from pumps(inner, before)
-        for branch in given[1] if code is codes.BRANCH else ():
+        for branch in argument[1] if code is codes.BRANCH else ():
             yield from pumps(branch, before)
-        before += _sample(code, given)
+        before += _sample(code, argument)
 
 
 def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
-    own = set(pumps(parser.parse(pattern.pattern, pattern.flags)))
-    whole = sample(parser.parse(pattern.pattern, pattern.flags))
+    own_pumps = set(pumps(parser.parse(pattern.pattern, pattern.flags)))
+    full_match = sample(parser.parse(pattern.pattern, pattern.flags))
     for before, pump in sorted(
-        {*own, *(("", body) for _, body in own), *(("", one) for one in (*PUMPS, before_all(own), whole))}
+        {
+            *own_pumps,
+            *(("", body) for _, body in own_pumps),
+            *(("", pump_text) for pump_text in (*PUMPS, before_all(own_pumps), full_match)),
+        }
     ):
         if pump:
             yield (before + pump * (length // len(pump)))[:length] + "\0~"
@@ -176,50 +181,52 @@ def before_all(own: set[tuple[str, str]]) -> str:
     return max((before + body for before, body in own), key=len, default="")
 
 
-class TooSlow(Exception):  # noqa: N818  # ends a search
+class TooSlow(Exception):  # noqa: N818  # a signal that ends the search, not an error
     pass
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """TooSlow when the time is over: Python looks for signals while it searches, which else would go on for years."""
+    """Raise TooSlow when the time is over: Python checks for signals during a search, which otherwise might not end for years."""
 
-    def over(*_: object) -> None:
+    def raise_too_slow(*_: object) -> None:
         raise TooSlow
 
-    before = signal.signal(signal.SIGALRM, over)
+    previous_handler = signal.signal(signal.SIGALRM, raise_too_slow)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
 def slowest(pattern: re.Pattern[str], lengths: tuple[int, ...] = LENGTHS, most: float = SECONDS) -> tuple[float, str]:
-    """Seconds of the slowest search in such texts, and how its text begins; the first that takes longer than `most`."""
-    found = (0.0, "")
+    """Return the seconds of the slowest search, and how its text begins; stop at the first that takes longer than `most`."""
+    slowest_search = (0.0, "")
     for length in lengths:
         for text in texts(pattern, length):
-            begun = time.thread_time()
-            with suppress(TooSlow), at_most(4 * most):  # of the clock, on a machine that does other things as well
+            start = time.thread_time()
+            with suppress(TooSlow), at_most(4 * most):  # wall-clock time, which other work on the machine stretches
                 for _ in pattern.finditer(text):
                     pass
                 pattern.fullmatch(text)
-            found = max(found, (time.thread_time() - begun, f"{length} signs: {text[:40]!r}"))
-            if found[0] > most:
-                return found
-    return found
+            slowest_search = max(slowest_search, (time.thread_time() - start, f"{length} signs: {text[:40]!r}"))
+            if slowest_search[0] > most:
+                return slowest_search
+    return slowest_search
 
 
-def test_no_pattern_is_slow_on_any_text() -> None:
-    every = patterns()
-    assert len(every) > 80
-    assert {text[:80]: found for text, pattern in every.items() if (found := slowest(pattern))[0] > SECONDS} == {}
+def test_regular_expressions_are_fast_on_adversarial_texts() -> None:
+    all_patterns = patterns()
+    assert len(all_patterns) > 80
+    assert {
+        text[:80]: search for text, pattern in all_patterns.items() if (search := slowest(pattern))[0] > SECONDS
+    } == {}
 
 
-# What only the call knows: patterns of lists and data files, which are tried above, and words of ours. What is escaped
-# besides repeats nothing.
+# Patterns built in calls: from lists and data files, which are tested above, and from fixed words. Escaped parts contain
+# no repeats.
 MADE_IN_CALLS = {
     ("observables.py", "pattern"), ("catalogue.py", "pattern if isinstance(pattern, str) else '('"), ("parameters.py", "self.pattern"),
     ("prompt_files.py", "'\\\\{(' + '|'.join(names) + ')\\\\}' if names else '(?!)()'"), ("tags.py", "tag"), ("tags.py", "f'<{name}>'"),
@@ -228,21 +235,21 @@ MADE_IN_CALLS = {
 }  # fmt: skip
 
 
-def test_no_pattern_is_made_out_of_sight() -> None:
-    made = {(path.name, one) for path in modules() for one in of_module(path) if isinstance(one, str)}
-    assert {(name, one) for name, one in made if "re.escape(" not in one} == MADE_IN_CALLS
+def test_regular_expressions_built_in_calls_are_listed() -> None:
+    built = {(path.name, source) for path in modules() for source in of_module(path) if isinstance(source, str)}
+    assert {(name, source) for name, source in built if "re.escape(" not in source} == MADE_IN_CALLS
 
 
 @pytest.mark.thorough
-def test_no_pattern_is_slow_on_a_text_of_10_000_signs() -> None:
-    found = {text[:80]: slowest(pattern, (*LENGTHS, 10_000), 5 * SECONDS) for text, pattern in patterns().items()}
-    assert {text: one for text, one in found.items() if one[0] > 5 * SECONDS} == {}
+def test_regular_expressions_are_fast_on_texts_of_10_000_characters() -> None:
+    searches = {text[:80]: slowest(pattern, (*LENGTHS, 10_000), 5 * SECONDS) for text, pattern in patterns().items()}
+    assert {text: search for text, search in searches.items() if search[0] > 5 * SECONDS} == {}
 
 
 @pytest.mark.parametrize(
     "pattern", [r"(a+)+$", r"^(\w+[\s,]*)+\?$", r"(a|a)*b", r"(?:\d+)+x", r"(ab?)*(ab?)*c", r"x(?:\d{1,15}){1,15}y"]
 )
-def test_the_search_finds_a_pattern_that_explodes(pattern: str) -> None:
+def test_pattern_search_detects_exponential_patterns(pattern: str) -> None:
     assert slowest(re.compile(pattern), most=0.2)[0] > 0.2
 
 
@@ -258,9 +265,12 @@ BAD = "(a+)+$"
         "X = re_path(BAD, None)", "X = {re.compile(BAD)}", "class M: a = Field('', pattern=BAD)",
     ],
 )  # fmt: skip
-def test_the_search_looks_wherever_a_pattern_may_stand(code: str) -> None:
+def test_pattern_search_covers_every_place_where_a_pattern_can_be(code: str) -> None:
     held: dict[str, Any] = {"__name__": "ratings.planted", "re": re, "search": re.search, "BAD": BAD}
     held |= dict.fromkeys(("RegexValidator", "RegexField", "re_path", "Field"), lambda *_, **__: None)
     exec(code, held)
-    seen = [*(one for value in held.values() for one in compiled(value)), *written_out(ast.parse(code), held)]
-    assert BAD in [one.pattern for one in seen if isinstance(one, re.Pattern)]
+    patterns_found = [
+        *(pattern for value in held.values() for pattern in compiled(value)),
+        *written_out(ast.parse(code), held),
+    ]
+    assert BAD in [pattern.pattern for pattern in patterns_found if isinstance(pattern, re.Pattern)]

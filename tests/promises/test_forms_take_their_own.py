@@ -1,4 +1,4 @@
-"""No mass assignment: a form takes its own fields, and of others none, though they bear the names of columns."""
+"""No mass assignment: a form accepts its own fields and ignores others, even those named like columns."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ from wetbench_site.access_table import TABLE
 
 pytestmark = pytest.mark.django_db
 PERSONS = {"superuser": ("superuser",), "admin": ("account", "staff", "admin"), "rater": ("account", "rater")}
-SENTINEL = "987654321"  # a text, a number, a key and a truth at once
+SENTINEL = "987654321"  # valid as text, number, key and truth value
 FORM = "application/x-www-form-urlencoded"
 ROOMS = ("ratings", "simulation", "auth", "axes", "otp_totp", "otp_static")
-# Columns that bear the name of a field of forms that scripts send, or that come in two steps.
+# Columns with the same name as a field of a form that a script sends, or of a form in two steps.
 OWN_NAMES = {
     "ratings:draft": {"note", "verdict", "confidence", "marks"},
     "ratings:sign_in_here": {"username", "password", "code"},
@@ -31,14 +31,14 @@ OWN_NAMES = {
 
 
 def columns() -> set[str]:
-    """Every column of every model, as forms and as databases call it."""
+    """Return every column of every model, by field and by database name."""
     models = [model for model in apps.get_models() if model._meta.app_label in ROOMS]
     fields = [field for model in models for field in model._meta.concrete_fields]
     return {name for field in fields for name in (field.name, field.attname)}
 
 
 class Fields(HTMLParser):
-    """What a page's forms would send: one for each of their buttons, filled in where something is asked for."""
+    """Collect what a page's forms would send: one submission per button, with required fields filled in."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Form:
     buttons: list[tuple[str, str]] = field(default_factory=list)
 
     def sent(self) -> Iterator[dict[str, str]]:
-        """What each button sends; without a name it sends the fields alone."""
+        """Yield what each button sends; one without a name sends the fields alone."""
         yield from ({**self.fields, name: value} for name, value in self.buttons or [("", "")])
 
 
@@ -111,36 +111,44 @@ class Writes:
 
 
 def writes(world: World, person: str, path: str, fields: dict[str, str]) -> Writes:
-    """What such a form writes; all of it undone."""
-    with connection.execute_wrapper(written := Writes()), transaction.atomic():
+    """Return what such a form writes, and roll it back."""
+    with connection.execute_wrapper(recorder := Writes()), transaction.atomic():
         world.ask(person, "POST", path, data=urlencode(fields), content_type=FORM)
         transaction.set_rollback(True)
-    return written
+    return recorder
 
 
 def forms(world: World, person: str) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """(name, address, what is sent) for every form that this person is shown; addresses that no page has a form for get an
-    empty one."""
-    mine = {name: {method for role in PERSONS[person] for method in TABLE[name][role]} for name in sorted(names())}
-    shown: list[tuple[str, Form]] = []
+    """Yield (name, address, values) for every form that this person is shown. An address without a form on any page gets an empty one."""
+    methods_by_name = {
+        name: {method for role in PERSONS[person] for method in TABLE[name][role]} for name in sorted(names())
+    }
+    shown_forms: list[tuple[str, Form]] = []
     for path in sorted(
-        {world.path(name) for name in mine if "GET" in mine[name] and (name in SHOW or "POST" in mine[name])}
+        {
+            world.path(name)
+            for name in methods_by_name
+            if "GET" in methods_by_name[name] and (name in SHOW or "POST" in methods_by_name[name])
+        }
     ):
         with transaction.atomic():
-            answer = world.ask(person, "GET", path)
+            response = world.ask(person, "GET", path)
             transaction.set_rollback(True)
-        if not answer.streaming and answer.get("Content-Type", "").startswith("text/html"):
-            shown += [(form.action or path, form) for form in Fields(answer.content.decode()).forms]
-    for name, path in ((name, world.path(name)) for name in mine if "POST" in mine[name]):
-        every = [sent for action, form in shown if action == path for sent in form.sent()]
-        alike = {tuple((name, value) for name, value in one.items() if name not in NEW_EACH_TIME): one for one in every}
-        yield from ((name, path, sent) for sent in alike.values() or [{}])
+        if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
+            shown_forms += [(form.action or path, form) for form in Fields(response.content.decode()).forms]
+    for name, path in ((name, world.path(name)) for name in methods_by_name if "POST" in methods_by_name[name]):
+        submissions = [sent for action, form in shown_forms if action == path for sent in form.sent()]
+        distinct = {
+            tuple((name, value) for name, value in submission.items() if name not in NEW_EACH_TIME): submission
+            for submission in submissions
+        }
+        yield from ((name, path, sent) for sent in distinct.values() or [{}])
 
 
 NEW_EACH_TIME = {"csrfmiddlewaretoken", "submission_id"}
 
 
-# Pages that take no form themselves and show those of others.
+# Pages that accept no form themselves but show forms of other addresses.
 SHOW = {
     "ratings:study",
     "ratings:raters",
@@ -158,48 +166,63 @@ def world() -> World:
 
 
 def others(world: World, person: str) -> dict[str, str]:
-    """By the name of a column: a row that is there and is somebody else's, as far as one value can be that for all models."""
-    found = {
+    """Return, by column name, the key of an existing row of somebody else, as far as one value can be that for all models."""
+    values = {
         "slug": world.other.slug,
         "seat": str(world.other.raters.order_by("pk")[0].code),
         "id": str(world.other.pk),
     }
-    found["code"] = str(Assignment.objects.filter(rater__study=world.other).order_by("pk")[0].code)
+    values["code"] = str(Assignment.objects.filter(rater__study=world.other).order_by("pk")[0].code)
     for model in apps.get_models():
-        for one in model._meta.concrete_fields if model._meta.app_label in ROOMS else ():
-            if isinstance(one, ForeignKey):
-                rows = one.related_model._default_manager.order_by("pk" if person == "superuser" else "-pk")
-                row = world.other if one.related_model is Study else rows.first()
-                found |= {one.name: str(row.pk), one.attname: str(row.pk)} if row else {}
-    return found
+        for column in model._meta.concrete_fields if model._meta.app_label in ROOMS else ():
+            if isinstance(column, ForeignKey):
+                rows = column.related_model._default_manager.order_by("pk" if person == "superuser" else "-pk")
+                row = world.other if column.related_model is Study else rows.first()
+                values |= {column.name: str(row.pk), column.attname: str(row.pk)} if row else {}
+    return values
 
 
-# Addresses whose forms saved something as they stood.
+# Minimum number of addresses whose unchanged forms saved something.
 LEAST = {"admin": 30, "rater": 12, "superuser": 35}
 
 
 @pytest.mark.parametrize("person", ["admin", "rater", "superuser"])
-def test_a_form_takes_no_column_that_is_no_field_of_its_own(world: World, person: str) -> None:
+def test_forms_ignore_columns_that_are_not_their_fields(world: World, person: str) -> None:
     every, wrong, saved = columns(), set(), set()
     for values in (dict.fromkeys(every, SENTINEL), others(world, person)):
-        for name, path, own in forms(world, person):
-            more = {
-                one: value for one, value in values.items() if one not in own and one not in OWN_NAMES.get(name, ())
+        for name, path, fields in forms(world, person):
+            extra = {
+                column: value
+                for column, value in values.items()
+                if column not in fields and column not in OWN_NAMES.get(name, ())
             }
-            plain, full = writes(world, person, path, own), writes(world, person, path, {**more, **own})
-            saved |= {name} if plain.statements else set()
-            if plain.statements != full.statements:
-                again = writes(world, person, path, own)
-                plain, full = plain.steady(plain, again), full.steady(plain, again)
-            if plain.statements != full.statements or any(SENTINEL in text for text in full.texts):
-                wrong.add(f"{name}: {[one for one in full.statements if one not in plain.statements]}"[:300])
+            without_extra, with_extra = (
+                writes(world, person, path, fields),
+                writes(world, person, path, {**extra, **fields}),
+            )
+            saved |= {name} if without_extra.statements else set()
+            if without_extra.statements != with_extra.statements:
+                repeated = writes(world, person, path, fields)
+                without_extra, with_extra = (
+                    without_extra.steady(without_extra, repeated),
+                    with_extra.steady(without_extra, repeated),
+                )
+            if without_extra.statements != with_extra.statements or any(SENTINEL in text for text in with_extra.texts):
+                wrong.add(
+                    f"{name}: {[column for column in with_extra.statements if column not in without_extra.statements]}"[
+                        :300
+                    ]
+                )
     assert wrong == set()
     assert len(saved) >= LEAST[person]
 
 
-def test_the_watch_sees_a_column_that_was_taken(world: World) -> None:
-    """The control: the profile's form, once as it is sent and once with another year."""
-    path, own = world.path("ratings:profile"), {"save": "about", "degree": DEGREES[-1][0], "field": "x", "years": "3"}
-    taken = writes(world, "rater", path, {**own, "field": SENTINEL})
-    assert any(SENTINEL in text for text in taken.texts)
-    assert taken.statements != writes(world, "rater", path, {**own, "years": "4"}).statements
+def test_forms_write_recorder_detects_an_accepted_column(world: World) -> None:
+    """The control: the profile form, sent with another field of study and with another number of years."""
+    path, fields = (
+        world.path("ratings:profile"),
+        {"save": "about", "degree": DEGREES[-1][0], "field": "x", "years": "3"},
+    )
+    written = writes(world, "rater", path, {**fields, "field": SENTINEL})
+    assert any(SENTINEL in text for text in written.texts)
+    assert written.statements != writes(world, "rater", path, {**fields, "years": "4"}).statements

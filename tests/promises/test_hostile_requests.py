@@ -1,4 +1,4 @@
-"""Hostile addresses, questions, cookies and forms: every page answers, none fails, and none lets itself be led elsewhere."""
+"""Hostile addresses, queries, cookies and forms: every page answers, none fails, and none redirects to another site."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ HOSTILE = (
     "=cmd|'/c'!A1<script>alert(1)</script>{{7*7}}{% load x %}", "../../../../etc/passwd", "\0", "a\r\nSet-Cookie: evil=1",
     "\u202egnp.exe\u200b", "9" * 400, "-1", "1e400", "NaN", "[]", "' OR 1=1 --", "x" * 4_000, "\ud83d\ude00",
 )  # fmt: skip
-# The questions and fields that pages look at, by the forms and addresses of the site; the others are nobody's.
+# The query parameters and form fields that pages use; they ignore all others.
 ASKED = (
     "page", "step", "show", "item", "all", "job", "state", "experiments", "experiment", "action", "shown", "next", "error",
     "truth", "source", "rater", "who", "cast", "run", "counted", "status", "kind", "perturbation", "context", "pause",
@@ -32,7 +32,7 @@ FIELDS = (
     "seed", "experiment", "experiments", "perturbations", "document", "reason", "decision", "password", "username",
     "label", "degree", "years", "field", "answer", "answers", "display", "sources", "run", "budget", "items", "user",
 )  # fmt: skip
-# What an attacker would try on a list that filters by the names of columns.
+# Attacks on a list that filters by column names.
 COLUMNS = (
     "created_by__password", "user__password__startswith", "_connector", "_negated", "pk__in", "id__regex", "order_by", "ordering",
     "sort", "filter", "items__source__truth", "raters__user__email", "__class__", "?__", "__", "o", "q", "fields",
@@ -45,11 +45,11 @@ def world() -> World:
 
 
 def ask(client: Client, method: str, path: str, **more: Any) -> Any:
-    """The answer; whatever it did is undone."""
+    """Return the response, and roll back whatever the request changed."""
     with transaction.atomic():
-        answer = client.generic(method, path, **more)
+        response = client.generic(method, path, **more)
         transaction.set_rollback(True)
-    return answer
+    return response
 
 
 def visitors(world: World) -> Iterator[tuple[str, Client]]:
@@ -67,47 +67,47 @@ def granted(name: str, person: str, method: str) -> bool:
 
 def pages(world: World, person: str, method: str) -> Iterator[str]:
     for name in sorted(names()):
-        if granted(name, person, method) and name != "readyz":  # whose answer may be that a part is not ready
+        if granted(name, person, method) and name != "readyz":  # may answer 503 while a service is not ready
             yield world.path(name)
 
 
 def queries() -> Iterator[str]:
-    for at in range(0, len(HOSTILE), 3):
+    for index in range(0, len(HOSTILE), 3):
         yield urlencode(
-            {name: HOSTILE[(at + n) % len(HOSTILE)] for n, name in enumerate(ASKED)}, errors="surrogatepass"
+            {name: HOSTILE[(index + n) % len(HOSTILE)] for n, name in enumerate(ASKED)}, errors="surrogatepass"
         )
     yield "page=%ff%fe&job=%00&step=%c3%28&%ff=%00&=&&&=x&page[]=1&page=1&page=2"
     yield urlencode(dict.fromkeys(COLUMNS, "1"))
 
 
-def test_no_page_fails_whatever_it_is_asked(world: World) -> None:
+def test_pages_survive_hostile_query_strings(world: World) -> None:
     failed = [
-        f"{person} {path}?{query[:200]}: {answer.status_code}"
+        f"{person} {path}?{query[:200]}: {response.status_code}"
         for person, client in visitors(world)
         for path in pages(world, person, "GET")
         for query in queries()
-        if (answer := ask(client, "GET", path, QUERY_STRING=query)).status_code >= 500
+        if (response := ask(client, "GET", path, QUERY_STRING=query)).status_code >= 500
     ]
     assert failed == []
 
 
-def test_no_page_fails_whatever_is_sent_to_it(world: World) -> None:
+def test_pages_survive_hostile_form_values(world: World) -> None:
     form = "application/x-www-form-urlencoded"
     bodies = [
         (
             urlencode(
-                {name: HOSTILE[(n * 5 + at) % len(HOSTILE)] for n, name in enumerate(FIELDS)}, errors="surrogatepass"
+                {name: HOSTILE[(n * 5 + index) % len(HOSTILE)] for n, name in enumerate(FIELDS)}, errors="surrogatepass"
             ),
             form,
         )
-        for at in range(2)
+        for index in range(2)
     ] + [("%ff=%00&note=%ff%fe&verdict=yes&verdict=no", form), ('{"a": ' * 2_000, "application/json")]
     failed = [
-        f"{person} {path} {body[:200]}: {answer.status_code}"
+        f"{person} {path} {body[:200]}: {response.status_code}"
         for person, client in visitors(world)
         for path in pages(world, person, "POST")
-        for body, kind in bodies
-        if (answer := ask(client, "POST", path, data=body, content_type=kind)).status_code >= 500
+        for body, content_type in bodies
+        if (response := ask(client, "POST", path, data=body, content_type=content_type)).status_code >= 500
     ]
     assert failed == []
 
@@ -120,32 +120,32 @@ PATHS = (
 )  # fmt: skip
 
 
-def test_an_address_that_is_none_leads_nowhere(world: World) -> None:
+def test_invalid_addresses_reveal_and_redirect_nothing(world: World) -> None:
     for path, (person, client) in product(PATHS, visitors(world)):
-        answer = ask(client, "GET", path)
-        assert answer.status_code in (301, 302, 400, 404, 405), (person, path)
-        assert "evil" not in str(answer.cookies) and "root:" not in answer.content.decode(errors="replace")
-        assert not answer.headers.get("Location", "").startswith(("//", "http"))
+        response = ask(client, "GET", path)
+        assert response.status_code in (301, 302, 400, 404, 405), (person, path)
+        assert "evil" not in str(response.cookies) and "root:" not in response.content.decode(errors="replace")
+        assert not response.headers.get("Location", "").startswith(("//", "http"))
 
 
-def test_cookies_and_headers_that_nobody_made_are_nobodys(world: World) -> None:
+def test_forged_cookies_and_headers_give_no_session(world: World) -> None:
     client = Client(raise_request_exception=False)
     for value in (*HOSTILE, "\xff\xfe", '"; wb_session=x', "=" * 300):
         raw = value.encode("utf-8", "replace").decode("latin-1").replace("\r", "").replace("\n", "")
         cookie = {"HTTP_COOKIE": f"wb_session={raw}; wb_csrf={raw}; messages={raw}; {raw}"}
         for path in ("/", "/login/", "/studies/", "/rate/"):
             assert ask(client, "GET", path, **cookie).status_code in (200, 302)
-        told = {
+        forged_headers = {
             "HTTP_HX_REQUEST": raw,
             "HTTP_HX_CURRENT_URL": raw,
             "HTTP_ACCEPT_LANGUAGE": raw,
             "HTTP_REFERER": raw,
             "HTTP_X_FORWARDED_FOR": raw,
         }
-        assert ask(client, "GET", "/studies/", **told).status_code == 302
+        assert ask(client, "GET", "/studies/", **forged_headers).status_code == 302
 
 
-def test_ten_thousand_questions_are_refused_by_name(world: World) -> None:
+def test_ten_thousand_query_parameters_are_rejected(world: World) -> None:
     for person, client in visitors(world):
         for path in ("/rate/", "/login/") if person == "rater" else ("/studies/", "/episodes/", "/studies/walked/"):
             assert ask(client, "GET", path, QUERY_STRING="&".join(f"a{n}=1" for n in range(10_000))).status_code in (
@@ -166,31 +166,35 @@ HOSTS = (
 )
 
 
-def test_another_sites_name_is_refused(settings: Any) -> None:
+def test_requests_with_a_foreign_host_name_are_rejected(settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["testserver"]
     for host in HOSTS:
-        answer = ask(Client(), "GET", "/login/", HTTP_HOST=host, HTTP_X_FORWARDED_HOST="testserver")
-        assert answer.status_code == 400 and b"evil" not in answer.content, host
+        response = ask(Client(), "GET", "/login/", HTTP_HOST=host, HTTP_X_FORWARDED_HOST="testserver")
+        assert response.status_code == 400 and b"evil" not in response.content, host
 
 
-def test_lists_know_no_questions_but_their_own(world: World) -> None:
-    """Names of columns, and of what they lead to, sort and filter nothing."""
-    wrong = []
+def test_lists_ignore_query_parameters_named_like_columns(world: World) -> None:
+    """Names of columns and of relations neither sort nor filter."""
+    affected = []
     for person, client in visitors(world):
         for path in pages(world, person, "GET"):
-            plain = ask(client, "GET", path)
-            if plain.status_code != 200 or plain.streaming or not plain["Content-Type"].startswith("text/html"):
+            unfiltered = ask(client, "GET", path)
+            if (
+                unfiltered.status_code != 200
+                or unfiltered.streaming
+                or not unfiltered["Content-Type"].startswith("text/html")
+            ):
                 continue
-            for names_of_columns in (COLUMNS, [f"{name}__isnull" for name in COLUMNS]):
-                query = urlencode(dict.fromkeys(names_of_columns, "pbkdf2"))
-                answer = ask(client, "GET", path, QUERY_STRING=query)
-                if answer.status_code != 400 and _same(plain, query) != _same(answer, query):
-                    wrong.append(f"{person} {path}?{query[:8]}")
-    assert wrong == []
+            for lookups in (COLUMNS, [f"{name}__isnull" for name in COLUMNS]):
+                query = urlencode(dict.fromkeys(lookups, "pbkdf2"))
+                response = ask(client, "GET", path, QUERY_STRING=query)
+                if response.status_code != 400 and _same(unfiltered, query) != _same(response, query):
+                    affected.append(f"{person} {path}?{query[:8]}")
+    assert affected == []
 
 
 def _same(answer: Any, query: str) -> str:
-    """The page without what is new each time, and without the question where the page tells that it could not use it."""
+    """Return the page without values that are new each time, and without the query where the page reports that it was ignored."""
     text = re.sub(r"[A-Za-z0-9]{64}|[0-9a-f]{8}-[0-9a-f-]{27}", "", answer.content.decode())
     return text.replace(f"?{query.replace('&', '&amp;')}", "")
 
@@ -201,19 +205,19 @@ ELSEWHERE = (
 )  # fmt: skip
 
 
-def test_nobody_is_sent_elsewhere_by_what_an_address_or_a_form_says(world: World) -> None:
+def test_next_parameter_never_redirects_to_another_site(world: World) -> None:
     User.objects.create_user("kim", password="seven grey pipettes")
-    for to in ELSEWHERE:
-        for where in _sent_to(world, to):
-            assert where.startswith("/") and not where.startswith(("//", "/\\", "/\t")), (to, where)
+    for target in ELSEWHERE:
+        for location in _sent_to(world, target):
+            assert location.startswith("/") and not location.startswith(("//", "/\\", "/\t")), (target, location)
 
 
 def _sent_to(world: World, to: str) -> list[str]:
-    sent = {"username": "kim", "password": "seven grey pipettes", "next": to}
-    answers = [Client().post("/login/", sent), Client().post(f"/login/?next={quote(to)}", sent)]
+    form = {"username": "kim", "password": "seven grey pipettes", "next": to}
+    responses = [Client().post("/login/", form), Client().post(f"/login/?next={quote(to)}", form)]
     for _, client in visitors(world):
-        answers += [ask(client, "GET", f"/login/?next={quote(to)}"), ask(client, "GET", f"/?next={quote(to)}")]
-        answers.append(
+        responses += [ask(client, "GET", f"/login/?next={quote(to)}"), ask(client, "GET", f"/?next={quote(to)}")]
+        responses.append(
             ask(
                 client,
                 "POST",
@@ -222,4 +226,4 @@ def _sent_to(world: World, to: str) -> list[str]:
                 content_type="application/x-www-form-urlencoded",
             )
         )
-    return [answer.headers.get("Location", "/") for answer in answers]
+    return [response.headers.get("Location", "/") for response in responses]

@@ -45,19 +45,19 @@ from wetbench_site.access_table import TABLE
 
 pytestmark = pytest.mark.django_db
 
-# Markup, template braces, a formula, a path, an attribute's end; then what turns, hides or rings.
+# Markup, template braces, a formula, a path, the end of an attribute; then characters that reverse or hide text or ring a bell.
 MARKUP = """=cmd|'/c'!A1<script>alert("wb")</script><img src=x onerror=alert(1)>{{7*7}}{% load x %}../../'"--><svg/onload=1>"""
 UNSEEN = "\u202egnp.exe\u202c\u200b\u2066\x07\x1b[31m\x85"
 LONG = "x" * 4_000
 WORSE = MARKUP + UNSEEN
 UNSEEN_SIGNS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\u200e\u200f\ufeff]")
-# What a step's JSON says in words of a closed list; everything else in it is somebody's free text.
+# Fields of a step with values from a closed list; everything else is free text.
 CLOSED = {"barcode", "replaces", "derived_from", "available_for_use", "material_type", "environmental_condition",
           "started_at", "barcodes", "materials", "fidelity", "rejected_by"}  # fmt: skip
 
 
 def poisoned(value: Any, key: str = "") -> Any:
-    """The JSON with hostile text in every free text of it, values and names of properties alike."""
+    """Return the JSON with hostile text in every free text, in values and property names alike."""
     if key in CLOSED:
         return value
     if isinstance(value, dict):
@@ -79,19 +79,19 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 
 
 class Reader(HTMLParser):
-    """What a browser would make of a page: everything in it that could run, load or turn text around."""
+    """Collect everything in a page that could run, load or reverse text in a browser."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
-        self.inside: list[tuple[str, bool]] = []  # open elements, and whether htmx looks at nothing in them
+        self.inside: list[tuple[str, bool]] = []  # open elements, and whether htmx is disabled in them
         self.open_to_htmx: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         disabled = self.disabled or "hx-disable" in given
         if disabled and any(name.startswith("hx-") and name != "hx-disable" for name in given):
-            self.found.append(f"<{tag}> asks for htmx where it is disabled")
+            self.found.append(f"<{tag}> uses htmx where it is disabled")
         if tag not in VOID:
             self.inside.append((tag, disabled))
         if (
@@ -119,7 +119,7 @@ class Reader(HTMLParser):
             pass
 
     def handle_data(self, data: str) -> None:
-        if "gnp.exe" in data and not self.disabled:  # of WORSE: what models, uploads and notes say
+        if "gnp.exe" in data and not self.disabled:  # part of INVISIBLE: texts of models, uploads and notes
             self.open_to_htmx.append(
                 f"not in hx-disable: {data.strip()[:20]} in {[name for name, _ in self.inside[-3:]]}"
             )
@@ -129,7 +129,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture
 def world(settings: Any) -> dict[str, Any]:
-    """A laboratory in which everything that can be written is hostile."""
+    """Create a laboratory and studies in which every writable text is hostile."""
     root = User.objects.create_superuser("root" + MARKUP[:60], "root@example.org", "pw")
     ada = User.objects.create_user("ada" + MARKUP[:60], is_staff=True, first_name=MARKUP[:100])
     analyst = User.objects.create_user("ana" + MARKUP[:60])
@@ -137,8 +137,8 @@ def world(settings: Any) -> dict[str, Any]:
     study = _transition_study(ada)
     evidence = _evidence_study(ada)
     draft = lifecycle.create_study(lifecycle.read_protocol(_texts(study_factory.protocol(slug="draft-one"))), by=ada)
-    for one in (study, evidence, draft):
-        Membership.objects.create(study=one, user=analyst, role="analyst")
+    for some_study in (study, evidence, draft):
+        Membership.objects.create(study=some_study, user=analyst, role="analyst")
     _longer_work(evidence, ada)
     return {"superuser": root, "staff": ada, "analyst": analyst, "study": study, "evidence": evidence, "draft": draft}
 
@@ -166,7 +166,7 @@ def _laboratory() -> None:
 
 
 def _texts(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with hostile text wherever a person writes some; only what the reader of documents lets through."""
+    """Return the document with hostile text in every text written by a person, as far as validation accepts it."""
     return {
         **document, "name": MARKUP[:110], "question": MARKUP, "guide": MARKUP, "consent": MARKUP, "contact": MARKUP[:100],
         "experiments": "all", "practice": 0,
@@ -196,29 +196,29 @@ def _transition_study(ada: User) -> Study:
 
 
 def _people(study: Study, ada: User) -> None:
-    seat = study_factory.seat(study)
-    user = seat.user
+    rater = study_factory.seat(study)
+    user = rater.user
     assert user
     user.username = user.first_name = MARKUP[:100]
     user.save()
     RaterProfile.objects.create(user=user, degree=WORSE[:60], field=WORSE[:120], years=3, answered_at=timezone.now())
-    rated = serving.next_assignment(seat)
-    assert rated
-    serving.mark_opened(rated)
-    answering.rate(rated, False, 2, uuid.uuid4(), note=WORSE + LONG[:1_000], timing=Timing())
-    if following := serving.next_assignment(seat):
-        Draft.objects.create(assignment=following, verdict=True, note=WORSE)
-    free = study.raters.filter(user=None).first()
-    assert free
+    assignment = serving.next_assignment(rater)
+    assert assignment
+    serving.mark_opened(assignment)
+    answering.rate(assignment, False, 2, uuid.uuid4(), note=WORSE + LONG[:1_000], timing=Timing())
+    if next_assignment := serving.next_assignment(rater):
+        Draft.objects.create(assignment=next_assignment, verdict=True, note=WORSE)
+    open_place = study.raters.filter(user=None).first()
+    assert open_place
     Invitation.objects.create(
-        seat=free, email="a@example.org", token_sha256="0" * 64, expires_at=timezone.now(), send_error=WORSE[:300],
+        seat=open_place, email="a@example.org", token_sha256="0" * 64, expires_at=timezone.now(), send_error=WORSE[:300],
         sent_at=timezone.now(),
     )  # fmt: skip
-    free.invited_at = timezone.now()
-    free.save()
+    open_place.invited_at = timezone.now()
+    open_place.save()
     StudyEvent.record(study, Edited(part=WORSE[:300]), by=ada)
-    found = [Check("hostile", WORSE, 1, [Leak(WORSE, WORSE)]), Check("left out", WORSE, skipped=WORSE)]
-    auditing.store(study, {**auditing.report(study, found), "known_tells": [WORSE]}, by=ada)
+    checks = [Check("hostile", WORSE, 1, [Leak(WORSE, WORSE)]), Check("left out", WORSE, skipped=WORSE)]
+    auditing.store(study, {**auditing.report(study, checks), "known_tells": [WORSE]}, by=ada)
 
 
 def _evidence_study(ada: User) -> Study:
@@ -238,7 +238,7 @@ def _evidence_study(ada: User) -> Study:
 
 
 def _longer_work(study: Study, ada: User) -> None:
-    """A benchmark, results with a machine among the raters, and jobs that tell of all of it."""
+    """Create a benchmark, results with a model rater, and jobs that mention all of it."""
     rater = MachineRater.objects.create(study=study, label="M1", cast=MARKUP[:80], name=MARKUP[:110])
     for item in study.items.all():
         MachineRating.objects.create(
@@ -248,74 +248,74 @@ def _longer_work(study: Study, ada: User) -> None:
     frozen = freezing.freeze(MARKUP[:110], list(Run.objects.filter(kind="episodes")), ada, note=WORSE + LONG)
     benchmark_playing.compute(frozen)
     for status in ("queued", "running", "done", "failed"):
-        told = {
+        texts = {
             "said": MARKUP,
             "error": WORSE if status == "failed" else "",
             "result": {"said": WORSE, "label": MARKUP, "href": "/"},
         }
-        job_factories.job(job_access.subject(study), status, "machine_rating", **{**told, "said": WORSE[:200]})
+        job_factories.job(job_access.subject(study), status, "machine_rating", **{**texts, "said": WORSE[:200]})
 
 
 def addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """(name, address) of every page of the site with every kind of object behind it."""
+    """Yield (name, address) of every page, for every kind of object."""
     codes = _codes()
     for name in TABLE:
         for study in (world["study"], world["evidence"], world["draft"]):
-            seat = study.raters.exclude(user=None).first() or Rater(label="R01")
+            rater = study.raters.exclude(user=None).first() or Rater(label="R01")
             for code in codes.get(name, [uuid.uuid4()]):
-                try_with = {"slug": study.slug, "other": study.slug, "label": seat.label, "seat": seat.code, "code": code, "token": "forged",
+                values = {"slug": study.slug, "other": study.slug, "label": rater.label, "seat": rater.code, "code": code, "token": "forged",
                             "number": 1, "step": "items", "job": code, "file": 1, "name": "rates"}  # fmt: skip
-                yield from ((name, _reversed(name, {**try_with, "ending": ending})) for ending in ("svg", "csv"))
+                yield from ((name, _reversed(name, {**values, "ending": ending})) for ending in ("svg", "csv"))
 
 
 def _codes() -> dict[str, list[uuid.UUID]]:
     from ratings.models import Assignment, Benchmark, Item
     from simulation.models import Job
 
-    first = {"simulation:episode": Episode, "simulation:run": Run, "simulation:twin": Twin, "ratings:vet": Twin,
+    models = {"simulation:episode": Episode, "simulation:run": Run, "simulation:twin": Twin, "ratings:vet": Twin,
              "ratings:item": Item, "simulation:run_calls": Run, "ratings:benchmark": Benchmark,
              "ratings:job": Job}  # fmt: skip
-    found = {
-        name: list(model.objects.order_by("-pk").values_list("code", flat=True)[:4]) for name, model in first.items()
+    codes = {
+        name: list(model.objects.order_by("-pk").values_list("code", flat=True)[:4]) for name, model in models.items()
     }
-    places = Assignment.objects.exclude(rater__user=None).order_by("rater", "position")
-    return {**found, "ratings:rate": list(places.values_list("code", flat=True))}
+    assignments = Assignment.objects.exclude(rater__user=None).order_by("rater", "position")
+    return {**codes, "ratings:rate": list(assignments.values_list("code", flat=True))}
 
 
 def _reversed(name: str, values: dict[str, Any]) -> str:
-    for wanted in ((), ("slug",), ("seat",), ("code",), ("token",), ("slug", "label"), ("slug", "other"), ("slug", "code"), ("slug", "step"),
+    for keys in ((), ("slug",), ("seat",), ("code",), ("token",), ("slug", "label"), ("slug", "other"), ("slug", "code"), ("slug", "step"),
                    ("slug", "number"), ("code", "number"), ("job",), ("job", "file"), ("slug", "name"), ("code", "name"),
                    ("slug", "name", "ending"), ("code", "name", "ending")):  # fmt: skip
         try:
-            return reverse(name, kwargs={key: values[key] for key in wanted})
-        except NoReverseMatch:  # an address with other parts
+            return reverse(name, kwargs={key: values[key] for key in keys})
+        except NoReverseMatch:  # an address with other parameters
             continue
     raise AssertionError(f"{name}: give its kind of address above")
 
 
 def wrong_with(response: HttpResponseBase) -> list[str]:
-    """What in a page or a drawing could run, load or mislead."""
+    """Return everything in a page or figure that could run, load or mislead."""
     if response.get("Content-Type", "") == "image/svg+xml":
         return _wrong_in_drawing(response.content)
     if not response.get("Content-Type", "").startswith("text/html") or response.streaming:
         return []
-    reader = Reader()
+    scanner = Reader()
     text = response.content.decode()
-    reader.feed(text)
-    raw = ["raw markup"] if "<script>alert" in text or "<img src=x" in text or "<svg/onload" in text else []
-    return raw + reader.found + reader.open_to_htmx + (["a template ran"] if "alert(1)&gt;49" in text else [])
+    scanner.feed(text)
+    raw_markup = ["raw markup"] if "<script>alert" in text or "<img src=x" in text or "<svg/onload" in text else []
+    return raw_markup + scanner.found + scanner.open_to_htmx + (["a template ran"] if "alert(1)&gt;49" in text else [])
 
 
 def _wrong_in_drawing(content: bytes) -> list[str]:
-    """A file that a browser would open by itself: no element that runs or loads, no attribute that refers or reacts."""
-    every = list(ElementTree.fromstring(content).iter())
-    tags = {element.tag.rpartition("}")[2] for element in every} - DRAWN
-    attributes = {name for element in every for name in element.attrib if name.startswith("on") or "href" in name}
+    """Check a file that a browser may open by itself: no element that runs or loads, no attribute that refers or reacts."""
+    elements = list(ElementTree.fromstring(content).iter())
+    tags = {element.tag.rpartition("}")[2] for element in elements} - DRAWN
+    attributes = {name for element in elements for name in element.attrib if name.startswith("on") or "href" in name}
     return [*sorted(tags), *sorted(attributes)]
 
 
 DRAWN = {"svg", "g", "path", "line", "rect", "text", "tspan", "title", "style"}
-# Pages of longer work and of results: the superuser must have met hostile text on each of them.
+# Pages of jobs and of results: each must have shown hostile text to the superuser.
 RESULTS = {
     "ratings:study",
     "ratings:item",
@@ -324,51 +324,51 @@ RESULTS = {
     "ratings:benchmarks",
     "ratings:machines",
 }
-# Pages that show items: whatever a model, an upload or a note says stands where htmx looks at nothing.
+# Pages that show items: texts of models, uploads and notes must be inside an element with hx-disable.
 HELD_APART = {"ratings:item", "ratings:vet", "ratings:job", "ratings:study", "ratings:benchmark"}
 OWN = {"staff": ("staff", "admin")}
-# Pages that answer htmx with a part of themselves.
+# Pages that answer htmx with a fragment.
 FRAGMENTS = {
     "ratings:rate", "ratings:next", "ratings:machines", "ratings:job", "ratings:practice", "simulation:twins", "simulation:episodes",
     "simulation:episode", "simulation:run", "simulation:experiments", "simulation:new_person", "simulation:play",
 }  # fmt: skip
-LEAST = {"superuser": 20, "staff": 20, "analyst": 4, "rater": 5}  # pages of each role that must have shown some
+LEAST = {"superuser": 20, "staff": 20, "analyst": 4, "rater": 5}  # minimum number of pages with hostile text per role
 
 
 def test_hostile_text_is_shown_as_text_on_every_page(world: dict[str, Any]) -> None:
-    # Staff who made a study see what its admins see, and superusers see that too: staff have their round below.
+    # Staff who created a study see the pages of its admins, as superusers do: staff have their own test below.
     assert walked(world, ("superuser", "analyst", "rater")) == set()
 
 
 @pytest.mark.thorough
-def test_hostile_text_is_shown_to_staff_as_text_too(world: dict[str, Any]) -> None:
+def test_hostile_text_is_shown_as_text_to_staff(world: dict[str, Any]) -> None:
     assert walked(world, ("staff",)) == set()
 
 
 def walked(world: dict[str, Any], roles: tuple[str, ...]) -> set[tuple[str, str, str]]:
-    """What is wrong with the pages of these roles, whole and as fragments."""
-    every, wrong = sorted(set(addresses(world))), set()
+    """Return what is wrong with the pages of these roles, complete and as fragments."""
+    all_addresses, dangers = sorted(set(addresses(world))), set()
     for role in roles:
-        met = set()
+        pages_with_text = set()
         for client in visitors(world, role):
-            for name, address in every:
+            for name, address in all_addresses:
                 for response in answers(client, role, name, address):
                     assert response.status_code < 500 or name == "readyz", address
-                    wrong |= {
-                        (name, role, what)
-                        for what in wrong_with(response)
-                        if name in HELD_APART or not what.startswith("not in hx-disable")
+                    dangers |= {
+                        (name, role, danger)
+                        for danger in wrong_with(response)
+                        if name in HELD_APART or not danger.startswith("not in hx-disable")
                     }
                     if response.status_code == 200 and not response.streaming and b"=cmd|" in response.content:
-                        met.add(name)
-        assert len(met) >= LEAST[role], (role, met)
-        assert role != "superuser" or met >= RESULTS, RESULTS - met
-    return wrong
+                        pages_with_text.add(name)
+        assert len(pages_with_text) >= LEAST[role], (role, pages_with_text)
+        assert role != "superuser" or pages_with_text >= RESULTS, RESULTS - pages_with_text
+    return dangers
 
 
 def answers(client: Client, role: str, name: str, address: str) -> Iterator[Any]:
-    """The page, and its fragment where there is one; nothing of pages that the table keeps from this role (test_access.py)."""
-    if any("GET" in TABLE[name][one] for one in ("account", *OWN.get(role, (role,)))):
+    """Yield the page and its fragment if it has one; nothing for pages that the table denies to this role (see test_access.py)."""
+    if any("GET" in TABLE[name][table_role] for table_role in ("account", *OWN.get(role, (role,)))):
         yield (page := client.get(address))
         if page.status_code == 200 and name in FRAGMENTS:
             yield client.get(address, headers={"HX-Request": "true"})

@@ -1,7 +1,7 @@
-"""Every item of a study, seen by every rater: nothing tells where it came from, in page, headers or address.
+"""Every item of a study, seen by every rater: nothing in pages, headers or addresses reveals where it came from.
 
-The items are real: played, twinned and opened through the laboratory's own code. What must not show is gathered from
-the rows that raters are not to see.
+The items are real: played, twinned and opened by the laboratory's own code. The forbidden texts are collected from the rows
+that raters must not see.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.support.steps import play_out
 pytestmark = pytest.mark.django_db
 
 SLUG = "zebrafish-genotyping"
-# Words of the unblinded side that no rater's page has any use for.
+# Words of the unblinded side that no page for raters needs.
 WORDS = (
     "SECRET", "perturb", "twin", "obvious", "subtle", "inject", "unperturbed", "planted", "offline", "checklist",
     "reasoning", "fidelity", "ledger", "provenance", "simulat", "ItemSource", "MAT-", "lapses",
@@ -34,7 +34,7 @@ WORDS = (
 
 @pytest.fixture
 def laboratory() -> None:
-    """Two zebrafish episodes with twins of both kinds; every reasoning says SECRET, as an error prompt makes models do."""
+    """Two zebrafish episodes with twins of both kinds. Every reasoning contains SECRET, as models write it under an error prompt."""
     fixtures.load_lab(settings.FIXTURES_DIR)
     experiment = Experiment.objects.get(slug=SLUG)
     for cast, replicates in (("offline", 1), ("offline-lapses", 2)):
@@ -71,59 +71,59 @@ def opened(kind: str) -> Study:
 
 
 def forbidden(study: Study) -> set[str]:
-    """Everything that could tell a source: codes, digests, the planted error's kind, place, rule and explanation."""
-    found = {SLUG}
+    """Return everything that could reveal a source: codes, digests, and kind, position, rule and explanation of the planted error."""
+    secrets = {SLUG}
     for source in ItemSource.objects.filter(item__study=study).select_related("transition__episode", "twin", "item"):
-        found |= {str(source.pair), str(source.item.code), source.item.payload_sha256}
+        secrets |= {str(source.pair), str(source.item.code), source.item.payload_sha256}
         if source.transition:
-            found |= {
+            secrets |= {
                 str(source.transition.code),
                 str(source.transition.episode.code),
                 source.transition.content_sha256,
             }
         if source.twin:
-            found |= {str(source.twin.code), source.twin.kind, source.twin.field, source.twin.rule, source.twin.why}
-    return {text for text in found if text}
+            secrets |= {str(source.twin.code), source.twin.kind, source.twin.field, source.twin.rule, source.twin.why}
+    return {text for text in secrets if text}
 
 
 def leaks(response: HttpResponse, url: str, secrets: set[str]) -> set[str]:
-    """Which of these show anywhere in a response: its body, its headers, or the address it came from."""
+    """Return the secrets and words that occur anywhere in a response: body, headers or address."""
     headers = json.dumps(dict(response.headers.items()))
     everything = "\n".join((url, headers, response.getvalue().decode())).lower()
-    told = {word for word in WORDS if re.search(rf"\b{re.escape(word.lower())}", everything)}
-    return told | {secret for secret in secrets if secret.lower() in everything}
+    found_words = {word for word in WORDS if re.search(rf"\b{re.escape(word.lower())}", everything)}
+    return found_words | {secret for secret in secrets if secret.lower() in everything}
 
 
 def seen_by(rater: Rater) -> Iterator[tuple[str, HttpResponse]]:
-    """Every response this rater's browser gets, from the invitation to the last page, with and without htmx."""
+    """Yield every response that this rater's browser gets, from the invitation to the last page, with and without htmx."""
     client = Client()
     invitation = f"/r/{inviting.invite(rater)}/"
     yield "invitation", client.get(invitation)
-    joined = {"consent": "on", "degree": "Doctorate (PhD, DPhil, MD)", "field": "Genetics", "years": "7"}
-    yield "invitation", client.post(invitation, joined)
+    consent = {"consent": "on", "degree": "Doctorate (PhD, DPhil, MD)", "field": "Genetics", "years": "7"}
+    yield "invitation", client.post(invitation, consent)
     guide = f"/rate/study/{rater.code}/guide/"
     yield guide, client.get(guide)
     yield guide, client.post(guide)
-    for place in rater.assignments.order_by("position"):
-        url = f"/rate/{place.code}/"
+    for assignment in rater.assignments.order_by("position"):
+        url = f"/rate/{assignment.code}/"
         yield "/rate/", client.get("/rate/")
         yield url, client.get(url)
         yield url, client.get(url, headers={"HX-Request": "true"})
         yield url, client.post(url, {"verdict": "yes"})
-        shown = client.get(url).content.decode()
-        submission = re.search(r'name="submission_id"[^>]*value="([^"]+)"', shown)
-        assert submission, shown
+        page = client.get(url).content.decode()
+        submission = re.search(r'name="submission_id"[^>]*value="([^"]+)"', page)
+        assert submission, page
         answer = {"verdict": "yes", "confidence": "3", "submission_id": submission[1]}
         yield url, client.post(url, answer)
         yield url, client.get(url)
         stale = {**answer, "submission_id": str(uuid.uuid4()), "confidence": "1"}
         yield url, client.post(url, stale)
-    for last in (f"/rate/study/{rater.code}/done/", "/rate/mine.csv", "/rate/profile/"):
-        yield last, client.get(last)
+    for path in (f"/rate/study/{rater.code}/done/", "/rate/mine.csv", "/rate/profile/"):
+        yield path, client.get(path)
 
 
 @pytest.mark.parametrize("kind", ["transition_plausibility", "evidence_sufficiency"])
-def test_no_rater_sees_where_any_item_came_from(laboratory: None, kind: str) -> None:
+def test_blinding_no_response_to_a_rater_reveals_a_source(laboratory: None, kind: str) -> None:
     study = opened(kind)
     secrets = forbidden(study)
     items = set()
@@ -136,16 +136,16 @@ def test_no_rater_sees_where_any_item_came_from(laboratory: None, kind: str) -> 
     assert not study.raters.filter(assignments__rating__isnull=True).exists()
 
 
-def test_a_stranger_sees_nothing_of_any_item(laboratory: None) -> None:
+def test_blinding_no_response_to_a_stranger_reveals_an_item(laboratory: None) -> None:
     study = opened("transition_plausibility")
     secrets = forbidden(study) | {study.name}
-    for place in lifecycle.find("round-one").raters.first().assignments.all():
-        response = Client().get(f"/rate/{place.code}/")
+    for assignment in lifecycle.find("round-one").raters.first().assignments.all():
+        response = Client().get(f"/rate/{assignment.code}/")
         assert response.status_code == 302 and leaks(response, "", secrets) == set()
 
 
-def test_the_search_for_leaks_finds_one_that_was_planted(laboratory: None) -> None:
-    """The control: were the explanation to slip into one item's payload, the search above would see it."""
+def test_blinding_leak_search_finds_a_planted_leak(laboratory: None) -> None:
+    """The control: if the explanation were in one item's payload, the search would find it."""
     study = opened("transition_plausibility")
     secrets = forbidden(study)
     source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
@@ -153,14 +153,14 @@ def test_the_search_for_leaks_finds_one_that_was_planted(laboratory: None) -> No
     source.item.payload["observations"] = [{"type": "visual", "description": source.twin.why, "value": ""}]
     source.item.save()
     rater = source.item.assignments.first().rater
-    found = set().union(*(leaks(response, url, secrets) for url, response in seen_by(rater)))
-    assert source.twin.why in found
+    leaked = set().union(*(leaks(response, url, secrets) for url, response in seen_by(rater)))
+    assert source.twin.why in leaked
 
 
-def test_no_rater_meets_the_same_action_on_the_same_materials_twice(laboratory: None) -> None:
-    """Two outcomes of one question could be compared, be they an original and its twin or two replicates."""
+def test_blinding_no_rater_gets_the_same_action_on_the_same_materials_twice(laboratory: None) -> None:
+    """Two outcomes of one action could be compared: an original and its twin, or two replicates."""
     study = opened("transition_plausibility")
     for rater in study.raters.all():
         payloads = rater.assignments.values_list("item__payload", flat=True)
-        asked = [json.dumps([payload["action"], payload["before"]], sort_keys=True) for payload in payloads]
-        assert len(asked) == len(set(asked)) > 2
+        actions = [json.dumps([payload["action"], payload["before"]], sort_keys=True) for payload in payloads]
+        assert len(actions) == len(set(actions)) > 2

@@ -1,4 +1,4 @@
-"""An answer whose confirmation was lost on the way is sent again and taken once; a database that is away says when to come."""
+"""An answer whose confirmation is lost is sent again and saved once; a database that is down is answered with a time to retry."""
 
 import random
 import threading
@@ -34,14 +34,14 @@ def rater() -> Rater:
 
 
 @pytest.fixture
-def cut(live_server: Any) -> Iterator[Cut]:
-    with cutting_proxy.before(urlsplit(live_server.url).port or 0) as cut:
-        yield cut
+def proxy(live_server: Any) -> Iterator[Cut]:
+    with cutting_proxy.before(urlsplit(live_server.url).port or 0) as running:
+        yield running
 
 
-def at_work(cut: Cut, rater: Rater, folder: Path) -> Person:
-    """This rater behind the proxy, signed in by a link."""
-    visitor = Visitor(cut.site)
+def create_person(proxy: Cut, rater: Rater, folder: Path) -> Person:
+    """Return this rater behind the proxy, signed in by a link."""
+    visitor = Visitor(proxy.site)
     assert visitor.submit(visitor.get(link(rater))).status == 200
     journal = Journal(folder / "journal.jsonl")
     return Person(visitor, str(rater.code), journal, (0, 0), random.Random(2), threading.Event(), (0.05,))
@@ -65,26 +65,24 @@ def rate_until_done(person: Person, items: int) -> None:
 
 
 @pytest.mark.both_databases
-def test_an_answer_cut_off_between_commit_and_confirmation_is_taken_once(
-    cut: Cut, rater: Rater, tmp_path: Path
-) -> None:
-    person = at_work(cut, rater, tmp_path)
-    cut.left = 3
+def test_answer_whose_response_is_lost_after_the_commit_is_saved_once(proxy: Cut, rater: Rater, tmp_path: Path) -> None:
+    person = create_person(proxy, rater, tmp_path)
+    proxy.left = 3
 
     rate_until_done(person, 4)
 
-    assert cut.lost == ["HTTP/1.1 200 OK"] * 3  # committed, rendered, and never seen
+    assert proxy.lost == ["HTTP/1.1 200 OK"] * 3  # committed and rendered, but not received
     assert person.counts.retries == 3 and not person.counts.errors
     assert histories(person) == {} and Rating.objects.count() == 4 == RatingEvent.objects.count()
 
 
-def test_without_the_guard_that_knows_a_form_by_its_id_the_same_loss_leaves_a_rater_unconfirmed(
-    cut: Cut, rater: Rater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_lost_response_without_the_submission_id_check_leaves_the_answer_unconfirmed(
+    proxy: Cut, rater: Rater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control. That the answer is not doubled even then is the database's doing: a form's id is unique there."""
+    """The control. Even then the answer is not stored twice, because the database requires unique submission ids."""
     monkeypatch.setattr(answering, "_settled", lambda *args: None)
-    person = at_work(cut, rater, tmp_path)
-    cut.left = 1
+    person = create_person(proxy, rater, tmp_path)
+    proxy.left = 1
 
     with pytest.raises(GaveUp, match="POST: 500 12 times"):
         rate_until_done(person, 1)
@@ -93,31 +91,31 @@ def test_without_the_guard_that_knows_a_form_by_its_id_the_same_loss_leaves_a_ra
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("statement", ["SELECT", "INSERT", "UPDATE"])  # the session, the rating, who was seen last
-def test_while_the_database_is_away_the_answer_is_503_with_a_time_and_the_next_try_saves(
+@pytest.mark.parametrize("statement", ["SELECT", "INSERT", "UPDATE"])  # session, rating, time of the last visit
+def test_answer_while_the_database_is_down_gets_503_with_retry_after_and_the_retry_saves(
     rater: Rater, statement: str
 ) -> None:
-    browser, place = Client(raise_request_exception=False), rater.assignments.get(position=1)
+    client, assignment = Client(raise_request_exception=False), rater.assignments.get(position=1)
     assert rater.user is not None
-    browser.force_login(rater.user)
+    client.force_login(rater.user)
     form = {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), "revision": "0"}
 
     with connection.execute_wrapper(Away(statement, 1)):
-        away = browser.post(f"/rate/{place.code}/", form, headers=HTMX)
-    again = browser.post(f"/rate/{place.code}/", form, headers=HTMX)
+        failed = client.post(f"/rate/{assignment.code}/", form, headers=HTMX)
+    retried = client.post(f"/rate/{assignment.code}/", form, headers=HTMX)
 
-    assert (away.status_code, away["Retry-After"]) == (503, "2")
-    assert again.status_code == 200
+    assert (failed.status_code, failed["Retry-After"]) == (503, "2")
+    assert retried.status_code == 200
     assert [(event.revision, event.confidence) for event in RatingEvent.objects.all()] == [(1, 4)]
 
 
-def test_a_fault_of_our_own_is_no_503(rater: Rater, monkeypatch: pytest.MonkeyPatch) -> None:
-    def break_down(*args: object) -> None:
+def test_answer_that_meets_a_bug_gets_500_and_not_503(rater: Rater, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_error(*args: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(answering, "_locked", break_down)
-    browser, place = Client(raise_request_exception=False), rater.assignments.get(position=1)
+    monkeypatch.setattr(answering, "_locked", raise_error)
+    client, assignment = Client(raise_request_exception=False), rater.assignments.get(position=1)
     assert rater.user is not None
-    browser.force_login(rater.user)
+    client.force_login(rater.user)
     form = {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4())}
-    assert browser.post(f"/rate/{place.code}/", form).status_code == 500
+    assert client.post(f"/rate/{assignment.code}/", form).status_code == 500

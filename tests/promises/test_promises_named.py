@@ -1,4 +1,4 @@
-"""Each promise of docs/promises.md names tests that are there, and databases wait for the disk."""
+"""The tests named in docs/promises.md exist, and databases wait for the disk."""
 
 import re
 from pathlib import Path
@@ -11,23 +11,23 @@ ROOT = Path(settings.BASE_DIR)
 PAGE = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
 
 
-def test_every_promise_names_tests_that_are_there() -> None:
+def test_promises_page_names_only_tests_that_exist() -> None:
     sources = [path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py")]
-    there = {name for source in sources for name in re.findall(r"^def (test_\w+)", source, flags=re.M)}
+    existing = {name for source in sources for name in re.findall(r"^def (test_\w+)", source, flags=re.M)}
     rows = re.findall(r"^\| (A\d) .*\| (.*) \|$", PAGE, flags=re.M)
     assert [number for number, _ in rows] == [f"A{number}" for number in range(1, 9)]
     assert all("`test_" in tests for _, tests in rows)
-    assert {name for name in re.findall(r"`(test_\w+)`", PAGE) if name not in there} == set()
+    assert {name for name in re.findall(r"`(test_\w+)`", PAGE) if name not in existing} == set()
 
 
 @pytest.mark.django_db
 @pytest.mark.both_databases
-def test_every_connection_waits_for_the_disk() -> None:
-    """SQLite in WAL with synchronous=FULL (2), PostgreSQL with synchronous_commit: a commit that was confirmed is there."""
+def test_database_connections_wait_for_the_disk() -> None:
+    """SQLite uses WAL with synchronous=FULL (2), PostgreSQL synchronous_commit: a confirmed commit is on disk."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            asked = [cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
-            assert asked == ["wal", 2]
+            pragmas = [cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+            assert pragmas == ["wal", 2]
         else:
             cursor.execute("SHOW synchronous_commit")
             assert cursor.fetchone() == ("on",)

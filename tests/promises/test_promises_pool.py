@@ -1,4 +1,4 @@
-"""Thirty raters at once over a pool: each item ends with exactly as many ratings as it wants, and nobody meets one twice."""
+"""Thirty raters rate a pool at the same time: each item gets exactly the planned number of ratings, and nobody gets an item twice."""
 
 import uuid
 from collections import Counter
@@ -12,7 +12,7 @@ from tests.support.steps import race
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
-RATERS, WANTED, ITEMS = 30, 3, 10  # as many answers as there are raters: all of them compete for each
+RATERS, WANTED, ITEMS = 30, 3, 10  # as many answers as raters, so that all compete for every item
 
 
 @pytest.fixture
@@ -23,22 +23,22 @@ def study() -> Study:
 
 
 def rate_what_comes(seat: Rater) -> list[int]:
-    """The items this rater met, in order."""
-    met = []
-    while place := serving.next_assignment(seat):
-        serving.mark_opened(place)
-        answering.rate(place, True, 3, uuid.uuid4())
-        met.append(place.item_id)
-    return met
+    """Return the items this rater was given, in order."""
+    item_ids = []
+    while assignment := serving.next_assignment(seat):
+        serving.mark_opened(assignment)
+        answering.rate(assignment, True, 3, uuid.uuid4())
+        item_ids.append(assignment.item_id)
+    return item_ids
 
 
-def test_thirty_raters_and_three_slots_an_item_end_with_exactly_three_each(study: Study) -> None:
-    seats = study_factory.seat_all(study)
+def test_pool_with_thirty_concurrent_raters_gives_every_item_exactly_three_ratings(study: Study) -> None:
+    raters = study_factory.seat_all(study)
 
-    met = race(lambda: rate_what_comes(seats.pop()), RATERS)
+    results = race(lambda: rate_what_comes(raters.pop()), RATERS)
 
-    assert [one for one in met if isinstance(one, Exception)] == []
-    assert all(len(set(one)) == len(one) for one in met), "somebody met an item twice"
-    given = Counter(item for one in met for item in one)
-    assert given == dict.fromkeys(study.items.values_list("pk", flat=True), WANTED)
+    assert [result for result in results if isinstance(result, Exception)] == []
+    assert all(len(set(result)) == len(result) for result in results), "a rater was given an item twice"
+    counts = Counter(item for result in results for item in result)
+    assert counts == dict.fromkeys(study.items.values_list("pk", flat=True), WANTED)
     assert Rating.objects.count() == ITEMS * WANTED == Assignment.objects.filter(slot__isnull=False).count()

@@ -1,4 +1,4 @@
-"""The soak's own judge: on a history written by hand it finds nothing, and whatever is lost or doubled it names."""
+"""The checks of the soak test find nothing in a correct history, and name whatever is lost or doubled."""
 
 from collections import Counter
 from typing import Any
@@ -10,65 +10,65 @@ from tests.support.soaking.confirmed import Row
 from tests.support.soaking.journal import CONFIRMED, SENT, Entry, Journal
 from tests.support.soaking.rater import Counts
 
-# Place a: answered yes 4 (s1), corrected to yes 5 (s2). Place b: no 2 (s3).
+# Assignment a: answered yes 4 (s1), corrected to yes 5 (s2). Assignment b: no 2 (s3).
 EVENTS = (Row("s1", "a", 1, True, 4), Row("s2", "a", 2, True, 5), Row("s3", "b", 1, False, 2))
 RATINGS = (EVENTS[1], EVENTS[2])
 SAID = [("a", "s1", True, 4), ("a", "s2", True, 5), ("b", "s3", False, 2)]
 
 
 def told(*states: str) -> list[Entry]:
-    return [Entry(state, *said) for said in SAID for state in states]
+    return [Entry(state, *answer) for answer in SAID for state in states]
 
 
-def test_where_every_confirmed_answer_is_there_once_nothing_is_found() -> None:
+def test_soak_check_accepts_a_history_without_losses() -> None:
     assert confirmed.wrong(told(SENT, CONFIRMED), EVENTS, RATINGS) == {}
 
 
-def test_a_confirmed_rating_that_was_dropped_from_the_database_is_named() -> None:
-    """The soak's negative control."""
-    found = confirmed.wrong(told(SENT, CONFIRMED), EVENTS[:2], RATINGS[:1])
-    assert found == {"a confirmed answer is not in the database": ["s3"]}
+def test_soak_check_reports_a_confirmed_answer_that_is_missing() -> None:
+    """The negative control of the soak test."""
+    violations = confirmed.wrong(told(SENT, CONFIRMED), EVENTS[:2], RATINGS[:1])
+    assert violations == {"a confirmed answer is not in the database": ["s3"]}
 
 
 @pytest.mark.parametrize(
     ("events", "ratings", "found"),
     [
-        ((*EVENTS, EVENTS[2]), RATINGS, {"an answer is in the database more than once": ["s3"], "versions are not 1 to n": ["b"]}),
+        ((*EVENTS, EVENTS[2]), RATINGS, {"an answer is in the database more than once": ["s3"], "revisions are not numbered 1 to n": ["b"]}),
         ((*EVENTS, Row("s4", "c", 1, True, 1)), (*RATINGS, Row("s4", "c", 1, True, 1)),
          {"an answer is in the database that nobody sent": ["s4"]}),
-        (EVENTS, RATINGS[:1], {"a rating has no version, or a version no rating": ["b"]}),
-        (EVENTS, (*RATINGS, RATINGS[0]), {"a place has more than one rating": ["a"]}),
-        (EVENTS, (EVENTS[0], EVENTS[2]), {"the rating is not its last version": ["a"]}),
+        (EVENTS, RATINGS[:1], {"a rating has no revision, or a revision has no rating": ["b"]}),
+        (EVENTS, (*RATINGS, RATINGS[0]), {"an assignment has more than one rating": ["a"]}),
+        (EVENTS, (EVENTS[0], EVENTS[2]), {"the rating differs from its last revision": ["a"]}),
         ((EVENTS[0], EVENTS[1], EVENTS[2]._replace(confidence=3)), (EVENTS[1], EVENTS[2]._replace(confidence=3)),
-         {"the database says other than was sent": ["s3"]}),
+         {"an answer in the database differs from what was sent": ["s3"]}),
     ],
 )  # fmt: skip
-def test_whatever_the_database_says_too_much_is_named(events: Any, ratings: Any, found: dict[str, list[str]]) -> None:
+def test_soak_check_reports_every_other_difference(events: Any, ratings: Any, found: dict[str, list[str]]) -> None:
     assert confirmed.wrong(told(SENT, CONFIRMED), events, ratings) == found
 
 
-def test_an_answer_that_was_never_confirmed_is_named() -> None:
+def test_soak_check_reports_an_answer_that_was_never_confirmed() -> None:
     entries = [*told(SENT), *told(CONFIRMED)[:2]]
     assert confirmed.wrong(entries, EVENTS, RATINGS) == {"an answer was sent and never confirmed": ["s3"]}
 
 
-def test_an_error_that_a_rater_saw_and_a_500_that_was_tried_again_are_named_and_what_was_away_is_not() -> None:
-    met = Counts(faults=Counter({"503": 3, "no answer (ConnectionResetError)": 2}))
-    assert report.wrong(met) == {}
-    met.faults["500"] += 1
-    met.errors["POST 403"] += 1
-    assert report.wrong(met) == {"a rater saw an error": {"POST 403": 1}, "the web server answered 500": 1}
+def test_soak_check_reports_visible_errors_and_500_but_not_outages() -> None:
+    counts = Counts(faults=Counter({"503": 3, "no answer (ConnectionResetError)": 2}))
+    assert report.wrong(counts) == {}
+    counts.faults["500"] += 1
+    counts.errors["POST 403"] += 1
+    assert report.wrong(counts) == {"a rater saw an error": {"POST 403": 1}, "the web server answered 500": 1}
 
 
-def test_the_journal_reads_as_it_was_written(tmp_path: Any) -> None:
-    journal = Journal(tmp_path / "journal.jsonl")
+def test_soak_answer_log_is_read_as_it_was_written(tmp_path: Any) -> None:
+    answer_log = Journal(tmp_path / "journal.jsonl")
     for entry in told(SENT, CONFIRMED):
-        journal.write(entry)
-    assert list(journal.entries()) == told(SENT, CONFIRMED)
+        answer_log.write(entry)
+    assert list(answer_log.entries()) == told(SENT, CONFIRMED)
 
 
-def test_the_report_says_in_its_first_line_whether_anything_is_wrong() -> None:
-    well = report.document({"minutes": 1}, [], Counter({"web server killed": 2}), {"episodes": 3}, {})
-    assert report.text(well).startswith("# Nothing lost, nothing doubled")
-    assert "- web server killed: 2" in report.text(well)
-    assert report.text({**well, "wrong": {"lost": ["s1"]}}).startswith("# Something is wrong")
+def test_soak_report_begins_with_whether_anything_is_wrong() -> None:
+    passed = report.document({"minutes": 1}, [], Counter({"web server killed": 2}), {"episodes": 3}, {})
+    assert report.text(passed).startswith("# Nothing lost, nothing doubled")
+    assert "- web server killed: 2" in report.text(passed)
+    assert report.text({**passed, "wrong": {"lost": ["s1"]}}).startswith("# Something is wrong")

@@ -1,4 +1,4 @@
-"""What every response carries, whatever became of the request; and what pages of errors say."""
+"""Security headers of every response, whatever became of the request; and the texts of error pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +18,8 @@ KEY = "sk-ant-of-the-laboratory"
 
 
 def fails(request: HttpRequest) -> HttpResponse:
-    held = KEY  # in the locals of what failed, as a key is in those of a client
-    raise RuntimeError(f"the provider refused {held}")
+    key = KEY  # a local variable of the failed function, as in a real client
+    raise RuntimeError(f"the provider refused {key}")
 
 
 def flows(request: HttpRequest) -> StreamingHttpResponse:
@@ -73,23 +73,23 @@ ANSWERS: dict[str, tuple[int, Callable[[Client], Any]]] = {
 
 @pytest.fixture
 def visitor(monkeypatch: pytest.MonkeyPatch) -> Client:
-    """Signed in, but where the answer is one to a stranger."""
+    """A client that may open the addresses added here."""
     for name in ("fails", "flows", "many", "away", "careless"):
         monkeypatch.setitem(access_table.TABLE, name, access_table.TABLE["login"])
     return Client(raise_request_exception=False)
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_every_response_carries_the_headers(visitor: Client, name: str) -> None:
-    status, ask = ANSWERS[name]
+def test_security_headers_are_in_every_response(visitor: Client, name: str) -> None:
+    status, send_request = ANSWERS[name]
     if name in ("a fault", "a stream", "too many", "the database away", "a view that says otherwise"):
         visitor.force_login(User.objects.create_user("kim"))
-    response = ask(visitor)
+    response = send_request(visitor)
     assert response.status_code == status
-    kept = name == "a file of the site"  # the one kind of answer that caches may keep
+    is_cacheable = name == "a file of the site"  # the only kind of response that may be cached
     for header, value in headers.HEADERS:
-        assert value in response[header] or (kept and header == "Cache-Control"), header
-    assert ("no-store" in response["Cache-Control"]) != kept
+        assert value in response[header] or (is_cacheable and header == "Cache-Control"), header
+    assert ("no-store" in response["Cache-Control"]) != is_cacheable
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_every_response_carries_the_headers(visitor: Client, name: str) -> None:
         if status in (400, 403, 404, 405, 413, 429, 500, 503) and "API" not in name
     ],
 )
-def test_a_page_of_an_error_says_what_to_do_and_nothing_of_anybody(visitor: Client, name: str) -> None:
+def test_error_pages_say_what_to_do_and_reveal_nothing(visitor: Client, name: str) -> None:
     visitor.force_login(User.objects.create_user("kim-the-visitor"))
     response = ANSWERS[name][1](visitor)
     page = response.content.decode()
@@ -111,7 +111,7 @@ def test_a_page_of_an_error_says_what_to_do_and_nothing_of_anybody(visitor: Clie
         assert secret not in page
 
 
-def test_the_policy_lets_nothing_run_or_load_but_what_the_site_serves() -> None:
+def test_content_security_policy_allows_only_files_of_the_site() -> None:
     parts = (part.split() for part in headers.CONTENT_SECURITY_POLICY.split(";"))
     policy = {name: set(allowed) for name, *allowed in parts}
     nothing = {"default-src", "base-uri", "frame-ancestors", "object-src"}
@@ -119,24 +119,24 @@ def test_the_policy_lets_nothing_run_or_load_but_what_the_site_serves() -> None:
     assert policy.keys() >= {*nothing, "script-src", "style-src", "form-action"}
 
 
-def test_who_is_turned_away_before_the_site_is_asked_gets_them_too() -> None:
-    got: dict[str, str] = {}
-    asked = {"REMOTE_ADDR": "192.0.2.7"}
-    answer = loopback.loopback_alone(fails)(asked, lambda status, told: got.update(told, status=status))  # type: ignore[arg-type]
-    assert list(answer) and got["status"] == "403 Forbidden" and got.items() >= dict(headers.HEADERS).items()
+def test_security_headers_are_in_rejections_before_the_site() -> None:
+    received: dict[str, str] = {}
+    environ = {"REMOTE_ADDR": "192.0.2.7"}
+    body = loopback.loopback_alone(fails)(environ, lambda status, told: received.update(told, status=status))  # type: ignore[arg-type]
+    assert list(body) and received["status"] == "403 Forbidden" and received.items() >= dict(headers.HEADERS).items()
 
 
-def test_an_error_for_a_fragment_is_its_status_alone(visitor: Client) -> None:
+def test_error_for_an_htmx_fragment_has_no_body(visitor: Client) -> None:
     assert visitor.put("/login/", headers={"HX-Request": "true"}).content == b""
 
 
-def test_what_says_when_to_come_again_still_does_so_with_a_page(visitor: Client) -> None:
+def test_error_pages_keep_retry_after_and_allow_headers(visitor: Client) -> None:
     visitor.force_login(User.objects.create_user("kim"))
     assert visitor.get("/many/")["Retry-After"] == "60"
     assert visitor.put("/login/")["Allow"]
 
 
-def test_no_page_of_somebody_signed_in_may_be_kept_by_a_cache(visitor: Client) -> None:
+def test_pages_of_signed_in_users_are_never_cached(visitor: Client) -> None:
     visitor.force_login(User.objects.create_superuser("root"))
     for address in ("/", "/studies/", "/episodes/", "/models/", "/benchmarks/", "/admin/", "/nowhere/"):
         response = visitor.get(address)

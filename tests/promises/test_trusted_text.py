@@ -1,4 +1,4 @@
-"""Nothing trusts text: no template, script or module turns what somebody wrote into markup or into code."""
+"""No template, script or module turns text that somebody wrote into markup or code."""
 
 import ast
 import re
@@ -27,9 +27,9 @@ IN_SCRIPTS = {
     "text made code": r"\beval\b|\bFunction\s*\(|set(?:Timeout|Interval)\s*\((?!\s*\w+\s*,)|javascript:|\bimport\s*\(|\bWorker\s*\(|createElement\(\s*[\"'`]script|setAttribute\(\s*(?:[\"'`]on|[^\"'`\s])|\.on[a-z]+\s*=[^=]|\.cssText",
     "text made an address": r"\blocation(?:\.\w+)?\s*=[^=]|location\.(?:assign|replace)\b|window\.open\b|\.(?:src|href|action)\s*=[^=]|setAttribute\(\s*[\"'`](?:src|href|action|style)",
 }
-# What makes a SafeString of text, and where it may: what is drawn there was cleaned by an allow-list or is Django's own.
+# Names that make a SafeString of text. MAY_TRUST lists the modules that may: their text passed an allow-list or is Django's own.
 TRUSTING = {"mark_safe", "SafeString", "SafeText", "SafeData", "html_safe", "__html__", "conditional_escape", "is_safe"}
-# What makes a page, a statement or a program of text.
+# Names that make a template, an SQL statement or a program of text.
 RUNNING = {"eval", "exec", "compile", "__import__", "from_string", "Template"}
 RUNNING_AS_METHODS = {"raw", "extra", "system", "popen"}
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "yaml"}
@@ -45,16 +45,16 @@ def found(files: list[tuple[Path, str]], banned: dict[str, str]) -> list[str]:
     ]
 
 
-def test_no_template_trusts_text() -> None:
+def test_templates_never_mark_text_as_safe() -> None:
     assert len(TEMPLATES) > 100 and found(TEMPLATES, IN_TEMPLATES) == []
 
 
-def test_no_script_of_ours_makes_markup_or_code_of_text() -> None:
+def test_scripts_never_make_markup_or_code_of_text() -> None:
     assert len(SCRIPTS) > 3 and found(SCRIPTS, IN_SCRIPTS) == []
 
 
-def test_the_search_finds_what_it_looks_for() -> None:
-    """The control: lines of each kind."""
+def test_trusted_text_search_finds_every_kind() -> None:
+    """The control: at least one line of each kind."""
     here = ROOT / "x"
     templates = ["{{ a|safe }}", "{{ a | truncatechars_html:9 }}", "{% filter safe %}", "{% autoescape off %}", "<p title={{ a }}>",
                  "<p hx-on:click=x>", "<p data-hx-on:click=x>", "<p hx-vals='js:{a}'>", "<p hx-ext='x'>", '<p hx-trigger="every 1s[a]">',
@@ -80,61 +80,67 @@ PLANTED = (
 
 
 def trusting(tree: ast.AST) -> Iterator[str]:
-    """Names and calls in a module that make markup or code of text: `format_html` may, of a literal form."""
+    """Yield names and calls in a module that make markup or code of text. `format_html` is allowed with a literal format string."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        named = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
+        used_name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = node.value
-        if named in TRUSTING:
-            yield str(named)
-        if isinstance(node, ast.Name | ast.Attribute) and named in FORMS and id(node) not in called:
-            yield f"{named} under another name"
-        if isinstance(node, ast.alias) and named in FORMS and node.asname:
-            yield f"{named} under another name"
+            used_name = node.value
+        if used_name in TRUSTING:
+            yield str(used_name)
+        if isinstance(node, ast.Name | ast.Attribute) and used_name in FORMS and id(node) not in called:
+            yield f"{used_name} under another name"
+        if isinstance(node, ast.alias) and used_name in FORMS and node.asname:
+            yield f"{used_name} under another name"
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [getattr(node, "module", None), *(one.name for one in node.names)]
+            names = [getattr(node, "module", None), *(alias.name for alias in node.names)]
             yield from (name for name in names if name in UNPICKLING)
         if isinstance(node, ast.Call):
             yield from _call(node)
 
 
-# What makes markup of a form, and how many of its arguments are forms.
+# Functions with format strings for markup, and how many of their arguments are format strings.
 FORMS = {"format_html": 1, "format_html_join": 2}
 
 
 def _call(node: ast.Call) -> Iterator[str]:
     name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-    forms = node.args[: FORMS.get(str(name), 0)]
-    if name in FORMS and (len(forms) < FORMS[name] or not all(isinstance(one, ast.Constant) for one in forms)):
-        yield f"{name} of what is no literal"
-    method = isinstance(node.func, ast.Attribute)
-    if (name in RUNNING and ast.unparse(node.func) != "re.compile") or (method and name in RUNNING_AS_METHODS):
+    format_strings = node.args[: FORMS.get(str(name), 0)]
+    if name in FORMS and (
+        len(format_strings) < FORMS[name] or not all(isinstance(argument, ast.Constant) for argument in format_strings)
+    ):
+        yield f"{name} with a format string that is not a literal"
+    is_method = isinstance(node.func, ast.Attribute)
+    if (name in RUNNING and ast.unparse(node.func) != "re.compile") or (is_method and name in RUNNING_AS_METHODS):
         yield f"{name}()"
-    for one in node.keywords:
-        said = one.value.value if isinstance(one.value, ast.Constant) else None
-        if (one.arg, said) in (("shell", True), ("autoescape", False)) or one.arg == "is_safe":
-            yield f"{one.arg}={said}"
+    for argument in node.keywords:
+        value = argument.value.value if isinstance(argument.value, ast.Constant) else None
+        if (argument.arg, value) in (("shell", True), ("autoescape", False)) or argument.arg == "is_safe":
+            yield f"{argument.arg}={value}"
 
 
-def test_no_module_makes_markup_or_code_of_text() -> None:
-    wrong = {str(path.relative_to(ROOT)): sorted(set(trusting(ast.parse(text)))) for path, text in MODULES}
-    assert {path: names for path, names in wrong.items() if names and path not in MAY_TRUST} == {}
-    assert {path for path in MAY_TRUST if not wrong[path]} == set(), "trusts nothing any more: take it off the list"
+def test_modules_never_make_markup_or_code_of_text() -> None:
+    trusting_names = {str(path.relative_to(ROOT)): sorted(set(trusting(ast.parse(text)))) for path, text in MODULES}
+    assert {path: names for path, names in trusting_names.items() if names and path not in MAY_TRUST} == {}
+    assert {path for path in MAY_TRUST if not trusting_names[path]} == set(), (
+        "no longer trusts text: remove it from the list"
+    )
 
 
-# A form that names what it leaves out takes whatever a model has later.
+# A form that lists excluded fields accepts every column that a model gets later.
 TAKES_ALL = r"""["']?fields["']?\s*[=:]\s*["']__all__["']|model\w*_factory|\*\*[^\n,]*request\.(?:POST|GET)\b|request\.(?:POST|GET)\.dict\(\)|update\(\s*(?:dict\()?request\.(?:POST|GET)\b"""
 
 
 def takes_all(files: list[tuple[Path, str]]) -> list[str]:
-    wrong = [
+    matches = [
         f"{path.relative_to(ROOT)}: {match.group()}" for path, text in files for match in re.finditer(TAKES_ALL, text)
     ]
     for path, text in files:
-        forms = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef) and _is_model_form(node)]
-        wrong += [f"{path.relative_to(ROOT)}: {node.name}" for node in forms if not _names_its_fields(node)]
-    return wrong
+        model_forms = [
+            node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef) and _is_model_form(node)
+        ]
+        matches += [f"{path.relative_to(ROOT)}: {node.name}" for node in model_forms if not _names_its_fields(node)]
+    return matches
 
 
 def _is_model_form(node: ast.ClassDef) -> bool:
@@ -142,13 +148,13 @@ def _is_model_form(node: ast.ClassDef) -> bool:
 
 
 def _names_its_fields(node: ast.ClassDef) -> bool:
-    said = {
+    assigned_names = {
         ast.unparse(target) for inner in ast.walk(node) if isinstance(inner, ast.Assign) for target in inner.targets
     }
-    return "fields" in said and "exclude" not in said
+    return "fields" in assigned_names and "exclude" not in assigned_names
 
 
-def test_no_form_takes_every_column_of_a_model_or_every_field_of_a_request() -> None:
+def test_forms_list_their_fields() -> None:
     assert takes_all(MODULES) == []
     here = ROOT / "x"
     planted = ["f(**request.POST)", "f(**dict(request.POST.items()))", "f(**{request.GET['f']: 1})", "data = request.POST.dict()",
@@ -157,15 +163,15 @@ def test_no_form_takes_every_column_of_a_model_or_every_field_of_a_request() -> 
     assert [line for line in planted if not takes_all([(here, line)])] == []
 
 
-def test_htmx_runs_nothing_and_keeps_nothing() -> None:
+def test_htmx_is_configured_to_run_nothing_and_store_no_history() -> None:
     page = (ROOT / "templates/base.html").read_text(encoding="utf-8")
-    for said in (
+    for setting in (
         '"allowEval":false',
         '"selfRequestsOnly":true',
         '"includeIndicatorStyles":false',
         '"allowScriptTags":false',
         '"historyCacheSize":0',
     ):
-        assert said in page
+        assert setting in page
     assert [path.name for path, text in TEMPLATES if "{% htmx_script %}" in text] == ["base.html"]
     assert 'hx-history="false"' in (ROOT / "templates/ratings/_rating_card.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Who looks at the pages of studies."""
+"""Users who open the pages of studies."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -9,7 +9,7 @@ from tests.support.account_steps import PASSWORD
 
 @pytest.fixture
 def ada(db: None) -> User:
-    """Somebody on the staff, for studies of her own."""
+    """A staff user, for studies of her own."""
     return User.objects.create_user("ada", password="enough-of-ada", is_staff=True)
 
 
@@ -22,12 +22,12 @@ def staff(client: Client, ada: User) -> Client:
 
 @pytest.fixture
 def kim(db: None) -> User:
-    """Somebody with a password and an e-mail address."""
+    """A user with a password and an e-mail address."""
     return User.objects.create_user("kim", "kim@example.org", PASSWORD)
 
 
 @pytest.fixture
 def boss(client: Client) -> Client:
-    """The browser of somebody who may do everything."""
+    """The browser of a superuser."""
     client.force_login(User.objects.create_superuser("root"))
     return client

@@ -1,4 +1,4 @@
-"""One of everything, and one person of every role, for walking the access table."""
+"""One object of every kind and one person of every role, to check the access table."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,24 +24,24 @@ PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "oth
 
 @cache
 def names() -> dict[str, URLPattern]:
-    """Every address of ours by its name; Django's admin has one row for all of it."""
+    """Return every URL pattern of the site by its name. Django's admin site has one row of the table for all of its pages."""
     return _names(get_resolver(), "")
 
 
 def _names(resolver: URLResolver, space: str) -> dict[str, URLPattern]:
-    found: dict[str, URLPattern] = {}
+    urls: dict[str, URLPattern] = {}
     for entry in resolver.url_patterns:
         if isinstance(entry, URLResolver):
             inner = f"{entry.namespace}:" if entry.namespace else space
-            found |= {} if entry.app_name == "admin" else _names(entry, inner)
+            urls |= {} if entry.app_name == "admin" else _names(entry, inner)
         else:
-            found[f"{space}{entry.name}"] = entry
-    return found
+            urls[f"{space}{entry.name}"] = entry
+    return urls
 
 
 @dataclass
 class World:
-    """`study` has an admin, an analyst, and raters R01 (ours) and R02; `other` has an admin and a rater of its own."""
+    """A study `study` with an admin, an analyst and the raters R01 and R02; `other` has another admin and another rater."""
 
     study: Study
     other: Study
@@ -51,9 +51,9 @@ class World:
     things: dict[str, Any] = field(default_factory=dict)
 
     def path(self, name: str) -> str:
-        """The address of that name for the things of `study`, its draft where only drafts have the page."""
-        wanted = names()[name].pattern.converters
-        return reverse(name, kwargs={key: self._thing(name, key) for key in wanted})
+        """Return the address of this name for `study`, or for its draft if only drafts have the page."""
+        converters = names()[name].pattern.converters
+        return reverse(name, kwargs={key: self._thing(name, key) for key in converters})
 
     def ask(
         self, person: str, method: str, path: str, *, data: str = "", content_type: str = "", **headers: str
@@ -99,7 +99,7 @@ def build() -> World:
 
 
 def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
-    """By the name of a parameter, or of an address and its parameter."""
+    """Return the values by the name of a URL parameter, or by the name of an address and its parameter."""
     study, seat = world.study, world.seat
     assignment = seat.assignments.order_by("position").first()
     transition = Transition.objects.first()
@@ -145,9 +145,11 @@ def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
 
 
 def _computed(benchmark: Benchmark) -> None:
-    """The benchmark with its result, as a worker leaves it, but for what is drawn."""
-    made = document.make(benchmark, reading.read(benchmark), resamples=0)
+    """Store the result of the benchmark as a worker would; the figure is a placeholder."""
+    result = document.make(benchmark, reading.read(benchmark), resamples=0)
     values = {"mark": benchmark.sha256, "data_sha256": benchmark.sha256, "sha256": benchmark.sha256, "version": FORM}
-    counts = {"seed": 0, "resamples": 0, "full": True, "n_ratings": made["data"]["attempts"], "seconds": 0}
-    kept = Analysis.objects.create(benchmark=benchmark, key=store.key_of(benchmark), document=made, **values, **counts)
-    Drawing.objects.create(analysis=kept, name="pass_at_k", profile="wide", svg="<svg></svg>", summary="")
+    counts = {"seed": 0, "resamples": 0, "full": True, "n_ratings": result["data"]["attempts"], "seconds": 0}
+    analysis = Analysis.objects.create(
+        benchmark=benchmark, key=store.key_of(benchmark), document=result, **values, **counts
+    )
+    Drawing.objects.create(analysis=analysis, name="pass_at_k", profile="wide", svg="<svg></svg>", summary="")

@@ -1,4 +1,4 @@
-"""Steps that tests of accounts take."""
+"""Steps of tests of accounts."""
 
 import time
 from typing import Any
@@ -16,7 +16,7 @@ def try_(client: Client, name: str, password: str, **more: Any) -> Any:
 
 
 def code_of(device: TOTPDevice, steps: int = 0) -> str:
-    """What the app shows now, or so many half minutes from now: no code works twice."""
+    """Return the code that the authenticator app shows now, or `steps` half minutes from now. No code is accepted twice."""
     totp = TOTP(device.bin_key)
     totp.time = time.time() + 30 * steps
     return f"{totp.token():06}"
@@ -27,7 +27,7 @@ def with_app(user: User) -> TOTPDevice:
 
 
 def stale(client: Client) -> None:
-    """Signed in sixteen minutes ago."""
-    store = client.session
-    store["confirmed_at"] = int(time.time()) - 16 * 60
-    store.save()
+    """Set the last sign-in to sixteen minutes ago, one minute more than the limit."""
+    session = client.session
+    session["confirmed_at"] = int(time.time()) - 16 * 60
+    session.save()

@@ -14,7 +14,7 @@ ROOT = "/api/v1"
 
 
 class Program:
-    """Asks with the token it was given."""
+    """A client that sends its token with every request."""
 
     def __init__(self, text: str) -> None:
         self.client, self.headers = Client(), {"Authorization": f"Bearer {text}"}
@@ -24,24 +24,23 @@ class Program:
         return self.client.generic(method, address, headers={**self.headers, **headers})
 
     def pages(self, path: str) -> Iterator[dict[str, Any]]:
-        """Every page of a list, by its `next`."""
-        following: str | None = path
-        while following:
-            answer = self.get(following)
-            assert answer.status_code == 200, answer.content
-            yield answer.json()
-            following = answer.json()["next"]
+        """Yield every page of a list, following `next`."""
+        next_path: str | None = path
+        while next_path:
+            response = self.get(next_path)
+            assert response.status_code == 200, response.content
+            yield response.json()
+            next_path = response.json()["next"]
 
     def rows(self, path: str) -> list[dict[str, Any]]:
         return [row for page in self.pages(path) for row in page["data"]]
 
 
 def program(user: User, *scopes: str, **terms: Any) -> Program:
-    """With these scopes, or with all that this user can have."""
-    own = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
-    return Program(tokens.make(user, "notebook", scopes or own, **terms)[1])
+    """Return a program with a token of these scopes, by default all that this user can have."""
+    allowed_scopes = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
+    return Program(tokens.make(user, "notebook", scopes or allowed_scopes, **terms)[1])
 
 
 def token() -> ApiToken:
-    """The last one made."""
     return ApiToken.objects.order_by("-pk")[0]

@@ -1,4 +1,4 @@
-"""Studies of a played laboratory, audited, and the words of what leaks."""
+"""Studies of a finished laboratory, their blinding audits, and the text of what leaks."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def audited(study: Study) -> dict[str, Any]:
 
 
 def leaks(report: dict[str, Any], name: str) -> str:
-    """What the check of that name says, which must be that it has not passed."""
+    """Return what the check of this name found; the check must have failed."""
     check = next(one for one in report["checks"] if one["name"] == name)
     assert not check["passed"] and not report["passed"]
     return "\n".join(f"{leak['where']}: {leak['what']}" for leak in check["leaks"])

@@ -1,4 +1,4 @@
-"""Rows of language models' runs for tests of pages: setups, calls of every state, bodies in both dialects."""
+"""Rows of language-model runs for tests of pages: run configurations, calls in every state, bodies in both API formats."""
 
 import json
 from datetime import timedelta
@@ -17,7 +17,7 @@ PLAYER = {"model": "gpt-5", "params": {"max_tokens": 4096, "temperature": None, 
 
 
 def setup() -> dict[str, Any]:
-    """A cast in which one model plays every role."""
+    """Return a configuration in which one model has every role."""
     cast = {
         "name": "small",
         "description": "",
@@ -33,19 +33,19 @@ def setup() -> dict[str, Any]:
 
 
 def run(kind: str = "episodes", cast: str = "small", **fields: Any) -> Run:
-    """A run of language models, with a budget of five dollars unless told otherwise."""
-    made = run_factory.run(kind, cast)
-    Run.objects.filter(pk=made.pk).update(**{"setup": setup(), "max_cost": Decimal(5), **fields})
-    made.refresh_from_db()
-    return made
+    """Create a run of language models, by default with a budget of $5."""
+    created = run_factory.run(kind, cast)
+    Run.objects.filter(pk=created.pk).update(**{"setup": setup(), "max_cost": Decimal(5), **fields})
+    created.refresh_from_db()
+    return created
 
 
 def episode(replicate: int = 1, status: str = "running", reason: str = "", error: str = "", **fields: Any) -> Episode:
-    """An episode of such a run, in any state."""
-    made = run_factory.episode(cast="small", replicate=replicate, status="running")
-    Episode.objects.filter(pk=made.pk).update(status=status, reason=reason, error=error, **fields)
-    made.refresh_from_db()
-    return made
+    """Create an episode of such a run, in any state."""
+    created = run_factory.episode(cast="small", replicate=replicate, status="running")
+    Episode.objects.filter(pk=created.pk).update(status=status, reason=reason, error=error, **fields)
+    created.refresh_from_db()
+    return created
 
 
 def request(said: str = "What next?", system: str = "You plan experiments.") -> dict[str, Any]:
@@ -54,7 +54,7 @@ def request(said: str = "What next?", system: str = "You plan experiments.") -> 
 
 
 def reply(text: str = "THOUGHT: weigh it") -> bytes:
-    """What an OpenAI-compatible server sends."""
+    """Return the body that an OpenAI-compatible server sends."""
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
     return json.dumps(
@@ -63,10 +63,10 @@ def reply(text: str = "THOUGHT: weigh it") -> bytes:
 
 
 def call(of: Episode | Twin, number: int = 1, turn: int = 0, attempt: int = 1, **fields: Any) -> ModelCall:
-    """An answered call of the agent (of the twin maker for a twin): 1,000 tokens in, 50 out, $0.00175."""
+    """Create an answered call of the agent (of the perturber for a twin): 1,000 tokens in, 50 out, $0.00175."""
     kind = "twin" if isinstance(of, Twin) else "episode"
     body = fields.pop("request", request())
-    plain = {
+    defaults = {
         "run": of.run, kind: of, "role": "twin" if kind == "twin" else "agent", "speaker": "gpt-5", "purpose": "act",
         "number": number, "turn": turn, "attempt": attempt, "fence": 1, "state": "answered", "gate": "openai:1a2b3c4d",
         "ended_at": timezone.now(), "model_name": "gpt-5", "provider": "openai", "requested_model": "gpt-5",
@@ -75,19 +75,19 @@ def call(of: Episode | Twin, number: int = 1, turn: int = 0, attempt: int = 1, *
         "stop": "stop", "http_status": 200, "reply": reply(), "reply_headers": {"content-type": "application/json"},
         "input_uncached": 1000, "cache_read": 0, "output": 50, "cost": Decimal("0.00175"), "price": PRICE, "milliseconds": 2100,
     }  # fmt: skip
-    made = ModelCall.objects.create(**{**plain, "request": shelf.put(body, _system(body)), **fields})
-    ModelCall.objects.filter(pk=made.pk).update(started_at=timezone.now() - timedelta(seconds=3))
-    return made
+    created = ModelCall.objects.create(**{**defaults, "request": shelf.put(body, _system(body)), **fields})
+    ModelCall.objects.filter(pk=created.pk).update(started_at=timezone.now() - timedelta(seconds=3))
+    return created
 
 
 def failed_call(of: Episode | Twin, number: int = 1, **fields: Any) -> ModelCall:
-    """A call that gave no completion: 503 with a page of HTML."""
-    nothing = dict.fromkeys(("input_uncached", "cache_read", "output", "cost"))
-    plain = {"state": "failed", "error_class": "overloaded", "error": "503: busy", "http_status": 503, "stop": ""}
-    return call(of, number, **{**nothing, **plain, "served_model": "", "reply": b"<html>busy</html>", **fields})
+    """Create a call without a completion: 503 with an HTML page."""
+    no_usage = dict.fromkeys(("input_uncached", "cache_read", "output", "cost"))
+    defaults = {"state": "failed", "error_class": "overloaded", "error": "503: busy", "http_status": 503, "stop": ""}
+    return call(of, number, **{**no_usage, **defaults, "served_model": "", "reply": b"<html>busy</html>", **fields})
 
 
 def _system(body: Any) -> str:
-    """The text that all calls of a role begin with, wherever the dialect has it."""
+    """Return the text with which all calls of a role begin, wherever the API format has it."""
     first = next(iter(body.get("messages") or ()), {})
     return str(body.get("system") or (first.get("content", "") if first.get("role") == "system" else ""))

@@ -1,4 +1,4 @@
-"""A proxy before a site that takes a request through, waits for the whole answer, and then hangs up without a word."""
+"""A proxy that forwards a request, waits for the complete response, and then closes the connection without sending it."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ from tests.support.services import free_port
 
 @dataclass
 class Cut:
-    """`left`: how many answers to a POST are still to be cut. `lost`: the status lines nobody got to see."""
+    """`left` is the number of responses to POST still to be cut; `lost` has the status lines that no client received."""
 
     port: int
     left: int = 0
@@ -24,12 +24,12 @@ class Cut:
 
 @contextmanager
 def before(port: int) -> Iterator[Cut]:
-    """Its clients send one request a connection, as urllib does."""
-    cut = Cut(free_port())
-    with socket.create_server(("127.0.0.1", cut.port)) as door:
-        threading.Thread(target=_serve, args=(door, cut, port), daemon=True).start()
-        yield cut
-        door.shutdown(socket.SHUT_RDWR)
+    """Run a proxy in front of the port. Its clients send one request per connection, as urllib does."""
+    proxy = Cut(free_port())
+    with socket.create_server(("127.0.0.1", proxy.port)) as listener:
+        threading.Thread(target=_serve, args=(listener, proxy, port), daemon=True).start()
+        yield proxy
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def _serve(door: socket.socket, cut: Cut, port: int) -> None:
@@ -38,23 +38,23 @@ def _serve(door: socket.socket, cut: Cut, port: int) -> None:
             client, _ = door.accept()
         except OSError:
             return
-        with client, socket.create_connection(("127.0.0.1", port)) as site:
+        with client, socket.create_connection(("127.0.0.1", port)) as upstream:
             request = _request(client)
-            site.sendall(request)
-            answer = b"".join(iter(lambda: site.recv(1 << 16), b""))
+            upstream.sendall(request)
+            response = b"".join(iter(lambda: upstream.recv(1 << 16), b""))
             if cut.left and request.startswith(b"POST"):
                 cut.left -= 1
-                cut.lost.append(answer.split(b"\r\n")[0].decode())
+                cut.lost.append(response.split(b"\r\n")[0].decode())
             else:
-                client.sendall(answer)
+                client.sendall(response)
 
 
 def _request(client: socket.socket) -> bytes:
-    """Head and body, the body as long as the head says."""
-    whole = b""
-    while b"\r\n\r\n" not in whole:
-        whole += client.recv(1 << 16)
-    head, _, body = whole.partition(b"\r\n\r\n")
+    """Return head and body; the head gives the length of the body."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += client.recv(1 << 16)
+    head, _, body = received.partition(b"\r\n\r\n")
     length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
     while len(body) < length:
         body += client.recv(1 << 16)

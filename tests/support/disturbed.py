@@ -1,4 +1,4 @@
-"""A site that plays while it is disturbed: workers are killed, services go away. And what must hold of it afterwards."""
+"""A site that plays episodes while workers are killed and services fail, and the invariants to check afterwards."""
 
 import json
 import random
@@ -21,7 +21,7 @@ from tests.support.warm_processes import Forked, Warm
 
 EXPERIMENT = "zebrafish-genotyping"
 CELERY = ("celery", "worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "error")
-CAST = "import speakers; speakers.cast(panel=('another-judge',))"
+CAST = "import tests.support.speakers; tests.support.speakers.cast(panel=('another-judge',))"
 VERIFY = (
     "import json; from simulation.calls import spending; from simulation.models import Run\n"
     "print('HELD', json.dumps([[str(part) for part in spending.verify(run)] for run in Run.objects.all()]))"
@@ -29,7 +29,7 @@ VERIFY = (
 ORDER = ("run_episodes", "--experiment", EXPERIMENT, "--cast", "talkers", "--seed", "7", "--skip-checks")
 CAPPED = ("--max-cost", "1000", "--max-tokens", "1000000000")
 
-ALLOWED = 3  # so many workers dead in a row on one step end an episode
+ALLOWED = 3  # this many workers killed in a row at one step end an episode
 CALLS = "select count(*) from simulation_modelcall"
 # A lease's owner is host:pid:token.
 HOLDERS = """
@@ -42,16 +42,16 @@ WHICH_UNDER_WAY = UNDER_WAY.replace("count(*)", "c.id")
 
 
 class Killed(NamedTuple):
-    """What killing workers has come to."""
+    """The effect of killing workers."""
 
     workers: int = 0
-    calls: int = 0  # that they had under way
-    which: frozenset[int] = frozenset()  # these calls
+    calls: int = 0  # in progress when their workers were killed
+    which: frozenset[int] = frozenset()  # primary keys of these calls
 
 
 @dataclass
 class House:
-    """A database of the cluster with the processes that play on it."""
+    """A database of the cluster, and the processes that work on it."""
 
     warm: Warm
     cluster: PostgresCluster
@@ -71,7 +71,7 @@ class House:
         return process
 
     def manage(self, *command: str, seconds: float = 120) -> str:
-        """What the command said; it must succeed."""
+        """Run a management command, which must succeed, and return its output."""
         process = self.start("manage.py", *command, log=f"command{len(self.processes)}")
         assert process.wait(seconds) == 0, process.said()
         return process.log.read_text(errors="replace")
@@ -91,7 +91,7 @@ class House:
             self.line.close()
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
-        """On a connection that is made again after the database was away."""
+        """Run a query. The connection is renewed once if the database was restarted."""
         try:
             return self._connected().execute(query, values).fetchall()
         except psycopg.OperationalError:
@@ -112,24 +112,24 @@ class House:
         return Counter(dict(self.rows("select state, count(*) from simulation_modelcall group by state")))
 
     def steps(self) -> dict[int, list[tuple[int, str]]]:
-        """replicate -> [(number, digest of the content)] in the order of storing."""
-        found: dict[int, list[tuple[int, str]]] = {}
+        """Return {replicate: [(number, digest of the content)]} in the order of storing."""
+        steps: dict[int, list[tuple[int, str]]] = {}
         for replicate, number, digest in self.rows(
             "select e.replicate, t.number, t.content_sha256 from simulation_transition t "
             "join simulation_episode e on e.id = t.episode_id order by e.replicate, t.id"
         ):
-            found.setdefault(replicate, []).append((number, digest))
-        return found
+            steps.setdefault(replicate, []).append((number, digest))
+        return steps
 
     def until(self, reached: Callable[[], object], seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while not reached():
-            assert time.monotonic() < end, f"not reached within {seconds} s: {self.state()}"
+            assert time.monotonic() < deadline, f"not reached within {seconds} s: {self.state()}"
             time.sleep(0.02)
 
     def until_ended(self, seconds: float = 90) -> None:
         self.until(lambda: not self.unended(), seconds)
-        self.until(lambda: not self.calls()["started"], 20)  # the sweep writes off what died
+        self.until(lambda: not self.calls()["started"], 20)  # the sweep marks calls of killed workers as lost
 
     def state(self) -> str:
         episodes = self.rows("select status, phase, reason, error, lost_leases from simulation_episode")
@@ -140,19 +140,19 @@ class House:
 
 @contextmanager
 def opened(warm: Warm, cluster: PostgresCluster, name: str, like: str, server: Server, folder: Path) -> Iterator[House]:
-    """A house whose database is a copy of another; all its processes end with the block."""
+    """Copy a database and yield a site on it. All of its processes end with the block."""
     with psycopg.connect(f"postgres://postgres@127.0.0.1:{cluster.port}/postgres", autocommit=True) as database:
         database.execute(f"create database {name}" + (f" template {like}" if like else ""))
     server.reset()
-    house = House(warm, cluster, name, server, folder)
+    site = House(warm, cluster, name, server, folder)
     try:
-        yield house
+        yield site
     finally:
-        house.stop()
+        site.stop()
 
 
 def furnish(house: House, max_steps: int) -> None:
-    """The laboratory, a cast of language models, and an experiment of which an attempt is over after a few steps."""
+    """Load the laboratory and a cast of language models, and limit all experiments to a few steps."""
     house.manage("migrate", "--verbosity", "0", "--skip-checks")
     house.manage("load_lab", "--skip-checks")
     house.manage("shell", "--no-imports", "-c", CAST)
@@ -160,42 +160,44 @@ def furnish(house: House, max_steps: int) -> None:
 
 
 def wrong(house: House) -> dict[str, Any]:
-    """All that must not be once every episode has ended, each with what shows it."""
-    found: dict[str, Any] = {name: rows for name, query in WRONG.items() if (rows := house.rows(query))}
-    calls, counted = house.calls(), house.server.counters()["total"]
-    paid, unsure = calls["answered"] + calls["fenced"] + calls["failed"], calls["lost"]
-    if not paid <= counted["sent"] <= counted["requests"] <= paid + unsure:
-        found["the ledger does not cover what the server sent"] = (calls, counted)
-    if not (told := re.search(r"HELD (.*)", house.manage("shell", "--no-imports", "-c", VERIFY))):
-        found["nobody says what is held"] = told
-    elif apart := [held for held in json.loads(told[1]) if held[0] != held[1] or held[2] != held[3] or held[0] == "0"]:
-        found["what is held of the budget is not what the ledger says"] = apart
-    return found
+    """Return all violations of invariants once every episode has ended, each with the rows that show it."""
+    violations: dict[str, Any] = {name: rows for name, query in WRONG.items() if (rows := house.rows(query))}
+    calls, counters = house.calls(), house.server.counters()["total"]
+    n_paid, n_lost = calls["answered"] + calls["fenced"] + calls["failed"], calls["lost"]
+    if not n_paid <= counters["sent"] <= counters["requests"] <= n_paid + n_lost:
+        violations["the call log does not cover what the server sent"] = (calls, counters)
+    if not (output := re.search(r"HELD (.*)", house.manage("shell", "--no-imports", "-c", VERIFY))):
+        violations["the reserved budget was not printed"] = output
+    elif differences := [
+        held for held in json.loads(output[1]) if held[0] != held[1] or held[2] != held[3] or held[0] == "0"
+    ]:
+        violations["the reserved budget differs from the call log"] = differences
+    return violations
 
 
 def play_with_killings(house: House, workers: list[Forked], chance: random.Random, most: int, pause: float) -> Killed:
-    """Kill a worker at so many random moments: each time one to four calls after the last one, and a while."""
+    """Kill a worker up to `most` times: each time after one to four further calls and a random pause."""
     killed = Killed()
     while killed.workers < most and house.unended():
-        mark = house.number(CALLS) + chance.randint(1, 4)
-        house.until(lambda mark=mark: house.number(CALLS) >= mark or not house.unended())
+        threshold = house.number(CALLS) + chance.randint(1, 4)
+        house.until(lambda threshold=threshold: house.number(CALLS) >= threshold or not house.unended())
         time.sleep(chance.uniform(0, pause))
         killed = kill_one(house, workers, chance, killed)
     return killed
 
 
 def kill_one(house: House, workers: list[Forked], chance: random.Random, before: Killed) -> Killed:
-    """SIGKILL a worker that has work in its hands and put another in its place at once; its calls under way are counted.
+    """Send SIGKILL to a worker that has work, start another at once, and count the calls it had in progress.
 
-    Never the third in a row on the same step: that would end the episode as "worker lost", which is another rule.
+    Never kill the third worker in a row at the same step: that would end the episode as "worker lost", which is another rule.
     """
-    spared = [worker for worker in workers if most_lost(house, worker) >= ALLOWED - 1]
-    if not (victims := [worker for worker in workers if worker not in spared]):
+    protected = [worker for worker in workers if most_lost(house, worker) >= ALLOWED - 1]
+    if not (victims := [worker for worker in workers if worker not in protected]):
         return before
     victim = chance.choice(victims)
     victim.signal(signal.SIGSTOP)
-    time.sleep(0.02)  # what it sent to the database last is done
-    if most_lost(house, victim) >= ALLOWED - 1:  # it has just taken what two others died on
+    time.sleep(0.02)  # its last statement reaches the database
+    if most_lost(house, victim) >= ALLOWED - 1:  # it has just claimed a step at which two others were killed
         victim.signal(signal.SIGCONT)
         return before
     victim.signal(signal.SIGKILL)
@@ -206,5 +208,5 @@ def kill_one(house: House, workers: list[Forked], chance: random.Random, before:
 
 
 def most_lost(house: House, worker: Forked) -> int:
-    """How many have died on the worst of what it holds; with nothing in its hands, as many as may."""
+    """Return the highest number of lost leases among the rows of this worker, or the limit if it has none."""
     return int(dict(house.rows(HOLDERS)).get(str(worker.pid), ALLOWED))

@@ -1,4 +1,4 @@
-"""Whether something is little work, told in a way that a busy machine cannot spoil."""
+"""Measure effort in a way that a busy machine cannot distort."""
 
 import gc
 import time
@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time of this thread alone, with the garbage of all other tests left where it is."""
+    """Return the processor time of this thread alone, without garbage collection of objects of other tests."""
     gc.disable()
     try:
-        began = time.thread_time()
+        start = time.thread_time()
         work()
-        return time.thread_time() - began
+        return time.thread_time() - start
     finally:
         gc.enable()
 
 
 def takes_under(limit: float, work: Callable[[], object], tries: int = 4) -> bool:
-    """A machine that other work disturbs may spoil one try, hardly four; work that is too much is so each time."""
+    """Return whether one of several tries is fast enough. Other work on the machine may spoil one try, hardly four; work that is too slow is slow each time."""
     return any(seconds(work) < limit for _ in range(tries))
 
 
 def grows_with(small: Callable[[], object], large: Callable[[], object], times: float, tries: int = 6) -> bool:
-    """Whether `large` takes at most `times` as long as `small`, but for 5 ms that hide the clock's own noise."""
+    """Return whether `large` takes at most `times` as long as `small`. 5 ms are added to hide the resolution of the clock."""
     return any(seconds(large) < times * seconds(small) + 0.005 for _ in range(tries))

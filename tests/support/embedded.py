@@ -1,4 +1,4 @@
-"""The embedded worker, until nothing waits any more."""
+"""Run the embedded worker until nothing is left to do."""
 
 import threading
 
@@ -6,6 +6,6 @@ from simulation.engine import workers
 
 
 def play_all() -> None:
-    """Everything that is asked for, by the worker's own code, one after the other."""
+    """Do all requested work, one unit after the other, with the worker's own code."""
     while workers.play_next(threading.Event()):
         pass

@@ -1,7 +1,7 @@
-"""An empty database after each test that commits: only tables that have rows are touched.
+"""Empty the database after each test that commits, but only the tables that have rows.
 
-Django empties all tables there are, which on PostgreSQL means new files for each of them and its indexes, and then makes
-content types and permissions anew. Those are the same for every test, and stay.
+Django empties all tables, which on PostgreSQL creates new files for each of them and its indexes, and then creates content
+types and permissions again. Those are the same for every test, and stay.
 """
 
 from typing import Any
@@ -13,24 +13,22 @@ STAYING = {"django_migrations", "django_content_type", "auth_permission"}
 
 
 def in_all_databases(case: Any) -> None:
-    """What TransactionTestCase does after a test."""
+    """Replacement of what TransactionTestCase does after a test."""
     for alias in case._databases_names(include_mirrors=False):
         empty(alias)
 
 
 def empty(alias: str) -> None:
-    """All in one transaction, at whose end foreign keys are looked at: the order does not matter."""
+    """Delete all rows in one transaction. Foreign keys are checked at its end, so the order of tables does not matter."""
     connection = connections[alias]
     tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
     names = {table: connection.ops.quote_name(table) for table in tables if table not in STAYING}
-    filled = " UNION ALL ".join(
-        f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {name})" for table, name in names.items()
-    )
+    query = " UNION ALL ".join(f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {name})" for table, name in names.items())
     with transaction.atomic(using=alias), connection.cursor() as cursor:
-        cursor.execute(filled)
+        cursor.execute(query)
         for (table,) in cursor.fetchall():
             cursor.execute(f"DELETE FROM {names[table]}")
 
 
 def install() -> None:
-    TransactionTestCase._fixture_teardown = in_all_databases  # type: ignore[method-assign]  # what Django has for this is private
+    TransactionTestCase._fixture_teardown = in_all_databases  # type: ignore[method-assign]  # Django has only a private method for this

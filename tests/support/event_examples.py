@@ -1,4 +1,4 @@
-"""Content of every kind of event in a study's log, each with its sentence."""
+"""Example content of every kind of event in a study's log, each with its sentence."""
 
 from ratings.models import study_events as events
 from ratings.models.study_events import Content

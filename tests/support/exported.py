@@ -1,4 +1,4 @@
-"""A small study with hostile names and notes, exported once: what it holds is asked by many tests."""
+"""A small study with hostile names and notes, exported once and inspected by many tests."""
 
 import csv
 import hashlib
@@ -33,7 +33,7 @@ from ratings.stats import Ratings
 from ratings.studies import lifecycle
 from tests.support import run_factory, study_factory
 
-# What a formula, a table in LaTeX, a sentence in Markdown and a path of a file would take for something else.
+# Has special characters of spreadsheets, LaTeX, Markdown, HTML and file paths.
 SOURCE = "=gpt_5 & 50%\\{x}../<b>"
 NOTES = (
     "=HYPERLINK(\"http://evil.example/\",\"x\")", "'quoted", "+1", "-1", "@SUM(A1)", "\ttab", "|pipe", "＝1",
@@ -44,11 +44,11 @@ NAMES = ("ada.lovelace", "Ada", "Lovelace", "ada@lab.example", "boss.name", "ana
 
 @dataclass
 class Exported:
-    """The files of both archives, and what the database says of the same study."""
+    """The files of both archives, and what the database has on the same study."""
 
     files: dict[str, bytes]
     blinded: dict[str, bytes]
-    again: dict[str, str]  # digests of a second writing, all but PDF and PNG
+    again: dict[str, str]  # digests of a second export, without PDF and PNG
     zip: bytes
     blinded_zips: list[bytes]
     ratings_csv: str
@@ -86,69 +86,69 @@ def digest(entry: Entry) -> str:
 
 
 def rated_study() -> Study:
-    """Ten items, two ratings each by four people with names: one cannot be judged, one is surplus, one a second showing."""
+    """Create ten items with two ratings each by four named people: one answer cannot judge, one is surplus, one is a repeat."""
     run_factory.pool()
     study = study_factory.open_study(raters=4, name="Export = study", slug="export-study", contact="lab@example.org")
-    for place, rater in enumerate(study_factory.seat_all(study)):
-        if not place:
+    for index, rater in enumerate(study_factory.seat_all(study)):
+        if not index:
             User.objects.filter(pk=rater.user_id).update(
                 username="ada.lovelace", first_name="Ada", last_name="Lovelace", email="ada@lab.example"
             )
         study_factory.rate_all(rater)
-    every = list(Rating.objects.order_by("pk"))
-    for rating, note in zip(every, NOTES, strict=False):
-        said = rating.assignment, rating.verdict, rating.confidence, uuid.uuid4()
-        answering.rate(*said, note=note, revision=rating.revision)
-    unsure, surplus, again = every[-3:]
-    answering.rate(unsure.assignment, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+    ratings = list(Rating.objects.order_by("pk"))
+    for rating, note in zip(ratings, NOTES, strict=False):
+        answer = rating.assignment, rating.verdict, rating.confidence, uuid.uuid4()
+        answering.rate(*answer, note=note, revision=rating.revision)
+    undecided, surplus, repeat = ratings[-3:]
+    answering.rate(undecided.assignment, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
     Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
-    Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
+    Assignment.objects.filter(pk=repeat.assignment_id).update(slot=None, occasion=2)
     return study
 
 
 def close(study: Study, boss: User) -> None:
-    """Audited, given sources of a hostile name and a machine's answers, then unblinded."""
+    """Add an audit, sources with a hostile name and ratings by a model, then unblind the study."""
     BlindingAudit.objects.create(study=study, passed=True, report={"leaks": []}, sha256="5" * 64, by=boss)
     Study.objects.filter(pk=study.pk).update(salt="0f1e2d3c4b5a")
     ItemSource.objects.filter(item__study=study).update(label=SOURCE)
     machine = MachineRater.objects.create(study=study, label="M1", cast=machines.CHECKER, name="rules <1>")
-    for place, item in enumerate(study.items.order_by("code")):
+    for index, item in enumerate(study.items.order_by("code")):
         MachineRating.objects.create(
-            rater=machine, item=item, verdict=bool(place % 2), reasoning="=1+1\nno, really", payload_sha256="0" * 64
+            rater=machine, item=item, verdict=bool(index % 2), reasoning="=1+1\nno, really", payload_sha256="0" * 64
         )
     lifecycle.close_and_unblind(study, boss)
     study.refresh_from_db()
 
 
 def export() -> Exported:
-    """Made within the caller's transaction."""
+    """Export the study within the caller's transaction."""
     boss = User.objects.create_user("boss.name", is_staff=True)
     study = rated_study()
     lifecycle.log(study, MemberChanged(account=7, role="analyst", granted=True), boss)
     close(study, boss)
-    first = zipped(study, blinded=False)
+    archive = zipped(study, blinded=False)
     lifecycle.log(study, TableExported(blinded=False), boss)  # between two archives of the same state
-    made = store.compute(study, Filters())
+    analysis = store.compute(study, Filters())
     blinded = [zipped(study, blinded=True), zipped(study, blinded=True)]
     return Exported(
-        files=unzipped(first),
+        files=unzipped(archive),
         blinded=unzipped(blinded[0]),
-        again={entry.name: digest(entry) for entry in contents.unblinded(study, made) if not is_print(entry.name)},
-        zip=first,
+        again={entry.name: digest(entry) for entry in contents.unblinded(study, analysis) if not is_print(entry.name)},
+        zip=archive,
         blinded_zips=blinded,
         ratings_csv="".join(exports.csv_lines(study, blinded=False)),
-        results=document.canonical(made.document),
-        made=made.document,
+        results=document.canonical(analysis.document),
+        made=analysis.document,
         table=reading.read(study, Filters()).table,
         facts={"salt": study.salt, "items": [str(code) for code in study.items.values_list("code", flat=True)]},
     )
 
 
 def imported_items(study: Study, n: int | None = None) -> None:
-    """All items of the study, or the first n, as if they had come from a file, under the ids K0, K1, ..."""
-    for place, source in enumerate(ItemSource.objects.filter(item__study=study).order_by("pk")[:n]):
+    """Turn all items of the study, or the first n, into items imported from a file, with the ids K0, K1, ..."""
+    for index, source in enumerate(ItemSource.objects.filter(item__study=study).order_by("pk")[:n]):
         row = ImportedItem.objects.create(
-            study=study, key=f"K{place}", record={}, label="elsewhere", perturbation="none", payload={},
-            payload_sha256=str(place), at=timezone.now(),
+            study=study, key=f"K{index}", record={}, label="elsewhere", perturbation="none", payload={},
+            payload_sha256=str(index), at=timezone.now(),
         )  # fmt: skip
         ItemSource.objects.filter(pk=source.pk).update(imported=row, transition=None, twin=None)

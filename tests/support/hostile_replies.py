@@ -1,4 +1,4 @@
-"""What a row becomes under every fault of a reply: the table of tests/simulation/calls/test_hostile_replies.py."""
+"""The expected state of a row after every fault of a reply: the table of tests/simulation/calls/test_hostile_replies.py."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import pytest
 
 AGENT, MODEL, JUDGE, TWIN = "agent", "transition", "verdict", "twin"
-BOTH = (AGENT, MODEL)  # one asks in OpenAI's dialect, the other in Anthropic's
+BOTH = (AGENT, MODEL)  # one uses OpenAI's API, the other Anthropic's
 ALL = (AGENT, MODEL, JUDGE, TWIN)
 
 
 class Becomes(NamedTuple):
-    """A row's state after the fault, the calls it took, and what became of the step ("" none, accepted, or by whom rejected)."""
+    """A row's state after the fault, the calls made, and the result of the step ("" for none, accepted, or who rejected it)."""
 
     status: str
     reason: str = ""
@@ -21,7 +21,7 @@ class Becomes(NamedTuple):
 
 ANSWERS = tuple(("answered",) * number for number in range(4))
 TAKEN = {
-    AGENT: Becomes("running"),  # the action is chosen, its outcome is asked next
+    AGENT: Becomes("running"),  # the action is chosen; the outcome is requested next
     MODEL: Becomes("running", step="accepted"),
     JUDGE: Becomes("submitted"),
     TWIN: Becomes("done"),
@@ -30,56 +30,56 @@ UNUSABLE = {MODEL: "invalid_transition", JUDGE: "no_verdict", TWIN: "no_twin"}
 
 
 def waits(kind: str, reason: str = "provider_unavailable") -> Becomes:
-    """One call, which failed and is sent again by and by."""
+    """Expect one failed call that will be sent again later."""
     return Becomes("waiting", reason, (f"failed {kind}",))
 
 
 def held(kind: str, reason: str) -> Becomes:
-    """One call, and none after it until a person has seen to it."""
+    """Expect one failed call, and none after it until a person has acted."""
     return Becomes("blocked", reason, (f"failed {kind}",))
 
 
 def rejected(by: str, turns: int = 1) -> Becomes:
-    """A step of the agent's that came to nothing; the model was asked so many times."""
+    """Expect a rejected step of the agent after `turns` calls."""
     return Becomes("running", "", ANSWERS[turns], by)
 
 
 def fails(role: str, turns: int) -> Becomes:
-    """No answer that can be used in so many turns. Never the agent's failure."""
+    """Expect that no usable answer came within `turns`. This is never the agent's failure."""
     return Becomes("failed", UNUSABLE[role], ANSWERS[turns])
 
 
 class Fault(NamedTuple):
-    """A fault as the local server is told it, and what it makes of each role that it strikes."""
+    """A fault as the local server is configured for it, and the expected result for each role it affects."""
 
     name: str
     becomes: dict[str, Becomes]
     rule: dict[str, Any]
-    stored: bool = False  # whether what a database keeps decides
+    stored: bool = False  # whether the result depends on the database
 
     def rows(self) -> Iterator[Any]:
-        told = "-".join([self.name, *(f"{name}={value}" for name, value in self.rule.items())])
+        label = "-".join([self.name, *(f"{name}={value}" for name, value in self.rule.items())])
         marks = [pytest.mark.both_databases] if self.stored else []
         for role, becomes in self.becomes.items():
-            yield pytest.param(role, {"fault": self.name, **self.rule}, becomes, id=f"{role}-{told}", marks=marks)
+            yield pytest.param(role, {"fault": self.name, **self.rule}, becomes, id=f"{role}-{label}", marks=marks)
 
 
 def alike(name: str, becomes: Becomes, *roles: str, **rule: Any) -> Fault:
-    """Whoever is struck: of a transport's fault one dialect tells enough, for both go through the same wire."""
+    """Return a fault with the same result for all roles. One API is enough for a fault of the transport: both use the same HTTP client."""
     return Fault(name, dict.fromkeys(roles, becomes), rule)
 
 
 def written(
     name: str, *roles: str, agent: Becomes | None = None, stored: bool = False, turns: Any = 0, **rule: Any
 ) -> Fault:
-    """What a model writes: `turns` lead to nothing, by role or for all; 0 where it is read all the same."""
+    """Return a fault in what a model writes: `turns` unusable answers, by role or for all; 0 if the answer is usable all the same."""
     by_role = turns if isinstance(turns, dict) else dict.fromkeys(UNUSABLE, turns)
     becomes = {role: fails(role, by_role[role]) if by_role.get(role) else TAKEN[role] for role in roles}
     return Fault(name, becomes | ({AGENT: agent} if agent and AGENT in roles else {}), rule, stored)
 
 
 REPAIRED = {MODEL: 3, JUDGE: 2, TWIN: 3}  # turns: the question and its repairs
-CUT = rejected("parser", 3)  # said three times in the same words
+CUT = rejected("parser", 3)  # the same unusable answer three times
 
 REFUSED = Becomes("failed", "refused", ("refused",))
 FAULTS = [
@@ -111,7 +111,7 @@ FAULTS = [
     alike("slow_headers", waits("timeout"), MODEL, seconds=0.1),
     alike("gzip_bomb", waits("garbled"), AGENT),
     Fault("huge_2mb", {MODEL: waits("garbled")}, {"size": 5 * 1024 * 1024}, stored=True),
-    # An answer that is none
+    # No answer in the reply
     alike("refusal", REFUSED, *ALL),
     alike("refusal", REFUSED, AGENT, variant="content_filter"),
     written("empty", *BOTH, JUDGE, agent=CUT, turns=3),
@@ -120,9 +120,9 @@ FAULTS = [
     written("thinking_only", AGENT, TWIN, agent=CUT, turns=3),
     written("thinking_only", MODEL, turns=3, variant="max_tokens"),
     written("truncated", *BOTH, TWIN, agent=CUT, turns=3),
-    # Anthropic has a word of its own for a context that is full; the others call it a length
+    # Anthropic has its own stop reason for a full context; the others report a length limit.
     Fault("context_stop", {AGENT: CUT, MODEL: Becomes("failed", "context")}, {}),
-    # An answer in another form than the one asked for
+    # An answer in another form than requested
     written("fenced", AGENT, JUDGE),
     written("chatter", MODEL),
     written("two_objects", *BOTH, JUDGE, agent=rejected("parser"), turns={JUDGE: 2}),
@@ -136,9 +136,9 @@ FAULTS = [
     written("bad_utf8", *BOTH, stored=True),
     written("injection", *ALL, stored=True),
     alike("no_secret", Becomes("unusable"), TWIN),
-    # No fault of an outcome; a twin would be told from its accepted original by it
+    # Valid for an outcome; a rejected twin could be distinguished from its accepted original.
     Fault("rejected", {MODEL: rejected("transition_model"), TWIN: Becomes("unusable", "", ANSWERS[3])}, {}),
-    # An answer that can be used, and that is odd beside it
+    # A usable answer with an oddity
     written("no_usage", MODEL),
     written("rerouted", JUDGE),
     written("late", TWIN, seconds=0.05),

@@ -1,4 +1,4 @@
-"""What tests in a real browser share: sizes, sessions, what makes a page sound, and complaints that were provoked."""
+"""Shared by tests in a real browser: screen sizes, sessions, accessibility checks, and expected console errors."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -31,13 +31,12 @@ def hold_session(browser: BrowserContext, site: str, user: User) -> None:
 
 
 def sign_in(browser: BrowserContext, site: str, rater: Rater) -> None:
-    """The same for a rater."""
     assert rater.user is not None
     hold_session(browser, site, rater.user)
 
 
 def ada_at(browser: BrowserContext, site: str, address: str = "") -> Page:
-    """A page of a browser in which Ada, who is staff and may make studies, is signed in; at `address` if one is given."""
+    """Return a page on which Ada, who is staff and may create studies, is signed in; at `address` if given."""
     ada = User.objects.filter(username="ada").first()
     hold_session(browser, site, ada or User.objects.create_user("ada", password=PASSWORD, is_staff=True))
     page = browser.new_page()
@@ -47,7 +46,7 @@ def ada_at(browser: BrowserContext, site: str, address: str = "") -> Page:
 
 
 def rater_at(browser: BrowserContext, site: str, rater: Rater) -> Page:
-    """A page of a browser in which this rater is signed in, at the item they have to rate now."""
+    """Return a page on which this rater is signed in, at their next item."""
     sign_in(browser, site, rater)
     page = browser.new_page()
     page.goto(f"{site}/rate/study/{rater.code}/")
@@ -56,12 +55,12 @@ def rater_at(browser: BrowserContext, site: str, rater: Rater) -> Page:
 
 
 def end_session(browser: BrowserContext) -> None:
-    """As when it expired: the session is gone, everything else the browser holds is there."""
+    """Remove the session cookie, as if the session had expired; everything else in the browser stays."""
     browser.clear_cookies(name="wb_session")
 
 
 def give_password(rater: Rater) -> str:
-    """Let this rater sign in with `PASSWORD`; their name."""
+    """Let this rater sign in with `PASSWORD`, and return their user name."""
     assert rater.user is not None
     rater.user.set_password(PASSWORD)
     rater.user.save()
@@ -69,7 +68,7 @@ def give_password(rater: Rater) -> str:
 
 
 def saved(page: Page) -> Locator:
-    """Where a rater reads how many answers are saved."""
+    """Return the element with the number of saved answers."""
     return page.locator("#saved")
 
 
@@ -79,17 +78,17 @@ def press(page: Page, *keys: str) -> None:
 
 
 def sound(page: Page, sizes: Iterable[ViewportSize] = ()) -> None:
-    """Nothing for axe to find and no scrolling sideways: as the page is, or in each of these sizes."""
+    """Check that axe finds nothing and nothing scrolls sideways: in the current size, or in each of these."""
     for size in sizes or [None]:
         if size is not None:
             page.set_viewport_size(size)
-        found = Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["target"]) for one in found] == [], (page.url, size)
+        violations = Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["target"]) for one in violations] == [], (page.url, size)
         assert page.evaluate(TOO_WIDE) == [], (page.url, size)
 
 
 def forgive(complaints: list[str], words: str) -> int:
-    """Take the console lines with these words away, because the test provoked them; how many there were."""
+    """Remove the console lines that contain these words and that the test provoked; return how many there were."""
     provoked = [line for line in complaints if words in line]
     for line in provoked:
         complaints.remove(line)

@@ -1,4 +1,4 @@
-"""Rows of jobs for tests of pages, in any state, without anybody who does them."""
+"""Job rows in any state for tests of pages, without a worker."""
 
 import uuid
 from datetime import timedelta
@@ -12,14 +12,14 @@ from simulation.models import Job, JobFile
 
 
 def job(subject: str, status: str = "queued", kind: str = "drawn", **fields: Any) -> Job:
-    """A job in that state; a running one has a worker that just said it lives."""
-    held = {"lease_until": timezone.now() + timedelta(seconds=3), "lease_owner": "elsewhere:1:x"}
-    ended = {"ended_at": timezone.now()} if status in Job.ENDED else {}
-    plain = {"key": uuid.uuid4().hex, "params": {}, **ended, **(held if status == "running" else {})}
-    return Job.objects.create(subject=subject, status=status, kind=kind, **{**plain, **fields})
+    """Create a job in this state; a running one has a worker with a fresh heartbeat."""
+    lease = {"lease_until": timezone.now() + timedelta(seconds=3), "lease_owner": "elsewhere:1:x"}
+    end = {"ended_at": timezone.now()} if status in Job.ENDED else {}
+    defaults = {"key": uuid.uuid4().hex, "params": {}, **end, **(lease if status == "running" else {})}
+    return Job.objects.create(subject=subject, status=status, kind=kind, **{**defaults, **fields})
 
 
 def file(of: Job, name: str = "results.zip", body: bytes = b"the results", content_type: str = "text/csv") -> JobFile:
-    """A finished file of the job."""
+    """Create a finished file of the job."""
     with transaction.atomic():
         return job_files.put(of, name, content_type, [body], lambda write: write())

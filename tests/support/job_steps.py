@@ -1,4 +1,4 @@
-"""Jobs that do what a test wants done, asked for and played."""
+"""Jobs whose work a test defines: request them and run them."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -20,12 +20,12 @@ job_kinds.declare("tested", "Tested work", __name__)
 
 @jobs.handles("tested")
 def _tested(work: Work) -> Mapping[str, Any]:
-    """Does what the test that asked for it wants done."""
+    """Run the action of the test that requested the job."""
     return ACTS[work.params["act"]](work)
 
 
 def asked(act: Handler, name: str = "act", **more: Any) -> Job:
-    """A job that does `act`."""
+    """Request a job that runs `act`."""
     ACTS[name] = act
     return jobs.request("tested", {"act": name, **more}, subject="study/one")
 
@@ -37,12 +37,12 @@ def claimed(job: Job) -> Lease[Job]:
 
 
 def lapse(job: Job) -> None:
-    """As if its worker had been killed: no heartbeat renews the lease any more."""
+    """Let the lease expire, as if the worker had been killed and sent no more heartbeats."""
     Job.objects.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
 def played(job: Job) -> Job:
-    """By the embedded worker's own code."""
+    """Run the job with the embedded worker's own code, and return it reloaded."""
     play_all()
     return now(job)
 

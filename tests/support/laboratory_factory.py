@@ -1,4 +1,4 @@
-"""A bench of a few materials, set up in a test's own words, where the real rules answer."""
+"""A bench with a few materials defined by the test, with outcomes from the real rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,19 +24,25 @@ def material(
     hidden: dict[str, str] | None = None,
     **properties: str,
 ) -> dict[str, Any]:
-    """An initial material; `contents` are known to people, `hidden` are not. Text with a slash is a concentration."""
-    shown = {"phase": phase, "volume": volume, "container": container, "container_capacity": capacity, **properties}
-    parts = [(contents or {}, True), (hidden or {}, False)]
+    """Return an initial material. `contents` are known to people, `hidden` are not. A text with a slash is a concentration."""
+    properties_by_name = {
+        "phase": phase,
+        "volume": volume,
+        "container": container,
+        "container_capacity": capacity,
+        **properties,
+    }
+    ingredients = [(contents or {}, True), (hidden or {}, False)]
     return {
         "key": key,
         "name": key.replace("_", " "),
-        "properties": {name: text for name, text in shown.items() if text is not None},
+        "properties": {name: text for name, text in properties_by_name.items() if text is not None},
         "available_for_use": "unlimited" if unlimited else "available_for_further_use",
         "material_type": "static",
         "environmental_condition": condition,
         "contents": {
             name: {"concentration" if "/" in text or text.endswith("M") else "amount": text, "known": known}
-            for part, known in parts
+            for part, known in ingredients
             for name, text in part.items()
         },
     }
@@ -47,7 +53,7 @@ def tubes(key: str = "tubes", capacity: str = "2 mL", container: str = "2 mL tub
 
 
 class SmallLab:
-    """One bench; materials are named by key, and by label once a step has named what it made."""
+    """One bench. Materials are named by key; new ones by the label given when a step makes them."""
 
     def __init__(self, catalogue: Catalogue, *materials: dict[str, Any], truth: Any = None, seed: int = 5) -> None:
         spec = build({"slug": "x", "name": "x", "group": "x", "goal": "x", "max_steps": 500, "materials": materials})
@@ -58,40 +64,40 @@ class SmallLab:
         self.model = RuleBasedTransitionModel(seed, truth)
 
     def do(self, action: str, keys: str, made: str = "", **parameters: Any) -> Step:
-        """One step; `made` labels the new materials in their order. Text parameters "@key" become barcodes."""
-        written = {
+        """Run one step. `made` labels the new materials in their order. Parameter texts "@key" become barcodes."""
+        values = {
             name: self.codes[without_marks(value)] if isinstance(value, str) and value.startswith("@") else value
             for name, value in parameters.items()
         }
-        step = self.do_codes(action, [self.codes[key] for key in keys.split()], written)
-        new = [
+        step = self.do_codes(action, [self.codes[key] for key in keys.split()], values)
+        new_barcodes = [
             code for code, draft in zip(step.barcodes, step.outcome.new_materials, strict=True) if not draft.replaces
         ]
-        self.codes |= dict(zip(made.split(), new, strict=False))
+        self.codes |= dict(zip(made.split(), new_barcodes, strict=False))
         return step
 
     def do_codes(self, action: str, barcodes: Sequence[str], parameters: Mapping[str, Any]) -> Step:
         return self.bench.step(Action(action, tuple(barcodes), dict(parameters)), self.model)
 
     def refused(self, action: str, keys: str, **parameters: Any) -> str:
-        """The reason of a rejection by the rules; the bench must be as it was before."""
+        """Return the reason why the rules rejected the step; the bench must be unchanged."""
         before = self.bench.inventory
         step = self.do(action, keys, **parameters)
-        assert not step.outcome.success, "it was to be refused"
+        assert not step.outcome.success, "the rules accepted a step that they must reject"
         assert step.outcome.rejected_by == "transition_model", step.outcome.failure_reason
         assert self.bench.inventory == before
         return step.outcome.failure_reason
 
     def values(self, action: str, keys: str, **parameters: Any) -> list[str]:
-        """What was read off, one text per observation."""
+        """Return the values of all observations of the step."""
         step = self.do(action, keys, **parameters)
         assert step.outcome.success, step.outcome.failure_reason
-        return [seen.value for seen in step.outcome.new_observations]
+        return [observation.value for observation in step.outcome.new_observations]
 
     def __getitem__(self, key: str) -> Material:
-        found = self.bench.inventory.get(self.codes[key])
-        assert found is not None
-        return found
+        material = self.bench.inventory.get(self.codes[key])
+        assert material is not None
+        return material
 
     def shown(self, key: str, name: str) -> Any:
         return self[key].properties.get(name)

@@ -1,4 +1,4 @@
-"""Ways to leak: middleware that knows what raters must not, and marks what it sends. For tests of the blinding audit."""
+"""Middleware that leaks where items come from, for tests of the blinding audit."""
 
 import re
 import time
@@ -23,7 +23,7 @@ def _rewritten(response: HttpResponse, old: str, new: str) -> HttpResponse:
 
 
 def marked_header(get_response: Answer) -> Answer:
-    """Says in a header whether an error was planted."""
+    """State in a header whether an error was planted."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response, source = get_response(request), _source(request)
@@ -35,7 +35,7 @@ def marked_header(get_response: Answer) -> Answer:
 
 
 def marked_class(get_response: Answer) -> Answer:
-    """Another class for the card of an item with a planted error: as neutral as "v2", and telling all the same."""
+    """Give the card of an item with a planted error another attribute: as neutral as "v2", but a leak all the same."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response, source = get_response(request), _source(request)
@@ -46,7 +46,7 @@ def marked_class(get_response: Answer) -> Answer:
 
 
 def row_in_address(get_response: Answer) -> Answer:
-    """The item's own number in the address that the form is sent to."""
+    """Add the item's primary key to the address of the form."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response, source = get_response(request), _source(request)
@@ -59,7 +59,7 @@ def row_in_address(get_response: Answer) -> Answer:
 
 
 def slow_twins(get_response: Answer) -> Answer:
-    """One more look at the database wherever an error was planted."""
+    """Take longer wherever an error was planted."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         source = _source(request)
@@ -71,7 +71,7 @@ def slow_twins(get_response: Answer) -> Answer:
 
 
 def model_in_own_ratings(get_response: Answer) -> Answer:
-    """A column too many in the rater's own download."""
+    """Add a column to the rater's own download."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -84,7 +84,7 @@ def model_in_own_ratings(get_response: Answer) -> Answer:
 
 
 def kept_in_cache(get_response: Answer) -> Answer:
-    """An ETag, made of what the item is."""
+    """Send an ETag that depends on the item's source."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response, source = get_response(request), _source(request)
@@ -96,7 +96,7 @@ def kept_in_cache(get_response: Answer) -> Answer:
 
 
 def told_to_strangers(get_response: Answer) -> Answer:
-    """Another answer for items that exist than for those that do not."""
+    """Answer differently for items that exist and items that do not."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -108,7 +108,7 @@ def told_to_strangers(get_response: Answer) -> Answer:
 
 
 def telling_cookie(get_response: Answer) -> Answer:
-    """A cookie that is another one for planted errors."""
+    """Set another cookie for planted errors."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response, source = get_response(request), _source(request)
@@ -120,7 +120,7 @@ def telling_cookie(get_response: Answer) -> Answer:
 
 
 def _for_requests(wanted: Callable[[HttpRequest], bool]) -> Callable[[Answer], Answer]:
-    """A neutral header for planted errors, on some requests only."""
+    """Return middleware that sends a neutral header for planted errors, on some requests only."""
 
     def layer(get_response: Answer) -> Answer:
         def middleware(request: HttpRequest) -> HttpResponse:
@@ -140,7 +140,7 @@ marked_options = _for_requests(lambda request: request.method == "OPTIONS")
 
 
 def marked_last_page(get_response: Answer) -> Answer:
-    """Links of the last page that tell apart what they lead to."""
+    """Mark the links of the last page by what they lead to."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -160,7 +160,7 @@ def _marked(link: re.Match[str]) -> str:
 
 
 def marked_redirect(get_response: Answer) -> Answer:
-    """Where a browser without scripts is sent after an answer: the version of what it answered."""
+    """Redirect a browser without scripts to an address that depends on the answered item."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response, source = get_response(request), _source(request)
@@ -172,7 +172,7 @@ def marked_redirect(get_response: Answer) -> Answer:
 
 
 def slow_answers(get_response: Answer) -> Answer:
-    """Whoever answers an item with a planted error waits a little longer."""
+    """Take longer to save the answer to an item with a planted error."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         source = _source(request) if request.method == "POST" else None

@@ -1,4 +1,4 @@
-"""Calls in the ledger as the journal writes them, and models with prices."""
+"""Rows of the call log as the call replay writes them, and models with prices."""
 
 from datetime import date
 from decimal import Decimal
@@ -9,7 +9,7 @@ from tests.support import run_factory
 
 
 def call(of: Episode | None = None, **fields: Any) -> ModelCall:
-    """One call of an episode's agent, in a turn of its own unless a place is given."""
+    """Create one call of an episode's agent, by default in the next free turn."""
     episode = of or (Episode.objects.first() or run_factory.episode())
     place = {
         "role": "agent", "speaker": "gpt", "model_name": "gpt", "number": 1, "attempt": 1, "fence": 1,

@@ -1,8 +1,8 @@
-"""What must never be in the database once all episodes have ended, whatever happened while they were played."""
+"""Violations that the database must not have once all episodes have ended, whatever happened while they were played."""
 
 ONE_TURN = "group by episode_id, number, role, speaker, turn"
 
-# What is wrong -> the rows that show it. None may.
+# Violation -> query of the rows that show it. Every query must return none.
 WRONG = {
     "an episode did not end by the rules": """
         select id, status, reason, error from simulation_episode where ended_at is null or reason <> ''
@@ -18,25 +18,25 @@ WRONG = {
         select a.episode_id, a.fence, a.id, b.id from simulation_modelcall a join simulation_modelcall b
         on a.episode_id = b.episode_id and a.fence = b.fence and a.id < b.id
         where a.state <> 'lost' and b.started_at < a.ended_at""",
-    "a turn was not answered exactly once, or tried again after it was": f"""
+    "a turn was not answered exactly once, or was tried again after it was answered": f"""
         select episode_id, number, role, speaker, turn, array_agg(state order by attempt) from simulation_modelcall
         {ONE_TURN} having count(*) filter (where state = 'answered') <> 1 or max(attempt) <> count(*)
         or max(attempt) <> max(attempt) filter (where state = 'answered')""",
-    "the same situation was put in other words": f"""
+    "the same situation was sent as different requests": f"""
         select episode_id, number, role, turn from simulation_modelcall
         {ONE_TURN} having count(distinct request_sha256) > 1""",
-    "a choice of the agent was paid for and is no step, or is one without": """
+    "a paid choice of the agent is not a step, or a step has no paid choice": """
         select e.id, e.next_number, c.n from simulation_episode e left join lateral (
             select array_agg(number::int order by number) as n from simulation_modelcall
             where episode_id = e.id and role = 'agent' and state = 'answered') c on true
         where c.n <> array(select generate_series(1, e.next_number - (e.status not in ('submitted', 'quit'))::int))""",
-    "an outcome was paid for and is no step, or is one without": """
+    "a paid outcome is not a step, or a step has no paid outcome": """
         select e.id, c.n, t.n from simulation_episode e, lateral (
             select array_agg(number::int order by number) as n from simulation_modelcall
             where episode_id = e.id and role = 'transition' and state = 'answered') c, lateral (
             select array_agg(number::int order by number) as n from simulation_transition
             where episode_id = e.id and rejected_by in ('', 'transition_model')) t where c.n is distinct from t.n""",
-    "a submitted episode has not one verdict of each judge": """
+    "a submitted episode lacks a verdict of one of its classifiers": """
         select e.id, count(r.id) from simulation_episode e left join simulation_evidencereview r on r.episode_id = e.id
         where e.status = 'submitted' group by e.id having count(r.id) <> 2 or count(r.id) filter (where r.primary) <> 1""",
 }

@@ -1,4 +1,4 @@
-"""Faults as nobody's code makes them: by SQL, each with the check that must name it, the table, and words of what it says."""
+"""Faults that no code of ours makes, planted by SQL, each with the check that must report it, the table, and words of the message."""
 
 from typing import NamedTuple
 

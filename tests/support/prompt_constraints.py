@@ -1,6 +1,7 @@
-"""Every constraint that spec 4.2 and 4.4, and C.1 to C.3 of the paper put on the prompts, and the words of ours that state it.
+"""The constraints on the prompts and the words of our prompts that state them.
 
-A row: file, where the constraint is from, the constraint, our words (white space aside, they must stand in the file).
+A row has the file, the source of the constraint, the constraint, and our words, which the file must contain up to white space.
+Sources: C.1 to C.3 are appendices of the paper, other numbers are its sections, and G marks rules that the paper leaves open.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The rater's form as a browser without scripts and htmx send it, and the pages they get for it."""
+"""The rater's form as a browser without scripts and htmx send it, and the pages they receive."""
 
 import uuid
 from typing import Any

@@ -1,4 +1,4 @@
-"""A small study for tests of the rater's pages: hand-written records, blinded and planned as a real one is stored."""
+"""A small study for tests of the rater's pages: hand-written records, blinded and planned as real ones are stored."""
 
 from typing import Any
 
@@ -37,15 +37,15 @@ BENCH = [
 
 
 def dilution(microlitres: int) -> dict[str, Any]:
-    """One accepted step: coffee and water into the vial, so that each amount gives an item of its own."""
-    left = f"{50 - microlitres / 1000:g} mL"
+    """Return an accepted step that puts coffee and water into the vial. Each amount gives a different item."""
+    remaining = f"{50 - microlitres / 1000:g} mL"
     action = Action(
         "Dilute", (COFFEE, WATER, VIAL), {"volume": f"{microlitres} µL", "final_volume": "1 mL", "mix": True}
     )
     outcome = Outcome(
         success=True,
         new_materials=(
-            Draft(BENCH[0].name, {**BENCH[0].properties, "volume": left}, replaces=COFFEE),
+            Draft(BENCH[0].name, {**BENCH[0].properties, "volume": remaining}, replaces=COFFEE),
             Draft(
                 f"Coffee, {microlitres} µL in 1 mL",
                 {
@@ -67,7 +67,7 @@ def dilution(microlitres: int) -> dict[str, Any]:
 
 
 def aliquots() -> dict[str, Any]:
-    """A step that makes six vials alike but for what is in them: shown as one table."""
+    """Return a step that makes six vials which differ only in their contents: shown as one table."""
     vials = tuple(
         Draft(
             f"Coffee for caffeine analysis, replicate {number}",
@@ -83,8 +83,8 @@ def aliquots() -> dict[str, Any]:
         )
         for number in range(1, 7)
     )
-    seen = tuple(Observation(f"Vial {number} is filled", "visual") for number in range(1, 8))
-    return step(Action("Aliquot", (COFFEE,), {"count": 6}), Outcome(True, vials, seen), number=9)
+    observations = tuple(Observation(f"Vial {number} is filled", "visual") for number in range(1, 8))
+    return step(Action("Aliquot", (COFFEE,), {"count": 6}), Outcome(True, vials, observations), number=9)
 
 
 def refusal() -> dict[str, Any]:
@@ -94,25 +94,25 @@ def refusal() -> dict[str, Any]:
 
 def step(action: Action, outcome: Outcome, number: int = 1) -> dict[str, Any]:
     inputs = [m for m in BENCH if m.barcode in action.materials]
-    drafts = outcome.new_materials
+    new_materials = outcome.new_materials
     return {
         "number": number,
         "started_at": 600 * number,
         "inputs": [m.seen() for m in inputs],
         "action": action.to_json(),
         "outcome": outcome.to_json(),
-        "barcodes": [draft.replaces or f"MAT-NEW{number:04}{index}" for index, draft in enumerate(drafts)],
+        "barcodes": [draft.replaces or f"MAT-NEW{number:04}{index}" for index, draft in enumerate(new_materials)],
     }
 
 
 def transition_payloads(count: int) -> list[dict[str, Any]]:
-    """`count` different ones (at least 3), a large step and a rejected action last."""
+    """Return `count` different payloads (at least 3), with a large step and a rejected action last."""
     steps = [dilution(50 * (number + 1)) for number in range(count - 2)] + [aliquots(), refusal()]
     return [allow_list.blind_transition(s) for s in steps]
 
 
 def evidence_payloads(count: int) -> list[dict[str, Any]]:
-    """`count` records, each a step longer than the one before; the first is empty, the others begin with a large step."""
+    """Return `count` records, each one step longer than the one before. The first is empty, the others begin with a large step."""
     goal = "Find out how much caffeine (mg/mL) there is in the coffee."
     steps = [aliquots() | {"number": 1}]
     steps += [dilution(50 * number) | {"number": number + 1} for number in range(1, count)]
@@ -129,10 +129,10 @@ def open_study(
     begun: bool = True,
     **protocol: Any,
 ) -> Study:
-    """An open study in which every rater rates every item, each in the same order, on one arm.
+    """Create an open study in which every rater rates every item, all in the same order and on one arm.
 
-    Seats are held by users who consented, read the guide and practised (`begun=False`: who only consented).
-    Whatever else is named goes into the study document.
+    The raters have consented, read the guide and practised (with `begun=False` they have only consented).
+    Further keyword arguments go into the study document.
     """
     number = Study.objects.count() + 1
     document = _document(kind, number, raters, protocol)
@@ -148,32 +148,32 @@ def open_study(
         opened_at=timezone.now(),
     )
     GuideVersion.objects.create(study=study, number=1, text="")
-    made = _items(study, evidence_payloads(items) if kind == EVIDENCE else transition_payloads(items))
+    created_items = _items(study, evidence_payloads(items) if kind == EVIDENCE else transition_payloads(items))
     for number in range(1, raters + 1):
-        seat = seat_in(study, number, begun)
-        for position, item in enumerate(made, start=1):
+        rater = seat_in(study, number, begun)
+        for position, item in enumerate(created_items, start=1):
             Assignment.objects.create(
-                item=item, rater=seat, position=position, pair=item.code, slot=number,
+                item=item, rater=rater, position=position, pair=item.code, slot=number,
                 layout=layout, with_context=with_context, marks=marks,
             )  # fmt: skip
     return study
 
 
 def seat_in(study: Study, number: int, begun: bool = True) -> Rater:
-    """A seat whose user is about to rate; with `begun` false, about to read the guide."""
+    """Create a rater who is about to rate; with `begun` false, about to read the guide."""
     now = timezone.now()
     user = User.objects.create(username=f"{study.slug}-rater-{number}")
     user.set_unusable_password()
     user.save(update_fields=["password"])
     RaterProfile.objects.create(user=user, degree="PhD", field="cell biology", years=7, answered_at=now)
-    read = {"guide_seen": study.guide_version, "practised_at": now, "started_at": now} if begun else {}
+    progress = {"guide_seen": study.guide_version, "practised_at": now, "started_at": now} if begun else {}
     return Rater.objects.create(
-        study=study, user=user, number=number, label=f"R{number:02}", invited_at=now, consented_at=now, **read
+        study=study, user=user, number=number, label=f"R{number:02}", invited_at=now, consented_at=now, **progress
     )
 
 
 def link(rater: Rater) -> str:
-    """The address of a new personal link."""
+    """Return the address of a new personal link."""
     assert rater.user is not None
     return f"/r/{access.make_link(rater.user, 'rater')}/"
 
@@ -183,19 +183,19 @@ def nth(rater: Rater, position: int = 1) -> Assignment:
 
 
 def answers(rater: Rater) -> list[tuple[bool | None, int | None]]:
-    """Verdict and confidence of all this rater has said, in the order of the items."""
+    """Return verdict and confidence of all ratings of this rater, in the order of the items."""
     ratings = Rating.objects.filter(assignment__rater=rater).order_by("assignment__position")
     return list(ratings.values_list("verdict", "confidence"))
 
 
 def _document(kind: str, number: int, raters: int, changes: dict[str, Any]) -> dict[str, Any]:
-    transition = kind == TRANSITION
+    is_transition = kind == TRANSITION
     question = "Given these materials and this action, is the outcome plausible?"
     return {
-        "name": "Coffee study, round 1" if transition else "Coffee evidence",
+        "name": "Coffee study, round 1" if is_transition else "Coffee evidence",
         "slug": f"study-{number}",
         "kind": kind,
-        "question": question if transition else "Does this record suffice for the goal?",
+        "question": question if is_transition else "Does this record suffice for the goal?",
         "sources": [{"cast": "offline", "perturbation": "none", "count": 1}],
         "ratings_per_item": raters,
         "practice": 0,
@@ -222,7 +222,7 @@ def _items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
 
 
 def used_up() -> dict[str, Any]:
-    """A step after which one material is gone and another may not be used further."""
+    """Return a step after which one material is gone and another must not be used again."""
     action = Action("Filter", (COFFEE, VIAL), {"pore_size": "0.45 µm"})
     filtrate = Draft(
         "Filtered coffee", {"phase": "liquid", "volume": "48 mL"}, available_for_use=NOT_AVAILABLE, replaces=VIAL
@@ -239,8 +239,8 @@ WELLS = [
 
 
 def change_of_medium() -> dict[str, Any]:
-    """Four wells in which four properties change, to values that differ: a table wider than any phone."""
-    drafts = tuple(
+    """Return a step in which four properties of four wells change to different values: a table wider than any phone."""
+    new_materials = tuple(
         Draft(
             well.name,
             {name: f"{value} and some more" for name, value in well.properties.items()},
@@ -249,4 +249,4 @@ def change_of_medium() -> dict[str, Any]:
         for well in WELLS
     )
     action = Action("Wash", tuple(well.barcode for well in WELLS), {"wash_volume": "1 mL"})
-    return step(action, Outcome(True, drafts)) | {"inputs": [well.seen() for well in WELLS]}
+    return step(action, Outcome(True, new_materials)) | {"inputs": [well.seen() for well in WELLS]}

@@ -1,4 +1,4 @@
-"""Ratings as an analysis reads them, made by hand."""
+"""Rating rows for analyses, made by hand."""
 
 import uuid
 from datetime import UTC, datetime
@@ -10,8 +10,8 @@ NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 def row(item: int, rater: str, verdict: bool | None, confidence: int | None = 3, **fields: Any) -> RatingRow:
-    """A rating as the reading has it; a genuine item of gpt-5 unless said otherwise."""
-    plain = {
+    """Return a rating, by default of an item of gpt-5 without a planted error."""
+    defaults = {
         "item": uuid.UUID(int=item), "rater": rater, "number": int(rater[1:]), "simulated": False, "verdict": verdict,
         "confidence": None if verdict is None else confidence, "opened_at": NOW, "submitted_at": NOW, "seconds": 30.0, "position": item,
         "occasion": 1, "session": 1, "released_at": None, "surplus": False, "layout": "aligned", "layout_shown": "aligned", "context": False,
@@ -21,4 +21,4 @@ def row(item: int, rater: str, verdict: bool | None, confidence: int | None = 3,
         "reference": "unperturbed",
         "experiment": "caffeine", "action": "Transfer", "verdicts": {}, "target": [], "error_kind": None,
     }  # fmt: skip
-    return RatingRow(**{**plain, **fields})
+    return RatingRow(**{**defaults, **fields})

@@ -1,4 +1,4 @@
-"""Tables of ratings written as lines of verdicts, or drawn by chance, and the one result that a test asks about."""
+"""Tables of ratings written as strings of verdicts or drawn at random, and the one result that a test checks."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,23 +10,23 @@ from ratings.stats.table import Row, build
 
 
 def one(rows: Iterable[Estimate], stat: str, **args: Any) -> Estimate:
-    """The result of that name and those arguments, no others."""
+    """Return the result with this name and exactly these arguments."""
     return next(row for row in rows if row.stat == stat and dict(row.args) == args)
 
 
 def table(*lines: str, sources: str = "", sure: Sequence[str] = (), categories: Sequence[Any] = (0, 1)) -> Ratings:
-    """One line a rater, one character an item, a dot where there is none; sources and confidences likewise."""
+    """Build a table from one string per rater, with one character per item and a dot where there is no rating; sources and confidences likewise."""
     return build(
         (
             Row(
-                f"{at:03}",
+                f"{index:03}",
                 f"r{rater + 1}",
                 int(mark),
-                confidence=int(sure[rater][at]) if sure else None,
-                source=sources[at] if sources else "all",
+                confidence=int(sure[rater][index]) if sure else None,
+                source=sources[index] if sources else "all",
             )
             for rater, marks in enumerate(lines)
-            for at, mark in enumerate(marks)
+            for index, mark in enumerate(marks)
             if mark != "."
         ),
         categories=categories,
@@ -36,16 +36,16 @@ def table(*lines: str, sources: str = "", sure: Sequence[str] = (), categories: 
 def drawn(
     items: int, raters: int, each: int, shares: Sequence[float], seed: int, *, confidences: bool = False
 ) -> Ratings:
-    """Ratings by chance, `each` an item; items take the shares of yes in turn and have them as their source."""
+    """Draw `each` ratings of every item. Items take the shares of yes in turn, and the index of the share is their source."""
     rng = np.random.default_rng(seed)
     return build(
         Row(
-            f"{at:04}",
+            f"{index:04}",
             f"r{rater}",
-            int(rng.random() < shares[at % len(shares)]),
+            int(rng.random() < shares[index % len(shares)]),
             confidence=int(rng.integers(1, 6)) if confidences else None,
-            source=f"s{at % len(shares)}",
+            source=f"s{index % len(shares)}",
         )
-        for at in range(items)
+        for index in range(items)
         for rater in rng.choice(raters, each, replace=False)
     )

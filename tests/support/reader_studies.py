@@ -1,4 +1,4 @@
-"""Published multi-reader studies as tables: ratings of each reader as a string of digits, non-diseased cases first."""
+"""Published multi-reader studies as tables. The ratings of each reader are a string of digits, non-diseased cases first."""
 
 from collections.abc import Mapping
 
@@ -35,13 +35,13 @@ VAN_DYKE: Mapping[str, Mapping[str, str]] = {
 
 
 def reader_study(condition: Mapping[str, str], normal: int) -> Ratings:
-    """The readings of one condition: the first `normal` cases of each string have truth 0, the others 1.
+    """Return the ratings of one condition: the first `normal` cases of each string have truth 0, the others 1.
 
-    The verdict is always 1, so the signed rating is the printed one. A dot is a missing reading.
+    The verdict is always 1, so the signed rating is the printed one. A dot is a missing rating.
     """
     return build(
-        Row(f"case{place:03}", reader, 1, int(digit), int(place >= normal))
+        Row(f"case{index:03}", reader, 1, int(digit), int(index >= normal))
         for reader, digits in condition.items()
-        for place, digit in enumerate(digits)
+        for index, digit in enumerate(digits)
         if digit != "."
     )

@@ -14,8 +14,8 @@ ACTIONS = ("Transfer", "Wash", "Mix", "Dilute")
 
 
 def experiment(slug: str = "caffeine", **fields: Any) -> Experiment:
-    plain = {"name": slug.title(), "group": "Chemistry", "goal": f"Measure {slug}", "max_steps": 100, "data": {}}
-    return Experiment.objects.get_or_create(slug=slug, defaults={**plain, "sha256": "0" * 64, **fields})[0]
+    defaults = {"name": slug.title(), "group": "Chemistry", "goal": f"Measure {slug}", "max_steps": 100, "data": {}}
+    return Experiment.objects.get_or_create(slug=slug, defaults={**defaults, "sha256": "0" * 64, **fields})[0]
 
 
 def run(kind: str = "episodes", cast: str = "offline") -> Run:
@@ -36,14 +36,14 @@ def material(code: str, name: str, volume: str, available: str = "available_for_
 
 
 def step(number: int, place: str = "", action: str = "Transfer", success: bool = True) -> Step:
-    """A step on a sample and an endless buffer: 10 mL goes over, the sample is handed back and a tube is new."""
+    """Return a step on a sample and an unlimited buffer: 10 mL are transferred, the sample is returned and a tube is new."""
     sample, buffer, tube = (barcode(1, place, number, i) for i in range(3))
-    drafts = (
+    new_materials = (
         Draft("Sample", {"volume": f"{number + 110} mL"}, replaces=sample, derived_from=(sample, buffer)),
         Draft("Tube", {"volume": f"{number} mL", "made in": place}, ledger={"key": "LEAK-ledger"}),
     )
     outcome = (
-        Outcome(True, drafts, (Observation(f"{sample} looks clear", "visual"),), reasoning="LEAK-reasoning",
+        Outcome(True, new_materials, (Observation(f"{sample} looks clear", "visual"),), reasoning="LEAK-reasoning",
                 fidelity="LEAK-fidelity")
         if success
         else Outcome.rejected(f"{sample} is frozen")
@@ -61,32 +61,32 @@ def step(number: int, place: str = "", action: str = "Transfer", success: bool =
 
 def transition(of: Episode, number: int, accepted: bool = True) -> Transition:
     action = ACTIONS[number % len(ACTIONS)]
-    # Not the cast's own name: it would hold the item in quarantine.
+    # Not the name of the cast: a name in the payload would quarantine the item.
     cast = "offline" if of.cast == "offline" else f"c{zlib.crc32(of.cast.encode()) % 1000}"
-    made = step(number, f"{of.experiment.slug} {cast} {of.replicate}", action, accepted)
+    built_step = step(number, f"{of.experiment.slug} {cast} {of.replicate}", action, accepted)
     return Transition.objects.create(
-        episode=of, number=number, action_name=action, accepted=accepted, step=step_to_json(made),
-        rejected_by="" if accepted else "transition_model", content_sha256=laboratory.content_digest(made),
+        episode=of, number=number, action_name=action, accepted=accepted, step=step_to_json(built_step),
+        rejected_by="" if accepted else "transition_model", content_sha256=laboratory.content_digest(built_step),
     )  # fmt: skip
 
 
 def twin(of: Transition, perturbation: str, number: int = 1, cast: str = "offline", **fields: Any) -> Twin:
-    """A finished twin: the sample has lost or gained so many litres."""
+    """Create a finished twin in which the volume of the sample is wrong."""
     outcome = {**of.step["outcome"], "reasoning": "SECRET: LEAK-secret"}
     sample, *others = outcome["new_materials"]
     volume = {"obvious": f"{number} kL", "subtle": f"{of.number + 120 + number} mL"}[perturbation]
     outcome["new_materials"] = [{**sample, "properties": {"volume": volume}}, *others]
-    planted = {"kind": "LEAK-kind", "rule": "LEAK-rule", "field": "LEAK-field", "why": "LEAK-why", "outcome": outcome}
+    values = {"kind": "LEAK-kind", "rule": "LEAK-rule", "field": "LEAK-field", "why": "LEAK-why", "outcome": outcome}
     return Twin.objects.create(
         run=run("twins", cast), transition=of, perturbation=perturbation, cast=cast, number=number, seed=1,
-        **{"status": "done", **planted, **fields},
+        **{"status": "done", **values, **fields},
     )  # fmt: skip
 
 
 def pool(
     transitions: int = 10, experiments: tuple[str, ...] = ("caffeine", "zebrafish"), cast: str = "offline"
 ) -> None:
-    """So many transitions in all, each with an obvious and a subtle twin."""
+    """Create this many transitions in all, each with an obvious and a subtle twin."""
     episodes = [episode(slug, cast) for slug in experiments]
     for number in range(1, transitions + 1):
         original = transition(episodes[number % len(episodes)], number)
@@ -95,12 +95,12 @@ def pool(
 
 
 def evidence_pool(episodes: int = 6, cast: str = "offline") -> None:
-    """Submitted episodes of two steps, judged sufficient and insufficient in turn."""
+    """Create submitted episodes of two steps, judged sufficient and insufficient in turn."""
     for replicate in range(1, episodes + 1):
-        played = episode("caffeine", cast, replicate)
+        submitted = episode("caffeine", cast, replicate)
         for number in (1, 2):
-            transition(played, number)
+            transition(submitted, number)
         verdict = Verdict(replicate % 2 == 0, "LEAK-reasoning", 0.9)
         EvidenceReview.objects.create(
-            episode=played, classifier="offline/checklist", sufficient=verdict.sufficient, verdict=verdict.to_json()
+            episode=submitted, classifier="offline/checklist", sufficient=verdict.sufficient, verdict=verdict.to_json()
         )

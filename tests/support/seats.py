@@ -1,4 +1,4 @@
-"""A small open study with seats and no pool behind it, for tests of people and links."""
+"""A small open study with raters but without a pool, for tests of invitations and links."""
 
 import re
 from typing import Any
@@ -17,19 +17,19 @@ AGREED = {"consent": "on", **PROFILE}
 
 
 def study(seats: int = 2, items: int = 2, slug: str = "small", by: User | None = None, **protocol: Any) -> Study:
-    """Open; every seat is to rate every item. `protocol` is what differs from a plain document."""
-    plain = {"name": "Small study", "slug": slug, "kind": "transition_plausibility", "sources": [], "seed": 1}
-    made = Study.objects.create(
+    """Create an open study in which every rater rates every item. `protocol` replaces fields of the plain document."""
+    defaults = {"name": "Small study", "slug": slug, "kind": "transition_plausibility", "sources": [], "seed": 1}
+    created = Study.objects.create(
         slug=slug, name="Small study", kind="transition_plausibility", question="Could this be?", seed=1,
-        protocol={**plain, "ratings_per_item": seats, **protocol}, ratings_per_item=seats or 1, status="open",
+        protocol={**defaults, "ratings_per_item": seats, **protocol}, ratings_per_item=seats or 1, status="open",
         created_by=by,
     )  # fmt: skip
-    rows = [Item.objects.create(study=made, payload={}, payload_sha256=f"{n:064}", created_at=timezone.now()) for n in range(items)]  # fmt: skip
+    rows = [Item.objects.create(study=created, payload={}, payload_sha256=f"{n:064}", created_at=timezone.now()) for n in range(items)]  # fmt: skip
     for number in range(1, seats + 1):
-        rater = Rater.objects.create(study=made, number=number, label=f"R{number:02}")
+        rater = Rater.objects.create(study=created, number=number, label=f"R{number:02}")
         for position, item in enumerate(rows, 1):
             Assignment.objects.create(item=item, rater=rater, position=position, pair=item.code, slot=number)
-    return made
+    return created
 
 
 def seat(of: Study | None = None, label: str = "R01") -> Rater:
@@ -37,7 +37,7 @@ def seat(of: Study | None = None, label: str = "R01") -> Rater:
 
 
 def taken(of: Rater, email: str = "") -> Rater:
-    """The seat, after somebody new has accepted an invitation to it."""
+    """Return the rater after a new person has accepted an invitation."""
     token = inviting.invite(of, email=email)
     invitation = joining.find(token)
     assert invitation is not None
@@ -50,7 +50,7 @@ def accept(client: Client, token: str, **answers: str) -> Any:
 
 
 def link_in(text: str) -> str:
-    """The path of the personal link in a letter."""
-    found = re.search(r"https?://[^/\s]+(/r/\S+/)", text)
-    assert found is not None, text
-    return found[1]
+    """Return the path of the personal link in an e-mail."""
+    match = re.search(r"https?://[^/\s]+(/r/\S+/)", text)
+    assert match is not None, text
+    return match[1]

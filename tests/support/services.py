@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis for tests: started for one run on free ports, and stopped after it."""
+"""PostgreSQL and Redis for tests: started for one test run on free ports, and stopped after it."""
 
 import os
 import pwd
@@ -18,7 +18,7 @@ from tests.system import PACKAGES, found
 
 
 def program(name: str) -> str:
-    """The program's path, or a skip (a failure under CI) that says how to get it."""
+    """Return the path of the program. If it is missing, skip the test (fail it under CI) and name the package to install."""
     path = found(name)
     if path is None:
         pytest.skip(f"{name} is missing: sudo apt-get install {PACKAGES.get(name, name)}")
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 @dataclass
 class PostgresCluster:
-    """A cluster of our own: initdb as user postgres when we are root, which PostgreSQL refuses to run as."""
+    """A cluster for this test run. As root, run it as user postgres: PostgreSQL refuses to run as root."""
 
     folder: Path
     port: int
@@ -74,20 +74,20 @@ class PostgresCluster:
         self._run(program("pg_ctl"), "-D", str(self.folder / "data"), "-m", mode, "-w", "stop")
 
     def new_database(self, name: str, like: str = "template1") -> str:
-        """The DATABASE_URL of a fresh database, or of a copy of one that nobody is using."""
-        where = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres")
-        self._run(program("createdb"), *where, "--template", like, name)
+        """Create an empty database, or a copy of one that nobody is using, and return its DATABASE_URL."""
+        options = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres")
+        self._run(program("createdb"), *options, "--template", like, name)
         return f"postgres://postgres@127.0.0.1:{self.port}/{name}"
 
     def _run(self, *command: str) -> None:
         as_owner = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        done = subprocess.run([*as_owner, *command], cwd=self.folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{command[0]} failed: {done.stdout}{done.stderr}"
+        process = subprocess.run([*as_owner, *command], cwd=self.folder, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, f"{command[0]} failed: {process.stdout}{process.stderr}"
 
 
 @dataclass
 class RedisServer:
-    """A Redis that keeps nothing on disk."""
+    """A Redis that stores nothing on disk."""
 
     port: int
     process: subprocess.Popen[bytes] | None = None
@@ -119,8 +119,8 @@ class RedisServer:
             "no",
         ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tempfile.gettempdir())
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return

@@ -1,4 +1,4 @@
-"""Casts of language models for tests: their models live on the local server of simulation/scripted_server."""
+"""Casts of language models for tests. Their models run on the local server of simulation/scripted_server."""
 
 from datetime import date
 from decimal import Decimal
@@ -10,12 +10,12 @@ PARAMS = {"max_tokens": 2000, "temperature": "0.7", "thinking_budget": None, "ef
 
 
 def model(name: str, provider: str = "openai", priced: bool = True, **fields: Any) -> LanguageModel:
-    """A model as the server knows any name; 1 dollar a million tokens in, 2 dollars out."""
+    """Create a model (the server accepts any name): $1 per million tokens in, $2 out."""
     row = LanguageModel.objects.create(name=name, provider=provider, model_id=name, **fields)
     if priced:
         classes = ("input", "cache_read", "cache_write_5m", "cache_write_1h")
-        dollar = dict.fromkeys(classes, Decimal(1))
-        ModelPrice.objects.create(model=row, effective_from=date(2020, 1, 1), output=Decimal(2), **dollar)
+        input_prices = dict.fromkeys(classes, Decimal(1))
+        ModelPrice.objects.create(model=row, effective_from=date(2020, 1, 1), output=Decimal(2), **input_prices)
     return row
 
 
@@ -24,18 +24,23 @@ def player(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def cast(name: str = "talkers", priced: bool = True, panel: tuple[str, ...] = (), **roles: Any) -> str:
-    """A cast of three models, each with a role of its own, unless `roles` names other players."""
-    known = {
+    """Create a cast of three models with one role each, unless `roles` names other models."""
+    roles_by_name = {
         "agent": player("an-agent", scaffold="plain", history={"kind": "full"}),
         "transition_model": player("a-simulator"),
         "evidence_classifier": player("a-judge"),
         **roles,
     }
-    for role in ("an-agent", "a-simulator", "a-judge", *panel):
-        if not LanguageModel.objects.filter(name=role).exists():
-            claude = role == "a-simulator"
-            options = {"api_version": "2023-06-01", "caching": "breakpoint"} if claude else {}
-            model(role, "anthropic" if claude else "openai", priced, options=options)
-    data = {"name": name, "description": "for tests", **known, "panel": [player(one) for one in panel]}
+    for model_name in ("an-agent", "a-simulator", "a-judge", *panel):
+        if not LanguageModel.objects.filter(name=model_name).exists():
+            is_anthropic = model_name == "a-simulator"
+            options = {"api_version": "2023-06-01", "caching": "breakpoint"} if is_anthropic else {}
+            model(model_name, "anthropic" if is_anthropic else "openai", priced, options=options)
+    data = {
+        "name": name,
+        "description": "for tests",
+        **roles_by_name,
+        "panel": [player(name_of_model) for name_of_model in panel],
+    }
     CastDefinition.objects.create(name=name, description="for tests", data=data)
     return name

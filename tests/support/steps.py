@@ -1,4 +1,4 @@
-"""Steps that several tests take."""
+"""Steps of several tests."""
 
 import io
 import threading
@@ -13,7 +13,7 @@ from simulation.runs import queueing
 
 
 def play_out(run: Run) -> queueing.RunProgress:
-    """Play a run to its end in this thread, by the embedded worker's own code."""
+    """Play a run to its end in this thread, with the embedded worker's own code."""
     stop = threading.Event()
     while workers.play_next(stop, run):
         pass
@@ -21,14 +21,14 @@ def play_out(run: Run) -> queueing.RunProgress:
 
 
 def race(act: Callable[[], object], threads: int) -> list[Any]:
-    """What each of so many threads got, all let go at once; what one raised is its result."""
+    """Call `act` in this many threads at the same time and return what each returned or raised."""
     barrier, results = threading.Barrier(threads), []
 
     def run() -> None:
         try:
             barrier.wait(timeout=30)
             results.append(act())
-        except Exception as error:  # whatever a thread meets is a result of the race
+        except Exception as error:  # an exception is a result like any other
             results.append(error)
         finally:
             connection.close()
@@ -42,7 +42,7 @@ def race(act: Callable[[], object], threads: int) -> list[Any]:
 
 
 class Meanwhile(io.BytesIO):
-    """A file during whose reading something else happens, once."""
+    """A file that runs an action once, when it is first read."""
 
     def __init__(self, file: io.BytesIO, act: Callable[[], object]) -> None:
         super().__init__(file.getvalue())
@@ -62,7 +62,7 @@ class Meanwhile(io.BytesIO):
 
 
 class Away:
-    """A database that is away for the first `times` statements which begin so (Django's own hook for every statement)."""
+    """Let the first `times` statements with this beginning fail, as if the database were down (Django's execute_wrapper)."""
 
     def __init__(self, beginning: str, times: int) -> None:
         self.beginning, self.times = beginning, times

@@ -1,4 +1,4 @@
-"""A row at the moment before one of its models is asked, on a bench so small that a test of a single unit is quick."""
+"""A row just before one of its models is called, with a bench small enough for a quick test of one unit."""
 
 import json
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from simulation.scripted_server import Server
 from tests.support import speakers
 from tests.support.laboratory_factory import material
 
-# All that the models of the local server do, and the two ends.
+# All actions that the models of the local server choose, and the two that end an attempt.
 _ACTIONS = (
     "VisualInspection", "ImageSample", "MeasureWeight", "MeasureVolume", "Storage", "Wait", "Mix",
     "SubmitMaterialsObservationsForReview", "Quit",
@@ -25,32 +25,32 @@ ROLES = ("agent", "transition", "verdict", "twin")
 
 
 def bench() -> Experiment:
-    """Two tubes, and the few actions that need no more."""
+    """Create an experiment with two tubes and the few actions that are needed."""
     entries = [json.loads((settings.FIXTURES_DIR / f"actions/{name}.json").read_text()) for name in _ACTIONS]
     CatalogueEntry.objects.bulk_create(
         CatalogueEntry(name=data["name"], kind=data["kind"], data=data, sha256=f"small {data['name']}")
         for data in entries
     )
-    told = {
+    fields = {
         "slug": "small",
         "name": "Small",
         "group": "Chemistry",
         "goal": "See what is in the tubes",
         "max_steps": 100,
     }
-    data = {**told, "materials": [material("tea", appearance="brown"), material("buffer", appearance="clear")]}
-    return Experiment.objects.create(**told, data=data, sha256="5" * 64)
+    data = {**fields, "materials": [material("tea", appearance="brown"), material("buffer", appearance="clear")]}
+    return Experiment.objects.create(**fields, data=data, sha256="5" * 64)
 
 
 class Place(NamedTuple):
-    """How far a row has come; a twin is at its try."""
+    """How far a row has come; for a twin its try."""
 
     phase: str
     number: int
 
 
 class Scene:
-    """A row whose next unit asks the model of `role`."""
+    """A row whose next unit calls the model of `role`."""
 
     def __init__(self, server: Server, role: str, cast: Mapping[str, Any] | None = None, **terms: Any) -> None:
         self.server, self.role = server, role
@@ -60,7 +60,7 @@ class Scene:
         self.kind = "episode"
         if role in ("transition", "twin"):
             self._choose()
-        if role == "verdict":  # as if nothing had been done and that been handed in
+        if role == "verdict":  # as if the agent had submitted at once
             Episode.objects.update(phase="verdict")
         if role == "twin":
             self.unit()
@@ -69,10 +69,10 @@ class Scene:
         self.before = self.place()
 
     def _choose(self) -> None:
-        """As if the agent had chosen to look at the first tube."""
+        """Store a chosen action: the agent inspects the first tube."""
         [first, *_] = Episode.objects.get().initial
-        look = Action("VisualInspection", (first["barcode"],), {"question": "Is it clear?"})
-        Episode.objects.update(phase="transition", pending=look.to_json())
+        action = Action("VisualInspection", (first["barcode"],), {"question": "Is it clear?"})
+        Episode.objects.update(phase="transition", pending=action.to_json())
 
     def _twin(self) -> None:
         self.run = queueing.queue_twins(Transition.objects.all(), ["subtle"], "talkers", seed=2)
@@ -87,14 +87,14 @@ class Scene:
         return Place(row.phase, row.next_number) if isinstance(row, Episode) else Place(row.status, row.tries)
 
     def unit(self) -> None:
-        """One unit, however long it was told to wait, by a process that has never seen the row."""
+        """Run one unit at once, ignoring all waits, with empty caches as in a new process."""
         laboratory._benches = OrderedDict()
         workers.ROWS[self.kind].objects.update(not_before=None)
         ProviderGate.objects.update(closed_until=None)
         workers.play(self.kind, self.code)
 
     def strike(self, fault: Mapping[str, Any]) -> Episode | Twin:
-        """What becomes of the row when the fault meets every call until the row has moved or stands still."""
+        """Return the row after every call met the fault until the row advanced or stopped."""
         self.server.faults(fault)
         for _ in range(_MOST_UNITS):
             self.unit()
@@ -104,11 +104,11 @@ class Scene:
         return self.row
 
     def calls(self) -> list[ModelCall]:
-        """Those made since the scene was set."""
+        """Return the calls made since the scenario was set up."""
         return list(ModelCall.objects.order_by("pk")[self.asked :])
 
     def step(self) -> str:
-        """What became of the step that was under way: nothing, accepted, or who rejected it."""
-        made = Transition.objects.filter(number__gte=self.before.number) if self.role in ROLES[:2] else None
-        found = made.first() if made else None
-        return "" if found is None else found.rejected_by or "accepted"
+        """Return what became of the step: "" for none, "accepted", or who rejected it."""
+        transitions = Transition.objects.filter(number__gte=self.before.number) if self.role in ROLES[:2] else None
+        transition = transitions.first() if transitions else None
+        return "" if transition is None else transition.rejected_by or "accepted"

@@ -1,4 +1,4 @@
-"""Studies for tests, made through the functions that the site uses: documents, opening, seats and ratings."""
+"""Studies for tests, made with the functions that the site uses: documents, opening, raters and ratings."""
 
 import random
 import uuid
@@ -13,14 +13,14 @@ from ratings.studies import lifecycle
 
 
 def protocol(**changes: Any) -> dict[str, Any]:
-    """A small study of ten items: four genuine, three of each error."""
+    """Return a small study of ten items: four without an error, three of each error."""
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 4},
         {"cast": "offline", "perturbation": "obvious", "count": 3},
         {"cast": "offline", "perturbation": "subtle", "count": 3},
     ]
-    plain = {"name": "Small study", "kind": "transition_plausibility", "sources": sources, "ratings_per_item": 2}
-    return {**plain, "seed": 7, **changes}
+    defaults = {"name": "Small study", "kind": "transition_plausibility", "sources": sources, "ratings_per_item": 2}
+    return {**defaults, "seed": 7, **changes}
 
 
 def evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
 
 
 def open_study(raters: int | None = None, **changes: Any) -> Study:
-    """An open study over the pool that is there; its salt is always the same, so that a seed gives one plan."""
+    """Open a study over the current pool. Its salt is fixed, so that a seed always gives the same plan."""
     study = lifecycle.create_study(lifecycle.read_protocol(protocol(**changes)))
     Study.objects.filter(pk=study.pk).update(salt="salt")
     lifecycle.open_study(study, raters)
@@ -38,16 +38,16 @@ def open_study(raters: int | None = None, **changes: Any) -> Study:
 
 
 def unblinded(study: Study, by: Any) -> Study:
-    """The study closed and unblinded by this user, as it now is."""
+    """Close and unblind the study, and return it reloaded."""
     lifecycle.close_and_unblind(study, by)
     study.refresh_from_db()
     return study
 
 
 def seat(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Rater:
-    """A seat of an open study, the first free one unless a label is given, held by a user of its own.
+    """Give an open rater place of the study a new user: the place with this label, or the first open one.
 
-    A `ready` one has consented, read the guide, passed practice and started: the next page is an item.
+    A `ready` rater has consented, read the guide, passed practice and started: the next page is an item.
     """
     rater = study.raters.get(label=label) if label else study.raters.filter(user=None, simulated=False)[0]
     rater.user = User.objects.create_user(f"{study.slug} {rater.label}")
@@ -62,12 +62,12 @@ def seat(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Ra
 
 
 def seat_all(study: Study) -> list[Rater]:
-    """Every free seat taken by a user of its own, ready to rate."""
+    """Give every open rater place a new user who is ready to rate."""
     return [seat(study, rater.label) for rater in study.raters.filter(user=None, simulated=False)]
 
 
 def rate_all(rater: Rater, seed: int = 1) -> int:
-    """Let this rater answer everything, as their seed has it."""
+    """Let this rater answer all of their items with answers drawn from the seed, and return how many."""
     rng = random.Random(f"{seed}/{rater.label}")
     count = 0
     while assignment := serving.next_assignment(rater):

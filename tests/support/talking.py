@@ -1,4 +1,4 @@
-"""Replies of a transition model, and a small bench for it to speak about."""
+"""Replies of a transition model, and a small bench for them."""
 
 import json
 from collections.abc import Iterable
@@ -15,12 +15,12 @@ GOAL = "find out whether the cells live"
 
 
 def draft(name: str, volume: str = "10 mL", available: str = AVAILABLE, **properties: Any) -> Draft:
-    shown = {"volume": volume, "container": "50 mL tube", **properties}
-    return Draft(name, shown, available, "static", "room_temp")
+    shown_properties = {"volume": volume, "container": "50 mL tube", **properties}
+    return Draft(name, shown_properties, available, "static", "room_temp")
 
 
 def bench(*drafts: Draft) -> Bench:
-    """Cells, puromycin, and medium without end, unless a test wants others."""
+    """Return a bench with cells, puromycin and unlimited medium, unless a test passes other materials."""
     placed = drafts or (draft("Cells"), draft("Puromycin", "1 mL"), draft("Medium", "500 mL", UNLIMITED))
     return Bench(GOAL, CATALOGUE, place_all(placed, seed=3), seed=3, max_steps=100)
 
@@ -34,8 +34,8 @@ def mix(on: Bench, *names: str) -> Action:
 
 
 def handed(name: str, replaces: str | None = None, **more: Any) -> dict[str, Any]:
-    """A material as a reply gives it."""
-    shown = {
+    """Return a material as a reply states it."""
+    fields = {
         "name": name,
         "properties": {"volume": "10 mL", "container": "50 mL tube"},
         "available_for_use": AVAILABLE,
@@ -43,7 +43,7 @@ def handed(name: str, replaces: str | None = None, **more: Any) -> dict[str, Any
         "environmental_condition": "room_temp",
         **({"replaces": replaces} if replaces else {}),
     }
-    return {**shown, **more}
+    return {**fields, **more}
 
 
 def seen(description: str = "A clear liquid", value: str = "clear", **more: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def seen(description: str = "A clear liquid", value: str = "clear", **more: Any)
 
 
 def reply(materials: Iterable[Any] = (), observations: Iterable[Any] = (), **more: Any) -> dict[str, Any]:
-    """A reply as an object; `more` replaces its fields or adds to them."""
+    """Return a reply as an object; `more` replaces or adds fields."""
     return {
         "new_materials": list(materials),
         "new_observations": list(observations),

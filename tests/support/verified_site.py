@@ -1,4 +1,4 @@
-"""A small site with something in every table that `verify` looks at, made by the real code where that is quick."""
+"""A small site with rows in every table that `verify` checks, made by the real code where that is quick."""
 
 import uuid
 from datetime import timedelta
@@ -36,11 +36,12 @@ from tests.support import call_factories, job_factories, study_factory
 from tests.support.steps import play_out
 
 SLUG = "caffeine-hplc-analysis"
-LONG = "You plan experiments. " * 100  # long enough for the shelf
+LONG = "You plan experiments. " * 100  # long enough to be stored once and referred to
 
 
+# tests/wetbench_site/upgrade also calls `furnish` of earlier releases, so it keeps its name and this module too.
 def furnish() -> None:
-    """Episodes and twins played by rules, a study of them with ratings, and rows of what else there is."""
+    """Create episodes and twins played by rules, a rated study of them, and rows of all other tables."""
     fixtures.load_lab(settings.FIXTURES_DIR)
     play()
     study = rated_study()
@@ -51,7 +52,7 @@ def furnish() -> None:
 
 
 def play() -> None:
-    """One attempt, and twins of its first steps; the second attempt takes the place of one that failed."""
+    """Play one attempt and twins of its first steps. The second attempt replaces one that failed."""
     experiment = Experiment.objects.get(slug=SLUG)
     run = queueing.queue_episodes([experiment], "offline", 1, seed=11)
     play_out(run)
@@ -69,15 +70,17 @@ def play() -> None:
 
 
 def rated_study() -> Study:
-    sources = [{"cast": "offline", "perturbation": wrong, "count": 2} for wrong in ("none", "obvious", "subtle")]
+    sources = [
+        {"cast": "offline", "perturbation": perturbation, "count": 2} for perturbation in ("none", "obvious", "subtle")
+    ]
     study = study_factory.open_study(sources=sources, slug="small", guide="Look well.")
-    seats = study_factory.seat_all(study)
-    for seat in seats[:-1]:
-        study_factory.rate_all(seat)
-    open_place = serving.next_assignment(seats[-1])
-    assert open_place is not None
-    answering.save_draft(open_place, answering.Answer(True, 4))
-    last = Rating.objects.filter(assignment__rater=seats[0]).latest("submitted_at")
+    raters = study_factory.seat_all(study)
+    for rater in raters[:-1]:
+        study_factory.rate_all(rater)
+    open_assignment = serving.next_assignment(raters[-1])
+    assert open_assignment is not None
+    answering.save_draft(open_assignment, answering.Answer(True, 4))
+    last = Rating.objects.filter(assignment__rater=raters[0]).latest("submitted_at")
     answering.rate(last.assignment, True, 5, uuid.uuid4(), revision=1, note="on second thoughts")
     first_look(Assignment.objects.filter(rating__isnull=False).exclude(pk=last.assignment_id).earliest("pk"))
     lifecycle.pause(study)
@@ -104,19 +107,19 @@ def stored_documents(study: Study) -> None:
     )  # fmt: skip
     report = {"passed": True, "checks": []}
     BlindingAudit.objects.create(study=study, passed=True, report=report, sha256=auditing.digest(report))
-    ended = list(Episode.objects.filter(status="submitted"))
-    benchmark = Benchmark.objects.create(name="b", sha256=freezing.digest(ended))
-    benchmark.episodes.set(ended)
+    submitted = list(Episode.objects.filter(status="submitted"))
+    benchmark = Benchmark.objects.create(name="b", sha256=freezing.digest(submitted))
+    benchmark.episodes.set(submitted)
     machine = MachineRater.objects.create(study=study, label="M1", cast="checker", name="checker")
     item = Item.objects.filter(study=study).earliest("pk")
     MachineRating.objects.create(rater=machine, item=item, verdict=True, payload_sha256=item.payload_sha256)
-    shown = {"payload": {"a": 1}, "payload_sha256": payload_digest({"a": 1})}
-    Quarantine.objects.create(study=study, **shown)
-    ImportedItem.objects.create(study=study, key="x", record={}, label="file", perturbation="none", **shown)
+    payload_fields = {"payload": {"a": 1}, "payload_sha256": payload_digest({"a": 1})}
+    Quarantine.objects.create(study=study, **payload_fields)
+    ImportedItem.objects.create(study=study, key="x", record={}, label="file", perturbation="none", **payload_fields)
 
 
 def calls() -> None:
-    """A run of language models with a budget: one call that failed, its second try that was answered."""
+    """Create a run of language models with a budget: one failed call, and its second try with an answer."""
     files = {"agent.txt": LONG}
     prompts = PromptSet.objects.create(name="own", sha256=prompt_sets.content_hash(files), files=files)
     setup = {**call_factories.setup(), "prompt_set": {"name": prompts.name, "sha256": prompts.sha256}}

@@ -1,4 +1,4 @@
-"""A browser without JavaScript: keeps cookies, reads a page's forms, fills them in and sends them."""
+"""A browser without JavaScript: it has cookies, parses the forms of a page, fills them in and sends them."""
 
 import http.cookiejar
 import urllib.error
@@ -10,20 +10,22 @@ from typing import Any
 
 
 class FormReader(HTMLParser):
-    """All forms of a page: address, method, and what is in their fields as the page stands."""
+    """Collect all forms of a page: address, method, and the current values of their fields."""
 
     def __init__(self) -> None:
         super().__init__()
         self.forms: list[dict[str, Any]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag == "form":
-            self.forms.append({"action": given.get("action") or "", "method": given.get("method", "get"), "fields": {}})
-        elif tag == "input" and self.forms and given.get("name"):
-            ticked = given.get("type") not in ("radio", "checkbox") or "checked" in given
-            if ticked:
-                self.forms[-1]["fields"].setdefault(given["name"], []).append(given.get("value") or "")
+            self.forms.append(
+                {"action": attributes.get("action") or "", "method": attributes.get("method", "get"), "fields": {}}
+            )
+        elif tag == "input" and self.forms and attributes.get("name"):
+            is_sent = attributes.get("type") not in ("radio", "checkbox") or "checked" in attributes
+            if is_sent:
+                self.forms[-1]["fields"].setdefault(attributes["name"], []).append(attributes.get("value") or "")
 
 
 @dataclass
@@ -34,15 +36,15 @@ class Page:
     headers: Any
 
     def form(self, action: str = "") -> dict[str, Any]:
-        """The first form whose address ends so (any that is posted, without one)."""
+        """Return the first posted form whose address ends with `action`."""
         reader = FormReader()
         reader.feed(self.text)
-        posted = [form for form in reader.forms if form["method"].lower() == "post"]
-        found = next(
-            (form for form in posted if form["action"].endswith(action) and "logout" not in form["action"]), None
+        post_forms = [form for form in reader.forms if form["method"].lower() == "post"]
+        match = next(
+            (form for form in post_forms if form["action"].endswith(action) and "logout" not in form["action"]), None
         )
-        assert found, f"no form to {action!r} on {self.url}: {[form['action'] for form in posted]}"
-        return found
+        assert match, f"no form to {action!r} on {self.url}: {[form['action'] for form in post_forms]}"
+        return match
 
 
 @dataclass
@@ -56,12 +58,12 @@ class Visitor:
         return self._send(urllib.request.Request(urllib.parse.urljoin(self.site, path)), timeout)
 
     def post(self, path: str, fields: dict[str, str], headers: dict[str, str], timeout: float = 60) -> Page:
-        """Send these fields, as a script of the page would."""
+        """Send these fields as a script of the page would."""
         body = urllib.parse.urlencode(fields).encode()
         return self._send(urllib.request.Request(urllib.parse.urljoin(self.site, path), body, headers), timeout)
 
     def submit(self, page: Page, action: str = "", **values: Any) -> Page:
-        """Send a form of a page, as it stands but for these fields."""
+        """Send a form of a page with its current values, except for these fields."""
         form = page.form(action)
         fields = {**form["fields"], **{name.replace("__", "-"): value for name, value in values.items()}}
         body = urllib.parse.urlencode(fields, doseq=True).encode()
@@ -74,7 +76,7 @@ class Visitor:
             urllib.request.HTTPCookieProcessor(self.cookies), urllib.request.ProxyHandler({})
         )
         try:
-            with opener.open(request, timeout=timeout) as answer:
-                return Page(answer.status, answer.url, answer.read().decode(), answer.headers)
-        except urllib.error.HTTPError as answer:
-            return Page(answer.code, answer.url, answer.read().decode(), answer.headers)
+            with opener.open(request, timeout=timeout) as response:
+                return Page(response.status, response.url, response.read().decode(), response.headers)
+        except urllib.error.HTTPError as response:
+            return Page(response.code, response.url, response.read().decode(), response.headers)

@@ -1,7 +1,7 @@
-"""Processes of the site in a fraction of a second: forked from one that has everything imported.
+"""Start processes of the site in a fraction of a second: fork them from one that has everything imported.
 
-Run as a program it is that one: it reads orders from its standard input, a line of JSON each, and forks. What it forks is
-a process like any other, with connections of its own; only its imports, four seconds of CPU, were done before.
+Run as a program, this module is that process: it reads one JSON order per line from its standard input, and forks. A forked
+process is like any other, with its own connections; only its imports, four seconds of CPU time, were done before.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 @dataclass
 class Warm:
-    """The process that forks the others, seen from a test."""
+    """The process that forks the others, as seen from a test."""
 
     process: "subprocess.Popen[str]"
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -42,7 +42,7 @@ class Warm:
     @classmethod
     @contextmanager
     def started(cls, environment: Mapping[str, str]) -> Iterator["Warm"]:
-        """All that it forks ends with it."""
+        """Start the process. All that it forks ends with it."""
         command = [sys.executable, str(Path(__file__))]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = subprocess.Popen(command, cwd=ROOT, env=dict(environment), **pipes)
@@ -53,7 +53,7 @@ class Warm:
             process.communicate()
 
     def start(self, database: str, log: Path, *command: str) -> "Forked":
-        """`celery worker ...`, `gunicorn ...` or `manage.py ...` on a database of the cluster, as a process of its own."""
+        """Run `celery worker ...`, `gunicorn ...` or `manage.py ...` on a database of the cluster in a forked process."""
         return Forked(self, self.ask(start=command, database=database, log=str(log)), log)
 
     def ask(self, **order: Any) -> Any:
@@ -66,7 +66,7 @@ class Warm:
 
 @dataclass
 class Forked:
-    """A forked process. Its id is nobody else's until it was asked how it ended."""
+    """A forked process. Its id is not reused until its exit status was read."""
 
     parent: Warm
     pid: int
@@ -78,15 +78,15 @@ class Forked:
             os.kill(self.pid, number)
 
     def poll(self) -> int | None:
-        """Its exit status, less than 0 if a signal ended it; None while it runs."""
+        """Return its exit status, less than 0 if a signal ended it; None while it runs."""
         if self.status is None:
             self.status = self.parent.ask(poll=self.pid)
         return self.status
 
     def wait(self, seconds: float) -> int:
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while self.poll() is None:
-            assert time.monotonic() < until, f"process {self.pid} did not end within {seconds} s\n{self.said()}"
+            assert time.monotonic() < deadline, f"process {self.pid} did not end within {seconds} s\n{self.said()}"
             time.sleep(0.01)
         assert self.status is not None
         return self.status
@@ -96,22 +96,22 @@ class Forked:
 
 
 def main() -> None:
-    """Imports everything once, then forks as it is told until its standard input ends."""
+    """Import everything once, then fork on each order until standard input ends."""
     sys.path.insert(1, str(ROOT))
     os.environ["DJANGO_SETTINGS_MODULE"] = "wetbench_site.settings"
     warm_up()
     for line in sys.stdin:
         order = json.loads(line)
         if "poll" in order:
-            ended, status = os.waitpid(order["poll"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if ended else None
-        elif not (answer := os.fork()):
+            pid, status = os.waitpid(order["poll"], os.WNOHANG)
+            result = os.waitstatus_to_exitcode(status) if pid else None
+        elif not (result := os.fork()):
             sys.exit(become(**order))
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(result), flush=True)
 
 
 def warm_up() -> None:
-    """Imports only: no thread and no connection may be there when it forks."""
+    """Import only: no thread and no connection may exist when the process forks."""
     for name in WARM:
         importlib.import_module(name)
     import django
@@ -120,15 +120,15 @@ def warm_up() -> None:
     django.setup()
     run_checks()  # imports every view, as Celery does when a worker starts
     importlib.import_module("wetbench_site.celery").app.loader.import_default_modules()
-    gc.freeze()  # what is there stays: no child looks through it for garbage, which would copy its every page
+    gc.freeze()  # garbage collection in a child would touch, and so copy, every shared page
 
 
 def become(start: list[str], database: str, log: str) -> int:
-    """What a forked process does with its life; its exit status."""
+    """Run the command in the forked process and return its exit status."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     os.setsid()
-    for number, (path, how) in enumerate([(os.devnull, os.O_RDONLY), (log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)]):
-        os.dup2(os.open(path, how, 0o600), number)
+    for number, (path, flags) in enumerate([(os.devnull, os.O_RDONLY), (log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)]):
+        os.dup2(os.open(path, flags, 0o600), number)
     os.dup2(1, 2)
     from django.db import connection
 

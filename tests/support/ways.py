@@ -1,4 +1,4 @@
-"""A protocol of a test's own, played on an experiment's bench and judged by its rubric."""
+"""Run a protocol written by a test on an experiment's bench, and judge it by the experiment's rubric."""
 
 from dataclasses import replace
 
@@ -13,10 +13,10 @@ def do(action, materials, yields=None, **parameters):
 
 
 def attempt(lab, slug, steps, seed=3):
-    """The bench after these steps and the verdict on it; every step must have been accepted."""
+    """Return the bench after these steps and the verdict on it; every step must have been accepted."""
     spec = lab.specs[slug]
-    planned = replace(spec, protocol=tuple(steps))
-    bench = lab.play(planned, ProtocolAgent(planned, seed), seed)
+    changed_spec = replace(spec, protocol=tuple(steps))
+    bench = lab.play(changed_spec, ProtocolAgent(changed_spec, seed), seed)
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert len(bench.history) == len(steps)
     return bench, ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())

@@ -1,4 +1,4 @@
-"""Attempts that nobody would make: a protocol with parameters at their bounds, random actions in between."""
+"""Attempts that no person would make: a protocol with parameters at their bounds, and random actions in between."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _VOLUMES = ("10 µL", "100 µL", "1 mL", "10 mL")
 
 
 class Follower:
-    """Goes through the protocol step by step, whatever else is done in between, as far as its materials came about."""
+    """Follow the protocol step by step, whatever else happens in between, as long as the materials of a step exist."""
 
     def __init__(self, spec: ExperimentSpec, inventory: Inventory) -> None:
         self.codes = {key: material.barcode for (key, _), material in zip(spec.materials, inventory, strict=True)}
@@ -28,7 +28,7 @@ class Follower:
         self.yields: Mapping[str, int] = {}
 
     def next(self) -> Action | None:
-        """The next step whose materials are there; None when the protocol is at its end."""
+        """Return the next step whose materials exist, or None at the end of the protocol."""
         for step in self.planned:
             if set(step["materials"]) <= set(self.codes):
                 self.yields = step.get("yields", {})
@@ -37,8 +37,10 @@ class Follower:
         return None
 
     def made(self, step: Step) -> None:
-        """Take note of what that step has yielded."""
-        self.codes |= {label: step.barcodes[at] for label, at in self.yields.items() if at < len(step.barcodes)}
+        """Record the new materials of that step under their labels."""
+        self.codes |= {
+            label: step.barcodes[index] for label, index in self.yields.items() if index < len(step.barcodes)
+        }
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -51,10 +53,10 @@ class Follower:
 def wild_steps(
     spec: ExperimentSpec, catalogue: Catalogue, inventory: Inventory, seed: int, number: int
 ) -> Iterator[tuple[Inventory, Step, Bench]]:
-    """(inventory before, step, bench after it) of so many actions; rejections never end it."""
+    """Yield (inventory before, step, bench after it) for `number` actions; rejections do not end the attempt."""
     bench = Bench(spec.goal, catalogue, inventory, seed, max_steps=10**6)
     model, rng = RuleBasedTransitionModel(seed, spec.truth), random.Random(f"{seed} wild {spec.slug}")
-    follower, aimless = Follower(spec, inventory), RandomAgent(seed)
+    follower, random_agent = Follower(spec, inventory), RandomAgent(seed)
     names = sorted(set(catalogue.types) - {*NEVER})
     for _ in range(number):
         dice = rng.random()
@@ -62,7 +64,7 @@ def wild_steps(
         if planned:
             action = varied(planned, catalogue, rng)
         elif dice < 0.8:
-            action = aimless.choose(bench.situation())
+            action = random_agent.choose(bench.situation())
         else:
             action = wild_action(catalogue.types[rng.choice(names)], bench.inventory.usable(), rng)
         if action.name in NEVER:
@@ -74,7 +76,7 @@ def wild_steps(
 
 
 def varied(action: Action, catalogue: Catalogue, rng: random.Random) -> Action:
-    """Every third time with one parameter at a bound or at random."""
+    """Return the action, every third time with one parameter at a bound or drawn at random."""
     kind = catalogue.types[action.name]
     if not kind.parameters or rng.random() < 0.65:
         return action
@@ -86,9 +88,9 @@ def varied(action: Action, catalogue: Catalogue, rng: random.Random) -> Action:
 
 
 def wild_action(kind: ActionType, bench: Sequence[Material], rng: random.Random) -> Action:
-    """Any materials, any parameters the catalogue allows; small volumes half of the time, for something to come of it."""
+    """Draw any materials and any allowed parameters. Volumes are small half of the time, so that some actions succeed."""
     wet = [material for material in bench if material.properties.get("phase") in _WET] or list(bench)
-    boxes = [material for material in bench if material.properties.get("phase") == "empty container"]
+    containers = [material for material in bench if material.properties.get("phase") == "empty container"]
     chosen = [] if not kind.max_materials else [rng.choice(wet if rng.random() < 0.6 else bench)]
     parameters: dict[str, Any] = {}
     small = rng.random() < 0.5
@@ -104,15 +106,15 @@ def wild_action(kind: ActionType, bench: Sequence[Material], rng: random.Random)
             value = next((text for text in _VOLUMES if _reads(parameter, text)), value)
         if value is not None:
             parameters[parameter.name] = value
-    if boxes and chosen and rng.random() < 0.6:
-        chosen.append(rng.choice(boxes))
+    if containers and chosen and rng.random() < 0.6:
+        chosen.append(rng.choice(containers))
     codes = list(dict.fromkeys(material.barcode for material in chosen))
     rng.shuffle(codes)
     return Action(kind.name, tuple(codes), parameters)
 
 
 def extreme_value(parameter: Parameter, codes: Sequence[str], rng: random.Random) -> Any:
-    """Something the catalogue allows, a bound rather than not; None where there is nothing."""
+    """Draw an allowed value, preferably a bound; None if there is none."""
     match parameter.type:
         case "range" | "range_with_units":
             return str(rng.choice((parameter.minimum, parameter.maximum, parameter.default or parameter.minimum)))

@@ -1,4 +1,4 @@
-"""A server that says exactly the bytes it is told, and connections to it through the real SDKs."""
+"""A server that sends exactly the given bytes, and connections to it through the real SDKs."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
 
 class Bytes:
-    """Reads one request per connection and then lets `answer` write whatever it likes."""
+    """Read one request per connection, then call `answer` to write the response."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -39,9 +39,12 @@ class Bytes:
         """Answer every request with this status and body (JSON unless bytes)."""
         body = data if isinstance(data, bytes) else plain(data)
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"}
-        lines = [f"HTTP/1.1 {status} Said", *(f"{name}: {value}" for name, value in (fields | (headers or {})).items())]
-        whole = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
-        self.answer = lambda wire: wire.sendall(whole)
+        header_lines = [
+            f"HTTP/1.1 {status} Status",
+            *(f"{name}: {value}" for name, value in (fields | (headers or {})).items()),
+        ]
+        response = "\r\n".join(header_lines).encode("latin-1") + b"\r\n\r\n" + body
+        self.answer = lambda wire: wire.sendall(response)
 
     def _serve(self) -> None:
         with contextlib.suppress(OSError):
@@ -51,10 +54,10 @@ class Bytes:
 
     def _hear(self, wire: socket.socket) -> None:
         with contextlib.suppress(OSError), wire:
-            heard = b""
-            while b"\r\n\r\n" not in heard:
-                heard += wire.recv(65536)
-            head, _, body = heard.partition(b"\r\n\r\n")
+            received = b""
+            while b"\r\n\r\n" not in received:
+                received += wire.recv(65536)
+            head, _, body = received.partition(b"\r\n\r\n")
             first, *lines = head.decode("latin-1").split("\r\n")
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
             while len(body) < int(headers["content-length"]):
@@ -64,7 +67,7 @@ class Bytes:
 
 
 def chat(text: object = "A clear liquid.", reason: object = "stop", **more: Any) -> dict[str, Any]:
-    """A chat completion as OpenAI sends it: 1000 prompt tokens, 800 of them cached; 50 written, 20 of them thought."""
+    """Return a chat completion as OpenAI sends it: 1000 prompt tokens, 800 of them cached; 50 output tokens, 20 of them reasoning."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
     usage = {
         "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
@@ -74,7 +77,7 @@ def chat(text: object = "A clear liquid.", reason: object = "stop", **more: Any)
 
 
 def message(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A message as Anthropic sends it: 200 fresh, 700 read back, 100 written (40 for an hour), 50 out, 20 of them thought."""
+    """Return a message as Anthropic sends it: 200 uncached tokens, 700 read from the cache, 100 written to it (40 for an hour), 50 output tokens, 20 of them thinking."""
     usage = {
         "input_tokens": 200, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 100,
         "cache_creation": {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40},
@@ -90,7 +93,7 @@ def plain(data: object) -> bytes:
 
 
 def connected(server: Bytes, provider: str = "openai", key: str = "sk-very-secret-1", **options: Any) -> Connection:
-    """A connection to the server, as the environment would make it."""
+    """Return a connection to the server, made as from the environment."""
     base = server.url if provider == "anthropic" else server.url + "/v1"
     environ = {f"{provider.upper()}_API_KEY": key, f"{provider.upper()}_BASE_URL": base}
     return connections.connect(connections.endpoint(provider, "model-1", WireOptions(**options), environ))

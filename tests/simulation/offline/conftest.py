@@ -44,7 +44,7 @@ def random_bench(slug, seed):
 
 def situations(bench, spec, seed=11):
     """Yield (action, situation before it, outcome) for every step of an attempt."""
-    again = Bench(
+    replayed = Bench(
         goal=bench.goal,
         catalogue=bench.catalogue,
         inventory=place_all(spec.drafts(), seed),
@@ -52,8 +52,8 @@ def situations(bench, spec, seed=11):
         max_steps=bench.max_steps,
     )
     for step in bench.history:
-        yield step.action, again.situation(), step.outcome
-        again.record(step.action, step.outcome)
+        yield step.action, replayed.situation(), step.outcome
+        replayed.record(step.action, step.outcome)
 
 
 class Lab:

@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-import anthropic  # noqa: F401  # loading the SDKs takes seconds, which are no call's time
+import anthropic  # noqa: F401  # loading the SDKs takes seconds, which must not count as time of a call
 import openai  # noqa: F401
 import pytest
 

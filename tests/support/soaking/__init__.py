@@ -1,1 +1,1 @@
-"""Raters at work on a site that is struck down again and again: what they do, what is struck, and what must hold after."""
+"""The soak test: raters on a site whose parts are killed repeatedly, the injected failures, and the checks afterwards."""

@@ -1,6 +1,6 @@
-"""The site as gunicorn serves it, with a pause where a kill is to hit, and with a guard taken away: for controls.
+"""The site as gunicorn serves it, with a pause where a kill is to hit, and with a safeguard removed: for control tests.
 
-`gunicorn soaking.careless:dawdling` keeps every promise; the other two do not, and a test that does not see it proves nothing.
+`gunicorn tests.support.soaking.careless:dawdling` keeps every promise. The other two do not, and a test that does not detect that proves nothing.
 """
 
 import threading
@@ -13,26 +13,26 @@ from django.db import connection, transaction
 from ratings.rating import answering
 from wetbench_site.wsgi import application
 
-PAUSE = 0.4  # seconds, of which a rater spends more than half of their time in one
+PAUSE = 0.4  # seconds; raters then spend more than half of their time in a pause
 Start = Callable[..., Any]
 
 
 def dawdling(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-    """Commits, and takes its time until it says so."""
-    answer: Iterable[bytes] = application(environ, start)
+    """Commit, and pause before the response."""
+    response: Iterable[bytes] = application(environ, start)
     if _is_answer(environ):
         time.sleep(PAUSE)
-    return answer
+    return response
 
 
 def forgetful(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-    """Does not know a form by its id."""
+    """Do not recognise a form that was sent before."""
     answering._settled = lambda *args: None
     return dawdling(environ, start)
 
 
 def hasty(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-    """Says so, takes its time, and commits."""
+    """Respond, pause, and then commit."""
     answering.rate = _rolled_back
     _undone.calls = []
     return _Hasty(application(environ, start), _undone.calls)
@@ -50,7 +50,7 @@ def _rolled_back(*args: Any, **named: Any) -> answering.RateResult:
 
 
 class _Hasty:
-    """An answer after whose last byte the commit comes: servers close it then."""
+    """A response that commits after its last byte, when the server closes it."""
 
     def __init__(self, answer: Any, undone: list[tuple[Any, Any]]) -> None:
         self.answer, self.undone = answer, undone
@@ -67,5 +67,5 @@ class _Hasty:
 
 
 def _is_answer(environ: dict[str, Any]) -> bool:
-    where = environ["PATH_INFO"]
-    return environ["REQUEST_METHOD"] == "POST" and where.startswith("/rate/") and not where.startswith("/rate/study/")
+    path = environ["PATH_INFO"]
+    return environ["REQUEST_METHOD"] == "POST" and path.startswith("/rate/") and not path.startswith("/rate/study/")

@@ -1,4 +1,4 @@
-"""What raters were told against what the database holds: each confirmed answer there once, nothing nobody sent."""
+"""Compare what raters were told was saved with the database: each confirmed answer is there once, and nothing that nobody sent."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tests.support.soaking.journal import CONFIRMED, Entry
 
-# In the order of writing.
+# In the order in which they were written.
 EVENTS = """
     select e.submission_id, a.code, e.revision, e.verdict, e.confidence from ratings_ratingevent e
     join ratings_assignment a on a.id = e.assignment_id order by e.id"""
@@ -17,7 +17,7 @@ RATINGS = """
 
 
 class Row(NamedTuple):
-    """A version of an answer, or the answer that stands."""
+    """A revision of an answer, or the current answer."""
 
     submission: str
     place: str
@@ -30,23 +30,23 @@ Query = Callable[[str], Sequence[Sequence[Any]]]
 
 
 def rows(query: Query, sql: str) -> list[Row]:
-    """Ids as PostgreSQL writes them; SQLite leaves out the hyphens."""
+    """Return the rows with ids as PostgreSQL formats them; SQLite leaves out the hyphens."""
     return [Row(str(UUID(str(s))), str(UUID(str(p))), *rest) for s, p, *rest in query(sql)]
 
 
 def wrong(entries: Sequence[Entry], events: Sequence[Row], ratings: Sequence[Row]) -> dict[str, list[str]]:
-    """What is wrong -> the submissions or places that show it; empty when all is well."""
+    """Return {violation: submissions or assignments that show it}, empty if there are none."""
     sent = {entry.submission: entry for entry in entries if entry.state != CONFIRMED}
     confirmed = {entry.submission: entry for entry in entries if entry.state == CONFIRMED}
-    found: dict[str, list[str]] = {
+    violations: dict[str, list[str]] = {
         "a confirmed answer is not in the database": sorted(confirmed.keys() - {e.submission for e in events}),
         "an answer is in the database more than once": _twice(event.submission for event in events),
-        "the database says other than was sent": [e.submission for e in events if _altered(e, sent)],
+        "an answer in the database differs from what was sent": [e.submission for e in events if _altered(e, sent)],
         "an answer is in the database that nobody sent": [e.submission for e in events if e.submission not in sent],
         "an answer was sent and never confirmed": sorted(sent.keys() - confirmed.keys()),
         **_standing(events, ratings),
     }
-    return {name: shown for name, shown in found.items() if shown}
+    return {name: examples for name, examples in violations.items() if examples}
 
 
 def _twice(names: Iterable[str]) -> list[str]:
@@ -54,22 +54,24 @@ def _twice(names: Iterable[str]) -> list[str]:
 
 
 def _altered(event: Row, sent: dict[str, Entry]) -> bool:
-    asked = sent.get(event.submission)
-    return asked is not None and asked[1:] != (event.place, event.submission, event.verdict, event.confidence)
+    entry = sent.get(event.submission)
+    return entry is not None and entry[1:] != (event.place, event.submission, event.verdict, event.confidence)
 
 
 def _standing(events: Sequence[Row], ratings: Sequence[Row]) -> dict[str, list[str]]:
     versions: dict[str, list[Row]] = defaultdict(list)
     for event in events:
         versions[event.place].append(event)
-    standing = {rating.place: rating for rating in ratings}
+    ratings_by_assignment = {rating.place: rating for rating in ratings}
     return {
-        "a place has more than one rating": _twice(rating.place for rating in ratings),
-        "a rating has no version, or a version no rating": sorted(versions.keys() ^ standing.keys()),
-        "the rating is not its last version": [
-            p for p, r in standing.items() if p in versions and versions[p][-1] != r
+        "an assignment has more than one rating": _twice(rating.place for rating in ratings),
+        "a rating has no revision, or a revision has no rating": sorted(versions.keys() ^ ratings_by_assignment.keys()),
+        "the rating differs from its last revision": [
+            p for p, r in ratings_by_assignment.items() if p in versions and versions[p][-1] != r
         ],
-        "versions are not 1 to n": [
-            place for place, own in versions.items() if [v.revision for v in own] != list(range(1, len(own) + 1))
+        "revisions are not numbered 1 to n": [
+            place
+            for place, revisions in versions.items()
+            if [v.revision for v in revisions] != list(range(1, len(revisions) + 1))
         ],
     }

@@ -1,4 +1,4 @@
-"""What raters sent and what they were told was saved, written to disk before anything else happens."""
+"""A log of the answers that raters sent and of those that were confirmed as saved, written to disk before anything else happens."""
 
 import json
 import os
@@ -11,7 +11,7 @@ SENT, CONFIRMED = "sent", "confirmed"
 
 
 class Entry(NamedTuple):
-    """An answer to one place: as it was sent, or as the server's 2xx confirmed it."""
+    """An answer to one assignment: as it was sent, or as a response with status 2xx confirmed it."""
 
     state: str
     place: str
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """A line an entry, each on the disk before the call returns: whatever is killed, what was confirmed is known."""
+    """One line per entry, on disk before the call returns: whatever is killed, the confirmed answers are known."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

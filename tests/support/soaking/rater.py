@@ -1,5 +1,6 @@
-"""A simulated rater with the manners of the rating room's scripts (static/saving.js): one answer at a time, sent again under
-the same submission id until the server has confirmed it."""
+"""A simulated rater that behaves like the scripts of the rating page (static/saving.js): one answer at a time, sent again
+with the same submission id until the server has confirmed it.
+"""
 
 import http.client
 import random
@@ -17,17 +18,17 @@ from tests.support.visitor import FormReader, Page, Visitor
 
 WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)  # seconds between tries, as in static/saving.js
 TIMEOUT = 15.0
-MOST_TRIES = 12  # four minutes; a browser would go on for ever
+MOST_TRIES = 12  # four minutes; a browser would continue for ever
 AGAIN = (429, 500, 502, 503, 504)
 
 
-class GaveUp(RuntimeError):  # noqa: N818  # what became of it
-    """The server refused for good what a rater may do: what its users would have seen as an error."""
+class GaveUp(RuntimeError):  # noqa: N818  # states an outcome, like StopIteration
+    """The server rejected what a rater may do: their users would have seen an error."""
 
 
 @dataclass
 class Counts:
-    """What one rater met. `faults` were tried again; `errors` came to the rater's eyes."""
+    """What happened to one rater. `faults` were tried again; `errors` would have been visible."""
 
     confirmed: int = 0
     corrected: int = 0
@@ -35,13 +36,13 @@ class Counts:
     retries: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
-    # Of each answer, from sending to the confirmation, tries included.
+    # Per answer, from sending to the confirmation, all tries included.
     seconds: list[float] = field(default_factory=list)
 
 
 @dataclass
 class Rater:
-    """One seat, in a browser of its own, already past consent and guide."""
+    """One rater with their own browser, who has already consented and read the guide."""
 
     visitor: Visitor
     seat: str
@@ -54,7 +55,7 @@ class Rater:
     said: dict[str, tuple[bool, int]] = field(default_factory=dict)
 
     def work(self) -> None:
-        """Item after item until told to stop; an answer that was begun is brought home first."""
+        """Rate item after item until stopped; an answer in progress is confirmed first."""
         try:
             page = self._next()
             while not self.stop.is_set():
@@ -63,7 +64,7 @@ class Rater:
                 except GaveUp as error:
                     self.counts.errors[str(error)] += 1
                     page = self._next()
-        except Exception as error:  # a rater who stopped working must not look like one with nothing to say
+        except Exception as error:  # else a rater whose thread died would look like one without errors
             self.counts.errors[repr(error)] += 1
             raise
 
@@ -72,14 +73,14 @@ class Rater:
         if self.stop.is_set():
             return page
         form = _form(page)
-        if form is None:  # done for now, or others hold the rest
+        if form is None:  # done for now, or the rest is reserved by others
             self._correct()
             return self._next()
-        answer = self._answer(form, self.rng.random() < 0.6, self.rng.randint(1, 5))
+        response = self._answer(form, self.rng.random() < 0.6, self.rng.randint(1, 5))
         if self.rng.random() < 0.05:
             self._correct()
             return self._next()
-        return self._after(answer)
+        return self._after(response)
 
     def _next(self) -> Page | None:
         try:
@@ -89,60 +90,60 @@ class Rater:
             return None
 
     def _after(self, answer: Page) -> Page | None:
-        """htmx gets the next card with the answer; a whole page it is sent to."""
-        where = answer.headers.get("HX-Redirect")
-        return self._try("GET", where) if where else answer
+        """Return the next page: htmx receives the next card with the response, or the address of a page."""
+        address = answer.headers.get("HX-Redirect")
+        return self._try("GET", address) if address else answer
 
     def _correct(self) -> None:
-        """The last answer is opened again and its confidence changed."""
+        """Open the last answer again and change its confidence."""
         if not self.said:
             return
-        place = list(self.said)[-1]
-        verdict, confidence = self.said[place]
-        page = self._try("GET", f"/rate/{place}/")
+        code = list(self.said)[-1]
+        verdict, confidence = self.said[code]
+        page = self._try("GET", f"/rate/{code}/")
         form = _form(page)
         if form and form["fields"].get("revision", ["0"]) != ["0"]:
             self._answer(form, verdict, confidence % 5 + 1)
             self.counts.corrected += 1
 
     def _answer(self, form: dict[str, Any], verdict: bool, confidence: int) -> Page:
-        """Journal, send until confirmed, journal; now and then the button is pressed once more."""
+        """Log, send until confirmed, and log again; sometimes click the button once more."""
         fields = {name: values[-1] for name, values in form["fields"].items()}
         place, submission = form["action"].strip("/").split("/")[-1], fields["submission_id"]
-        said = (place, str(uuid.UUID(submission)), verdict, confidence)
-        self.journal.write(Entry(SENT, *said))
-        sent = {**fields, "verdict": "yes" if verdict else "no", "confidence": str(confidence)}
-        began = time.monotonic()
-        answer = self._try("POST", form["action"], sent)
-        self.counts.seconds.append(time.monotonic() - began)
-        self.journal.write(Entry(CONFIRMED, *said))
+        answer = (place, str(uuid.UUID(submission)), verdict, confidence)
+        self.journal.write(Entry(SENT, *answer))
+        form_fields = {**fields, "verdict": "yes" if verdict else "no", "confidence": str(confidence)}
+        start = time.monotonic()
+        response = self._try("POST", form["action"], form_fields)
+        self.counts.seconds.append(time.monotonic() - start)
+        self.journal.write(Entry(CONFIRMED, *answer))
         self.counts.confirmed += 1
         self.said[place] = (verdict, confidence)
         if self.rng.random() < 0.05:
-            self._try("POST", form["action"], sent)
+            self._try("POST", form["action"], form_fields)
             self.counts.pressed_twice += 1
-        return answer
+        return response
 
     def _try(self, method: str, path: str, fields: dict[str, str] | None = None) -> Page:
-        """Until there is an answer that settles it. GaveUp names the status of one that refuses."""
+        """Retry until a response settles the request. RequestRejected names the status of one that rejects it."""
         tries = 0
         while True:
-            met, again_after = "", 0.0
+            fault, retry_after = "", 0.0
             try:
                 page = self._ask(method, path, fields)
             except (OSError, http.client.HTTPException) as error:
-                met = f"no answer ({type(getattr(error, 'reason', error)).__name__})"
+                fault = f"no answer ({type(getattr(error, 'reason', error)).__name__})"
             else:
                 if page.status < 400:
                     return page
                 if page.status not in AGAIN:
                     raise GaveUp(f"{method} {page.status}")
-                met, again_after = f"{page.status}", float(page.headers.get("Retry-After") or 0)
-            self.counts.faults[met] += 1
+                fault, retry_after = f"{page.status}", float(page.headers.get("Retry-After") or 0)
+            self.counts.faults[fault] += 1
             if tries == MOST_TRIES:
-                raise GaveUp(f"{method}: {met} {tries} times")
+                raise GaveUp(f"{method}: {fault} {tries} times")
             self.counts.retries += 1
-            time.sleep(max(self.waits[min(tries, len(self.waits) - 1)], again_after))
+            time.sleep(max(self.waits[min(tries, len(self.waits) - 1)], retry_after))
             tries += 1
 
     def _ask(self, method: str, path: str, fields: dict[str, str] | None) -> Page:
@@ -154,10 +155,10 @@ class Rater:
 
 
 def _form(page: Page | None) -> dict[str, Any] | None:
-    """The form of an item that is shown to be answered."""
+    """Return the form of an item that is shown to be answered."""
     if page is None:
         return None
     reader = FormReader()
     reader.feed(page.text)
-    found = next((form for form in reader.forms if "submission_id" in form["fields"]), None)
-    return {**found, "action": found["action"] or urlsplit(page.url).path} if found else None
+    match = next((form for form in reader.forms if "submission_id" in form["fields"]), None)
+    return {**match, "action": match["action"] or urlsplit(page.url).path} if match else None

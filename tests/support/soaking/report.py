@@ -1,4 +1,4 @@
-"""What a soak has come to: as JSON for a machine, as Markdown for a person."""
+"""The report of a soak test: as JSON for programs, as Markdown for people."""
 
 import json
 from collections import Counter
@@ -14,42 +14,42 @@ from tests.support.soaking.rater import Counts, Rater
 
 def gathered(raters: Sequence[Rater]) -> Counts:
     """All raters as one."""
-    every = Counts()
+    total = Counts()
     for counts in (rater.counts for rater in raters):
-        every.confirmed += counts.confirmed
-        every.corrected += counts.corrected
-        every.pressed_twice += counts.pressed_twice
-        every.retries += counts.retries
-        every.faults += counts.faults
-        every.errors += counts.errors
-        every.seconds += counts.seconds
-    return every
+        total.confirmed += counts.confirmed
+        total.corrected += counts.corrected
+        total.pressed_twice += counts.pressed_twice
+        total.retries += counts.retries
+        total.faults += counts.faults
+        total.errors += counts.errors
+        total.seconds += counts.seconds
+    return total
 
 
 def wrong(every: Counts) -> dict[str, Any]:
-    """What no rater should have met. A 500 is wrong even if the next try was taken: whatever is away is answered 503."""
-    found = {"a rater saw an error": dict(every.errors), "the web server answered 500": every.faults["500"]}
-    return {name: shown for name, shown in found.items() if shown}
+    """Return what no rater should have met. A 500 counts even if the next try succeeded: an outage must be answered with 503."""
+    errors = {"a rater saw an error": dict(every.errors), "the web server answered 500": every.faults["500"]}
+    return {name: details for name, details in errors.items() if details}
 
 
 def document(
     told: dict[str, Any], raters: Sequence[Rater], struck: Counter[str], played: dict[str, Any], found: dict[str, Any]
 ) -> dict[str, Any]:
-    """Counts of all that happened, and what was wrong after it."""
-    every = gathered(raters)
-    half, most = (float(np.percentile(every.seconds, share)) if every.seconds else None for share in (50, 95))
+    """Return counts of everything that happened, and the violations found after it."""
+    total = gathered(raters)
+    median, p95 = (float(np.percentile(total.seconds, share)) if total.seconds else None for share in (50, 95))
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "asked": told,
         "raters": {
             "seats": len(raters),
-            "answers confirmed": every.confirmed,
-            "of them corrections": every.corrected,
-            "pressed twice": every.pressed_twice,
-            "tries beyond the first": every.retries,
-            "faults that were tried again": dict(sorted(every.faults.items())),
-            "errors that a rater saw": dict(sorted(every.errors.items())),
-            "seconds to a confirmed answer": {"p50": half, "p95": most, "longest": max(every.seconds, default=None)},
+            "answers confirmed": total.confirmed,
+            "of them corrections": total.corrected,
+            "pressed twice": total.pressed_twice,
+            "retries": total.retries,
+            "faults followed by a retry": dict(sorted(total.faults.items())),
+            "errors visible to a rater": dict(sorted(total.errors.items())),
+            "seconds to a confirmed answer": {"p50": median, "p95": p95, "longest": max(total.seconds, default=None)},
         },
         "struck": dict(sorted(struck.items())),
         "played": played,

@@ -1,4 +1,4 @@
-"""Two open studies for the raters of a soak, made as a site's users make them: items imported, seats taken by link."""
+"""Two open studies for the raters of a soak test, made as the site's users make them: items are imported, raters join by link."""
 
 import io
 import json
@@ -14,13 +14,13 @@ from tests.support.soaking.journal import Journal
 from tests.support.soaking.rater import WAITS, Rater
 from tests.support.visitor import Visitor
 
-MADE = re.compile(r"SEAT (\S+) (\S+)")
+MADE = re.compile(r"RATER (\S+) (\S+)")
 ABOUT = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9", "consent": "on"}
 WANTED = 3  # ratings of each item of the pool
 
 
 class House(Protocol):
-    """A site whose commands can be run."""
+    """A site whose management commands can be run."""
 
     folder: Path
 
@@ -28,14 +28,14 @@ class House(Protocol):
 
 
 def line(number: int) -> dict[str, Any]:
-    """A transfer in the contract of check_transitions; what it leaves tells the lines apart."""
+    """Return a transfer in the format of check_transitions. The volumes left differ, so that all lines do."""
     flask = {
         "name": "Cells", "properties": {"volume": "10 mL"}, "available_for_use": "available_for_further_use",
         "environmental_condition": "room_temp",
     }  # fmt: skip
-    kept = {**flask, "replaces": "MAT-AAAAAAAA", "properties": {"volume": f"{number} mL"}}
+    changed_flask = {**flask, "replaces": "MAT-AAAAAAAA", "properties": {"volume": f"{number} mL"}}
     tube = {**flask, "replaces": "", "name": "Tube", "properties": {"volume": "1 mL"}}
-    outcome = {"new_materials": [kept, tube], "new_observations": [], "success": True, "failure_reason": ""}
+    outcome = {"new_materials": [changed_flask, tube], "new_observations": [], "success": True, "failure_reason": ""}
     return {
         "id": f"item-{number}", "source": "elsewhere", "pair": f"pair-{number}", "truth": "correct",
         "input_materials": [{**flask, "barcode": "MAT-AAAAAAAA"}],
@@ -44,15 +44,20 @@ def line(number: int) -> dict[str, Any]:
 
 
 def make(raters: int, items: int) -> None:
-    """In a process of the site: half of the raters over one order planned before, half over a pool; prints their links."""
+    """In a process of the site, create a study with a planned order for half of the raters and a pool study for the others; print their links."""
     from ratings.exchange.imports import item_imports
     from ratings.raters import inviting
     from ratings.studies import lifecycle
 
-    half = max(raters // 2, 1)
-    for name, design, seats, count in (
-        ("planned", {"design": "crossed", "ratings_per_item": half}, half, items),
-        ("pooled", {"design": "pool", "ratings_per_item": WANTED}, raters - half, items * (raters - half) // WANTED),
+    n_planned = max(raters // 2, 1)
+    for name, design, n_raters, count in (
+        ("planned", {"design": "crossed", "ratings_per_item": n_planned}, n_planned, items),
+        (
+            "pooled",
+            {"design": "pool", "ratings_per_item": WANTED},
+            raters - n_planned,
+            items * (raters - n_planned) // WANTED,
+        ),
     ):
         document = {
             "name": name, "slug": name, "kind": "transition_plausibility", "sources": [], "practice": 0, "seed": 1, **design,
@@ -61,26 +66,26 @@ def make(raters: int, items: int) -> None:
         lines = (json.dumps(line(number)) for number in range(1, max(count, WANTED) + 1))
         if problems := item_imports.take(study, io.BytesIO("\n".join(lines).encode())).problems:
             raise AssertionError(problems)
-        lifecycle.open_study(study, seats)
-        for seat in study.raters.order_by("number"):
-            print("SEAT", seat.code, inviting.invite(seat))
+        lifecycle.open_study(study, n_raters)
+        for rater in study.raters.order_by("number"):
+            print("RATER", rater.code, inviting.invite(rater))
 
 
 def taken(
     house: House, site: str, raters: int, items: int, think: tuple[float, float], seed: int, stop: threading.Event
 ) -> list[Rater]:
-    """The studies made, and each seat taken by a rater who has consented and read the guide."""
-    script = f"from soaking import rooms; rooms.make({raters}, {items})"
-    said = MADE.findall(house.manage("shell", "--no-imports", "-c", script, seconds=600))
-    assert len(said) == raters, said
+    """Create the studies, and let a rater accept each link, consent and read the guide."""
+    script = f"import tests.support.soaking.rooms; tests.support.soaking.rooms.make({raters}, {items})"
+    links = MADE.findall(house.manage("shell", "--no-imports", "-c", script, seconds=600))
+    assert len(links) == raters, links
     journal = Journal(house.folder / "journal.jsonl")
-    made = [
+    created = [
         Rater(Visitor(site), str(UUID(code)), journal, think, random.Random(f"{seed}/{number}"), stop, WAITS)
-        for number, (code, _) in enumerate(said)
+        for number, (code, _) in enumerate(links)
     ]
     with ThreadPoolExecutor(4) as hands:
-        list(hands.map(take_seat, made, [token for _, token in said]))
-    return made
+        list(hands.map(take_seat, created, [token for _, token in links]))
+    return created
 
 
 def take_seat(rater: Rater, token: str) -> None:

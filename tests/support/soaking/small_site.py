@@ -1,4 +1,4 @@
-"""A site of web processes alone, on either database, for short histories of raters who are disturbed."""
+"""A site of web processes alone, on either database, for short tests of raters while servers are killed."""
 
 import os
 import sqlite3
@@ -36,23 +36,23 @@ class SmallSite:
 
     def rows(self, query: str) -> Sequence[Sequence[Any]]:
         if self.url:
-            with psycopg.connect(self.url) as line:
-                return line.execute(query).fetchall()
-        with closing(sqlite3.connect(self.database)) as file:
-            return file.execute(query).fetchall()
+            with psycopg.connect(self.url) as connection:
+                return connection.execute(query).fetchall()
+        with closing(sqlite3.connect(self.database)) as connection_to_file:
+            return connection_to_file.execute(query).fetchall()
 
     @contextmanager
     def at_work(self, web: Web, raters: int) -> Iterator[list[Rater]]:
-        """So many raters, who rate as long as the block lasts and then bring home what they sent."""
+        """Let this many raters rate while the block lasts, and then have every sent answer confirmed."""
         stop = threading.Event()
-        made = rooms.taken(self, web.site, raters, 40, (0.05, 0.3), 4, stop)
-        for rater in made:
+        created = rooms.taken(self, web.site, raters, 40, (0.05, 0.3), 4, stop)
+        for rater in created:
             rater.waits = QUICK
-        threads = [threading.Thread(target=rater.work) for rater in made]
+        threads = [threading.Thread(target=rater.work) for rater in created]
         for thread in threads:
             thread.start()
         try:
-            yield made
+            yield created
         finally:
             stop.set()
             for thread in threads:
@@ -74,14 +74,14 @@ class SmallSite:
 
 @contextmanager
 def made(folder: Path, url: str = "") -> Iterator[SmallSite]:
-    """On the database at `url`, or on a SQLite file in the folder. Nobody answers where its broker should be."""
+    """Create a site on the database at `url`, or on a SQLite file in the folder. Nothing listens at its broker's address."""
     environment = {
         **os.environ,
         "DATABASE_URL": url,
         "CELERY_BROKER_URL": f"redis://127.0.0.1:{free_port()}/0",
         "WETBENCH_VAR_DIR": str(folder),
-        "WETBENCH_WRITES_PER_MINUTE": "100000",  # nobody thinks for as long as a person would
-        "TMPDIR": str(folder),  # what is killed leaves its temporary files
+        "WETBENCH_WRITES_PER_MINUTE": "100000",  # raters here think for less time than a person
+        "TMPDIR": str(folder),  # killed processes leave their temporary files
     }
     database = url.rpartition("/")[2] if url else str(folder / "site.sqlite3")
     with Warm.started(environment) as warm:

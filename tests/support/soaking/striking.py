@@ -1,4 +1,4 @@
-"""What is struck down in a soak, and how: each kind as often as any other, at random moments."""
+"""Inject failures into a soak test at random moments, each kind equally often."""
 
 import random
 import signal
@@ -16,13 +16,14 @@ from tests.support.soaking.web import Web
 from tests.support.warm_processes import Forked
 
 CALLS_THAT = "select id from simulation_modelcall where state = %(state)s"
-FOR_A_VICTIM = 5.0  # seconds to wait for a worker with something in its hands
+FOR_A_VICTIM = 5.0  # seconds to wait for a worker with work in progress
 
 
 @dataclass
 class Strikes:
-    """One house, and what has been done to it. `killed` names the calls that must be lost, `unsure` those that may be:
-    a reply that came while the database was away is written down if its worker outlives that, else it is lost."""
+    """One site, and the failures injected into it. `killed` names the calls that must be lost, `unsure` those that may be:
+    a reply that came while the database was down is stored if its worker outlives the outage, otherwise it is lost.
+    """
 
     house: House
     web: Web
@@ -50,7 +51,7 @@ class Strikes:
         }
 
     def strike(self) -> None:
-        """The next of all kinds, which come in a new order each time all have been. What found no victim comes again last."""
+        """Inject the next failure. Every kind comes once, in random order, before any comes again; one without a victim is tried again last."""
         self._left = self._left or self.chance.sample(sorted(self.kinds), len(self.kinds))
         name = self._left.pop()
         if self.kinds[name]():
@@ -59,12 +60,12 @@ class Strikes:
             self._left.insert(0, name)
 
     def never(self) -> list[str]:
-        """What has not been struck once."""
+        """Return the kinds that were never injected."""
         return sorted(self.kinds.keys() - self.counts.keys())
 
     def worker(self) -> bool:
-        before, until = self.killed, time.monotonic() + FOR_A_VICTIM
-        while self.killed == before and time.monotonic() < until:
+        before, deadline = self.killed, time.monotonic() + FOR_A_VICTIM
+        while self.killed == before and time.monotonic() < deadline:
             self.killed = disturbed.kill_one(self.house, self.workers, self.chance, before)
             time.sleep(0.05)
         return self.killed != before
@@ -77,7 +78,7 @@ class Strikes:
         return True
 
     def restart_database(self) -> bool:
-        """`pg_ctl restart -m immediate`, with a while between: what is not on the disk is gone."""
+        """Stop PostgreSQL with `-m immediate`, pause, and start it: what is not on disk is gone."""
         self.cluster.stop("immediate")
         time.sleep(self.chance.uniform(0, 2))
         self.cluster.start()
@@ -94,10 +95,13 @@ class Strikes:
         return bool(redis.Redis.from_url(self.broker.url).flushall())
 
     def calls_lost_otherwise(self) -> dict[str, list[int]]:
-        """Calls that were lost though nobody killed who made them, or killed and not lost."""
+        """Return calls that were lost although their worker was not killed, or that were not lost although it was."""
         lost = self._calls("lost")
-        apart = {"lost for no reason": lost - self.killed.which - self.unsure, "not lost": self.killed.which - lost}
-        return {name: sorted(calls) for name, calls in apart.items() if calls}
+        unexplained = {
+            "lost for no reason": lost - self.killed.which - self.unsure,
+            "not lost": self.killed.which - lost,
+        }
+        return {name: sorted(calls) for name, calls in unexplained.items() if calls}
 
     def _calls(self, state: str) -> set[int]:
         return {call for (call,) in self.house.rows(CALLS_THAT, state=state)}

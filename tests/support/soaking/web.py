@@ -1,4 +1,4 @@
-"""gunicorn as `make serve` starts it, with somebody who starts it again whenever it has died."""
+"""gunicorn as `make serve` starts it, restarted by a thread whenever it has died."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tests.support.warm_processes import Forked, Warm
 
 
 class Web:
-    """A web server on a port of its own. `restarts` counts how often it had to be started again."""
+    """A web server on its own port. `restarts` counts how often it had to be started again."""
 
     def __init__(self, warm: Warm, database: str, folder: Path, served: str = "wetbench_site.wsgi") -> None:
         self.warm, self.database, self.folder, self.port = warm, database, folder, free_port()
@@ -28,18 +28,18 @@ class Web:
         return f"http://127.0.0.1:{self.port}"
 
     def kill_worker(self, which: int) -> bool:
-        """SIGKILL one of its processes; gunicorn puts another in its place."""
+        """Send SIGKILL to one of its processes; gunicorn replaces it."""
         if pids := self.workers():
             return _signal(pids[which % len(pids)], signal.SIGKILL)
         return False
 
     def kill(self) -> bool:
-        """SIGKILL the master: nobody answers until it has been started again."""
+        """Send SIGKILL to the master: nothing answers until it has been started again."""
         self._master.signal(signal.SIGKILL)
         return True
 
     def roll(self) -> bool:
-        """A rolling restart: new processes first, then the old ones finish what they have in hand."""
+        """Restart the processes one by one: new ones start first, then the old ones finish their requests."""
         self._master.signal(signal.SIGHUP)
         return True
 
@@ -53,8 +53,8 @@ class Web:
             return []
 
     def until_answers(self, seconds: float = 60) -> None:
-        visitor, until = Visitor(self.site), time.monotonic() + seconds
-        while time.monotonic() < until:
+        visitor, deadline = Visitor(self.site), time.monotonic() + seconds
+        while time.monotonic() < deadline:
             try:
                 if visitor.get("/login/", timeout=5).status == 200:
                     return

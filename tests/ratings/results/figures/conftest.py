@@ -1,4 +1,4 @@
-"""Every figure of hostile documents for both screens, one of each form for print, drawn once."""
+"""Every figure of hostile documents for both screen sizes, and one of each form for print, drawn once."""
 
 from collections.abc import Mapping
 from xml.etree import ElementTree
@@ -15,7 +15,7 @@ HOSTILE = (documents.study(documents.HOSTILE), documents.benchmark(documents.HOS
 
 @pytest.fixture(scope="session")
 def drawn() -> Drawn:
-    """SVG by figure and profile."""
+    """SVG by figure and figure size."""
     return {
         (figure.name, profile): render.svg(figure.spec(document, profile))
         for document in HOSTILE

@@ -67,7 +67,7 @@ def test_somebody_signs_in_sets_up_a_second_step_and_makes_a_token_by_keyboard(
     page.get_by_role("button", name="Sign out", exact=True).press("Enter")
     page.get_by_label("User name or e-mail address").focus()
     type_in(page, LONG, PASSWORD)
-    expect(page.get_by_role("heading", name="One more step")).to_be_visible()
+    expect(page.get_by_role("heading", name="Two-factor authentication")).to_be_visible()
     sound(page)
     page.get_by_label("Code").focus()
     type_in(page, backup)

@@ -42,7 +42,7 @@ def test_episodes_are_ordered_by_keyboard_and_watched_to_their_end_without_reloa
     page.goto(site + reverse("simulation:new_episodes"))
     press_until(page, "Tab", "Caffeine HPLC Analysis")
     page.keyboard.press("Space")
-    expect(page.locator("#order-size")).to_contain_text("3 episodes will be made")
+    expect(page.locator("#order-size")).to_contain_text("3 episodes will be created")
     press_until(page, "Tab", "Start")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("/runs/"))
@@ -53,7 +53,7 @@ def test_episodes_are_ordered_by_keyboard_and_watched_to_their_end_without_reloa
     page.evaluate("document.marked = true")
     expect(page.locator("main")).to_contain_text("step 1 of")
     play_out(run)
-    expect(page.locator("#run-progress")).to_contain_text("3 of 3 ended", timeout=10_000)
+    expect(page.locator("#run-progress")).to_contain_text("3 of 3 complete", timeout=10_000)
     assert page.evaluate("document.marked")
 
     asked: list[str] = []
@@ -69,7 +69,7 @@ def test_the_stop_button_keeps_the_focus_while_the_page_renews_itself(
     run.episodes.filter(replicate=1).update(status="running")
     page = ada_at(new_context(), site)
     page.goto(site + reverse("simulation:run", args=[run.code]))
-    press_until(page, "Tab", "Stop all")
+    press_until(page, "Tab", "Stop run")
     with page.expect_response(re.compile("/runs/")):
         pass
     page.wait_for_timeout(200)

@@ -91,7 +91,7 @@ def test_a_budget_is_raised_by_keyboard_and_the_run_goes_on(
     page.keyboard.press("Enter")
     page.locator("#id_max_cost").fill("")
     page.keyboard.press("Enter")
-    expect(page.locator("main")).to_contain_text("The budget is set, and what it held goes on.")
+    expect(page.locator("main")).to_contain_text("The budget was raised, and the run continues.")
     page.locator("#pause").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#pause")).to_have_text("Resume")

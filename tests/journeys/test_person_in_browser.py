@@ -28,16 +28,16 @@ def test_one_step_is_chosen_by_keyboard_refused_mended_and_answered(
     page.get_by_label("Action", exact=True).focus()
     page.keyboard.type("MeasureVolume")
     expect(page.get_by_role("heading", name="MeasureVolume")).to_be_visible()
-    page.get_by_role("button", name="Do it").press("Enter")
+    page.get_by_role("button", name="Perform action").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("MeasureVolume takes 1 to")
     sound(page)
     Worker.objects.create(owner="w", kind="embedded")  # the page asks every two seconds while one lives
     page.get_by_role("checkbox").first.press("Space")
-    page.get_by_role("button", name="Do it").press("Enter")
-    expect(page.get_by_role("main")).to_contain_text("working out what comes of it")
+    page.get_by_role("button", name="Perform action").press("Enter")
+    expect(page.get_by_role("main")).to_contain_text("computing the outcome")
     sound(page)
     play_out(episode.run)
-    expect(page.get_by_role("heading", name="What came of step 1")).to_be_visible()
+    expect(page.get_by_role("heading", name="Outcome of step 1")).to_be_visible()
     sound(page)
     refused = "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
     assert complaints == [refused]

@@ -140,7 +140,7 @@ def test_an_expired_and_a_withdrawn_link_say_so(client: Client) -> None:
     first, second = inviting.invite(seats.seat(study)), inviting.invite(seats.seat(study, "R02"))
     inviting.revoke(seats.seat(study, "R02"))
     Invitation.objects.filter(seat__label="R01").update(expires_at=timezone.now())
-    for token, why in ((first, "has expired"), (second, "was withdrawn")):
+    for token, why in ((first, "has expired"), (second, "was revoked")):
         page = client.get(f"/r/{token}/")
         assert page.status_code == 410 and why in page.content.decode()
         assert seats.accept(client, token).status_code == 410
@@ -219,7 +219,7 @@ def test_an_analyst_of_the_study_cannot_take_a_seat_in_it(client: Client) -> Non
     token = inviting.invite(seats.seat(study), email="ann@example.org")
     for visitor in (client, Client()):  # signed out they would be somebody new, who can read as much
         page = visitor.get(f"/r/{token}/")
-        assert page.status_code == 410 and "has or had part in this study" in page.content.decode()
+        assert page.status_code == 410 and "has or had a role in this study" in page.content.decode()
         assert seats.accept(visitor, token).status_code == 410
     with pytest.raises(StudyError):
         joining.accept(joining.find(token), analyst, joining.Joining())
@@ -316,7 +316,7 @@ def test_no_admin_is_shown_a_link_into_an_account_that_opens_more_than_the_seat(
         Membership.objects.create(study=elsewhere, user=user, role="analyst")
     if power == "rater elsewhere":
         elsewhere.raters.filter(label="R01").update(user=user)
-    with pytest.raises(StudyError, match="opens more than this seat"):
+    with pytest.raises(StudyError, match="access to more than this study"):
         inviting.invite(Rater.objects.get(pk=seat.pk))
     assert not SignInLink.objects.exists()
 

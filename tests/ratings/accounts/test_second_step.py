@@ -103,10 +103,10 @@ def test_a_button_pressed_twice_leaves_one_app_and_codes_that_work(kim: User) ->
 def test_guessing_codes_has_to_wait_longer_and_longer(client: Client, kim: User) -> None:
     device = with_app(kim)
     try_(client, "kim", PASSWORD)
-    assert "not right" in client.post("/login/code/", {"code": "000000"}).content.decode()
+    assert "code is incorrect" in client.post("/login/code/", {"code": "000000"}).content.decode()
     TOTPDevice.objects.update(throttling_failure_count=8)
     answer = client.post("/login/code/", {"code": code_of(device)})  # 2^7 = 128 s, even for the right one
-    assert answer.status_code == 422 and "wait 128 s" in answer.content.decode()
+    assert answer.status_code == 422 and "Wait 128 s" in answer.content.decode()
     assert TOTPDevice.objects.get().throttling_failure_count == 8
 
 
@@ -131,7 +131,7 @@ def test_links_and_the_dialog_ask_for_the_code_too(client: Client, kim: User) ->
     first = here.post("/sign-in-here/", {"username": "kim", "password": PASSWORD})
     assert first.status_code == 422 and 'name="code"' in first.content.decode()
     late = Client().post("/sign-in-here/", {"code": code_of(device)})  # the first step was too long ago, or never taken
-    assert late.status_code == 422 and "is wrong" not in late.content.decode()
+    assert late.status_code == 422 and "is incorrect" not in late.content.decode()
     assert here.post("/sign-in-here/", {"code": code_of(device)}).status_code == 204
     assert here.get("/account/").status_code == 200
 

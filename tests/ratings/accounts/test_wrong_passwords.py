@@ -27,7 +27,7 @@ def test_eight_wrong_passwords_lock_the_pair_of_name_and_address_and_nothing_els
     assert answers == [*[200] * 7, 429]
     locked = try_(client, "kim", PASSWORD)
     assert locked.status_code == 429 and 890 <= int(locked["Retry-After"]) <= 900
-    assert "Come back in 15 minutes" in locked.content.decode()
+    assert "Try again in 15 minutes" in locked.content.decode()
     assert try_(client, "lee", PASSWORD).status_code == 302
     assert try_(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.7").status_code == 302
 

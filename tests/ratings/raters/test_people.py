@@ -93,7 +93,10 @@ def test_a_letter_says_what_is_asked_and_nothing_of_any_item(study: Study) -> No
     [
         ("ada@example.org\nno address", "Line 2: &#x27;no address&#x27; is not an e-mail address"),
         ("ada@example.org\nADA@example.org", "Line 2: ADA@example.org is listed twice"),
-        ("a@example.org,b@example.org,c@example.org,d@example.org", "4 addresses for 3 open rater places: add 1 rater first"),
+        (
+            "a@example.org,b@example.org,c@example.org,d@example.org",
+            "4 addresses for 3 open rater places: add 1 rater first",
+        ),
         ("boss@example.org", "Line 1: boss@example.org is or was an admin or analyst"),
         ("new@example.org\nana@example.org", "Line 2: ana@example.org is or was an admin or analyst"),
         ("new@example.org, Bea@example.org", "Line 1: Bea@example.org is or was an admin or analyst"),
@@ -241,7 +244,7 @@ def test_signing_in_in_place_answers_without_a_page(study: Study) -> None:
     assert form.status_code == 200 and "<html" not in form.content.decode()
     token = client.cookies["wb_csrf"].value
     wrong = client.post("/sign-in-here/", {"username": "kim", "password": "no"}, headers={"X-CSRFToken": token})
-    assert wrong.status_code == 422 and "is wrong" in wrong.content.decode()
+    assert wrong.status_code == 422 and "is incorrect" in wrong.content.decode()
     right = {"username": "kim@example.org", "password": "seven grey pipettes"}
     assert client.post("/sign-in-here/", right, headers={"X-CSRFToken": token}).status_code == 204
     assert client.session["_auth_user_id"] == str(user.pk)

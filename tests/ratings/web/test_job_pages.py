@@ -272,7 +272,7 @@ def test_the_pages_of_a_run_and_its_calls_know_jobs(boss: Client, study: Study) 
         purpose="rate",
     )
     shown = boss.get(reverse("simulation:run", args=[run.code])).content.decode()
-    assert "Ratings by a machine" in shown and "1 of 40" in shown and str(job.code) in shown
+    assert "Ratings by a model rater" in shown and "1 of 40" in shown and str(job.code) in shown
     listed = boss.get(reverse("simulation:run_calls", args=[run.code])).content.decode()
     assert "item 1" in listed and "step" not in listed.split("<tbody>")[1].split("</tbody>")[0]
     answer = boss.get(reverse("simulation:call", args=[call.code]))

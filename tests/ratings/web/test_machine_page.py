@@ -63,7 +63,7 @@ def row(client: Client, study: Study, label: str) -> str:
 
 def test_the_checker_is_ordered_watched_and_done(boss: Client, study: Study) -> None:
     shown = page(boss, study)
-    assert "5 ratings will be made" in shown and "At worst" not in shown, "rules cost nothing"
+    assert "5 ratings will be created" in shown and "Maximum cost" not in shown, "rules cost nothing"
     answer = post(boss, study, cast="checker")
     assert "M1, WetBench checker: 5 items to rate, payload alone." in text(answer)
     job = Job.objects.get()
@@ -84,7 +84,7 @@ def test_a_model_has_its_worst_case_told_before_it_is_ordered_and_its_cost_after
     told = boss.get(address(study), {"cast": model}, headers={"HX-Request": "true"})
     assert "<html" not in told.content.decode() and not Run.objects.exists() and not MachineRater.objects.exists()
     # Five items, at most three turns each.
-    assert "5 ratings will be made" in text(told) and "15 calls" in text(told) and "5 calls if nothing" in text(told)
+    assert "5 ratings will be created" in text(told) and "15 calls" in text(told) and "5 calls if nothing" in text(told)
     bound = Decimal(re.search(r"\$([\d.]+)", text(told)).group(1))  # type: ignore[union-attr]  # the assertion
     assert "M1, a-rater: 5 items to rate" in text(post(boss, study, cast=model, max_cost="5"))
     assert Run.objects.get(kind="ratings").max_cost == 5
@@ -125,7 +125,7 @@ def test_what_failed_is_retried_and_what_was_stopped_goes_on(
     model_server.reset()
     assert "1 item to rate" in text(post(boss, study, rater=code, do="retry"))
     boss.post(reverse("ratings:cancel_job", args=[Job.objects.latest("pk").code]))
-    assert "stopped by hand 4 0 1 refused 0" in row(boss, study, "M1") and "Go on" in row(boss, study, "M1")
+    assert "stopped by a person 4 0 1 refused 0" in row(boss, study, "M1") and "Go on" in row(boss, study, "M1")
     post(boss, study, rater=code, do="go_on")
     play_all()
     assert "done 5 0 0 0" in row(boss, study, "M1")
@@ -171,7 +171,7 @@ def test_a_budget_that_is_used_up_is_set_anew_and_nothing_is_paid_twice(
     assert "M1 has used its budget up" in shown and "Go on: M1" not in shown
     code = str(MachineRater.objects.get().code)
     refused = boss.post(address(study), {"rater": code, "budget": "1", "max_tokens": "1"})
-    assert refused.status_code == 422 and "give more than that" in text(refused)
+    assert refused.status_code == 422 and "Enter a larger value" in text(refused)
     post(boss, study, rater=code, budget="1", max_tokens="300000")
     play_all()
     assert "done 5 0 0 0" in row(boss, study, "M1") and int(model_server.counters()["total"]["requests"]) == 5

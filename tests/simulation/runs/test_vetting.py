@@ -172,11 +172,11 @@ def answer(**changes: str) -> dict[str, str]:
 def test_the_queue_leads_from_one_twin_to_the_next_and_back(staff: Client, step: Transition) -> None:
     first, second = by_model(step, 1), by_model(step, 2)
     shown = staff.get(reverse("ratings:vetting")).content.decode()
-    assert "2 wait<" in shown and str(first.code) in shown
+    assert "2 twins to review<" in shown and str(first.code) in shown
     gone = staff.post(reverse("ratings:vet", args=[first.code]), answer())
     assert gone["Location"] == reverse("ratings:vet", args=[second.code])
     gone = staff.post(reverse("ratings:vet", args=[second.code]), answer(decision="rejected", wrong="no"), follow=True)
-    assert gone.redirect_chain[-1][0] == reverse("ratings:vetting") and "Nothing waits" in gone.content.decode()
+    assert gone.redirect_chain[-1][0] == reverse("ratings:vetting") and "No twins to review" in gone.content.decode()
     assert list(TwinDecision.objects.values_list("decision", flat=True)) == ["accepted", "rejected"]
 
 
@@ -205,7 +205,7 @@ def test_text_that_gives_a_twin_away_is_pointed_out(staff: Client, step: Transit
     twin.outcome["new_observations"][0]["description"] = "This error type is implausible"
     twin.save()
     shown = staff.get(reverse("ratings:vet", args=[twin.code])).content.decode()
-    assert "might give it away" in shown and "implausible" in shown
+    assert "Its text may reveal the error" in shown and "implausible" in shown
 
 
 def test_the_queue_asks_the_same_queries_for_3_and_9_twins(staff: Client, step: Transition) -> None:

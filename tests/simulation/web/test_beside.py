@@ -44,7 +44,7 @@ def test_the_attempts_of_the_same_experiment_are_offered_those_of_people_first(s
 def test_both_are_shown_step_by_step_and_the_shorter_one_says_that_it_has_ended(staff: Client) -> None:
     person, model = attempt("human", 1, 2), attempt("offline", 1, 3)
     shown = page(staff, person, **{"with": str(model.code)})
-    assert shown.count('<li class="beside">') == 3 and "human had ended before step 3." in shown
+    assert shown.count('<li class="beside">') == 3 and "The episode of human ended before step 3." in shown
     assert "human, replicate 1" in shown and "offline, replicate 1" in shown
     assert shown.count(f"1 {person.transitions.get(number=1).action_name}</h3>") == 2
 
@@ -63,4 +63,4 @@ def test_an_attempt_at_another_experiment_or_none_at_all_is_no_page(staff: Clien
     address = reverse("simulation:beside", args=[row.code])
     for wanted in (other.code, row.code, uuid.uuid4(), "x"):
         assert staff.get(address, {"with": str(wanted)}).status_code == 404
-    assert "No other attempt at this experiment" in page(staff, row)
+    assert "No other episodes of this experiment" in page(staff, row)

@@ -91,7 +91,7 @@ def test_an_order_chooses_among_the_newest_versions_of_the_prompt_sets() -> None
 def test_a_cast_without_its_key_is_refused_with_the_variables_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEMINI_API_KEY")
     assert errors(EpisodesForm(told())) == {
-        "cast": ["paper cannot play here: GEMINI_API_KEY is not set: gemini needs a key."]
+        "cast": ["paper is not available: GEMINI_API_KEY is not set: gemini needs a key."]
     }
     assert EpisodesForm(told("offline")).is_valid() and EpisodesForm(told("current-claude-alone")).is_valid()
 
@@ -100,7 +100,7 @@ def test_a_cast_without_its_key_is_refused_with_the_variables_name(monkeypatch: 
 def test_a_budget_in_money_needs_a_price_for_every_model_of_the_cast() -> None:
     ModelPrice.objects.filter(model__name="gpt-4o").delete()  # on the panel
     said = errors(EpisodesForm(told(max_cost="5")))["max_cost"][0]
-    assert said.startswith("No price is known of gpt-4o: input, cache_read, output.") and "docs/models.md" in said
+    assert said.startswith("No price is known for gpt-4o: input, cache_read, output.") and "docs/models.md" in said
     assert EpisodesForm(told(max_tokens="5000")).is_valid()
     assert EpisodesForm(told("current", max_cost="5")).is_valid()
 
@@ -121,7 +121,9 @@ def test_plain_answers_of_another_model_are_ordered_as_twins_only_where_a_model_
     ordered = {**twins, "submission_id": queueing.new_submission_id()}
     assert TwinsForm({**ordered, "cast": "current"}).is_valid()
     for cast in ("offline", "current-on-rules"):
-        assert "Rules would only repeat themselves" in errors(TwinsForm({**ordered, "cast": cast}))["error"][0]
+        assert (
+            "Rules would only repeat the original outcome" in errors(TwinsForm({**ordered, "cast": cast}))["error"][0]
+        )
 
 
 @pytest.mark.usefixtures("two")
@@ -141,7 +143,10 @@ def test_the_start_page_warns_of_models_that_are_switched_off_and_of_prices_nobo
     ticked = {"experiments": ["caffeine"], "cast": "paper", "replicates": "1"}
     said = page(staff.get(ADDRESS, ticked, headers={"HX-Request": "true"}))
     assert "claude-sonnet-4-20250514 was switched off on 2026-06-15" in said
-    assert "nobody knows what it costs" in said and "No price is known of gpt-5: input, cache_read, output" in said
+    assert (
+        "Maximum cost: <strong>unknown</strong>" in said
+        and "No price is known for gpt-5: input, cache_read, output" in said
+    )
 
 
 @pytest.mark.usefixtures("two")
@@ -149,7 +154,7 @@ def test_the_start_page_warns_of_models_that_are_switched_off_and_of_prices_nobo
 def test_a_size_asked_of_no_cast_costs_nothing_and_breaks_nothing(staff: Client, cast: str) -> None:
     ticked = {"experiments": ["caffeine"], "cast": cast, "replicates": "9" * 50}
     answer = staff.get(ADDRESS, ticked, headers={"HX-Request": "true"})
-    assert answer.status_code == 200 and "At worst" not in page(answer)
+    assert answer.status_code == 200 and "Maximum cost" not in page(answer)
 
 
 def test_an_order_freezes_its_cast_its_prompts_and_its_budget(staff: Client, caffeine: Experiment) -> None:
@@ -170,7 +175,7 @@ def test_a_key_that_is_taken_away_before_start_is_pressed_is_told_on_the_form(
     shown = page(staff.get(ADDRESS))
     assert "disabled" in radio(shown, "paper") and "disabled" not in radio(shown, "offline")
     answer = staff.post(ADDRESS, told())
-    assert answer.status_code == 422 and "paper cannot play here: OPENAI_API_KEY is not set" in page(answer)
+    assert answer.status_code == 422 and "paper is not available: OPENAI_API_KEY is not set" in page(answer)
     assert not Run.objects.exists()
 
 
@@ -185,7 +190,7 @@ def test_the_models_page_tells_lives_prices_sources_and_keys_and_never_a_key(mon
     monkeypatch.setenv("OPENAI_BASE_URL", "http://user:passphrase@127.0.0.1:9/v1")
     shown = models_answer()
     assert "GEMINI_API_KEY is not set" in shown and "OPENAI_API_KEY is set" in shown
-    assert "OPENAI_BASE_URL leads elsewhere" in shown and "passphrase" not in shown and SECRET not in shown
+    assert "OPENAI_BASE_URL points to another address" in shown and "passphrase" not in shown and SECRET not in shown
     assert "claude-4-sonnet-20250514" in shown and "DEPRECATED_MODELS" in shown and "2026-06-15" in shown
     assert "From 2027-01-01" in shown  # Gemini's announced price
     assert "GEMINI_API_KEY is not set" in shown and "current-on-rules" in shown
@@ -213,7 +218,7 @@ def test_prices_of_today_and_of_later_days_are_told_apart(today: date, now: str 
     line = next(line for each in providers for line in each.models if line.row.name == "gemini-3.8-flash")
     assert (line.price and dict(line.price.classes)["input"]) == now
     assert [dict(price.classes)["input"] for price in line.later] == later
-    assert all(dict(price.classes)["cache write, 1 hour"] == "not known" for price in line.later)
+    assert all(dict(price.classes)["cache write, 1 hour"] == "unknown" for price in line.later)
 
 
 @pytest.mark.usefixtures("two")
@@ -254,7 +259,7 @@ def test_a_size_asked_of_no_twins_costs_nothing_and_breaks_nothing(staff: Client
     run_factory.transition(run_factory.episode("caffeine"), 1)
     ticked = {"experiments": ["caffeine"], "cast": "current", "error": "both", "per_transition": "1", **odd}
     answer = staff.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})
-    assert answer.status_code == 200 and "At worst" not in page(answer)
+    assert answer.status_code == 200 and "Maximum cost" not in page(answer)
 
 
 @pytest.mark.usefixtures("two")
@@ -264,7 +269,7 @@ def test_a_person_sees_what_the_models_that_answer_could_cost(staff: Client) -> 
     # 50 steps, each said at most three times, and a verdict with its repair.
     assert "1 attempt" in said and "152 calls" in said and "51 calls if nothing has to be repeated" in said
     free = page(staff.get(reverse("simulation:new_person"), {**ticked, "cast": "offline"}, headers={"HX-Request": "1"}))
-    assert "1 attempt" in free and "At worst" not in free
+    assert "1 attempt" in free and "Maximum cost" not in free
 
 
 @pytest.mark.parametrize("name", ["new_episodes", "twins", "new_person"])
@@ -275,5 +280,5 @@ def test_without_scripts_a_button_tells_the_worst_case_and_orders_nothing(
     made, address = Run.objects.filter(cast__in=("current", queueing.PERSON_CAST)), reverse(f"simulation:{name}")
     ordered = told("current", experiments=[caffeine.slug], experiment=caffeine.slug, error="both", per_transition=1)
     answer = staff.post(address, {**ordered, "size": "1"})
-    assert answer.status_code == 200 and "At worst" in page(answer) and not made.exists()
+    assert answer.status_code == 200 and "Maximum cost" in page(answer) and not made.exists()
     assert staff.post(address, ordered).status_code == 302 and made.count() == 1

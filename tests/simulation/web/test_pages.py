@@ -150,9 +150,7 @@ def test_an_experiments_page_shows_its_rubric_by_route_its_shortfalls_and_what_m
     assert all(entry["name"] in read for entry in caffeine.data["manifest"])
     assert caffeine.data["provenance"] in read
     # the blank is needed on either route, so it stands before both of them
-    always, *routes = (
-        page.index(f">{head}") for head in ("Always<", "One way of several: ex", "One way of several: st")
-    )
+    always, *routes = (page.index(f">{head}") for head in ("Always required<", "Alternative: ex", "Alternative: st"))
     assert always < page.index("A water blank") < min(routes)
 
 
@@ -165,7 +163,9 @@ def test_an_experiment_without_routes_shortfalls_and_list_shows_no_empty_heading
     caffeine.save()
     page = text(staff.get(reverse("simulation:experiment", args=[caffeine.slug])))
     assert plain[0]["text"] in html.unescape(page)
-    assert not any(head in page for head in ("Always", "One way of several", "Ways to fall short", "May be asked for"))
+    assert not any(
+        head in page for head in ("Always required", "Alternative", "Common failures", "Available on request")
+    )
 
 
 def test_the_catalogue_says_what_each_parameter_may_be(staff: Client, lab: None) -> None:
@@ -208,7 +208,7 @@ def test_a_wrong_order_is_shown_again_with_what_was_chosen(
 def test_choose_all_ticks_every_experiment_and_choose_none_does_not(staff: Client, lab: None) -> None:
     address = reverse("simulation:new_episodes")
     page = text(staff.get(address))
-    everything, nothing = (html.unescape(found) for found in re.findall(r'<a href="([^"]*)">Choose \w+</a>', page))
+    everything, nothing = (html.unescape(found) for found in re.findall(r'<a href="([^"]*)">Select \w+</a>', page))
     ticked = re.findall(r'name="experiments" value="(.*?)" checked', text(staff.get(everything)))
     assert sorted(ticked) == sorted(Experiment.objects.values_list("slug", flat=True))
     assert 'name="experiments"' in page and " checked" not in re.findall(r"<fieldset.*?</fieldset>", page, re.S)[0]
@@ -222,7 +222,7 @@ def test_agents_may_ask_for_materials_only_in_a_run_ordered_so(
     form = order(caffeine, **({"manifest": "on"} if asked else {}))
     answer = staff.post(reverse("simulation:new_episodes"), form, follow=True)
     assert Run.objects.get().manifest is asked
-    assert ("no benchmark" in text(answer)) is asked
+    assert ("excluded from benchmarks" in text(answer)) is asked
 
 
 def test_a_wrong_order_is_shown_again_with_its_tick_for_more_materials(staff: Client, caffeine: Experiment) -> None:
@@ -265,7 +265,7 @@ def test_the_last_fragment_of_a_run_asks_no_more(staff: Client, played: Episode)
         assert "hx-get" not in answer
         assert "hx-trigger" not in answer
         assert "<html" not in answer
-    assert "2 of 2 ended" in text(staff.get(reverse("simulation:run", args=[played.run.code]), headers=HTMX))
+    assert "2 of 2 complete" in text(staff.get(reverse("simulation:run", args=[played.run.code]), headers=HTMX))
 
 
 def test_without_a_worker_the_page_says_how_to_start_one(staff: Client, ordered: Run) -> None:
@@ -274,7 +274,7 @@ def test_without_a_worker_the_page_says_how_to_start_one(staff: Client, ordered:
     worker = Worker.objects.create(owner="here:1:a", kind="embedded")
     assert "make worker" not in text(staff.get(address))
     Worker.objects.filter(pk=worker.pk).update(seen_at=timezone.now() - timezone.timedelta(minutes=5))
-    assert "No word from the worker for 5 min" in text(staff.get(address))
+    assert "No heartbeat from a worker for 5 min" in text(staff.get(address))
 
 
 def test_stop_all_ends_what_waits_and_each_can_be_retried_once(staff: Client, ordered: Run) -> None:
@@ -296,7 +296,7 @@ def test_one_episode_is_stopped_from_its_page(staff: Client, ordered: Run) -> No
     assert "Stopped" in text(answer)
     assert answer.redirect_chain[-1][0] == reverse("simulation:episode", args=[episode.code])
     again = staff.post(reverse("simulation:stop_episode", args=[episode.code]), follow=True)
-    assert "Stopped" in text(again) and "had ended already" not in text(again)
+    assert "Stopped" in text(again) and "has already ended" not in text(again)
 
 
 def test_stopping_an_episode_that_ended_by_itself_says_so(staff: Client, played: Episode) -> None:
@@ -304,7 +304,7 @@ def test_stopping_an_episode_that_ended_by_itself_says_so(staff: Client, played:
 
     # A list in a live region, not a list that is one: its items would lose their list.
     assert '<div role="status"><ul class="messages">' in text(answer)
-    assert "had ended already" in text(answer)
+    assert "has already ended" in text(answer)
 
 
 def test_a_transcript_shows_every_step_under_its_own_anchor(staff: Client, really_played: Episode) -> None:
@@ -367,9 +367,9 @@ def report(verdict: str, *findings: dict[str, Any]) -> dict[str, Any]:
             report("ok", finding("L10", "warning", "a barcode in a name")),
             r"1 warning<.*<strong>L10</strong> barcode in words \(warning\)",
         ),
-        (report("ok"), r"nothing wrong found<"),
-        (report("ok", finding("L03", "info", "unknown")), r"nothing wrong found<.*1 question could not be decided"),
-        (report("undecidable", *(finding("L03", "info", "x"),) * 2), r"no quantity to check<.*2 questions could not"),
+        (report("ok"), r"no errors found<"),
+        (report("ok", finding("L03", "info", "unknown")), r"no errors found<.*1 check could not be decided"),
+        (report("undecidable", *(finding("L03", "info", "x"),) * 2), r"no quantities to check<.*2 checks could not"),
     ],
 )
 def test_what_the_checker_found_stands_under_its_step(
@@ -416,7 +416,7 @@ def test_hostile_text_of_a_step_is_shown_as_text(staff: Client, played: Episode)
 
 @pytest.mark.parametrize(
     ("by", "said"),
-    [("catalogue", "The action catalogue refused it"), ("transition_model", "The transition model refused it")],
+    [("catalogue", "The action catalogue rejected it"), ("transition_model", "The transition model rejected it")],
 )
 def test_a_rejected_step_says_who_rejected_it_and_why(staff: Client, played: Episode, by: str, said: str) -> None:
     row = played.transitions.order_by("number")[0]
@@ -439,9 +439,9 @@ def test_the_head_of_a_playing_episode_tells_of_new_steps(staff: Client, played:
     address = reverse("simulation:episode", args=[played.code])
     steps = played.transitions.count()
     answer = text(staff.get(address, {"shown": steps - 1}, headers=HTMX))
-    assert f"has {steps} steps now, this page knows of {steps - 1}" in answer
+    assert f"The episode now has {steps} steps; this page shows {steps - 1}" in answer
     assert f"?shown={steps - 1}" in answer
-    assert "Show them" not in text(staff.get(address))
+    assert "Show new steps" not in text(staff.get(address))
 
 
 def test_the_head_of_an_episode_that_ended_leads_to_its_verdict(staff: Client, played: Episode) -> None:
@@ -468,14 +468,14 @@ def test_twins_are_ordered_once_and_explained_to_staff(
     assert shown == [twin]
     assert twin.field in text(page)
     assert f">{twin.outcome['fidelity']}</span>" in text(page)
-    assert re.search(r"<dt>checker</dt><dd>finds (nothing|L\d\d)", text(page))
+    assert re.search(r"<dt>checker</dt><dd>(no errors found|reports L\d\d)", text(page))
     assert "obvious (done)" in text(staff.get(reverse("simulation:episode", args=[twin.transition.episode.code])))
 
 
 def test_twins_of_an_experiment_without_steps_are_refused(staff: Client, caffeine: Experiment) -> None:
     answer = staff.post(reverse("simulation:twins"), order(caffeine, error="both", per_transition=1))
     assert answer.status_code == 422
-    assert "play episodes first" in text(answer)
+    assert "Run episodes first" in text(answer)
 
 
 def test_a_failed_twin_is_queued_again(staff: Client, played: Episode) -> None:
@@ -496,7 +496,7 @@ def test_filters_stay_in_the_address_from_page_to_page(staff: Client, caffeine: 
     second = staff.get(reverse("simulation:episodes") + link)
     # 60 episodes at 50 a page leave 10
     assert len(second.context["lines"]) == 10
-    assert "No episode matches" in text(staff.get(reverse("simulation:episodes"), {"status": "failed"}))
+    assert "No episodes match" in text(staff.get(reverse("simulation:episodes"), {"status": "failed"}))
 
 
 def test_unknown_filters_are_ignored(staff: Client, ordered: Run) -> None:

@@ -71,22 +71,22 @@ def test_what_the_agent_noted_for_itself_is_shown_as_text(staff: Client, played:
     Episode.objects.filter(pk=played.pk).update(memory=noted)
     shown = page(staff, of_episode(played))
     assert "1. weigh &lt;b&gt;" in shown
-    assert "the tube &lt;i&gt;leaks" in step(shown, 2) and "What the agent thought" not in step(shown, 1)
+    assert "the tube &lt;i&gt;leaks" in step(shown, 2) and "The agent’s reasoning" not in step(shown, 1)
 
 
 def test_calls_that_led_to_no_step_are_not_lost(staff: Client, played: Episode) -> None:
     call_factories.failed_call(played, 4)
-    assert "Step 4, under way" in page(staff, of_episode(played))
+    assert "Step 4, in progress" in page(staff, of_episode(played))
     Episode.objects.filter(pk=played.pk).update(status="failed", reason="provider_unavailable", error="busy")
     shown = page(staff, of_episode(played))
-    assert "Step 4, never taken" in shown and "failed: overloaded" in shown
+    assert "Step 4, not completed" in shown and "failed: overloaded" in shown
     Episode.objects.filter(pk=played.pk).update(status="submitted", reason="", error="")
     assert ">Submission</h2>" in page(staff, of_episode(played))
 
 
 def test_the_cost_of_calls_is_unknown_where_it_is(staff: Client, played: Episode) -> None:
     played.calls.filter(number=1, role="agent").update(cost=None)
-    assert '2 calls, 2,100 tokens, $0.001750 <span class="muted">(unknown for 1)' in step(
+    assert '2 calls, 2,100 tokens, $0.001750 <span class="muted">(cost unknown for 1 call)' in step(
         page(staff, of_episode(played)), 1
     )
 
@@ -174,7 +174,7 @@ def test_a_call_shows_what_was_asked_answered_sent_and_paid(staff: Client, playe
         assert said in shown
     for about in ("gpt-5-2025", "req_1", "this model takes none", "price list", "2026-09-01", "HTTP 200", "2.1 s"):
         assert about in shown
-    assert "$0.001750" in shown and "<dt>In, uncached</dt><dd>1,000</dd>" in shown
+    assert "$0.001750" in shown and "<dt>Uncached input</dt><dd>1,000</dd>" in shown
 
 
 def test_a_long_prompt_is_cut_shown_whole_when_asked_and_sent_as_a_file(staff: Client, played: Episode) -> None:
@@ -228,7 +228,7 @@ REPLIES = [
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "nobody"])
 def test_whatever_came_back_the_page_shows_it(staff: Client, played: Episode, body: bytes, provider: str) -> None:
     call = call_factories.call(played, 9, reply=body, provider=provider)
-    assert "Reply, as it came" in page(staff, of_call(call) + "?all=1")
+    assert "Reply as received" in page(staff, of_call(call) + "?all=1")
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_call_leads_to_the_others_of_the_same_question(staff: Client, played: 
     first = call_factories.failed_call(played, 9)
     second = call_factories.call(played, 9, attempt=2, cost=Decimal("0.1"))
     assert f'href="{of_call(second)}">agent: act, attempt 2</a>' in page(staff, of_call(first))
-    assert "Asked in turn" not in page(staff, of_call(played.calls.filter(role="agent", number=1)[0]))
+    assert "Turns and attempts" not in page(staff, of_call(played.calls.filter(role="agent", number=1)[0]))
 
 
 def test_a_call_of_a_twin_leads_to_its_twin(staff: Client, played: Episode) -> None:

@@ -45,7 +45,7 @@ def page(client: Client, address: str, **options: Any) -> str:
 
 def test_what_went_wrong_stands_by_cause_with_what_to_do(staff: Client, run: Run) -> None:
     shown = page(staff, address("run", run))
-    assert "1 of 3 ended, 1 held" in shown
+    assert "1 of 3 complete, 1 blocked" in shown
     causes = re.findall(
         r'<li id="why-(\w+)"><strong class="causes__n">(\d)</strong> <div><p>.*?</p><p.*?>(.*?)</p>', shown
     )
@@ -55,7 +55,7 @@ def test_what_went_wrong_stands_by_cause_with_what_to_do(staff: Client, run: Run
 
 def test_each_episode_says_its_reason_in_words_and_leads_to_the_advice(staff: Client, run: Run) -> None:
     shown = page(staff, address("run", run))
-    assert "held at step 1: the provider did not accept the key" in shown
+    assert "blocked at step 1: the provider did not accept the key" in shown
     assert "the provider did not answer. after 10 tries: 503: busy" in shown
     assert shown.count('href="#why-credentials"') == shown.count('href="#why-provider_unavailable"') == 1
 
@@ -76,26 +76,26 @@ def test_the_ledger_is_summed_failed_calls_too(staff: Client, run: Run) -> None:
     call_factories.failed_call(row, 2)
     shown = page(staff, address("run", run))
     # 1,000 + 3,000 in and 50 out, then 1,000 in and 50 out: 5,100; 3,000 of 5,000 in were cached: 60%
-    assert "<dd>5,100<small>no limit; 60% of what went in was cached; not counted for 1 call</small>" in shown
+    assert "<dd>5,100<small>no limit; 60% of the input was cached; not reported for 1 call</small>" in shown
     # one call for 0.00175 dollars; the other two ended, and nobody knows what they cost
-    assert "<dd>$0.001750<small>of at most $5.00; unknown for 2 calls</small>" in shown
+    assert "<dd>$0.001750<small>of max. $5.00; unknown for 2 calls</small>" in shown
     assert "<dd>3<small>2 answered, 1 failed</small>" in shown
     assert re.search(r'<th scope="row">gpt-5 <small>transition model</small></th> <td[^>]*>1</td>', shown)
     # three calls in less than five minutes
-    assert "calls a minute of late" in shown
+    assert "calls per minute recently" in shown
 
 
 def test_calls_that_went_down_with_a_worker_are_told(staff: Client, run: Run) -> None:
     row = run.episodes.get(replicate=1)
     call_factories.failed_call(row, state="lost", error_class="", reserved_tokens=9000, reserved_cost=Decimal("0.2"))
     shown = page(staff, address("run", run))
-    assert "1 call went down with a worker and may have been paid for: up to 9,000 tokens and $0.2000" in shown
+    assert "1 call was lost when a worker stopped and may have been billed: up to 9,000 tokens and $0.2000" in shown
 
 
 def test_a_run_of_rules_alone_shows_nothing_about_money(staff: Client, db: None) -> None:
     row = run_factory.episode(status="running")
     shown = page(staff, address("run", row.run))
-    for word in ("Spend", "Cost", "Tokens", "budget", "Every call", "What went wrong"):
+    for word in ("Spend", "Cost", "Tokens", "budget", "Call log", "What went wrong"):
         assert word not in shown
 
 
@@ -135,13 +135,13 @@ def test_what_is_held_for_a_key_is_tried_again_at_a_click(staff: Client, run: Ru
     assert run.episodes.get(replicate=2).status == "queued"
     assert run.episodes.get(replicate=3).status == "failed"
     assert ">Try again" not in page(staff, address("run", run))
-    assert "Nothing was held" in staff.post(address("try_again", run), follow=True).content.decode()
+    assert "Nothing was blocked by a missing key" in staff.post(address("try_again", run), follow=True).content.decode()
 
 
 def test_stop_all_also_ends_what_is_held(staff: Client, run: Run) -> None:
     staff.post(address("stop_run", run))
     assert set(run.episodes.values_list("status", flat=True)) == {"cancelled", "failed"}
-    assert "All ended" in page(staff, address("run", run))
+    assert "Complete<" in page(staff, address("run", run))
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_run_that_used_up_its_budget_says_so_and_leads_on(staff: Client, used_
     assert ">Try again" not in shown
     form = page(staff, address("continue_run", used_up))
     assert 'name="max_cost" value="0.01"' in form
-    assert "took $0.009000 and 1,050 tokens" in form
+    assert "has used $0.009000 and 1,050 tokens" in form
 
 
 def test_with_a_larger_budget_the_run_goes_on_where_it_stood(staff: Client, used_up: Run) -> None:
@@ -176,10 +176,10 @@ def test_with_a_larger_budget_the_run_goes_on_where_it_stood(staff: Client, used
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"max_cost": "0.009"}, "The run took $0.009 already"),
+        ({"max_cost": "0.009"}, "The run has already used $0.009"),
         ({"max_cost": "-1"}, "greater than or equal to 0"),
         ({"max_cost": "NaN"}, "Enter a number"),
-        ({"max_tokens": "1050"}, "The run took 1,050 tokens already"),
+        ({"max_tokens": "1050"}, "The run has already used 1,050 tokens"),
         ({"max_tokens": "1e99"}, "Enter a whole number"),
         ({"max_minutes": "0"}, "greater than or equal to 1"),
         ({"max_minutes": "9999999"}, "less than or equal to 86400"),
@@ -241,13 +241,13 @@ def test_an_episode_that_waits_says_for_what_and_until_when(staff: Client, run: 
     when = timezone.now().replace(hour=12, minute=3, second=5)
     run.episodes.filter(replicate=1).update(status="waiting", reason="rate_limit", error="429", not_before=when)
     shown = page(staff, address("run", run))
-    assert "step 1 of 100: the provider asked to wait; to be tried again at 12:03:05 UTC" in shown
+    assert "step 1 of 100: the provider asked to wait; retry at 12:03:05 UTC" in shown
 
 
 def test_an_episode_that_waits_for_a_person_says_so(staff: Client, run: Run) -> None:
     run.episodes.filter(replicate=1).update(awaits_person=True)
     shown = page(staff, address("run", run))
-    assert "Your move" in shown and "waits for a person" in shown
+    assert "Your move" in shown and "waiting for a person" in shown
 
 
 def _priced() -> None:

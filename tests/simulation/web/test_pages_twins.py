@@ -47,7 +47,7 @@ def page(client: Client, address: str) -> str:
 
 def test_a_twins_page_shows_where_it_differs_why_and_its_calls(staff: Client, twin: Twin) -> None:
     shown = page(staff, of_twin(twin))
-    assert "2 places" in shown and "the sample grew" in shown and "twin maker: perturb" in shown
+    assert "2 differences" in shown and "the sample grew" in shown and "twin maker: perturb" in shown
     assert re.search(r"new_materials\[0\]\.properties\.volume</th>.*?111 mL.*?1 kL", shown)
     assert "&lt;b&gt;7&lt;/b&gt;" in shown and "<b>7" not in shown
     assert "#step-2" in shown
@@ -63,7 +63,7 @@ def test_a_twin_that_was_vetted_says_by_whom_and_as_what(staff: Client, twin: Tw
     vetting.decide(twin, answers, User.objects.get(username="ada"))
     shown = page(staff, of_twin(twin))
     assert "to be vetted" not in shown and "By ada" in shown and "the error</span>" in shown
-    assert "counts as</dt><dd>obvious" in shown and "Look again" in shown
+    assert "error type</dt><dd>obvious" in shown and "Vet again" in shown
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_twin_that_was_vetted_says_by_whom_and_as_what(staff: Client, twin: Tw
 )
 def test_what_needs_no_vetting_is_not_sent_there(staff: Client, twin: Twin, changes: dict[str, object]) -> None:
     Twin.objects.filter(pk=twin.pk).update(**changes)
-    assert "to be vetted" not in page(staff, of_twin(twin)) and "Vet it" not in page(staff, of_twin(twin))
+    assert "to be vetted" not in page(staff, of_twin(twin)) and "Vet this twin" not in page(staff, of_twin(twin))
 
 
 def test_an_unusable_twin_says_why_and_is_asked_for_again(staff: Client, twin: Twin) -> None:

@@ -183,7 +183,7 @@ def test_what_the_catalogue_refuses_is_said_by_its_field_in_its_own_words(attemp
         ("Transfer", {"mix_cycles": "-1"}, "mix_cycles", "it must be 0 to 30"),
         ("Transfer", {"tip_type": "golden"}, "tip_type", "must be one of filter tip"),
         ("Transfer", {"label": "x" * 81}, "label", "at most 80 characters"),
-        ("Transfer", {"materials": ["MAT-00000000"]}, "materials", "MAT-00000000 is not on the bench any more"),
+        ("Transfer", {"materials": ["MAT-00000000"]}, "materials", "MAT-00000000 is no longer on the bench"),
         ("ImageSample", {}, "materials", "ImageSample takes 1 to"),
         ("FlowCytometry", high, "detector_voltages.FSC", "FSC is 2 kV; it must be 0 V to 1000 V"),
         ("VisualInspection", {"question": "look at it"}, "question", "ends in a question mark"),
@@ -207,13 +207,13 @@ def test_a_choice_is_answered_by_a_worker_and_its_outcome_shown(staff: Client, a
     Worker.objects.create(owner="w", kind="embedded")
     data = chosen(attempt, "MeasureVolume", named(attempt, "Brewed coffee"))
     assert staff.post(bench_of(attempt), data)["Location"] == bench_of(attempt)
-    assert "working out what comes of it" in text(staff.get(bench_of(attempt)))
+    assert "computing the outcome" in text(staff.get(bench_of(attempt)))
     waiting = staff.get(bench_of(attempt), headers=HTMX)
     assert 'hx-trigger="every 2s"' in text(waiting) and "HX-Refresh" not in waiting
     play_out(attempt.run)
     assert staff.get(bench_of(attempt), headers=HTMX)["HX-Refresh"] == "true"
     page = text(staff.get(bench_of(attempt)))
-    assert "What came of step 1" in page and "Step 2: what do you do?" in page and "99 of 100" in page
+    assert "Outcome of step 1" in page and "Step 2: choose an action" in page and "99 of 100" in page
     step = attempt.transitions.get().step
     assert step["outcome"]["new_observations"][0]["value"] in page
     assert step["outcome"]["reasoning"] not in page  # the agent is not told it either
@@ -222,7 +222,7 @@ def test_a_choice_is_answered_by_a_worker_and_its_outcome_shown(staff: Client, a
     play_out(attempt.run)
     page = text(staff.get(bench_of(attempt)))
     history = page[page.index('id="history"') :]
-    assert "What came of step 2" in page and "MeasureVolume" in history and "ImageSample" not in history
+    assert "Outcome of step 2" in page and "MeasureVolume" in history and "ImageSample" not in history
 
 
 def test_a_choice_that_is_sent_twice_is_played_once(staff: Client, attempt: Episode) -> None:
@@ -240,7 +240,7 @@ def test_another_member_of_staff_watches_and_does_not_choose(staff: Client, atte
     data = chosen(attempt, "MeasureVolume", named(attempt, "Brewed coffee"))
     staff.force_login(User.objects.create_user("eve", is_staff=True))
     page = text(staff.get(bench_of(attempt), {"action": "MeasureVolume"}))
-    assert "ada plays this attempt" in page and "Do it" not in page
+    assert "ada is playing this episode" in page and "Perform action" not in page
     staff.post(bench_of(attempt), data)
     attempt.refresh_from_db()
     assert attempt.awaits_person
@@ -253,7 +253,7 @@ def test_a_submission_is_judged_and_the_verdict_shown(staff: Client, attempt: Ep
     attempt.refresh_from_db()
     assert attempt.status == "submitted" and not EvidenceReview.objects.get(episode=attempt).sufficient
     page = text(staff.get(bench_of(attempt)))
-    assert "not sufficient" in page and "Its transcript" in page and "what do you do?" not in page
+    assert "not sufficient" in page and "View transcript" in page and ": choose an action" not in page
 
 
 def test_a_model_that_names_a_material_like_a_page_changes_no_page(staff: Client, attempt: Episode) -> None:

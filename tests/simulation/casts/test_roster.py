@@ -207,7 +207,7 @@ def test_person_replaces_the_agent_and_the_other_roles_are_unchanged() -> None:
     assert offline["evidence_classifier"] == {"plays": "offline/checklist"} and offline["panel"] == []
     with pytest.raises(roster.NotReadyError, match="ANTHROPIC_API_KEY"):
         roster.with_person("current", {**KEYS, "ANTHROPIC_API_KEY": ""})
-    assert "gpt-6.1-sol" in roster.with_person("current", KEYS)["models"]  # it judges
+    assert "gpt-6.1-sol" in roster.with_person("current", KEYS)["models"]  # the classifier
 
 
 @pytest.mark.usefixtures("shipped_models")

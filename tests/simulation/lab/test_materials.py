@@ -14,7 +14,7 @@ from simulation.lab.materials import (
 )
 
 
-def build_inventory():
+def build_three_materials():
     return place_all(
         (Draft("Water", {}, available_for_use=UNLIMITED), Draft("Sample", {"volume": "1 mL"}), Draft("Tube", {})),
         seed=7,
@@ -36,7 +36,7 @@ def test_barcode_already_on_the_bench_is_not_reused():
 
 
 def test_input_that_is_not_returned_is_used_up():
-    inventory = build_inventory()
+    inventory = build_three_materials()
     _, sample, tube = inventory
     after = inventory.changed((), (), [sample.barcode], now=60)
     assert after[sample.barcode].available_for_use == NOT_AVAILABLE
@@ -45,13 +45,13 @@ def test_input_that_is_not_returned_is_used_up():
 
 
 def test_unlimited_input_stays_unchanged():
-    inventory = build_inventory()
+    inventory = build_three_materials()
     water = inventory.materials[0]
     assert inventory.changed((), (), [water.barcode], now=60)[water.barcode] == water
 
 
 def test_returned_material_keeps_its_barcode_position_and_creation_time():
-    inventory = build_inventory()
+    inventory = build_three_materials()
     sample = inventory.materials[1]
     left = Draft("Sample", {"volume": "400 µL"}, replaces=sample.barcode)
     after = inventory.changed((left, Draft("Aliquot", {})), (sample.barcode, "MAT-NEWNEWNE"), [sample.barcode], now=60)
@@ -68,5 +68,5 @@ def test_visible_material_does_not_contain_the_ledger():
 
 
 def test_inventory_round_trips_through_json():
-    inventory = build_inventory()
+    inventory = build_three_materials()
     assert Inventory.from_json(inventory.to_json()) == inventory

@@ -74,7 +74,7 @@ def test_agent_prompt_has_goal_catalogue_clock_materials_and_history():
     assert "Transfer (transformation):" in prompt.system and "find the volume" not in prompt.system
     assert (prompt.purpose, prompt.prompt_set) == ("act", TEXTS.sha256)
     assert "find the volume" in text
-    assert "1 h 30 min since the start; 18 actions left" in text  # 20 less the two of the history
+    assert "1 h 30 min since the start; 18 actions left" in text  # 20 minus the two steps of the history
     assert f"{sample} Sample [available_for_further_use, dynamic, room_temp; 1 h 30 min old, unchanged for 0 s]" in text
     assert f"{water} Water [unlimited, static, room_temp; 1 h 30 min old, unchanged for 1 h 30 min]" in text
     assert "duration=90 min" in text and "refused by transition_model: water is mixed already" in text
@@ -216,7 +216,7 @@ def test_repeated_step_sends_the_same_prompts_because_the_memory_is_unchanged():
     class SpentError(Exception):
         pass
 
-    def only_the_plan(prompt):
+    def answer_only_the_plan(prompt):
         asked.append(prompt)
         if prompt.purpose == "act":
             raise SpentError
@@ -225,7 +225,7 @@ def test_repeated_step_sends_the_same_prompts_because_the_memory_is_unchanged():
     memory, asked = {}, []
     for _ in range(2):
         with pytest.raises(SpentError):
-            build_agent(only_the_plan, "plan", memory=memory).choose(build_bench().situation())
+            build_agent(answer_only_the_plan, "plan", memory=memory).choose(build_bench().situation())
     assert memory == {} and asked[:2] == asked[2:]
 
 

@@ -174,7 +174,7 @@ def test_empty_summary_raises_no_usable_answer():
 
 def test_record_parts_are_filled_to_their_limit_and_self_contained():
     steps = build_played_bench(6, 100).transcript()
-    two = sum(len(line.encode()) + 1 for line in parts(steps[-2:], 10**6)[0].split("\n")[1:-1])  # with line ends
+    two = sum(len(line.encode()) + 1 for line in parts(steps[-2:], 10**6)[0].split("\n")[1:-1])  # including line ends
     assert len(parts(steps, 10**6)) == 1
     assert [len(parse_record_lines(piece)) for piece in parts(steps, two)] == [2, 2, 2]
     assert all("properties" in parse_record_lines(piece)[0]["inputs"][0] for piece in parts(steps, two))

@@ -21,7 +21,7 @@ INPUTS = Inputs.of(MATERIALS)
 KEPT = (handed("Cells", "S1"), handed("Puromycin", "S2"))
 
 
-def parse_outcome(text: str, inputs: Inputs = INPUTS) -> Outcome:
+def parse_valid_outcome(text: str, inputs: Inputs = INPUTS) -> Outcome:
     return read_outcome(text, inputs).outcome
 
 
@@ -33,7 +33,9 @@ def collect_problems(text: str, inputs: Inputs = INPUTS) -> str:
 
 def test_outcome_reply_has_its_aliases_replaced_by_barcodes():
     new = handed("Cells with puromycin", derived_from=["S1", "s2", "MAT-00000000"])
-    found = parse_outcome(written(handed("Cells", "S1"), handed("Puromycin", PUROMYCIN), new, observations=[seen()]))
+    found = parse_valid_outcome(
+        written(handed("Cells", "S1"), handed("Puromycin", PUROMYCIN), new, observations=[seen()])
+    )
     assert found.success and found.rejected_by == RejectedBy.NOBODY
     assert [material.replaces for material in found.new_materials] == [CELLS, PUROMYCIN, ""]
     assert found.new_materials[2].derived_from == (CELLS, PUROMYCIN)  # the barcode the model invented is dropped
@@ -54,12 +56,12 @@ def test_outcome_reply_has_its_aliases_replaced_by_barcodes():
     ],
 )
 def test_last_json_object_is_parsed_despite_surrounding_text(around):
-    assert parse_outcome(answer(around.format(written(*KEPT)))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(answer(around.format(written(*KEPT)))).new_materials[0].replaces == CELLS
 
 
 def test_last_of_two_json_objects_counts():
     first, last = written(*KEPT, reasoning="first"), written(*KEPT, reasoning="last")
-    assert parse_outcome(f"{first}\nor rather\n{last}").reasoning == "last"
+    assert parse_valid_outcome(f"{first}\nor rather\n{last}").reasoning == "last"
 
 
 @pytest.mark.parametrize(
@@ -133,8 +135,8 @@ def test_all_problems_of_an_outcome_are_reported_together():
 
 def test_invalid_characters_become_replacement_characters_at_every_depth():
     raw = written(handed("Cells\x00", "S1", properties={"no\ud800te": ["a\x07b", {"c": "\udfff"}]}))
-    assert "\\u0000" in raw and "\\ud800" in raw  # escaped: no cleaning of the raw text finds them
-    material = parse_outcome(raw).new_materials[0]
+    assert "\\u0000" in raw and "\\ud800" in raw  # escaped, so cleaning the raw text cannot find them
+    material = parse_valid_outcome(raw).new_materials[0]
     assert material.name == "Cells�"
     assert material.properties == {"no�te": ["a�b", {"c": "�"}]}
     assert clean_text("a\x00b\r\nc\td\x9f\ud83d") == "a�b\nc\td��"
@@ -155,7 +157,7 @@ def test_values_of_the_older_prompt_are_accepted_and_noted():
 
 
 def test_enumerated_values_are_matched_despite_case_spaces_and_degree_signs():
-    read = parse_outcome(written(handed("Cells", "S1", environmental_condition="−20 °C", material_type="Static")))
+    read = parse_valid_outcome(written(handed("Cells", "S1", environmental_condition="−20 °C", material_type="Static")))
     assert (read.new_materials[0].environmental_condition, read.new_materials[0].material_type) == ("-20C", "static")
 
 
@@ -183,7 +185,7 @@ def test_length_limits_apply_after_barcodes_are_replaced_by_names():
     named = read_outcome(written(handed(f"Cells of {code}", "S1")), tube).outcome.new_materials[0]
     assert named.name == "Cells of " + "x" * 60
     for text, said in (
-        # 4 x 60 characters and the blanks between them; 80 x 61 less the last blank
+        # 4 x 60 characters and the spaces between them; 80 x 61 minus the last space
         (written(handed(f"{code} " * 4, "S1")), "new_materials[0].name has 243 characters; allowed: 200"),
         (
             written(handed("a", "S1", properties={"of": f"{code} " * 80})),
@@ -208,7 +210,9 @@ def test_name_made_of_barcodes_does_not_grow_from_step_to_step():
     for _ in range(5):
         on = bench(draft(name)).inventory.materials
         try:
-            name = parse_outcome(written(handed(f"{on[0].barcode} " * 3, "S1")), Inputs.of(on)).new_materials[0].name
+            name = (
+                parse_valid_outcome(written(handed(f"{on[0].barcode} " * 3, "S1")), Inputs.of(on)).new_materials[0].name
+            )
         except MalformedCompletion:
             break
         assert len(name) <= 200
@@ -216,7 +220,7 @@ def test_name_made_of_barcodes_does_not_grow_from_step_to_step():
 
 def test_values_that_databases_change_are_stored_in_a_stable_form():
     properties = {"count": 1e15, "tiny": 1e-7, "zero": -0.0, "gone": None, "list": [1, None, True]}
-    read = parse_outcome(written(handed("Cells", "S1", properties=properties)))
+    read = parse_valid_outcome(written(handed("Cells", "S1", properties=properties)))
     assert (
         json.dumps(read.new_materials[0].properties)
         == '{"count": "1000000000000000.0", "tiny": 1e-07, "zero": 0.0, "list": [1, true]}'
@@ -224,7 +228,7 @@ def test_values_that_databases_change_are_stored_in_a_stable_form():
 
 
 def test_observed_number_becomes_text_and_measurement_type_is_normalised():
-    read = parse_outcome(
+    read = parse_valid_outcome(
         written(*KEPT, observations=[seen(value=7.4, measurement_type="Flow Cytometry"), seen(value=None)])
     )
     assert (read.new_observations[0].value, read.new_observations[0].measurement_type) == ("7.4", "flow_cytometry")
@@ -232,12 +236,12 @@ def test_observed_number_becomes_text_and_measurement_type_is_normalised():
 
 
 def test_material_without_replaces_continues_the_input_of_its_unique_name():
-    found = parse_outcome(written(handed("Cells"), handed("Puromycin"), handed("Puromycin")))
+    found = parse_valid_outcome(written(handed("Cells"), handed("Puromycin"), handed("Puromycin")))
     assert [material.replaces for material in found.new_materials] == [CELLS, "", ""]
 
 
 def test_material_with_null_replaces_stays_new_despite_a_known_name():
-    found = parse_outcome(written(handed("Cells", replaces=None) | {"replaces": None}))
+    found = parse_valid_outcome(written(handed("Cells", replaces=None) | {"replaces": None}))
     assert found.new_materials[0].replaces == ""
 
 
@@ -257,13 +261,13 @@ def test_returned_unlimited_material_is_ignored_and_a_portion_of_it_is_new():
 
 
 def test_new_material_is_derived_from_the_only_input():
-    found = parse_outcome(written(handed("Pellet")), Inputs.of(MATERIALS[:1]))
+    found = parse_valid_outcome(written(handed("Pellet")), Inputs.of(MATERIALS[:1]))
     assert found.new_materials[0].derived_from == (CELLS,)
 
 
 def test_barcodes_in_texts_are_replaced_by_names_or_removed():
     one = handed(f"Cells of {CELLS}", "S1", properties={"from": f"Cells ({CELLS})", "id": "MAT-12345678"})
-    found = parse_outcome(written(one, observations=[seen(f"{PUROMYCIN} is clear, S1 and S9 are not")]))
+    found = parse_valid_outcome(written(one, observations=[seen(f"{PUROMYCIN} is clear, S1 and S9 are not")]))
     assert found.new_materials[0].name == "Cells of Cells"
     assert found.new_materials[0].properties == {"from": "Cells", "id": ""}
     assert found.new_observations[0].description == "Puromycin is clear, Cells and S9 are not"
@@ -274,21 +278,23 @@ def test_barcodes_in_texts_are_replaced_by_names_or_removed():
 )
 def test_misspelled_and_embedded_barcodes_are_replaced_by_names(code):
     one = handed(f"tube{code}b", "S1", properties={f"mass of {code}": f"see{code}", "from": f"Cells ({code})"})
-    found = parse_outcome(written(one, observations=[seen(f"_{code}_ is clear")]))
+    found = parse_valid_outcome(written(one, observations=[seen(f"_{code}_ is clear")]))
     assert found.new_materials[0].name == "tubeCellsb"
     assert found.new_materials[0].properties == {"mass of Cells": "seeCells", "from": "Cells"}
     assert found.new_observations[0].description == "_Cells_ is clear"
-    assert parse_outcome(written(handed("New", code))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(written(handed("New", code))).new_materials[0].replaces == CELLS
 
 
 def test_words_like_barcodes_are_kept_and_unknown_barcodes_removed():
     words = "a mat-finished plate in FORMAT-SPECIFIC1 packing (mat-finished), format-96wellplate"
     assert (
-        parse_outcome(written(handed("Cells", "S1", properties={"look": words}))).new_materials[0].properties["look"]
+        parse_valid_outcome(written(handed("Cells", "S1", properties={"look": words})))
+        .new_materials[0]
+        .properties["look"]
         == words
     )
     nobodys = handed("Cells", "S1", properties={"a": "x mat-0ew7e0p1 y", "b": "x (MAT-ABCDEFGH)"})
-    assert parse_outcome(written(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
+    assert parse_valid_outcome(written(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
 
 
 @pytest.mark.parametrize(
@@ -298,7 +304,7 @@ def test_words_like_barcodes_are_kept_and_unknown_barcodes_removed():
      ("Mix of S1 and S9", "Mix of S1 and S9"), ("DNA cut with S1 nuclease", "DNA cut with S1 nuclease")],
 )  # fmt: skip
 def test_alias_in_a_name_is_replaced_if_it_refers_to_the_input(written_name, name):
-    found = parse_outcome(written(handed(written_name, "S1", properties={"is": written_name}))).new_materials[0]
+    found = parse_valid_outcome(written(handed(written_name, "S1", properties={"is": written_name}))).new_materials[0]
     assert (found.name, found.properties["is"]) == (name, name)
 
 
@@ -306,23 +312,23 @@ def test_material_named_like_the_alias_of_another_is_not_swapped_with_it():
     tubes = Inputs.of(bench(draft("S2"), draft("S1")).inventory.materials, "S2 S1")
     told = collect_problems(written(handed("S1", "S1"), handed("S2", "S2")), tubes)
     assert "new_materials[0] is called 'S1' as the input S2 is, and replaces S1, which is called 'S2'" in told
-    right = parse_outcome(written(handed("S2", "S1"), handed("S1", "S2")), tubes).new_materials
+    right = parse_valid_outcome(written(handed("S2", "S1"), handed("S1", "S2")), tubes).new_materials
     assert [material.replaces for material in right] == [material.barcode for material in tubes.materials]
 
 
 def test_material_may_take_the_name_of_its_source():
-    poured = parse_outcome(written(handed("Cells", "S1"), handed("Cells", "S2"))).new_materials
+    poured = parse_valid_outcome(written(handed("Cells", "S1"), handed("Cells", "S2"))).new_materials
     assert [material.replaces for material in poured] == [CELLS, PUROMYCIN]
-    assert parse_outcome(written(handed("Medium", "S1"))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(written(handed("Medium", "S1"))).new_materials[0].replaces == CELLS
 
 
 def test_label_like_an_alias_is_kept_if_a_material_has_it():
-    named = parse_outcome(written(handed("Standard S1", "S1"), observations=[seen("S1 is blue")]))
+    named = parse_valid_outcome(written(handed("Standard S1", "S1"), observations=[seen("S1 is blue")]))
     assert named.new_observations[0].description == "S1 is blue"
     given = Inputs.of(MATERIALS, "a tube labelled S2 and MAT-LABEL001")
-    assert parse_outcome(written(handed("MAT-LABEL001", "S1")), given).new_materials[0].name == "MAT-LABEL001"
+    assert parse_valid_outcome(written(handed("MAT-LABEL001", "S1")), given).new_materials[0].name == "MAT-LABEL001"
     assert (
-        parse_outcome(written(observations=[seen("S2 nuclease")]), given).new_observations[0].description
+        parse_valid_outcome(written(observations=[seen("S2 nuclease")]), given).new_observations[0].description
         == "S2 nuclease"
     )
 
@@ -341,7 +347,7 @@ def test_failed_action_returns_no_materials_or_observations():
 
 def test_failed_action_may_omit_the_lists():
     assert (
-        parse_outcome('{"success": false, "failure_reason": "no volume is stated"}').failure_reason
+        parse_valid_outcome('{"success": false, "failure_reason": "no volume is stated"}').failure_reason
         == "no volume is stated"
     )
 
@@ -415,7 +421,7 @@ def test_randomly_spoilt_reply_is_an_outcome_or_raises_malformed_completion():
             at = rng.randrange(len(text))
             text = text[:at] + rng.choice(pieces) + text[at + rng.randint(0, 12) :]
         try:
-            found = parse_outcome(answer(text))
+            found = parse_valid_outcome(answer(text))
         except MalformedCompletion:
             continue
         read += 1
@@ -474,4 +480,4 @@ def test_invalid_verdict_is_refused_with_the_allowed_values(old, new, said):
 
 def test_ambiguous_input_name_is_not_matched():
     twins = Inputs.of(bench(draft("Cells"), draft("Cells")).inventory.materials)
-    assert parse_outcome(written(handed("Cells")), twins).new_materials[0].replaces == ""
+    assert parse_valid_outcome(written(handed("Cells")), twins).new_materials[0].replaces == ""

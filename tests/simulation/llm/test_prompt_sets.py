@@ -28,7 +28,7 @@ def write_folder(tmp_path: Path, **files: str | bytes) -> Path:
     return tmp_path
 
 
-# What the built-in set states
+# Contents of the built-in set
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda each: f"{each.file}: {each.says}")
@@ -214,7 +214,7 @@ def test_invalid_prompt_folder_is_refused_with_file_and_placeholder(
 def test_all_problems_of_a_prompt_folder_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(PromptSetError) as refused:
         read_folder(write_folder(tmp_path, agent_act="", transition_user="{action}", examples="1"), "mine")
-    assert len(refused.value.problems) == 4  # one, two (both missing placeholders), one
+    assert len(refused.value.problems) == 4  # one per file, and two for the two missing placeholders
 
 
 def test_other_files_are_ignored_and_a_directory_named_like_a_prompt_file_is_refused(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_input_that_is_not_returned_is_used_up():
 def test_incomplete_reply_is_requested_again_with_the_same_prompt(missing):
     outcome, prompts = predict_mix(missing, missing, GOOD)
     assert outcome.success
-    assert prompts[0] == prompts[1] == prompts[2]  # never answered by a longer prompt
+    assert prompts[0] == prompts[1] == prompts[2]  # never a longer prompt
 
 
 def test_three_truncated_replies_raise_no_usable_answer():
@@ -202,17 +202,17 @@ def test_prompt_longer_than_the_context_is_not_retried():
 
 
 class UnitSpent(Exception):  # noqa: N818  # a signal, not an error, like that of the call replayer
-    """Like the signal that a unit has made its one call."""
+    """Stands in for the call replayer's signal that the unit has made its one call."""
 
 
 def test_unknown_exception_passes_through_the_transition_model():
     on = bench()
 
-    def spent(prompt: Prompt) -> str:
+    def raise_unit_spent(prompt: Prompt) -> str:
         raise UnitSpent
 
     with pytest.raises(UnitSpent):
-        LLMTransitionModel(ScriptedProvider(spent), TEXTS).predict(mix(on, "Cells"), on.situation())
+        LLMTransitionModel(ScriptedProvider(raise_unit_spent), TEXTS).predict(mix(on, "Cells"), on.situation())
 
 
 def test_accepted_action_without_a_result_is_requested_again():
@@ -287,7 +287,7 @@ def test_bench_accepts_every_returned_outcome():
         on = bench()
         model = LLMTransitionModel(ScriptedProvider([answer] * 3), TEXTS)
         try:
-            on.step(mix(on, "Cells", "Puromycin", "Medium"), model)  # LabError if the outcome cannot be
+            on.step(mix(on, "Cells", "Puromycin", "Medium"), model)  # raises LabError for an impossible outcome
         except NoUsableAnswer:
             continue
         taken += 1

@@ -211,26 +211,30 @@ def test_anthropic_cache_is_read_up_to_the_breakpoint(server):
 
 
 def test_anthropic_cache_grows_with_the_conversation_and_skips_short_texts(server):
-    def asked(*texts: str) -> tuple[int, int]:
+    def send_texts(*texts: str) -> tuple[int, int]:
         blocks = [{"type": "text", "text": text} for text in texts]
         body = {"messages": [{"role": "user", "content": blocks}], "cache_control": {"type": "ephemeral"}}
         usage = send_message(server, "", **body).data["usage"]
         return usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]
 
-    assert asked("short") == (0, 0)
-    assert asked("a" * 8000) == (0, 2000)
-    assert asked("a" * 8000, "b" * 400) == (2000, 100)
-    assert asked("a" * 8000, "b" * 400, "c" * 40) == (2100, 10)
+    assert send_texts("short") == (0, 0)
+    assert send_texts("a" * 8000) == (0, 2000)
+    assert send_texts("a" * 8000, "b" * 400) == (2000, 100)
+    assert send_texts("a" * 8000, "b" * 400, "c" * 40) == (2100, 10)
 
 
 def test_openai_cache_holds_the_longest_known_prefix_in_steps_of_128_tokens(server):
-    def cached(text: str) -> int:
+    def count_cached_tokens(text: str) -> int:
         return send_chat(server, text).data["usage"]["prompt_tokens_details"]["cached_tokens"]
 
     # 4400 bytes are 1100 tokens: 8 steps of 128 are 1024; of 4000 bytes 7 whole steps (896 tokens) are too few
-    assert [cached("z" * 4400), cached("z" * 4400 + "!"), cached("z" * 4000)] == [0, 1024, 0]
+    assert [
+        count_cached_tokens("z" * 4400),
+        count_cached_tokens("z" * 4400 + "!"),
+        count_cached_tokens("z" * 4000),
+    ] == [0, 1024, 0]
     # 6000 bytes hold 11 steps, of which the first 8 are known
-    assert [cached("z" * 6000), cached("z" * 6000)] == [1024, 1408]
+    assert [count_cached_tokens("z" * 6000), count_cached_tokens("z" * 6000)] == [1024, 1408]
 
 
 def test_thinking_is_returned_as_a_block_and_counted_as_output(server):
@@ -417,42 +421,46 @@ def test_spoilt_text_differs_from_the_good_text(server, name, role):
 
 
 def test_spoilt_outcome_matches_its_fault_name(server):
-    def outcome(name: str) -> str:
+    def spoilt_outcome(name: str) -> str:
         return fetch_spoilt_text(server, name, "transition")
 
-    assert outcome("fenced").startswith("```json\n{") and outcome("fenced").endswith("}\n```")
-    assert outcome("chatter").startswith("Sure!") and outcome("chatter").endswith("!")
-    assert outcome("two_objects").count('"new_materials"') == 2
-    assert json.loads(outcome("wrong_enum"))["new_materials"][0]["environmental_condition"] == "lukewarm"
-    assert "success" not in json.loads(outcome("missing_field"))
-    assert json.loads(outcome("unknown_field"))["mood"] == "calm"
-    assert '"purity": NaN' in outcome("nan")
-    assert "[" * 5000 + "]" * 5000 in outcome("deep")
-    assert "\x00" in json.loads(outcome("nul"))["new_materials"][0]["name"]
-    assert "\ud83d" in json.loads(outcome("nul"))["new_observations"][0]["value"]
-    assert "IGNORE ALL" in json.loads(outcome("injection"))["new_materials"][0]["name"]
-    assert json.loads(outcome("rejected"))["failure_reason"]
+    assert spoilt_outcome("fenced").startswith("```json\n{") and spoilt_outcome("fenced").endswith("}\n```")
+    assert spoilt_outcome("chatter").startswith("Sure!") and spoilt_outcome("chatter").endswith("!")
+    assert spoilt_outcome("two_objects").count('"new_materials"') == 2
+    assert json.loads(spoilt_outcome("wrong_enum"))["new_materials"][0]["environmental_condition"] == "lukewarm"
+    assert "success" not in json.loads(spoilt_outcome("missing_field"))
+    assert json.loads(spoilt_outcome("unknown_field"))["mood"] == "calm"
+    assert '"purity": NaN' in spoilt_outcome("nan")
+    assert "[" * 5000 + "]" * 5000 in spoilt_outcome("deep")
+    assert "\x00" in json.loads(spoilt_outcome("nul"))["new_materials"][0]["name"]
+    assert "\ud83d" in json.loads(spoilt_outcome("nul"))["new_observations"][0]["value"]
+    assert "IGNORE ALL" in json.loads(spoilt_outcome("injection"))["new_materials"][0]["name"]
+    assert json.loads(spoilt_outcome("rejected"))["failure_reason"]
 
 
 def test_spoilt_action_matches_its_fault_name(server):
-    def action(name: str) -> str:
+    def spoilt_action(name: str) -> str:
         return fetch_spoilt_text(server, name, "agent")
 
-    assert wire.read(action("wrong_enum")).name == "Teleport"
-    assert wire.read(action("unknown_field")).parameters["mood"] == "calm"
-    assert wire.read(action("nan")).parameters == {"duration": "NaN"}
+    assert wire.read(spoilt_action("wrong_enum")).name == "Teleport"
+    assert wire.read(spoilt_action("unknown_field")).parameters["mood"] == "calm"
+    assert wire.read(spoilt_action("nan")).parameters == {"duration": "NaN"}
     for name, why in (("missing_field", "no line ACTION"), ("two_objects", "stands twice"), ("nul", "not text")):
         with pytest.raises(wire.WireError, match=why):
-            wire.read(action(name))
+            wire.read(spoilt_action(name))
 
 
 def test_spoilt_verdict_matches_its_fault_name(server):
-    def verdict(name: str) -> str:
+    def spoilt_verdict(name: str) -> str:
         return fetch_spoilt_text(server, name, "classifier")
 
-    assert "<verdict>MAYBE</verdict>" in verdict("wrong_enum") and "<verdict>" not in verdict("missing_field")
-    assert "<confidence>NaN</confidence>" in verdict("nan") and verdict("deep").count("<reasoning>") > 5000
-    assert sorted(re.findall(r"<verdict>(\w+)", verdict("two_objects"))) == ["INVALID", "VALID"]
+    assert "<verdict>MAYBE</verdict>" in spoilt_verdict("wrong_enum") and "<verdict>" not in spoilt_verdict(
+        "missing_field"
+    )
+    assert (
+        "<confidence>NaN</confidence>" in spoilt_verdict("nan") and spoilt_verdict("deep").count("<reasoning>") > 5000
+    )
+    assert sorted(re.findall(r"<verdict>(\w+)", spoilt_verdict("two_objects"))) == ["INVALID", "VALID"]
 
 
 def test_huge_answer_has_the_requested_size_and_is_not_truncated(server):
@@ -468,19 +476,19 @@ def test_bad_utf8_fault_sends_invalid_utf8(server):
 
 
 def test_stop_reasons_and_contents_match_the_provider(server):
-    def both(name: str, variant: str = "") -> tuple[Any, Any, Any, Any]:
+    def send_to_both(name: str, variant: str = "") -> tuple[Any, Any, Any, Any]:
         set_fault(server, name, variant=variant)
         openai, claude = send_chat(server, TO_JUDGE).data["choices"][0], send_message(server, TO_JUDGE).data
         return openai["finish_reason"], openai["message"]["content"], claude["stop_reason"], claude["content"]
 
-    assert both("empty") == ("stop", "", "end_turn", [])
-    assert both("empty", "null") == ("stop", None, "end_turn", [])
-    assert both("refusal")[:3] == ("stop", None, "refusal")
-    assert both("refusal", "content_filter")[:3] == ("content_filter", None, "refusal")
-    assert both("truncated")[::2] == ("length", "max_tokens")
-    assert [block["type"] for block in both("thinking_only")[3]] == ["thinking"]
-    assert both("thinking_only", "max_tokens")[:3] == ("length", None, "max_tokens")
-    assert both("context_stop")[::2] == ("length", "model_context_window_exceeded")
+    assert send_to_both("empty") == ("stop", "", "end_turn", [])
+    assert send_to_both("empty", "null") == ("stop", None, "end_turn", [])
+    assert send_to_both("refusal")[:3] == ("stop", None, "refusal")
+    assert send_to_both("refusal", "content_filter")[:3] == ("content_filter", None, "refusal")
+    assert send_to_both("truncated")[::2] == ("length", "max_tokens")
+    assert [block["type"] for block in send_to_both("thinking_only")[3]] == ["thinking"]
+    assert send_to_both("thinking_only", "max_tokens")[:3] == ("length", None, "max_tokens")
+    assert send_to_both("context_stop")[::2] == ("length", "model_context_window_exceeded")
 
 
 def test_refusal_fault_sends_a_reason(server):

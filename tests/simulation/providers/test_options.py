@@ -137,11 +137,11 @@ def test_request_hash_depends_on_prompt_and_parameters() -> None:
 
 
 def test_request_hash_includes_the_api_version_and_not_the_key() -> None:
-    def sha256(version: str, key: str) -> str:
+    def compute_hash(version: str, key: str) -> str:
         at = Endpoint("anthropic", "m", WireOptions(api_version=version), "http://a", key)
         return connections.prepare(at, PROMPT, Params(9)).sha256
 
-    assert sha256("2023-06-01", "one") == sha256("2023-06-01", "two") != sha256("2026-10-21", "one")
+    assert compute_hash("2023-06-01", "one") == compute_hash("2023-06-01", "two") != compute_hash("2026-10-21", "one")
 
 
 def test_unsendable_characters_become_replacement_characters() -> None:

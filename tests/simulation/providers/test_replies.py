@@ -118,7 +118,7 @@ def test_model_refusal_is_a_completion_with_a_reason() -> None:
     declined["choices"][0]["message"]["refusal"] = "I cannot help with vectors."
     said = parse_reply(declined)
     assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, "I cannot help with vectors.", "")
-    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # it was paid for
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # a refusal is billed
 
 
 @pytest.mark.parametrize(
@@ -279,4 +279,4 @@ def test_anthropic_reply_without_a_stop_reason_is_a_server_error() -> None:
 def test_prompt_blocked_by_gemini_is_a_refusal(more: dict[str, Any], why: str) -> None:
     said = parse_reply(chat(**more), "gemini")
     assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, why, "")
-    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # it was paid for
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # a refusal is billed

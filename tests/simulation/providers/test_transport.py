@@ -135,12 +135,12 @@ def test_truncated_body_is_kept_with_the_connection_error(server: Bytes, provide
 
 @BOTH
 def test_reply_of_two_megabytes_is_read_and_one_of_five_is_refused(server: Bytes, provider: str) -> None:
-    def answer(length: int) -> dict[str, object]:
+    def build_reply(length: int) -> dict[str, object]:
         return message({"type": "text", "text": "x" * length}) if provider == "anthropic" else chat("x" * length)
 
-    server.says(200, answer(2_000_000))
+    server.says(200, build_reply(2_000_000))
     assert len(send_prompt(server, provider).text) == 2_000_000
-    server.says(200, answer(5_000_000))
+    server.says(200, build_reply(5_000_000))
     found = send_and_catch_error(server, provider)
     assert found.error_class is ErrorClass.GARBLED and "4194304 bytes" in str(found)
     assert found.reply is not None and len(found.reply.body) == wire.BYTE_CAP
@@ -186,14 +186,14 @@ def test_connection_is_reused_after_a_fully_read_reply(server: Bytes) -> None:
     said = plain(chat())
     parcel = HEAD + f"Content-Length: {len(said)}\r\n\r\n".encode() + said
 
-    def twice(to: socket.socket) -> None:
+    def answer_twice(to: socket.socket) -> None:
         to.sendall(parcel)
         heard = b""
         while b"What is in the tube?" not in heard:
             heard += to.recv(65536)
         to.sendall(parcel)
 
-    server.answer = twice
+    server.answer = answer_twice
     connection = connected(server)
     request = connection.prepare(PROMPT, PARAMS)
     assert [connection.send(request, 5).text for _ in range(2)] == ["A clear liquid."] * 2

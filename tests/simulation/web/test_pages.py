@@ -319,7 +319,7 @@ def test_transcript_shows_every_step_with_its_anchor(staff_client: Client, simul
 
 def test_transcript_shows_changes_and_never_the_ledger(staff_client: Client, played_episode: Episode) -> None:
     page = get_text(staff_client.get(reverse("simulation:episode", args=[played_episode.code])))
-    # the first step turns the sample's 101 mL into 111 mL, makes a tube and leaves the endless buffer alone
+    # the first step turns the sample's 101 mL into 111 mL, creates a tube and leaves the unlimited buffer unchanged
     assert re.search(r"101 mL</td><td class=.diff__after.>111 mL", page)
     assert re.search(r"destination</dt> ?<dd>Sample \(MAT-[A-Z0-9]{8}\)", page)
     assert re.search(r'PBS <span class="pill">unchanged', page)

@@ -77,7 +77,7 @@ def test_run_usage_includes_failed_calls(staff_client: Client, run: Run) -> None
     shown = get_page(staff_client, run_url("run", run))
     # 1,000 + 3,000 in and 50 out, then 1,000 in and 50 out: 5,100; 3,000 of 5,000 in were cached: 60%
     assert "<dd>5,100<small>no limit; 60% of the input was cached; not reported for 1 call</small>" in shown
-    # one call for 0.00175 dollars; the other two ended, and nobody knows what they cost
+    # one call for 0.00175 dollars; the cost of the other two is unknown
     assert "<dd>$0.001750<small>of max. $5.00; unknown for 2 calls</small>" in shown
     assert "<dd>3<small>2 answered, 1 failed</small>" in shown
     assert re.search(r'<th scope="row">gpt-5 <small>transition model</small></th> <td[^>]*>1</td>', shown)

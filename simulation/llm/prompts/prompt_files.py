@@ -150,7 +150,7 @@ def _problems(name: str, text: str, files: Mapping[str, Placeholders]) -> tuple[
     # Known names only: other words in braces are text, for example JSON.
     known_names = tuple(sorted({each for placeholders in files.values() for each in placeholders.all}))
     used = {match[1] for match in placeholder(known_names).finditer(text)}
-    missing = [f"{{{each}}} is missing in it" for each in placeholders.needed if each not in used]
+    missing = [f"{{{each}}} is missing" for each in placeholders.needed if each not in used]
     return (*missing, *(_unknown(each, placeholders.all) for each in sorted(used - set(placeholders.all))))
 
 

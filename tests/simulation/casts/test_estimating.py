@@ -1,4 +1,4 @@
-"""What an order would come to at worst, before anything is said."""
+"""Worst-case cost estimates of a run, before any call is made."""
 
 from decimal import Decimal
 from typing import Any
@@ -13,8 +13,8 @@ from tests.support.ledger import model, price
 pytestmark = pytest.mark.django_db
 
 
-def cast(**players: Any) -> dict[str, Any]:
-    """A setup in which rules play every role that is not given, with models "gpt" and "sonnet"."""
+def build_config(**players: Any) -> dict[str, Any]:
+    """Return a run configuration with the models "gpt" and "sonnet"; rules play every role that is not given."""
     rules = {"agent": {"plays": "offline/protocol"}, "transition_model": {"plays": "offline/rules"},
              "evidence_classifier": {"plays": "offline/checklist"}, "panel": []}  # fmt: skip
     wire = {"provider": "openai", "model_id": "x", "aliases": [], "context_limit": 200_000}
@@ -22,23 +22,23 @@ def cast(**players: Any) -> dict[str, Any]:
     return {"cast": {**rules, **players}, "models": models}
 
 
-def speaks(name: str, max_tokens: int = 100, **more: Any) -> dict[str, Any]:
+def build_model_role(name: str, max_tokens: int = 100, **more: Any) -> dict[str, Any]:
     return {"model": name, "params": {"max_tokens": max_tokens}, **more}
 
 
-def two_steps(**fields: Any) -> Experiment:
+def create_two_step_experiment(**fields: Any) -> Experiment:
     return run_factory.experiment("short", max_steps=2, **fields)
 
 
-def test_rules_cost_nothing_and_need_no_price() -> None:
-    for setup in ({}, cast()):
-        found = spending.estimate(setup, [two_steps()], 5)
+def test_rule_based_cast_costs_nothing_and_needs_no_price() -> None:
+    for setup in ({}, build_config()):
+        found = spending.estimate(setup, [create_two_step_experiment()], 5)
         assert found[:5] == (0, 0, 0, 0, [])
 
 
-def test_a_transition_model_is_estimated_with_all_its_repairs() -> None:
+def test_transition_model_estimate_includes_all_repairs() -> None:
     price(model("gpt"), "2026-01-01", input="1", output="10")
-    found = spending.estimate(cast(transition_model=speaks("gpt")), [two_steps()], 3)
+    found = spending.estimate(build_config(transition_model=build_model_role("gpt")), [create_two_step_experiment()], 3)
     # Each of 2 steps: prompts of 15,000, 17,200 and 19,400 bytes (a repair repeats 100 tokens at two bytes and adds
     # 2,000 bytes), so 7,500 + 8,600 + 9,700 tokens, and three answers of 100; three attempts.
     assert (found.calls, found.usual_calls) == (18, 6)
@@ -46,48 +46,64 @@ def test_a_transition_model_is_estimated_with_all_its_repairs() -> None:
     assert found.cost == Decimal(6 * (25_800 + 300 * 10)) / 10**6
 
 
-def test_an_agent_is_estimated_with_a_history_that_grows() -> None:
+def test_agent_estimate_includes_its_growing_history() -> None:
     price(model("gpt"), "2026-01-01", input="1", output="10")
-    found = spending.estimate(cast(agent=speaks("gpt", scaffold="plan")), [two_steps()], 1)
+    found = spending.estimate(
+        build_config(agent=build_model_role("gpt", scaffold="plan")), [create_two_step_experiment()], 1
+    )
     # The plan, the first step and the second, each up to three times: 124,000, 124,000 and 127,200 bytes.
     assert (found.calls, found.usual_calls) == (9, 3)
     assert found.tokens == 3 * (62_000 + 62_000 + 63_600 + 300)
 
 
 @pytest.mark.parametrize("history", [{"kind": "window", "k": 5}, {"kind": "summary", "k": 5}])
-def test_a_shorter_history_costs_less_than_a_full_one(history: dict[str, Any]) -> None:
+def test_short_history_costs_less_than_a_full_one(history: dict[str, Any]) -> None:
     long = run_factory.experiment("long", max_steps=100)
-    full = spending.estimate(cast(agent=speaks("gpt")), [long], 1)
-    short = spending.estimate(cast(agent=speaks("gpt", history=history)), [long], 1)
+    full = spending.estimate(build_config(agent=build_model_role("gpt")), [long], 1)
+    short = spending.estimate(build_config(agent=build_model_role("gpt", history=history)), [long], 1)
     assert short.tokens < full.tokens
     summaries = 18 if history["kind"] == "summary" else 0  # after 10, 15, ... and 95 steps
     assert short.usual_calls == full.usual_calls + summaries
 
 
-def test_every_member_of_a_panel_is_estimated() -> None:
-    one = spending.estimate(cast(evidence_classifier=speaks("gpt")), [two_steps()], 1)
+def test_estimate_includes_every_classifier() -> None:
+    one = spending.estimate(
+        build_config(evidence_classifier=build_model_role("gpt")), [create_two_step_experiment()], 1
+    )
     three = spending.estimate(
-        cast(evidence_classifier=speaks("gpt"), panel=[speaks("gpt"), speaks("sonnet")]), [two_steps()], 1
+        build_config(
+            evidence_classifier=build_model_role("gpt"), panel=[build_model_role("gpt"), build_model_role("sonnet")]
+        ),
+        [create_two_step_experiment()],
+        1,
     )
     assert (one.calls, one.usual_calls) == (2, 1)
     assert (three.calls, three.usual_calls, three.tokens) == (6, 3, 3 * one.tokens)
 
 
-def test_a_record_that_no_classifier_can_take_is_summarised_first() -> None:
-    setup = cast(evidence_classifier=speaks("gpt"))
+def test_estimate_includes_summaries_of_records_too_long_for_the_classifier() -> None:
+    setup = build_config(evidence_classifier=build_model_role("gpt"))
     setup["models"]["gpt"]["context_limit"] = 5_000  # less than half of 6,000 + 2 x 3,200 bytes
-    assert spending.estimate(setup, [two_steps()], 1).usual_calls == 2
+    assert spending.estimate(setup, [create_two_step_experiment()], 1).usual_calls == 2
 
 
-def test_a_model_without_a_price_has_no_cost_and_is_named_with_what_is_missing() -> None:
+def test_model_without_a_price_has_no_cost_and_its_missing_prices_are_listed() -> None:
     price(model("sonnet"), "2026-01-01", input="3", output="15")
-    found = spending.estimate(cast(agent=speaks("gpt"), transition_model=speaks("sonnet")), [two_steps()], 1)
+    found = spending.estimate(
+        build_config(agent=build_model_role("gpt"), transition_model=build_model_role("sonnet")),
+        [create_two_step_experiment()],
+        1,
+    )
     assert found.cost is None and found.tokens > 0
     assert found.unpriced == ["gpt: input, output", "sonnet: cache_read, cache_write_5m"]
 
 
-def test_an_order_of_many_experiments_is_the_sum_of_each() -> None:
-    setup = cast(agent=speaks("gpt"), transition_model=speaks("sonnet"), evidence_classifier=speaks("gpt"))
+def test_run_estimate_is_the_sum_over_its_experiments() -> None:
+    setup = build_config(
+        agent=build_model_role("gpt"),
+        transition_model=build_model_role("sonnet"),
+        evidence_classifier=build_model_role("gpt"),
+    )
     orders = [run_factory.experiment(f"e{i}", max_steps=steps) for i, steps in enumerate((50, 50, 100))]
     each = [spending.estimate(setup, [experiment], 4) for experiment in orders]
     both = spending.estimate(setup, orders, 4)
@@ -95,8 +111,8 @@ def test_an_order_of_many_experiments_is_the_sum_of_each() -> None:
     assert both.tokens == sum(one.tokens for one in each)
 
 
-def test_a_twin_is_estimated_as_one_outcome_with_its_repairs() -> None:
-    setup = cast(agent=speaks("gpt"), transition_model=speaks("gpt"))
+def test_twin_estimate_is_one_outcome_with_its_repairs() -> None:
+    setup = build_config(agent=build_model_role("gpt"), transition_model=build_model_role("gpt"))
     found = spending.estimate_twins(setup, 7)
     assert (found.calls, found.usual_calls, found.tokens) == (21, 7, 7 * 26_100)
     assert spending.estimate_twins({}, 7).calls == 0

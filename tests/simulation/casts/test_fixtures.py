@@ -1,4 +1,4 @@
-"""Bringing the data files into the database."""
+"""Loading the data files into the database."""
 
 import json
 import shutil
@@ -15,78 +15,78 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
+def fixtures_copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(settings.FIXTURES_DIR, tmp_path / "fixtures"))
 
 
-def spoil(path: Path, **changes: object) -> None:
+def change_file(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_the_laboratory_is_loaded_and_loading_it_again_changes_nothing(copy: Path) -> None:
-    first = fixtures.load_lab(copy)
+def test_loading_the_laboratory_twice_changes_nothing(fixtures_copy: Path) -> None:
+    first = fixtures.load_lab(fixtures_copy)
     assert first["actions"].new >= 25 and first["experiments"].new >= 3
-    again = fixtures.load_lab(copy)
+    again = fixtures.load_lab(fixtures_copy)
     assert again["actions"] == (0, 0, first["actions"].new) and again["experiments"] == (0, 0, first["experiments"].new)
 
 
-def test_a_changed_goal_reaches_the_database(copy: Path) -> None:
-    fixtures.load_lab(copy)
-    spoil(copy / "experiments/zebrafish-genotyping.json", goal="Another goal.")
-    assert fixtures.load_lab(copy)["experiments"].changed == 1
+def test_changed_goal_is_loaded(fixtures_copy: Path) -> None:
+    fixtures.load_lab(fixtures_copy)
+    change_file(fixtures_copy / "experiments/zebrafish-genotyping.json", goal="Another goal.")
+    assert fixtures.load_lab(fixtures_copy)["experiments"].changed == 1
     assert Experiment.objects.get(slug="zebrafish-genotyping").goal == "Another goal."
 
 
-def test_wrong_files_are_all_named_with_field_and_allowed_values_and_nothing_is_loaded(copy: Path) -> None:
-    spoil(copy / "actions/Transfer.json", kind="magic")
-    spoil(copy / "actions/Wait.json", fidelity="sure")
+def test_all_wrong_files_are_reported_and_nothing_is_loaded(fixtures_copy: Path) -> None:
+    change_file(fixtures_copy / "actions/Transfer.json", kind="magic")
+    change_file(fixtures_copy / "actions/Wait.json", fidelity="sure")
     with pytest.raises(CommandError) as refused:
-        call_command("load_lab", directory=copy)
+        call_command("load_lab", directory=fixtures_copy)
     said = str(refused.value)
     assert "Transfer.json:1: kind: is 'magic'; allowed: transformation, measurement, synthesis, control" in said
     assert "Wait.json:1: fidelity: is 'sure'; allowed: quantities computed, state tracked, bookkeeping only" in said
     assert not CatalogueEntry.objects.exists() and not Experiment.objects.exists()
 
 
-def test_a_wrong_directory_is_refused_and_the_actions_loaded_before_stay(copy: Path, tmp_path: Path) -> None:
-    fixtures.load_lab(copy)
+def test_wrong_directory_is_refused_and_loaded_actions_are_kept(fixtures_copy: Path, tmp_path: Path) -> None:
+    fixtures.load_lab(fixtures_copy)
     before = CatalogueEntry.objects.count()
-    with pytest.raises(CommandError, match=r"elsewhere/actions: holds no data file"):
+    with pytest.raises(CommandError, match=r"elsewhere/actions: contains no data file"):
         call_command("load_lab", directory=tmp_path / "elsewhere")
     assert CatalogueEntry.objects.count() == before > 0
 
 
-def test_a_wrong_experiment_names_entry_and_field(copy: Path) -> None:
-    path = copy / "experiments/caffeine-hplc-analysis.json"
+def test_wrong_experiment_is_refused_with_entry_and_field(fixtures_copy: Path) -> None:
+    path = fixtures_copy / "experiments/caffeine-hplc-analysis.json"
     materials = json.loads(path.read_text())["materials"]
     materials[2]["available_for_use"] = "sometimes"
-    spoil(path, materials=materials)
+    change_file(path, materials=materials)
     with pytest.raises(
         CommandError, match=r"caffeine-hplc-analysis\.json:1: materials\[2\]\.available_for_use"
     ) as refused:
-        call_command("load_lab", directory=copy)
+        call_command("load_lab", directory=fixtures_copy)
     assert "unlimited" in str(refused.value)
     assert not CatalogueEntry.objects.exists()
 
 
-def test_a_file_that_is_no_json_is_named(copy: Path) -> None:
-    (copy / "actions/Mix.json").write_text("{")
+def test_invalid_json_file_is_reported_by_name(fixtures_copy: Path) -> None:
+    (fixtures_copy / "actions/Mix.json").write_text("{")
     with pytest.raises(CommandError, match=r"Mix\.json:1: not JSON"):
-        call_command("load_lab", directory=copy)
+        call_command("load_lab", directory=fixtures_copy)
 
 
-def test_a_hidden_truth_that_the_simulator_could_not_read_is_refused(copy: Path) -> None:
-    path = copy / "experiments/caffeine-hplc-analysis.json"
+def test_invalid_hidden_truth_is_refused(fixtures_copy: Path) -> None:
+    path = fixtures_copy / "experiments/caffeine-hplc-analysis.json"
     truth = json.loads(path.read_text())["truth"]
     truth["responses"][0]["slope"] = "steep"
-    spoil(path, truth=truth)
+    change_file(path, truth=truth)
     with pytest.raises(CommandError, match=r"caffeine-hplc-analysis\.json:1: truth\.responses\[0\]\.slope"):
-        call_command("load_lab", directory=copy)
+        call_command("load_lab", directory=fixtures_copy)
     assert not Experiment.objects.exists()
 
 
-def test_an_action_whose_handler_there_is_not_is_refused(copy: Path) -> None:
-    spoil(copy / "actions/Mix.json", handler="stir_by_magic")
+def test_action_with_an_unknown_handler_is_refused(fixtures_copy: Path) -> None:
+    change_file(fixtures_copy / "actions/Mix.json", handler="stir_by_magic")
     with pytest.raises(CommandError, match=r"Mix\.json:1: handler: is 'stir_by_magic'; allowed: .*transfer"):
-        call_command("load_lab", directory=copy)
+        call_command("load_lab", directory=fixtures_copy)
     assert not CatalogueEntry.objects.exists()

@@ -1,4 +1,4 @@
-"""What tokens cost, after a call and before it."""
+"""Cost of tokens: actual costs after a call, and worst-case costs before it."""
 
 import itertools
 import json
@@ -17,58 +17,58 @@ SONNET = Price(Decimal(3), Decimal("0.30"), Decimal("3.75"), Decimal(6), Decimal
 UNCACHED = Price(input=Decimal("1.25"), output=Decimal(10))
 
 
-def test_every_class_of_tokens_is_billed_at_its_own_price_once() -> None:
+def test_each_token_class_is_billed_once_at_its_own_price() -> None:
     # 1000 x 3 + 2000 x 0.30 + 400 x 3.75 + 100 x 6 + 500 x 15 = 3000 + 600 + 1500 + 600 + 7500 = 13200 millionths
     usage = Usage(1000, 2000, 400, 100, 500, reasoning=450)  # reasoning is part of the 500
     assert pricing.cost(usage, SONNET) == Decimal("0.013200")
 
 
-def test_a_call_that_read_everything_from_the_cache_is_not_free() -> None:
+def test_call_served_from_the_cache_is_not_free() -> None:
     # 100,000 x 0.30 + 10 x 15 = 30,150 millionths
     assert pricing.cost(Usage(0, 100_000, 0, 0, 10), SONNET) == Decimal("0.030150")
 
 
-def test_a_cost_is_unknown_where_a_class_that_was_used_has_no_price() -> None:
+def test_cost_is_unknown_if_a_used_token_class_has_no_price() -> None:
     assert pricing.cost(Usage(1000, 1, 0, 0, 10), UNCACHED) is None
     assert pricing.cost(Usage(1000, 0, 0, 0, 10), UNCACHED) == Decimal("0.001350")  # 1250 + 100 millionths
 
 
-def test_a_cost_is_unknown_without_usage_or_without_a_price() -> None:
+def test_cost_is_unknown_without_usage_or_price() -> None:
     assert pricing.cost(None, SONNET) is None
     assert pricing.cost(Usage(1, 0, 0, 0, 1), None) is None
 
 
-def test_a_free_model_costs_nothing_and_that_is_known() -> None:
+def test_free_model_has_a_known_cost_of_zero() -> None:
     free = Price(Decimal(0), Decimal(0), Decimal(0), Decimal(0), Decimal(0))
     assert pricing.cost(Usage(1000, 10, 0, 0, 10), free) == 0
     assert pricing.worst_case(1000, 100, free) == WorstCase(600, Decimal(0))
 
 
-def test_a_cost_is_rounded_to_the_millionth_of_a_dollar() -> None:
+def test_cost_is_rounded_to_the_millionth_of_a_dollar() -> None:
     tiny = Price(input=Decimal("0.25"), output=Decimal("0.25"))
     assert pricing.cost(Usage(3, 0, 0, 0, 0), tiny) == Decimal("0.000001")  # 0.75 millionths
     assert pricing.cost(Usage(1, 0, 0, 0, 0), tiny) == Decimal("0.000000")  # 0.25 millionths
 
 
-def test_the_worst_case_is_half_the_bytes_at_the_dearest_input_and_the_longest_answer() -> None:
+def test_worst_case_is_half_the_bytes_at_the_highest_input_price_and_the_longest_answer() -> None:
     # 1001 bytes: 501 tokens at 6 (an hour's cache write) + 200 at 15 = 3006 + 3000 = 6006 millionths
     assert pricing.worst_case(1001, 200, SONNET) == WorstCase(701, Decimal("0.006006"))
     # 501 x 1.25 + 200 x 10 = 626.25 + 2000 millionths, rounded up
     assert pricing.worst_case(1001, 200, UNCACHED) == WorstCase(701, Decimal("0.002627"))
 
 
-def test_a_model_without_a_price_has_a_worst_case_in_tokens_alone() -> None:
+def test_worst_case_of_an_unpriced_model_is_in_tokens_only() -> None:
     assert pricing.worst_case(1000, 200, None) == WorstCase(700, None)
     assert pricing.worst_case(1000, 200, Price(input=Decimal(1))) == WorstCase(700, None)
 
 
-def test_everything_that_is_said_counts_and_in_bytes() -> None:
+def test_prompt_size_counts_all_texts_in_bytes() -> None:
     prompt = Prompt("µµ", (Message("user", "abc"), Message("assistant", "\ud800"), Message("user", "d")), "act")
     assert pricing.prompt_bytes(prompt) == 11  # 4 + 3 + 3 + 1
     assert pricing.worst_case(prompt, 10, None).tokens == 16  # 6 + 10
 
 
-def test_no_call_within_its_limits_costs_more_than_its_worst_case() -> None:
+def test_call_within_its_limits_never_exceeds_its_worst_case() -> None:
     rng = random.Random(4)
     for _ in range(500):
         price = Price(*(Decimal(rng.randrange(10**9)) / 10**6 for _ in Price._fields))
@@ -82,17 +82,17 @@ def test_no_call_within_its_limits_costs_more_than_its_worst_case() -> None:
 
 
 @pytest.mark.parametrize("price", [SONNET, UNCACHED, Price(input=Decimal("0.000001")), Price(output=Decimal(0))])
-def test_a_price_told_with_a_call_reads_back_as_it_was(price: Price) -> None:
+def test_price_snapshot_can_be_read_back(price: Price) -> None:
     told = {"model": "m", "source": "a page", **pricing.snapshot(price)}
     assert pricing.from_snapshot(json.loads(json.dumps(told))) == price
 
 
-def test_no_price_told_with_a_call_is_no_price() -> None:
+def test_empty_price_snapshot_means_no_price() -> None:
     assert pricing.from_snapshot({}) is None
     assert pricing.snapshot(Price()) == {}
 
 
-def test_what_a_model_bills_without_a_price_is_named() -> None:
+def test_missing_prices_are_listed_by_token_class() -> None:
     assert pricing.missing(None, "breakpoint") == ["input", "cache_read", "cache_write_5m", "output"]
     assert pricing.missing(UNCACHED, "breakpoint") == ["cache_read", "cache_write_5m"]
     assert pricing.missing(UNCACHED, "automatic") == ["cache_read"]

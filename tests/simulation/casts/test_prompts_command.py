@@ -16,27 +16,27 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
-    """A laboratory's own set: one file of its own."""
+def house_folder(tmp_path: Path) -> Path:
+    """Write a prompt folder with one file, as a laboratory would."""
     folder = tmp_path / "house"
     folder.mkdir()
     (folder / "agent.act.txt").write_text("Go on.\n")
     return folder
 
 
-def run(*arguments: object) -> None:
+def run_prompts(*arguments: object) -> None:
     call_command("prompts", *map(str, arguments))
 
 
-def test_the_built_in_set_becomes_a_row_when_it_is_first_asked_for_and_only_then() -> None:
+def test_built_in_prompt_set_is_stored_on_first_use() -> None:
     assert not PromptSet.objects.exists()
     row = prompting.stored("wetbench")
     assert (row.name, row.sha256, row.files) == ("wetbench", built_in().sha256, dict(built_in().files))
     assert prompting.stored().pk == prompting.stored(f"wetbench@{row.sha256[:6]}").pk == PromptSet.objects.get().pk
 
 
-def test_an_imported_set_is_found_by_its_name_and_its_texts_by_their_hash(house: Path) -> None:
-    row, read = prompting.import_folder(house, "house")
+def test_imported_prompt_set_is_found_by_name_and_its_texts_by_hash(house_folder: Path) -> None:
+    row, read = prompting.import_folder(house_folder, "house")
     assert prompting.stored("house").pk == row.pk and read.texts.sha256 == row.sha256
     texts = prompting.texts(row.sha256)
     assert texts.files["agent.act.txt"] == "Go on.\n"
@@ -44,17 +44,17 @@ def test_an_imported_set_is_found_by_its_name_and_its_texts_by_their_hash(house:
     assert prompting.texts(row.sha256) is texts
 
 
-def test_a_changed_set_is_another_version_and_the_older_one_is_still_there(house: Path) -> None:
-    old, _ = prompting.import_folder(house, "house")
-    (house / "agent.act.txt").write_text("Go on, please.\n")
-    new, _ = prompting.import_folder(house, "house")
+def test_changed_prompt_set_is_a_new_version_and_the_older_one_is_kept(house_folder: Path) -> None:
+    old, _ = prompting.import_folder(house_folder, "house")
+    (house_folder / "agent.act.txt").write_text("Go on, please.\n")
+    new, _ = prompting.import_folder(house_folder, "house")
     assert prompting.stored("house").pk == new.pk != old.pk
     assert prompting.stored(f"house@{old.sha256[:8]}").pk == old.pk
     assert [row.pk for row in prompting.current()] == [prompting.stored().pk, new.pk]
 
 
-def test_an_older_version_of_the_built_in_set_stays_known_by_its_hash(house: Path) -> None:
-    earlier, _ = prompting.import_folder(house, "house")
+def test_older_version_of_the_built_in_set_is_found_by_hash(house_folder: Path) -> None:
+    earlier, _ = prompting.import_folder(house_folder, "house")
     PromptSet.objects.filter(pk=earlier.pk).update(name="wetbench")  # as an earlier release would have stored it
     assert prompting.stored(f"wetbench@{earlier.sha256[:12]}").pk == earlier.pk
     assert prompting.stored().sha256 == built_in().sha256
@@ -62,26 +62,26 @@ def test_an_older_version_of_the_built_in_set_stays_known_by_its_hash(house: Pat
 
 
 @pytest.mark.parametrize("name", ["paper", "house@000000", "wetbench@ffffff", "a b", "x\x00", "house@", ""])
-def test_a_set_that_is_not_there_is_refused_with_the_names_that_are(house: Path, name: str) -> None:
-    prompting.import_folder(house, "house")
-    with pytest.raises(prompting.NoSuchPromptSet, match=r"wetbench, house|is no name of|after @ stand"):
+def test_unknown_prompt_set_is_refused_with_the_existing_names(house_folder: Path, name: str) -> None:
+    prompting.import_folder(house_folder, "house")
+    with pytest.raises(prompting.NoSuchPromptSet, match=r"wetbench, house|is not a name of|after @ must follow"):
         prompting.stored(name)
 
 
-def test_texts_that_were_changed_behind_their_hash_are_not_used(house: Path) -> None:
-    (house / "agent.act.txt").write_text("Never tampered with.")
-    row, _ = prompting.import_folder(house, "house")
+def test_stored_texts_that_do_not_match_their_hash_are_refused(house_folder: Path) -> None:
+    (house_folder / "agent.act.txt").write_text("Never tampered with.")
+    row, _ = prompting.import_folder(house_folder, "house")
     PromptSet.objects.filter(pk=row.pk).update(files={**row.files, "agent.act.txt": "Tampered with."})
-    with pytest.raises(LabError, match="do not have its hash any more"):
+    with pytest.raises(LabError, match="no longer match its hash"):
         prompting.texts(row.sha256)
     with pytest.raises(prompting.NoSuchPromptSet, match="no prompt set with the hash"):
         prompting.texts("0" * 64)
 
 
-def test_import_says_what_was_stored_what_is_ours_and_which_braces_were_doubled(house: Path, capsys) -> None:
-    (house / "incorrect.user.txt").write_text('{materials} {observations} {action} {{"success": true}}')
-    (house / "obvious.user.txt").write_text('{materials} {observations} {action} {{"success": {"key": 1}}}')
-    run("import", house)
+def test_import_reports_stored_borrowed_and_unescaped_files(house_folder: Path, capsys) -> None:
+    (house_folder / "incorrect.user.txt").write_text('{materials} {observations} {action} {{"success": true}}')
+    (house_folder / "obvious.user.txt").write_text('{materials} {observations} {action} {{"success": {"key": 1}}}')
+    run_prompts("import", house_folder)
     said = capsys.readouterr().out
     assert "choose prompt set house for a run" in said
     assert "Not in the folder, taken from wetbench: agent.plain.txt, " in said and "agent.act.txt," not in said
@@ -90,50 +90,50 @@ def test_import_says_what_was_stored_what_is_ours_and_which_braces_were_doubled(
     assert PromptSet.objects.get(name="house").files["incorrect.user.txt"].endswith('{"success": true}')
 
 
-def test_importing_what_is_there_already_stores_nothing_and_says_so(house: Path, capsys) -> None:
-    run("import", house)
-    (house / "agent.act.txt").write_text("Go on, please.\n")
-    run("import", house)
-    (house / "agent.act.txt").write_text("Go on.\n")
+def test_repeated_import_stores_nothing_and_reports_it(house_folder: Path, capsys) -> None:
+    run_prompts("import", house_folder)
+    (house_folder / "agent.act.txt").write_text("Go on, please.\n")
+    run_prompts("import", house_folder)
+    (house_folder / "agent.act.txt").write_text("Go on.\n")
     capsys.readouterr()
-    run("import", house)
+    run_prompts("import", house_folder)
     old = PromptSet.objects.filter(name="house").last()
     said = capsys.readouterr().out
     assert (
         old and f"choose prompt set house@{old.sha256[:12]} for a run" in said and "refers to a newer version" in said
     )
-    run("import", house, "--name", "second")
+    run_prompts("import", house_folder, "--name", "second")
     assert "The same texts are stored already, as house" in capsys.readouterr().out
     assert PromptSet.objects.count() == 3  # two versions of house and the built-in set
 
 
-def test_a_copy_of_the_built_in_set_is_the_built_in_set(tmp_path: Path, capsys) -> None:
+def test_import_of_a_copy_of_the_built_in_set_stores_nothing_new(tmp_path: Path, capsys) -> None:
     for file, text in built_in().files.items():
         (tmp_path / file).write_text(text)
-    run("import", tmp_path, "--name", "copy")
+    run_prompts("import", tmp_path, "--name", "copy")
     assert "as wetbench: nothing new was stored" in capsys.readouterr().out
     assert PromptSet.objects.get().name == "wetbench"
 
 
 @pytest.mark.parametrize("name", ["wetbench", "two words", "x" * 81, "house@123456", "ü"])
-def test_a_set_cannot_take_the_built_in_name_or_one_that_is_no_name(house: Path, name: str) -> None:
-    with pytest.raises(CommandError, match=r"--name|is no name of a prompt set") as refused:
-        run("import", house, "--name", name)
+def test_import_refuses_the_built_in_name_and_invalid_names(house_folder: Path, name: str) -> None:
+    with pytest.raises(CommandError, match=r"--name|is not a name of a prompt set") as refused:
+        run_prompts("import", house_folder, "--name", name)
     assert refused.value.returncode == 2 and not PromptSet.objects.filter(name=name).exists()
 
 
-def test_a_wrong_folder_ends_with_2_and_stores_nothing(house: Path) -> None:
-    (house / "summary.txt").write_text("{observation}")
-    with pytest.raises(CommandError, match=r"summary.txt: \{interpretation\} does not stand in it") as refused:
-        run("import", house)
+def test_import_of_an_invalid_folder_exits_with_2_and_stores_nothing(house_folder: Path) -> None:
+    (house_folder / "summary.txt").write_text("{observation}")
+    with pytest.raises(CommandError, match=r"summary.txt: \{interpretation\} is missing") as refused:
+        run_prompts("import", house_folder)
     assert refused.value.returncode == 2 and not PromptSet.objects.exclude(name="wetbench").exists()
 
 
-def test_list_names_every_version_and_which_is_the_newest(house: Path, capsys) -> None:
-    old, _ = prompting.import_folder(house, "house")
-    (house / "agent.act.txt").write_text("Go on, please.\n")
-    new, _ = prompting.import_folder(house, "house")
-    run("list")
+def test_list_shows_every_version_and_marks_the_newest(house_folder: Path, capsys) -> None:
+    old, _ = prompting.import_folder(house_folder, "house")
+    (house_folder / "agent.act.txt").write_text("Go on, please.\n")
+    new, _ = prompting.import_folder(house_folder, "house")
+    run_prompts("list")
     lines = [(line.split()[0], line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         (f"house@{new.sha256[:12]}", "newest"),
@@ -142,34 +142,34 @@ def test_list_names_every_version_and_which_is_the_newest(house: Path, capsys) -
     ]
 
 
-def test_show_prints_a_whole_set_or_one_file_exactly(house: Path, capsys) -> None:
-    prompting.import_folder(house, "house")
-    run("show", "house", "agent.act.txt")
+def test_show_prints_a_set_or_one_file_exactly(house_folder: Path, capsys) -> None:
+    prompting.import_folder(house_folder, "house")
+    run_prompts("show", "house", "agent.act.txt")
     assert capsys.readouterr().out == "Go on.\n"
-    run("show", "wetbench")
+    run_prompts("show", "wetbench")
     said = capsys.readouterr().out
     assert said.startswith(f"wetbench  {built_in().sha256}\n")
     assert "===== classification.txt  (filled in: {observation}, {interpretation}, {examples})" in said
     with pytest.raises(CommandError, match=r"choose from .*agent.act.txt"):
-        run("show", "wetbench", "agent.txt")
+        run_prompts("show", "wetbench", "agent.txt")
 
 
-def test_diff_shows_only_the_files_that_differ_between_sets_or_folders(house: Path, capsys) -> None:
-    prompting.import_folder(house, "house")
-    for other in ("house", house):
-        run("diff", "wetbench", other)
+def test_diff_shows_only_the_differing_files_of_sets_or_folders(house_folder: Path, capsys) -> None:
+    prompting.import_folder(house_folder, "house")
+    for other in ("house", house_folder):
+        run_prompts("diff", "wetbench", other)
         lines = capsys.readouterr().out.splitlines()
         assert lines[:2] == ["--- wetbench agent.act.txt", f"+++ {other} agent.act.txt"]
         assert "+Go on." in lines and sum(line.startswith("---") for line in lines) == 1
-    run("diff", "house", house)
+    run_prompts("diff", "house", house_folder)
     assert capsys.readouterr().out == "The sets are identical.\n"
 
 
-def test_a_reader_that_has_seen_enough_brings_no_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompts_command_stops_quietly_when_its_output_pipe_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
         monkeypatch.setattr(sys, "stdout", gone)
-        run("list")
-        run("show", "wetbench")
+        run_prompts("list")
+        run_prompts("show", "wetbench")
         monkeypatch.undo()

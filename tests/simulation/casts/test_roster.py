@@ -1,4 +1,4 @@
-"""Casts as rows: what an order is frozen with, and whether a cast can play here."""
+"""Availability of casts, and the configuration that a run is frozen with."""
 
 import json
 from datetime import date
@@ -33,30 +33,30 @@ PRICE = {
 
 
 @pytest.fixture
-def shipped() -> None:
+def shipped_models() -> None:
     fixtures.load_models(fixtures.read_models(FILES))
 
 
-def line(name: str, environ: dict[str, str] | None = None) -> roster.CastLine:
+def find_cast_line(name: str, environ: dict[str, str] | None = None) -> roster.CastLine:
     return next(line for line in roster.casts(KEYS if environ is None else environ) if line.name == name)
 
 
-def own(folder: Path, data: Any) -> Path:
+def write_models_file(folder: Path, data: Any) -> Path:
     path = folder / "own.json"
     path.write_text(json.dumps(data), encoding="utf-8")
     return path
 
 
-def own_cast(folder: Path, provider: str = "local", **changes: Any) -> Path:
+def write_cast_file(folder: Path, provider: str = "local", **changes: Any) -> Path:
     speaks = {"model": "mine", "params": {"max_tokens": 1000}}
     roles = dict.fromkeys(("agent", "transition_model", "evidence_classifier"), speaks)
     cast = {"name": "my-cast", "description": "Mine.", **roles}
     model = {"name": "mine", "provider": provider, "model_id": "qwen3:8b", **changes}
-    return own(folder, {"models": [model], "casts": [cast]})
+    return write_models_file(folder, {"models": [model], "casts": [cast]})
 
 
-@pytest.mark.usefixtures("shipped")
-def test_loading_again_changes_nothing_and_a_changed_file_is_told_apart(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_reloading_models_changes_nothing_and_a_changed_price_is_counted(tmp_path: Path) -> None:
     again = fixtures.load_models(fixtures.read_models(FILES))
     assert again == {"models": (0, 0, 12), "prices": (0, 0, 13), "casts": (0, 0, 16)}
     files = fixtures.read_models(FILES)
@@ -64,10 +64,10 @@ def test_loading_again_changes_nothing_and_a_changed_file_is_told_apart(tmp_path
     assert fixtures.load_models(files)["prices"] == (0, 1, 12)
 
 
-@pytest.mark.usefixtures("shipped")
-def test_what_a_laboratory_brought_itself_stays_when_the_shipped_files_are_loaded_again(tmp_path: Path) -> None:
-    call_command("load_models", own_cast(tmp_path), stdout=StringIO())
-    call_command("load_models", own(tmp_path, {"prices": [PRICE]}), stdout=StringIO())
+@pytest.mark.usefixtures("shipped_models")
+def test_own_casts_and_prices_are_kept_when_the_shipped_files_are_reloaded(tmp_path: Path) -> None:
+    call_command("load_models", write_cast_file(tmp_path), stdout=StringIO())
+    call_command("load_models", write_models_file(tmp_path, {"prices": [PRICE]}), stdout=StringIO())
     fixtures.load_lab(django_settings.FIXTURES_DIR)
     assert CastDefinition.objects.filter(name="my-cast").exists()
     prices = ModelPrice.objects.filter(model__name="gpt-5")
@@ -75,25 +75,25 @@ def test_what_a_laboratory_brought_itself_stays_when_the_shipped_files_are_loade
     assert prices[0].input == Decimal("1.00") and prices[0].output is None
 
 
-def test_a_wrong_file_loads_nothing_and_says_why(tmp_path: Path) -> None:
+def test_wrong_model_file_loads_nothing_and_reports_the_reason(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as refused:
-        call_command("load_models", own_cast(tmp_path, provider="mistral"))
+        call_command("load_models", write_cast_file(tmp_path, provider="mistral"))
     assert "Nothing was loaded" in str(refused.value) and "models[0].provider: is 'mistral'" in str(refused.value)
     assert not LanguageModel.objects.exists() and not CastDefinition.objects.exists()
 
 
-def test_a_model_of_the_same_name_replaces_the_one_before(tmp_path: Path) -> None:
-    call_command("load_models", own_cast(tmp_path), stdout=StringIO())
+def test_model_of_the_same_name_replaces_the_earlier_one(tmp_path: Path) -> None:
+    call_command("load_models", write_cast_file(tmp_path), stdout=StringIO())
     said = StringIO()
-    call_command("load_models", own_cast(tmp_path, model_id="qwen3:14b"), stdout=said)
+    call_command("load_models", write_cast_file(tmp_path, model_id="qwen3:14b"), stdout=said)
     assert LanguageModel.objects.get().model_id == "qwen3:14b"
     assert "models: 0 new, 1 changed, 0 unchanged" in said.getvalue()
 
 
-def test_of_two_prices_of_one_day_the_one_written_last_holds(tmp_path: Path) -> None:
+def test_last_of_two_prices_of_one_day_is_used(tmp_path: Path) -> None:
     price = {"effective_from": "2026-11-01", "input": "1", "source": "a", "read_on": "2026-11-01"}
     apart = {**price, "model": "mine", "input": "2"}
-    path = own(
+    path = write_models_file(
         tmp_path,
         {"models": [{"name": "mine", "provider": "local", "model_id": "m", "prices": [price]}], "prices": [apart]},
     )
@@ -101,8 +101,8 @@ def test_of_two_prices_of_one_day_the_one_written_last_holds(tmp_path: Path) -> 
     assert ModelPrice.objects.get().input == 2
 
 
-@pytest.mark.usefixtures("shipped")
-def test_an_order_is_frozen_with_every_player_and_every_model_they_need() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_run_config_contains_every_role_and_model() -> None:
     made = roster.resolve("paper", KEYS)
     assert sorted(made["models"]) == [
         "claude-sonnet-4", "deepseek-r1", "gemini-2.5-flash", "gpt-4o", "gpt-5", "qwen3-235b-thinking",
@@ -115,43 +115,43 @@ def test_an_order_is_frozen_with_every_player_and_every_model_they_need() -> Non
     assert read.context_limit(read.transition_model) == 200_000
 
 
-@pytest.mark.usefixtures("shipped")
-def test_rules_alone_are_frozen_with_nothing_and_need_no_key() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_rule_based_cast_has_an_empty_run_config_and_needs_no_key() -> None:
     assert roster.resolve("offline", {}) == {}
-    assert line("offline", {}).ready and not line("offline", {}).speaks
+    assert find_cast_line("offline", {}).ready and not find_cast_line("offline", {}).speaks
 
 
-@pytest.mark.usefixtures("shipped")
-def test_a_missing_key_is_refused_with_the_variables_name() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_missing_key_is_reported_by_variable_name() -> None:
     without = {name: key for name, key in KEYS.items() if name != "OPENROUTER_API_KEY"} | {"GEMINI_API_KEY": "  "}
     missing = "GEMINI_API_KEY is not set: gemini needs a key; OPENROUTER_API_KEY is not set: openrouter needs a key"
     with pytest.raises(roster.NotReadyError) as refused:
         roster.resolve("paper", without)
-    assert str(refused.value) == f"The cast 'paper' cannot play: {missing}"
-    assert line("paper", without).why_not == missing
+    assert str(refused.value) == f"The cast 'paper' cannot run: {missing}"
+    assert find_cast_line("paper", without).why_not == missing
     assert roster.resolve("current-claude-alone", {"ANTHROPIC_API_KEY": "k"})["cast"]["name"] == "current-claude-alone"
 
 
-@pytest.mark.usefixtures("shipped")
-def test_a_base_url_that_is_no_address_is_told_before_anything_is_ordered() -> None:
-    assert "OPENAI_BASE_URL" in line("paper", {**KEYS, "OPENAI_BASE_URL": "localhost"}).why_not
-    assert line("paper", {**KEYS, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).ready
+@pytest.mark.usefixtures("shipped_models")
+def test_invalid_base_url_makes_a_cast_unavailable() -> None:
+    assert "OPENAI_BASE_URL" in find_cast_line("paper", {**KEYS, "OPENAI_BASE_URL": "localhost"}).why_not
+    assert find_cast_line("paper", {**KEYS, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).ready
 
 
-def test_a_local_server_needs_no_key(tmp_path: Path) -> None:
-    call_command("load_models", own_cast(tmp_path), stdout=StringIO())
+def test_local_server_needs_no_key(tmp_path: Path) -> None:
+    call_command("load_models", write_cast_file(tmp_path), stdout=StringIO())
     assert roster.resolve("my-cast", {})["models"]["mine"]["provider"] == "local"
-    assert line("my-cast", {}).ready
+    assert find_cast_line("my-cast", {}).ready
 
 
-@pytest.mark.usefixtures("shipped")
-def test_the_papers_casts_can_be_ordered_though_a_model_is_switched_off_and_warn_of_it() -> None:
-    found = line("paper")
+@pytest.mark.usefixtures("shipped_models")
+def test_cast_with_a_retired_model_is_available_with_a_warning() -> None:
+    found = find_cast_line("paper")
     assert found.ready
     assert found.warnings[1] == (
-        "claude-sonnet-4-20250514 was switched off on 2026-06-15: it answers only where ANTHROPIC_BASE_URL leads elsewhere."
+        "claude-sonnet-4-20250514 was switched off on 2026-06-15: it answers only if ANTHROPIC_BASE_URL points elsewhere."
     )
-    assert line("current").warnings == ()
+    assert find_cast_line("current").warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -164,42 +164,42 @@ def test_the_papers_casts_can_be_ordered_though_a_model_is_switched_off_and_warn
         ("retiring", "2026-12-01", True),
     ],
 )
-def test_a_model_has_ended_on_the_day_its_provider_named(lifecycle: str, day: str | None, ended: bool) -> None:
+def test_model_is_retired_from_the_date_its_provider_named(lifecycle: str, day: str | None, ended: bool) -> None:
     row = LanguageModel(lifecycle=lifecycle, retires_on=day and date.fromisoformat(day))
     assert roster.ended(row, date(2026, 12, 1)) is ended
 
 
-@pytest.mark.usefixtures("shipped")
-def test_the_models_of_some_casts_that_are_switched_off_are_found_with_who_asks_them() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_retired_models_are_listed_with_the_casts_that_use_them() -> None:
     found = roster.find_retired(["paper", "paper-gpt-4o", "current", "offline"], date(2026, 11, 24))
     assert [(one.model, one.casts) for one in found] == [("claude-sonnet-4", ("paper", "paper-gpt-4o"))]
     assert found[0].said == (
-        "claude-sonnet-4-20250514 was switched off on 2026-06-15: it answers only where ANTHROPIC_BASE_URL leads elsewhere "
-        "(asked by paper, paper-gpt-4o)."
+        "claude-sonnet-4-20250514 was switched off on 2026-06-15: it answers only if ANTHROPIC_BASE_URL points elsewhere "
+        "(used by paper, paper-gpt-4o)."
     )
     later = roster.find_retired(["paper"], date(2026, 12, 11))
     assert [one.model for one in later] == ["claude-sonnet-4", "gemini-2.5-flash", "gpt-5"]
     assert roster.find_retired(["current"], date(2026, 12, 11)) == []
 
 
-@pytest.mark.usefixtures("shipped")
-def test_a_cast_whose_model_is_gone_cannot_play_and_says_which() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_cast_with_a_deleted_model_is_unavailable_with_its_name() -> None:
     LanguageModel.objects.get(name="gpt-4o").delete()
-    assert line("paper").why_not == "not loaded: gpt-4o (python manage.py load_models)"
+    assert find_cast_line("paper").why_not == "not loaded: gpt-4o (python manage.py load_models)"
     with pytest.raises(roster.NotReadyError, match="not loaded: gpt-4o"):
         roster.setup("paper")
 
 
-@pytest.mark.usefixtures("shipped")
-def test_an_unknown_cast_is_refused_with_the_names_there_are() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_unknown_cast_is_refused_with_the_existing_names() -> None:
     with pytest.raises(casting.UnknownCastError) as refused:
         roster.resolve("gpt-9", KEYS)
     assert "offline, offline-lapses, offline-random, current" in str(refused.value)
     assert "paper-deepseek-r1" in str(refused.value)
 
 
-@pytest.mark.usefixtures("shipped")
-def test_a_person_takes_the_agents_place_and_the_others_play_as_in_the_cast() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_person_replaces_the_agent_and_the_other_roles_are_unchanged() -> None:
     made = roster.with_person("current-on-rules", {})
     assert made["cast"]["agent"] == {"plays": "person"} and made["models"] == {}
     assert made["cast"]["transition_model"] == {"plays": "offline/rules"}
@@ -207,17 +207,17 @@ def test_a_person_takes_the_agents_place_and_the_others_play_as_in_the_cast() ->
     assert offline["evidence_classifier"] == {"plays": "offline/checklist"} and offline["panel"] == []
     with pytest.raises(roster.NotReadyError, match="ANTHROPIC_API_KEY"):
         roster.with_person("current", {**KEYS, "ANTHROPIC_API_KEY": ""})
-    assert "gpt-6.1-sol" in roster.with_person("current", KEYS)["models"]  # it judges
+    assert "gpt-6.1-sol" in roster.with_person("current", KEYS)["models"]  # the classifier
 
 
-@pytest.mark.usefixtures("shipped")
-def test_all_casts_are_told_in_two_queries(django_assert_num_queries: Any) -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_all_casts_are_listed_in_two_queries(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(2):
         assert len(roster.casts(KEYS)) == 3 + 16
 
 
-@pytest.mark.usefixtures("shipped")
-def test_every_shipped_cast_speaks_in_the_roles_it_says() -> None:
+@pytest.mark.usefixtures("shipped_models")
+def test_shipped_casts_list_which_roles_use_models() -> None:
     found = {line.name: line for line in roster.casts(KEYS)}
     assert all(found[name].ready for name in found)
     rules = found["current-on-rules"]

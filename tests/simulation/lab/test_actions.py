@@ -1,4 +1,4 @@
-"""Typed, bounded parameters, and what the catalogue refuses without asking anyone."""
+"""Action parameters, and the actions that the catalogue refuses."""
 
 from decimal import Decimal
 
@@ -36,7 +36,7 @@ QUESTION = Parameter("question", "text", "one question ending in a question mark
         (QUESTION, "Is it clear?", "Is it clear?"),
     ],
 )
-def test_each_parameter_type_reads_what_it_allows(parameter, written, typed):
+def test_parameter_type_parses_allowed_values(parameter, written, typed):
     assert parameter.read(written) == typed
 
 
@@ -64,13 +64,13 @@ def test_each_parameter_type_reads_what_it_allows(parameter, written, typed):
         (QUESTION, "x" * 50 + "?"),
     ],
 )
-def test_each_parameter_type_refuses_the_rest_and_names_itself(parameter, written):
+def test_parameter_type_refuses_other_values_and_names_the_parameter(parameter, written):
     with pytest.raises(ParameterError, match=parameter.name):
         parameter.read(written)
 
 
 @pytest.mark.parametrize("parameter", [SELECT, MANY, COUNT, VOLUME, SWITCH, OBJECT, ONE, SEVERAL, QUESTION])
-def test_each_parameter_type_says_what_is_allowed(parameter):
+def test_parameter_type_describes_the_allowed_values(parameter):
     assert parameter.allowed()
 
 
@@ -89,7 +89,7 @@ BENCH = place_all((Draft("A", {}), Draft("B", {}), Draft("C", {}), Draft("D", {}
 A, B, C, D = (material.barcode for material in BENCH)
 
 
-def test_an_allowed_action_is_not_refused():
+def test_catalogue_accepts_an_allowed_action():
     assert CATALOGUE.refuse(Action("Mix", (A, B), {"mode": "vortex", "targets": [A]}), BENCH) == ""
 
 
@@ -107,40 +107,40 @@ def test_an_allowed_action_is_not_refused():
         (Action("Mix", (A,), {"targets": [B]}), "not among the materials"),
     ],
 )
-def test_a_wrong_action_is_refused_with_its_reason(action, reason):
+def test_catalogue_refuses_a_wrong_action_with_a_reason(action, reason):
     assert reason in CATALOGUE.refuse(action, BENCH)
 
 
-def test_a_missing_required_parameter_is_refused_with_what_is_allowed():
+def test_missing_required_parameter_is_refused_with_the_allowed_values():
     needed = Parameter("mode", "select", "how", required=True, options=("vortex",))
     catalogue = Catalogue({"Mix": ActionType("Mix", "transformation", "m", "i", "o", (needed,))})
     assert "needs mode: one of vortex" in catalogue.refuse(Action("Mix", (A,)), BENCH)
 
 
-def test_a_default_fills_in_for_a_parameter_not_given():
+def test_missing_parameter_takes_its_default():
     with_default = Parameter("cycles", "range", "how often", default=30, minimum=1, maximum=40)
     kind = ActionType("PCR", "transformation", "m", "i", "o", (with_default, SWITCH))
     assert kind.values(Action("PCR", (A,))) == {"cycles": Decimal(30), "lid": None}
 
 
-def test_an_action_is_known_with_the_prefix_experiment_and_submit_by_its_short_name():
+def test_action_name_may_have_the_prefix_experiment_and_submit_may_be_short():
     assert CATALOGUE.read(Action("ExperimentMix", (A,))).name == "Mix"
     assert CATALOGUE.read(Action("Submit")).name == SUBMIT
     assert CATALOGUE.read(Action("ExperimentTeleport")).name == "ExperimentTeleport"
 
 
-def test_an_action_takes_its_fixed_time_per_material_or_what_its_parameter_says():
+def test_action_duration_is_fixed_per_material_or_set_by_a_parameter():
     assert MIX.seconds(Action("Mix", (A, B))) == 120  # 2 materials x 60 s
     assert WAIT.seconds(Action("Wait", (A,), {"time": "2 h"})) == 7200
     assert WAIT.seconds(Action("Wait", (A,))) == 30
 
 
-def test_an_action_survives_json():
+def test_action_round_trips_through_json():
     action = Action("Mix", (A,), {"mode": "vortex"})
     assert Action.from_json(action.to_json()) == action
 
 
-def test_an_object_has_typed_values_and_may_be_written_as_text():
+def test_object_parameter_has_typed_values_and_may_be_written_as_text():
     volts = Parameter("FSC", "range_with_units", "", dimension="voltage", minimum="0 V", maximum="1000 V")
     on = Parameter("trigger", "boolean", "")
     detectors = Parameter("detectors", "object", "per channel", keys={"FSC": volts, "trigger": on, "note": None})
@@ -153,7 +153,7 @@ def test_an_object_has_typed_values_and_may_be_written_as_text():
         detectors.read({"FSC": "4 kV"})
 
 
-def test_a_bare_number_in_an_object_is_in_the_unit_of_its_bounds_if_that_is_clear():
+def test_object_parameter_reads_a_bare_number_in_the_unit_of_its_bounds():
     ranged = {"type": "range_with_units", "description": ""}
     volts = Parameter("FSC", **ranged, dimension="voltage", minimum="0 V", maximum="1000 V")
     amount = Parameter("dye", **ranged, dimension="volume", minimum="1 µL", maximum="2 mL")
@@ -173,7 +173,7 @@ def test_a_bare_number_in_an_object_is_in_the_unit_of_its_bounds_if_that_is_clea
         volts.read("400")
 
 
-def test_a_run_takes_its_fixed_time_and_its_holds_times_their_cycles_for_each_sample():
+def test_action_duration_adds_fixed_time_and_cycled_holds_per_sample():
     time = {"type": "range_with_units", "description": "", "dimension": "duration", "minimum": "0 s", "maximum": "1 h"}
     kind = ActionType(
         "Cycle", "measurement", "", "samples", "", min_materials=1,
@@ -183,7 +183,7 @@ def test_a_run_takes_its_fixed_time_and_its_holds_times_their_cycles_for_each_sa
         ),
         duration=Duration(120, per_material=True, total=(("hold", "cycles"), ("rest",))),
     )  # fmt: skip
-    # (120 s + 35 x 30 s) for each of two samples; the buffer is no sample
+    # (120 s + 35 x 30 s) for each of two samples; the buffer is not a sample
     action = Action("Cycle", ("A", "B", "C"), {"buffer": "C"})
     assert kind.seconds(action) == 2 * (120 + 35 * 30)
     assert kind.seconds(Action("Cycle", ("A",), {"rest": "10 min", "cycles": 2})) == 120 + 2 * 30 + 600

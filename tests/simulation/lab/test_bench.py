@@ -1,4 +1,4 @@
-"""One attempt: how it ends, its clock, its barcodes, and that it can be taken up again."""
+"""The bench of one episode: endings, clock, barcodes, and replay from stored steps."""
 
 import re
 
@@ -28,7 +28,7 @@ CATALOGUE = Catalogue(
 
 
 class Halver:
-    """Hands the sample back and a new half beside it; refuses `Refuse`."""
+    """Return the sample and a new half of it; reject the action `Refuse`."""
 
     def __init__(self):
         self.calls = 0
@@ -48,7 +48,7 @@ class Halver:
         return Outcome(success=True, new_materials=drafts, new_observations=(Observation("Clear", "visual"),))
 
 
-def start(max_steps=10):
+def bench_arguments(max_steps=10):
     return {
         "goal": "find out",
         "catalogue": CATALOGUE,
@@ -58,27 +58,27 @@ def start(max_steps=10):
     }
 
 
-def sample_of(bench):
+def sample_barcode(bench):
     return bench.inventory.materials[0].barcode
 
 
-def test_submitting_ends_the_attempt_without_asking_the_model():
-    bench, model = Bench(**start()), Halver()
+def test_submit_ends_the_episode_without_calling_the_model():
+    bench, model = Bench(**bench_arguments()), Halver()
     bench.step(Action("Submit"), model)
     assert bench.ending == Ending.SUBMITTED
     assert model.calls == 0
 
 
-def test_quitting_ends_the_attempt():
-    bench = Bench(**start())
+def test_quit_ends_the_episode():
+    bench = Bench(**bench_arguments())
     bench.step(Action(QUIT), Halver())
     assert bench.ending == Ending.QUIT
 
 
-def test_the_third_rejection_running_ends_the_attempt():
-    bench, model = Bench(**start()), Halver()
+def test_third_rejection_in_a_row_ends_the_episode():
+    bench, model = Bench(**bench_arguments()), Halver()
     for name in ("Refuse", "Teleport"):
-        bench.step(Action(name, (sample_of(bench),)), model)
+        bench.step(Action(name, (sample_barcode(bench),)), model)
     assert bench.ending is None
     bench.step(Action("Halve", ("MAT-00000000",)), model)
     assert bench.ending == Ending.REJECTED_OUT
@@ -90,38 +90,38 @@ def test_the_third_rejection_running_ends_the_attempt():
     ]
 
 
-def test_an_accepted_step_begins_the_count_of_rejections_anew():
-    bench, model = Bench(**start()), Halver()
+def test_accepted_step_resets_the_count_of_rejections():
+    bench, model = Bench(**bench_arguments()), Halver()
     for name in ("Refuse", "Refuse", "Halve", "Refuse", "Refuse"):
-        bench.step(Action(name, (sample_of(bench),)), model)
+        bench.step(Action(name, (sample_barcode(bench),)), model)
     assert bench.ending is None
     assert bench.rejections_running == 2
 
 
-def test_the_attempt_is_cut_off_at_max_steps_and_rejected_steps_count():
-    bench, model = Bench(**start(max_steps=3)), Halver()
+def test_episode_is_truncated_at_max_steps_and_rejected_steps_count():
+    bench, model = Bench(**bench_arguments(max_steps=3)), Halver()
     for name in ("Halve", "Refuse"):
-        bench.step(Action(name, (sample_of(bench),)), model)
+        bench.step(Action(name, (sample_barcode(bench),)), model)
     assert (bench.ending, bench.situation().steps_left) == (None, 1)
-    bench.step(Action("Halve", (sample_of(bench),)), model)
+    bench.step(Action("Halve", (sample_barcode(bench),)), model)
     assert bench.ending == Ending.TRUNCATED
 
 
-def test_submitting_with_the_last_step_is_submitting():
-    bench = Bench(**start(max_steps=1))
+def test_submit_as_the_last_step_counts_as_submitted():
+    bench = Bench(**bench_arguments(max_steps=1))
     bench.step(Action("Submit"), Halver())
     assert bench.ending == Ending.SUBMITTED
 
 
-def test_an_action_that_costs_no_step_does_not_count():
-    bench, model = Bench(**start(max_steps=2)), Halver()
-    bench.step(Action("Peek", (sample_of(bench),)), model)
+def test_free_action_does_not_count_as_a_step():
+    bench, model = Bench(**bench_arguments(max_steps=2)), Halver()
+    bench.step(Action("Peek", (sample_barcode(bench),)), model)
     assert (bench.steps, len(bench.history)) == (0, 1)
 
 
-def test_the_clock_moves_by_what_an_action_takes_and_stands_still_when_it_is_rejected():
-    bench, model = Bench(**start()), Halver()
-    code = sample_of(bench)
+def test_clock_advances_by_the_action_duration_and_not_on_rejection():
+    bench, model = Bench(**bench_arguments()), Halver()
+    code = sample_barcode(bench)
     for action in (Action("Halve", (code,)), Action("Refuse", (code,)), Action("Wait", (code,), {"time": "1 h"})):
         bench.step(action, model)
     # 120 s, then nothing, then 3600 s
@@ -130,9 +130,9 @@ def test_the_clock_moves_by_what_an_action_takes_and_stands_still_when_it_is_rej
     assert bench.inventory[code].last_modified == 3720
 
 
-def test_the_environment_names_new_materials_and_a_continued_one_keeps_its_barcode():
-    bench = Bench(**start())
-    code = sample_of(bench)
+def test_new_material_gets_a_barcode_and_a_continued_one_keeps_its_own():
+    bench = Bench(**bench_arguments())
+    code = sample_barcode(bench)
     step = bench.step(Action("Halve", (code,)), Halver())
     assert step.barcodes[0] == code
     assert step.barcodes[1] not in (code, "")
@@ -140,35 +140,35 @@ def test_the_environment_names_new_materials_and_a_continued_one_keeps_its_barco
     assert bench.inventory[step.barcodes[1]].created_at == 120
 
 
-def test_a_rejected_step_leaves_the_bench_as_it_was():
-    bench = Bench(**start())
+def test_rejected_step_leaves_the_bench_unchanged():
+    bench = Bench(**bench_arguments())
     before = bench.inventory
-    bench.step(Action("Refuse", (sample_of(bench),)), Halver())
+    bench.step(Action("Refuse", (sample_barcode(bench),)), Halver())
     assert bench.inventory == before
     assert bench.inventory.materials[0].available_for_use != NOT_AVAILABLE
 
 
-def test_a_bench_taken_up_again_from_stored_steps_stands_as_it_stood():
-    bench, model = Bench(**start()), Halver()
+def test_bench_replayed_from_stored_steps_equals_the_original():
+    bench, model = Bench(**bench_arguments()), Halver()
     for name in ("Halve", "Refuse", "Halve"):
-        bench.step(Action(name, (sample_of(bench),)), model)
+        bench.step(Action(name, (sample_barcode(bench),)), model)
     stored = [step_to_json(step) for step in bench.history]
-    again = Bench(**start())
+    again = Bench(**bench_arguments())
     again.replay(step_from_json(data) for data in stored)
     assert again == bench
-    assert again.step(Action("Halve", (sample_of(bench),)), model) == bench.step(
-        Action("Halve", (sample_of(bench),)), model
+    assert again.step(Action("Halve", (sample_barcode(bench),)), model) == bench.step(
+        Action("Halve", (sample_barcode(bench),)), model
     )
 
 
-def test_the_transcript_tells_what_happened_without_ledger_or_reasoning():
-    bench, model = Bench(**start()), Halver()
-    bench.step(Action("Halve", (sample_of(bench),)), model)
-    bench.step(Action("Refuse", (sample_of(bench),)), model)
+def test_transcript_lists_steps_without_ledger_or_reasoning():
+    bench, model = Bench(**bench_arguments()), Halver()
+    bench.step(Action("Halve", (sample_barcode(bench),)), model)
+    bench.step(Action("Refuse", (sample_barcode(bench),)), model)
     bench.step(Action("Submit"), model)
     first, second = bench.transcript()
     assert [output["barcode"] for output in first.outputs] == list(bench.history[0].barcodes)
-    assert first.outputs[1]["derived_from"] == [sample_of(bench)]
+    assert first.outputs[1]["derived_from"] == [sample_barcode(bench)]
     assert first.observations[0]["description"] == "Clear"
     assert second.rejected == "it cannot be done"
     assert "secret" not in repr((first, second))
@@ -190,8 +190,10 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("said", MALFORMED)
-def test_an_outcome_that_no_bench_could_hold_is_refused_and_changes_nothing(said):
-    bench = Bench(**{**start(), "inventory": place_all((Draft("Sample", {}), Draft("Water", {}, UNLIMITED)), seed=3)})
+def test_malformed_outcome_is_refused_and_changes_nothing(said):
+    bench = Bench(
+        **{**bench_arguments(), "inventory": place_all((Draft("Sample", {}), Draft("Water", {}, UNLIMITED)), seed=3)}
+    )
     sample, endless = (material.barcode for material in bench.inventory)
     before = bench.inventory
     with pytest.raises(LabError, match=re.escape(said)):

@@ -1,4 +1,4 @@
-"""The action files: read, checked, and named exactly when they are wrong."""
+"""Action files: reading, checks, and the exact location of every error."""
 
 import copy
 import json
@@ -29,61 +29,61 @@ DILUTE = {
 }  # fmt: skip
 
 
-def changed(*path, to):
+def with_field(*path, to):
     data = copy.deepcopy(DILUTE)
-    place = data
+    container = data
     for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = to
+        container = container[key]
+    container[path[-1]] = to
     return data
 
 
-def test_a_right_entry_has_no_problem():
+def test_valid_action_entry_has_no_problems():
     assert check(DILUTE) == []
 
 
 @pytest.mark.parametrize(
     ("data", "field", "allowed"),
     [
-        (changed("kind", to="magic"), "kind", "transformation, measurement, synthesis, control"),
-        (changed("fidelity", to="perfect"), "fidelity", "quantities computed"),
-        (changed("colour", to="red"), "colour", "allowed: costs_step"),
-        (changed("name", to=""), "name", "text"),
-        (changed("materials", to={"min": 3, "max": 1}), "materials", "0 <= n <= m <= 384"),
-        (changed("costs_step", to="no"), "costs_step", "true or false"),
-        (changed("duration", "default", to="soon"), "duration.default", "10 s"),
-        (changed("duration", to={"default": "1 min", "parameter": "time"}), "duration.parameter", "none is a duration"),
-        (changed("duration", to={"default": "1 min", "parameter": "volume"}), "duration.parameter", "none is a duration"),
-        (changed("duration", to={"default": "1 min", "sum": [["volume"]]}), "duration.sum", "allowed: one of"),
-        (changed("parameters", 0, "type", to="number"), "parameters[0].type", "select, multiselect, range"),
-        (changed("parameters", 0, "unit", to="mL"), "parameters[0].unit", "allowed: default"),
-        (changed("parameters", 0, "dimension", to="size"), "parameters[0].dimension", "volume, mass"),
-        (changed("parameters", 0, "minimum", to="1 mg"), "parameters[0].minimum", "units allowed: nL"),
-        (changed("parameters", 0, "minimum", to="1 L"), "parameters[0].minimum", "above maximum"),
-        (changed("parameters", 0, "default", to="1 L"), "parameters[0].default", "1 µL to 10 mL"),
-        (changed("parameters", 0, to={"name": "m", "type": "select", "description": "d", "options": "ab"}),
+        (with_field("kind", to="magic"), "kind", "transformation, measurement, synthesis, control"),
+        (with_field("fidelity", to="perfect"), "fidelity", "quantities computed"),
+        (with_field("colour", to="red"), "colour", "allowed: costs_step"),
+        (with_field("name", to=""), "name", "text"),
+        (with_field("materials", to={"min": 3, "max": 1}), "materials", "0 <= n <= m <= 384"),
+        (with_field("costs_step", to="no"), "costs_step", "true or false"),
+        (with_field("duration", "default", to="soon"), "duration.default", "10 s"),
+        (with_field("duration", to={"default": "1 min", "parameter": "time"}), "duration.parameter", "none is a duration"),
+        (with_field("duration", to={"default": "1 min", "parameter": "volume"}), "duration.parameter", "none is a duration"),
+        (with_field("duration", to={"default": "1 min", "sum": [["volume"]]}), "duration.sum", "allowed: one of"),
+        (with_field("parameters", 0, "type", to="number"), "parameters[0].type", "select, multiselect, range"),
+        (with_field("parameters", 0, "unit", to="mL"), "parameters[0].unit", "allowed: default"),
+        (with_field("parameters", 0, "dimension", to="size"), "parameters[0].dimension", "volume, mass"),
+        (with_field("parameters", 0, "minimum", to="1 mg"), "parameters[0].minimum", "units allowed: nL"),
+        (with_field("parameters", 0, "minimum", to="1 L"), "parameters[0].minimum", "above maximum"),
+        (with_field("parameters", 0, "default", to="1 L"), "parameters[0].default", "1 µL to 10 mL"),
+        (with_field("parameters", 0, to={"name": "m", "type": "select", "description": "d", "options": "ab"}),
          "parameters[0].options", "list of at least one text"),
-        (changed("parameters", 0, to={"name": "m", "type": "object", "description": "d"}), "parameters[0].keys", "list"),
-        (changed("parameters", 0, to={"name": "m", "type": "text", "description": "d", "pattern": "("}),
+        (with_field("parameters", 0, to={"name": "m", "type": "object", "description": "d"}), "parameters[0].keys", "list"),
+        (with_field("parameters", 0, to={"name": "m", "type": "text", "description": "d", "pattern": "("}),
          "parameters[0].pattern", "regular expression"),
-        (changed("parameters", 0, to={"name": "m", "type": "text", "description": "d", "max_length": "9"}),
+        (with_field("parameters", 0, to={"name": "m", "type": "text", "description": "d", "max_length": "9"}),
          "parameters[0].max_length", "whole number from 1"),
-        (changed("parameters", 0, "required", to="yes"), "parameters[0].required", "true or false"),
-        (changed("duration", to={"default": "-1 min"}), "duration.default", "zero or more"),
-        (changed("duration", to={"default": "1 min", "per_material": 2}), "duration.per_material", "true or false"),
+        (with_field("parameters", 0, "required", to="yes"), "parameters[0].required", "true or false"),
+        (with_field("duration", to={"default": "-1 min"}), "duration.default", "zero or more"),
+        (with_field("duration", to={"default": "1 min", "per_material": 2}), "duration.per_material", "true or false"),
     ],
 )  # fmt: skip
-def test_a_wrong_field_is_named_with_what_is_allowed(data, field, allowed):
+def test_wrong_field_is_reported_with_the_allowed_values(data, field, allowed):
     problems = check(data)
     assert any(problem.startswith(field) and allowed in problem for problem in problems), problems
 
 
-def test_a_parameter_may_not_stand_twice():
-    assert any("'volume' occurs twice" in p for p in check(changed("parameters", to=DILUTE["parameters"] * 2)))
+def test_duplicate_parameter_is_reported():
+    assert any("'volume' occurs twice" in p for p in check(with_field("parameters", to=DILUTE["parameters"] * 2)))
 
 
-def test_all_problems_of_all_files_are_told_at_once_by_file(tmp_path):
-    (tmp_path / "Dilute.json").write_text(json.dumps(changed("kind", to="magic")))
+def test_problems_of_all_action_files_are_reported_together_by_file(tmp_path):
+    (tmp_path / "Dilute.json").write_text(json.dumps(with_field("kind", to="magic")))
     (tmp_path / "Mix.json").write_text(json.dumps(DILUTE))
     (tmp_path / "Broken.json").write_text("{")
     with pytest.raises(CatalogueError) as error:
@@ -94,7 +94,7 @@ def test_all_problems_of_all_files_are_told_at_once_by_file(tmp_path):
     assert "Broken.json:1: not JSON" in text
 
 
-def test_the_catalogue_we_ship_is_right_and_large_enough():
+def test_shipped_catalogue_is_valid_and_has_at_least_25_actions():
     catalogue, raw = read_directory(REPOSITORY / "fixtures/actions")
     assert len(catalogue) == len(raw) >= 25
     assert {known.name for known in catalogue.types.values() if known.min_materials == 0} >= {
@@ -109,20 +109,20 @@ SELECT = {"name": "s", "type": "select", "description": "d", "options": ["one", 
 FULL = {**DILUTE, "parameters": [*DILUTE["parameters"], TEXT, SELECT]}
 
 
-def places(data, path=()):
+def iter_paths(data, path=()):
     yield path
     inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in inside:
-        yield from places(value, (*path, key))
+        yield from iter_paths(value, (*path, key))
 
 
-@pytest.mark.parametrize("path", [path for path in places(FULL) if path], ids=repr)
-def test_whatever_stands_in_a_field_is_answered_with_problems_or_can_be_built(path):
+@pytest.mark.parametrize("path", [path for path in iter_paths(FULL) if path], ids=repr)
+def test_action_entry_with_junk_in_one_field_is_reported_or_built(path):
     for junk in JUNK:
         data = copy.deepcopy(FULL)
-        place = data
+        container = data
         for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = junk
+            container = container[key]
+        container[path[-1]] = junk
         if not check(data):
             assert build([data]).find("Dilute") is not None

@@ -1,4 +1,4 @@
-"""Nothing appears and nothing vanishes: exact sums over random sequences of moves, in decimal arithmetic."""
+"""Conservation of matter: sums over random sequences of moves stay exact in decimal arithmetic."""
 
 import random
 from collections import Counter
@@ -14,7 +14,7 @@ CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/ac
 STEPS = 90
 
 
-def crowded_lab(seed):
+def build_crowded_lab(seed):
     beads = material(
         "beads", "suspension", "1.7 mL", "5 mL", contents={"salt": "0.3 mM"}, hidden={"DNA beads": "7.3 µg"}
     )
@@ -36,8 +36,8 @@ def crowded_lab(seed):
     )  # fmt: skip
 
 
-def totals(bench):
-    """Every component, the shares of every origin, and volume, over all limited materials, used-up ones included."""
+def sum_amounts(bench):
+    """Sum every component, the shares of every origin and the volume over all limited materials, used-up ones included."""
     found = Counter()
     for placed in bench.inventory:
         if placed.available_for_use == "unlimited":
@@ -50,8 +50,8 @@ def totals(bench):
     return {name: total for name, total in found.items() if total}
 
 
-def some_move(small, rng):
-    """An action, the materials and the parameters of a move that may or may not be possible."""
+def choose_move(small, rng):
+    """Return the action, materials and parameters of a random move, possible or not."""
     usable = [m.barcode for m in small.bench.inventory if m.usable and m.available_for_use != "unlimited"]
     one, other, third = (rng.choice(usable) for _ in range(3))
     boxes = (small.codes["tubes"], small.codes["plates"])
@@ -90,18 +90,18 @@ def some_move(small, rng):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_amounts_shares_and_volumes_are_conserved_to_the_last_digit(seed):
-    small, rng = crowded_lab(seed), random.Random(seed)
+def test_random_moves_conserve_amounts_shares_and_volumes_exactly(seed):
+    small, rng = build_crowded_lab(seed), random.Random(seed)
     with localcontext() as context:
         context.prec = 60
-        start, done = totals(small.bench), Counter()
+        start, done = sum_amounts(small.bench), Counter()
         for number in range(STEPS):
-            action, codes, parameters = some_move(small, rng)
+            action, codes, parameters = choose_move(small, rng)
             before = small.bench.inventory
             step = small.do_codes(action, list(dict.fromkeys(codes)), parameters)
             done[step.outcome.success] += 1
             if step.outcome.success:
-                assert totals(small.bench) == start, (number, action)
+                assert sum_amounts(small.bench) == start, (number, action)
             else:
                 assert small.bench.inventory == before
     assert done[True] >= 10, "too few moves were possible to have tested anything"
@@ -109,10 +109,10 @@ def test_amounts_shares_and_volumes_are_conserved_to_the_last_digit(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_no_vessel_ever_holds_more_than_it_can(seed):
-    small, rng = crowded_lab(seed), random.Random(seed)
+def test_random_moves_never_fill_a_vessel_beyond_its_capacity(seed):
+    small, rng = build_crowded_lab(seed), random.Random(seed)
     for _ in range(STEPS):
-        action, codes, parameters = some_move(small, rng)
+        action, codes, parameters = choose_move(small, rng)
         small.do_codes(action, list(dict.fromkeys(codes)), parameters)
     held = [m for m in small.bench.inventory if "container_capacity" in m.properties and m.ledger.get("volume")]
     assert len(held) > 10
@@ -121,19 +121,19 @@ def test_no_vessel_ever_holds_more_than_it_can(seed):
         assert Decimal(0) <= Decimal(placed.ledger["volume"]) <= capacity
 
 
-def test_a_thousand_uneven_portions_add_up_to_the_whole():
-    small = crowded_lab(1)
-    start = totals(small.bench)
+def test_a_thousand_uneven_aliquots_sum_to_the_original_amount():
+    small = build_crowded_lab(1)
+    start = sum_amounts(small.bench)
     for _ in range(40):
         assert small.do("Aliquot", "stock tubes", volume="1.234567 µL", count=25).outcome.success
     assert len(small.bench.inventory.materials) == 10 + 1000
-    assert totals(small.bench) == start
+    assert sum_amounts(small.bench) == start
 
 
-def test_an_amount_nobody_knows_stays_unknown():
+def test_unknown_amount_stays_unknown_after_a_transfer():
     small = SmallLab(CATALOGUE, material("soil", contents={"iron": "1 mg"}), material("water"), tubes())
     ledger = small.bench.inventory.materials[0].ledger
-    ledger["components"]["iron"]["amount"] = ""  # not even the simulation knows
+    ledger["components"]["iron"]["amount"] = ""  # unknown to the simulation as well
     small.do("Transfer", "soil water", source="@soil", amount="100 µL")
     assert small["water"].ledger["components"]["iron"]["amount"] == ""
     assert small["soil"].ledger["components"]["iron"]["amount"] == ""

@@ -1,4 +1,4 @@
-"""Experiment files: read, checked, and named exactly when they are wrong."""
+"""Experiment files: reading, checks, and the exact location of every error."""
 
 import copy
 import json
@@ -47,91 +47,91 @@ TEA = {
 }  # fmt: skip
 
 
-def changed(*path, to):
+def with_field(*path, to):
     data = copy.deepcopy(TEA)
-    place = data
+    container = data
     for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = to
+        container = container[key]
+    container[path[-1]] = to
     return data
 
 
-def test_a_right_experiment_has_no_problem():
+def test_valid_experiment_has_no_problems():
     assert experiments.check(TEA, CATALOGUE) == []
 
 
 @pytest.mark.parametrize(
     ("data", "field", "allowed"),
     [
-        (changed("slug", to="Tea pH"), "slug", "small letters and digits"),
-        (changed("goal", to=""), "goal", "text, not empty"),
-        (changed("max_steps", to=0), "max_steps", "from 1 to 1000"),
-        (changed("colour", to="red"), "colour", "allowed: goal, group"),
-        (changed("materials", to=[]), "materials", "at least one"),
-        (changed("protocol", to="none"), "protocol", "list"),
-        (changed("materials", 0, "key", to="The tea"), "materials[0].key", "small letters"),
-        (changed("materials", 0, "supply", to="much"), "materials[0].supply", "allowed: available_for_use"),
-        (changed("materials", 0, "available_for_use", to="yes"), "materials[0].available_for_use", "unlimited, avail"),
-        (changed("materials", 0, "material_type", to="x"), "materials[0].material_type", "static, dynamic"),
-        (changed("materials", 0, "environmental_condition", to="37C"), "materials[0].environmental_condition", "-80C"),
-        (changed("materials", 0, "environmental_condition", to="cell_culture_conditions"),
+        (with_field("slug", to="Tea pH"), "slug", "small letters and digits"),
+        (with_field("goal", to=""), "goal", "text, not empty"),
+        (with_field("max_steps", to=0), "max_steps", "from 1 to 1000"),
+        (with_field("colour", to="red"), "colour", "allowed: goal, group"),
+        (with_field("materials", to=[]), "materials", "at least one"),
+        (with_field("protocol", to="none"), "protocol", "list"),
+        (with_field("materials", 0, "key", to="The tea"), "materials[0].key", "small letters"),
+        (with_field("materials", 0, "supply", to="much"), "materials[0].supply", "allowed: available_for_use"),
+        (with_field("materials", 0, "available_for_use", to="yes"), "materials[0].available_for_use", "unlimited, avail"),
+        (with_field("materials", 0, "material_type", to="x"), "materials[0].material_type", "static, dynamic"),
+        (with_field("materials", 0, "environmental_condition", to="37C"), "materials[0].environmental_condition", "-80C"),
+        (with_field("materials", 0, "environmental_condition", to="cell_culture_conditions"),
          "materials[0].properties.temperature", "that of the incubator"),
-        (changed("manifest", to=[TEA["materials"][1]]), "manifest", "the key 'tubes' occurs twice"),
-        (changed("materials", 0, "properties", "volume", to="50"), "materials[0].properties.volume", "nL, µL, mL, L"),
-        (changed("materials", 0, "properties", "volume", to="-1 mL"), "materials[0].properties.volume", "zero"),
-        (changed("materials", 0, "properties", "depth", to=3), "materials[0].properties.depth", "allowed: text"),
-        (changed("materials", 0, "properties", "tablet mass", to="heavy"), "materials[0].properties.tablet mass", "10 µg"),
-        (changed("materials", 0, "wells", to=[{"well": "A1", "key": "a1", "name": "well", "properties":
+        (with_field("manifest", to=[TEA["materials"][1]]), "manifest", "the key 'tubes' occurs twice"),
+        (with_field("materials", 0, "properties", "volume", to="50"), "materials[0].properties.volume", "nL, µL, mL, L"),
+        (with_field("materials", 0, "properties", "volume", to="-1 mL"), "materials[0].properties.volume", "zero"),
+        (with_field("materials", 0, "properties", "depth", to=3), "materials[0].properties.depth", "allowed: text"),
+        (with_field("materials", 0, "properties", "tablet mass", to="heavy"), "materials[0].properties.tablet mass", "10 µg"),
+        (with_field("materials", 0, "wells", to=[{"well": "A1", "key": "a1", "name": "well", "properties":
             {"volume": "1 mL", "container_capacity": "340 µL"}}]),
          "materials[0].wells[0].properties.volume", "no more than container_capacity"),
-        (changed("materials", 0, "contents", "caffeine", to={"concentration": "2 V", "known": True}),
+        (with_field("materials", 0, "contents", "caffeine", to={"concentration": "2 V", "known": True}),
          "materials[0].contents.caffeine", "mg/mL"),
-        (changed("materials", 0, "contents", "caffeine", to={"amount": "2 mg"}),
+        (with_field("materials", 0, "contents", "caffeine", to={"amount": "2 mg"}),
          "materials[0].contents.caffeine.known", "true, false"),
-        (changed("materials", 0, "contents", "caffeine", to={"known": True}),
+        (with_field("materials", 0, "contents", "caffeine", to={"known": True}),
          "materials[0].contents.caffeine", '"concentration" or "amount"'),
-        (changed("materials", 1, "contents", to={"ink": {"concentration": "1 mM", "known": True}}),
+        (with_field("materials", 1, "contents", to={"ink": {"concentration": "1 mM", "known": True}}),
          "materials[1].contents.ink", "properties.volume"),
-        (changed("materials", 0, "properties", "caffeine concentration", to="200 µg/mL"),
+        (with_field("materials", 0, "properties", "caffeine concentration", to="200 µg/mL"),
          "materials[0].properties.caffeine concentration", "omit it"),
-        (changed("materials", 0, "properties", "sugar concentration", to="11 mM"),
+        (with_field("materials", 0, "properties", "sugar concentration", to="11 mM"),
          "materials[0].properties.sugar concentration", "'10 mM', as in contents"),
-        (changed("materials", 1, "key", to="tea"), "materials", "'tea' occurs twice"),
-        (changed("materials", 1, "name", to="Tea"), "materials", "'Tea' occurs twice"),
-        (changed("protocol", 0, "action", to="Teleport"), "protocol[0].action", "Aliquot, "),
-        (changed("protocol", 0, "materials", to=["tea", "cups"]), "protocol[0].materials", "allowed: tea, tubes"),
-        (changed("protocol", 0, "materials", to=["cup", "tubes"]), "protocol[0].materials", "'cup' is not on the bench"),
-        (changed("protocol", 0, "materials", to=["tea"]), "protocol[0].materials", "2 to 2"),
-        (changed("protocol", 0, "parameters", to={"volume": "1 mg"}), "protocol[0].parameters", "nL, µL, mL, L"),
-        (changed("protocol", 0, "parameters", to={}), "protocol[0].parameters", "needs volume"),
-        (changed("protocol", 0, "parameters", "source", to="@cups"), "protocol[0].materials", "'cups' is not on"),
-        (changed("protocol", 1, to={"action": "Transfer", "materials": ["tea", "cup"], "parameters": {"source": "tea"}}),
+        (with_field("materials", 1, "key", to="tea"), "materials", "'tea' occurs twice"),
+        (with_field("materials", 1, "name", to="Tea"), "materials", "'Tea' occurs twice"),
+        (with_field("protocol", 0, "action", to="Teleport"), "protocol[0].action", "Aliquot, "),
+        (with_field("protocol", 0, "materials", to=["tea", "cups"]), "protocol[0].materials", "allowed: tea, tubes"),
+        (with_field("protocol", 0, "materials", to=["cup", "tubes"]), "protocol[0].materials", "'cup' is not on the bench"),
+        (with_field("protocol", 0, "materials", to=["tea"]), "protocol[0].materials", "2 to 2"),
+        (with_field("protocol", 0, "parameters", to={"volume": "1 mg"}), "protocol[0].parameters", "nL, µL, mL, L"),
+        (with_field("protocol", 0, "parameters", to={}), "protocol[0].parameters", "needs volume"),
+        (with_field("protocol", 0, "parameters", "source", to="@cups"), "protocol[0].materials", "'cups' is not on"),
+        (with_field("protocol", 1, to={"action": "Transfer", "materials": ["tea", "cup"], "parameters": {"source": "tea"}}),
          "protocol[1].parameters.source", "allowed, from the step's materials: @tea, @cup"),
-        (changed("protocol", 0, "yields", to={"tea": 1}), "protocol[0].yields.tea", "a name no material has yet"),
-        (changed("protocol", 0, "yields", to={"cup": "1"}), "protocol[0].yields", "from 0"),
-        (changed("protocol", 0, "role", to="boss"), "protocol[0].role", "control, calibration, sample, preparation"),
-        (changed("protocol", 0, "when", to="now"), "protocol[0].when", "allowed: action"),
-        (changed("rubric", to=[]), "rubric", "at least one"),
-        (changed("rubric", 0, "of", to=["Coffee"]), "rubric[0].of", "allowed: Tea, Tubes"),
-        (changed("rubric", 0, "each", to="Tea"), "rubric[0].each", "a list of Tea"),
-        (changed("rubric", 0, "actions", to=[]), "rubric[0].actions", "at least one"),
-        (changed("rubric", 0, "actions", to=["Teleport"]), "rubric[0].actions", "Aliquot, "),
-        (changed("rubric", 0, "at_least", to=0), "rubric[0].at_least", "from 1"),
-        (changed("rubric", 0, "value", to="big"), "rubric[0].value", "text, numeric"),
-        (changed("rubric", 0, "after", to=["ph"]), "rubric[0].after", "allowed: "),
-        (changed("rubric", 0, "spread", to={"ph": 2}), "rubric[0].spread", "allowed: "),
-        (changed("rubric", 0, "parameters", to={"depth": {"equals": "1"}}), "rubric[0].parameters.depth", "probe"),
-        (changed("rubric", 0, "parameters", to={"probe": "micro"}), "rubric[0].parameters.probe", "equals, at_least"),
-        (changed("rubric", 0, "weight", to=2), "rubric[0].weight", "allowed: about"),
+        (with_field("protocol", 0, "yields", to={"tea": 1}), "protocol[0].yields.tea", "a name no material has yet"),
+        (with_field("protocol", 0, "yields", to={"cup": "1"}), "protocol[0].yields", "from 0"),
+        (with_field("protocol", 0, "role", to="boss"), "protocol[0].role", "control, calibration, sample, preparation"),
+        (with_field("protocol", 0, "when", to="now"), "protocol[0].when", "allowed: action"),
+        (with_field("rubric", to=[]), "rubric", "at least one"),
+        (with_field("rubric", 0, "of", to=["Coffee"]), "rubric[0].of", "allowed: Tea, Tubes"),
+        (with_field("rubric", 0, "each", to="Tea"), "rubric[0].each", "a list of Tea"),
+        (with_field("rubric", 0, "actions", to=[]), "rubric[0].actions", "at least one"),
+        (with_field("rubric", 0, "actions", to=["Teleport"]), "rubric[0].actions", "Aliquot, "),
+        (with_field("rubric", 0, "at_least", to=0), "rubric[0].at_least", "from 1"),
+        (with_field("rubric", 0, "value", to="big"), "rubric[0].value", "text, numeric"),
+        (with_field("rubric", 0, "after", to=["ph"]), "rubric[0].after", "allowed: "),
+        (with_field("rubric", 0, "spread", to={"ph": 2}), "rubric[0].spread", "allowed: "),
+        (with_field("rubric", 0, "parameters", to={"depth": {"equals": "1"}}), "rubric[0].parameters.depth", "probe"),
+        (with_field("rubric", 0, "parameters", to={"probe": "micro"}), "rubric[0].parameters.probe", "equals, at_least"),
+        (with_field("rubric", 0, "weight", to=2), "rubric[0].weight", "allowed: about"),
     ],
 )  # fmt: skip
-def test_a_wrong_field_is_named_with_its_entry_and_what_is_allowed(data, field, allowed):
+def test_wrong_field_is_reported_with_its_entry_and_the_allowed_values(data, field, allowed):
     problems = experiments.check(data, CATALOGUE)
     assert any(problem.startswith(field) and allowed in problem for problem in problems), problems
 
 
-def test_all_problems_of_all_files_are_told_at_once_by_file_and_nothing_is_loaded(tmp_path):
-    (tmp_path / "tea-ph.json").write_text(json.dumps(changed("materials", 0, "properties", "volume", to="lots")))
+def test_problems_of_all_experiment_files_are_reported_together_by_file(tmp_path):
+    (tmp_path / "tea-ph.json").write_text(json.dumps(with_field("materials", 0, "properties", "volume", to="lots")))
     (tmp_path / "other.json").write_text(json.dumps(TEA))
     (tmp_path / "broken.json").write_text("[")
     with pytest.raises(CatalogueError) as error:
@@ -158,7 +158,7 @@ def test_known_concentrations_are_visible_and_unknown_ones_only_in_the_ledger():
     json.dumps(tea.ledger)
 
 
-def test_the_experiments_we_ship_are_right():
+def test_shipped_experiments_are_valid():
     found = experiments.read_directory(REPOSITORY / "fixtures/experiments", CATALOGUE)
     assert {spec.slug for spec, _ in found} >= {
         "caffeine-hplc-analysis",
@@ -168,7 +168,7 @@ def test_the_experiments_we_ship_are_right():
     assert all(spec.protocol and spec.rubric and spec.goal for spec, _ in found)
 
 
-def test_nothing_hidden_shows_on_the_initial_bench():
+def test_initial_bench_shows_no_hidden_concentration():
     for spec, data in experiments.read_directory(REPOSITORY / "fixtures/experiments", CATALOGUE):
         hidden = {
             f"{component} concentration"
@@ -185,17 +185,17 @@ def test_nothing_hidden_shows_on_the_initial_bench():
 JUNK = (None, 5, -1, True, 1.5, "", [], {}, [["x"]], [{}], {"a": []})
 
 
-def places(data, path=()):
+def iter_paths(data, path=()):
     yield path
     inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in inside:
-        yield from places(value, (*path, key))
+        yield from iter_paths(value, (*path, key))
 
 
-@pytest.mark.parametrize("path", [path for path in places(TEA) if path], ids=repr)
-def test_whatever_stands_in_a_field_is_answered_with_problems_or_can_be_built(path):
+@pytest.mark.parametrize("path", [path for path in iter_paths(TEA) if path], ids=repr)
+def test_experiment_with_junk_in_one_field_is_reported_or_built(path):
     for junk in JUNK:
-        data = changed(*path, to=junk)
+        data = with_field(*path, to=junk)
         problems = experiments.check(data, CATALOGUE)
         assert all(isinstance(problem, str) for problem in problems)
         if not problems:

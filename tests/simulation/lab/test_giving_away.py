@@ -1,4 +1,4 @@
-"""One list of words and one folding for the twin maker and for the quarantine of a study."""
+"""The twin maker and the quarantine of a study use the same word list and the same text folding."""
 
 import pytest
 
@@ -15,19 +15,19 @@ WORDS = [
 PLAIN = ["secretion", "secretory", "undeliberated", "plausible", "a typed error", "incorrectly transitioned"]
 
 
-def to_the_twin_maker(text: str, secret: str = "") -> bool:
+def is_found_by_twin_maker(text: str, secret: str = "") -> bool:
     seen = Outcome(True, (), (Observation(text, "visual"),))
     return bool(giveaways.problems(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
 
 
-def to_the_quarantine(text: str, secret: str = "") -> bool:
+def is_found_by_quarantine(text: str, secret: str = "") -> bool:
     payload = {"observations": [{"type": "visual", "description": text, "value": ""}]}
     return bool(quarantine.reasons(payload, {}, quarantine.Secret(secret)))
 
 
 @pytest.mark.parametrize("text", [*WORDS, *PLAIN])
-def test_both_find_the_same_words(text: str) -> None:
-    assert to_the_twin_maker(text) == to_the_quarantine(text) == (text in WORDS)
+def test_twin_maker_and_quarantine_find_the_same_words(text: str) -> None:
+    assert is_found_by_twin_maker(text) == is_found_by_quarantine(text) == (text in WORDS)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def test_both_find_the_same_words(text: str) -> None:
         ("1.2, 1.3, 1.4 mL", "read 1.2, 1.3, 1.4 mL", False),  # 1 2 1 3 1 4: a list of readings
     ],
 )
-def test_both_find_the_same_runs(text: str, secret: str, found: bool) -> None:
-    assert to_the_twin_maker(text, secret) == to_the_quarantine(text, secret) == found
+def test_twin_maker_and_quarantine_find_the_same_word_sequences(text: str, secret: str, found: bool) -> None:
+    assert is_found_by_twin_maker(text, secret) == is_found_by_quarantine(text, secret) == found
 
 
-def test_folding_is_the_same_for_what_is_folded_already() -> None:
+def test_folding_a_folded_text_changes_nothing() -> None:
     for text in (*WORDS, *PLAIN):
         assert giving_away.folded(giving_away.folded(text)) == giving_away.folded(text)

@@ -1,4 +1,4 @@
-"""ManifestMaterials: only outside benchmarks, only from the experiment's list, and without time or step."""
+"""Requests for materials: outside benchmarks only, from the experiment's list, free of steps and time."""
 
 from pathlib import Path
 
@@ -19,26 +19,26 @@ DATA = {
 }  # fmt: skip
 
 
-class Nobody:
-    """A transition model that must not be asked."""
+class UnusedModel:
+    """A transition model that must not be called."""
 
     def predict(self, action, situation):
         raise AssertionError("the environment answers this itself")
 
 
-def bench(manifest=True):
+def build_bench(manifest=True):
     spec = experiments.build(DATA)
     offered = tuple(draft for _, draft in spec.manifest) if manifest else None
     return Bench("x", CATALOGUE, place_all(spec.drafts(), 3), 3, 10, offered)
 
 
-def ask(bench, request):
-    return bench.step(Action("ManifestMaterials", (), {"request": request}), Nobody())
+def request_material(bench, request):
+    return bench.step(Action("ManifestMaterials", (), {"request": request}), UnusedModel())
 
 
-def test_what_the_list_offers_comes_onto_the_bench_without_a_step_or_time():
-    lab = bench()
-    step = ask(lab, "Please bring some centrifuge tubes, the 2 mL ones.")
+def test_listed_material_is_added_to_the_bench_without_a_step_or_time():
+    lab = build_bench()
+    step = request_material(lab, "Please bring some centrifuge tubes, the 2 mL ones.")
     assert step.outcome.success
     assert [draft.name for draft in step.outcome.new_materials] == ["Centrifuge tubes"]
     assert [material.name for material in lab.inventory] == ["tea", "Centrifuge tubes"]
@@ -46,27 +46,29 @@ def test_what_the_list_offers_comes_onto_the_bench_without_a_step_or_time():
 
 
 @pytest.mark.parametrize("request_", ["the answer", "a sample of coffee with known caffeine", "tube", ""])
-def test_anything_else_is_refused_with_the_list(request_):
-    lab = bench()
-    step = ask(lab, request_)
+def test_request_for_an_unlisted_material_is_refused(request_):
+    lab = build_bench()
+    step = request_material(lab, request_)
     assert step.outcome.rejected_by == "catalogue"
     assert not step.outcome.new_materials
     assert len(lab.inventory) == 1
 
 
-def test_each_thing_is_given_once():
-    lab = bench()
-    ask(lab, "nitric acid")
-    assert ask(lab, "more nitric acid").outcome.failure_reason == "already on the bench: Nitric acid"
+def test_listed_material_can_be_requested_only_once():
+    lab = build_bench()
+    request_material(lab, "nitric acid")
+    assert request_material(lab, "more nitric acid").outcome.failure_reason == "already on the bench: Nitric acid"
 
 
-def test_in_a_benchmark_there_is_no_such_action():
-    lab = bench(manifest=False)
+def test_manifest_action_does_not_exist_in_a_benchmark():
+    lab = build_bench(manifest=False)
     assert "ManifestMaterials" not in lab.situation().catalogue.types
-    assert ask(lab, "nitric acid").outcome.failure_reason.startswith("There is no action 'ManifestMaterials'")
+    assert request_material(lab, "nitric acid").outcome.failure_reason.startswith(
+        "There is no action 'ManifestMaterials'"
+    )
 
 
-def test_a_list_offers_nothing_unknown():
+def test_manifest_entry_with_unknown_contents_is_refused():
     hidden = {**DATA, "manifest": [material("acid", hidden={"nitric acid": "2 M"})]}
     assert experiments.check(DATA, CATALOGUE) == []
     assert experiments.check(hidden, CATALOGUE) == [

@@ -1,4 +1,4 @@
-"""Where something stands in a data file."""
+"""Line numbers of the values in JSON data files."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ TEXT = """{
 """
 
 
-def test_every_value_has_the_line_its_name_or_itself_stands_on():
+def test_every_value_has_the_line_of_its_name_or_itself():
     assert lines(TEXT) == {
         "": 1,
         "name": 2,
@@ -57,7 +57,7 @@ def test_every_value_has_the_line_its_name_or_itself_stands_on():
     [
         ("parameters[1].minimum: is above maximum", 9),
         ("parameters[1].options: a select needs options", 7),
-        ("parameters[1].maximum: both bounds are needed", 5),  # not there: the line of what it is missing in
+        ("parameters[1].maximum: both bounds are needed", 5),  # missing: the line of the object that lacks it
         ("parameters[0].: must be an object", 4),
         ("parameters: 'a' occurs twice", 3),
         ("odd.name: with [marks].deep: is wrong: parameters[0].name: no", 13),
@@ -65,11 +65,11 @@ def test_every_value_has_the_line_its_name_or_itself_stands_on():
         ("the file must hold one JSON object", 1),
     ],
 )
-def test_a_problem_is_found_at_the_place_it_names_or_the_nearest_around_it(problem, line):
+def test_problem_is_located_at_its_path_or_the_nearest_enclosing_value(problem, line):
     assert line_of(problem, lines(TEXT)) == line
 
 
-def test_problems_are_told_with_file_and_line(tmp_path, monkeypatch):
+def test_problems_are_reported_with_file_and_line(tmp_path, monkeypatch):
     path = tmp_path / "actions" / "HPLC.json"
     path.parent.mkdir()
     path.write_text(TEXT)
@@ -88,19 +88,19 @@ def test_problems_are_told_with_file_and_line(tmp_path, monkeypatch):
         ('{"a": NaN}', r"X\.json: not JSON: NaN is not a number"),
     ],
 )
-def test_a_file_that_is_no_json_is_told_with_its_line(tmp_path, text, said):
+def test_invalid_json_is_reported_with_its_line(tmp_path, text, said):
     (tmp_path / "X.json").write_text(text)
     with pytest.raises(CatalogueError, match=said):
         catalogue.read_directory(tmp_path)
 
 
-def test_a_file_in_another_encoding_is_told_with_its_line(tmp_path):
+def test_file_in_another_encoding_is_reported_with_its_line(tmp_path):
     (tmp_path / "X.json").write_bytes('{\n "a": "5 µL"}'.encode("latin-1"))
     with pytest.raises(CatalogueError, match=r"X\.json:2: not JSON: 'utf-8' codec can't decode"):
         catalogue.read_directory(tmp_path)
 
 
-def test_a_wrong_action_and_a_wrong_experiment_are_refused_with_file_line_and_reason(tmp_path):
+def test_wrong_action_and_experiment_files_are_refused_with_file_line_and_reason(tmp_path):
     for kind in ("actions", "experiments"):
         (tmp_path / kind).mkdir()
     wait = (FIXTURES / "actions/Wait.json").read_text()
@@ -118,29 +118,29 @@ def test_a_wrong_action_and_a_wrong_experiment_are_refused_with_file_line_and_re
 
 
 @pytest.mark.parametrize("text", ["5", '"a"', "[]", "{}", "null", " [ ] ", '[1,\n[2,\n"3"]]'])
-def test_any_json_text_has_places(text):
+def test_every_json_text_has_a_line_for_its_root(text):
     assert lines(text)[""] == 1
 
 
-def _walk(data, place=""):
-    yield place
+def _iter_paths(data, path=""):
+    yield path
     for name, value in data.items() if isinstance(data, dict) else ():
-        yield from _walk(value, f"{place}.{name}".removeprefix("."))
+        yield from _iter_paths(value, f"{path}.{name}".removeprefix("."))
     for index, value in enumerate(data) if isinstance(data, list) else ():
-        yield from _walk(value, f"{place}[{index}]")
+        yield from _iter_paths(value, f"{path}[{index}]")
 
 
-def test_every_place_of_every_data_file_is_known_and_its_line_names_it():
+def test_every_value_of_the_shipped_files_has_a_line_that_contains_its_name():
     for path in sorted(FIXTURES.glob("*/*.json")):
         text = path.read_text()
         known, written = lines(text), text.splitlines()
-        assert list(known) == list(dict.fromkeys(_walk(json.loads(text)))), path
-        for place, line in known.items():
-            name = place.rpartition(".")[2]
-            if place and not place.endswith("]") and name.isidentifier():
-                assert f'"{name}":' in written[line - 1], (path, place)
+        assert list(known) == list(dict.fromkeys(_iter_paths(json.loads(text)))), path
+        for key_path, line in known.items():
+            name = key_path.rpartition(".")[2]
+            if key_path and not key_path.endswith("]") and name.isidentifier():
+                assert f'"{name}":' in written[line - 1], (path, key_path)
 
 
-def test_a_deep_file_does_not_break_the_reader():
+def test_deeply_nested_json_is_read():
     deep = 900
     assert max(lines("[\n" * deep + "]" * deep).values()) == deep

@@ -1,4 +1,4 @@
-"""The laboratory has never heard of Django."""
+"""The packages `simulation.lab` and `simulation.offline` do not depend on Django."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ print(len(names))
 
 
 @pytest.mark.parametrize("package", ["simulation.lab", "simulation.offline"])
-def test_every_module_imports_where_django_cannot_be_imported(package):
+def test_every_module_imports_without_django(package):
     done = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, package], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
@@ -27,7 +27,7 @@ def test_every_module_imports_where_django_cannot_be_imported(package):
     assert int(done.stdout) >= 3
 
 
-def test_the_check_itself_fails_where_django_is_imported():
+def test_import_check_fails_if_a_module_imports_django():
     broken = IMPORT_ALL.replace("for name in names", "import django\nfor name in names")
     done = subprocess.run(
         [sys.executable, "-c", broken, "simulation.lab"], cwd=REPOSITORY, capture_output=True, check=False

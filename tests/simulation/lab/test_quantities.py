@@ -1,4 +1,4 @@
-"""Numbers with units are read strictly and written plainly."""
+"""Parsing and formatting of quantities with units."""
 
 from decimal import Decimal
 
@@ -47,7 +47,7 @@ from simulation.lab.quantities import QuantityError, parse, plain, show
         ("27 kDa", "molecular_mass", "27"),
     ],
 )
-def test_a_number_with_an_allowed_unit_is_read_in_the_kept_unit(text, dimension, kept):
+def test_quantity_is_parsed_into_the_base_unit(text, dimension, kept):
     assert parse(text, dimension).value == Decimal(kept)
 
 
@@ -65,11 +65,11 @@ def test_a_number_with_an_allowed_unit_is_read_in_the_kept_unit(text, dimension,
         (True, "count"),
         (None, "mass"),
         (["1 mL"], "volume"),
-        pytest.param(10**5000, "count", id="more digits than Python writes out"),
+        pytest.param(10**5000, "count", id="more digits than Python formats"),
         (float("nan"), "duration"),
         (float("inf"), "duration"),
         ("1e999 mL", "volume"),
-        ("٣ mL", "volume"),  # a digit, but not one of ours
+        ("٣ mL", "volume"),  # a digit, but not an ASCII one
         ("５ mL", "volume"),
         ("5 mL\n5 mL", "volume"),
         ("5 m\u200bL", "volume"),
@@ -80,7 +80,7 @@ def test_a_number_with_an_allowed_unit_is_read_in_the_kept_unit(text, dimension,
         ("1_000 µL", "volume"),
     ],
 )
-def test_anything_else_is_refused_with_the_units_or_an_example(text, dimension):
+def test_invalid_quantity_is_refused_with_allowed_units_or_an_example(text, dimension):
     with pytest.raises(QuantityError, match=r"units allowed|write a number and a unit"):
         parse(text, dimension)
 
@@ -105,11 +105,11 @@ def test_decimal_arithmetic_keeps_tenths_exact():
         ("5400", "duration", "", "1.5 h"),
     ],
 )
-def test_an_amount_is_written_in_the_asked_unit_or_a_readable_one(value, dimension, unit, shown):
+def test_quantity_is_formatted_in_the_requested_or_a_readable_unit(value, dimension, unit, shown):
     assert show(Decimal(value), dimension, unit) == shown
 
 
-def test_a_plain_number_has_six_significant_digits_and_no_exponent():
+def test_formatted_number_has_six_significant_digits_and_no_exponent():
     # 1/3 to six digits; 1234567 rounds to 1234570 (half even at the sixth digit); 1E+3 loses its exponent
     assert plain(Decimal(1) / Decimal(3)) == "0.333333"
     assert plain(Decimal("1234567")) == "1234570"
@@ -119,21 +119,21 @@ def test_a_plain_number_has_six_significant_digits_and_no_exponent():
 
 @pytest.mark.parametrize(
     ("computed", "written"),
-    # four digits or fewer stand as they are; more are rounded to three
+    # four digits or fewer are kept; more are rounded to three
     [("3.125", "3.125"), ("15.9744", "16.0"), ("1.5625", "1.56"), ("869.565", "870"), ("100000", "100000"), ("0", "0")],
 )
-def test_a_computed_figure_is_tidied_as_people_write_it(computed, written):
+def test_computed_number_is_rounded_to_three_digits_unless_it_is_short(computed, written):
     assert quantities.tidy(Decimal(computed)) == Decimal(written)
 
 
 @pytest.mark.parametrize("dimension", quantities.dimensions())
-def test_every_dimension_can_be_written_and_read_back(dimension):
+def test_quantity_of_every_dimension_can_be_formatted_and_parsed_back(dimension):
     shown = show(Decimal("25"), dimension)
     assert parse(shown, dimension).value == Decimal("25")
 
 
 @pytest.mark.parametrize("dimension", quantities.dimensions())
-def test_every_unit_of_every_dimension_is_understood(dimension):
+def test_every_unit_of_every_dimension_can_be_parsed(dimension):
     for unit in quantities.units(dimension):
         shown = show(parse(f"2 {unit}", dimension).value, dimension, unit)
         assert shown == f"2 {unit}".strip()
@@ -143,5 +143,5 @@ def test_every_unit_of_every_dimension_is_understood(dimension):
     ("text", "dimension", "unit"),
     [("50 ul", "volume", "µL"), ("37C", "temperature", "°C"), ("90", "duration", "s"), ("24", "count", "")],
 )
-def test_the_unit_of_a_text_is_told_in_our_spelling(text, dimension, unit):
+def test_unit_of_a_text_is_returned_in_the_standard_spelling(text, dimension, unit):
     assert quantities.unit(text, dimension) == unit

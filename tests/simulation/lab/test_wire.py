@@ -1,4 +1,4 @@
-"""What an agent writes is read as one action, or refused with a reason; never anything else."""
+"""Parsing of an agent's reply: it becomes one action, or is refused with a reason."""
 
 import contextlib
 import random
@@ -15,7 +15,7 @@ PARAMETERS: sample_volume=100 µL, flow_rate=medium, detector_voltages={FSC:400,
 compensation_enabled=true"""
 
 
-def test_the_papers_three_lines_are_read():
+def test_action_in_the_three_line_format_of_the_paper_is_parsed():
     assert read(FLOW) == Action(
         "ExperimentFlowCytometry",
         ("MAT-A1B2C3D4",),
@@ -28,14 +28,14 @@ def test_the_papers_three_lines_are_read():
     )
 
 
-def test_empty_lists_and_words_for_nothing_are_nothing():
+def test_empty_fields_and_the_word_none_mean_no_value():
     wanted = Action("SubmitMaterialsObservationsForReview")
     assert read("ACTION: SubmitMaterialsObservationsForReview\nMATERIALS:\nPARAMETERS:") == wanted
     assert read("ACTION: SubmitMaterialsObservationsForReview\nMATERIALS: none\nPARAMETERS: None") == wanted
     assert read("ACTION: SubmitMaterialsObservationsForReview") == wanted
 
 
-def test_a_list_and_a_sentence_keep_their_commas():
+def test_commas_within_a_list_or_sentence_are_kept():
     text = (
         "ACTION: X\nMATERIALS: MAT-1, MAT-2,\nMAT-3\n"
         "PARAMETERS: channels=GFP 475/525,RFP 555/605, question=Is it grey, or black?, speed=5"
@@ -47,16 +47,16 @@ def test_a_list_and_a_sentence_keep_their_commas():
     )
 
 
-def test_quotes_protect_what_looks_like_another_parameter():
+def test_quoted_value_may_contain_text_that_looks_like_a_parameter():
     action = read('ACTION: X\nPARAMETERS: label="pH=7, salt=5", volume=1 mL')
     assert action.parameters == {"label": "pH=7, salt=5", "volume": "1 mL"}
 
 
-def test_an_equals_sign_inside_a_value_belongs_to_it():
+def test_equals_sign_inside_a_value_is_kept():
     assert read("ACTION: X\nPARAMETERS: label=pH=7").parameters == {"label": "pH=7"}
 
 
-def test_prose_emphasis_fences_and_bullets_around_the_lines_are_passed_over():
+def test_prose_and_markdown_around_the_action_are_ignored():
     text = (
         "I shall mix them first, as the\nrecord shows.\n\n```\n**ACTION:** `Mix`\n**MATERIALS**: `MAT-1`\n"
         "PARAMETERS:\n- method=vortex\n- duration=1 min\n```\n\nThen I measure: pH=?"
@@ -64,13 +64,13 @@ def test_prose_emphasis_fences_and_bullets_around_the_lines_are_passed_over():
     assert read(text) == Action("Mix", ("MAT-1",), {"method": "vortex", "duration": "1 min"})
 
 
-def test_an_object_says_the_same_as_the_three_lines():
+def test_action_may_be_given_as_an_object():
     written = {"name": "Mix", "materials": ["MAT-1"], "parameters": {"speed": 300, "gentle": True, "keys": {"a": "1"}}}
     assert read(written) == Action("Mix", ("MAT-1",), {"speed": 300, "gentle": True, "keys": {"a": "1"}})
     assert read({"name": "Quit"}) == Action("Quit")
 
 
-def test_the_objects_own_lists_are_copied():
+def test_lists_of_an_action_object_are_copied():
     written = {"name": "Mix", "materials": ["MAT-1"], "parameters": {"channels": ["GFP"]}}
     action = read(written)
     written["parameters"]["channels"].append("RFP")
@@ -99,7 +99,7 @@ def test_the_objects_own_lists_are_copied():
         ({"name": "Mix", "materials": [None]}, "list of barcodes"),
         ({"name": "Mix", "parameters": []}, "values by name"),
         ({"name": "Mix", "parameters": {"a": float("nan")}}, "cannot be float"),
-        # Python writes out no whole number of so many digits: it must not get as far as a transcript.
+        # Python cannot format an integer of this many digits, so it must not reach a transcript.
         ({"name": "Mix", "parameters": {"a": 10**5000}}, "cannot be int of that size"),
         ({"name": "Mix", 10**5000: 1}, "something that is no text"),
         ({"name": "Mix", "parameters": {"a": None}}, "cannot be NoneType"),
@@ -107,27 +107,27 @@ def test_the_objects_own_lists_are_copied():
         ({"name": "Mix", "barcode": "MAT-1"}, "'barcode'"),
     ],
 )
-def test_anything_else_is_refused_with_what_is_expected(written, reason):
+def test_invalid_action_is_refused_with_the_expected_format(written, reason):
     with pytest.raises(WireError, match=reason.replace("{", r"\{").replace("}", r"\}")):
         read(written)
 
 
 @pytest.mark.parametrize("unit", ["{", "}", "=", ",", "\n", " ", '"', "a=", "a=1,", '="', "ACTION", "*", "(,", "MAT-"])
-def test_time_grows_no_faster_than_the_text(unit):
-    def reading(length):
+def test_parsing_time_grows_linearly_with_the_text(unit):
+    def build_parse_call(length):
         text = "ACTION: X\nMATERIALS: a\nPARAMETERS: k=" + unit * (length // len(unit))
 
-        def read_it():
+        def parse_text():
             with contextlib.suppress(WireError):
                 read(text[:LONGEST])
 
-        return read_it
+        return parse_text
 
-    # Eight times the text; a reader that goes back over it takes 64 times as long.
-    assert grows_with(reading(6_000), reading(48_000), times=24)
+    # Eight times the text: a parser with quadratic time would take 64 times as long.
+    assert grows_with(build_parse_call(6_000), build_parse_call(48_000), times=24)
 
 
-def test_no_text_whatever_breaks_the_reader():
+def test_random_text_is_parsed_or_refused_without_a_crash():
     rng = random.Random(4)
     parts = [
         "ACTION:",
@@ -148,12 +148,12 @@ def test_no_text_whatever_breaks_the_reader():
         "\t",
         "\r",
     ]
-    read_well = 0
+    accepted = 0
     for _ in range(3000):
         text = "".join(rng.choices(parts, k=rng.randint(0, 30)))
         try:
             assert isinstance(read(text), Action)
-            read_well += 1
+            accepted += 1
         except WireError:
             continue
-    assert read_well > 20  # the loop did not only see refusals
+    assert accepted > 20  # the loop did not only see refusals

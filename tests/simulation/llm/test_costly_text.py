@@ -1,4 +1,4 @@
-"""Text that is short enough to be read is read in no time: a reader holds up every other episode of its process."""
+"""Parsing time of long replies: slow parsing would block the other episodes of the process."""
 
 import json
 from collections.abc import Callable
@@ -26,10 +26,10 @@ INPUTS = Inputs.of(
     ]
 )
 STEP = TranscriptStep(1, 0, 60, "Mix", {}, (), (), (), "")
-MARKS = "a" + "\u0301\u0323" * 25_000  # marks out of their canonical order, which normalising has to sort
+MARKS = "a" + "\u0301\u0323" * 25_000  # combining marks out of canonical order, which normalising has to sort
 
 
-def outcome(**fields: Any) -> str:
+def build_outcome_text(**fields: Any) -> str:
     one = {
         "name": "pool",
         "properties": {},
@@ -43,8 +43,8 @@ def outcome(**fields: Any) -> str:
     )
 
 
-def answered(read: Callable[[], object]) -> Callable[[], None]:
-    """A refusal is an answer too."""
+def ignore_refusals(read: Callable[[], object]) -> Callable[[], None]:
+    """Return a call of `read` that ignores refusals."""
 
     def answer() -> None:
         with suppress(MalformedCompletion, NoUsableAnswer):
@@ -54,13 +54,13 @@ def answered(read: Callable[[], object]) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("filler", [" ", "\n", "(", "*", "_"])
-def test_the_search_for_a_secret_walks_a_text_once(filler: str) -> None:
+def test_secret_search_takes_linear_time(filler: str) -> None:
     assert takes_under(
-        0.5, answered(lambda: parsing.split_secret(f"x{filler * 20_000}x"))
+        0.5, ignore_refusals(lambda: parsing.split_secret(f"x{filler * 20_000}x"))
     )  # a fraction of a millisecond; was 6 s
 
 
-def test_what_belongs_to_the_secrets_label_is_left_out_on_both_sides() -> None:
+def test_punctuation_around_the_secret_label_is_removed() -> None:
     assert parsing.split_secret("It is so. \n\n** (SECRET: it glowed.)") == ("It is so.", "it glowed.")
 
 
@@ -76,16 +76,16 @@ def test_what_belongs_to_the_secrets_label_is_left_out_on_both_sides() -> None:
     ],
     ids=["many parents", "parents in a text", "replaces", "parent", "name", "property"],
 )
-def test_references_to_inputs_are_bounded_in_number_and_length(fields: dict[str, Any]) -> None:
-    assert takes_under(0.8, answered(lambda: parsing.read_outcome(outcome(**fields), INPUTS)))
+def test_long_names_and_references_to_inputs_are_parsed_quickly(fields: dict[str, Any]) -> None:
+    assert takes_under(0.8, ignore_refusals(lambda: parsing.read_outcome(build_outcome_text(**fields), INPUTS)))
 
 
-def test_more_parents_than_there_can_be_materials_are_told_as_a_problem() -> None:
+def test_too_many_parents_are_reported_as_a_problem() -> None:
     with pytest.raises(MalformedCompletion, match=r"derived_from has 201 entries; allowed: 200"):
-        parsing.read_outcome(outcome(derived_from=["S1"] * 201), INPUTS)
+        parsing.read_outcome(build_outcome_text(derived_from=["S1"] * 201), INPUTS)
 
 
-def test_a_summary_is_taken_as_it_is() -> None:
+def test_long_summary_is_accepted_quickly() -> None:
     said: list[object] = []
 
     def speak(prompt: object) -> Completion:
@@ -93,5 +93,5 @@ def test_a_summary_is_taken_as_it_is() -> None:
         return Completion(MARKS, Stop.STOP, None, "m")
 
     judge = LLMEvidenceClassifier(speak, built_in(), context_limit=9_000, max_tokens=100)
-    assert takes_under(0.8, answered(lambda: judge._summary("goal", [STEP])))
+    assert takes_under(0.8, ignore_refusals(lambda: judge._summary("goal", [STEP])))
     assert len(said) == 1

@@ -1,4 +1,4 @@
-"""What a model writes is hostile: it becomes an outcome or a verdict, or a list of what is wrong, and nothing else."""
+"""Parsing of hostile model replies into outcomes and verdicts, or into a list of problems."""
 
 import json
 import random
@@ -21,19 +21,21 @@ INPUTS = Inputs.of(MATERIALS)
 KEPT = (handed("Cells", "S1"), handed("Puromycin", "S2"))
 
 
-def outcome(text: str, inputs: Inputs = INPUTS) -> Outcome:
+def parse_valid_outcome(text: str, inputs: Inputs = INPUTS) -> Outcome:
     return read_outcome(text, inputs).outcome
 
 
-def problems(text: str, inputs: Inputs = INPUTS) -> str:
+def collect_problems(text: str, inputs: Inputs = INPUTS) -> str:
     with pytest.raises(MalformedCompletion) as caught:
         read_outcome(text, inputs)
     return " | ".join(caught.value.problems)
 
 
-def test_a_reply_becomes_an_outcome_with_barcodes_for_aliases():
+def test_outcome_reply_has_its_aliases_replaced_by_barcodes():
     new = handed("Cells with puromycin", derived_from=["S1", "s2", "MAT-00000000"])
-    found = outcome(written(handed("Cells", "S1"), handed("Puromycin", PUROMYCIN), new, observations=[seen()]))
+    found = parse_valid_outcome(
+        written(handed("Cells", "S1"), handed("Puromycin", PUROMYCIN), new, observations=[seen()])
+    )
     assert found.success and found.rejected_by == RejectedBy.NOBODY
     assert [material.replaces for material in found.new_materials] == [CELLS, PUROMYCIN, ""]
     assert found.new_materials[2].derived_from == (CELLS, PUROMYCIN)  # the barcode the model invented is dropped
@@ -53,13 +55,13 @@ def test_a_reply_becomes_an_outcome_with_barcodes_for_aliases():
         'It opens {{"a quote and a brace before it\n {}',
     ],
 )
-def test_whatever_stands_around_it_the_last_object_is_read(around):
-    assert outcome(answer(around.format(written(*KEPT)))).new_materials[0].replaces == CELLS
+def test_last_json_object_is_parsed_despite_surrounding_text(around):
+    assert parse_valid_outcome(answer(around.format(written(*KEPT)))).new_materials[0].replaces == CELLS
 
 
-def test_of_two_objects_the_last_one_counts():
+def test_last_of_two_json_objects_counts():
     first, last = written(*KEPT, reasoning="first"), written(*KEPT, reasoning="last")
-    assert outcome(f"{first}\nor rather\n{last}").reasoning == "last"
+    assert parse_valid_outcome(f"{first}\nor rather\n{last}").reasoning == "last"
 
 
 @pytest.mark.parametrize(
@@ -120,21 +122,21 @@ def test_of_two_objects_the_last_one_counts():
         (written(observations=[seen(value="x" * 4001)]), "value has 4001 characters"),
     ],
 )  # fmt: skip
-def test_a_problem_names_the_field_and_what_is_allowed(text, said):
-    assert said in problems(text)
+def test_outcome_problem_names_the_field_and_the_allowed_values(text, said):
+    assert said in collect_problems(text)
 
 
-def test_every_problem_of_a_reply_is_told_at_once():
-    told = problems(
+def test_all_problems_of_an_outcome_are_reported_together():
+    told = collect_problems(
         written(handed("", "S1", material_type="x"), observations=[seen(measurement_type=3)], success="yes")
     )
     assert all(said in told for said in ("success must", "[0].name", "material_type", "measurement_type"))
 
 
-def test_what_is_no_text_becomes_a_mark_wherever_it_hides():
+def test_invalid_characters_become_replacement_characters_at_every_depth():
     raw = written(handed("Cells\x00", "S1", properties={"no\ud800te": ["a\x07b", {"c": "\udfff"}]}))
-    assert "\\u0000" in raw and "\\ud800" in raw  # escaped: no cleaning of the raw text finds them
-    material = outcome(raw).new_materials[0]
+    assert "\\u0000" in raw and "\\ud800" in raw  # escaped, so cleaning the raw text cannot find them
+    material = parse_valid_outcome(raw).new_materials[0]
     assert material.name == "Cells�"
     assert material.properties == {"no�te": ["a�b", {"c": "�"}]}
     assert clean_text("a\x00b\r\nc\td\x9f\ud83d") == "a�b\nc\td��"
@@ -142,24 +144,24 @@ def test_what_is_no_text_becomes_a_mark_wherever_it_hides():
     assert clean_text("10\u200b mL \u202eLm 01\ufeff") == "10� mL �Lm 01�"
 
 
-def test_the_words_of_the_older_prompt_are_read_and_told():
+def test_values_of_the_older_prompt_are_accepted_and_noted():
     older = handed("Cells", "S1", environmental_condition="37C_5%CO2", supply="consumable")
     del older["available_for_use"]
     rest = handed("Puromycin", "S2", environmental_condition="freezer", available_for_use="consumed")
     reading = read_outcome(written(older, rest), INPUTS)
     cells, puromycin = reading.outcome.new_materials
     assert (cells.available_for_use, cells.environmental_condition) == (AVAILABLE, "cell_culture_conditions")
-    assert (cells.properties["temperature"], cells.properties["CO2"]) == ("37 °C", "5%")  # the old name said it
+    assert (cells.properties["temperature"], cells.properties["CO2"]) == ("37 °C", "5%")  # implied by the old value
     assert (puromycin.available_for_use, puromycin.environmental_condition) == (NOT_AVAILABLE, "-20C")
     assert "new_materials[0].supply 'consumable' read as available_for_further_use" in reading.notes
 
 
-def test_capitals_spaces_and_degree_signs_do_not_matter_in_closed_lists():
-    read = outcome(written(handed("Cells", "S1", environmental_condition="−20 °C", material_type="Static")))
+def test_enumerated_values_are_matched_despite_case_spaces_and_degree_signs():
+    read = parse_valid_outcome(written(handed("Cells", "S1", environmental_condition="−20 °C", material_type="Static")))
     assert (read.new_materials[0].environmental_condition, read.new_materials[0].material_type) == ("-20C", "static")
 
 
-def test_unknown_fields_are_left_out_and_told_and_a_timestamp_is_passed_over():
+def test_unknown_fields_are_dropped_and_noted_and_a_timestamp_is_ignored():
     reading = read_outcome(
         written(handed("Cells", "S1", barcode="MAT-1"), observations=[seen(timestamp="3")], mood="x"), INPUTS
     )
@@ -170,20 +172,20 @@ def test_unknown_fields_are_left_out_and_told_and_a_timestamp_is_passed_over():
     )
 
 
-def test_a_reason_of_failure_beside_success_is_left_out_and_told():
+def test_failure_reason_of_a_success_is_dropped_and_noted():
     reading = read_outcome(written(*KEPT, failure_reason="too cold"), INPUTS)
     assert (reading.outcome.success, reading.outcome.failure_reason) == (True, "")
     assert reading.notes == ("success is true, so failure_reason 'too cold' was left out",)
 
 
-def test_names_in_the_place_of_codes_make_no_text_longer_than_it_may_be():
+def test_length_limits_apply_after_barcodes_are_replaced_by_names():
     on = bench(draft("x" * 200)).inventory.materials
     [code] = [material.barcode for material in on]
     tube = Inputs.of(on)
     named = read_outcome(written(handed(f"Cells of {code}", "S1")), tube).outcome.new_materials[0]
     assert named.name == "Cells of " + "x" * 60
     for text, said in (
-        # 4 x 60 characters and the blanks between them; 80 x 61 less the last blank
+        # 4 x 60 characters and the spaces between them; 80 x 61 minus the last space
         (written(handed(f"{code} " * 4, "S1")), "new_materials[0].name has 243 characters; allowed: 200"),
         (
             written(handed("a", "S1", properties={"of": f"{code} " * 80})),
@@ -200,52 +202,56 @@ def test_names_in_the_place_of_codes_make_no_text_longer_than_it_may_be():
         ),
         (written(success=False, failure_reason="S1 " * 80), "failure_reason has 4879 characters; allowed: 4000"),
     ):
-        assert said in problems(text, tube)
+        assert said in collect_problems(text, tube)
 
 
-def test_a_name_of_many_barcodes_does_not_multiply_from_step_to_step():
+def test_name_made_of_barcodes_does_not_grow_from_step_to_step():
     name = "tube"
     for _ in range(5):
         on = bench(draft(name)).inventory.materials
         try:
-            name = outcome(written(handed(f"{on[0].barcode} " * 3, "S1")), Inputs.of(on)).new_materials[0].name
+            name = (
+                parse_valid_outcome(written(handed(f"{on[0].barcode} " * 3, "S1")), Inputs.of(on)).new_materials[0].name
+            )
         except MalformedCompletion:
             break
         assert len(name) <= 200
 
 
-def test_values_that_databases_change_are_written_in_a_form_they_keep():
+def test_values_that_databases_change_are_stored_in_a_stable_form():
     properties = {"count": 1e15, "tiny": 1e-7, "zero": -0.0, "gone": None, "list": [1, None, True]}
-    read = outcome(written(handed("Cells", "S1", properties=properties)))
+    read = parse_valid_outcome(written(handed("Cells", "S1", properties=properties)))
     assert (
         json.dumps(read.new_materials[0].properties)
         == '{"count": "1000000000000000.0", "tiny": 1e-07, "zero": 0.0, "list": [1, true]}'
     )
 
 
-def test_a_number_read_off_becomes_text_and_a_kind_of_measurement_one_spelling():
-    read = outcome(written(*KEPT, observations=[seen(value=7.4, measurement_type="Flow Cytometry"), seen(value=None)]))
+def test_observed_number_becomes_text_and_measurement_type_is_normalised():
+    read = parse_valid_outcome(
+        written(*KEPT, observations=[seen(value=7.4, measurement_type="Flow Cytometry"), seen(value=None)])
+    )
     assert (read.new_observations[0].value, read.new_observations[0].measurement_type) == ("7.4", "flow_cytometry")
     assert read.new_observations[1].value == ""
 
 
-def test_without_replaces_a_material_continues_the_input_whose_name_it_alone_bears():
-    found = outcome(written(handed("Cells"), handed("Puromycin"), handed("Puromycin")))
+def test_material_without_replaces_continues_the_input_of_its_unique_name():
+    found = parse_valid_outcome(written(handed("Cells"), handed("Puromycin"), handed("Puromycin")))
     assert [material.replaces for material in found.new_materials] == [CELLS, "", ""]
 
 
-def test_a_material_said_to_be_new_stays_new_though_its_name_is_old():
-    found = outcome(written(handed("Cells", replaces=None) | {"replaces": None}))
+def test_material_with_null_replaces_stays_new_despite_a_known_name():
+    found = parse_valid_outcome(written(handed("Cells", replaces=None) | {"replaces": None}))
     assert found.new_materials[0].replaces == ""
 
 
-def test_what_replaces_an_invented_barcode_falls_back_to_its_name():
+def test_unknown_replaced_barcode_falls_back_to_the_material_name():
     reading = read_outcome(written(handed("Cells", "MAT-ZZZZZZZZ")), INPUTS)
     assert reading.outcome.new_materials[0].replaces == CELLS
     assert "is no input and was left out" in reading.notes[0]
 
 
-def test_an_echo_of_an_unlimited_material_is_passed_over_and_a_portion_of_it_is_new():
+def test_returned_unlimited_material_is_ignored_and_a_portion_of_it_is_new():
     echo, portion = handed("Medium", "S3", available_for_use=UNLIMITED), handed("Medium", derived_from="S3")
     reading = read_outcome(written(*KEPT, echo, portion), INPUTS)
     assert [(m.name, m.replaces, m.derived_from) for m in reading.outcome.new_materials[2:]] == [
@@ -254,14 +260,14 @@ def test_an_echo_of_an_unlimited_material_is_passed_over_and_a_portion_of_it_is_
     assert "stays as it is" in reading.notes[0]
 
 
-def test_something_new_of_a_single_input_comes_from_it():
-    found = outcome(written(handed("Pellet")), Inputs.of(MATERIALS[:1]))
+def test_new_material_is_derived_from_the_only_input():
+    found = parse_valid_outcome(written(handed("Pellet")), Inputs.of(MATERIALS[:1]))
     assert found.new_materials[0].derived_from == (CELLS,)
 
 
-def test_barcodes_in_texts_become_names_or_go():
+def test_barcodes_in_texts_are_replaced_by_names_or_removed():
     one = handed(f"Cells of {CELLS}", "S1", properties={"from": f"Cells ({CELLS})", "id": "MAT-12345678"})
-    found = outcome(written(one, observations=[seen(f"{PUROMYCIN} is clear, S1 and S9 are not")]))
+    found = parse_valid_outcome(written(one, observations=[seen(f"{PUROMYCIN} is clear, S1 and S9 are not")]))
     assert found.new_materials[0].name == "Cells of Cells"
     assert found.new_materials[0].properties == {"from": "Cells", "id": ""}
     assert found.new_observations[0].description == "Puromycin is clear, Cells and S9 are not"
@@ -270,22 +276,25 @@ def test_barcodes_in_texts_become_names_or_go():
 @pytest.mark.parametrize(
     "code", [CELLS.lower(), CELLS.replace("-", "\u2011"), CELLS.replace("-", "\u2212").lower(), CELLS.replace("-", "_")]
 )
-def test_barcodes_in_other_spellings_and_inside_words_become_names_too(code):
+def test_misspelled_and_embedded_barcodes_are_replaced_by_names(code):
     one = handed(f"tube{code}b", "S1", properties={f"mass of {code}": f"see{code}", "from": f"Cells ({code})"})
-    found = outcome(written(one, observations=[seen(f"_{code}_ is clear")]))
+    found = parse_valid_outcome(written(one, observations=[seen(f"_{code}_ is clear")]))
     assert found.new_materials[0].name == "tubeCellsb"
     assert found.new_materials[0].properties == {"mass of Cells": "seeCells", "from": "Cells"}
     assert found.new_observations[0].description == "_Cells_ is clear"
-    assert outcome(written(handed("New", code))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(written(handed("New", code))).new_materials[0].replaces == CELLS
 
 
-def test_words_that_only_look_like_a_barcode_stay_and_nobodys_barcode_goes():
+def test_words_like_barcodes_are_kept_and_unknown_barcodes_removed():
     words = "a mat-finished plate in FORMAT-SPECIFIC1 packing (mat-finished), format-96wellplate"
     assert (
-        outcome(written(handed("Cells", "S1", properties={"look": words}))).new_materials[0].properties["look"] == words
+        parse_valid_outcome(written(handed("Cells", "S1", properties={"look": words})))
+        .new_materials[0]
+        .properties["look"]
+        == words
     )
     nobodys = handed("Cells", "S1", properties={"a": "x mat-0ew7e0p1 y", "b": "x (MAT-ABCDEFGH)"})
-    assert outcome(written(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
+    assert parse_valid_outcome(written(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
 
 
 @pytest.mark.parametrize(
@@ -294,34 +303,37 @@ def test_words_that_only_look_like_a_barcode_stay_and_nobodys_barcode_goes():
      ("Tube (S2)", "Tube (Puromycin)"), ("Standard S1", "Standard S1"), ("S1 nuclease", "S1 nuclease"),
      ("Mix of S1 and S9", "Mix of S1 and S9"), ("DNA cut with S1 nuclease", "DNA cut with S1 nuclease")],
 )  # fmt: skip
-def test_an_alias_in_a_name_becomes_a_name_where_it_stands_for_the_input(written_name, name):
-    found = outcome(written(handed(written_name, "S1", properties={"is": written_name}))).new_materials[0]
+def test_alias_in_a_name_is_replaced_if_it_refers_to_the_input(written_name, name):
+    found = parse_valid_outcome(written(handed(written_name, "S1", properties={"is": written_name}))).new_materials[0]
     assert (found.name, found.properties["is"]) == (name, name)
 
 
-def test_a_tube_that_is_called_like_the_alias_of_another_does_not_change_places_with_it():
+def test_material_named_like_the_alias_of_another_is_not_swapped_with_it():
     tubes = Inputs.of(bench(draft("S2"), draft("S1")).inventory.materials, "S2 S1")
-    told = problems(written(handed("S1", "S1"), handed("S2", "S2")), tubes)
+    told = collect_problems(written(handed("S1", "S1"), handed("S2", "S2")), tubes)
     assert "new_materials[0] is called 'S1' as the input S2 is, and replaces S1, which is called 'S2'" in told
-    right = outcome(written(handed("S2", "S1"), handed("S1", "S2")), tubes).new_materials
+    right = parse_valid_outcome(written(handed("S2", "S1"), handed("S1", "S2")), tubes).new_materials
     assert [material.replaces for material in right] == [material.barcode for material in tubes.materials]
 
 
-def test_what_was_poured_may_be_called_like_what_it_was_poured_from():
-    poured = outcome(written(handed("Cells", "S1"), handed("Cells", "S2"))).new_materials
+def test_material_may_take_the_name_of_its_source():
+    poured = parse_valid_outcome(written(handed("Cells", "S1"), handed("Cells", "S2"))).new_materials
     assert [material.replaces for material in poured] == [CELLS, PUROMYCIN]
-    assert outcome(written(handed("Medium", "S1"))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(written(handed("Medium", "S1"))).new_materials[0].replaces == CELLS
 
 
-def test_a_label_that_looks_like_an_alias_stays_where_a_material_bears_it():
-    named = outcome(written(handed("Standard S1", "S1"), observations=[seen("S1 is blue")]))
+def test_label_like_an_alias_is_kept_if_a_material_has_it():
+    named = parse_valid_outcome(written(handed("Standard S1", "S1"), observations=[seen("S1 is blue")]))
     assert named.new_observations[0].description == "S1 is blue"
     given = Inputs.of(MATERIALS, "a tube labelled S2 and MAT-LABEL001")
-    assert outcome(written(handed("MAT-LABEL001", "S1")), given).new_materials[0].name == "MAT-LABEL001"
-    assert outcome(written(observations=[seen("S2 nuclease")]), given).new_observations[0].description == "S2 nuclease"
+    assert parse_valid_outcome(written(handed("MAT-LABEL001", "S1")), given).new_materials[0].name == "MAT-LABEL001"
+    assert (
+        parse_valid_outcome(written(observations=[seen("S2 nuclease")]), given).new_observations[0].description
+        == "S2 nuclease"
+    )
 
 
-def test_a_failed_action_changes_nothing_and_shows_nothing():
+def test_failed_action_returns_no_materials_or_observations():
     same = handed("Cells", "S1")
     reading = read_outcome(
         written(same, observations=[seen()], success=False, failure_reason=f"S1 ({CELLS}) is frozen"), INPUTS
@@ -333,9 +345,10 @@ def test_a_failed_action_changes_nothing_and_shows_nothing():
     assert found.rejected_by == RejectedBy.TRANSITION_MODEL
 
 
-def test_a_failed_action_may_leave_the_lists_out():
+def test_failed_action_may_omit_the_lists():
     assert (
-        outcome('{"success": false, "failure_reason": "no volume is stated"}').failure_reason == "no volume is stated"
+        parse_valid_outcome('{"success": false, "failure_reason": "no volume is stated"}').failure_reason
+        == "no volume is stated"
     )
 
 
@@ -352,11 +365,11 @@ def test_a_failed_action_may_leave_the_lists_out():
         ("SECRET:", "", ""),
     ],
 )
-def test_the_secret_is_parted_from_the_reasoning(reasoning, kept, secret):
+def test_secret_is_split_from_the_reasoning(reasoning, kept, secret):
     assert split_secret(reasoning) == (kept, secret)
 
 
-def test_no_reading_leaves_a_secret_in_the_reasoning():
+def test_parsed_outcome_never_has_a_secret_in_its_reasoning():
     reading = read_outcome(written(*KEPT, reasoning="fine SECRET: it is not"), INPUTS)
     assert (reading.outcome.reasoning, reading.secret) == ("fine", "it is not")
     assert read_outcome(written(*KEPT, SECRET="a field"), INPUTS).secret == "a field"
@@ -370,16 +383,16 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:8].encode("unicode_escape").decode())
-def test_no_text_of_the_longest_length_takes_long(text):
-    def read_both_ways():
+def test_hostile_text_of_maximum_length_is_parsed_quickly(text):
+    def parse_both_ways():
         for read in (lambda said: read_outcome(said, INPUTS), read_verdict):
             with pytest.raises(MalformedCompletion):
                 read(answer(text))
 
-    assert takes_under(1, read_both_ways)
+    assert takes_under(1, parse_both_ways)
 
 
-def test_a_reply_spoilt_anywhere_is_an_outcome_or_malformed_and_nothing_else():
+def test_randomly_spoilt_reply_is_an_outcome_or_raises_malformed_completion():
     rng = random.Random(4)
     good = written(*KEPT, handed("New", derived_from=["S1"]), observations=[seen()], reasoning="x SECRET: y")
     pieces = [
@@ -408,16 +421,16 @@ def test_a_reply_spoilt_anywhere_is_an_outcome_or_malformed_and_nothing_else():
             at = rng.randrange(len(text))
             text = text[:at] + rng.choice(pieces) + text[at + rng.randint(0, 12) :]
         try:
-            found = outcome(answer(text))
+            found = parse_valid_outcome(answer(text))
         except MalformedCompletion:
             continue
         read += 1
-        json.dumps(found.to_json(), ensure_ascii=False).encode()  # fit for any database
+        json.dumps(found.to_json(), ensure_ascii=False).encode()  # can be stored in any database
         assert "\x00" not in json.dumps(found.to_json(), ensure_ascii=False)
     assert 50 < read < 1950
 
 
-def test_an_object_is_found_in_plain_text_too():
+def test_last_object_is_found_in_plain_text():
     assert last_object('see {"success": 1, "a": "line\nend"}', "success") == {"success": 1, "a": "line\nend"}
 
 
@@ -427,7 +440,7 @@ VERDICT = (
 )
 
 
-def test_five_tags_are_a_verdict():
+def test_five_tags_are_parsed_as_a_verdict():
     found = read_verdict(f"My answer:\n{VERDICT}\nThat is all.")
     assert (found.sufficient, found.reasoning, found.confidence) == (True, "It is enough.", 0.85)
     assert (found.goal_relevance, found.evidence_strength) == ("directly supports goal", "strong")
@@ -435,7 +448,7 @@ def test_five_tags_are_a_verdict():
     assert read_verdict(spoken).sufficient is False
 
 
-def test_what_the_reasoning_quotes_decides_nothing():
+def test_tags_quoted_in_the_reasoning_are_ignored():
     quoting = VERDICT.replace("It is enough.", "The record says <verdict>INVALID</verdict> <confidence>9</confidence>.")
     assert read_verdict(quoting).sufficient is True
 
@@ -459,12 +472,12 @@ def test_what_the_reasoning_quotes_decides_nothing():
         ("</reasoning>", "", "<reasoning> must be there once, and be closed"),
     ],
 )
-def test_a_verdict_that_is_not_as_agreed_says_what_is_allowed(old, new, said):
+def test_invalid_verdict_is_refused_with_the_allowed_values(old, new, said):
     with pytest.raises(MalformedCompletion) as caught:
         read_verdict(VERDICT.replace(old, new))
     assert said in " | ".join(caught.value.problems)
 
 
-def test_names_that_two_inputs_bear_name_none():
+def test_ambiguous_input_name_is_not_matched():
     twins = Inputs.of(bench(draft("Cells"), draft("Cells")).inventory.materials)
-    assert outcome(written(handed("Cells")), twins).new_materials[0].replaces == ""
+    assert parse_valid_outcome(written(handed("Cells")), twins).new_materials[0].replaces == ""

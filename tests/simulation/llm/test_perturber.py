@@ -1,4 +1,4 @@
-"""Twins through a language model: wrong on purpose, with the reason told apart; or another model's plain answer."""
+"""The language-model twin maker: planted errors with an explanation, or another model's plain answer."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def perturb(perturbation: Perturbation, *answers: str | Completion) -> tuple[Per
     return LLMPerturber(speak, TEXTS, perturbation).perturb(ACTION, ON.situation(), CORRECT), speak.prompts
 
 
-def test_a_twin_has_its_secret_apart_and_the_only_place_that_differs():
+def test_twin_has_its_explanation_and_the_only_changed_field():
     twin, _ = perturb(
         Perturbation.SUBTLE,
         written(WRONG, observations=[seen()], reasoning="Mixed well. SECRET: 2 mL came from nowhere"),
@@ -42,7 +42,7 @@ def test_a_twin_has_its_secret_apart_and_the_only_place_that_differs():
     assert twin.outcome.new_materials[0].replaces == ACTION.materials[0]
 
 
-def test_where_several_places_differ_no_field_is_named():
+def test_twin_with_several_changes_names_no_field():
     answer = written(WRONG, observations=[seen("A red liquid")], reasoning="SECRET: two things")
     assert perturb(Perturbation.SUBTLE, answer)[0].field == ""
 
@@ -55,32 +55,32 @@ def test_where_several_places_differ_no_field_is_named():
         (Perturbation.NONE, "transition.system.txt", "transition.user.txt", "answer"),
     ],
 )
-def test_each_error_type_has_its_own_texts_and_the_same_question(perturbation, system, user, purpose):
+def test_each_perturbation_has_its_own_prompt_texts_and_the_same_question(perturbation, system, user, purpose):
     _, (prompt,) = perturb(perturbation, written(WRONG, reasoning="SECRET: x"))
     assert prompt.system == TEXTS.fill(system)
     assert prompt.messages[0].text == TEXTS.fill(user, **question(ACTION, ON.situation()).values())
     assert (prompt.purpose, prompt.prompt_set, prompt.wants_json) == (purpose, TEXTS.sha256, True)
 
 
-def test_a_twin_that_does_not_differ_is_unusable():
+def test_twin_identical_to_its_original_is_unusable():
     with pytest.raises(Unusable, match="does not differ"):
         perturb(
             Perturbation.SUBTLE, written(handed("Cells", "S1"), observations=[seen()], reasoning="SECRET: all wrong")
         )
 
 
-def test_a_twin_that_keeps_its_error_to_itself_is_unusable():
+def test_twin_without_an_explanation_is_unusable():
     with pytest.raises(Unusable, match="nothing follows SECRET:"):
         perturb(Perturbation.OBVIOUS, written(WRONG, observations=[seen()], reasoning="Mixed well. SECRET: "))
 
 
-def test_another_models_plain_answer_needs_neither_difference_nor_secret():
+def test_plain_answer_of_another_model_needs_neither_difference_nor_explanation():
     twin, _ = perturb(Perturbation.NONE, written(handed("Cells", "S1"), observations=[seen()]))
     assert (twin.kind, twin.why, twin.field) == ("", "", "")
     assert twin.outcome.new_observations == CORRECT.new_observations
 
 
-def test_a_secret_where_raters_would_read_it_is_asked_again():
+def test_twin_with_its_secret_in_visible_text_is_requested_again():
     shown = written(WRONG, observations=[seen("Clear. SECRET: 12 mL is wrong")], reasoning="SECRET: volume")
     twin, prompts = perturb(
         Perturbation.SUBTLE, shown, written(WRONG, observations=[seen()], reasoning="SECRET: volume")
@@ -89,18 +89,18 @@ def test_a_secret_where_raters_would_read_it_is_asked_again():
     assert "planted error stands in new_observations[0]" in prompts[1].messages[2].text
 
 
-def test_a_twin_that_cannot_be_read_after_two_repairs_is_no_twin():
+def test_unreadable_twin_raises_no_usable_answer_after_two_repairs():
     with pytest.raises(NoUsableAnswer) as caught:
         perturb(Perturbation.SUBTLE, "no", "no", "no", "no")
     assert caught.value.reason == "no_twin"
 
 
-def test_a_refusal_to_be_wrong_is_a_refusal():
+def test_refusal_to_plant_an_error_raises_refusal():
     with pytest.raises(Refusal):
         perturb(Perturbation.OBVIOUS, Completion("", Stop.REFUSAL, None, "m", refusal="bio"))
 
 
-def test_a_twin_that_ends_otherwise_than_its_original_is_asked_again():
+def test_twin_with_another_success_value_is_requested_again():
     refused = written(success=False, failure_reason="too cold", reasoning="SECRET: it was warm")
     twin, prompts = perturb(
         Perturbation.SUBTLE, refused, written(WRONG, observations=[seen()], reasoning="SECRET: 2 mL")
@@ -111,7 +111,7 @@ def test_a_twin_that_ends_otherwise_than_its_original_is_asked_again():
         perturb(Perturbation.OBVIOUS, refused, refused, refused)
 
 
-def test_a_twin_of_a_rejected_original_is_a_rejection_for_another_reason():
+def test_twin_of_a_rejected_step_is_a_rejection_for_another_reason():
     speak = ScriptedProvider([
         written(handed("Cells", "S1"), reasoning="SECRET: it was frozen"),
         written(success=False, failure_reason="too warm", reasoning="SECRET: it was frozen"),
@@ -124,7 +124,7 @@ def test_a_twin_of_a_rejected_original_is_a_rejection_for_another_reason():
     assert CORRECT.new_observations == (Observation("A clear liquid", "visual", "clear"),)
 
 
-def test_another_model_that_rejects_what_was_accepted_makes_no_twin():
+def test_plain_answer_that_rejects_an_accepted_step_is_unusable():
     with pytest.raises(Unusable, match="rejects what was accepted: too cold"):
         perturb(Perturbation.NONE, written(success=False, failure_reason="too cold"))
 
@@ -140,7 +140,7 @@ def test_another_model_that_rejects_what_was_accepted_makes_no_twin():
         (WRONG, seen("a se\u200bcret"), "secret"),
     ],
 )
-def test_a_twin_that_says_of_itself_what_it_is_is_asked_again(materials, observation, word):
+def test_twin_with_telltale_words_is_requested_again(materials, observation, word):
     shown = written(materials, observations=[observation], reasoning="SECRET: volume")
     twin, prompts = perturb(
         Perturbation.SUBTLE, shown, written(WRONG, observations=[seen()], reasoning="SECRET: volume")
@@ -151,7 +151,7 @@ def test_a_twin_that_says_of_itself_what_it_is_is_asked_again(materials, observa
         perturb(Perturbation.OBVIOUS, shown, shown, shown)
 
 
-def test_a_twin_that_tells_its_secret_to_raters_is_asked_again():
+def test_twin_that_repeats_its_explanation_in_visible_text_is_requested_again():
     leak = written(
         WRONG,
         observations=[seen("Twelve millilitres, which is two more than went in")],
@@ -167,7 +167,7 @@ def test_a_twin_that_tells_its_secret_to_raters_is_asked_again():
     assert twin.why.startswith("There are now two more")
 
 
-def test_a_secret_may_quote_what_stands_in_the_outcome_and_speak_of_what_was_there():
+def test_explanation_may_quote_the_outcome():
     reasoning = "SECRET: 'A clear liquid without any visible cells' cannot be; secretion of the protein into the medium was not induced"
     answer = written(
         WRONG, observations=[seen("A clear liquid without any visible cells, secretory")], reasoning=reasoning
@@ -175,7 +175,7 @@ def test_a_secret_may_quote_what_stands_in_the_outcome_and_speak_of_what_was_the
     assert perturb(Perturbation.SUBTLE, answer)[0].why
 
 
-def test_words_that_stood_on_the_label_give_nothing_away():
+def test_telltale_words_of_the_original_label_are_allowed():
     on = bench(draft("Perturbed cells of the deliberate overgrowth test"))
     [name] = [material.name for material in on.inventory]
     wrong = written(
@@ -186,7 +186,7 @@ def test_words_that_stood_on_the_label_give_nothing_away():
     assert LLMPerturber(speak, TEXTS, Perturbation.SUBTLE).perturb(mix(on, name), on.situation(), CORRECT).why
 
 
-def test_what_the_original_says_too_gives_nothing_away():
+def test_telltale_words_of_the_original_observation_are_allowed():
     same = "A clear liquid fills the tube to the neck, intentionally"
     original = replace(CORRECT, new_observations=(Observation(same, "visual", "clear"),))
     answer = written(WRONG, observations=[seen(same)], reasoning=f"SECRET: {same}, and 2 mL came from nowhere")
@@ -195,12 +195,12 @@ def test_what_the_original_says_too_gives_nothing_away():
 
 
 @pytest.mark.parametrize("secret", ["-", "none", "N/A", "**None.**", "...", "null"])
-def test_a_word_that_explains_nothing_is_no_explanation(secret):
+def test_placeholder_word_is_not_an_explanation(secret):
     with pytest.raises(Unusable, match="nothing follows SECRET:"):
         perturb(Perturbation.SUBTLE, written(WRONG, observations=[seen()], reasoning=f"Mixed. SECRET: {secret}"))
 
 
-def test_another_way_to_write_a_number_is_no_planted_error():
+def test_other_number_notation_is_not_a_planted_error():
     same = handed("Cells", "S1", properties={"Volume": "10.0 mL", "container": "50mL tube"})
     with pytest.raises(Unusable, match="does not differ"):
         perturb(Perturbation.SUBTLE, written(same, observations=[seen()], reasoning="SECRET: all wrong"))

@@ -1,4 +1,4 @@
-"""Prompt sets: what the built-in one states, how a set is filled, hashed, and read from a folder."""
+"""Prompt sets: the built-in texts, filling, hashing, and reading from a folder."""
 
 import json
 import re
@@ -20,23 +20,23 @@ OUTCOME_PROMPTS = ("transition.system.txt", "obvious.system.txt")
 STATE = "M {materials} O {observations} A {action}"
 
 
-def folder(tmp_path: Path, **files: str | bytes) -> Path:
-    """A folder with these files; `agent_act` stands for agent.act.txt."""
+def write_folder(tmp_path: Path, **files: str | bytes) -> Path:
+    """Write a prompt folder with these files; `agent_act` becomes agent.act.txt."""
     for name, text in files.items():
         path = tmp_path / (name.replace("_", ".") + (".json" if name == "examples" else ".txt"))
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return tmp_path
 
 
-# What the built-in set states
+# Contents of the built-in set
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda each: f"{each.file}: {each.says}")
-def test_every_constraint_of_the_paper_is_stated_in_our_set(constraint: Constraint) -> None:
+def test_built_in_prompts_state_every_constraint_of_the_paper(constraint: Constraint) -> None:
     assert constraint.ours in " ".join(built_in().files[constraint.file].split())
 
 
-def test_every_file_but_those_that_only_ask_for_the_next_turn_is_held_to_constraints() -> None:
+def test_every_prompt_file_with_instructions_has_constraints() -> None:
     held = {constraint.file for constraint in CONSTRAINTS}
     assert set(PLACEHOLDERS) - held == {
         "agent.user.txt", "agent.plain.txt", "agent.act.txt", "agent.summary.txt"
@@ -44,7 +44,7 @@ def test_every_file_but_those_that_only_ask_for_the_next_turn_is_held_to_constra
 
 
 @pytest.mark.parametrize("file", OUTCOME_PROMPTS)
-def test_the_form_of_an_outcome_is_json_with_the_fields_and_words_of_the_paper(file: str) -> None:
+def test_outcome_format_is_json_with_the_fields_and_values_of_the_paper(file: str) -> None:
     form = json.loads(re.search(r"^\{\n.*?^\}", built_in().files[file], re.M | re.S)[0])  # type: ignore[index]
     assert list(form) == ["new_materials", "new_observations", "reasoning", "success", "failure_reason"]
     material, observation = form["new_materials"][0], form["new_observations"][0]
@@ -59,7 +59,7 @@ def test_the_form_of_an_outcome_is_json_with_the_fields_and_words_of_the_paper(f
     assert form["success"] is True and form["failure_reason"] == ""
 
 
-def test_the_examples_of_an_action_are_read_and_accepted_by_the_catalogue() -> None:
+def test_action_examples_of_the_agent_prompt_are_valid() -> None:
     known = catalogue.read_directory(ACTIONS)[0]
     blocks = re.findall(r"^ACTION: [A-Z].*\nMATERIALS:.*\nPARAMETERS:.*$", built_in().files["agent.system.txt"], re.M)
     actions = [wire.read(block) for block in blocks]
@@ -71,38 +71,38 @@ def test_the_examples_of_an_action_are_read_and_accepted_by_the_catalogue() -> N
     assert values[2]["detector_voltages"] == {"FSC": 400, "SSC": 500, "FL1": 600} and values[2]["compensation"] is True
 
 
-def test_every_parameter_type_of_the_catalogue_is_explained_to_the_agent() -> None:
+def test_agent_prompt_explains_every_parameter_type() -> None:
     explained = re.findall(r"^- ([a-z_]+): ", built_in().files["agent.system.txt"], re.M)
     assert sorted(explained) == sorted(PARAMETER_TYPES)
 
 
-def test_the_classifier_is_asked_for_the_five_tags_in_the_papers_order() -> None:
+def test_classifier_prompt_requests_five_tags_in_the_order_of_the_paper() -> None:
     tags = re.findall(r"^</?([a-z_]+)>|</([a-z_]+)>$", built_in().files["classification.txt"], re.M)
     assert list(dict.fromkeys(one or other for one, other in tags))[:5] == [
         "verdict", "reasoning", "confidence", "goal_relevance", "evidence_strength"
     ]  # fmt: skip
 
 
-def test_only_the_prompts_for_wrong_outcomes_speak_of_a_secret() -> None:
+def test_only_perturbation_prompts_mention_a_secret() -> None:
     speaking = {file for file, text in built_in().files.items() if "secret" in text.lower()}
     assert speaking == {"incorrect.user.txt", "obvious.system.txt", "obvious.user.txt"}
 
 
-def test_each_form_of_an_answer_stands_only_in_the_prompts_of_its_role() -> None:
-    def roles(mark: str) -> set[str]:
+def test_each_answer_format_appears_only_in_prompts_of_its_role() -> None:
+    def find_roles(mark: str) -> set[str]:
         return {file.split(".")[0] for file, text in built_in().files.items() if mark in text}
 
-    assert (roles("ACTION:"), roles("<verdict>")) == ({"agent"}, {"classification"})
-    assert roles("new_materials") == {"transition", "obvious"}
+    assert (find_roles("ACTION:"), find_roles("<verdict>")) == ({"agent"}, {"classification"})
+    assert find_roles("new_materials") == {"transition", "obvious"}
 
 
-def test_the_catalogue_ends_the_static_prompt_and_the_history_comes_before_what_changes_each_step() -> None:
+def test_agent_prompt_puts_stable_text_before_changing_text() -> None:
     assert built_in().files["agent.system.txt"].rstrip().endswith("{actions}")
     order = re.findall(r"\{([a-z]+)\}", built_in().files["agent.user.txt"])
     assert order == ["goal", "history", "time", "materials", "notes"]
 
 
-def test_there_are_three_valid_and_two_invalid_examples() -> None:
+def test_built_in_examples_are_three_valid_and_two_invalid() -> None:
     examples = json.loads(built_in().files["examples.json"])
     assert [example["label"] for example in examples] == ["VALID"] * 3 + ["INVALID"] * 2
     assert built_in().examples().count("Verdict: INVALID") == 2
@@ -111,13 +111,13 @@ def test_there_are_three_valid_and_two_invalid_examples() -> None:
 # Filling
 
 
-def test_what_is_filled_in_is_never_filled_again_and_other_braces_stay() -> None:
+def test_filled_text_is_not_filled_again_and_other_braces_are_kept() -> None:
     texts = PromptTexts("mine", {"transition.user.txt": '{"a": {}} {materials}|{observations}|{action}|{goal} {{x}}'})
     filled = texts.fill("transition.user.txt", materials="{action}", observations="{{materials}}", action="\\1 %s {0}")
     assert filled == '{"a": {}} {action}|{{materials}}|\\1 %s {0}|{goal} {{x}}'
 
 
-def test_filling_needs_exactly_the_placeholders_of_the_file() -> None:
+def test_filling_requires_exactly_the_placeholders_of_the_file() -> None:
     with pytest.raises(TypeError, match=r"agent\.act\.txt is filled with nothing, not with goal"):
         built_in().fill("agent.act.txt", goal="x")
     with pytest.raises(TypeError, match="materials, observations, action, not with action"):
@@ -133,7 +133,7 @@ def test_every_file_of_the_built_in_set_can_be_filled() -> None:
 # The hash
 
 
-def test_the_hash_is_that_of_names_and_texts_and_not_of_the_sets_name() -> None:
+def test_prompt_set_hash_covers_file_names_and_texts_and_not_the_set_name() -> None:
     # printf '{"a.txt":"ä","b.txt":"y"}' | sha256sum
     digest = "d29a057215eaf1709c0be1e1245d988e17080637dbc0b7bf733b222d4a8c7051"
     assert (
@@ -143,7 +143,7 @@ def test_the_hash_is_that_of_names_and_texts_and_not_of_the_sets_name() -> None:
     assert PromptTexts("one", built_in().files).sha256 == built_in().sha256
 
 
-def test_the_texts_of_a_set_cannot_be_changed() -> None:
+def test_prompt_set_texts_are_read_only() -> None:
     with pytest.raises(TypeError):
         built_in().files["agent.act.txt"] = "other"  # type: ignore[index]
 
@@ -151,22 +151,22 @@ def test_the_texts_of_a_set_cannot_be_changed() -> None:
 # Reading a folder
 
 
-def test_files_that_are_not_in_the_folder_are_the_built_in_ones(tmp_path: Path) -> None:
-    read = read_folder(folder(tmp_path, agent_act="Go on."), "mine")
+def test_missing_prompt_files_are_taken_from_the_built_in_set(tmp_path: Path) -> None:
+    read = read_folder(write_folder(tmp_path, agent_act="Go on."), "mine")
     assert read.texts.name == "mine" and read.texts.files["agent.act.txt"] == "Go on."
     assert read.borrowed == tuple(sorted(set(PLACEHOLDERS) - {"agent.act.txt"})) and read.unescaped == ()
     assert {**read.texts.files, "agent.act.txt": ""} == {**built_in().files, "agent.act.txt": ""}
 
 
-def test_a_copy_of_the_built_in_set_has_its_hash(tmp_path: Path) -> None:
+def test_copy_of_the_built_in_set_has_the_same_hash(tmp_path: Path) -> None:
     for file, text in built_in().files.items():
         (tmp_path / file).write_text("\ufeff" + text.replace("\n", "\r\n"), encoding="utf-8", newline="")
     assert read_folder(tmp_path, "copy").texts.sha256 == built_in().sha256
 
 
-def test_doubled_braces_of_a_str_format_template_are_made_single(tmp_path: Path) -> None:
+def test_doubled_braces_of_a_format_template_are_unescaped(tmp_path: Path) -> None:
     template = '{materials} {observations}\n{action}\n{{"new_materials": [{{"properties": {{"key": "value"}}}}]}}'
-    read = read_folder(folder(tmp_path, incorrect_user=template), "paper")
+    read = read_folder(write_folder(tmp_path, incorrect_user=template), "paper")
     assert read.unescaped == ("incorrect.user.txt",)
     assert read.texts.files["incorrect.user.txt"] == template.format(
         materials="{materials}", observations="{observations}", action="{action}"
@@ -177,22 +177,22 @@ def test_doubled_braces_of_a_str_format_template_are_made_single(tmp_path: Path)
     "json_as_it_is",
     ['{"new_materials": [{"properties": {"key": "value"}}]}', "{{x}} {goal!r:>4}", "{{ {0}", "}", "{{a}} {key:value}"],
 )
-def test_braces_of_a_text_that_is_no_such_template_are_left_alone(tmp_path: Path, json_as_it_is: str) -> None:
+def test_braces_of_other_texts_are_kept(tmp_path: Path, json_as_it_is: str) -> None:
     text = STATE + json_as_it_is
-    read = read_folder(folder(tmp_path, transition_user=text), "mine")
+    read = read_folder(write_folder(tmp_path, transition_user=text), "mine")
     assert read.unescaped == () and read.texts.files["transition.user.txt"] == text
 
 
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"transition_user": "{materials} {action}"}, "transition.user.txt: {observations} does not stand in it"),
+        ({"transition_user": "{materials} {action}"}, "transition.user.txt: {observations} is missing"),
         ({"agent_system": "{actions} {goal}"}, "agent.system.txt: {goal} is not filled in here; {actions} is"),
         ({"agent_plain": "{notes}"}, "agent.plain.txt: {notes} is not filled in here; nothing is"),
         ({"agent_sistem": "{actions}"}, "agent.sistem.txt: no such file in a prompt set; there are agent.act.txt, "),
         ({"agent_act": b"\xff\xfe"}, "agent.act.txt: is not UTF-8 text (byte 1)"),
         ({"agent_act": " \n"}, "agent.act.txt: is empty"),
-        ({"agent_act": "a\x00b"}, "agent.act.txt: holds control characters"),
+        ({"agent_act": "a\x00b"}, "agent.act.txt: contains control characters"),
         ({"agent_act": "x" * (LONGEST + 1)}, f"agent.act.txt: is longer than {LONGEST} bytes"),
         ({"examples": "[{]"}, "examples.json: is not JSON"),
         ({"examples": "[" * 90_000}, "examples.json: is not JSON"),
@@ -200,48 +200,50 @@ def test_braces_of_a_text_that_is_no_such_template_are_left_alone(tmp_path: Path
         ({"examples": '[{"observation": "o"}]'}, "examples.json: [0] must be an object with observation, interp"),
         ({"examples": '[{"observation": "", "interpretation": "i", "label": "VALID"}]'}, "[0] observation must be a text"),
         ({"examples": '[{"observation": "o", "interpretation": "i", "label": 1}]'}, "label must be VALID or INVALID"),
-        ({}, "holds none of agent.act.txt, "),
+        ({}, "contains none of agent.act.txt, "),
     ],
 )  # fmt: skip
-def test_a_wrong_folder_is_refused_by_file_and_name(tmp_path: Path, files: dict[str, str], said: str) -> None:
+def test_invalid_prompt_folder_is_refused_with_file_and_placeholder(
+    tmp_path: Path, files: dict[str, str], said: str
+) -> None:
     with pytest.raises(PromptSetError) as refused:
-        read_folder(folder(tmp_path, **files), "mine")
+        read_folder(write_folder(tmp_path, **files), "mine")
     assert said in str(refused.value)
 
 
-def test_all_problems_of_a_folder_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_prompt_folder_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(PromptSetError) as refused:
-        read_folder(folder(tmp_path, agent_act="", transition_user="{action}", examples="1"), "mine")
-    assert len(refused.value.problems) == 4  # one, two (both missing placeholders), one
+        read_folder(write_folder(tmp_path, agent_act="", transition_user="{action}", examples="1"), "mine")
+    assert len(refused.value.problems) == 4  # one per file, and two for the two missing placeholders
 
 
-def test_what_is_no_prompt_file_is_passed_over_and_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_ignored_and_a_directory_named_like_a_prompt_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("ours")
     (tmp_path / ".hidden.txt").write_text("x")
-    assert read_folder(folder(tmp_path, agent_act="Go on."), "mine").texts.files["agent.act.txt"] == "Go on."
+    assert read_folder(write_folder(tmp_path, agent_act="Go on."), "mine").texts.files["agent.act.txt"] == "Go on."
     (tmp_path / "agent.plan.txt").mkdir()
     with pytest.raises(PromptSetError, match=r"agent\.plan\.txt: cannot be read"):
         read_folder(tmp_path, "mine")
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "nul\x00"])
-def test_a_folder_that_is_not_there_is_refused(path: str) -> None:
+def test_missing_prompt_folder_is_refused(path: str) -> None:
     with pytest.raises(PromptSetError, match="cannot be read as a folder"):
         read_folder(Path(path), "mine")
 
 
-def test_a_set_is_named_by_name_or_by_name_and_hash() -> None:
+def test_prompt_set_is_named_by_name_or_name_and_hash() -> None:
     assert SetName.read("paper") == SetName("paper") and SetName.read("paper@12ab34") == SetName("paper", "12ab34")
     for wrong in ("", "pa per", "paper@", "paper@12ab3", "paper@xyz123", "a@123456@123456", "x\x00", "x" * 81):
         with pytest.raises(PromptSetError):
             SetName.read(wrong)
 
 
-def test_the_built_in_set_is_read_once() -> None:
+def test_built_in_prompt_set_is_cached() -> None:
     assert prompt_sets.built_in() is prompt_sets.built_in()
 
 
-def test_the_manual_names_every_file_with_what_is_filled_into_it() -> None:
+def test_documentation_lists_every_prompt_file_with_its_placeholders() -> None:
     manual = (ACTIONS.parents[1] / "docs" / "prompts.md").read_text()
     for file, placeholders in PLACEHOLDERS.items():
         row = next(line for line in manual.splitlines() if line.startswith("|") and f"`{file}`" in line)

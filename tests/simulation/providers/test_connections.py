@@ -1,4 +1,4 @@
-"""Endpoints from the environment, and what the SDKs make of a request."""
+"""Endpoints from environment variables, and the requests that the SDKs send."""
 
 import multiprocessing
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.wires import PARAMS, PROMPT, Bytes, chat, connected, message
 KEY = "sk-very-secret-1"
 
 
-def sent(connection: Connection) -> Any:
+def send_prompt(connection: Connection) -> Any:
     return connection.send(connection.prepare(PROMPT, PARAMS), 5.0)
 
 
@@ -22,113 +22,115 @@ def sent(connection: Connection) -> Any:
     [("anthropic", "/v1/messages"), ("openai", "/v1/chat/completions"), ("gemini", "/v1/chat/completions"),
      ("openrouter", "/v1/chat/completions"), ("local", "/v1/chat/completions")],
 )  # fmt: skip
-def test_every_provider_is_reached_at_its_path_with_its_key(server: Bytes, provider: str, path: str) -> None:
+def test_every_provider_is_called_at_its_path_with_its_key(server: Bytes, provider: str, path: str) -> None:
     server.says(200, message() if provider == "anthropic" else chat())
     connection = connected(server, provider)
     request = connection.prepare(PROMPT, PARAMS)
     assert connection.send(request, 5.0).text == "A clear liquid."
     (heard,) = server.requests
     assert heard.path == path and heard.headers["authorization"] == f"Bearer {KEY}"
-    assert list(heard.data.items()) == list(request.body.items())  # all of it, in its order, and nothing else
+    assert list(heard.data.items()) == list(request.body.items())  # the whole body, in order, and nothing else
 
 
-def test_a_request_sent_twice_is_the_same_bytes(server: Bytes) -> None:
+def test_repeated_request_is_byte_identical(server: Bytes) -> None:
     server.says(200, chat())
     for _ in range(2):
-        sent(connected(server))
+        send_prompt(connected(server))
     assert server.requests[0].body == server.requests[1].body
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_server_cannot_leave_anything_in_later_requests(server: Bytes, provider: str) -> None:
+def test_cookies_of_a_server_are_not_sent_back(server: Bytes, provider: str) -> None:
     server.says(200, message() if provider == "anthropic" else chat(), {"Set-Cookie": "mark=1; Path=/"})
     for _ in range(2):
-        sent(connected(server, provider))
+        send_prompt(connected(server, provider))
     assert len(server.requests) == 2 and "cookie" not in server.requests[1].headers
 
 
-def test_the_api_version_is_the_models_own_and_no_release_of_the_sdk_changes_it(server: Bytes) -> None:
+def test_api_version_is_taken_from_the_model_and_not_from_the_sdk(server: Bytes) -> None:
     server.says(200, message())
-    sent(connected(server, "anthropic", api_version="2023-06-01"))
+    send_prompt(connected(server, "anthropic", api_version="2023-06-01"))
     assert server.requests[0].headers["anthropic-version"] == "2023-06-01"
 
 
-def test_a_retired_claude_that_thinks_by_budget_is_asked_without_a_warning(server: Bytes) -> None:
+def test_retired_claude_with_a_thinking_budget_is_called_without_a_warning(server: Bytes) -> None:
     # the SDK's typed method warns about this id and this field, and the suite turns warnings into errors
     server.says(200, message())
     environ = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
     options = WireOptions(thinking="budget", api_version="2023-06-01")
     at = connections.endpoint("anthropic", "claude-sonnet-4-20250514", options, environ)
-    params = PARAMS.__class__(40_000, thinking_budget=2048)  # more than the SDK would send unstreamed
+    params = PARAMS.__class__(40_000, thinking_budget=2048)  # more than the SDK would send without streaming
     connection = connections.connect(at)
     assert connection.send(connection.prepare(PROMPT, params), 5.0).stop is Stop.STOP
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_the_sdks_try_nothing_again_and_follow_nothing(server: Bytes, provider: str) -> None:
+def test_sdks_neither_retry_nor_follow_redirects(server: Bytes, provider: str) -> None:
     server.says(429, {"error": {"message": "slow down"}}, {"Retry-After": "7", "X-Should-Retry": "true"})
     with pytest.raises(ProviderUnavailable) as caught:
-        sent(connected(server, provider))
+        send_prompt(connected(server, provider))
     assert caught.value.error_class is ErrorClass.RATE_LIMIT and caught.value.retry_after == 7.0
     server.says(307, {}, {"Location": f"{server.url}/elsewhere"})
     with pytest.raises(ProviderRefused) as moved:
-        sent(connected(server, provider))
+        send_prompt(connected(server, provider))
     assert moved.value.error_class is ErrorClass.BAD_REQUEST and len(server.requests) == 2
     assert moved.value.reply is not None and moved.value.reply.headers["location"].endswith("/elsewhere")
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_key_that_the_server_says_back_is_not_kept(server: Bytes, provider: str) -> None:
+def test_api_key_echoed_by_the_server_is_masked(server: Bytes, provider: str) -> None:
     server.says(401, {"error": {"message": f"no such key: {KEY}"}}, {"X-Request-Id": KEY})
     with pytest.raises(ProviderRefused) as caught:
-        sent(connected(server, provider))
+        send_prompt(connected(server, provider))
     assert caught.value.error_class is ErrorClass.CREDENTIALS and "no such key: [key]" in str(caught.value)
     assert KEY not in repr((caught.value.reply, caught.value.request_id, str(caught.value)))
     server.answer = lambda to: to.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{KEY}".encode())
     with pytest.raises(ProviderUnavailable) as cut:
-        sent(connected(server, provider))
+        send_prompt(connected(server, provider))
     assert cut.value.reply is not None and cut.value.reply.body == b"[key]"
 
 
-def test_no_key_is_in_a_repr(server: Bytes) -> None:
+def test_api_key_is_not_in_a_repr(server: Bytes) -> None:
     connection = connected(server)
     assert KEY not in repr(connection) + repr(connection.endpoint) + repr(connection.prepare(PROMPT, PARAMS))
 
 
-def test_what_the_environment_says_of_openai_stays_with_openai(server: Bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_environment_variables_apply_only_to_openai(server: Bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-ours")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer sk-of-openai")
-    clients._client.cache_clear()  # made before this environment
+    clients._client.cache_clear()  # clients created before the variables were set
     server.says(200, chat())
-    sent(connected(server, "openrouter"))
-    sent(connected(server, "openai"))
+    send_prompt(connected(server, "openrouter"))
+    send_prompt(connected(server, "openai"))
     elsewhere, openai = (request.headers for request in server.requests)
     assert "openai-organization" not in elsewhere and "sk-of-openai" not in str(elsewhere)
     assert openai["openai-organization"] == "org-ours"
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_no_header_of_the_environment_goes_out(server: Bytes, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_headers_from_the_environment_are_not_sent(
+    server: Bytes, provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     extra = "X-Project: secret-plan\nX-API-KEY: another\nauthorization: Bearer another\nAnthropic-Version: 1999-01-01"
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", extra)
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", extra)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another")
-    clients._client.cache_clear()  # made before this environment
+    clients._client.cache_clear()  # clients created before the variables were set
     server.says(200, message() if provider == "anthropic" else chat())
-    sent(connected(server, provider, api_version="2023-06-01"))
+    send_prompt(connected(server, provider, api_version="2023-06-01"))
     headers = server.requests[0].headers
     assert headers["authorization"] == f"Bearer {KEY}" and "x-project" not in headers
     assert "another" not in str(headers) and "1999" not in str(headers)
 
 
-def test_a_local_server_needs_no_key(server: Bytes) -> None:
+def test_local_server_needs_no_key(server: Bytes) -> None:
     server.says(200, chat())
-    assert sent(connected(server, "local", key="")).text == "A clear liquid."
+    assert send_prompt(connected(server, "local", key="")).text == "A clear liquid."
 
 
 @pytest.mark.parametrize("provider", [name for name, info in PROVIDERS.items() if info.needs_key])
-def test_a_missing_key_is_named(provider: str) -> None:
+def test_missing_or_invalid_api_key_is_reported_by_variable_name(provider: str) -> None:
     with pytest.raises(connections.MissingKey, match=PROVIDERS[provider].key_variable):
         connections.endpoint(provider, "m", WireOptions(), {})
     with pytest.raises(connections.MissingKey, match=PROVIDERS[provider].key_variable):
@@ -138,53 +140,53 @@ def test_a_missing_key_is_named(provider: str) -> None:
 @pytest.mark.parametrize(
     "address", ["127.0.0.1:8080", "ftp://x", "http://", "http://a b", "http://[::1", "http://x:99999"]
 )
-def test_an_address_that_is_none_is_named(address: str) -> None:
+def test_invalid_base_url_is_reported_by_variable_name(address: str) -> None:
     with pytest.raises(connections.MissingKey, match="LOCAL_BASE_URL"):
         connections.endpoint("local", "m", WireOptions(), {"LOCAL_BASE_URL": address})
 
 
-def test_an_unknown_provider_is_named_with_those_that_are_known() -> None:
+def test_unknown_provider_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="'azure' is none of anthropic, openai"):
         connections.endpoint("azure", "m", WireOptions(), {})
 
 
-def test_the_default_addresses_and_a_key_with_blanks_around() -> None:
+def test_endpoint_has_a_default_base_url_and_a_stripped_key() -> None:
     at = connections.endpoint("anthropic", "m", WireOptions(), {"ANTHROPIC_API_KEY": " sk-1 \n"})
     assert at.base_url == "https://api.anthropic.com" and at.key == "sk-1"
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_transport_given_is_used_and_bounded(provider: str) -> None:
+def test_custom_transport_is_used_and_its_replies_are_limited_in_size(provider: str) -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x" * 5_000_000))
     environ = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
     at = connections.endpoint(provider, "m", WireOptions(), environ)
     with pytest.raises(ProviderUnavailable, match="longer than"):
-        sent(connections.connect(at, transport))
+        send_prompt(connections.connect(at, transport))
 
 
-def test_a_reply_read_again_says_the_same(server: Bytes) -> None:
+def test_stored_reply_is_parsed_to_the_same_completion(server: Bytes) -> None:
     server.says(200, chat())
     connection = connected(server, "openrouter")
-    said = sent(connection)
+    said = send_prompt(connection)
     assert connections.read(getattr(connection, "endpoint"), said.reply) == said  # noqa: B009
 
 
-def _child(url: str, answers: Any) -> None:
+def _send_in_child(url: str, answers: Any) -> None:
     base = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url + "/v1"}
-    said = sent(connections.connect(connections.endpoint("openai", "m", WireOptions(), base)))
+    said = send_prompt(connections.connect(connections.endpoint("openai", "m", WireOptions(), base)))
     answers.put((said.text, clients._client.cache_info().misses))
 
 
-def test_a_forked_process_makes_clients_of_its_own(server: Bytes) -> None:
+def test_forked_process_creates_its_own_clients(server: Bytes) -> None:
     server.says(200, chat())
-    sent(connected(server))
+    send_prompt(connected(server))
     forking = multiprocessing.get_context("fork")
     answers = forking.Queue()
     made = clients._client.cache_info().misses
-    child = forking.Process(target=_child, args=(server.url, answers))
+    child = forking.Process(target=_send_in_child, args=(server.url, answers))
     child.start()
-    # the same place, key and transport, and yet one client more
+    # same address, key and transport, but one more client
     assert answers.get(timeout=10) == ("A clear liquid.", made + 1)
     child.join()
-    sent(connected(server))
+    send_prompt(connected(server))
     assert clients._client.cache_info().misses == made

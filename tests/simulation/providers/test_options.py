@@ -1,4 +1,4 @@
-"""What of a configuration goes over the wire, and what is dropped aloud."""
+"""Model options: what is sent to the provider, and what is dropped with a reason."""
 
 from decimal import Decimal
 from typing import Any
@@ -10,13 +10,13 @@ from simulation.providers.base import Params, WireOptions, WireRequest
 from tests.support.wires import PROMPT
 
 
-def prepared(provider: str, params: Params, prompt: Prompt = PROMPT, **options: Any) -> WireRequest:
+def prepare_request(provider: str, params: Params, prompt: Prompt = PROMPT, **options: Any) -> WireRequest:
     return connections.prepare(Endpoint(provider, "model-1", WireOptions(**options)), prompt, params)
 
 
-def test_the_papers_claude_thinks_and_so_takes_no_temperature() -> None:
+def test_claude_of_the_paper_thinks_and_gets_no_temperature() -> None:
     asked = Params(16384, Decimal("0.7"), thinking_budget=4096)
-    request = prepared("anthropic", asked, thinking="budget", api_version="2023-06-01")
+    request = prepare_request("anthropic", asked, thinking="budget", api_version="2023-06-01")
     assert request.body["thinking"] == {"type": "enabled", "budget_tokens": 4096}
     assert "temperature" not in request.body and request.headers == {"anthropic-version": "2023-06-01"}
     assert request.effective == {"max_tokens": 16384, "thinking_budget": 4096}
@@ -27,22 +27,22 @@ def test_the_papers_claude_thinks_and_so_takes_no_temperature() -> None:
     ("budget", "reason"),
     [(1023, "1023 asked; the least is 1024"), (4096, "4096 asked; it must be below max_tokens, 4096")],
 )
-def test_a_budget_that_cannot_be_sent_is_dropped_and_the_temperature_stays(budget: int, reason: str) -> None:
-    request = prepared("anthropic", Params(4096, Decimal("0.7"), budget), thinking="budget")
+def test_invalid_thinking_budget_is_dropped_and_the_temperature_is_kept(budget: int, reason: str) -> None:
+    request = prepare_request("anthropic", Params(4096, Decimal("0.7"), budget), thinking="budget")
     assert request.dropped == {"thinking_budget": reason}
     assert "thinking" not in request.body and request.body["temperature"] == 0.7
 
 
-def test_an_adaptive_claude_is_told_to_think_and_how_hard() -> None:
-    request = prepared(
+def test_adaptive_claude_gets_a_thinking_type_and_an_effort() -> None:
+    request = prepare_request(
         "anthropic", Params(4096, None, 2048, "high"), thinking="adaptive", effort_levels=("low", "high")
     )
     assert request.body["thinking"] == {"type": "adaptive"} and request.body["output_config"] == {"effort": "high"}
     assert request.dropped == {"thinking_budget": "the model decides by itself how long it thinks"}
 
 
-def test_gpt_5_takes_neither_temperature_nor_the_old_name_of_max_tokens() -> None:
-    request = prepared(
+def test_gpt_5_gets_no_temperature_and_the_new_name_of_max_tokens() -> None:
+    request = prepare_request(
         "openai", Params(16000, Decimal("0.7")), max_tokens_field="max_completion_tokens", temperature=False
     )
     assert request.body["max_completion_tokens"] == 16000
@@ -64,10 +64,10 @@ def test_gpt_5_takes_neither_temperature_nor_the_old_name_of_max_tokens() -> Non
         ),
     ],
 )
-def test_every_server_is_asked_to_think_in_its_own_words(
+def test_thinking_is_requested_in_the_format_of_each_provider(
     provider: str, options: dict[str, Any], params: Params, fields: dict[str, Any]
 ) -> None:
-    request = prepared(provider, params, **options)
+    request = prepare_request(provider, params, **options)
     assert {name: request.body[name] for name in fields} == fields and request.dropped == {}
 
 
@@ -86,60 +86,65 @@ def test_every_server_is_asked_to_think_in_its_own_words(
         ({"thinking": "effort", "temperature_with_thinking": False}, Params(9, Decimal(1)), set()),
     ],
 )  # fmt: skip
-def test_what_a_model_cannot_take_is_dropped_with_a_reason(
+def test_unsupported_parameter_is_dropped_with_a_reason(
     options: dict[str, Any], params: Params, dropped: set[str]
 ) -> None:
-    request = prepared("openai", params, **options)
+    request = prepare_request("openai", params, **options)
     assert set(request.dropped) == dropped and all(request.dropped.values())
-    # max_tokens alone is lowered, not left out: every server wants it
+    # max_tokens is lowered, not left out: every server requires it
     assert not (set(request.effective) & dropped - {"max_tokens"}) and request.body["max_tokens"] <= 9
 
 
-def test_the_system_text_ends_with_the_only_breakpoint() -> None:
+def test_system_text_has_the_only_cache_breakpoint() -> None:
     for provider in ("anthropic", "openrouter"):
-        body = prepared(provider, Params(9), caching="breakpoint").body
+        body = prepare_request(provider, Params(9), caching="breakpoint").body
         system = body["system"] if provider == "anthropic" else body["messages"][0]["content"]
         assert system == [{"type": "text", "text": PROMPT.system, "cache_control": {"type": "ephemeral"}}]
         assert str(body).count("cache_control") == 1
-    assert "cache_control" not in str(prepared("anthropic", Params(9)).body)
+    assert "cache_control" not in str(prepare_request("anthropic", Params(9)).body)
 
 
-def test_json_is_asked_for_only_where_prompt_and_model_agree() -> None:
+def test_json_mode_is_used_only_if_prompt_and_model_support_it() -> None:
     wanted = Prompt("", PROMPT.messages, "answer", wants_json=True)
-    assert prepared("openai", Params(9), wanted, json_mode=True).body["response_format"] == {"type": "json_object"}
-    assert "response_format" not in prepared("openai", Params(9), wanted).body
-    assert "response_format" not in prepared("openai", Params(9), json_mode=True).body
+    assert prepare_request("openai", Params(9), wanted, json_mode=True).body["response_format"] == {
+        "type": "json_object"
+    }
+    assert "response_format" not in prepare_request("openai", Params(9), wanted).body
+    assert "response_format" not in prepare_request("openai", Params(9), json_mode=True).body
 
 
-def test_extra_fields_are_sent_and_objects_are_joined() -> None:
+def test_extra_body_fields_are_sent_and_objects_merged() -> None:
     extra = {"provider": {"allow_fallbacks": False}, "reasoning": {"exclude": True}}
-    body = prepared("openrouter", Params(9, effort="low"), thinking="effort", extra_body=extra).body
+    body = prepare_request("openrouter", Params(9, effort="low"), thinking="effort", extra_body=extra).body
     assert body["provider"] == {"allow_fallbacks": False}
     assert body["reasoning"] == {"effort": "low", "exclude": True}
 
 
 @pytest.mark.parametrize("name", ["stream", "max_tokens", "temperature", "model"])
-def test_an_extra_field_cannot_contradict_the_ledger(name: str) -> None:
-    with pytest.raises(ValueError, match=f"extra_body must not hold {name}"):
+def test_extra_body_cannot_override_logged_fields(name: str) -> None:
+    with pytest.raises(ValueError, match=f"extra_body must not contain {name}"):
         connections.connect(Endpoint("local", "m", WireOptions(extra_body={name: 1})))
 
 
-def test_the_same_prompt_gives_the_same_hash_and_another_does_not() -> None:
-    once = prepared("openai", Params(9))
-    assert once.sha256 == prepared("openai", Params(9)).sha256
-    others = [prepared("openai", Params(8)), prepared("openai", Params(9), PROMPT.answered("a", "repair", "b"))]
+def test_request_hash_depends_on_prompt_and_parameters() -> None:
+    once = prepare_request("openai", Params(9))
+    assert once.sha256 == prepare_request("openai", Params(9)).sha256
+    others = [
+        prepare_request("openai", Params(8)),
+        prepare_request("openai", Params(9), PROMPT.answered("a", "repair", "b")),
+    ]
     assert len({once.sha256, *(other.sha256 for other in others)}) == 3
 
 
-def test_the_api_version_is_part_of_the_hash_and_the_key_is_not() -> None:
-    def sha256(version: str, key: str) -> str:
+def test_request_hash_includes_the_api_version_and_not_the_key() -> None:
+    def compute_hash(version: str, key: str) -> str:
         at = Endpoint("anthropic", "m", WireOptions(api_version=version), "http://a", key)
         return connections.prepare(at, PROMPT, Params(9)).sha256
 
-    assert sha256("2023-06-01", "one") == sha256("2023-06-01", "two") != sha256("2026-10-21", "one")
+    assert compute_hash("2023-06-01", "one") == compute_hash("2023-06-01", "two") != compute_hash("2026-10-21", "one")
 
 
-def test_what_cannot_be_sent_or_stored_is_shown_as_a_replacement_character() -> None:
+def test_unsendable_characters_become_replacement_characters() -> None:
     hostile = Prompt("a\0b", (Message("user", "x\ud800y \U0001f9ec"),), "act")
-    messages = prepared("openai", Params(9), hostile).body["messages"]
+    messages = prepare_request("openai", Params(9), hostile).body["messages"]
     assert [turn["content"] for turn in messages] == ["a\ufffdb", "x\ufffdy \U0001f9ec"]

@@ -1,4 +1,4 @@
-"""Calls written to a file and answered from it."""
+"""Model calls recorded to a file and replayed from it."""
 
 import json
 from pathlib import Path
@@ -14,23 +14,23 @@ from tests.support.wires import PARAMS, PROMPT
 HASH = "a" * 64
 
 
-def replay(*calls: RecordedCall) -> ReplayConnection:
+def build_replay(*calls: RecordedCall) -> ReplayConnection:
     return ReplayConnection(scripted.LOCAL, calls)
 
 
-def asked(connection: ReplayConnection, prompt: Prompt = PROMPT) -> Completion:
+def send_prompt(connection: ReplayConnection, prompt: Prompt = PROMPT) -> Completion:
     return connection.send(connection.prepare(prompt, PARAMS), 1.0)
 
 
-def sha256(prompt: Prompt = PROMPT) -> str:
-    return replay().prepare(prompt, PARAMS).sha256
+def compute_request_hash(prompt: Prompt = PROMPT) -> str:
+    return build_replay().prepare(prompt, PARAMS).sha256
 
 
-def told(text: str, prompt: Prompt = PROMPT, **key: Any) -> RecordedCall:
-    return RecordedCall(key, sha256(prompt), scripted.completion(text).reply)
+def build_recorded_call(text: str, prompt: Prompt = PROMPT, **key: Any) -> RecordedCall:
+    return RecordedCall(key, compute_request_hash(prompt), scripted.completion(text).reply)
 
 
-def test_what_is_written_is_read_byte_for_byte(tmp_path: Path) -> None:
+def test_recording_is_read_back_byte_for_byte(tmp_path: Path) -> None:
     calls = (
         RecordedCall({"episode": "e1", "number": 3}, HASH, Reply(200, {"x-request-id": "r"}, b"\x00\xff\n{}")),
         RecordedCall({"episode": "e2"}, HASH, None, "timeout", "the call took longer than its deadline"),
@@ -44,7 +44,7 @@ def test_what_is_written_is_read_byte_for_byte(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
 
 
-def test_a_writing_that_fails_leaves_the_older_file(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_older_recording(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     recording.write(file, {"run": 1}, [])
     with pytest.raises(TypeError):
@@ -52,37 +52,39 @@ def test_a_writing_that_fails_leaves_the_older_file(tmp_path: Path) -> None:
     assert recording.read(file).header == {"run": 1} and len(list(tmp_path.iterdir())) == 1
 
 
-def test_the_same_request_gets_its_answers_in_their_order_and_then_no_more() -> None:
+def test_repeated_request_is_answered_in_recorded_order_until_none_is_left() -> None:
     other = PROMPT.answered("first", "repair", "again")
-    connection = replay(told("first"), told("other", other), told("second"))
-    assert [asked(connection).text, asked(connection).text, asked(connection, other).text] == [
+    connection = build_replay(
+        build_recorded_call("first"), build_recorded_call("other", other), build_recorded_call("second")
+    )
+    assert [send_prompt(connection).text, send_prompt(connection).text, send_prompt(connection, other).text] == [
         "first",
         "second",
         "other",
     ]
     with pytest.raises(ProviderRefused, match="not in the recording") as caught:
-        asked(connection)
+        send_prompt(connection)
     assert caught.value.error_class is ErrorClass.BAD_REQUEST
 
 
-def test_a_request_that_was_never_made_is_refused() -> None:
-    with pytest.raises(ProviderRefused, match=f"not in the recording: request {sha256()[:12]}"):
-        asked(replay())
+def test_request_that_was_not_recorded_is_refused() -> None:
+    with pytest.raises(ProviderRefused, match=f"not in the recording: request {compute_request_hash()[:12]}"):
+        send_prompt(build_replay())
 
 
 @pytest.mark.parametrize("error_class", list(ErrorClass))
-def test_a_recorded_fault_is_raised_as_it_was(error_class: ErrorClass) -> None:
-    call = RecordedCall({}, sha256(), Reply(429, {"retry-after": "3"}, b"{}"), error_class, "slow down")
+def test_recorded_error_is_raised_with_its_class_and_delay(error_class: ErrorClass) -> None:
+    call = RecordedCall({}, compute_request_hash(), Reply(429, {"retry-after": "3"}, b"{}"), error_class, "slow down")
     with pytest.raises(ProviderError, match="slow down") as caught:
-        asked(replay(call))
+        send_prompt(build_replay(call))
     assert caught.value.error_class is error_class and caught.value.retry_after == 3.0
     lasting = error_class in ("credentials", "credits", "context", "bad_request")
     assert isinstance(caught.value, ProviderRefused) is lasting
 
 
-def test_a_recorded_refusal_is_a_refusal_again() -> None:
-    declined = RecordedCall({}, sha256(), scripted.completion("", Stop.REFUSAL).reply)
-    assert asked(replay(declined)).stop is Stop.REFUSAL
+def test_recorded_refusal_is_replayed_as_a_refusal() -> None:
+    declined = RecordedCall({}, compute_request_hash(), scripted.completion("", Stop.REFUSAL).reply)
+    assert send_prompt(build_replay(declined)).stop is Stop.REFUSAL
 
 
 GOOD = {"key": {}, "request_sha256": HASH, "status": 200, "headers": {}, "body": "", "error_class": "", "error": ""}
@@ -97,7 +99,7 @@ GOOD = {"key": {}, "request_sha256": HASH, "status": 200, "headers": {}, "body":
         (GOOD | {"key": 7}, "line 2: key: must be an object"),
         (GOOD | {"status": "200"}, "line 2: status: must be a whole number"),
         (GOOD | {"status": True}, "line 2: status: must be a whole number"),
-        (GOOD | {"status": 0}, "line 2: status: must not be 0 where error_class is empty"),
+        (GOOD | {"status": 0}, "line 2: status: must not be 0 if error_class is empty"),
         (GOOD | {"headers": {"a": 1}}, "line 2: headers: every value must be a text"),
         (GOOD | {"body": "%%%"}, "line 2: body: must be base64"),
         (GOOD | {"body": "é"}, "line 2: body: must be base64"),
@@ -105,7 +107,7 @@ GOOD = {"key": {}, "request_sha256": HASH, "status": 200, "headers": {}, "body":
         ({"key": {}}, "line 2: request_sha256: must be a text"),
     ],
 )
-def test_a_bad_line_is_named_with_its_field(tmp_path: Path, row: object, problem: str) -> None:
+def test_invalid_recording_line_is_reported_with_its_field(tmp_path: Path, row: object, problem: str) -> None:
     file = tmp_path / "bad.jsonl"
     line = row if isinstance(row, str) else json.dumps(row)
     file.write_text('{"recording": 1}\n' + line + "\n")
@@ -114,7 +116,7 @@ def test_a_bad_line_is_named_with_its_field(tmp_path: Path, row: object, problem
 
 
 @pytest.mark.parametrize("text", ["", "\n", "{}\n", '{"recording": 2}\n', "PK\x03\x04"])
-def test_a_file_that_is_no_recording_says_so_on_its_first_line(tmp_path: Path, text: str) -> None:
+def test_file_that_is_not_a_recording_is_refused_at_its_first_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "other.jsonl"
     file.write_text(text)
     with pytest.raises(RecordingError, match="line 1"):

@@ -1,4 +1,4 @@
-"""What a reply of either dialect says, whatever its author put into it."""
+"""Parsing of OpenAI and Anthropic replies, including malformed ones."""
 
 import json
 from decimal import Decimal
@@ -13,53 +13,57 @@ from tests.support.wires import chat, message
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 
 
-def read(data: object, provider: str = "openai", status: int = 200, **headers: str) -> Completion:
+def parse_reply(data: object, provider: str = "openai", status: int = 200, **headers: str) -> Completion:
     body = data if isinstance(data, bytes) else json.dumps(data).encode()
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     return connections.read(Endpoint(provider, "model-1"), Reply(status, told, body))
 
 
-def fault(*args: Any, **named: Any) -> ProviderError:
+def parse_error(*args: Any, **named: Any) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
-        read(*args, **named)
+        parse_reply(*args, **named)
     return caught.value
 
 
-def test_an_openai_reply_is_read_whole() -> None:
-    said = read(chat(), x_request_id="req_1")
+def test_openai_reply_is_parsed() -> None:
+    said = parse_reply(chat(), x_request_id="req_1")
     # 1000 prompt tokens include the 800 cached; 50 completion tokens include the 20 of reasoning
     assert said.usage == Usage(200, 800, 0, 0, 50, 20)
     assert (said.text, said.stop, said.served_model) == ("A clear liquid.", Stop.STOP, "gpt-served")
     assert said.request_id == "req_1" and said.cost is None and said.reply.body
 
 
-def test_an_anthropic_reply_is_read_whole() -> None:
+def test_anthropic_reply_is_parsed() -> None:
     thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    said = read(message(thinking, {"type": "text", "text": "A "}, {"type": "text", "text": "tube."}), "anthropic")
+    said = parse_reply(
+        message(thinking, {"type": "text", "text": "A "}, {"type": "text", "text": "tube."}), "anthropic"
+    )
     # 100 written to the cache, 40 of them for an hour
     assert said.usage == Usage(200, 700, 60, 40, 50, 20)
     assert (said.text, said.stop, said.request_id) == ("A tube.", Stop.STOP, "msg_1")
 
 
-def test_geminis_thinking_shows_only_in_the_total_and_is_counted_as_output() -> None:
+def test_gemini_thinking_tokens_are_computed_from_the_total() -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 150}
-    # 150 - 100 - 10 = 40 thought
-    assert read(chat(usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 40)
+    # 150 - 100 - 10 = 40 thinking tokens
+    assert parse_reply(chat(usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 40)
 
 
-def test_a_count_that_gemini_leaves_out_where_thinking_took_all_is_what_the_total_says() -> None:
+def test_missing_gemini_output_count_is_computed_from_the_total() -> None:
     usage = {"prompt_tokens": 100, "total_tokens": 150}
     # 150 - 100 = 50, none of them an answer
-    assert read(chat("", "length", usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 50)
-    assert read(chat("", "length", usage=usage | {"total_tokens": 100}), "gemini").usage == Usage(100, 0, 0, 0, 0, 0)
+    assert parse_reply(chat("", "length", usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 50)
+    assert parse_reply(chat("", "length", usage=usage | {"total_tokens": 100}), "gemini").usage == Usage(
+        100, 0, 0, 0, 0, 0
+    )
 
 
-def test_openrouter_says_who_served_and_what_it_cost() -> None:
+def test_openrouter_reply_has_its_serving_provider_and_cost() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.0000126}
-    said = read(chat(usage=usage, provider="DeepInfra"), "openrouter")
+    said = parse_reply(chat(usage=usage, provider="DeepInfra"), "openrouter")
     assert said.cost == Decimal("0.000013") and said.served_provider == "DeepInfra"
     own_key = usage | {"is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}
-    assert read(chat(usage=own_key), "openrouter").cost == Decimal("0.010013")
+    assert parse_reply(chat(usage=own_key), "openrouter").cost == Decimal("0.010013")
 
 
 @pytest.mark.parametrize(
@@ -67,15 +71,15 @@ def test_openrouter_says_who_served_and_what_it_cost() -> None:
     [None, {}, "free", {"prompt_tokens": -1, "completion_tokens": 1}, {"prompt_tokens": True, "completion_tokens": 1},
      {"prompt_tokens": 10**30, "completion_tokens": 1}, {"prompt_tokens": 1.5, "completion_tokens": 1}, {"prompt_tokens": 1}],
 )  # fmt: skip
-def test_usage_that_is_no_count_is_no_usage(usage: object) -> None:
-    assert read(chat(usage=usage)).usage is None
+def test_invalid_usage_becomes_none(usage: object) -> None:
+    assert parse_reply(chat(usage=usage)).usage is None
     said = {"input_tokens": 1, "output_tokens": 1} | {"output_tokens": usage}
-    assert read(message(usage=said), "anthropic").usage is None
+    assert parse_reply(message(usage=said), "anthropic").usage is None
 
 
-def test_a_cost_below_nothing_is_no_cost() -> None:
+def test_invalid_cost_becomes_none() -> None:
     for cost in (-1, "1", True, 10**9, {"total": 1}):
-        assert read(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": cost})).cost is None
+        assert parse_reply(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": cost})).cost is None
 
 
 @pytest.mark.parametrize(
@@ -83,11 +87,9 @@ def test_a_cost_below_nothing_is_no_cost() -> None:
     [(b"1E-400000", "0.000000"), (b"0." + b"1" * 17_000, "0.111111"), (b"-0.0", "0.000000"), (b"1e6", "1000000.000000"),
      (b"1000000.01", None), (b"1E+400000", None), (b"9" * 4000, None)],
 )  # fmt: skip
-def test_a_cost_is_kept_to_the_millionth_and_none_that_the_ledger_could_not_hold(
-    written: bytes, kept: str | None
-) -> None:
+def test_cost_is_rounded_to_the_millionth_and_dropped_if_too_large_to_store(written: bytes, kept: str | None) -> None:
     body = json.dumps(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": 7})).encode()
-    said = read(body.replace(b'"cost": 7', b'"cost": ' + written), "openrouter")
+    said = parse_reply(body.replace(b'"cost": 7', b'"cost": ' + written), "openrouter")
     assert (str(said.cost) if said.cost is not None else None) == kept
 
 
@@ -96,8 +98,8 @@ def test_a_cost_is_kept_to_the_millionth_and_none_that_the_ledger_could_not_hold
     [("stop", Stop.STOP), ("length", Stop.MAX_TOKENS), ("content_filter", Stop.REFUSAL), ("tool_calls", Stop.TOOL),
      ("SAFETY", Stop.REFUSAL), ("content_filter: RECITATION", Stop.REFUSAL), (None, Stop.STOP), (7, Stop.STOP), ("something_new", Stop.STOP)],
 )  # fmt: skip
-def test_finish_reasons_become_one_word(reason: object, stop: Stop) -> None:
-    assert read(chat(reason=reason)).stop is stop
+def test_openai_finish_reason_becomes_a_stop_value(reason: object, stop: Stop) -> None:
+    assert parse_reply(chat(reason=reason)).stop is stop
 
 
 @pytest.mark.parametrize(
@@ -105,18 +107,18 @@ def test_finish_reasons_become_one_word(reason: object, stop: Stop) -> None:
     [("end_turn", Stop.STOP), ("stop_sequence", Stop.STOP), ("max_tokens", Stop.MAX_TOKENS), ("tool_use", Stop.TOOL),
      ("model_context_window_exceeded", Stop.CONTEXT), ("refusal", Stop.REFUSAL), ("something_new", Stop.STOP)],
 )  # fmt: skip
-def test_stop_reasons_become_one_word(reason: object, stop: Stop) -> None:
-    assert read(message(stop_reason=reason), "anthropic").stop is stop
+def test_anthropic_stop_reason_becomes_a_stop_value(reason: object, stop: Stop) -> None:
+    assert parse_reply(message(stop_reason=reason), "anthropic").stop is stop
 
 
-def test_refusals_are_completions_that_say_why() -> None:
+def test_model_refusal_is_a_completion_with_a_reason() -> None:
     biology = message(stop_reason="refusal", stop_details={"type": "refusal", "category": "bio"}, content=[])
-    assert read(biology, "anthropic").refusal == "bio"
+    assert parse_reply(biology, "anthropic").refusal == "bio"
     declined = chat(None)
     declined["choices"][0]["message"]["refusal"] = "I cannot help with vectors."
-    said = read(declined)
+    said = parse_reply(declined)
     assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, "I cannot help with vectors.", "")
-    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # it was paid for
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # a refusal is billed
 
 
 @pytest.mark.parametrize(
@@ -132,9 +134,9 @@ def test_refusals_are_completions_that_say_why() -> None:
         (400, {"type": "invalid_request_error", "message": "Output blocked by content filtering policy"}),
     ],
 )
-def test_a_filter_before_the_model_is_a_refusal_too(status: int, error: dict[str, Any]) -> None:
+def test_moderation_error_is_a_refusal(status: int, error: dict[str, Any]) -> None:
     for provider in ("openrouter", "anthropic"):
-        said = read({"error": error}, provider, status)
+        said = parse_reply({"error": error}, provider, status)
         assert said.stop is Stop.REFUSAL and said.refusal and said.text == ""
 
 
@@ -172,10 +174,12 @@ def test_a_filter_before_the_model_is_a_refusal_too(status: int, error: dict[str
         (200, {"code": "context_length_exceeded", "message": "x"}, ErrorClass.CONTEXT),
     ],
 )
-def test_every_error_has_one_class_in_both_dialects(status: int, error: dict[str, Any], expected: ErrorClass) -> None:
+def test_error_reply_has_the_same_class_for_openai_and_anthropic(
+    status: int, error: dict[str, Any], expected: ErrorClass
+) -> None:
     lasting = {ErrorClass.CREDENTIALS, ErrorClass.CREDITS, ErrorClass.CONTEXT, ErrorClass.BAD_REQUEST}
     for provider in ("openai", "anthropic"):
-        found = fault({"type": "error", "error": error}, provider, status)
+        found = parse_error({"type": "error", "error": error}, provider, status)
         assert found.error_class is expected
         assert type(found) is (ProviderRefused if expected in lasting else ProviderUnavailable)
         assert found.reply is not None and found.reply.status == status
@@ -185,8 +189,8 @@ def test_every_error_has_one_class_in_both_dialects(status: int, error: dict[str
     "body", [{"error": "model not loaded"}, [{"error": {"code": 500, "message": "model not loaded"}}],
              {"object": "error", "message": "model not loaded"}, {"detail": "model not loaded"}, b"model not loaded", b'{"cut'],
 )  # fmt: skip
-def test_every_servers_error_form_is_read(body: object) -> None:
-    found = fault(body, "local", 500)
+def test_error_message_is_found_in_every_server_format(body: object) -> None:
+    found = parse_error(body, "local", 500)
     assert found.error_class is ErrorClass.SERVER and ("model not loaded" in str(found) or body == b'{"cut')
 
 
@@ -197,8 +201,8 @@ def test_every_servers_error_form_is_read(body: object) -> None:
      b'{"choices": [{"message": {"content": 7}}]}', b'{"content": "text"}', b"\xff\xfe\xff", b'{"n": 1e999999999999999999}'],
 )  # fmt: skip
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_reply_that_is_no_envelope_is_garbled_and_kept(provider: str, body: bytes) -> None:
-    found = fault(body, provider)
+def test_unparsable_reply_is_garbled_and_kept(provider: str, body: bytes) -> None:
+    found = parse_error(body, provider)
     assert found.error_class is ErrorClass.GARBLED and isinstance(found, ProviderUnavailable)
     assert found.reply is not None and found.reply.body == body and len(str(found)) < 1000
 
@@ -206,24 +210,24 @@ def test_a_reply_that_is_no_envelope_is_garbled_and_kept(provider: str, body: by
 @pytest.mark.parametrize(
     "content", [None, "", [], [{"type": "text", "text": ""}], [{"type": "image"}, 7, {"text": None}]]
 )  # fmt: skip
-def test_an_answer_without_text_is_an_empty_answer(content: object) -> None:
-    assert read(chat(content)).text == ""
+def test_answer_without_text_is_empty(content: object) -> None:
+    assert parse_reply(chat(content)).text == ""
     blocks = content if isinstance(content, list) else []
-    assert read(message(content=blocks), "anthropic").text == ""
+    assert parse_reply(message(content=blocks), "anthropic").text == ""
 
 
-def test_bytes_that_are_no_utf_8_and_nul_come_through_as_text() -> None:
+def test_invalid_utf_8_and_nul_in_a_reply_are_parsed_as_text() -> None:
     body = json.dumps(chat("one\0two")).encode().replace(b"A clear", b"").replace(b"gpt-served", b"gpt\xff\xfe")
-    said = read(body)
+    said = parse_reply(body)
     assert said.text == "one\0two" and said.served_model == "gpt\ufffd\ufffd"
-    assert read(chat("\ud800 lone")).text == "\ud800 lone"
+    assert parse_reply(chat("\ud800 lone")).text == "\ud800 lone"
 
 
-def test_long_and_hostile_labels_are_cut_and_cleaned() -> None:
-    said = read(chat(model="m" * 5000, provider="p\0" + "q" * 500, id="i" * 900))
+def test_long_and_hostile_labels_are_shortened_and_cleaned() -> None:
+    said = parse_reply(chat(model="m" * 5000, provider="p\0" + "q" * 500, id="i" * 900))
     assert len(said.served_model) == 200 and len(said.served_provider) == 120 and len(said.request_id) == 200
     assert "\0" not in said.served_provider
-    assert read(chat(model=7, provider=None)).served_model == "model-1"
+    assert parse_reply(chat(model=7, provider=None)).served_model == "model-1"
 
 
 @pytest.mark.parametrize(
@@ -240,26 +244,26 @@ def test_long_and_hostile_labels_are_cut_and_cleaned() -> None:
         ({}, None),
     ],
 )
-def test_when_to_come_back(headers: dict[str, str], seconds: float | None) -> None:
-    assert fault({"error": {"message": "slow down"}}, "openai", 429, **headers).retry_after == seconds
+def test_retry_after_is_parsed_from_the_headers(headers: dict[str, str], seconds: float | None) -> None:
+    assert parse_error({"error": {"message": "slow down"}}, "openai", 429, **headers).retry_after == seconds
 
 
-def test_googles_retry_delay_stands_in_the_body() -> None:
+def test_google_retry_delay_is_parsed_from_the_body() -> None:
     error = {"code": 429, "message": "quota", "details": [7, {"@type": "x"}, {"retryDelay": "27s"}]}
-    assert fault([{"error": error}], "gemini", 429).retry_after == 27.0
+    assert parse_error([{"error": error}], "gemini", 429).retry_after == 27.0
 
 
-def test_a_model_that_breaks_off_inside_a_choice_is_an_error() -> None:
+def test_choice_that_ends_with_an_error_is_a_server_error() -> None:
     broken = chat("half", "error")
     broken["choices"][0]["error"] = {"code": 502, "message": "upstream closed"}
-    assert fault(broken, "openrouter").error_class is ErrorClass.SERVER
+    assert parse_error(broken, "openrouter").error_class is ErrorClass.SERVER
     broken["choices"][0].pop("error")
-    assert fault(broken, "openrouter").error_class is ErrorClass.SERVER
+    assert parse_error(broken, "openrouter").error_class is ErrorClass.SERVER
 
 
-def test_an_anthropic_reply_that_was_never_ended_is_an_error() -> None:
+def test_anthropic_reply_without_a_stop_reason_is_a_server_error() -> None:
     for unended in (message(stop_reason=None), {k: v for k, v in message().items() if k != "stop_reason"}):
-        found = fault(unended, "anthropic")
+        found = parse_error(unended, "anthropic")
         assert found.error_class is ErrorClass.SERVER and "stop_reason" in str(found)
 
 
@@ -272,7 +276,7 @@ def test_an_anthropic_reply_that_was_never_ended_is_an_error() -> None:
         ({"choices": [], "status": "PROHIBITED_CONTENT"}, "PROHIBITED_CONTENT"),
     ],
 )
-def test_a_prompt_that_gemini_does_not_let_through_is_a_refusal(more: dict[str, Any], why: str) -> None:
-    said = read(chat(**more), "gemini")
+def test_prompt_blocked_by_gemini_is_a_refusal(more: dict[str, Any], why: str) -> None:
+    said = parse_reply(chat(**more), "gemini")
     assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, why, "")
-    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # it was paid for
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # a refusal is billed

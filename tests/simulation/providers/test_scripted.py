@@ -1,4 +1,4 @@
-"""Models that say what they are told to."""
+"""Scripted providers, which return prepared answers."""
 
 import pytest
 
@@ -10,24 +10,24 @@ from tests.support.wires import PARAMS, PROMPT
 FAULT = ProviderUnavailable(ErrorClass.TIMEOUT, "too slow")
 
 
-def test_a_speaker_says_its_answers_in_order_and_remembers_what_it_heard() -> None:
+def test_scripted_provider_returns_its_answers_in_order_and_records_prompts() -> None:
     speak = ScriptedProvider(["one", completion("two", Stop.MAX_TOKENS)])
     assert speak(PROMPT).text == "one" and speak(PROMPT).stop is Stop.MAX_TOKENS
     assert speak.prompts == [PROMPT, PROMPT]
-    with pytest.raises(LookupError, match="the script is over"):
+    with pytest.raises(LookupError, match="the script has ended"):
         speak(PROMPT)
 
 
-def test_a_speaker_may_answer_by_the_prompt() -> None:
+def test_scripted_provider_may_compute_its_answer_from_the_prompt() -> None:
     assert ScriptedProvider(lambda prompt: prompt.purpose)(PROMPT).text == "act"
 
 
-def test_an_error_in_the_script_is_raised() -> None:
+def test_scripted_provider_raises_a_scripted_error() -> None:
     with pytest.raises(ProviderUnavailable, match="too slow"):
         ScriptedProvider([FAULT])(PROMPT)
 
 
-def test_a_connection_prepares_as_a_real_one_and_raises_what_is_scripted() -> None:
+def test_scripted_connection_prepares_real_requests_and_raises_scripted_errors() -> None:
     connection = ScriptedConnection(["one", FAULT])
     request = connection.prepare(PROMPT, PARAMS)
     assert request == connections.connect(LOCAL).prepare(PROMPT, PARAMS)
@@ -37,7 +37,7 @@ def test_a_connection_prepares_as_a_real_one_and_raises_what_is_scripted() -> No
 
 
 @pytest.mark.parametrize("stop", list(Stop))
-def test_a_scripted_completion_is_what_its_reply_says(stop: Stop) -> None:
+def test_scripted_completion_equals_its_parsed_reply(stop: Stop) -> None:
     said = completion("a \0 tube", stop, Usage(10, 20, 5, 0, 7, 3))
     assert (said.text, said.stop, said.usage) == ("a \0 tube", stop, Usage(10, 20, 5, 0, 7, 3))
     assert connections.read(LOCAL, said.reply) == said

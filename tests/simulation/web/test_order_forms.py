@@ -1,4 +1,4 @@
-"""Ordering episodes and twins by casts with language models: readiness, prompts, budget, worst case; and the models' page."""
+"""Forms that start runs of episodes and twins with language-model casts, and the models page."""
 
 import html
 import json
@@ -26,43 +26,43 @@ ADDRESS = "/episodes/new/"
 
 
 @pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def set_api_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.setenv(name, SECRET)
 
 
 @pytest.fixture
-def staff(client: Client, db: None) -> Client:
+def staff_client(client: Client, db: None) -> Client:
     client.force_login(User.objects.create_user("ada", is_staff=True))
     return client
 
 
 @pytest.fixture
-def two(db: None) -> list[Experiment]:
-    """Two experiments of 100 and 50 steps, with the shipped models and casts."""
+def two_experiments(db: None) -> list[Experiment]:
+    """Create two experiments of 100 and 50 steps, and load the shipped models and casts."""
     fixtures.load_models(
         fixtures.read_models([django_settings.FIXTURES_DIR / f"{name}.json" for name in ("models", "casts")])
     )
     return [run_factory.experiment("caffeine"), run_factory.experiment("zebrafish", max_steps=50)]
 
 
-def told(cast: str = "paper", **changes: Any) -> dict[str, Any]:
+def build_form_data(cast: str = "paper", **changes: Any) -> dict[str, Any]:
     form = {"experiments": ["caffeine", "zebrafish"], "cast": cast, "replicates": 2, "seed": 1}
     return {**form, "submission_id": queueing.new_submission_id(), **changes}
 
 
-def errors(form: Any) -> dict[str, list[str]]:
+def collect_form_errors(form: Any) -> dict[str, list[str]]:
     assert not form.is_valid()
     return {field: list(found) for field, found in form.errors.items()}
 
 
-def page(answer: Any) -> str:
+def get_text(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-@pytest.mark.usefixtures("two")
-def test_the_terms_of_an_order_are_its_prompts_and_its_budget() -> None:
-    form = EpisodesForm(told(max_cost="12.50", max_tokens="2000000", max_minutes="90"))
+@pytest.mark.usefixtures("two_experiments")
+def test_episodes_form_returns_prompt_set_and_budget() -> None:
+    form = EpisodesForm(build_form_data(max_cost="12.50", max_tokens="2000000", max_minutes="90"))
     assert form.is_valid(), form.errors
     assert form.terms() == {
         "prompt_set": "",
@@ -70,78 +70,82 @@ def test_the_terms_of_an_order_are_its_prompts_and_its_budget() -> None:
         "max_tokens": 2_000_000,
         "max_seconds": 5400,
     }
-    assert EpisodesForm(told()).is_valid()
+    assert EpisodesForm(build_form_data()).is_valid()
 
 
-@pytest.mark.usefixtures("two")
-def test_an_order_chooses_among_the_newest_versions_of_the_prompt_sets() -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_prompt_set_field_offers_only_newest_versions() -> None:
     built_in = prompting.stored()
     for text in ("old", "new"):
         PromptSet.objects.create(name="ours", sha256=text.ljust(64, "0"), files={"a.txt": text})
     chosen = f"{built_in.name}@{built_in.sha256[:12]}"
-    form = EpisodesForm(told(prompt_set=chosen))
+    form = EpisodesForm(build_form_data(prompt_set=chosen))
     assert form.is_valid() and form.terms()["prompt_set"] == chosen
     assert prompting.stored(chosen) == built_in
-    offered = [value for value, _ in form.fields["prompt_set"].choices]  # type: ignore[attr-defined]  # a choice field's
+    offered = [value for value, _ in form.fields["prompt_set"].choices]  # type: ignore[attr-defined]  # only choice fields have it
     assert offered == [chosen, "ours@new000000000"]
-    assert "prompt_set" in errors(EpisodesForm(told(prompt_set="ours@old000000000")))
+    assert "prompt_set" in collect_form_errors(EpisodesForm(build_form_data(prompt_set="ours@old000000000")))
 
 
-@pytest.mark.usefixtures("two")
-def test_a_cast_without_its_key_is_refused_with_the_variables_name(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_cast_without_its_key_is_refused_with_the_variable_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEMINI_API_KEY")
-    assert errors(EpisodesForm(told())) == {
+    assert collect_form_errors(EpisodesForm(build_form_data())) == {
         "cast": ["paper is not available: GEMINI_API_KEY is not set: gemini needs a key."]
     }
-    assert EpisodesForm(told("offline")).is_valid() and EpisodesForm(told("current-claude-alone")).is_valid()
+    assert (
+        EpisodesForm(build_form_data("offline")).is_valid()
+        and EpisodesForm(build_form_data("current-claude-alone")).is_valid()
+    )
 
 
-@pytest.mark.usefixtures("two")
-def test_a_budget_in_money_needs_a_price_for_every_model_of_the_cast() -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_cost_budget_requires_a_price_for_every_model() -> None:
     ModelPrice.objects.filter(model__name="gpt-4o").delete()  # on the panel
-    said = errors(EpisodesForm(told(max_cost="5")))["max_cost"][0]
+    said = collect_form_errors(EpisodesForm(build_form_data(max_cost="5")))["max_cost"][0]
     assert said.startswith("No price is known for gpt-4o: input, cache_read, output.") and "docs/models.md" in said
-    assert EpisodesForm(told(max_tokens="5000")).is_valid()
-    assert EpisodesForm(told("current", max_cost="5")).is_valid()
+    assert EpisodesForm(build_form_data(max_tokens="5000")).is_valid()
+    assert EpisodesForm(build_form_data("current", max_cost="5")).is_valid()
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("two_experiments")
 @pytest.mark.parametrize(
     ("field", "value"),
     [("max_cost", "0"), ("max_cost", "NaN"), ("max_cost", "1.005"), ("max_tokens", "999"), ("max_minutes", "0")],
 )
-def test_a_budget_out_of_bounds_is_refused(field: str, value: str) -> None:
-    assert set(errors(EpisodesForm(told(**{field: value})))) == {field}
+def test_budget_out_of_bounds_is_refused(field: str, value: str) -> None:
+    assert set(collect_form_errors(EpisodesForm(build_form_data(**{field: value})))) == {field}
 
 
-@pytest.mark.usefixtures("two")
-def test_plain_answers_of_another_model_are_ordered_as_twins_only_where_a_model_answers() -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_plain_answer_twins_require_a_language_model_as_transition_model() -> None:
     run_factory.transition(run_factory.episode("caffeine"), 1)
     twins = {"experiments": ["caffeine"], "per_transition": 1, "error": "none"}
     ordered = {**twins, "submission_id": queueing.new_submission_id()}
     assert TwinsForm({**ordered, "cast": "current"}).is_valid()
     for cast in ("offline", "current-on-rules"):
         assert (
-            "Rules would only repeat the original outcome" in errors(TwinsForm({**ordered, "cast": cast}))["error"][0]
+            "Rules would only repeat the original outcome"
+            in collect_form_errors(TwinsForm({**ordered, "cast": cast}))["error"][0]
         )
 
 
-@pytest.mark.usefixtures("two")
-def test_the_start_page_shows_calls_and_worst_case_cost_before_anything_is_confirmed(staff: Client) -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_start_page_shows_calls_and_worst_case_cost_before_starting(staff_client: Client) -> None:
     ticked = {"experiments": ["caffeine", "zebrafish"], "cast": "current-on-rules", "replicates": "2"}
-    said = page(staff.get(ADDRESS, ticked, headers={"HX-Request": "true"}))
-    # Only the agent is a model: 2 x (100 + 50) steps, each said at most three times.
+    said = get_text(staff_client.get(ADDRESS, ticked, headers={"HX-Request": "true"}))
+    # Only the agent is a model: 2 x (100 + 50) steps, each sent at most three times.
     assert "4 episodes" in said and "900 calls" in said and "300 calls if nothing has to be repeated" in said
     worst = spending.estimate(roster.setup("current-on-rules"), Experiment.objects.all(), 2)
     assert worst.cost and f"${worst.cost:,.2f}" in said
     assert not Run.objects.exists()
 
 
-@pytest.mark.usefixtures("two")
-def test_the_start_page_warns_of_models_that_are_switched_off_and_of_prices_nobody_knows(staff: Client) -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_start_page_warns_of_retired_models_and_missing_prices(staff_client: Client) -> None:
     ModelPrice.objects.filter(model__name="gpt-5").delete()
     ticked = {"experiments": ["caffeine"], "cast": "paper", "replicates": "1"}
-    said = page(staff.get(ADDRESS, ticked, headers={"HX-Request": "true"}))
+    said = get_text(staff_client.get(ADDRESS, ticked, headers={"HX-Request": "true"}))
     assert "claude-sonnet-4-20250514 was switched off on 2026-06-15" in said
     assert (
         "Maximum cost: <strong>unknown</strong>" in said
@@ -149,46 +153,46 @@ def test_the_start_page_warns_of_models_that_are_switched_off_and_of_prices_nobo
     )
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("two_experiments")
 @pytest.mark.parametrize("cast", ["gpt-9", "", "offline'"])
-def test_a_size_asked_of_no_cast_costs_nothing_and_breaks_nothing(staff: Client, cast: str) -> None:
+def test_size_of_an_unknown_cast_shows_no_estimate(staff_client: Client, cast: str) -> None:
     ticked = {"experiments": ["caffeine"], "cast": cast, "replicates": "9" * 50}
-    answer = staff.get(ADDRESS, ticked, headers={"HX-Request": "true"})
-    assert answer.status_code == 200 and "Maximum cost" not in page(answer)
+    answer = staff_client.get(ADDRESS, ticked, headers={"HX-Request": "true"})
+    assert answer.status_code == 200 and "Maximum cost" not in get_text(answer)
 
 
-def test_an_order_freezes_its_cast_its_prompts_and_its_budget(staff: Client, caffeine: Experiment) -> None:
-    answer = staff.post(ADDRESS, told(max_cost="3.00", max_minutes="10", experiments=[caffeine.slug]))
-    assert answer.status_code == 302, page(answer)
+def test_started_run_stores_cast_prompts_and_budget(staff_client: Client, caffeine: Experiment) -> None:
+    answer = staff_client.post(ADDRESS, build_form_data(max_cost="3.00", max_minutes="10", experiments=[caffeine.slug]))
+    assert answer.status_code == 302, get_text(answer)
     run = Run.objects.get()
     assert (run.cast, run.max_cost, run.max_seconds, run.max_tokens) == ("paper", Decimal("3"), 600, None)
     assert run.setup["cast"]["agent"]["model"] == "gpt-5" and run.setup["prompt_set"]["name"] == prompting.BUILT_IN
     assert SECRET not in json.dumps(run.setup)
 
 
-@pytest.mark.usefixtures("two")
-def test_a_key_that_is_taken_away_before_start_is_pressed_is_told_on_the_form(
-    staff: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("two_experiments")
+def test_key_removed_before_start_is_reported_on_the_form(
+    staff_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "disabled" not in radio(page(staff.get(ADDRESS)), "paper")
+    assert "disabled" not in find_cast_radio(get_text(staff_client.get(ADDRESS)), "paper")
     monkeypatch.delenv("OPENAI_API_KEY")
-    shown = page(staff.get(ADDRESS))
-    assert "disabled" in radio(shown, "paper") and "disabled" not in radio(shown, "offline")
-    answer = staff.post(ADDRESS, told())
-    assert answer.status_code == 422 and "paper is not available: OPENAI_API_KEY is not set" in page(answer)
+    shown = get_text(staff_client.get(ADDRESS))
+    assert "disabled" in find_cast_radio(shown, "paper") and "disabled" not in find_cast_radio(shown, "offline")
+    answer = staff_client.post(ADDRESS, build_form_data())
+    assert answer.status_code == 422 and "paper is not available: OPENAI_API_KEY is not set" in get_text(answer)
     assert not Run.objects.exists()
 
 
-def radio(shown: str, cast: str) -> str:
+def find_cast_radio(shown: str, cast: str) -> str:
     begin = shown.index(f'name="cast" value="{cast}"')
     return shown[begin : shown.index(">", begin)]
 
 
-@pytest.mark.usefixtures("two")
-def test_the_models_page_tells_lives_prices_sources_and_keys_and_never_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_models_page_shows_lifecycles_prices_and_key_status_but_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEMINI_API_KEY")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://user:passphrase@127.0.0.1:9/v1")
-    shown = models_answer()
+    shown = get_models_page()
     assert "GEMINI_API_KEY is not set" in shown and "OPENAI_API_KEY is set" in shown
     assert "OPENAI_BASE_URL points to another address" in shown and "passphrase" not in shown and SECRET not in shown
     assert "claude-4-sonnet-20250514" in shown and "DEPRECATED_MODELS" in shown and "2026-06-15" in shown
@@ -196,14 +200,14 @@ def test_the_models_page_tells_lives_prices_sources_and_keys_and_never_a_key(mon
     assert "GEMINI_API_KEY is not set" in shown and "current-on-rules" in shown
 
 
-@pytest.mark.usefixtures("two")
-def test_what_a_models_file_says_is_shown_as_text() -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_models_page_escapes_texts_of_model_files() -> None:
     LanguageModel.objects.create(name="odd", provider="local", model_id="<script>x</script>", note="<b>bold</b>")
-    shown = models_answer(raw=True)
+    shown = get_models_page(raw=True)
     assert "<script>x" not in shown and "<b>bold" not in shown and "&lt;script&gt;x" in shown
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("two_experiments")
 @pytest.mark.parametrize(
     ("today", "now", "later"),
     [
@@ -212,7 +216,7 @@ def test_what_a_models_file_says_is_shown_as_text() -> None:
         (date(2027, 1, 1), "1.5", []),
     ],
 )
-def test_prices_of_today_and_of_later_days_are_told_apart(today: date, now: str | None, later: list[str]) -> None:
+def test_models_page_separates_current_and_future_prices(today: date, now: str | None, later: list[str]) -> None:
     """Gemini 3.8 Flash costs 0.75 dollars from 2026-09-02 on and 1.50 from 2027-01-01 on."""
     providers = models_page.provider_lines({}, today)
     line = next(line for each in providers for line in each.models if line.row.name == "gemini-3.8-flash")
@@ -221,64 +225,70 @@ def test_prices_of_today_and_of_later_days_are_told_apart(today: date, now: str 
     assert all(dict(price.classes)["cache write, 1 hour"] == "unknown" for price in line.later)
 
 
-@pytest.mark.usefixtures("two")
-def test_the_models_page_takes_the_same_queries_for_more_models(django_assert_num_queries: Any) -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_models_page_uses_the_same_queries_for_more_models(django_assert_num_queries: Any) -> None:
     for number in range(10):
         LanguageModel.objects.create(name=f"more-{number}", provider="local", model_id="m")
     with django_assert_num_queries(2):
         assert sum(len(line.models) for line in models_page.provider_lines({}, date(2027, 1, 1))) == 22
 
 
-def models_answer(raw: bool = False) -> str:
+def get_models_page(raw: bool = False) -> str:
     client = Client()
     client.force_login(User.objects.create_user("eva", is_staff=True))
     answer = client.get(reverse("simulation:models"))
     assert answer.status_code == 200
-    return answer.content.decode() if raw else page(answer)
+    return answer.content.decode() if raw else get_text(answer)
 
 
-@pytest.mark.usefixtures("two")
-def test_the_twins_page_shows_calls_and_worst_case_cost_before_anything_is_confirmed(staff: Client) -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_twins_page_shows_calls_and_worst_case_cost_before_starting(staff_client: Client) -> None:
     for number in (1, 2, 3):
         run_factory.transition(run_factory.episode("caffeine", replicate=number), 1)
     ticked = {"experiments": ["caffeine", "zebrafish"], "cast": "current", "error": "both", "per_transition": "2"}
-    said = page(staff.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"}))
-    # 3 steps x 2 errors x 2 times, each said at most three times.
+    said = get_text(staff_client.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"}))
+    # 3 steps x 2 errors x 2 times, each sent at most three times.
     assert "12 twins" in said and "36 calls" in said and "12 calls if nothing has to be repeated" in said
     worst = spending.estimate_twins(roster.setup("current"), 12)
     assert worst.cost and f"${worst.cost:,.2f}" in said
-    none = page(staff.get(reverse("simulation:twins"), {**ticked, "error": "none"}, headers={"HX-Request": "true"}))
+    none = get_text(
+        staff_client.get(reverse("simulation:twins"), {**ticked, "error": "none"}, headers={"HX-Request": "true"})
+    )
     assert "6 twins" in none and not Run.objects.filter(kind="twins").exists()
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("two_experiments")
 @pytest.mark.parametrize(
     "odd", [{"error": "grave"}, {"per_transition": "6"}, {"per_transition": "²"}, {"cast": "gpt-9"}]
 )
-def test_a_size_asked_of_no_twins_costs_nothing_and_breaks_nothing(staff: Client, odd: dict[str, str]) -> None:
+def test_size_of_invalid_twins_shows_no_estimate(staff_client: Client, odd: dict[str, str]) -> None:
     run_factory.transition(run_factory.episode("caffeine"), 1)
     ticked = {"experiments": ["caffeine"], "cast": "current", "error": "both", "per_transition": "1", **odd}
-    answer = staff.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})
-    assert answer.status_code == 200 and "Maximum cost" not in page(answer)
+    answer = staff_client.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})
+    assert answer.status_code == 200 and "Maximum cost" not in get_text(answer)
 
 
-@pytest.mark.usefixtures("two")
-def test_a_person_sees_what_the_models_that_answer_could_cost(staff: Client) -> None:
+@pytest.mark.usefixtures("two_experiments")
+def test_human_agent_page_shows_worst_case_cost_of_the_models(staff_client: Client) -> None:
     ticked = {"experiment": "zebrafish", "cast": "current-claude-alone"}
-    said = page(staff.get(reverse("simulation:new_person"), ticked, headers={"HX-Request": "true"}))
-    # 50 steps, each said at most three times, and a verdict with its repair.
+    said = get_text(staff_client.get(reverse("simulation:new_person"), ticked, headers={"HX-Request": "true"}))
+    # 50 steps, each sent at most three times, and a verdict with its repair.
     assert "1 attempt" in said and "152 calls" in said and "51 calls if nothing has to be repeated" in said
-    free = page(staff.get(reverse("simulation:new_person"), {**ticked, "cast": "offline"}, headers={"HX-Request": "1"}))
+    free = get_text(
+        staff_client.get(reverse("simulation:new_person"), {**ticked, "cast": "offline"}, headers={"HX-Request": "1"})
+    )
     assert "1 attempt" in free and "Maximum cost" not in free
 
 
 @pytest.mark.parametrize("name", ["new_episodes", "twins", "new_person"])
-def test_without_scripts_a_button_tells_the_worst_case_and_orders_nothing(
-    staff: Client, caffeine: Experiment, name: str
+def test_worst_case_button_works_without_javascript_and_starts_nothing(
+    staff_client: Client, caffeine: Experiment, name: str
 ) -> None:
     run_factory.transition(run_factory.episode(caffeine.slug), 1)
     made, address = Run.objects.filter(cast__in=("current", queueing.PERSON_CAST)), reverse(f"simulation:{name}")
-    ordered = told("current", experiments=[caffeine.slug], experiment=caffeine.slug, error="both", per_transition=1)
-    answer = staff.post(address, {**ordered, "size": "1"})
-    assert answer.status_code == 200 and "Maximum cost" in page(answer) and not made.exists()
-    assert staff.post(address, ordered).status_code == 302 and made.count() == 1
+    ordered = build_form_data(
+        "current", experiments=[caffeine.slug], experiment=caffeine.slug, error="both", per_transition=1
+    )
+    answer = staff_client.post(address, {**ordered, "size": "1"})
+    assert answer.status_code == 200 and "Maximum cost" in get_text(answer) and not made.exists()
+    assert staff_client.post(address, ordered).status_code == 302 and made.count() == 1

@@ -1,4 +1,4 @@
-"""Calls on the transcript and on pages of their own: all that was said, and nothing of it acts."""
+"""Model calls on the transcript and on their own pages, with hostile text escaped."""
 
 import json
 import re
@@ -20,14 +20,14 @@ HOSTILE = "<script>alert(1)</script>{{ 7|add:7 }}\u202egnp.exe\u200b\x00"
 
 
 @pytest.fixture
-def staff(client: Client, db: None) -> Client:
+def staff_client(client: Client, db: None) -> Client:
     client.force_login(User.objects.create_user("ada", is_staff=True))
     return client
 
 
 @pytest.fixture
-def played(db: None) -> Episode:
-    """Three steps, each chosen and answered by a call; the third was chosen after a repair."""
+def played_episode(db: None) -> Episode:
+    """Return an episode of three steps with an agent call and a transition call each, and a repair in the third."""
     call_factories.run()
     row = call_factories.episode(1, next_number=4)
     for number in (1, 2, 3):
@@ -38,82 +38,82 @@ def played(db: None) -> Episode:
     return row
 
 
-def page(client: Client, address: str) -> str:
+def get_page(client: Client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200
     return re.sub(r"\s+", " ", answer.content.decode())
 
 
-def of_episode(row: Episode) -> str:
+def episode_url(row: Episode) -> str:
     return reverse("simulation:episode", args=[row.code])
 
 
-def of_call(row: ModelCall, name: str = "call") -> str:
+def call_url(row: ModelCall, name: str = "call") -> str:
     return reverse(f"simulation:{name}", args=[row.code])
 
 
-def step(shown: str, number: int) -> str:
+def find_step(shown: str, number: int) -> str:
     return re.findall(rf'<article[^>]*id="step-{number}".*?</article>', shown)[0]
 
 
-def test_the_calls_of_a_step_stand_under_it(staff: Client, played: Episode) -> None:
-    shown = page(staff, of_episode(played))
+def test_transcript_lists_the_calls_of_each_step(staff_client: Client, played_episode: Episode) -> None:
+    shown = get_page(staff_client, episode_url(played_episode))
     # two calls of 1,050 tokens and 0.00175 dollars; the third step took three
-    assert "2 calls, 2,100 tokens, $0.003500" in step(shown, 1)
-    assert "3 calls, 3,150 tokens, $0.005250" in step(shown, 3)
-    assert "transition model: repair, turn 2" in step(shown, 3)
-    for call in played.calls.all():
-        assert f'href="{of_call(call)}"' in step(shown, call.number)
+    assert "2 calls, 2,100 tokens, $0.003500" in find_step(shown, 1)
+    assert "3 calls, 3,150 tokens, $0.005250" in find_step(shown, 3)
+    assert "transition model: repair, turn 2" in find_step(shown, 3)
+    for call in played_episode.calls.all():
+        assert f'href="{call_url(call)}"' in find_step(shown, call.number)
 
 
-def test_what_the_agent_noted_for_itself_is_shown_as_text(staff: Client, played: Episode) -> None:
+def test_agent_memory_is_shown_as_escaped_text(staff_client: Client, played_episode: Episode) -> None:
     noted = {"plan": "1. weigh <b>", "thoughts": {"2": "the tube <i>leaks"}}
-    Episode.objects.filter(pk=played.pk).update(memory=noted)
-    shown = page(staff, of_episode(played))
+    Episode.objects.filter(pk=played_episode.pk).update(memory=noted)
+    shown = get_page(staff_client, episode_url(played_episode))
     assert "1. weigh &lt;b&gt;" in shown
-    assert "the tube &lt;i&gt;leaks" in step(shown, 2) and "The agent’s reasoning" not in step(shown, 1)
+    assert "the tube &lt;i&gt;leaks" in find_step(shown, 2) and "The agent’s reasoning" not in find_step(shown, 1)
 
 
-def test_calls_that_led_to_no_step_are_not_lost(staff: Client, played: Episode) -> None:
-    call_factories.failed_call(played, 4)
-    assert "Step 4, in progress" in page(staff, of_episode(played))
-    Episode.objects.filter(pk=played.pk).update(status="failed", reason="provider_unavailable", error="busy")
-    shown = page(staff, of_episode(played))
+def test_calls_without_a_step_are_shown(staff_client: Client, played_episode: Episode) -> None:
+    call_factories.failed_call(played_episode, 4)
+    assert "Step 4, in progress" in get_page(staff_client, episode_url(played_episode))
+    Episode.objects.filter(pk=played_episode.pk).update(status="failed", reason="provider_unavailable", error="busy")
+    shown = get_page(staff_client, episode_url(played_episode))
     assert "Step 4, not completed" in shown and "failed: overloaded" in shown
-    Episode.objects.filter(pk=played.pk).update(status="submitted", reason="", error="")
-    assert ">Submission</h2>" in page(staff, of_episode(played))
+    Episode.objects.filter(pk=played_episode.pk).update(status="submitted", reason="", error="")
+    assert ">Submission</h2>" in get_page(staff_client, episode_url(played_episode))
 
 
-def test_the_cost_of_calls_is_unknown_where_it_is(staff: Client, played: Episode) -> None:
-    played.calls.filter(number=1, role="agent").update(cost=None)
-    assert '2 calls, 2,100 tokens, $0.001750 <span class="muted">(cost unknown for 1 call)' in step(
-        page(staff, of_episode(played)), 1
+def test_unknown_call_costs_are_marked(staff_client: Client, played_episode: Episode) -> None:
+    played_episode.calls.filter(number=1, role="agent").update(cost=None)
+    assert '2 calls, 2,100 tokens, $0.001750 <span class="muted">(cost unknown for 1 call)' in find_step(
+        get_page(staff_client, episode_url(played_episode)), 1
     )
 
 
-def test_a_transcript_of_rules_speaks_of_no_call(staff: Client, db: None) -> None:
+def test_rule_based_transcript_shows_no_calls(staff_client: Client, db: None) -> None:
     row = run_factory.episode()
     run_factory.transition(row, 1)
-    shown = page(staff, of_episode(row))
+    shown = get_page(staff_client, episode_url(row))
     assert "call" not in shown.replace("Skip", "") and "tokens" not in shown and 'aria-label="Pages"' not in shown
 
 
-def test_a_long_transcript_comes_twenty_steps_a_page_and_every_link_finds_its_step(staff: Client, db: None) -> None:
+def test_long_transcript_has_twenty_steps_a_page_and_working_step_links(staff_client: Client, db: None) -> None:
     row = run_factory.episode()
     for number in range(1, 46):
         run_factory.transition(row, number)
-    first, third = page(staff, of_episode(row)), page(staff, of_episode(row) + "?page=3")
+    first, third = get_page(staff_client, episode_url(row)), get_page(staff_client, episode_url(row) + "?page=3")
     # 45 steps are two pages of 20 and one of 5
     assert re.findall(r'id="step-(\d+)"', first) == [str(n) for n in range(1, 21)]
     assert re.findall(r'id="step-(\d+)"', third) == [str(n) for n in range(41, 46)]
     assert 'href="?page=3#step-41"' in first and 'href="#step-20"' in first and 'href="?page=2#step-21"' in first
-    assert 'id="step-41"' in page(staff, of_episode(row) + "?step=41")
+    assert 'id="step-41"' in get_page(staff_client, episode_url(row) + "?step=41")
     assert "1 to 20 of 45" in first
     for odd in ("?page=x", "?page=-1", "?step=0", "?step=999999", "?step=²"):
-        assert 'id="step-' in page(staff, of_episode(row) + odd)
+        assert 'id="step-' in get_page(staff_client, episode_url(row) + odd)
 
 
-def test_a_page_of_steps_takes_as_many_queries_for_twenty_steps_as_for_ten(staff: Client, db: None) -> None:
+def test_transcript_uses_the_same_queries_for_ten_and_twenty_steps(staff_client: Client, db: None) -> None:
     call_factories.run()
     row = call_factories.episode(1)
     counted = []
@@ -123,30 +123,32 @@ def test_a_page_of_steps_takes_as_many_queries_for_twenty_steps_as_for_ten(staff
             call_factories.call(row, number)
             call_factories.failed_call(row, number, attempt=2)
         with CaptureQueriesContext(connection) as caught:
-            staff.get(of_episode(row))
+            staff_client.get(episode_url(row))
         counted.append(len(caught))
     assert row.transitions.count() == 20
     assert counted[0] == counted[1]
 
 
-def test_no_list_reads_what_was_said(staff: Client, played: Episode) -> None:
+def test_lists_do_not_load_requests_or_replies(staff_client: Client, played_episode: Episode) -> None:
     with CaptureQueriesContext(connection) as caught:
-        staff.get(of_episode(played))
-        staff.get(reverse("simulation:run_calls", args=[played.run.code]))
+        staff_client.get(episode_url(played_episode))
+        staff_client.get(reverse("simulation:run_calls", args=[played_episode.run.code]))
     read = [one["sql"] for one in caught if "modelcall" in one["sql"]]
     assert read and not [sql for sql in read if '"reply"' in sql or '"request"' in sql]
 
 
-def test_the_panel_stands_beside_the_verdict_with_those_that_gave_none(staff: Client, played: Episode) -> None:
-    Episode.objects.filter(pk=played.pk).update(status="submitted")
+def test_panel_section_shows_other_classifiers_and_missing_verdicts(
+    staff_client: Client, played_episode: Episode
+) -> None:
+    Episode.objects.filter(pk=played_episode.pk).update(status="submitted")
     for name, primary, sufficient in (("gpt-5", True, True), ("claude", False, False)):
         EvidenceReview.objects.create(
-            episode=played, classifier=name, primary=primary, sufficient=sufficient, summarised=primary,
+            episode=played_episode, classifier=name, primary=primary, sufficient=sufficient, summarised=primary,
             verdict=Verdict(sufficient, f"says {name}", 0.7).to_json(),
         )  # fmt: skip
-    MissingReview.objects.create(episode=played, classifier="gemini", reason="refused", error="policy")
-    call_factories.call(played, 4, role="verdict", purpose="verdict")
-    shown = page(staff, of_episode(played))
+    MissingReview.objects.create(episode=played_episode, classifier="gemini", reason="refused", error="policy")
+    call_factories.call(played_episode, 4, role="verdict", purpose="verdict")
+    shown = get_page(staff_client, episode_url(played_episode))
     verdict, panel = re.findall(r'<section class="card" id="(?:verdict|panel)">.*?</section>', shown)
     assert "gpt-5" in verdict and "claude" not in verdict and "a summary of it was judged" in verdict
     assert "claude" in panel and "not sufficient" in panel and "says claude" in panel
@@ -154,16 +156,18 @@ def test_the_panel_stands_beside_the_verdict_with_those_that_gave_none(staff: Cl
     assert "classifier: verdict" in shown and "evidence sufficient" in shown
 
 
-def test_an_ending_says_whose_doing_it_was_and_what_to_do(staff: Client, played: Episode) -> None:
-    Episode.objects.filter(pk=played.pk).update(status="failed", reason="invalid_transition", error="no JSON object")
-    shown = page(staff, of_episode(played))
+def test_failed_episode_shows_the_responsible_role_and_advice(staff_client: Client, played_episode: Episode) -> None:
+    Episode.objects.filter(pk=played_episode.pk).update(
+        status="failed", reason="invalid_transition", error="no JSON object"
+    )
+    shown = get_page(staff_client, episode_url(played_episode))
     assert '<span class="pill">the transition model</span> <strong>the transition model gave no usable answer' in shown
     assert "Its calls show each reply" in shown and "no JSON object" in shown
 
 
-def test_a_call_shows_what_was_asked_answered_sent_and_paid(staff: Client, played: Episode) -> None:
-    call = played.calls.filter(role="agent")[0]
-    shown = page(staff, of_call(call))
+def test_call_page_shows_prompt_reply_parameters_and_cost(staff_client: Client, played_episode: Episode) -> None:
+    call = played_episode.calls.filter(role="agent")[0]
+    shown = get_page(staff_client, call_url(call))
     for said in (
         "You plan experiments.",
         "What next?",
@@ -177,31 +181,35 @@ def test_a_call_shows_what_was_asked_answered_sent_and_paid(staff: Client, playe
     assert "$0.001750" in shown and "<dt>Uncached input</dt><dd>1,000</dd>" in shown
 
 
-def test_a_long_prompt_is_cut_shown_whole_when_asked_and_sent_as_a_file(staff: Client, played: Episode) -> None:
+def test_long_prompt_is_truncated_and_available_in_full_or_as_a_file(
+    staff_client: Client, played_episode: Episode
+) -> None:
     prompt = "begin " + "x" * 20_000 + " end"
-    call = call_factories.call(played, 9, request=call_factories.request(prompt))
-    short, whole = page(staff, of_call(call)), page(staff, of_call(call) + "?all=1")
+    call = call_factories.call(played_episode, 9, request=call_factories.request(prompt))
+    short, whole = get_page(staff_client, call_url(call)), get_page(staff_client, call_url(call) + "?all=1")
     assert "The first 6,000 of 20,010 characters" in short and "xxx end" not in short
     assert prompt in whole and "Show less" in whole
-    answer = staff.get(of_call(call, "call_request"))
+    answer = staff_client.get(call_url(call, "call_request"))
     assert json.loads(answer.content)["messages"][1]["content"] == prompt
     assert answer["Content-Disposition"].startswith("attachment") and answer["X-Content-Type-Options"] == "nosniff"
 
 
-def test_a_reply_comes_back_byte_for_byte_as_a_file_that_no_browser_opens(staff: Client, played: Episode) -> None:
+def test_reply_download_is_byte_identical_and_not_rendered(staff_client: Client, played_episode: Episode) -> None:
     body = b"<html><script>alert(1)</script>\xff\x00"
-    call = call_factories.failed_call(played, 9, reply=body)
-    answer = staff.get(of_call(call, "call_reply"))
+    call = call_factories.failed_call(played_episode, 9, reply=body)
+    answer = staff_client.get(call_url(call, "call_reply"))
     assert answer.content == body and answer["Content-Type"] == "application/octet-stream"
     assert answer["Content-Disposition"].startswith("attachment")
 
 
-def test_text_of_a_model_is_shown_with_nothing_hidden_and_nothing_acting(staff: Client, played: Episode) -> None:
+def test_model_text_is_escaped_and_invisible_characters_are_marked(
+    staff_client: Client, played_episode: Episode
+) -> None:
     call = call_factories.call(
-        played, 9, request=call_factories.request(HOSTILE, system=HOSTILE), reply=call_factories.reply(HOSTILE),
+        played_episode, 9, request=call_factories.request(HOSTILE, system=HOSTILE), reply=call_factories.reply(HOSTILE),
         served_model="<b>me", request_id="<i>1", dropped_params={"<u>": "<u>"}, reply_headers={"x-<s>": "<s>"},
     )  # fmt: skip
-    shown = page(staff, of_call(call))
+    shown = get_page(staff_client, call_url(call))
     assert "<script>alert" not in shown and "14" not in re.findall(r"alert\(1\).{0,60}", shown)[0]
     assert not re.search(r"<[biu]>|<s>", shown)
     for name in ("U+202E", "U+200B", "U+0000"):
@@ -226,9 +234,9 @@ REPLIES = [
 
 @pytest.mark.parametrize("body", REPLIES, ids=range(len(REPLIES)))
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "nobody"])
-def test_whatever_came_back_the_page_shows_it(staff: Client, played: Episode, body: bytes, provider: str) -> None:
-    call = call_factories.call(played, 9, reply=body, provider=provider)
-    assert "Reply as received" in page(staff, of_call(call) + "?all=1")
+def test_call_page_shows_any_reply(staff_client: Client, played_episode: Episode, body: bytes, provider: str) -> None:
+    call = call_factories.call(played_episode, 9, reply=body, provider=provider)
+    assert "Reply as received" in get_page(staff_client, call_url(call) + "?all=1")
 
 
 @pytest.mark.parametrize(
@@ -248,39 +256,45 @@ def test_whatever_came_back_the_page_shows_it(staff: Client, played: Episode, bo
         },
     ],
 )
-def test_a_call_has_a_page_in_every_state(staff: Client, played: Episode, changes: dict[str, Any]) -> None:
-    call = call_factories.call(played, 9, **changes)
-    assert call.get_state_display() in page(staff, of_call(call))
+def test_call_page_renders_in_every_state(
+    staff_client: Client, played_episode: Episode, changes: dict[str, Any]
+) -> None:
+    call = call_factories.call(played_episode, 9, **changes)
+    assert call.get_state_display() in get_page(staff_client, call_url(call))
 
 
-def test_a_call_leads_to_the_others_of_the_same_question(staff: Client, played: Episode) -> None:
-    first = call_factories.failed_call(played, 9)
-    second = call_factories.call(played, 9, attempt=2, cost=Decimal("0.1"))
-    assert f'href="{of_call(second)}">agent: act, attempt 2</a>' in page(staff, of_call(first))
-    assert "Turns and attempts" not in page(staff, of_call(played.calls.filter(role="agent", number=1)[0]))
+def test_call_page_links_to_other_attempts_of_the_same_prompt(staff_client: Client, played_episode: Episode) -> None:
+    first = call_factories.failed_call(played_episode, 9)
+    second = call_factories.call(played_episode, 9, attempt=2, cost=Decimal("0.1"))
+    assert f'href="{call_url(second)}">agent: act, attempt 2</a>' in get_page(staff_client, call_url(first))
+    assert "Turns and attempts" not in get_page(
+        staff_client, call_url(played_episode.calls.filter(role="agent", number=1)[0])
+    )
 
 
-def test_a_call_of_a_twin_leads_to_its_twin(staff: Client, played: Episode) -> None:
+def test_call_of_a_twin_links_to_the_twin(staff_client: Client, played_episode: Episode) -> None:
     call_factories.run("twins")
-    twin = run_factory.twin(played.transitions.get(number=2), "subtle", cast="small")
-    shown = page(staff, of_call(call_factories.call(twin, 0, purpose="perturb")))
+    twin = run_factory.twin(played_episode.transitions.get(number=2), "subtle", cast="small")
+    shown = get_page(staff_client, call_url(call_factories.call(twin, 0, purpose="perturb")))
     assert reverse("simulation:twin", args=[twin.code]) in shown and "twin maker: perturb" in shown
 
 
 @pytest.mark.parametrize("name", ["call", "call_request", "call_reply"])
-def test_calls_exist_for_staff_alone(client: Client, played: Episode, name: str) -> None:
-    call = played.calls.all()[0]
-    assert client.get(of_call(call, name)).status_code == 302
+def test_call_pages_are_for_staff_only(client: Client, played_episode: Episode, name: str) -> None:
+    call = played_episode.calls.all()[0]
+    assert client.get(call_url(call, name)).status_code == 302
     client.force_login(User.objects.create_user("rater"))
-    assert client.get(of_call(call, name)).status_code == 404
+    assert client.get(call_url(call, name)).status_code == 404
 
 
-def test_a_call_takes_as_many_queries_however_often_it_was_tried(staff: Client, played: Episode) -> None:
+def test_call_page_uses_the_same_queries_for_any_number_of_attempts(
+    staff_client: Client, played_episode: Episode
+) -> None:
     counted = []
     for attempts in (range(1, 11), range(11, 21)):
         for attempt in attempts:
-            call = call_factories.failed_call(played, 9, attempt=attempt)
+            call = call_factories.failed_call(played_episode, 9, attempt=attempt)
         with CaptureQueriesContext(connection) as caught:
-            staff.get(of_call(call))
+            staff_client.get(call_url(call))
         counted.append(len(caught))
     assert counted[0] == counted[1]

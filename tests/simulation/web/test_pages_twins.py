@@ -1,4 +1,4 @@
-"""The page of a twin: where it differs, who says it is wrong, and who vetted that."""
+"""The page of a twin: differences, explanation and vetting."""
 
 import re
 
@@ -21,14 +21,14 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def staff(client: Client, db: None) -> Client:
+def staff_client(client: Client, db: None) -> Client:
     client.force_login(User.objects.create_user("ada", is_staff=True))
     return client
 
 
 @pytest.fixture
 def twin(db: None) -> Twin:
-    """A model's twin with two differences, of which it calls one an error."""
+    """Return a twin made by a model, with two differences and an explanation of one error."""
     call_factories.run()
     call_factories.run("twins")
     step = run_factory.transition(call_factories.episode(1), 2)
@@ -37,31 +37,31 @@ def twin(db: None) -> Twin:
     return made
 
 
-def of_twin(twin: Twin, name: str = "twin") -> str:
+def twin_url(twin: Twin, name: str = "twin") -> str:
     return reverse(f"simulation:{name}", args=[twin.code])
 
 
-def page(client: Client, address: str) -> str:
+def get_page(client: Client, address: str) -> str:
     return re.sub(r"\s+", " ", client.get(address).content.decode())
 
 
-def test_a_twins_page_shows_where_it_differs_why_and_its_calls(staff: Client, twin: Twin) -> None:
-    shown = page(staff, of_twin(twin))
+def test_twin_page_shows_differences_explanation_and_calls(staff_client: Client, twin: Twin) -> None:
+    shown = get_page(staff_client, twin_url(twin))
     assert "2 differences" in shown and "the sample grew" in shown and "twin maker: perturb" in shown
     assert re.search(r"new_materials\[0\]\.properties\.volume</th>.*?111 mL.*?1 kL", shown)
     assert "&lt;b&gt;7&lt;/b&gt;" in shown and "<b>7" not in shown
     assert "#step-2" in shown
 
 
-def test_a_models_twin_is_to_be_vetted_and_the_list_says_so(staff: Client, twin: Twin) -> None:
-    for address in (of_twin(twin), reverse("simulation:twins"), reverse("simulation:run", args=[twin.run.code])):
-        assert "to be vetted" in page(staff, address)
+def test_twin_made_by_a_model_is_listed_for_vetting(staff_client: Client, twin: Twin) -> None:
+    for address in (twin_url(twin), reverse("simulation:twins"), reverse("simulation:run", args=[twin.run.code])):
+        assert "to be vetted" in get_page(staff_client, address)
 
 
-def test_a_twin_that_was_vetted_says_by_whom_and_as_what(staff: Client, twin: Twin) -> None:
+def test_vetted_twin_shows_its_vetter_and_error_type(staff_client: Client, twin: Twin) -> None:
     answers = vetting.Answers("accepted", "obvious", wrong=True, only_change=True, tell=False, field=DIFF[0]["path"])
     vetting.decide(twin, answers, User.objects.get(username="ada"))
-    shown = page(staff, of_twin(twin))
+    shown = get_page(staff_client, twin_url(twin))
     assert "to be vetted" not in shown and "By ada" in shown and "the error</span>" in shown
     assert "error type</dt><dd>obvious" in shown and "Vet again" in shown
 
@@ -74,34 +74,38 @@ def test_a_twin_that_was_vetted_says_by_whom_and_as_what(staff: Client, twin: Tw
         {"status": "unusable", "outcome": None, "error": "it says no SECRET"},
     ],
 )
-def test_what_needs_no_vetting_is_not_sent_there(staff: Client, twin: Twin, changes: dict[str, object]) -> None:
+def test_twin_that_needs_no_vetting_is_not_listed_for_vetting(
+    staff_client: Client, twin: Twin, changes: dict[str, object]
+) -> None:
     Twin.objects.filter(pk=twin.pk).update(**changes)
-    assert "to be vetted" not in page(staff, of_twin(twin)) and "Vet this twin" not in page(staff, of_twin(twin))
+    assert "to be vetted" not in get_page(staff_client, twin_url(twin)) and "Vet this twin" not in get_page(
+        staff_client, twin_url(twin)
+    )
 
 
-def test_an_unusable_twin_says_why_and_is_asked_for_again(staff: Client, twin: Twin) -> None:
+def test_unusable_twin_shows_the_reason_and_can_be_retried(staff_client: Client, twin: Twin) -> None:
     nothing = {"outcome": None, "diff": [], "why": ""}
     Twin.objects.filter(pk=twin.pk).update(status="unusable", error="it does not differ from the original", **nothing)
-    shown = page(staff, of_twin(twin))
+    shown = get_page(staff_client, twin_url(twin))
     assert "it does not differ from the original" in shown and "excluded from studies" in shown
-    assert "it does not differ" in page(staff, reverse("simulation:run", args=[twin.run.code]))
-    assert "the twin does not differ" in page(staff, reverse("simulation:run", args=[twin.run.code]))
-    answer = staff.post(of_twin(twin, "retry_twin"), {"from": "twin"})
-    assert answer["Location"] == of_twin(twin)
+    assert "it does not differ" in get_page(staff_client, reverse("simulation:run", args=[twin.run.code]))
+    assert "the twin does not differ" in get_page(staff_client, reverse("simulation:run", args=[twin.run.code]))
+    answer = staff_client.post(twin_url(twin, "retry_twin"), {"from": "twin"})
+    assert answer["Location"] == twin_url(twin)
     twin.refresh_from_db()
     assert twin.status == "queued"
 
 
 @pytest.mark.parametrize("status", [status for status, _ in Twin.STATUSES])
-def test_a_twin_has_a_page_and_a_line_in_every_state(staff: Client, twin: Twin, status: str) -> None:
+def test_twin_page_and_lists_render_in_every_status(staff_client: Client, twin: Twin, status: str) -> None:
     why = {"reason": "no_twin", "error": "busy"} if status in ("failed", "blocked", "waiting") else {}
     Twin.objects.filter(pk=twin.pk).update(status=status, **why)
-    for address in (of_twin(twin), reverse("simulation:twins"), reverse("simulation:run", args=[twin.run.code])):
-        assert (status if status != "cancelled" else "stopped") in page(staff, address)
+    for address in (twin_url(twin), reverse("simulation:twins"), reverse("simulation:run", args=[twin.run.code])):
+        assert (status if status != "cancelled" else "stopped") in get_page(staff_client, address)
 
 
 @pytest.mark.parametrize("name", ["simulation:twin", "ratings:vet"])
-def test_twins_exist_for_staff_alone(client: Client, twin: Twin, name: str) -> None:
+def test_twin_pages_are_404_for_raters(client: Client, twin: Twin, name: str) -> None:
     client.force_login(User.objects.create_user("rater"))
     address = reverse(name, args=[twin.code])
     assert client.get(address).status_code == client.post(address).status_code == 404
@@ -109,13 +113,13 @@ def test_twins_exist_for_staff_alone(client: Client, twin: Twin, name: str) -> N
     assert twin.vetted_at is None
 
 
-def test_a_twin_page_takes_as_many_queries_for_twenty_calls_and_places_as_for_ten(staff: Client, twin: Twin) -> None:
+def test_twin_page_uses_the_same_queries_for_ten_and_twenty_calls(staff_client: Client, twin: Twin) -> None:
     counted = []
     for attempts in (range(2, 11), range(11, 21)):
         for attempt in attempts:
             call_factories.failed_call(twin, 0, attempt=attempt)
         Twin.objects.filter(pk=twin.pk).update(diff=[{**DIFF[0], "path": f"p{n}"} for n in range(attempt)])
         with CaptureQueriesContext(connection) as caught:
-            staff.get(of_twin(twin))
+            staff_client.get(twin_url(twin))
         counted.append(len(caught))
     assert counted[0] == counted[1]

@@ -1,4 +1,4 @@
-"""A person takes the agent's place: the catalogue as a form, one choice after another, a transition model that answers."""
+"""Human agents: action forms from the catalogue, one choice at a time, played by a transition model."""
 
 import html
 from typing import Any
@@ -26,36 +26,36 @@ def ada(db: None) -> User:
 
 
 @pytest.fixture
-def staff(client: Client, ada: User) -> Client:
+def staff_client(client: Client, ada: User) -> Client:
     client.force_login(ada)
     return client
 
 
 @pytest.fixture
-def attempt(caffeine: Experiment, ada: User) -> Episode:
+def human_episode(caffeine: Experiment, ada: User) -> Episode:
     return queueing.queue_person(caffeine, "offline", by=ada)
 
 
-def bench_of(episode: Episode) -> str:
+def bench_url(episode: Episode) -> str:
     return reverse("simulation:play", args=[episode.code])
 
 
-def text(answer: Any) -> str:
+def get_text(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-def named(episode: Episode, name: str) -> str:
-    """The barcode of the first material that is called so."""
+def find_barcode(episode: Episode, name: str) -> str:
+    """Return the barcode of the first material whose name contains this text."""
     return next(m.barcode for m in laboratory.bench(episode).inventory if name in m.name)
 
 
-def chosen(episode: Episode, action: str, *materials: str, **parameters: Any) -> dict[str, Any]:
-    """The form of an action, filled in."""
+def build_action_data(episode: Episode, action: str, *materials: str, **parameters: Any) -> dict[str, Any]:
+    """Return the data of a filled-in action form."""
     written = {f"bench-{name}": value for name, value in parameters.items()}
     return {"action": action, "number": episode.next_number, "bench-materials": materials, **written}
 
 
-def form(episode: Episode, action: str, **written: Any) -> ActionForm:
+def build_action_form(episode: Episode, action: str, **written: Any) -> ActionForm:
     bench, data = laboratory.bench(episode), QueryDict(mutable=True)
     for name, value in written.items():
         data.setlist(f"bench-{name}", value if isinstance(value, list) else [value])
@@ -64,74 +64,77 @@ def form(episode: Episode, action: str, **written: Any) -> ActionForm:
     return ActionForm(kind, bench.situation(), data)
 
 
-def test_the_bench_is_for_staff_and_for_attempts_by_people(
-    client: Client, attempt: Episode, caffeine: Experiment
+def test_bench_page_is_for_staff_and_human_episodes_only(
+    client: Client, human_episode: Episode, caffeine: Experiment
 ) -> None:
     client.force_login(User.objects.create_user("rater"))
-    assert [client.get(url).status_code for url in (bench_of(attempt), reverse("simulation:new_person"))] == [404, 404]
+    assert [client.get(url).status_code for url in (bench_url(human_episode), reverse("simulation:new_person"))] == [
+        404,
+        404,
+    ]
     client.force_login(User.objects.get(username="ada"))
     other = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
-    assert client.get(bench_of(other))["Location"] == reverse("simulation:episode", args=[other.code])
+    assert client.get(bench_url(other))["Location"] == reverse("simulation:episode", args=[other.code])
 
 
-def test_each_transition_model_is_offered_once_and_only_if_it_can_answer(
-    staff: Client, lab: None, monkeypatch: pytest.MonkeyPatch
+def test_each_transition_model_is_offered_once_and_only_if_available(
+    staff_client: Client, lab: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
-    page = text(staff.get(reverse("simulation:new_person")))
+    page = get_text(staff_client.get(reverse("simulation:new_person")))
     assert page.count('class="option__name">offline/rules<') == 1 and 'value="offline" required checked' in page
     assert "ANTHROPIC_API_KEY is not set" in page
     wanted = {"experiment": "caffeine-hplc-analysis", "cast": "paper", "submission_id": "0" * 32}
-    refused = staff.post(reverse("simulation:new_person"), wanted)
-    assert refused.status_code == 422 and "ANTHROPIC_API_KEY" in text(refused)
-    assert staff.post(reverse("simulation:new_person"), {**wanted, "cast": "nobody"}).status_code == 422
+    refused = staff_client.post(reverse("simulation:new_person"), wanted)
+    assert refused.status_code == 422 and "ANTHROPIC_API_KEY" in get_text(refused)
+    assert staff_client.post(reverse("simulation:new_person"), {**wanted, "cast": "nobody"}).status_code == 422
     assert not Episode.objects.exists()
 
 
-def test_an_attempt_with_a_budget_is_refused_where_the_answerer_has_no_price_and_kept_where_it_has(
-    staff: Client, lab: None, model_server: Server
+def test_human_episode_with_a_budget_requires_a_priced_transition_model(
+    staff_client: Client, lab: None, model_server: Server
 ) -> None:
     speakers.cast("dear")
     speakers.cast("unpriced", priced=False, transition_model=speakers.player("free"))
     speakers.model("free", priced=False)
     wanted = {"experiment": "caffeine-hplc-analysis", "submission_id": "0" * 32, "max_cost": "0.50"}
-    refused = staff.post(reverse("simulation:new_person"), {**wanted, "cast": "unpriced"})
-    assert refused.status_code == 422 and "there is no price for free" in text(refused)
-    staff.post(reverse("simulation:new_person"), {**wanted, "cast": "dear"})
+    refused = staff_client.post(reverse("simulation:new_person"), {**wanted, "cast": "unpriced"})
+    assert refused.status_code == 422 and "there is no price for free" in get_text(refused)
+    staff_client.post(reverse("simulation:new_person"), {**wanted, "cast": "dear"})
     assert str(Run.objects.get().max_cost) == "0.500000"
 
 
-def test_an_attempt_is_stored_as_cast_human_and_waits_for_the_first_choice(staff: Client, lab: None) -> None:
+def test_human_episode_is_created_once_per_submission_and_waits_for_a_choice(staff_client: Client, lab: None) -> None:
     wanted = {"experiment": "caffeine-hplc-analysis", "cast": "offline"}
     episodes = []
     for submission in ("0" * 32, "1" * 32):
-        answer = staff.post(reverse("simulation:new_person"), {**wanted, "submission_id": submission})
+        answer = staff_client.post(reverse("simulation:new_person"), {**wanted, "submission_id": submission})
         episodes.append(Episode.objects.latest("pk"))
-        assert answer["Location"] == bench_of(episodes[-1])
+        assert answer["Location"] == bench_url(episodes[-1])
     assert [(one.cast, one.replicate, one.awaits_person) for one in episodes] == [
         ("human", 1, True), ("human", 2, True),
     ]  # fmt: skip
-    again = staff.post(reverse("simulation:new_person"), {**wanted, "submission_id": "1" * 32})
-    assert again["Location"] == bench_of(episodes[1]) and Episode.objects.count() == 2, "pressed twice, begun once"
+    again = staff_client.post(reverse("simulation:new_person"), {**wanted, "submission_id": "1" * 32})
+    assert again["Location"] == bench_url(episodes[1]) and Episode.objects.count() == 2, "submitted twice, created once"
     assert play_out(episodes[0].run).ended == 0
-    begun = text(staff.get(reverse("simulation:new_person")))
-    assert all(f'href="{bench_of(one)}"' in begun for one in episodes)
+    begun = get_text(staff_client.get(reverse("simulation:new_person")))
+    assert all(f'href="{bench_url(one)}"' in begun for one in episodes)
     control.stop(episodes[0])
-    assert bench_of(episodes[0]) not in text(staff.get(reverse("simulation:new_person")))
+    assert bench_url(episodes[0]) not in get_text(staff_client.get(reverse("simulation:new_person")))
 
 
-def test_the_bench_shows_what_an_agent_sees_and_nothing_that_is_hidden(staff: Client, attempt: Episode) -> None:
-    page = text(staff.get(bench_of(attempt)))
-    assert attempt.experiment.goal in page and "100 of 100" in page
-    for material in laboratory.bench(attempt).inventory.usable():
+def test_bench_page_shows_only_what_an_agent_sees(staff_client: Client, human_episode: Episode) -> None:
+    page = get_text(staff_client.get(bench_url(human_episode)))
+    assert human_episode.experiment.goal in page and "100 of 100" in page
+    for material in laboratory.bench(human_episode).inventory.usable():
         assert material.name in page and material.barcode in page
     assert '<optgroup label="Measurement">' in page and "ManifestMaterials" not in page
     assert "ledger" not in page and "rubric" not in page
 
 
-def test_every_action_of_the_catalogue_is_a_form(attempt: Episode) -> None:
-    bench = laboratory.bench(attempt)
+def test_every_catalogue_action_has_a_form(human_episode: Episode) -> None:
+    bench = laboratory.bench(human_episode)
     for kind in bench.catalogue.types.values():
         made = ActionForm(kind, bench.situation())
         shown = "".join(str(field) for field in made.parameters)
@@ -140,40 +143,40 @@ def test_every_action_of_the_catalogue_is_a_form(attempt: Episode) -> None:
         assert all(f'name="bench-{p.name}' in shown for p in kind.parameters), kind.name
 
 
-def test_the_form_of_the_chosen_action_comes_with_or_without_javascript(staff: Client, attempt: Episode) -> None:
-    whole = text(staff.get(bench_of(attempt), {"action": "Transfer"}))
-    part = text(staff.get(bench_of(attempt), {"action": "Transfer"}, headers=HTMX))
+def test_action_form_works_with_and_without_javascript(staff_client: Client, human_episode: Episode) -> None:
+    whole = get_text(staff_client.get(bench_url(human_episode), {"action": "Transfer"}))
+    part = get_text(staff_client.get(bench_url(human_episode), {"action": "Transfer"}, headers=HTMX))
     for page in (whole, part):
         assert 'name="bench-amount_number"' in page and "one source and one or more destinations" in page
-        assert '<option value="µL" selected>' in page  # the unit of the least amount allowed
+        assert '<option value="µL" selected>' in page  # the unit of the lowest amount allowed
     assert "<html" in whole and "<html" not in part
-    assert "On the bench" in text(staff.get(bench_of(attempt), {"action": "Teleport"}, headers=HTMX))
+    assert "On the bench" in get_text(staff_client.get(bench_url(human_episode), {"action": "Teleport"}, headers=HTMX))
 
 
-def test_what_is_typed_reads_as_an_agent_would_write_it(attempt: Episode) -> None:
-    coffee, vials = named(attempt, "Brewed coffee"), named(attempt, "vials")
-    made = form(
-        attempt, "Transfer", materials=[vials], source=coffee, amount_number="1.5", amount_unit="mL",
+def test_action_form_produces_the_action_an_agent_would_write(human_episode: Episode) -> None:
+    coffee, vials = find_barcode(human_episode, "Brewed coffee"), find_barcode(human_episode, "vials")
+    made = build_action_form(
+        human_episode, "Transfer", materials=[vials], source=coffee, amount_number="1.5", amount_unit="mL",
         mix_before="false", tip_type="standard tip", mix_cycles="",
     )  # fmt: skip
     assert made.is_valid(), made.errors
-    # the source counts as picked, and materials come in the order of the bench
+    # the source counts as selected, and materials are in the order of the bench
     assert made.action() == Action(
         "Transfer", (coffee, vials),
         {"source": coffee, "amount": "1.5 mL", "tip_type": "standard tip", "mix_before": "false"},
     )  # fmt: skip
 
 
-def test_objects_and_lists_are_put_together_from_their_parts(attempt: Episode) -> None:
-    coffee, tea = named(attempt, "Brewed coffee"), named(attempt, "Black tea")
+def test_action_form_assembles_objects_and_lists(human_episode: Episode) -> None:
+    coffee, tea = find_barcode(human_episode, "Brewed coffee"), find_barcode(human_episode, "Black tea")
     parts = {"detector_voltages.FSC_number": "400", "detector_voltages.FSC_unit": "V"}
-    made = form(attempt, "FlowCytometry", materials=[coffee], compensation_controls=[tea], **parts)
+    made = build_action_form(human_episode, "FlowCytometry", materials=[coffee], compensation_controls=[tea], **parts)
     assert made.is_valid(), made.errors
     assert made.action().parameters == {"compensation_controls": [tea], "detector_voltages": {"FSC": "400 V"}}
     assert set(made.action().materials) == {coffee, tea}
 
 
-def test_what_the_catalogue_refuses_is_said_by_its_field_in_its_own_words(attempt: Episode) -> None:
+def test_action_form_shows_catalogue_errors_at_their_field(human_episode: Episode) -> None:
     high = {"detector_voltages.FSC_number": "2", "detector_voltages.FSC_unit": "kV"}
     for action, written, field, told in (
         ("Transfer", {"amount_number": "5", "amount_unit": "L"}, "amount", "amount is 5 L; it must be 0.1 µL to 1 L"),
@@ -188,80 +191,93 @@ def test_what_the_catalogue_refuses_is_said_by_its_field_in_its_own_words(attemp
         ("FlowCytometry", high, "detector_voltages.FSC", "FSC is 2 kV; it must be 0 V to 1000 V"),
         ("VisualInspection", {"question": "look at it"}, "question", "ends in a question mark"),
     ):
-        made = form(attempt, action, **written)
+        made = build_action_form(human_episode, action, **written)
         assert not made.is_valid()
         assert told in " ".join(made.errors[field])
 
 
-def test_a_refused_form_costs_no_step_and_keeps_what_was_typed(staff: Client, attempt: Episode) -> None:
-    data = chosen(attempt, "Transfer", amount_number="5", amount_unit="L", source=named(attempt, "Brewed coffee"))
-    answer = staff.post(bench_of(attempt), data)
-    page = text(answer)
+def test_refused_action_form_costs_no_step_and_keeps_its_input(staff_client: Client, human_episode: Episode) -> None:
+    data = build_action_data(
+        human_episode,
+        "Transfer",
+        amount_number="5",
+        amount_unit="L",
+        source=find_barcode(human_episode, "Brewed coffee"),
+    )
+    answer = staff_client.post(bench_url(human_episode), data)
+    page = get_text(answer)
     assert answer.status_code == 422 and 'href="#id_bench-amount_0"' in page and 'id="id_bench-amount_0"' in page
     assert 'value="5"' in page and '<option value="L" selected>' in page
-    attempt.refresh_from_db()
-    assert (attempt.next_number, attempt.awaits_person, attempt.pending) == (1, True, None)
+    human_episode.refresh_from_db()
+    assert (human_episode.next_number, human_episode.awaits_person, human_episode.pending) == (1, True, None)
 
 
-def test_a_choice_is_answered_by_a_worker_and_its_outcome_shown(staff: Client, attempt: Episode) -> None:
+def test_chosen_action_is_played_by_a_worker_and_its_outcome_shown(
+    staff_client: Client, human_episode: Episode
+) -> None:
     Worker.objects.create(owner="w", kind="embedded")
-    data = chosen(attempt, "MeasureVolume", named(attempt, "Brewed coffee"))
-    assert staff.post(bench_of(attempt), data)["Location"] == bench_of(attempt)
-    assert "computing the outcome" in text(staff.get(bench_of(attempt)))
-    waiting = staff.get(bench_of(attempt), headers=HTMX)
-    assert 'hx-trigger="every 2s"' in text(waiting) and "HX-Refresh" not in waiting
-    play_out(attempt.run)
-    assert staff.get(bench_of(attempt), headers=HTMX)["HX-Refresh"] == "true"
-    page = text(staff.get(bench_of(attempt)))
+    data = build_action_data(human_episode, "MeasureVolume", find_barcode(human_episode, "Brewed coffee"))
+    assert staff_client.post(bench_url(human_episode), data)["Location"] == bench_url(human_episode)
+    assert "computing the outcome" in get_text(staff_client.get(bench_url(human_episode)))
+    waiting = staff_client.get(bench_url(human_episode), headers=HTMX)
+    assert 'hx-trigger="every 2s"' in get_text(waiting) and "HX-Refresh" not in waiting
+    play_out(human_episode.run)
+    assert staff_client.get(bench_url(human_episode), headers=HTMX)["HX-Refresh"] == "true"
+    page = get_text(staff_client.get(bench_url(human_episode)))
     assert "Outcome of step 1" in page and "Step 2: choose an action" in page and "99 of 100" in page
-    step = attempt.transitions.get().step
+    step = human_episode.transitions.get().step
     assert step["outcome"]["new_observations"][0]["value"] in page
-    assert step["outcome"]["reasoning"] not in page  # the agent is not told it either
-    attempt.refresh_from_db()
-    staff.post(bench_of(attempt), chosen(attempt, "ImageSample", named(attempt, "Black tea")))
-    play_out(attempt.run)
-    page = text(staff.get(bench_of(attempt)))
+    assert step["outcome"]["reasoning"] not in page  # agents do not see it either
+    human_episode.refresh_from_db()
+    staff_client.post(
+        bench_url(human_episode),
+        build_action_data(human_episode, "ImageSample", find_barcode(human_episode, "Black tea")),
+    )
+    play_out(human_episode.run)
+    page = get_text(staff_client.get(bench_url(human_episode)))
     history = page[page.index('id="history"') :]
     assert "Outcome of step 2" in page and "MeasureVolume" in history and "ImageSample" not in history
 
 
-def test_a_choice_that_is_sent_twice_is_played_once(staff: Client, attempt: Episode) -> None:
-    data = chosen(attempt, "MeasureVolume", named(attempt, "Brewed coffee"))
-    staff.post(bench_of(attempt), data)
-    again = staff.post(bench_of(attempt), data, follow=True)
-    assert "Nothing was done" in text(again)
-    play_out(attempt.run)
-    staff.post(bench_of(attempt), data)
-    play_out(attempt.run)
-    assert attempt.transitions.count() == 1
+def test_action_submitted_twice_is_played_once(staff_client: Client, human_episode: Episode) -> None:
+    data = build_action_data(human_episode, "MeasureVolume", find_barcode(human_episode, "Brewed coffee"))
+    staff_client.post(bench_url(human_episode), data)
+    again = staff_client.post(bench_url(human_episode), data, follow=True)
+    assert "Nothing was done" in get_text(again)
+    play_out(human_episode.run)
+    staff_client.post(bench_url(human_episode), data)
+    play_out(human_episode.run)
+    assert human_episode.transitions.count() == 1
 
 
-def test_another_member_of_staff_watches_and_does_not_choose(staff: Client, attempt: Episode) -> None:
-    data = chosen(attempt, "MeasureVolume", named(attempt, "Brewed coffee"))
-    staff.force_login(User.objects.create_user("eve", is_staff=True))
-    page = text(staff.get(bench_of(attempt), {"action": "MeasureVolume"}))
+def test_other_staff_can_view_a_human_episode_but_not_act(staff_client: Client, human_episode: Episode) -> None:
+    data = build_action_data(human_episode, "MeasureVolume", find_barcode(human_episode, "Brewed coffee"))
+    staff_client.force_login(User.objects.create_user("eve", is_staff=True))
+    page = get_text(staff_client.get(bench_url(human_episode), {"action": "MeasureVolume"}))
     assert "ada is playing this episode" in page and "Perform action" not in page
-    staff.post(bench_of(attempt), data)
-    attempt.refresh_from_db()
-    assert attempt.awaits_person
+    staff_client.post(bench_url(human_episode), data)
+    human_episode.refresh_from_db()
+    assert human_episode.awaits_person
 
 
-def test_a_submission_is_judged_and_the_verdict_shown(staff: Client, attempt: Episode) -> None:
-    assert "Give up" in text(staff.get(bench_of(attempt), {"action": "Quit"}))
-    staff.post(bench_of(attempt), chosen(attempt, "SubmitMaterialsObservationsForReview"))
-    play_out(attempt.run)
-    attempt.refresh_from_db()
-    assert attempt.status == "submitted" and not EvidenceReview.objects.get(episode=attempt).sufficient
-    page = text(staff.get(bench_of(attempt)))
+def test_submission_is_judged_and_the_verdict_shown(staff_client: Client, human_episode: Episode) -> None:
+    assert "Give up" in get_text(staff_client.get(bench_url(human_episode), {"action": "Quit"}))
+    staff_client.post(
+        bench_url(human_episode), build_action_data(human_episode, "SubmitMaterialsObservationsForReview")
+    )
+    play_out(human_episode.run)
+    human_episode.refresh_from_db()
+    assert human_episode.status == "submitted" and not EvidenceReview.objects.get(episode=human_episode).sufficient
+    page = get_text(staff_client.get(bench_url(human_episode)))
     assert "not sufficient" in page and "View transcript" in page and ": choose an action" not in page
 
 
-def test_a_model_that_names_a_material_like_a_page_changes_no_page(staff: Client, attempt: Episode) -> None:
+def test_material_names_are_escaped_on_the_bench_page(staff_client: Client, human_episode: Episode) -> None:
     bad = '<script>alert(1)</script><b id="x">'
     initial = [
-        *attempt.initial,
-        {**attempt.initial[0], "barcode": "MAT-AAAAAAAA", "name": bad, "properties": {bad: bad}},
+        *human_episode.initial,
+        {**human_episode.initial[0], "barcode": "MAT-AAAAAAAA", "name": bad, "properties": {bad: bad}},
     ]
-    Episode.objects.filter(pk=attempt.pk).update(initial=initial)
-    raw = staff.get(bench_of(attempt), {"action": "Transfer"}).content.decode()
+    Episode.objects.filter(pk=human_episode.pk).update(initial=initial)
+    raw = staff_client.get(bench_url(human_episode), {"action": "Transfer"}).content.decode()
     assert raw.count(bad) == 0 and raw.count(html.escape(bad)) >= 2

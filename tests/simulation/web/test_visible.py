@@ -1,4 +1,4 @@
-"""Text of models on a page: nothing in it stays hidden, and nothing breaks the page."""
+"""Escaping of invisible characters in texts of models."""
 
 import sys
 import unicodedata
@@ -10,7 +10,7 @@ from simulation.web.visible import Piece, decoded, visible
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
 
 
-def test_every_character_that_shows_nothing_gets_its_name() -> None:
+def test_every_invisible_character_is_replaced_by_its_code_point() -> None:
     hidden = [
         chr(code)
         for code in range(sys.maxunicode + 1)
@@ -20,27 +20,27 @@ def test_every_character_that_shows_nothing_gets_its_name() -> None:
     assert unmarked == []
 
 
-def test_what_people_write_stays_as_it_is() -> None:
+def test_ordinary_text_is_unchanged() -> None:
     text = "5 µL of ß-actin,\n\t37 °C ± 0.5; 水 − naïve, e\u0301, Ω 🧪"
     assert visible(text).pieces == [Piece(text)]
 
 
-def test_hidden_characters_in_a_row_are_counted() -> None:
+def test_repeated_invisible_characters_are_counted() -> None:
     pieces = visible("a\u200b\u200b\u200b\u202eb\x00").pieces
     marks = [("a", False), ("U+200B ×3", True), ("U+202E", True), ("b", False), ("U+0000", True)]
     assert [tuple(piece) for piece in pieces] == marks
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x\udfffy"])
-def test_half_a_character_cannot_break_the_page(text: str) -> None:
+def test_surrogates_are_escaped_so_that_the_text_can_be_encoded(text: str) -> None:
     assert "".join(piece.text for piece in visible(text).pieces).encode()
 
 
-def test_a_long_text_is_cut_and_says_how_long_it_is() -> None:
+def test_long_text_is_truncated_with_its_full_length() -> None:
     cut = visible("x" * 50, limit=20)
     assert (cut.pieces, cut.shown, cut.length, cut.cut) == ([Piece("x" * 20)], 20, 50, True)
     assert not visible("x" * 20, limit=20).cut
 
 
-def test_bytes_that_are_no_text_are_shown_by_number() -> None:
+def test_undecodable_bytes_are_shown_as_hex_escapes() -> None:
     assert decoded(b"ok \xff\xc3(") == "ok \\xff\\xc3("

@@ -40,8 +40,8 @@ def events(study: Study, blinded: bool) -> Entry:
 def _raters(study: Study) -> Iterator[tuple[Any, ...]]:
     # counted in Python: one more join would multiply the rows that the other counts are computed from
     practice_results: dict[int, Counter[bool]] = defaultdict(Counter)
-    for rater, right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
-        practice_results[rater][right] += 1
+    for rater_id, right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
+        practice_results[rater_id][right] += 1
     counted = Q(assignments__released_at__isnull=True, assignments__surplus=False)
     first_items, with_rating = counted & Q(assignments__occasion=1), Q(assignments__rating__isnull=False)
     raters = study.raters.annotate(

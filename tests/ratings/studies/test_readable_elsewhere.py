@@ -309,9 +309,9 @@ def test_unblinding_a_study_takes_its_items_back_from_its_analysts_elsewhere(own
 
 
 def test_a_role_in_an_unblinded_study_takes_its_items_back_and_leaves_what_was_shown(finished, owner) -> None:
-    rater = User.objects.create_user("later")
+    account = User.objects.create_user("later")
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), rater)
+    seat = join(study.raters.get(label="R01"), account)
     shown = next(row for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished))
     Assignment.objects.filter(pk=shown.pk).update(opened_at=timezone.now())
     members.add(finished, "later", "analyst", owner)

@@ -40,7 +40,7 @@ def seat() -> Rater:
 
 
 @pytest.fixture
-def rater(client: Client, seat: Rater) -> Client:
+def rater_client(client: Client, seat: Rater) -> Client:
     return signed_in(client, seat)
 
 
@@ -65,13 +65,13 @@ def become(study: Study, status: str) -> None:
 # ---------------------------------------------------------------- the list of studies
 
 
-def test_rater_home_redirects_a_rater_with_one_study_to_their_work(rater: Client, seat: Rater) -> None:
-    assert rater.get("/rate/")["Location"] == base(seat)
+def test_rater_home_redirects_a_rater_with_one_study_to_their_work(rater_client: Client, seat: Rater) -> None:
+    assert rater_client.get("/rate/")["Location"] == base(seat)
 
 
 @pytest.mark.parametrize("asked", ["pause", "pause=1", "all=1"])
-def test_rater_home_shows_the_list_on_request_or_after_pausing(rater: Client, asked: str) -> None:
-    page = rater.get(f"/rate/?{asked}")
+def test_rater_home_shows_the_list_on_request_or_after_pausing(rater_client: Client, asked: str) -> None:
+    page = rater_client.get(f"/rate/?{asked}")
     assert page.status_code == 200
     assert "0 of 3 rated" in page.content.decode()
     assert ("You have paused" in page.content.decode()) is asked.startswith("pause")
@@ -88,26 +88,26 @@ def test_rater_home_shows_the_list_on_request_or_after_pausing(rater: Client, as
     ],
 )
 def test_rater_home_shows_the_state_of_each_study(
-    rater: Client, seat: Rater, status: str, changes: dict[str, Any], words: str
+    rater_client: Client, seat: Rater, status: str, changes: dict[str, Any], words: str
 ) -> None:
     become(seat.study, status)
     Rater.objects.filter(pk=seat.pk).update(**changes)
-    page = rater.get("/rate/")
+    page = rater_client.get("/rate/")
     assert page.status_code == 200
     assert words in page.content.decode()
 
 
-def test_rater_home_offers_check_and_finish_once_all_items_are_rated(rater: Client, seat: Rater) -> None:
+def test_rater_home_offers_check_and_finish_once_all_items_are_rated(rater_client: Client, seat: Rater) -> None:
     rate_all(seat)
-    page = rater.get("/rate/").content.decode()
+    page = rater_client.get("/rate/").content.decode()
     assert "All rated" in page and f"{base(seat)}done/" in page
 
 
-def test_rater_home_shows_the_deadline_while_there_is_work(rater: Client, seat: Rater) -> None:
+def test_rater_home_shows_the_deadline_while_there_is_work(rater_client: Client, seat: Rater) -> None:
     Study.objects.filter(pk=seat.study_id).update(deadline=date(2027, 1, 31))
-    assert "31 January 2027" in rater.get("/rate/?all").content.decode()
+    assert "31 January 2027" in rater_client.get("/rate/?all").content.decode()
     become(seat.study, "closed")
-    assert "31 January 2027" not in rater.get("/rate/?all").content.decode()
+    assert "31 January 2027" not in rater_client.get("/rate/?all").content.decode()
 
 
 def test_rater_home_query_count_does_not_grow_with_studies(client: Client) -> None:
@@ -202,38 +202,38 @@ def test_guide_mentions_neither_arm_nor_source(client: Client, kind: str) -> Non
 # ---------------------------------------------------------------- the last page
 
 
-def test_last_page_is_shown_only_when_no_work_is_left(rater: Client, seat: Rater) -> None:
-    assert rater.get(f"{base(seat)}done/")["Location"] == base(seat)
+def test_last_page_is_shown_only_when_no_work_is_left(rater_client: Client, seat: Rater) -> None:
+    assert rater_client.get(f"{base(seat)}done/")["Location"] == base(seat)
     rate_all(seat)
-    page = rater.get(f"{base(seat)}done/").content.decode()
+    page = rater_client.get(f"{base(seat)}done/").content.decode()
     for place in seat.assignments.all():
         assert f"/rate/{place.code}/" in page
     assert "Finish" in page and "4" in page
 
 
-def test_finish_requires_all_items_rated_and_locks_the_answers(rater: Client, seat: Rater) -> None:
-    assert rater.post(f"{base(seat)}finish/")["Location"] == base(seat)
+def test_finish_requires_all_items_rated_and_locks_the_answers(rater_client: Client, seat: Rater) -> None:
+    assert rater_client.post(f"{base(seat)}finish/")["Location"] == base(seat)
     seat.refresh_from_db()
     assert seat.finished_at is None
     rate_all(seat)
-    assert rater.post(f"{base(seat)}finish/")["Location"] == f"{base(seat)}done/"
+    assert rater_client.post(f"{base(seat)}finish/")["Location"] == f"{base(seat)}done/"
     seat.refresh_from_db()
     first = seat.finished_at
     assert first is not None
     assert not answering.may_correct(seat.assignments.get(position=1))
-    page = rater.get(f"{base(seat)}done/").content.decode()
+    page = rater_client.get(f"{base(seat)}done/").content.decode()
     assert "You finished on" in page and "Change" not in page
-    rater.post(f"{base(seat)}finish/")
+    rater_client.post(f"{base(seat)}finish/")
     seat.refresh_from_db()
     assert seat.finished_at == first
 
 
-def test_change_after_finish_is_not_saved_and_redirects_to_the_last_page(rater: Client, seat: Rater) -> None:
+def test_change_after_finish_is_not_saved_and_redirects_to_the_last_page(rater_client: Client, seat: Rater) -> None:
     rate_all(seat)
-    rater.post(f"{base(seat)}finish/")
+    rater_client.post(f"{base(seat)}finish/")
     place = seat.assignments.get(position=1)
     late = {"verdict": "no", "confidence": "1", "submission_id": str(uuid.uuid4()), "revision": "1"}
-    answered = rater.post(f"/rate/{place.code}/", late, follow=True)
+    answered = rater_client.post(f"/rate/{place.code}/", late, follow=True)
     assert answered.redirect_chain[-1][0] == f"{base(seat)}done/"
     assert "You finished on" in answered.content.decode()
     assert (place.rating.verdict, place.rating.revision) == (True, 1)
@@ -241,14 +241,14 @@ def test_change_after_finish_is_not_saved_and_redirects_to_the_last_page(rater: 
 
 @pytest.mark.parametrize("status", ["paused", "closed"])
 def test_finish_and_changes_are_rejected_while_the_study_accepts_no_answers(
-    rater: Client, seat: Rater, status: str
+    rater_client: Client, seat: Rater, status: str
 ) -> None:
     rate_all(seat)
     become(seat.study, status)
-    rater.post(f"{base(seat)}finish/")
+    rater_client.post(f"{base(seat)}finish/")
     seat.refresh_from_db()
     assert seat.finished_at is None
-    page = rater.get(f"{base(seat)}done/").content.decode()
+    page = rater_client.get(f"{base(seat)}done/").content.decode()
     assert "your answers cannot be changed" in page and "Change" not in page
 
 
@@ -267,13 +267,13 @@ def test_last_page_query_count_does_not_grow_with_answers(client: Client) -> Non
 # ---------------------------------------------------------------- withdrawal
 
 
-def test_withdrawal_requires_confirmation(rater: Client, seat: Rater) -> None:
-    assert "kept and count" not in rater.get(f"{base(seat)}withdraw/").content.decode()  # nothing is rated yet
+def test_withdrawal_requires_confirmation(rater_client: Client, seat: Rater) -> None:
+    assert "kept and count" not in rater_client.get(f"{base(seat)}withdraw/").content.decode()  # nothing is rated yet
     rate_all(seat)
-    assert "kept and count" in rater.get(f"{base(seat)}withdraw/").content.decode()
+    assert "kept and count" in rater_client.get(f"{base(seat)}withdraw/").content.decode()
     seat.refresh_from_db()
     assert seat.withdrawn_at is None
-    page = rater.post(f"{base(seat)}withdraw/", follow=True)
+    page = rater_client.post(f"{base(seat)}withdraw/", follow=True)
     seat.refresh_from_db()
     assert seat.withdrawn_at is not None and not seat.dropped
     assert "You have withdrawn" in page.content.decode()
@@ -418,12 +418,12 @@ def test_own_result_excludes_surplus_ratings(judged: Rater) -> None:
 # ---------------------------------------------------------------- own answers as a file
 
 
-def test_my_ratings_download_contains_only_own_answers(rater: Client, seat: Rater) -> None:
+def test_my_ratings_download_contains_only_own_answers(rater_client: Client, seat: Rater) -> None:
     rate_all(seat)
     other = seat.study.raters.exclude(pk=seat.pk).get()
     rate_all(other, verdict=False)
     Rating.objects.filter(assignment__rater=seat, assignment__position=2).update(note="=1+1")
-    response = rater.get("/rate/mine.csv")
+    response = rater_client.get("/rate/mine.csv")
     rows = list(csv.DictReader(io.StringIO(b"".join(response).decode("utf-8-sig"))))
     assert list(rows[0]) == [
         "study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at",
@@ -438,45 +438,45 @@ def test_my_ratings_download_contains_only_own_answers(rater: Client, seat: Rate
 # ---------------------------------------------------------------- the profile
 
 
-def test_profile_is_saved_and_invalid_values_are_named(rater: Client, seat: Rater) -> None:
+def test_profile_is_saved_and_invalid_values_are_named(rater_client: Client, seat: Rater) -> None:
     about = {"save": "about", "degree": "Master's degree", "field": "<b>ecology</b>", "years": "12"}
-    assert rater.post("/rate/profile/", about).status_code == 303
+    assert rater_client.post("/rate/profile/", about).status_code == 303
     profile = RaterProfile.objects.get(user=seat.user)
     assert (profile.degree, profile.field, profile.years) == ("Master's degree", "<b>ecology</b>", 12)
-    assert "&lt;b&gt;ecology" in rater.get("/rate/profile/").content.decode()
-    assert rater.post("/rate/profile/", {**about, "years": "-1"}).status_code == 422
-    assert rater.post("/rate/profile/", {"save": "everything"}).status_code == 422
+    assert "&lt;b&gt;ecology" in rater_client.get("/rate/profile/").content.decode()
+    assert rater_client.post("/rate/profile/", {**about, "years": "-1"}).status_code == 422
+    assert rater_client.post("/rate/profile/", {"save": "everything"}).status_code == 422
 
 
-def test_password_can_be_set_and_then_changed_only_with_the_old_one(rater: Client, seat: Rater) -> None:
+def test_password_can_be_set_and_then_changed_only_with_the_old_one(rater_client: Client, seat: Rater) -> None:
     new = {"save": "password", "new_password1": "pipette-tips-42", "new_password2": "pipette-tips-42"}
-    assert rater.post("/rate/profile/", new).status_code == 303
-    assert rater.get("/rate/profile/").status_code == 200  # still signed in
+    assert rater_client.post("/rate/profile/", new).status_code == 303
+    assert rater_client.get("/rate/profile/").status_code == 200  # still signed in
     user = User.objects.get(pk=seat.user_id)
     assert user.check_password("pipette-tips-42")
-    assert rater.post("/rate/profile/", new).status_code == 422
-    assert rater.post("/rate/profile/", {**new, "old_password": "pipette-tips-42"}).status_code == 303
-    assert rater.post("/rate/profile/", {**new, "old_password": "wrong"}).status_code == 422
+    assert rater_client.post("/rate/profile/", new).status_code == 422
+    assert rater_client.post("/rate/profile/", {**new, "old_password": "pipette-tips-42"}).status_code == 303
+    assert rater_client.post("/rate/profile/", {**new, "old_password": "wrong"}).status_code == 422
 
 
-def test_single_keys_setting_is_stored_per_person(rater: Client, seat: Rater) -> None:
-    assert rater.post("/rate/keys/", {"single_keys": "off"}).status_code == 204
+def test_single_keys_setting_is_stored_per_person(rater_client: Client, seat: Rater) -> None:
+    assert rater_client.post("/rate/keys/", {"single_keys": "off"}).status_code == 204
     assert RaterProfile.objects.get(user=seat.user).single_keys is False
-    assert rater.post("/rate/keys/", {"single_keys": "on", "from": "profile"}).status_code == 303
+    assert rater_client.post("/rate/keys/", {"single_keys": "on", "from": "profile"}).status_code == 303
     assert RaterProfile.objects.get(user=seat.user).single_keys is True
-    assert rater.get("/rate/keys/").status_code == 405
+    assert rater_client.get("/rate/keys/").status_code == 405
 
 
-def test_erasure_requires_the_checkbox_and_keeps_codes_and_answers(rater: Client, seat: Rater) -> None:
+def test_erasure_requires_the_checkbox_and_keeps_codes_and_answers(rater_client: Client, seat: Rater) -> None:
     rate_all(seat)
-    assert rater.post("/rate/profile/erase/").status_code == 422
-    gone = rater.post("/rate/profile/erase/", {"sure": "on"}, follow=True)
+    assert rater_client.post("/rate/profile/erase/").status_code == 422
+    gone = rater_client.post("/rate/profile/erase/", {"sure": "on"}, follow=True)
     assert "Your personal data is erased" in gone.content.decode()
     user = User.objects.get(pk=seat.user_id)
     assert not user.is_active and "rater" not in user.username and not user.has_usable_password()
     assert RaterProfile.objects.get(user=user).field == ""
     assert Rating.objects.filter(assignment__rater=seat).count() == 3
-    assert rater.get("/rate/").status_code in (302, 401)
+    assert rater_client.get("/rate/").status_code in (302, 401)
 
 
 # ---------------------------------------------------------------- whose pages these are
@@ -494,5 +494,5 @@ def test_pages_of_another_rater_return_404(client: Client, seat: Rater, page: st
 
 
 @pytest.mark.parametrize("page", ["finish/", "practice/done/"])
-def test_rater_pages_that_change_data_reject_get(rater: Client, seat: Rater, page: str) -> None:
-    assert rater.get(base(seat) + page).status_code == 405
+def test_rater_pages_that_change_data_reject_get(rater_client: Client, seat: Rater, page: str) -> None:
+    assert rater_client.get(base(seat) + page).status_code == 405

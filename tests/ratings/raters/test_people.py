@@ -371,7 +371,7 @@ def test_roles_that_would_break_the_blinding_are_refused(page: Client, study: St
     for who, role, why in (
         (rater.username, "analyst", "is a rater of this study"),
         ("nobody", "analyst", "There is no account"),
-        ("boss", "analyst", "may do everything in this study already"),
+        ("boss", "analyst", "already has every right in this study"),
         ("ann", "admin", "may not run studies"),
     ):
         answer = page.post("/studies/small/members/", {"who": who, "role": role})

@@ -87,7 +87,7 @@ def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: st
 def delete_draft(study: Study) -> None:
     """Delete the draft with its log. Nobody was ever asked to rate, so nothing is stored of it."""
     draft = _locked(study, "deleted", "draft")
-    # Log, roles and audits protect their study from deletion; those of a draft may go with it.
+    # The log, role changes and audits protect their study from deletion; those of a draft are deleted with it.
     draft.events.all().delete()
     draft.membership_changes.all().delete()
     draft.audits.all().delete()

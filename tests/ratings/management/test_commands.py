@@ -159,14 +159,14 @@ def test_seats_are_one_to_two_hundred(document, number: int) -> None:
 def test_a_study_without_items_opens_by_no_command(document) -> None:
     document.write_text(json.dumps(study_factory.protocol(sources=[])))
     code, said = refused("create_study", document, "--open")
-    assert (code, said) == (1, "Nothing was made: Small study has no items: name a source, or import items")
+    assert (code, said) == (1, "Nothing was made: Small study has no items: add a source, or import items")
     assert not Study.objects.exists()
 
 
 def test_a_crossed_study_opens_with_its_own_number_of_raters_alone(document) -> None:
     document.write_text(json.dumps(study_factory.protocol(design="crossed")))
     code, said = refused("create_study", document, "--open", "--raters", 3)
-    assert code == 1 and said.endswith("everybody rates everything: 2 raters, not 3")
+    assert code == 1 and said.endswith("every rater rates every item: it needs 2 raters, not 3")
     assert call("create_study", document, "--open", "--raters", 2).count("/r/") == 2
 
 

@@ -209,7 +209,7 @@ def test_who_was_an_admin_by_the_table_of_changes_may_not_look(study: Study, ana
 def test_who_looked_cannot_be_made_an_admin_before_unblinding(study: Study, analyst: User) -> None:
     User.objects.filter(pk=analyst.pk).update(is_staff=True)
     look(study, analyst)
-    with pytest.raises(StudyError, match="has taken an interim look"):
+    with pytest.raises(StudyError, match="has taken an interim analysis"):
         members.add(study, "analyst", "admin")
     lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()

@@ -168,8 +168,8 @@ def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named
 
 @pytest.mark.parametrize(
     ("decision", "things", "told"),
-    [("dropped", {"gemini": "a column"}, "Only in an item that is released"),
-     ("released", {"claude": "a man"}, "“claude” is no name that was found"),
+    [("dropped", {"gemini": "a column"}, "only if its item is released"),
+     ("released", {"claude": "a man"}, "“claude” was not found as a name"),
      ("released", {"gemini": "x" * 201}, "at most 200 characters")],
 )  # fmt: skip
 def test_nothing_is_declared_of_what_is_not_there(

@@ -575,7 +575,7 @@ def test_versions_of_what_stands_there_are_left_out_as_well(finished) -> None:
 
 
 def test_too_few_that_are_left_says_how_many_are_left_out(finished) -> None:
-    with pytest.raises(PlanError, match=r"the pool holds 4: .*; 6 items left out, because they or versions of them stand in an unblinded study"):  # fmt: skip
+    with pytest.raises(PlanError, match=r"the pool holds 4: .*; 6 items left out, because they or versions of them are in an unblinded study"):  # fmt: skip
         study_factory.open_study(**only(5), ratings_per_item=1)
     assert (
         study_factory.open_study(**only(5), slug="allowed", allow_unblinded=True, ratings_per_item=1).items.count() == 5
@@ -605,7 +605,7 @@ def test_a_running_study_refuses_such_items_unless_its_document_allows_them(fini
     protocol = lifecycle.read_protocol(study_factory.protocol(**only(NEW), allow_unblinded=True))
     found = [one for one in pool.find(protocol) if one.candidate.pair in known(finished)]
     strict = study_factory.open_study(**only(2), slug="strict", ratings_per_item=1)
-    with pytest.raises(PlanError, match="6 items or versions of them stand in an unblinded study"):
+    with pytest.raises(PlanError, match="6 items or versions of them are in an unblinded study"):
         seating.add_items(strict, found)
     allowing = study_factory.open_study(**twins(1), slug="allowing", allow_unblinded=True, ratings_per_item=1)
     seating.add_items(allowing, found)

@@ -218,7 +218,7 @@ def test_nobody_withdraws_from_results_that_are_out_and_a_closed_study_deals_not
     lifecycle.close(balanced)
     assert seating.withdraw(seats[0]) == (0, 0)
     lifecycle.unblind(balanced, None)
-    with pytest.raises(StudyError, match="is unblinded: its results stand"):
+    with pytest.raises(StudyError, match="is unblinded: its results are final"):
         seating.withdraw(seats[1])
 
 

@@ -142,7 +142,7 @@ def test_a_disk_without_room_is_an_error_that_names_it(
     study: Study, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 10, 0))
-    with pytest.raises(AuditError, match=r"could not be made.*0 MB free"):
+    with pytest.raises(AuditError, match=r"could not be created.*0 MB free"):
         auditing.run(study)
     assert leftovers(place) == []
 
@@ -215,7 +215,7 @@ def test_a_named_database_is_used_emptied_and_never_taken_from_anybody(
     with pytest.raises(AuditError, match="names the live database"), scratch.scratch_copy():
         pass
     settings.SCRATCH_DATABASE_URL = "sqlite:////tmp/no"
-    with pytest.raises(AuditError, match="has to name a PostgreSQL database"), scratch.scratch_copy():
+    with pytest.raises(AuditError, match="must be the URL of a PostgreSQL database"), scratch.scratch_copy():
         pass
     assert Study.objects.filter(pk=study.pk).exists()
 

@@ -46,7 +46,7 @@ def test_a_key_deep_in_a_payload_is_named(study: Study) -> None:
     item.save()
     report = audited(study)
     assert "payload.before[]: payload key 'barcode'" in leaks(report, "payload keys")
-    assert "not what its digest was made of" in leaks(report, "payload digest")
+    assert "does not match its digest" in leaks(report, "payload digest")
 
 
 def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
@@ -132,7 +132,7 @@ def test_a_header_that_lets_caches_keep_an_item_is_named(study: Study, settings:
 @pytest.mark.thorough
 def test_another_answer_to_strangers_for_items_that_exist_is_named(study: Study, settings: Any) -> None:
     through(settings, "told_to_strangers")
-    assert "told apart from an item that does not exist (404)" in leaks(audited(study), "closed doors")
+    assert "answered differently from an item that does not exist (404)" in leaks(audited(study), "closed doors")
 
 
 def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
@@ -142,7 +142,7 @@ def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
         own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
         for at, place in enumerate(own):
             Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
-    assert "position and planted errors go together: AUC " in leaks(of_order(study), "order")
+    assert "position and planted errors are associated: AUC " in leaks(of_order(study), "order")
 
 
 @pytest.mark.thorough
@@ -161,7 +161,7 @@ def test_items_frozen_in_the_order_of_their_sources_are_named(
         Item.objects.filter(pk=item.pk).update(payload=payload)
         source.pk, source.item = None, item
         source.save()
-    assert "the item's row and planted errors go together" in leaks(audited(study), "order")
+    assert "the item's row and planted errors are associated" in leaks(audited(study), "order")
 
 
 @pytest.mark.thorough

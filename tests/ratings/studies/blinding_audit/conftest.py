@@ -1,4 +1,4 @@
-"""A laboratory that was played, and studies of it."""
+"""A laboratory with played episodes, and studies of them."""
 
 import os
 import random
@@ -21,20 +21,20 @@ from tests.support.steps import play_out
 
 @pytest.fixture(autouse=True)
 def chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codes and draws are the same each time: one audit in a hundred finds by chance alone what is not there."""
+    """Make codes and draws the same in each run: by chance alone one audit in a hundred finds a leak that is not there."""
     drawn = random.Random(3).randbytes
-    monkeypatch.setattr(os, "urandom", drawn)  # of uuid4
-    monkeypatch.setattr(random, "_urandom", drawn)  # of secrets
+    monkeypatch.setattr(os, "urandom", drawn)  # used by uuid4
+    monkeypatch.setattr(random, "_urandom", drawn)  # used by the secrets module
 
 
 @pytest.fixture(autouse=True)
 def in_place(audit_in_place: None) -> None:
-    """No test of this folder needs a copy, but those that bring their own database."""
+    """Run audits without a copy: no test of this folder needs one."""
 
 
 @pytest.fixture(scope="module")
 def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Zebrafish episodes with twins of both kinds, once for all tests; every reasoning says SECRET, as error prompts do."""
+    """Zebrafish episodes with twins of both kinds, created once for all tests. Every reasoning has SECRET, like that of error prompts."""
     with django_db_blocker.unblock(), transaction.atomic():
         fixtures.load_lab(django_settings.FIXTURES_DIR)
         experiment = Experiment.objects.get(slug=SLUG)
@@ -60,11 +60,11 @@ def study(laboratory: None) -> Study:
 
 @pytest.fixture
 def small(laboratory: None) -> Study:
-    """Six items of one rater: what is sent with every item shows here too, in half the time."""
+    """A study of six items and one rater: what is sent with every item is found here too, in half the time."""
     return opened(each=2, raters=1)
 
 
 @pytest.fixture
 def dealt(laboratory: None) -> Study:
-    """Fourteen twins with their context. Nothing of it is fetched."""
+    """A study of fourteen twins with their context, of which no page is fetched."""
     return opened(each=7, display={"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]})

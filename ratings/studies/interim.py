@@ -106,7 +106,8 @@ def _look(study: Study) -> Look:
         (n, of) for n, of in reversed(snapshots) if not any(first.gone for own in of.values() for first in own)
     )
     sources = ItemSource.objects.filter(item__study=study).values_list("label", "perturbation")
-    # Every source has its row from the start: a row that appeared with its first rating would reveal the source of that rating.
+    # Every source has its row from the start: a row that appeared with its first rating would reveal the source of
+    # that rating.
     lines = [InterimLine(*source, _rate(ratings_by_source.get(source, []))) for source in sorted(set(sources))]
     return Look(size, planned, lines)
 

@@ -20,8 +20,8 @@ def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
 
     Raises StudyError if there is no such account, or if it may not have this role.
     """
-    # The account and then the study are locked: nobody can join as a rater at the same time, neither here nor with this account in
-    # another study.
+    # The account and then the study are locked: nobody can join as a rater at the same time, neither here nor with
+    # this account in another study.
     user = User.objects.select_for_update(no_key=True).get(pk=_user(who).pk)
     study = Study.objects.select_for_update().get(pk=study.pk)
     if role not in ROLES:

@@ -24,8 +24,7 @@ def checks(study: Study) -> list[Check]:
         "Can a rater's account read in another study, or in the laboratory, where one of their items comes from?",
     )
     # Other studies are not named: readers of this certificate may have no role in them. Nor are raters' labels:
-    # together with
-    # the members of those studies they would identify a rater.
+    # together with the members of those studies they would identify a rater.
     check.measured = {
         "items": len(items),
         "items_in_unblinded_studies": sum(pair in unblinded_pairs for pair in items.values()),

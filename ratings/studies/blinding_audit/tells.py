@@ -142,9 +142,8 @@ def paired_tells(pairs: Sequence[tuple[Seen, Seen]]) -> list[Contrast]:
         name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in feature_names
     }
     return statistics.corrected(
-        # Features in which too few pairs differ for any test are left out, and do not enter the correction. How
-        # many differ does
-        # not depend on the direction, so this selection does not bias the tests.
+        # Features in which too few pairs differ for any test are left out, and do not enter the correction. How many
+        # differ does not depend on the direction, so this selection does not bias the tests.
         [statistics.paired(name, *both) for name, both in columns.items() if statistics.may_tell(*both)]
     )
 

@@ -20,9 +20,8 @@ def medians(ratings: QuerySet[Rating]) -> Mapping[int, float]:
     The active time that the browser counted is used, else the elapsed time; imported ratings count only if their time is known.
     """
     timed = ratings.order_by().annotate(timed=Coalesce("active_seconds", _BY_CLOCK)).filter(timed__isnull=False)
-    # Of n times in order, those with rank p and n <= 2p <= n + 2: both middle ones of an even n, the one of an
-    # odd n. In SQL
-    # that both databases have: SQLite lacks percentile_cont.
+    # Of n times in order, those with rank p and n <= 2p <= n + 2: both middle ones of an even n, the one of an odd n.
+    # In SQL that both databases have: SQLite lacks percentile_cont.
     ranked = timed.annotate(
         twice=2 * Window(RowNumber(), partition_by=F(_RATER), order_by="timed"),
         of=Window(Count("pk"), partition_by=F(_RATER)),

@@ -47,8 +47,7 @@ def _versions(study: Study, first: int, last: int) -> QuerySet[RatingEvent]:
     """Return the log of a study's answers."""
     events = RatingEvent.objects.filter(assignment__rater__study=study)
     # The log is only added to, so three columns of one index distinguish its states. A study's assignments mostly
-    # have
-    # consecutive keys: with their range, PostgreSQL reads that part of the index in one scan.
+    # have consecutive keys: with their range, PostgreSQL reads that part of the index in one scan.
     return events.filter(assignment__gte=first, assignment__lte=last)
 
 

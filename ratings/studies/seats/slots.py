@@ -20,9 +20,8 @@ def lock(study: int) -> Study:
 
 def share(study: Study) -> None:
     """Lock the study's row for an answer in a planned design, and update the fields that may have changed."""
-    # Shared: any number of answers hold it at once, and while they do nobody gets the exclusive lock. Django has
-    # no FOR SHARE,
-    # hence the SQL. SQLite needs no clause: it has one writer at a time.
+    # Shared: any number of answers hold it at once, and while they do nobody gets the exclusive lock. Django has no
+    # FOR SHARE, hence the SQL. SQLite needs no clause: it has one writer at a time.
     clause = " FOR SHARE" if connection.features.has_select_for_update else ""
     table = connection.ops.quote_name(Study._meta.db_table)
     with connection.cursor() as cursor:

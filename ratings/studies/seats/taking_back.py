@@ -77,9 +77,8 @@ def _list_unshown(study: Study, seat: Rater, items: Collection[int]) -> list[Ass
     """Lock and return this rater's assignments of these items that were not shown."""
     rows = seat.assignments.filter(item__in=items)
     if designs.is_crossover(study):
-        # Both versions of a case are released, whichever can be read: one beside the other reveals the source. If
-        # one was shown,
-        # only the other is left to release.
+        # Both versions of a case are released, whichever can be read: one beside the other reveals the source. If one
+        # was shown, only the other is left to release.
         rows = seat.assignments.filter(pair__in=ItemSource.objects.filter(item__in=items).values("pair"))
     return list(rows.select_for_update(of=("self",)).filter(redealing.UNSERVED).order_by("pk"))
 

@@ -53,9 +53,8 @@ def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[byte
         str(study.pk),
         copy.made_at.isoformat(),
     ]
-    # Its standard input is a pipe that nothing is written to: it closes if this process is killed, and the child
-    # then ends by
-    # itself.
+    # Its standard input is a pipe that nothing is written to: it closes if this process is killed, and the child then
+    # ends by itself.
     child = subprocess.Popen(
         command, cwd=settings.BASE_DIR, env=_environment(copy), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

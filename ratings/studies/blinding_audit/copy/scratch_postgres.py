@@ -128,8 +128,7 @@ def _named_database(dump: Path) -> Iterator[None]:
 def _refuse_live(live: str, copy: str) -> None:
     """Raise AuditError if both connections lead to the same database, under whatever names."""
     # An advisory lock is visible within one database only, and testing it needs no special right. Host names and
-    # ports would
-    # not do: one server may have several.
+    # ports would not do: one server may have several.
     key = uuid.uuid4().int % 2**63
     _ask(live, "SELECT pg_advisory_lock(%s)", [key])
     try:

@@ -26,9 +26,8 @@ def another_world(study: Study, seed: int, only: Collection[int] | None = None) 
     `roll_back_changes`.
     """
     require_scratch_copy()
-    # In a pool study a rater's next item depends on the pairs, so that nobody meets two versions of a thing.
-    # Items keep them there:
-    # a swap would change what is assigned, and not only what is shown.
+    # In a pool study a rater's next item depends on the pairs, so that nobody meets two versions of a thing. Items
+    # keep them there: a swap would change what is assigned, and not only what is shown.
     swapped = _SWAPPED[1:] if designs.is_pool(study) else _SWAPPED
     rows = list(ItemSource.objects.filter(item__study=study).order_by("pk"))
     random.Random(f"audit/{seed}").shuffle(rows)

@@ -132,7 +132,7 @@ def test_crossed_study_with_a_replaced_rater_can_be_duplicated_and_opened(db, wi
 
 def test_adding_more_raters_than_allowed_is_refused(balanced) -> None:
     for count in (0, 195):
-        with pytest.raises(StudyError, match="a study has at most 200"):
+        with pytest.raises(StudyError, match="add at least 1, up to 200 in the study"):
             seating.add_seats(balanced, count)
     assert balanced.raters.count() == 6
 

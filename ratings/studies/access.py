@@ -1,4 +1,7 @@
-"""Who may have what: every view fetches through here. What is not yours does not exist (404)."""
+"""Who may see what: every view fetches its objects through here.
+
+An object that a user may not see is answered like one that does not exist (404), so a URL reveals nothing.
+"""
 
 from functools import cache
 from uuid import UUID
@@ -20,58 +23,64 @@ _RATED = ("open", "paused", "closed", "unblinded")
 
 
 def role_in(user: Visitor, study: Study) -> str:
-    """ "superuser", "admin" (who created it, or was made one) or "analyst" of this study; "" for everyone else."""
+    """Return "superuser", "admin" (creator or appointed) or "analyst" of this study; "" for everyone else."""
     if not user.is_authenticated:
         return ""
     if user.is_superuser:
         return "superuser"
     if user.is_staff and study.created_by_id == user.pk:
         return "admin"
+    # The creator of a study who is no longer staff has only the role they were given.
     member = study.members.filter(user_id=user.pk).first()
     return member.role if member else ""
 
 
 def study_for(user: Visitor, name: str, *roles: str) -> Study:
-    """The study of that slug, for those with one of these roles in it; superusers have every one."""
+    """Return the study with this slug for users who have one of these roles in it; superusers have every role."""
     study = Study.objects.filter(slug=name).first() if user.is_authenticated else None
+    # One answer for a missing study and a missing role: a 403 would reveal that the study exists.
     if study is None or role_in(user, study) not in ("superuser", *roles):
         raise Http404
     return study
 
 
 def studies_of(user: Visitor) -> QuerySet[Study]:
-    """The studies this user has a role in."""
+    """Return the studies in which this user has a role."""
     if not user.is_authenticated:
         return Study.objects.none()
     if user.is_superuser:
         return Study.objects.all()
-    own = Q(members__user_id=user.pk) | (Q(created_by_id=user.pk) if user.is_staff else Q())
-    return Study.objects.filter(own).distinct()
+    has_role = Q(members__user_id=user.pk) | (Q(created_by_id=user.pk) if user.is_staff else Q())
+    # The join with members repeats a study for each role.
+    return Study.objects.filter(has_role).distinct()
 
 
 def seats_of(user: Visitor) -> QuerySet[Rater]:
-    """The seats this user holds in studies that were opened, those withdrawn from included."""
+    """Return this user's raters in studies that were opened, including those who withdrew."""
     if not user.is_authenticated:
         return Rater.objects.none()
     return Rater.objects.select_related("study").filter(user_id=user.pk, study__status__in=_RATED)
 
 
 def seat_for(user: Visitor, code: UUID) -> Rater:
-    """This user's own seat of that code."""
+    """Return this user's own rater with this code."""
     if (seat := seats_of(user).filter(code=code).first()) is None:
         raise Http404
     return seat
 
 
 def assignment_for(user: Visitor, code: UUID, *also: str) -> Assignment:
-    """The user's own assignment with its item, never anyone else's, and none of a study withdrawn from. `also` names
-    what else is read with it: "rating", "draft"."""
-    found = _own(*also).first(code, user.pk) if user.is_authenticated else None
-    if found is None:
+    """Return the user's own assignment with its item, never anyone else's.
+
+    Assignments of a rater who withdrew raise 404. `also` names related rows to load with it: "rating", "draft".
+    """
+    assignment = _own(*also).first(code, user.pk) if user.is_authenticated else None
+    if assignment is None:
         raise Http404
-    return found
+    return assignment
 
 
+# One prepared query for each set of related rows: it runs with every page that a rater opens.
 @cache
 def _own(*also: str) -> PreparedQuery[Assignment]:
     def own(code: UUID, user: int) -> QuerySet[Assignment]:

@@ -1,7 +1,7 @@
-"""Crossover studies: which versions are compared, which of them a rater reads in which session, and the washout between.
+"""Crossover studies: which versions are compared, which of them a rater rates in which session, and the washout in between.
 
-Conditions are two sources, originals and twins, or two screens. For screens each item is frozen twice, once for each
-screen, under one pair: so an item has one condition whatever is compared, and a rater one reading of each.
+The two conditions are two sources, originals and twins, or two screens. To compare screens each item is frozen twice, once
+for each screen, under one pair. So an item always has one condition, and a rater rates each version of a pair once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,33 +21,34 @@ SCREENS = (1, 2)
 
 
 def choose(every: Sequence[Found], protocol: StudyProtocol) -> list[Found]:
-    """Return the items of a crossover: both versions of each case, imported items among them. PlanError if too few."""
+    """Return the items of a crossover: both versions of each case, including imported items. Raises PlanError if there are too few."""
     imported = [found for found in every if found.origin.get("imported_id")]
-    stock = _stock(every)
-    wanted = {(source.cast, source.perturbation): source.count for source in protocol.sources}
-    candidates = [found.candidate for found in stock.values()]
+    drawable = _stock(every)
+    requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
+    candidates = [found.candidate for found in drawable.values()]
     if protocol.conditions == "screens":
-        chosen = planning.choose(candidates, wanted, protocol.seed, versions=1)
-        return [_on_screen(f, n) for f in [*(stock[c.key] for c in chosen), *imported] for n in SCREENS]
+        chosen = planning.choose(candidates, requested, protocol.seed, versions=1)
+        return [_on_screen(f, n) for f in [*(drawable[c.key] for c in chosen), *imported] for n in SCREENS]
     first = _first_of(protocol)
-    cases = planning.choose_cases(candidates, first, {source: wanted[source] for source in first}, protocol.seed)
-    taken = [version for case in cases for version in case]
-    if {found.candidate.pair for found in imported} & {version.pair for version in taken}:
+    cases = planning.choose_cases(candidates, first, {source: requested[source] for source in first}, protocol.seed)
+    versions = [version for case in cases for version in case]
+    # One of both would make a case of three versions, which two sessions cannot separate.
+    if {found.candidate.pair for found in imported} & {version.pair for version in versions}:
         raise PlanError(
-            "an imported item is a version of a step that was drawn from the pool: give it a pair of its own"
+            "an imported item is a version of a step that was drawn from the pool: give the imported item another pair"
         )
-    return [stock[version.key] for version in taken] + imported
+    return [drawable[version.key] for version in versions] + imported
 
 
 def count_alike(every: Sequence[Found], protocol: StudyProtocol) -> Alike:
-    """Return how many cases a crossover of sources leaves out because both gave the identical outcome, of how many they have."""
+    """Return how many cases a crossover of sources leaves out because both gave the identical outcome, and of how many."""
     if protocol.conditions != "sources":
         return Alike()
     return planning.count_alike((found.candidate for found in _stock(every).values()), _first_of(protocol))
 
 
 def say_alike(alike: Alike) -> str:
-    """Return in words how many cases are left out and what the comparison is then of; "" where none is."""
+    """Return a sentence on the cases left out and what is then compared; "" if none is left out."""
     if not alike.cases:
         return ""
     return (
@@ -57,9 +58,13 @@ def say_alike(alike: Alike) -> str:
 
 
 def _stock(every: Sequence[Found]) -> dict[str, Found]:
-    """Return what may be drawn from the pool, by key: what reads as no imported item does."""
-    known = {found.candidate.content for found in every if found.origin.get("imported_id")}
-    return {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
+    """Return the items that may be drawn from the pool, by key, without those whose content is that of an imported item."""
+    imported_contents = {found.candidate.content for found in every if found.origin.get("imported_id")}
+    return {
+        f.candidate.key: f
+        for f in every
+        if not f.origin.get("imported_id") and f.candidate.content not in imported_contents
+    }
 
 
 def conditions(protocol: StudyProtocol, chosen: Sequence[Found]) -> dict[str, int]:
@@ -78,13 +83,14 @@ def conditions(protocol: StudyProtocol, chosen: Sequence[Found]) -> dict[str, in
 
 
 def arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
-    """Return how each condition is shown: on its own screen, or both on the one there is."""
-    every = designs.arms_of(protocol)
-    return {1: every[0], 2: every[-1]}
+    """Return how each condition is shown: on its own screen, or both on the only screen."""
+    all_arms = designs.arms_of(protocol)
+    return {1: all_arms[0], 2: all_arms[-1]}
 
 
 def under_their_pairs(planned: Sequence[Planned]) -> list[Planned]:
-    """Return the plan of frozen items under the pairs as they are stored, so that raters who come late fit in."""
+    """Return the plan of frozen items with their stored pairs."""
+    # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
     rows = ItemSource.objects.filter(item__in=[int(item.key) for item in planned])
     pairs = dict(rows.values_list("item_id", "pair"))
     return [item._replace(pair=str(pairs[int(item.key)])) for item in planned]
@@ -94,52 +100,59 @@ def stored_conditions(study: Study) -> dict[str, int]:
     """Return the condition, 1 or 2, of every frozen item of a crossover study, by its key."""
     protocol = designs.protocol_of(study)
     rows = ItemSource.objects.filter(item__study=study).order_by("item_id")
-    found = list(rows.values_list("item_id", "item__screen", "label", "perturbation"))
+    rows_of_items = list(rows.values_list("item_id", "item__screen", "label", "perturbation"))
     if protocol.conditions == "screens":
-        return {str(item): screen for item, screen, _, _ in found}
+        return {str(item): screen for item, screen, _, _ in rows_of_items}
     if protocol.conditions == "twins":
-        return {str(item): 1 if perturbation == "none" else 2 for item, _, _, perturbation in found}
-    casts = _both_casts(protocol, (label for _, _, label, _ in found))
-    return {str(item): 1 + casts.index(label) for item, _, label, _ in found}
+        return {str(item): 1 if perturbation == "none" else 2 for item, _, _, perturbation in rows_of_items}
+    casts = _both_casts(protocol, (label for _, _, label, _ in rows_of_items))
+    return {str(item): 1 + casts.index(label) for item, _, label, _ in rows_of_items}
 
 
 def _both_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
     """Return the casts that a crossover of sources compares, that of condition 1 first."""
+    # The document's order first, then imported labels: dict keeps the first of each.
     return list(dict.fromkeys([*(source.cast for source in protocol.sources), *sorted(labels)]))
 
 
 def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple[str, str]:
-    """Return what conditions 1 and 2 are called in results. `sources`: of the study's items, imported ones among them."""
-    every = sorted(set(sources))
+    """Return the names of conditions 1 and 2 in results. `sources` are those of the study's items, including imported ones."""
+    item_sources = sorted(set(sources))
     if protocol.conditions == "screens":
         screens = arms(protocol)
-        said = [pair for pair in zip(*(_screen_words(screens[n]) for n in SCREENS), strict=True) if pair[0] != pair[1]]
-        return ", ".join(first for first, _ in said), ", ".join(second for _, second in said)
+        differences = [
+            pair for pair in zip(*(_screen_words(screens[n]) for n in SCREENS), strict=True) if pair[0] != pair[1]
+        ]
+        return ", ".join(first for first, _ in differences), ", ".join(second for _, second in differences)
     if protocol.conditions == "twins":
-        errors = {perturbation for _, perturbation in every} - {"none"}
+        errors = {perturbation for _, perturbation in item_sources} - {"none"}
         return "original", f"twin, {errors.pop()} error" if len(errors) == 1 else "twin"
-    one, two, *_ = [*_both_casts(protocol, (label for label, _ in every)), "condition 1", "condition 2"]
-    return one, two
+    first_name, second_name, *_ = [
+        *_both_casts(protocol, (label for label, _ in item_sources)),
+        "condition 1",
+        "condition 2",
+    ]
+    return first_name, second_name
 
 
 def _screen_words(arm: Arm) -> tuple[str, str, str]:
-    """Return an arm as the contrasts of display arms call it."""
-    shown = "yes" if arm.with_context else "no"
-    return f"layout: {arm.layout}", f"goal and earlier steps: {shown}", f"marks: {arm.marks}"
+    """Return an arm in the words of the contrasts of display arms."""
+    context = "yes" if arm.with_context else "no"
+    return f"layout: {arm.layout}", f"goal and earlier steps: {context}", f"marks: {arm.marks}"
 
 
 def describe_cases(study: Study) -> str:
-    """Return which cases the two conditions are compared on, where that is not all there are; else ""."""
+    """Return on which cases the two conditions are compared, if not on all there are; else ""."""
     if not designs.is_crossover(study) or designs.protocol_of(study).conditions != "sources":
         return ""
     return (
-        "Conditions are compared on steps on which the two sources differ: a step on which both gave the identical outcome is in "
-        "no crossover of sources."
+        "Conditions are compared on steps on which the two sources differ: steps with identical outcomes of both are left "
+        "out of a crossover of sources."
     )
 
 
 def find_names(study: Study) -> tuple[str, str]:
-    """Return what the two conditions of a crossover study are called; two empty names for any other study."""
+    """Return the names of the two conditions of a crossover study; two empty names for any other study."""
     if not designs.is_crossover(study):
         return "", ""
     rows = ItemSource.objects.filter(item__study=study).order_by().values_list("label", "perturbation").distinct()
@@ -147,7 +160,7 @@ def find_names(study: Study) -> tuple[str, str]:
 
 
 def find_conditions(study: Study) -> dict[str, int]:
-    """Return the condition, 1 or 2, of every frozen item by its code; nothing for a study that is no crossover."""
+    """Return the condition, 1 or 2, of every frozen item by its code; {} for a study that is not a crossover."""
     if not designs.is_crossover(study):
         return {}
     codes = dict(study.items.values_list("pk", "code"))
@@ -161,27 +174,28 @@ def opens_at(seat: Rater) -> datetime | None:
     """
     if seat.simulated:
         return None
-    first = Assignment.objects.filter(rater=seat, session=1)
-    if first.filter(rating__isnull=True, released_at__isnull=True).exists():
+    session_1 = Assignment.objects.filter(rater=seat, session=1)
+    if session_1.filter(rating__isnull=True, released_at__isnull=True).exists():
         return None
-    answered = Rating.objects.filter(assignment__in=first).order_by()
-    last = answered.aggregate(last=Max(Greatest("submitted_at", Coalesce("revised_at", "submitted_at"))))["last"]
-    return last + timedelta(days=designs.protocol_of(seat.study).washout_days) if last else None
+    ratings = Rating.objects.filter(assignment__in=session_1).order_by()
+    last_answer = ratings.aggregate(last=Max(Greatest("submitted_at", Coalesce("revised_at", "submitted_at"))))["last"]
+    return last_answer + timedelta(days=designs.protocol_of(seat.study).washout_days) if last_answer else None
 
 
 def is_too_early(assignment: Assignment, now: datetime) -> bool:
     """Return whether this item waits for the washout to end: it must not be shown or answered before."""
+    # An item that was opened in time may be answered: it was already seen.
     if assignment.session == 1 or assignment.opened_at is not None or assignment.rater.simulated:
         return False
     seat = assignment.rater
     if Assignment.objects.filter(rater=seat, session=1, rating__isnull=True, released_at__isnull=True).exists():
         return True
-    opens = opens_at(seat)
-    return opens is not None and now < opens
+    session_start = opens_at(seat)
+    return session_start is not None and now < session_start
 
 
 def has_begun(seat: Rater) -> bool:
-    """Return whether the rater was shown an item of session 2: answers of session 1 are out of their reach then."""
+    """Return whether the rater was shown an item of session 2: from then on answers of session 1 cannot be seen or changed."""
     return Assignment.objects.filter(rater=seat, session=2, opened_at__isnull=False).exists()
 
 
@@ -195,5 +209,5 @@ def _first_of(protocol: StudyProtocol) -> dict[Source, Source]:
 
 
 def _on_screen(found: Found, screen: int) -> Found:
-    candidate = found.candidate._replace(key=f"{found.candidate.key}/screen {screen}")
-    return found._replace(candidate=candidate, screen=screen)
+    copy_candidate = found.candidate._replace(key=f"{found.candidate.key}/screen {screen}")
+    return found._replace(candidate=copy_candidate, screen=screen)

@@ -1,4 +1,4 @@
-"""What a study's frozen document says of serving it."""
+"""What a study's frozen document states about how items are assigned and shown."""
 
 from datetime import timedelta
 
@@ -12,17 +12,17 @@ def protocol_of(study: Study) -> StudyProtocol:
 
 
 def is_pool(study: Study) -> bool:
-    """Items are claimed as raters come for them, and nothing is dealt out before."""
+    """Return whether raters reserve items as they come for them; nothing is assigned before."""
     return bool(study.protocol.get("design") == "pool")
 
 
 def is_crossed(study: Study) -> bool:
-    """Every rater rates every item, be it in one session or in two."""
+    """Return whether every rater rates every item, in one session or in two."""
     return study.protocol.get("design") in CROSSED
 
 
 def is_crossover(study: Study) -> bool:
-    """Every rater reads two conditions in two sessions."""
+    """Return whether every rater rates two conditions in two sessions."""
     return bool(study.protocol.get("design") == "crossover")
 
 
@@ -36,7 +36,9 @@ def arms_of(protocol: StudyProtocol) -> tuple[Arm, ...]:
 
 
 def arm(seat: Rater) -> Arm:
-    """How this seat is shown things: its own arm; where arms change from item to item, the study's first."""
+    """Return how this rater is shown items: their own arm, or the study's first arm if arms change from item to item."""
     protocol = protocol_of(seat.study)
-    every = arms_of(protocol)
-    return planning.arm_of_seat(every, seat.study.draw, seat.number) if protocol.display.by == "rater" else every[0]
+    all_arms = arms_of(protocol)
+    return (
+        planning.arm_of_seat(all_arms, seat.study.draw, seat.number) if protocol.display.by == "rater" else all_arms[0]
+    )

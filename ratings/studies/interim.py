@@ -1,7 +1,7 @@
-"""A look at rates by source before a study is unblinded: for an analyst who neither rates in it nor ran it, and logged.
+"""Interim analysis: rates by source before a study is unblinded, for an analyst who neither rates in it nor managed it.
 
-What is shown is a snapshot of the whole study as it stood when a quarter of the planned ratings was reached. Numbers
-that moved with single ratings would, beside the blinded export, tell which source each new one belongs to.
+Each analysis is logged. It shows a snapshot of the study at the moment when the last quarter of the planned ratings was
+reached. Numbers that changed with single ratings would, together with the blinded export, reveal the source of each new rating.
 """
 
 from bisect import bisect_right
@@ -22,18 +22,20 @@ from ratings.studies.lifecycle import log
 if TYPE_CHECKING:
     from ratings.stats.proportions import Rate
 
-LEAST = 10
+LEAST = (
+    10  # ratings that a source must gain or lose before its row changes: a smaller step could be attributed to a rater
+)
 QUARTERS = 4
 _WHILE = ("open", "paused", "closed")
 Source = tuple[str, str]  # label and error type
 
 
-class NotAllowed(PermissionError):  # noqa: N818  # a state of the person, said to them
-    """This user may not look; the message says why, for people."""
+class NotAllowed(PermissionError):  # noqa: N818  # a state of the user, shown to them
+    """This user may not take an interim analysis; the message gives the reason, for people."""
 
 
 class InterimLine(NamedTuple):
-    """What was said of one source in the snapshot; `rate` is None where there are too few ratings to show."""
+    """The rate of one source in the snapshot; `rate` is None if there are too few ratings to show."""
 
     source: str
     perturbation: str
@@ -41,7 +43,7 @@ class InterimLine(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The lines as they stood at so many of `planned` ratings; `ratings` is 0 before there is a snapshot to show."""
+    """The rates of the snapshot at `ratings` of `planned` ratings; `ratings` is 0 before there is a snapshot."""
 
     ratings: int
     planned: int
@@ -49,7 +51,7 @@ class Look(NamedTuple):
 
 
 class _First(NamedTuple):
-    """A rating as first submitted. `gone` is when it ceased to count: its rater was dropped, or its place taken back."""
+    """A rating as first submitted. `discounted_at`: when it ceased to count, because its rater was dropped or it was reassigned."""
 
     key: int
     at: datetime
@@ -62,47 +64,57 @@ Shown = dict[Source, list[_First]]
 
 
 def refusal(study: Study, user: User) -> str:
-    """Why this user may not look; "" if they may."""
+    """Return why this user may not take an interim analysis; "" if they may."""
     if study.status not in _WHILE:
-        return f"{study.name} is {study.status}; there is nothing to look at in the interim."
+        return f"{study.name} is {study.status}: there is no interim analysis to take."
     if study.raters.filter(user=user).exists():
-        return "You hold a seat in this study; raters see no results before it is unblinded."
+        return "You are a rater in this study. Raters see no results before it is unblinded."
     if study.created_by_id == user.pk or study.members.filter(user=user, role="admin").exists():
-        return "You run this study; those who can change it see no results before it is unblinded."
+        return "You manage this study. Users who can change it see no results before it is unblinded."
     if role_in(user, study) not in ("analyst", "superuser"):
-        return "Only an analyst of this study may take an interim look."
+        return "Only an analyst of this study may take an interim analysis."
     if former.ran(study, user):
-        return "You have run this study; those who could change it see no results before it is unblinded."
+        return "You have managed this study. Users who could change it see no results before it is unblinded."
     return ""
 
 
 @transaction.atomic
 def look(study: Study, user: User) -> Look:
-    """Rates by source at the last quarter that was reached. NotAllowed, or one more line in the study's log."""
+    """Return the rates by source at the last quarter that was reached, and log the analysis.
+
+    Raises InterimNotAllowed, with the reason, for users who may not take one.
+    """
+    # With the study locked no role can change between the check and the log.
     study = Study.objects.select_for_update().get(pk=study.pk)
-    if why := refusal(study, user):
-        raise NotAllowed(why)
-    found = _look(study)
-    seen = sum(line.rate is not None for line in found.lines)
-    content = InterimLook(ratings=found.ratings, planned=found.planned, shown=seen, sources=len(found.lines))
+    if reason := refusal(study, user):
+        raise NotAllowed(reason)
+    analysis = _look(study)
+    shown_sources = sum(line.rate is not None for line in analysis.lines)
+    content = InterimLook(
+        ratings=analysis.ratings, planned=analysis.planned, shown=shown_sources, sources=len(analysis.lines)
+    )
     log(study, content, user)
-    return found
+    return analysis
 
 
 def _look(study: Study) -> Look:
     planned, firsts = _planned(study), _firsts(study)
     sizes = [-(-planned * quarter // QUARTERS) for quarter in range(1, QUARTERS + 1)]
-    looks = [(0, Shown()), *zip(sizes, _told(_snapshots(firsts, sizes)), strict=False)]
-    # What holds a rating that was taken back since is shown no more: the look before it is.
-    size, shown = next((n, of) for n, of in reversed(looks) if not any(one.gone for own in of.values() for one in own))
+    snapshots = [(0, Shown()), *zip(sizes, _told(_snapshots(firsts, sizes)), strict=False)]
+    # A snapshot with a rating that ceased to count since is not shown any more. The one before it is shown instead.
+    size, ratings_by_source = next(
+        (n, of) for n, of in reversed(snapshots) if not any(first.gone for own in of.values() for first in own)
+    )
     sources = ItemSource.objects.filter(item__study=study).values_list("label", "perturbation")
-    # Every source has its line from the start: one that came with its first rating would tell whose that was.
-    lines = [InterimLine(*source, _rate(shown.get(source, []))) for source in sorted(set(sources))]
+    # Every source has its row from the start: a row that appeared with its first rating would reveal the source of
+    # that rating.
+    lines = [InterimLine(*source, _rate(ratings_by_source.get(source, []))) for source in sorted(set(sources))]
     return Look(size, planned, lines)
 
 
 def _planned(study: Study) -> int:
-    """Ratings the study set out to collect when it opened; items and seats that came later move no snapshot."""
+    """Return how many ratings the study set out to collect when it opened."""
+    # From the event and not from the rows: items and raters that were added later must not move a snapshot.
     opened = study.events.filter(kind=Opened.kind).first()
     if opened and isinstance(content := opened.content, Opened):
         items, seats = content.items, content.raters
@@ -114,23 +126,24 @@ def _planned(study: Study) -> int:
 
 
 def _snapshots(firsts: Sequence[_First], sizes: Sequence[int]) -> Iterator[list[_First]]:
-    """For each size that was reached, the ratings that counted at that moment. What happens later changes none."""
-    gone = sorted(one.gone for one in firsts if one.gone)
+    """Yield, for each size that was reached, the ratings that counted at that moment."""
+    # Later events change no snapshot: a rating that ceased to count afterwards is still in it.
+    discount_times = sorted(first.gone for first in firsts if first.gone)
     reached = 0
     for number, last in enumerate(firsts, 1):
-        while reached < len(sizes) and number - bisect_right(gone, last.at) >= sizes[reached] > 0:
+        while reached < len(sizes) and number - bisect_right(discount_times, last.at) >= sizes[reached] > 0:
             reached += 1
-            yield [one for one in firsts[:number] if one.gone is None or one.gone > last.at]
+            yield [first for first in firsts[:number] if first.gone is None or first.gone > last.at]
 
 
 def _told(snapshots: Iterator[list[_First]]) -> Iterator[Shown]:
-    """What each look shows: a source's line moves on only by ten ratings or more that came or went."""
+    """Yield what each analysis shows: the row of a source changes only by ten ratings or more that came or went."""
     shown: Shown = {}
     for snapshot in snapshots:
         by_source: Shown = defaultdict(list)
-        for one in snapshot:
-            if one.verdict is not None:
-                by_source[one.source].append(one)
+        for first in snapshot:
+            if first.verdict is not None:
+                by_source[first.source].append(first)
         moved = {
             s: own for s, own in by_source.items() if len(own) >= LEAST and _differ(own, shown.get(s, [])) >= LEAST
         }
@@ -143,27 +156,27 @@ def _differ(one: Collection[_First], other: Collection[_First]) -> int:
 
 
 def _rate(own: Sequence[_First]) -> "Rate | None":
-    from ratings.stats.proportions import rate  # scipy comes with it, and few pages have a rate
+    from ratings.stats.proportions import rate  # imports scipy, which few pages need
 
-    return rate([one.verdict is True for one in own]) if own else None
+    return rate([first.verdict is True for first in own]) if own else None
 
 
 def _firsts(study: Study) -> list[_First]:
-    """Ratings that count or did, in the order they came: answers are logged under the study's lock, so by their key.
-
-    As first submitted: a correction would show which source it belongs to. Imported ones come on top of the plan.
-    """
-    place, source = "assignment__", "assignment__item__source__"
+    """Return the ratings that count or did count, as first submitted, in the order in which they came."""
+    assignment, source = "assignment__", "assignment__item__source__"
+    # As first submitted: a correction would show which source it belongs to. Imported ratings are extra to the
+    # plan.
     counted = RatingEvent.objects.filter(
         assignment__item__study=study, kind="answer", revision=1, assignment__occasion=1, assignment__surplus=False
     )
-    found = counted.order_by("pk").values_list(
-        "pk", "at", f"{place}released_at", f"{place}rater__dropped", f"{place}rater__withdrawn_at", f"{source}label",
+    # By key: answers are logged under the study's lock, so keys are in the order of time.
+    rows = counted.order_by("pk").values_list(
+        "pk", "at", f"{assignment}released_at", f"{assignment}rater__dropped", f"{assignment}rater__withdrawn_at", f"{source}label",
         f"{source}perturbation", "verdict",
     )  # fmt: skip
     firsts = []
-    for key, at, released, dropped, withdrawn, label, wrong, verdict in found:
-        gone = min((when for when in (released, withdrawn if dropped else None) if when), default=None)
-        if gone is None or gone > at:
-            firsts.append(_First(key, at, gone, (label, wrong), verdict))
+    for key, at, released, dropped, withdrawn, label, perturbation, verdict in rows:
+        discounted_at = min((when for when in (released, withdrawn if dropped else None) if when), default=None)
+        if discounted_at is None or discounted_at > at:
+            firsts.append(_First(key, at, discounted_at, (label, perturbation), verdict))
     return firsts

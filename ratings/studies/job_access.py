@@ -1,4 +1,7 @@
-"""Who may see a job, and who may stop it or ask for it again. What is not yours does not exist (404)."""
+"""Who may see a job, and who may stop it or start it again.
+
+A job that a user may not see is answered like one that does not exist (404).
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,12 +14,12 @@ from ratings.models import Study
 from ratings.studies import access
 from simulation.models import Job
 
-# Analysts see these go on; who runs the study orders them, stops them and has them tried again.
+# Analysts see the progress of these. Only admins of the study start, stop and retry them.
 FOR_ADMINS = ("audit", "import_items", "import_ratings", "machine_rating")
 
 
 class Seen(NamedTuple):
-    """A job, the study it is about (None: a benchmark's), and what the one who asks may do."""
+    """A job, the study it is about (None for a benchmark), and what the user may do with it."""
 
     job: Job
     study: Study | None
@@ -25,7 +28,7 @@ class Seen(NamedTuple):
 
 
 def seen(user: access.Visitor, code: UUID) -> Seen:
-    """The job of that code, for those its subject is open to: a study's admins and analysts, staff for a benchmark."""
+    """Return the job with this code for those who may see its subject: admins and analysts of a study, staff for a benchmark."""
     job = Job.objects.filter(code=code).first() if user.is_authenticated else None
     if job is None:
         raise Http404
@@ -33,7 +36,7 @@ def seen(user: access.Visitor, code: UUID) -> Seen:
 
 
 def look(user: access.Visitor, job: Job) -> Seen:
-    """What this user may do with the job; 404 where that is nothing."""
+    """Return what this user may do with the job. Raises 404 if that is nothing."""
     study = _study(user, job.subject)
     if study is None:
         return Seen(job, None, "staff", True)
@@ -44,41 +47,44 @@ def look(user: access.Visitor, job: Job) -> Seen:
 
 
 def open_to(user: User, jobs: Sequence[Job]) -> set[int]:
-    """The keys of those of these jobs that this user may look at: two queries for each study, however many jobs it has."""
-    found: set[int] = set()
-    for about in {job.subject for job in jobs}:
+    """Return the keys of those of these jobs that this user may see."""
+    visible: set[int] = set()
+    # By subject and not by job: two queries for each study, however many jobs it has.
+    for job_subject in {job.subject for job in jobs}:
         try:
-            study = _study(user, about)
+            study = _study(user, job_subject)
         except Http404:
             continue
-        own = [job for job in jobs if job.subject == about]
-        found |= {job.pk for job in own if study is None or not _of_another(job, study)}
-    return found
+        jobs_of_subject = [job for job in jobs if job.subject == job_subject]
+        visible |= {job.pk for job in jobs_of_subject if study is None or not _of_another(job, study)}
+    return visible
 
 
 def sealed(job: Job) -> bool:
-    """Whether a machine rates in it for a study that is not unblinded: its verdicts show nowhere, not even to staff."""
-    what, _, name = job.subject.partition("/")
-    if job.kind != "machine_rating" or what != "study":
+    """Return whether this job rates by a model in a study that is not unblinded."""
+    subject_kind, _, slug = job.subject.partition("/")
+    # Its verdicts are shown nowhere before unblinding, not even to staff.
+    if job.kind != "machine_rating" or subject_kind != "study":
         return False
-    return Study.objects.filter(slug=name).exclude(status="unblinded").exists()
+    return Study.objects.filter(slug=slug).exclude(status="unblinded").exists()
 
 
 def subject(study: Study) -> str:
-    """What the jobs of a study are filed under."""
+    """Return the subject under which the jobs of a study are stored."""
     return f"study/{study.slug}"
 
 
 def _study(user: access.Visitor, about: str) -> Study | None:
-    """The study that jobs of this subject are about, None where it is a benchmark; 404 for whom it is not there."""
-    what, _, name = about.partition("/")
-    if what == "study":
-        return access.study_for(user, name, "admin", "analyst")
+    """Return the study of this subject, or None for a benchmark. Raises 404 for users who may not see it."""
+    subject_kind, _, slug = about.partition("/")
+    if subject_kind == "study":
+        return access.study_for(user, slug, "admin", "analyst")
     if not (isinstance(user, User) and user.is_staff):
         raise Http404
     return None
 
 
 def _of_another(job: Job, study: Study) -> bool:
-    """Whether it is of a draft that had this slug before."""
+    """Return whether the job belongs to an earlier draft with the same slug."""
+    # A deleted draft leaves its jobs, and its slug may be used again: the new study's people must not see them.
     return bool(job.created_at < study.created_at)

@@ -1,4 +1,4 @@
-"""The life of a study: draft, open, paused, closed, unblinded. Each move is one transaction and one line in the log."""
+"""The life of a study: draft, open, paused, closed, unblinded. Each move is one transaction and one event in the log."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,42 +27,43 @@ Actor = User | None
 
 
 def find(name: str) -> Study:
-    """The study of that slug or code; StudyError lists those there are."""
-    wanted = Q(slug=name)
-    with suppress(ValueError):  # then it can only be a slug
-        wanted |= Q(code=UUID(name))
-    if study := Study.objects.filter(wanted).first():
+    """Return the study with this slug or code. Raises StudyError, listing the studies there are."""
+    is_match = Q(slug=name)
+    with suppress(ValueError):  # not a UUID: then it can only be a slug
+        is_match |= Q(code=UUID(name))
+    if study := Study.objects.filter(is_match).first():
         return study
     known = ", ".join(Study.objects.values_list("slug", flat=True)) or "none yet"
     raise StudyError(f"There is no study {name[:80]!r}. Known studies: {known}")
 
 
 def read_protocol(data: Any) -> StudyProtocol:
-    """A study document checked against the casts, experiments and actions of this laboratory; else ProtocolError."""
+    """Return the study document, checked against the casts, experiments and actions of this laboratory. Raises ProtocolError."""
     return protocols.read(data, pool.known_casts(), pool.known_experiments(), known_actions())
 
 
 def problems_of(document: Mapping[str, Any]) -> list[str]:
-    """What keeps this document from opening here and now, the items apart; [] when it can."""
+    """Return what prevents this document from opening here and now, apart from items; [] if nothing does."""
     return protocols.problems(document, pool.known_casts(), pool.known_experiments(), known_actions())
 
 
 def known_actions() -> list[str]:
-    """The actions an item may show: those that do something at the bench."""
+    """Return the actions that an item may show: those that do something at the bench."""
     return list(CatalogueEntry.objects.exclude(kind="control").order_by("name").values_list("name", flat=True))
 
 
 def pool_report(protocol: StudyProtocol, study: Study | None = None) -> list[Stock]:
-    """For each source how many items the study wants and how many the pool holds."""
+    """Return for each source how many items the study wants and how many the pool has."""
     return pool.stock(protocol, study)
 
 
 @transaction.atomic
 def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
-    """A draft. A slug that is taken is a ProtocolError, also if another request takes it at this moment."""
+    """Create a draft. Raises ProtocolError if the slug is taken."""
+    # Not a check and then an insert: another request may take the slug at this moment.
     study, created = Study.objects.get_or_create(slug=protocol.slug, defaults={**_columns(protocol), "created_by": by})
     if not created:
-        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
+        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; choose another one"])
     GuideVersion.objects.create(study=study, number=1, text=protocol.guide, by=by)
     log(study, Created(), by)
     return study
@@ -70,41 +71,41 @@ def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
 
 @transaction.atomic
 def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: str = "") -> Study:
-    """The draft as this document has it; the address may change with it. Whoever writes last wins, and is logged."""
-    row = _locked(study, "edited", "draft")
-    if Study.objects.exclude(pk=row.pk).filter(slug=protocol.slug).exists():
-        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
-    Study.objects.filter(pk=row.pk).update(slug=protocol.slug, **_columns(protocol))
-    GuideVersion.objects.filter(study=row, number=1).update(text=protocol.guide, by=by, at=timezone.now())
-    log(row, Edited(part=part), by)
-    row.refresh_from_db()
-    return row
+    """Replace the document of the draft and return the draft. Its URL changes with the slug. The last writer wins, and is logged."""
+    draft = _locked(study, "edited", "draft")
+    if Study.objects.exclude(pk=draft.pk).filter(slug=protocol.slug).exists():
+        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; choose another one"])
+    # Columns only: the caller's object may be older than the row.
+    Study.objects.filter(pk=draft.pk).update(slug=protocol.slug, **_columns(protocol))
+    GuideVersion.objects.filter(study=draft, number=1).update(text=protocol.guide, by=by, at=timezone.now())
+    log(draft, Edited(part=part), by)
+    draft.refresh_from_db()
+    return draft
 
 
 @transaction.atomic
 def delete_draft(study: Study) -> None:
-    """Nobody was ever asked anything: nothing is kept, its log neither."""
-    row = _locked(study, "deleted", "draft")
-    row.events.all().delete()
-    row.membership_changes.all().delete()
-    row.audits.all().delete()
+    """Delete the draft with its log. Nobody was ever asked to rate, so nothing is stored of it."""
+    draft = _locked(study, "deleted", "draft")
+    # The log, role changes and audits protect their study from deletion; those of a draft are deleted with it.
+    draft.events.all().delete()
+    draft.membership_changes.all().delete()
+    draft.audits.all().delete()
     try:
-        row.delete()
+        draft.delete()
     except ProtectedError as error:
-        kept = sorted({str(one._meta.verbose_name_plural) for one in error.protected_objects})
-        raise StudyError(f"{row.name} cannot be deleted: it has {' and '.join(kept)}") from error
+        dependents = sorted({str(one._meta.verbose_name_plural) for one in error.protected_objects})
+        raise StudyError(f"{draft.name} cannot be deleted: it has {' and '.join(dependents)}") from error
 
 
 @transaction.atomic
 def duplicate(study: Study, by: Actor = None) -> Study:
-    """A new draft with the same document and the same imported items, and nobody's ratings. Its seed is the same.
-
-    Who imported an item, and when, stays: they know where it came from.
-    """
+    """Create a new draft with the same document, seed and imported items, and without ratings."""
     document = {**study.protocol, **_free_name(study), "guide": study.guide}
     copy = create_study(protocols.stored(document), by)
     imported = list(study.imported_items.all())
     for row in imported:
+        # Who imported an item, and when, is copied: that person knows where the item came from.
         row.pk, row._state.adding, row.study, row.by = None, True, copy, row.by or by
     ImportedItem.objects.bulk_create(imported, batch_size=500)
     log(copy, Duplicated(source=study.slug), by)
@@ -113,68 +114,73 @@ def duplicate(study: Study, by: Actor = None) -> Study:
 
 @transaction.atomic
 def open_study(study: Study, raters: int | None = None, by: Actor = None) -> None:
-    """Choose the items, freeze them blinded, make the seats and say who rates what. PlanError if it cannot be done."""
+    """Choose and freeze the blinded items, create the raters and their assignments. Raises PlanError if that cannot be done."""
     study = _locked(study, "opened", "draft")
     protocol = read_protocol(study.protocol)
     if not (protocol.sources or study.imported_items.exists()):
-        raise StudyError(f"{study.name} has no items: name a source, or import items")
+        raise StudyError(f"{study.name} has no items: add a source, or import items")
     if protocol.is_crossed and raters not in (None, protocol.ratings_per_item):
         raise StudyError(
-            f"In a crossed design everybody rates everything: {protocol.ratings_per_item} raters, not {raters}"
+            f"In a crossed design every rater rates every item: it needs {protocol.ratings_per_item} raters, not {raters}"
         )
-    filled = opening.fill(study, protocol, raters or protocol.raters)
-    study.protocol["raters"] = filled.seats
+    size = opening.fill(study, protocol, raters or protocol.raters)
+    # The document states what was created, so that a duplicate opens with as many raters.
+    study.protocol["raters"] = size.seats
     study.save(update_fields=["protocol"])
     content = Opened(
-        items=filled.items,
-        raters=filled.seats,
-        left_out=filled.left_out,
-        shown=filled.shown,
-        identical_cases=filled.alike.cases,
-        cases=filled.alike.of,
+        items=size.items,
+        raters=size.seats,
+        left_out=size.left_out,
+        shown=size.shown,
+        identical_cases=size.alike.cases,
+        cases=size.alike.of,
     )
     _move(study, "open", content, by, opened_at=timezone.now())
 
 
 @transaction.atomic
 def pause(study: Study, by: Actor = None) -> None:
-    """Take no ratings for a while; raters are told so, and nothing they did is lost."""
+    """Stop accepting ratings for some time. Raters see that the study is paused; nothing they did is lost."""
     _move(_locked(study, "paused", "open"), "paused", study_events.Paused(), by)
 
 
 @transaction.atomic
 def resume(study: Study, by: Actor = None) -> None:
-    """Take ratings again after a pause."""
+    """Accept ratings again after a pause."""
     _move(_locked(study, "resumed", "paused"), "open", study_events.Resumed(), by)
 
 
 @transaction.atomic
 def close(study: Study, by: Actor = None) -> None:
-    """No more ratings; those given stay sealed."""
+    """Stop accepting ratings; those submitted remain sealed."""
     _move(_locked(study, "closed", "open", "paused"), "closed", study_events.Closed(), by, closed_at=timezone.now())
 
 
 @transaction.atomic
 def reopen(study: Study, by: Actor = None) -> None:
-    """Take ratings again; not once anyone may have seen where the items came from. What raters left while it was closed
-    is dealt to others."""
-    row = _locked(study, "reopened", "closed")
-    _move(row, "open", _deal_freed(row), by, closed_at=None)
-    taking_back.take_back_readable(row)
+    """Accept ratings again in a closed study, and reassign what raters left while it was closed.
+
+    Raises StudyError if the study is unblinded: by then its sources may have been seen.
+    """
+    locked = _locked(study, "reopened", "closed")
+    _move(locked, "open", _deal_freed(locked), by, closed_at=None)
+    # While it was closed, other studies may have been unblinded that contain versions of its items.
+    taking_back.take_back_readable(locked)
 
 
 @transaction.atomic
 def unblind(study: Study, by: Actor) -> None:
-    """Break the seal of a closed study, for good. Doing it again changes nothing."""
+    """Break the seal of a closed study, permanently. Doing it again changes nothing."""
     if Study.objects.select_for_update().get(pk=study.pk).is_unblinded:
         return
     _move(_locked(study, "unblinded", "closed"), "unblinded", study_events.Unblinded(), by, unblinded_at=timezone.now())
+    # Insiders of this study can now read its sources, and running studies may contain versions of the same items.
     taking_back.take_back_beside(study)
 
 
 @transaction.atomic
 def close_and_unblind(study: Study, by: Actor) -> None:
-    """Both moves at once, each logged: for commands, where nobody can be asked in between."""
+    """Close and unblind, each with its event: for commands, which cannot ask a person in between."""
     if Study.objects.select_for_update().get(pk=study.pk).status in ("open", "paused"):
         close(study, by)
     unblind(study, by)
@@ -182,29 +188,32 @@ def close_and_unblind(study: Study, by: Actor) -> None:
 
 @transaction.atomic
 def revise_guide(study: Study, text: str, by: Actor = None) -> int:
-    """New instructions while raters rate: another version, shown to each before their next item. Returns its number."""
-    row = _locked(study, "given new instructions", "open", "paused")
+    """Store a new version of the instructions while raters rate, and return its number. Each rater sees it before their next item."""
+    locked = _locked(study, "given new instructions", "open", "paused")
     text = text.replace("\r\n", "\n")  # as browsers send line breaks
     if problems := protocols.guide_problems(text):
         raise ProtocolError(problems)
-    if text == row.guide:
-        return row.guide_version
-    number = row.guide_version + 1
-    Study.objects.filter(pk=row.pk).update(guide=text, guide_version=number)
-    GuideVersion.objects.create(study=row, number=number, text=text, by=by)
-    log(row, GuideRevised(version=number), by)
+    # Saving without a change must not send every rater through the guide again.
+    if text == locked.guide:
+        return locked.guide_version
+    number = locked.guide_version + 1
+    Study.objects.filter(pk=locked.pk).update(guide=text, guide_version=number)
+    GuideVersion.objects.create(study=locked, number=number, text=text, by=by)
+    log(locked, GuideRevised(version=number), by)
     return number
 
 
 def stop_met(study: Study) -> bool:
-    """Whether the study's stop rule is met; until then every number of it is an interim one."""
+    """Return whether the study's stop rule is met; until then every number is interim."""
     return stopping.look(study).met
 
 
 def log(study: Study, content: Content, by: Actor = None) -> None:
-    """Add an event to the study's log. If it concerns the seal or access, add it to the security log, without rater labels."""
+    """Add an event to the study's log. If it concerns the seal or access, add it to the security log as well."""
     StudyEvent.record(study, content, by)
     if content.kind in _SECURITY:
+        # Without the event's content: a rater's label beside an account in the system log would undo the
+        # pseudonym.
         security_event(content.kind, None, study=study.slug, user=by.pk if by else None)
 
 
@@ -212,7 +221,7 @@ _SECURITY = frozenset({"invited", "joined", "exported", "unblinded", "looked", "
 
 
 def _columns(protocol: StudyProtocol) -> dict[str, Any]:
-    """What the row of a draft repeats of its document."""
+    """Return the columns of a draft that repeat its document."""
     return {
         "name": protocol.name,
         "kind": protocol.kind,
@@ -226,7 +235,7 @@ def _columns(protocol: StudyProtocol) -> dict[str, Any]:
 
 
 def _deal_freed(study: Study) -> Reopened:
-    """Deal what raters left while the study was closed. Return how much was dealt and how much waits for another seat."""
+    """Reassign what raters left while the study was closed. Return how much was reassigned and how much waits for another rater."""
     if designs.is_pool(study):
         return Reopened()
     dealt = redealing.deal_free(study, redealing.takers(study))
@@ -234,18 +243,19 @@ def _deal_freed(study: Study) -> Reopened:
 
 
 def _free_name(study: Study) -> dict[str, str]:
-    """The name and slug of a copy: "-copy", or the first "-copy-2", "-copy-3" ... that is free."""
-    taken = set(Study.objects.values_list("slug", flat=True))
-    ends = ["copy", *(f"copy-{number}" for number in range(2, len(taken) + 3))]
-    end = next(end for end in ends if f"{study.slug[:68]}-{end}" not in taken)
-    return {"slug": f"{study.slug[:68]}-{end}", "name": f"{study.name[:105]} ({end.replace('-', ' ')})"}
+    """Return the name and slug of a copy: "-copy", or the first of "-copy-2", "-copy-3" ... that is free."""
+    used_slugs = set(Study.objects.values_list("slug", flat=True))
+    suffixes = ["copy", *(f"copy-{number}" for number in range(2, len(used_slugs) + 3))]
+    suffix = next(suffix for suffix in suffixes if f"{study.slug[:68]}-{suffix}" not in used_slugs)
+    # Shortened so that slug (80) and name (120 characters) still fit with their suffix.
+    return {"slug": f"{study.slug[:68]}-{suffix}", "name": f"{study.name[:105]} ({suffix.replace('-', ' ')})"}
 
 
 def _locked(study: Study, done: str, *needs: str) -> Study:
-    row = Study.objects.select_for_update().get(pk=study.pk)
-    if row.status not in needs:
-        raise StudyError(f"{row.name} is {row.status}; only a study that is {' or '.join(needs)} can be {done}")
-    return row
+    locked = Study.objects.select_for_update().get(pk=study.pk)
+    if locked.status not in needs:
+        raise StudyError(f"{locked.name} is {locked.status}; only a study that is {' or '.join(needs)} can be {done}")
+    return locked
 
 
 def _move(study: Study, status: str, content: Content, by: Actor, **times: datetime | None) -> None:

@@ -1,4 +1,4 @@
-"""Who else may run a study or read its results."""
+"""Who else may manage a study or read its results."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -16,22 +16,31 @@ ROLES = dict(Membership.ROLES)
 
 @transaction.atomic
 def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
-    """Somebody by user name or e-mail address; in a study that they have a role in, the new one replaces it."""
-    # Nobody takes a seat at the same time: not here, and not with this account in another study.
+    """Give a role to a user, found by user name or e-mail address. A role that they have in the study is replaced.
+
+    Raises StudyError if there is no such account, or if it may not have this role.
+    """
+    # The account and then the study are locked: nobody can join as a rater at the same time, neither here nor with
+    # this account in another study.
     user = User.objects.select_for_update(no_key=True).get(pk=_user(who).pk)
     study = Study.objects.select_for_update().get(pk=study.pk)
     if role not in ROLES:
         raise StudyError(f"{role[:20]!r} is not a role; roles: {', '.join(ROLES)}")
     if user.is_superuser or user.pk == study.created_by_id:
-        raise StudyError(f"{user.get_username()} may do everything in this study already")
+        raise StudyError(f"{user.get_username()} already has every right in this study")
     if role == "admin" and not user.is_staff:
-        raise StudyError(f"{user.get_username()} may not run studies; a superuser can allow it by making them staff")
+        raise StudyError(
+            f"{user.get_username()} may not run studies. A superuser can allow it by making the account staff"
+        )
     if role == "admin" and not study.is_unblinded and former.looked(study, user):
-        raise StudyError(f"{user.get_username()} has taken an interim look; who saw results cannot steer by them")
+        raise StudyError(
+            f"{user.get_username()} has taken an interim analysis. Users who have seen results cannot manage the study before it is unblinded"
+        )
     if study.raters.filter(user=user).exists():
-        raise StudyError(f"{user.get_username()} is a rater of this study, who must not see where items come from")
+        raise StudyError(f"{user.get_username()} is a rater of this study. Raters must not see where items come from")
     member, _ = Membership.objects.update_or_create(study=study, user=user, defaults={"role": role})
     _record_change(study, user, role, by, granted=True)
+    # From now on this user can read the sources of these items, which may be theirs to rate in another study.
     if study.is_unblinded:
         taking_back.take_back_from(user)
     return member
@@ -39,6 +48,7 @@ def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
 
 @transaction.atomic
 def remove(study: Study, member: Membership, by: Actor = None) -> None:
+    """Remove the role. Raises StudyError if an admin removes their own, which could leave a study without admins."""
     if by is not None and member.user_id == by.pk and access.role_in(by, study) != "superuser":
         raise StudyError("You cannot remove yourself; ask another admin of this study")
     member.delete()
@@ -53,7 +63,9 @@ def _record_change(study: Study, user: User, role: str, by: Actor, *, granted: b
 
 def _user(who: str) -> User:
     name = who.strip()
-    found = User.objects.filter(username=name, is_active=True).first() or (signing_in.by_email(name) if name else None)
-    if found is None:
-        raise StudyError(f"There is no account {name[:80]!r}; a superuser can make one")
-    return found
+    account = User.objects.filter(username=name, is_active=True).first() or (
+        signing_in.by_email(name) if name else None
+    )
+    if account is None:
+        raise StudyError(f"There is no account {name[:80]!r}. A superuser can create one")
+    return account

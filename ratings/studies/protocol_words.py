@@ -1,4 +1,4 @@
-"""A study document in plain words, part by part, for whoever reads it on the study's page."""
+"""A study document in plain words, section by section, as the study's page shows it."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from ratings.studies.pool import accepted_unread
 
 
 class Fact(NamedTuple):
-    """One line of the document; `step` is the step of the builder that it is set in."""
+    """One line of the document; `step` is the step of the builder in which it is set."""
 
     step: str
     name: str
@@ -17,7 +17,7 @@ class Fact(NamedTuple):
 
 
 def facts(study: Study) -> list[Fact]:
-    """All that raters and readers of the results may want to know of how the study was made."""
+    """Return all that raters and readers of the results may want to know about how the study was made."""
     protocol = protocols.stored(study.protocol)
     imported = study.imported_items.count()
     return [
@@ -43,17 +43,17 @@ def _items(study: Study, protocol: StudyProtocol, imported: int) -> list[Fact]:
 
 
 def _only_of_steps(study: Study, protocol: StudyProtocol) -> list[Fact]:
-    """A record of evidence is shown whole, and carries no planted error."""
-    unread = (f"some {accepted_unread.SAID}",) if accepted_unread.says_unread(study) else ()
+    # Only studies of steps have these: a record of evidence is shown in full and carries no planted error.
+    unreviewed_note = (f"some {accepted_unread.SAID}",) if accepted_unread.says_unread(study) else ()
     return [
         Fact("items", "Actions", (", ".join(protocol.actions) or "all",)),
-        Fact("items", "Errors checked by", (WORDS["vetting"][protocol.vetting].name, *unread)),
+        Fact("items", "Errors checked by", (WORDS["vetting"][protocol.vetting].name, *unreviewed_note)),
     ]
 
 
 def _raters(study: Study, protocol: StudyProtocol) -> list[Fact]:
     most = f", at most {protocol.items_per_rater} items each" if protocol.items_per_rater else ""
-    seats = str(protocol.raters) if protocol.raters else "as few as will do"
+    seats = str(protocol.raters) if protocol.raters else "as few as needed"
     return [
         Fact("raters", "Design", (WORDS["design"][protocol.design].name,)),
         *(_sessions(protocol) if protocol.is_crossover else []),
@@ -69,7 +69,7 @@ def _raters(study: Study, protocol: StudyProtocol) -> list[Fact]:
 
 
 def _sessions(protocol: StudyProtocol) -> list[Fact]:
-    days = f"{protocol.washout_days} day{'s' * (protocol.washout_days != 1)} at least"
+    days = f"{protocol.washout_days} day{'s' * (protocol.washout_days != 1)} or more"
     compared = WORDS["conditions"][protocol.conditions or ""].name
     return [Fact("raters", "Sessions compare", (compared,)), Fact("raters", "Washout between sessions", (days,))]
 
@@ -82,20 +82,20 @@ def _repeats(protocol: StudyProtocol) -> str:
 
 def _stop(study: Study, protocol: StudyProtocol) -> str:
     if protocol.stop == "ratings":
-        return f"{protocol.stop_ratings} ratings are there"
+        return f"{protocol.stop_ratings} ratings are collected"
     return WORDS["stop"][protocol.stop].name[0].lower() + WORDS["stop"][protocol.stop].name[1:]
 
 
 def _screen(study: Study, protocol: StudyProtocol) -> list[Fact]:
-    """A record of evidence has one layout, and its goal is always shown."""
-    display, of_steps = protocol.display, study.kind == TRANSITION
-    several = len(display.marks) > 1 or (of_steps and max(len(display.layouts), len(display.context)) > 1)
+    # A record of evidence has one layout, and its goal is always shown.
+    display, is_step_study = protocol.display, study.kind == TRANSITION
+    has_several = len(display.marks) > 1 or (is_step_study and max(len(display.layouts), len(display.context)) > 1)
     layout = [
         Fact("screen", "Layout", tuple(WORDS["layouts"][one].name for one in display.layouts)),
         Fact("screen", "Goal and earlier steps", tuple(WORDS["context"]["on" if one else "off"].name for one in display.context)),
     ]  # fmt: skip
     return [
-        *(layout if of_steps else []),
+        *(layout if is_step_study else []),
         Fact("screen", "Marks", tuple(WORDS["marks"][one].name for one in display.marks)),
-        *([Fact("screen", "By chance", (WORDS["by"][display.by].name,))] if several else []),
+        *([Fact("screen", "By chance", (WORDS["by"][display.by].name,))] if has_several else []),
     ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Periods of staff and superuser rights, recorded whenever an account is saved, by whatever page or command.
 
-Whoever gains a right can read where items come from: what they were to rate and have not been shown is taken back at once.
+Users who gain a right can read where items come from. Items that they were to rate and have not been shown are therefore
+released at once.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +18,7 @@ _FLAGS = {"is_staff": RightsPeriod.STAFF, "is_superuser": RightsPeriod.SUPERUSER
 
 
 class Period(NamedTuple):
-    """A right, since when, and until when; None: still."""
+    """A right and its period; `ended_at` is None while it lasts."""
 
     right: str
     began_at: datetime
@@ -27,32 +28,34 @@ class Period(NamedTuple):
 def note_rights(
     instance: User, raw: bool = False, update_fields: Collection[str] | None = None, **kwargs: object
 ) -> None:
-    """Record what changed; a receiver of `post_save`. A save that leaves the flags out costs nothing."""
+    """Record changed rights; a receiver of `post_save`."""
+    # Fixtures (raw) bring their own rows. A save that leaves out the flags, such as that of last_login, costs no
+    # query.
     if raw or (update_fields is not None and not _FLAGS.keys() & set(update_fields)):
         return
     with transaction.atomic():
-        gained = [right for flag, right in _FLAGS.items() if _note(instance, right, bool(getattr(instance, flag)))]
-        if gained:
-            from ratings.studies.seats import taking_back  # it reads this module
+        gained_rights = [
+            right for flag, right in _FLAGS.items() if _note(instance, right, bool(getattr(instance, flag)))
+        ]
+        if gained_rights:
+            from ratings.studies.seats import taking_back  # it imports this module
 
             taking_back.take_back_from(instance)
 
 
 def find_periods(accounts: Mapping[int, User]) -> dict[int, list[Period]]:
-    """Return the periods of these accounts, by account. One query.
-
-    A right that an account has and of which there is no open row counts since the account exists.
-    """
-    found: dict[int, list[Period]] = {}
+    """Return the periods of these accounts, by account. One query."""
+    periods: dict[int, list[Period]] = {}
     rows = RightsPeriod.objects.filter(user__in=accounts).values_list("user_id", "right", "began_at", "ended_at")
     for user, right, began_at, ended_at in rows:
-        found.setdefault(user, []).append(Period(right, began_at, ended_at))
+        periods.setdefault(user, []).append(Period(right, began_at, ended_at))
     for user, account in accounts.items():
-        noted = {one.right for one in found.get(user, ()) if one.ended_at is None}
+        open_rights = {period.right for period in periods.get(user, ()) if period.ended_at is None}
         for flag, right in _FLAGS.items():
-            if getattr(account, flag) and right not in noted:
-                found.setdefault(user, []).append(Period(right, account.date_joined, None))
-    return found
+            # Rights that were given before this table existed, or by SQL, count since the account was created.
+            if getattr(account, flag) and right not in open_rights:
+                periods.setdefault(user, []).append(Period(right, account.date_joined, None))
+    return periods
 
 
 def _note(user: User, right: str, has: bool) -> bool:

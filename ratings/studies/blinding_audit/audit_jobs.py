@@ -1,4 +1,4 @@
-"""The blinding audit as a job: it takes minutes in a large study, and a page waits for nothing."""
+"""The blinding audit as a job: it takes minutes in a large study, and no page may wait that long."""
 
 from typing import Any
 
@@ -16,23 +16,25 @@ KIND = "audit"
 
 
 def ask(study: Study, by: User | None = None) -> Job:
-    """The audit of this study that is under way, or a new one. AuditError where there is nothing to audit."""
+    """Return the audit of this study that is under way, or start one. Raises AuditError if there is nothing to audit."""
+    # Refused at once, so that the page can show the reason; the job checks again when it starts.
     auditing.refuse_unopened(study)
     return jobs.request(KIND, {"study": study.pk}, subject=job_access.subject(study), by=by)
 
 
 def shown(study: Study) -> Job | None:
-    """The last audit that was asked for, unless it ended as a certificate."""
-    asked = Job.objects.filter(subject=job_access.subject(study), kind=KIND, created_at__gte=study.created_at)
-    last: Job | None = asked.order_by("-pk").first()
-    return last if last and last.status != "done" else None
+    """Return the last audit that was requested, unless it ended with a report."""
+    # Not those of a deleted draft that had the same slug.
+    audit_jobs = Job.objects.filter(subject=job_access.subject(study), kind=KIND, created_at__gte=study.created_at)
+    last_job: Job | None = audit_jobs.order_by("-pk").first()
+    return last_job if last_job and last_job.status != "done" else None
 
 
 @jobs.handles(KIND)
 def _audit(work: Work) -> Outcome:
     study = Study.objects.filter(pk=work.params["study"]).first()
     if study is None:
-        raise jobs.Failed("The study is not there any more.")
+        raise jobs.Failed("The study no longer exists.")
     try:
         report = auditing.inspect(study, lambda done, of: work.tell(done, of, _describe_step(of)))
     except AuditError as error:
@@ -41,13 +43,15 @@ def _audit(work: Work) -> Outcome:
 
 
 def _describe_step(raters: int) -> str:
-    return "Raters' pages looked at" if raters else "Copying the database and comparing the stored items"
+    return "Raters' pages visited" if raters else "Copying the database and comparing the stored items"
 
 
 def _kept(study: Study, report: dict[str, Any], job: Job) -> Outcome:
     audit = auditing.store(study, report, job.asked_by)
     return {
-        "said": "Blinding holds." if audit.passed else "Blinding leaks: the report says what and where.",
+        "said": "The blinding audit passed."
+        if audit.passed
+        else "The blinding audit failed: the report shows what leaks, and where.",
         "href": reverse("ratings:audit", args=[study.slug]),
         "label": "The report",
         "sha256": audit.sha256,

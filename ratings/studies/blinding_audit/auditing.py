@@ -1,11 +1,11 @@
 """The blinding audit: everything that a study's raters are sent, compared with everything they must not learn.
 
-It works on a scratch copy of the database, in a process of its own; the live database gets the report and nothing else.
+It works on a scratch copy of the database, in a separate process; only the report is written to the live database.
 
-The report names the place and the kind of each leak, never an item and its source together: it may be read by those
-who do not know the sources yet, and goes into the export as the blinding certificate. An item whose text names a model,
-maker, cast or source is named by its code, without the name. Names that a person declared things in the laboratory are
-listed without the items.
+The report names the location and the kind of each leak, never an item and its source together: it may be read by people
+who do not know the sources yet, and is exported as the blinding certificate. If the text of an item names a model,
+maker, cast or source, the report gives the item's code without that name. Names that a person declared things in the
+laboratory are listed without the items.
 """
 
 from typing import Any
@@ -24,16 +24,16 @@ from ratings.studies.lifecycle import Actor
 
 
 def run(study: Study, by: Actor = None, progress: Progress | None = None) -> BlindingAudit:
-    """Audit the study, store the report and log it. AuditError if there is no report."""
-    found = inspect(study, progress)
+    """Audit the study, store the report and log it. Raises AuditError if there is no report."""
+    report_document = inspect(study, progress)
     with transaction.atomic():
-        return store(study, found, by)
+        return store(study, report_document, by)
 
 
 def inspect(study: Study, progress: Progress | None = None) -> dict[str, Any]:
-    """Return the report on the study as it is now; nothing is stored. AuditError if there is none.
+    """Return the report on the study as it is now, without storing it. Raises AuditError if there is none.
 
-    Not for use inside a transaction: SQLite copies no database there.
+    Do not call inside a transaction: SQLite cannot copy the database there.
     """
     refuse_unopened(study)
     return process.inspect_copy(study, progress)
@@ -48,5 +48,6 @@ def store(study: Study, report: dict[str, Any], by: Actor = None) -> BlindingAud
 
 
 def latest(study: Study) -> BlindingAudit | None:
-    """Return the blinding certificate: the report of the last audit."""
+    """Return the blinding certificate, which is the report of the last audit; None before the first."""
+    # Two audits may end at the same time: then the later row is the later one.
     return study.audits.order_by("-at", "-pk").first()

@@ -1,4 +1,4 @@
-"""The context that an original has, to hold beside that of its twins."""
+"""The context that an original has, for comparison with that of its twins."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,9 +9,10 @@ from simulation.models import CatalogueEntry, Transition
 
 
 class Contexts:
-    """What each step's context would be now. Not `comparable` where genuine items have another: goals have changed since."""
+    """The context of each step as it would be built now. Not `comparable` if genuine items have another one: goals have changed since."""
 
     def __init__(self, sources: Sequence[ItemSource]) -> None:
+        # Loading whole episodes is worth it only if some arm shows contexts.
         self._wanted = any(source.item.context for source in sources)
         self._made: dict[int, Payload] = {}
         self._steps: dict[int, list[Transition]] = defaultdict(list)
@@ -27,11 +28,11 @@ class Contexts:
             self._steps[row.episode_id].append(row)
 
     def of(self, row: Transition) -> Payload:
-        """Empty for all where no item has any."""
+        """Return the context of this step; empty if no item of the study has any."""
         if not self._wanted:
             return {}
         if row.pk not in self._made:
             before = [other.step for other in self._steps[row.episode_id] if other.number < row.number]
-            goal = next((one.episode.experiment.goal for one in self._steps[row.episode_id]), "")
+            goal = next((step.episode.experiment.goal for step in self._steps[row.episode_id]), "")
             self._made[row.pk] = blind_context(goal, before)
         return self._made[row.pk]

@@ -12,21 +12,22 @@ from ratings.studies.seats import readable_elsewhere
 
 
 def checks(study: Study) -> list[Check]:
-    """Return the check. It measures how many items stand in unblinded studies, and states whether the document allows it.
+    """Return the check, which also measures how many items are in unblinded studies, and whether the document allows that.
 
-    It counts apart the items of episodes that stand in unblinded studies of the other kind: steps of a record of evidence,
-    or records of a step. Other studies are not named: whoever reads this certificate may have no role in them. Nor are
-    raters' codes: with the members of those studies they would tell whose a code is.
+    Items of episodes that are in unblinded studies of the other kind are counted separately: steps of a record of evidence, or records of
+    a step.
     """
     items = dict(Item.objects.filter(study=study).values_list("pk", "pair_sha256"))
-    known = readable_elsewhere.find_unblinded_pairs(but=study)
+    unblinded_pairs = readable_elsewhere.find_unblinded_pairs(but=study)
     check = Check(
         OTHER_STUDIES,
         "Can a rater's account read in another study, or in the laboratory, where one of their items comes from?",
     )
+    # Other studies are not named: readers of this certificate may have no role in them. Nor are raters' labels:
+    # together with the members of those studies they would identify a rater.
     check.measured = {
         "items": len(items),
-        "items_in_unblinded_studies": sum(pair in known for pair in items.values()),
+        "items_in_unblinded_studies": sum(pair in unblinded_pairs for pair in items.values()),
         "items_of_episodes_in_unblinded_studies": readable_elsewhere.count_of_episodes_shown(study),
         "allowed": designs.protocol_of(study).allow_unblinded,
     }
@@ -39,15 +40,18 @@ def _find_leaks(study: Study) -> list[Leak]:
     readable = readable_elsewhere.find_readable(study, seats)
     if not readable:
         return []
-    own: dict[int, set[int]] = defaultdict(set)
-    held = Assignment.objects.filter(rater__in=readable).filter(
+    items_of_rater: dict[int, set[int]] = defaultdict(set)
+    # Including released assignments that were opened: what was shown cannot be taken back.
+    assigned = Assignment.objects.filter(rater__in=readable).filter(
         Q(released_at__isnull=True) | Q(opened_at__isnull=False)
     )
-    for rater, item in held.order_by().values_list("rater_id", "item_id"):
-        own[rater].add(item)
-    both = {seat: own[seat] & items for seat, items in readable.items() if own[seat] & items}
-    if not both:
+    for rater, item in assigned.order_by().values_list("rater_id", "item_id"):
+        items_of_rater[rater].add(item)
+    readable_items = {
+        seat: items_of_rater[seat] & items for seat, items in readable.items() if items_of_rater[seat] & items
+    }
+    if not readable_items:
         return []
-    given = sum(len(own[seat]) for seat in both)
-    what = f"{sum(map(len, both.values()))} of {counted(given, 'item')} can be read by the same account elsewhere, with their source"
-    return [Leak(counted(len(both), "rater"), what)]
+    n_assigned = sum(len(items_of_rater[seat]) for seat in readable_items)
+    sentence = f"{sum(map(len, readable_items.values()))} of {counted(n_assigned, 'item')} can be read by the same account elsewhere, with their source"
+    return [Leak(counted(len(readable_items), "rater"), sentence)]

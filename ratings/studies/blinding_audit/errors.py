@@ -1,4 +1,4 @@
-"""What stops a blinding audit."""
+"""The error that ends a blinding audit without a report."""
 
 
 class AuditError(ValueError):

@@ -1,17 +1,19 @@
-"""What an audit found: checks, and under each the leaks it names."""
+"""The findings of an audit: checks, each with the leaks it found."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 UNDECIDED = "not decided: too few"
-OTHER_STUDIES = "items of other studies"  # the check whose measures the certificate states
-DECLARED = "declared_things"  # names that people declared things in the laboratory, which the certificate lists
-MOST_TOLD = 20  # leaks that one check spells out; the rest are counted
+OTHER_STUDIES = "items of other studies"  # the name of the check whose numbers the certificate states
+DECLARED = (
+    "declared_things"  # the key under which the certificate lists names that people declared things in the laboratory
+)
+MOST_TOLD = 20  # leaks that are listed for a check; the rest are counted
 
 
 class Leak(NamedTuple):
-    """Where something shows that must not, and what it is."""
+    """Where something is visible that must not be, and what it is."""
 
     where: str
     what: str
@@ -19,9 +21,9 @@ class Leak(NamedTuple):
 
 @dataclass
 class Check:
-    """One question the audit asked. `looked_at` says how much was looked at: a check of nothing has not passed.
+    """One question of the audit. `looked_at` is how much was examined: a check that examined nothing has not passed.
 
-    A skipped one has neither passed nor failed: it is not decided.
+    A skipped check has neither passed nor failed: it is undecided.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Check:
     power: dict[str, Any] = field(
         default_factory=dict
     )  # what the check could detect; nothing in it depends on which item is of which kind
-    skipped: str = ""  # why it could not be asked of this study
+    skipped: str = ""  # why this study could not be checked
 
     @property
     def is_undecided(self) -> bool:
@@ -55,9 +57,10 @@ class Check:
         self.leaks.extend(leaks)
 
     def to_json(self) -> dict[str, Any]:
-        told = list(dict.fromkeys(self.leaks))
-        if self.failed and not told:
-            told = [Leak(self.name, "nothing was looked at, so nothing can be said")]
+        # The same leak is usually on many pages; it is listed once, in the order in which it was found.
+        listed = list(dict.fromkeys(self.leaks))
+        if self.failed and not listed:
+            listed = [Leak(self.name, "nothing was examined, so there is no result")]
         return {
             "name": self.name,
             "asks": self.asks,
@@ -65,8 +68,8 @@ class Check:
             "passed": None if self.is_undecided else self.passed,
             "looked_at": self.looked_at,
             "skipped": self.skipped,
-            "leaks": [leak._asdict() for leak in told[:MOST_TOLD]],
-            "leaks_in_all": len(told),
+            "leaks": [leak._asdict() for leak in listed[:MOST_TOLD]],
+            "leaks_in_all": len(listed),
             "power": self.power,
             "measured": self.measured,
         }

@@ -1,4 +1,4 @@
-"""The inspection of one study on a scratch copy: all checks, and the report of what they found."""
+"""The inspection of one study on a scratch copy: runs all checks and returns the report."""
 
 from datetime import datetime
 from typing import Any
@@ -12,17 +12,18 @@ from ratings.studies.blinding_audit.sealed import sealed
 
 
 def inspect(study: Study, copied_at: datetime, progress: Progress | None = None) -> dict[str, Any]:
-    """Return the report. RuntimeError in a process that does not work on a scratch copy (`guard`)."""
+    """Return the report. Raises RuntimeError in a process that does not work on a scratch copy (`guard`)."""
     return report(study, _run_checks(study, progress), copied_at)
 
 
 def _run_checks(study: Study, progress: Progress | None) -> list[Check]:
     secrets = sealed(study)
-    found = [*payloads.checks(study, secrets), *elsewhere.checks(study), *orders.checks(study)]
-    found += [*tells.checks(study), *wording.checks(study)]
+    all_checks = [*payloads.checks(study, secrets), *elsewhere.checks(study), *orders.checks(study)]
+    all_checks += [*tells.checks(study), *wording.checks(study)]
     raters = study.raters.count()
-    seen = responses.Responses(study, secrets)
-    for done in looking.look(seen):
+    # Pages last: they take the longest, and only they have a progress to report.
+    sent_responses = responses.Responses(study, secrets)
+    for n_visited in looking.look(sent_responses):
         if progress:
-            progress(min(done, raters), raters)
-    return [*found, *seen.checks()]
+            progress(min(n_visited, raters), raters)
+    return [*all_checks, *sent_responses.checks()]

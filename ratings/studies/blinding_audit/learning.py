@@ -1,8 +1,8 @@
-"""How well texts tell two kinds of item apart: a classifier judged on held-out pairs, its interval, p-value and power.
+"""How well a classifier separates two kinds of item by their texts: AUC on held-out pairs, interval, p-value and power.
 
-A text is the counts of its pieces (words and signs) and of two in a row. Within each training part the few that go most
-with the kind are chosen for a linear discriminant, so that one word among hundreds is found. Fitting takes a millisecond,
-so the power is measured: by a word planted in the study's own texts.
+The features of a text are the counts of its pieces (words and signs) and of two in a row. Within each training part the
+pieces most associated with the kind are chosen for a linear discriminant, so that one word among hundreds is found. Fitting takes a
+millisecond, so the power can be measured: by a word planted in the study's own texts.
 """
 
 from collections.abc import Hashable, Sequence
@@ -13,24 +13,24 @@ from scipy.optimize import brentq
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GroupKFold
 
-FEWEST = 20  # items of either kind that share an action with one of the other kind
+FEWEST = 20  # items of each kind that share an action with one of the other kind
 FEWEST_PAIRS = 10
-MOST = 800  # items that are read: a sample of pairs beyond that, which keeps an audit at minutes
+MOST = 800  # items that are classified; beyond that a sample of pairs, which keeps an audit within minutes
 RESAMPLES = 1_000
 PERMUTATIONS = 199
-MOST_P = 0.025  # one-sided, as the lower end of the interval
+MOST_P = 0.025  # one-sided, like the lower end of the interval
 TRIALS, TRIAL_RESAMPLES = 40, 300
 POWER = 0.8
-PLANTED = "\N{SECTION SIGN}planted\N{SECTION SIGN}"  # a piece that no text has
-_PIECES = 10
-_RARE = 5  # texts of a training part that a piece must stand in
-_RIDGE = 0.5
+PLANTED = "\N{SECTION SIGN}planted\N{SECTION SIGN}"  # a piece that occurs in no text
+_PIECES = 10  # features of each discriminant
+_RARE = 5  # texts of a training part in which a piece must occur
+_RIDGE = 0.5  # added to the variances (1 after scaling), so that correlated pieces have a stable solution
 _FOLDS = 5
 _Z_INTERVAL, _Z_POWER = 1.959964, 0.841621  # two-sided 95 %; power of 80 %
 
 
 class Example(NamedTuple):
-    """A text with its kind (1 or 0), the pair whose versions stay together, and within what it is compared."""
+    """A text with its kind (1 or 0), the pair whose versions stay in one fold, and the stratum within which it is compared."""
 
     text: str
     kind: int
@@ -39,9 +39,9 @@ class Example(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The AUC of held-out scores with its 95 % interval and permutation p. `pairs` were resampled.
+    """The AUC of held-out scores with its 95 % interval and permutation p. `pairs` is the number of pairs resampled.
 
-    `chance` is what an AUC must be above for a p of at most MOST_P.
+    `chance` is the AUC that must be exceeded for a p of at most MAX_P.
     """
 
     n: tuple[int, int]
@@ -53,19 +53,19 @@ class Told(NamedTuple):
     chance: float
 
     def is_above(self, margin: float) -> bool:
-        """Return whether the interval lies above the margin and chance alone seldom gives such an AUC."""
+        """Return whether the interval lies above the margin and such an AUC is rare by chance."""
         return self.low > margin and self.p <= MOST_P
 
 
 class Power(NamedTuple):
-    """A planted word that tells kinds apart with this AUC was found in `found` of TRIALS trials."""
+    """A planted word that separates kinds with this AUC was found in `n_detected` of TRIALS trials."""
 
     auc: float
     found: int
 
 
 class Fold(NamedTuple):
-    """A training and a test part, with their counts of the pieces that are not rare in the training part, to its scale."""
+    """Indices of a training and a test part, with their scaled counts of the pieces that are not rare in the training part."""
 
     train: np.ndarray
     test: np.ndarray
@@ -74,82 +74,90 @@ class Fold(NamedTuple):
 
 
 def comparable(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples of strata in which both kinds occur: no other can be compared without their content."""
-    both = {e.stratum for e in examples if e.kind} & {e.stratum for e in examples if not e.kind}
-    return [example for example in examples if example.stratum in both]
+    """Return the examples of strata in which both kinds occur."""
+    # Texts of different actions differ by their content, which must not count as style.
+    shared_strata = {e.stratum for e in examples if e.kind} & {e.stratum for e in examples if not e.kind}
+    return [example for example in examples if example.stratum in shared_strata]
 
 
 def counts(examples: Sequence[Example]) -> tuple[int, int]:
-    """Return how many there are of kind 0 and of kind 1."""
+    """Return the number of examples of kind 0 and of kind 1."""
     ones = sum(example.kind for example in examples)
     return len(examples) - ones, ones
 
 
 def sampled(examples: Sequence[Example], seed: int) -> list[Example]:
-    """Return all, or whole pairs drawn at random up to the number that is read."""
+    """Return all examples, or a random sample of whole pairs of at most MAX_ITEMS examples."""
     if len(examples) <= MOST:
         return list(examples)
     pairs = list(dict.fromkeys(example.pair for example in examples))
-    order = {pairs[at]: rank for rank, at in enumerate(np.random.default_rng(seed).permutation(len(pairs)))}
-    kept: list[Example] = sorted(examples, key=lambda example: order[example.pair])[:MOST]
-    return comparable(kept)
+    order = {pairs[index]: rank for rank, index in enumerate(np.random.default_rng(seed).permutation(len(pairs)))}
+    sample: list[Example] = sorted(examples, key=lambda example: order[example.pair])[:MOST]
+    return comparable(sample)
 
 
 def judge(examples: Sequence[Example], seed: int) -> Told:
-    """Return how well the texts tell kind 1 from kind 0. Needs FEWEST of each and FEWEST_PAIRS pairs."""
+    """Return how well the texts separate kind 1 from kind 0.
+
+    Needs MIN_ITEMS examples of each kind and MIN_PAIRS pairs. The p-value is that of a permutation test, (b + 1) / (m + 1).
+    """
     layout = _layout(examples)
+    # The folds depend on pairs alone, so all permutations share them.
     folds = folded(_counted([example.text for example in examples]), layout.pairs)
     scores = held_out(folds, layout.kinds)
-    every = np.ones(len(layout.kinds))
-    value = auc(scores, layout.kinds, layout.strata, every)
+    weights = np.ones(len(layout.kinds))
+    value = auc(scores, layout.kinds, layout.strata, weights)
     rng = np.random.default_rng(seed)
     low, high = _interval(scores, layout, RESAMPLES, rng)
-    others = (permuted(*layout, rng) for _ in range(PERMUTATIONS))
-    by_chance = np.array([auc(held_out(folds, other), other, layout.strata, every) for other in others])
-    p = (int((by_chance >= value).sum()) + 1) / (PERMUTATIONS + 1)
-    chance = float(np.sort(by_chance)[PERMUTATIONS - int(MOST_P * (PERMUTATIONS + 1))])
+    permutations = (permuted(*layout, rng) for _ in range(PERMUTATIONS))
+    chance_values = np.array(
+        [auc(held_out(folds, permutation), permutation, layout.strata, weights) for permutation in permutations]
+    )
+    p = (int((chance_values >= value).sum()) + 1) / (PERMUTATIONS + 1)
+    chance = float(np.sort(chance_values)[PERMUTATIONS - int(MOST_P * (PERMUTATIONS + 1))])
     return Told(counts(examples), len(set(layout.pairs)), value, low, high, p, chance)
 
 
 def find_power(examples: Sequence[Example], margin: float, chance: float, seed: int) -> Power | None:
-    """Return the smallest AUC of a planted word that is found often enough; None if not even a word in every one is.
+    """Return the smallest AUC of a planted word that is detected often enough; None if not even a word in every text of a kind is.
 
-    In each trial the kinds are exchanged by chance, and a word that stands in no text is put into a share of those of kind
-    1, once each, where chance has it. Whoever looks for it reaches an AUC of one half plus half that share.
+    In each trial the kinds are permuted, and a word that occurs in no text is inserted once, at a random position, into a share of
+    the texts of kind 1. A perfect classifier of that word has an AUC of one half plus half that share.
     """
     layout = _layout(examples)
     rng = np.random.default_rng(seed)
     texts = [example.text for example in examples]
-    counted = _counted([*texts, *(_planted(text, rng) for text in texts)])
-    without, planted = counted[: len(texts)], counted[len(texts) :]
+    piece_counts = _counted([*texts, *(_planted(text, rng) for text in texts)])
+    without, planted = piece_counts[: len(texts)], piece_counts[len(texts) :]
     seeds = rng.integers(2**32, size=TRIALS)
+    # AUCs in steps of 0.05 above the margin; an AUC below the margin never counts as detected.
     levels = [level / 20 for level in range(int(margin * 20 + 0.5) + 1, 21)]
 
     def found(level: float) -> int:
-        return sum(_finds(without, planted, layout, level, margin, chance, int(one)) for one in seeds)
+        return sum(_finds(without, planted, layout, level, margin, chance, int(trial_seed)) for trial_seed in seeds)
 
-    best = None
+    weakest = None
     low, high = 0, len(levels)
+    # Binary search: a word in more texts is found at least as often, because trials share their seeds.
     while low < high:
-        at = (low + high) // 2
-        times = found(levels[at])
-        if times >= POWER * TRIALS:
-            best, high = Power(levels[at], times), at
+        middle = (low + high) // 2
+        n_detected = found(levels[middle])
+        if n_detected >= POWER * TRIALS:
+            weakest, high = Power(levels[middle], n_detected), middle
         else:
-            low = at + 1
-    return best
+            low = middle + 1
+    return weakest
 
 
 def _finds(
     without: np.ndarray, planted: np.ndarray, layout: "_Layout", level: float, margin: float, chance: float, seed: int
 ) -> bool:
-    rng = np.random.default_rng(
-        seed
-    )  # the same at each level: a word once planted stays planted at the next higher one
+    rng = np.random.default_rng(seed)  # the same at each level: a text with the word keeps it at the next higher level
     kinds = permuted(*layout, rng)
     has_it = (kinds == 1) & (rng.random(len(kinds)) < 2 * level - 1)
     scores = held_out(folded(np.where(has_it[:, None], planted, without), layout.pairs), kinds)
     value = auc(scores, kinds, layout.strata, np.ones(len(kinds)))
+    # The interval cannot be above the margin then, and computing it takes longest.
     if value <= max(margin, chance):
         return False
     return _interval(scores, layout._replace(kinds=kinds), TRIAL_RESAMPLES, rng)[0] > margin
@@ -168,8 +176,8 @@ class _Layout(NamedTuple):
 
 
 def _layout(examples: Sequence[Example]) -> _Layout:
-    pairs = {pair: at for at, pair in enumerate(dict.fromkeys(example.pair for example in examples))}
-    strata = {name: at for at, name in enumerate(dict.fromkeys(example.stratum for example in examples))}
+    pairs = {pair: index for index, pair in enumerate(dict.fromkeys(example.pair for example in examples))}
+    strata = {name: index for index, name in enumerate(dict.fromkeys(example.stratum for example in examples))}
     return _Layout(
         np.array([example.kind for example in examples]),
         np.array([pairs[example.pair] for example in examples]),
@@ -180,49 +188,57 @@ def _layout(examples: Sequence[Example]) -> _Layout:
 def _interval(scores: np.ndarray, layout: _Layout, times: int, rng: np.random.Generator) -> tuple[float, float]:
     """Return the 95 % interval of the AUC over resampled pairs."""
     pairs = layout.pairs.max() + 1
-    drawn = rng.multinomial(pairs, np.full(pairs, 1 / pairs), size=times)[:, layout.pairs]
-    low, high = np.nanquantile(resampled(scores, layout.kinds, layout.strata, drawn), [0.025, 0.975])
+    # A bootstrap over pairs as weights: drawing a pair twice is counting its items twice, without copying any
+    # score.
+    weights = rng.multinomial(pairs, np.full(pairs, 1 / pairs), size=times)[:, layout.pairs]
+    low, high = np.nanquantile(resampled(scores, layout.kinds, layout.strata, weights), [0.025, 0.975])
     return float(low), float(high)
 
 
 def _counted(texts: Sequence[str]) -> np.ndarray:
-    """Return the logarithms of one more than the counts of single pieces and of two in a row, the rare ones left out."""
+    """Return log(1 + n) of the counts of single pieces and of two in a row, without the rare ones. Shape: texts by pieces."""
     if not any(map(str.split, texts)):
         return np.zeros((len(texts), 0), np.float32)
     vectorizer = CountVectorizer(token_pattern=r"\S+", lowercase=False, ngram_range=(1, 2), dtype=np.float32)
-    counted = vectorizer.fit_transform(texts).tocsc()
-    rows: np.ndarray = counted[:, np.flatnonzero(np.diff(counted.indptr) >= _RARE)].log1p().toarray()
+    piece_counts = vectorizer.fit_transform(texts).tocsc()
+    # Selected while the matrix is sparse: most pieces are rare.
+    rows: np.ndarray = piece_counts[:, np.flatnonzero(np.diff(piece_counts.indptr) >= _RARE)].log1p().toarray()
     return rows
 
 
 def folded(rows: np.ndarray, pairs: np.ndarray) -> list[Fold]:
-    """Return the folds, each without pieces that are rare in its training part. No label is read."""
+    """Return the folds, each without the pieces that are rare in its training part. Labels are not used."""
     folds = []
     for train, test in GroupKFold(_FOLDS).split(pairs, None, pairs):
-        seen, unseen = rows[train], rows[test]
-        kept = np.flatnonzero(np.count_nonzero(seen, axis=0) >= _RARE)
-        seen, unseen = seen[:, kept], unseen[:, kept]
-        mean, spread = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-3)
-        folds.append(Fold(train, test, (seen - mean) / spread, (unseen - mean) / spread))
+        train_counts, test_counts = rows[train], rows[test]
+        columns = np.flatnonzero(np.count_nonzero(train_counts, axis=0) >= _RARE)
+        train_counts, test_counts = train_counts[:, columns], test_counts[:, columns]
+        # Scaled by the training part alone; the floor protects pieces that have one count in every text.
+        mean, spread = train_counts.mean(axis=0), np.maximum(train_counts.std(axis=0), 1e-3)
+        folds.append(Fold(train, test, (train_counts - mean) / spread, (test_counts - mean) / spread))
     return folds
 
 
 def held_out(folds: Sequence[Fold], kinds: np.ndarray) -> np.ndarray:
-    """Return each item's score by a model that has seen no version of its pair.
+    """Return each item's score by a model that was trained without any version of its pair.
 
-    The model is a linear discriminant of the pieces that go most with the kind in its training part.
+    The model is a linear discriminant of the pieces most associated with the kind in its training part.
     """
     scores = np.zeros(len(kinds))
     for fold in folds:
         ones = kinds[fold.train] == 1
+        # A training part of one kind has nothing to learn from: its test part keeps a score of 0.
         if ones.all() or not ones.any():
             continue
         strength = np.abs((ones - ones.mean()).astype(np.float32) @ fold.seen)
-        best = np.argsort(-strength, kind="stable")[:_PIECES]
-        seen, unseen = fold.seen[:, best].astype(float), fold.unseen[:, best].astype(float)
-        above, below = seen[ones].mean(axis=0), seen[~ones].mean(axis=0)
-        shared = seen.T @ seen / len(seen) + _RIDGE * np.eye(len(best))
-        scores[fold.test] = (unseen - (above + below) / 2) @ np.linalg.solve(shared, above - below)
+        # Stable, so that ties are resolved in the same way on every machine.
+        strongest = np.argsort(-strength, kind="stable")[:_PIECES]
+        train_best, test_best = fold.seen[:, strongest].astype(float), fold.unseen[:, strongest].astype(float)
+        mean_ones, mean_noughts = train_best[ones].mean(axis=0), train_best[~ones].mean(axis=0)
+        covariance = train_best.T @ train_best / len(train_best) + _RIDGE * np.eye(len(strongest))
+        scores[fold.test] = (test_best - (mean_ones + mean_noughts) / 2) @ np.linalg.solve(
+            covariance, mean_ones - mean_noughts
+        )
     return scores
 
 
@@ -232,41 +248,43 @@ def auc(scores: np.ndarray, kinds: np.ndarray, strata: np.ndarray, weights: np.n
 
 
 def resampled(scores: np.ndarray, kinds: np.ndarray, strata: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the AUC for each row of weights; not a number where a row leaves nothing to compare."""
-    won, every = np.zeros(len(weights)), np.zeros(len(weights))
+    """Return the AUC for each row of weights; NaN where a row leaves nothing to compare. Shape of `weights`: rows by items."""
+    wins_total, total = np.zeros(len(weights)), np.zeros(len(weights))
     for stratum in np.unique(strata):
         ones, noughts = (np.flatnonzero((strata == stratum) & (kinds == kind)) for kind in (1, 0))
         wins = (np.sign(scores[ones][:, None] - scores[noughts][None, :]) + 1) / 2
-        won += ((weights[:, ones] @ wins) * weights[:, noughts]).sum(axis=1)
-        every += weights[:, ones].sum(axis=1) * weights[:, noughts].sum(axis=1)
-    share: np.ndarray = np.divide(won, every, out=np.full(len(weights), np.nan), where=every > 0)
+        wins_total += ((weights[:, ones] @ wins) * weights[:, noughts]).sum(axis=1)
+        total += weights[:, ones].sum(axis=1) * weights[:, noughts].sum(axis=1)
+    share: np.ndarray = np.divide(wins_total, total, out=np.full(len(weights), np.nan), where=total > 0)
     return share
 
 
 def permuted(kinds: np.ndarray, pairs: np.ndarray, strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the kinds exchanged by chance, within a stratum only.
+    """Return the kinds, permuted within each stratum.
 
-    Where a pair has items of both kinds, they exchange theirs; the other pairs exchange theirs as wholes.
+    In pairs with items of both kinds, these exchange their kinds; the other pairs exchange theirs as wholes.
     """
-    other = kinds.copy()
+    permutation = kinds.copy()
     for stratum in np.unique(strata):
         inside = np.flatnonzero(strata == stratum)
-        ones = np.bincount(pairs[inside], weights=kinds[inside], minlength=pairs.max() + 1)
-        of_pair = np.bincount(pairs[inside], minlength=len(ones))
-        mixed = ((ones > 0) & (ones < of_pair))[pairs[inside]]
-        both, one = inside[mixed], inside[~mixed]
-        place = both[np.lexsort((rng.random(len(both)), pairs[both]))]
-        other[place] = kinds[both[np.argsort(pairs[both], kind="stable")]]
-        wholes, first, at = np.unique(pairs[one], return_index=True, return_inverse=True)
-        other[one] = kinds[one][first][rng.permutation(len(wholes))][at]
-    return other
+        # A plain permutation would break up pairs whose versions share their kind, and make chance look narrower
+        # than it is.
+        ones_of_pair = np.bincount(pairs[inside], weights=kinds[inside], minlength=pairs.max() + 1)
+        of_pair = np.bincount(pairs[inside], minlength=len(ones_of_pair))
+        mixed = ((ones_of_pair > 0) & (ones_of_pair < of_pair))[pairs[inside]]
+        mixed_items, uniform_items = inside[mixed], inside[~mixed]
+        place = mixed_items[np.lexsort((rng.random(len(mixed_items)), pairs[mixed_items]))]
+        permutation[place] = kinds[mixed_items[np.argsort(pairs[mixed_items], kind="stable")]]
+        uniform_pairs, first, index_of_pair = np.unique(pairs[uniform_items], return_index=True, return_inverse=True)
+        permutation[uniform_items] = kinds[uniform_items][first][rng.permutation(len(uniform_pairs))][index_of_pair]
+    return permutation
 
 
 def smallest_auc(noughts: int, ones: int, margin: float) -> float | None:
-    """Return the smallest AUC of scores whose 95 % interval lies above the margin in 80 % of studies; None if none does.
+    """Return the smallest AUC whose 95 % interval lies above the margin in 80 % of studies; None if there is none.
 
-    By the standard error of Hanley and McNeil (1982). It takes scores as given: what a classifier fails to learn from few
-    texts is not in it, so it serves for planning alone.
+    From the standard error of Hanley and McNeil (1982). It takes scores as given and ignores what a classifier fails to
+    learn from few texts, so it serves for planning alone.
     """
     if min(noughts, ones) < 2:
         return None
@@ -274,12 +292,15 @@ def smallest_auc(noughts: int, ones: int, margin: float) -> float | None:
     def over(value: float) -> float:
         return value - margin - (_Z_INTERVAL + _Z_POWER) * standard_error(value, noughts, ones)
 
-    most = 0.99
-    return float(brentq(over, margin, most)) if over(most) > 0 else None
+    max_auc = 0.99
+    return float(brentq(over, margin, max_auc)) if over(max_auc) > 0 else None
 
 
 def needed(auc_wanted: float, margin: float) -> int:
-    """Return how many items of each kind it takes to confirm scores with this AUC with a power of 80 %."""
+    """Return how many items of each kind are needed to confirm scores with this AUC with a power of 80 %.
+
+    Raises ValueError if no number suffices.
+    """
     for n in range(2, 100_000):
         smallest = smallest_auc(n, n, margin)
         if smallest is not None and smallest <= auc_wanted:
@@ -288,7 +309,7 @@ def needed(auc_wanted: float, margin: float) -> int:
 
 
 def standard_error(value: float, noughts: int, ones: int) -> float:
-    """Return Hanley and McNeil's standard error of an AUC."""
-    first, second = value / (2 - value), 2 * value**2 / (1 + value)
-    spread = value * (1 - value) + (ones - 1) * (first - value**2) + (noughts - 1) * (second - value**2)
-    return float(np.sqrt(spread / (noughts * ones)))
+    """Return Hanley and McNeil's (1982) standard error of an AUC."""
+    q1, q2 = value / (2 - value), 2 * value**2 / (1 + value)
+    variance_sum = value * (1 - value) + (ones - 1) * (q1 - value**2) + (noughts - 1) * (q2 - value**2)
+    return float(np.sqrt(variance_sum / (noughts * ones)))

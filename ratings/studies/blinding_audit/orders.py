@@ -1,6 +1,6 @@
-"""Whether order or name betrays a kind: positions, what comes after what, rows in the database, codes.
+"""Whether order or identifiers reveal a kind: positions, sequences, rows in the database, codes.
 
-Items that are added to a study later come later: order is compared among those that were frozen together.
+Items that are added to a study later come later, so order is compared among items that were frozen together.
 """
 
 from collections import defaultdict
@@ -15,17 +15,17 @@ from ratings.studies.blinding_audit import statistics
 from ratings.studies.blinding_audit.findings import Check, Leak
 from ratings.studies.blinding_audit.statistics import Contrast
 
-FEWEST = 10
-_SHUFFLES = 2000
-_APART = 4  # how many times the spread of chance a run of neighbours must be off to be of use to anybody
+FEWEST = 10  # items
+_SHUFFLES = 2000  # random orders that the observed one is compared with
+_APART = 4  # standard deviations from chance that equal neighbours must be off to count as a leak
 
 
 def checks(study: Study) -> list[Check]:
-    """Statistics over the frozen items and everybody's order: nothing is rendered."""
-    planted = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "perturbation"))
+    """Return the checks of the frozen items and of every rater's order. No page is rendered."""
+    perturbations = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "perturbation"))
     labels = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "label"))
-    wrong = {item: perturbation != "none" for item, perturbation in planted.items()}
-    return [_order(study, wrong, labels), _neighbours(study, wrong), _moments(study)]
+    is_planted = {item: perturbation != "none" for item, perturbation in perturbations.items()}
+    return [_order(study, is_planted, labels), _neighbours(study, is_planted), _moments(study)]
 
 
 def _order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, str]) -> Check:
@@ -33,45 +33,49 @@ def _order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, str]) -
         "order", "Does a position, a row's place in the database or a code go with the error type or the source?"
     )
     if len(wrong) < FEWEST:
-        check.skipped = f"{len(wrong)} items are too few; {FEWEST} would do"
+        check.skipped = f"{len(wrong)} items are too few; at least {FEWEST} are needed"
         return check
     numbers = {"position": _positions(study), **_sessions(study), **_rows(study)}
-    tried = [_contrast(f"{name} and planted errors", of, wrong) for name, of in numbers.items()]
+    contrasts = [_contrast(f"{name} and planted errors", pairs, wrong) for name, pairs in numbers.items()]
     for label in sorted(set(labels.values())):
-        ours = {item: one == label for item, one in labels.items()}
-        tried += [_contrast(f"{name} and one source", of, ours) for name, of in numbers.items()]
-    found = statistics.corrected([contrast for contrast in tried if contrast is not None])
-    check.saw([Leak("order", _said(contrast)) for contrast in found if contrast.tells], len(wrong))
-    check.measured = {"contrasts": [contrast.to_json() for contrast in found]}
+        is_of_source = {item: item_label == label for item, item_label in labels.items()}
+        contrasts += [_contrast(f"{name} and one source", pairs, is_of_source) for name, pairs in numbers.items()]
+    # Corrected over all of them together: with many sources one contrast would otherwise stand out by chance.
+    corrected_contrasts = statistics.corrected([contrast for contrast in contrasts if contrast is not None])
+    check.saw([Leak("order", _said(contrast)) for contrast in corrected_contrasts if contrast.tells], len(wrong))
+    check.measured = {"contrasts": [contrast.to_json() for contrast in corrected_contrasts]}
     return check
 
 
-Numbers = Sequence[tuple[int, float]]  # item, and a number that a rater might come to know
+Numbers = Sequence[tuple[int, float]]  # item, and a number that a rater might see
 
 
 def _positions(study: Study) -> Numbers:
-    """Of every rater, as a share of their own order of each batch; in a crossover, of each session."""
+    """Return the position of each item for each rater, as a share of that rater's order of the batch; in a crossover, of the session."""
     batches = _batches(study)
     placed = [
-        ((order, batches[item]), item, at) for order, items in _orders(study).items() for at, item in enumerate(items)
+        ((order, batches[item]), item, index)
+        for order, items in _orders(study).items()
+        for index, item in enumerate(items)
     ]
     return _shares(placed)
 
 
 def _sessions(study: Study) -> dict[str, Numbers]:
-    """Of a crossover: the session in which a rater meets an item, which must go with no kind either."""
+    """Return the session in which each rater of a crossover meets an item; {} for other studies."""
     rows = Assignment.objects.filter(rater__study=study, occasion=1, released_at__isnull=True)
+    # The session must not be associated with a kind either: raters know it.
     sessions = [(item, float(session)) for item, session in rows.values_list("item_id", "session")]
     return {"the session": sessions} if len({session for _, session in sessions}) > 1 else {}
 
 
 def _batches(study: Study) -> dict[int, datetime]:
-    """Items that were frozen together have one moment."""
+    """Return the creation time of each item, which is the same for items that were frozen together."""
     return dict(Item.objects.filter(study=study).values_list("pk", "created_at"))
 
 
 def _shares(placed: Iterable[tuple[Hashable, int, int]]) -> Numbers:
-    """(group, item, number) as (item, rank of the number in its group, from 0 to 1); one half where it stands alone."""
+    """Return (item, rank in its group from 0 to 1) for each (group, item, number); one half for a single item."""
     groups: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
     for group, item, number in placed:
         groups[group].append((number, item))
@@ -80,7 +84,7 @@ def _shares(placed: Iterable[tuple[Hashable, int, int]]) -> Numbers:
 
 
 def _orders(study: Study) -> dict[tuple[int, int], list[int]]:
-    """The items of each rater in each session, in the order in which they come."""
+    """Return the items of each rater in each session, in their order."""
     rows = Assignment.objects.filter(rater__study=study, occasion=1, released_at__isnull=True)
     orders: dict[tuple[int, int], list[int]] = defaultdict(list)
     for rater, session, item in rows.order_by("rater_id", "position").values_list("rater_id", "session", "item_id"):
@@ -89,11 +93,13 @@ def _orders(study: Study) -> dict[tuple[int, int], list[int]]:
 
 
 def _rows(study: Study) -> dict[str, Numbers]:
+    """Return for each identifier that a rater might see its rank or number by item."""
     items = list(Item.objects.filter(study=study).values_list("pk", "code"))
     batches = _batches(study)
     places = Assignment.objects.filter(item__study=study, occasion=1).values_list("item_id", "pk", "code")
     return {
         "the item's row": _shares((batches[pk], pk, pk) for pk, _ in items),
+        # 52 bits: what a float represents exactly.
         "the item's code": [(pk, float(code.int % 2**52)) for pk, code in items],
         "the assignment's row": _shares((batches[item], item, pk) for item, pk, _ in places),
         "the assignment's code": [(item, float(code.int >> 76)) for item, _, code in places],
@@ -101,75 +107,88 @@ def _rows(study: Study) -> dict[str, Numbers]:
 
 
 def _contrast(name: str, numbers: Numbers, ones: Mapping[int, bool]) -> Contrast | None:
-    first = [number for item, number in numbers if not ones.get(item)]
-    second = [number for item, number in numbers if ones.get(item)]
-    return statistics.unpaired(name, first, second) if min(len(first), len(second)) >= 3 else None
+    others = [number for item, number in numbers if not ones.get(item)]
+    those_of_kind = [number for item, number in numbers if ones.get(item)]
+    return statistics.unpaired(name, others, those_of_kind) if min(len(others), len(those_of_kind)) >= 3 else None
 
 
 def _neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
-    """Equal neighbours in raters' orders, beside those in the same orders with each batch shuffled.
+    """Return the check whether neighbours in raters' orders are of one kind more or less often than by chance.
 
-    An even spread is a little fewer.
+    Chance is measured by shuffling each batch of the same orders. An even spread of kinds has slightly fewer equal neighbours.
     """
     check = Check("predictability", "Does the kind of one item tell the kind of the next?")
     batches = _batches(study)
-    own = [order for order in _orders(study).values() if len(order) > 2]
-    orders = [[wrong[item] for item in order] for order in own]
-    dealt = [[batches[item] for item in order] for order in own]
+    rater_orders = [order for order in _orders(study).values() if len(order) > 2]
+    orders = [[wrong[item] for item in order] for order in rater_orders]
+    batches_of_orders = [[batches[item] for item in order] for order in rater_orders]
     steps = sum(len(order) - 1 for order in orders)
     if steps < 30 or len(set(wrong.values())) < 2:
         check.skipped = "too few items, or all of one kind"
         return check
     equal = sum(map(_equal, orders))
     rng = np.random.default_rng(study.seed % 2**32)
-    chance = np.array(
-        [sum(_equal(_shuffled(*one, rng)) for one in zip(orders, dealt, strict=True)) for _ in range(_shuffles(steps))]
+    equal_by_chance = np.array(
+        [
+            sum(_equal(_shuffled(*order, rng)) for order in zip(orders, batches_of_orders, strict=True))
+            for _ in range(_shuffles(steps))
+        ]
     )
-    off = (equal - chance.mean()) / max(float(chance.std()), 1e-9)
-    share = abs(equal - float(chance.mean())) / steps
+    deviation = (equal - equal_by_chance.mean()) / max(float(equal_by_chance.std()), 1e-9)
+    share = abs(equal - float(equal_by_chance.mean())) / steps
     check.looked_at = steps
-    check.measured = {"equal": equal, "by_chance": round(float(chance.mean()), 1), "off": round(float(off), 2)}
-    if abs(off) > _APART and share > statistics.LEAST_AUC - 0.5:
-        word = "more" if off > 0 else "fewer"
+    check.measured = {
+        "equal": equal,
+        "by_chance": round(float(equal_by_chance.mean()), 1),
+        "off": round(float(deviation), 2),
+    }
+    # Both: in a large study a deviation that is far from chance may still be too small to help anybody.
+    if abs(deviation) > _APART and share > statistics.LEAST_AUC - 0.5:
+        word = "more" if deviation > 0 else "fewer"
         check.leaks.append(
-            Leak("order", f"neighbours are of one kind {word} often than by chance: {equal} of {steps} ({off:+.1f} sd)")
+            Leak(
+                "order",
+                f"neighbours are of one kind {word} often than by chance: {equal} of {steps} ({deviation:+.1f} sd)",
+            )
         )
     return check
 
 
 def _shuffled(kinds: Sequence[bool], batches: Sequence[datetime], rng: np.random.Generator) -> list[bool]:
-    """The kinds moved among the places of their own batch."""
+    """Return the kinds, shuffled among the positions of their own batch."""
     if len(set(batches)) == 1:
         return list(rng.permutation(kinds))
-    mixed = list(kinds)
+    shuffled = list(kinds)
     for batch in sorted(set(batches)):
-        places = [at for at, one in enumerate(batches) if one == batch]
-        for at, moved in zip(places, rng.permutation(places), strict=True):
-            mixed[at] = kinds[moved]
-    return mixed
+        positions = [index for index, other in enumerate(batches) if other == batch]
+        for index, moved in zip(positions, rng.permutation(positions), strict=True):
+            shuffled[index] = kinds[moved]
+    return shuffled
 
 
 def _shuffles(steps: int) -> int:
+    # With many steps each shuffle takes longer, and chance varies less.
     return _SHUFFLES if steps < 2000 else 200
 
 
 def _equal(order: Iterable[bool]) -> int:
-    return sum(bool(one == other) for one, other in pairwise(order))
+    return sum(bool(kind == next_kind) for kind, next_kind in pairwise(order))
 
 
 def _moments(study: Study) -> Check:
-    """Items come in batches; within one, nothing may tell when each was made."""
+    """Return the check that items of one batch have one creation time."""
     check = Check("moments", "Do the times at which items were stored tell items apart?")
     rows = ItemSource.objects.filter(item__study=study).values_list("item__created_at", "perturbation")
     batches: dict[object, set[str]] = defaultdict(set)
     for moment, perturbation in rows:
         batches[moment].add(perturbation)
         check.looked_at += 1
-    made = study.events.filter(kind__in=("opened", "items added", "items imported")).count()
-    small = check.looked_at > 3 and len(batches) > max(check.looked_at / 2, made)
-    check.leaks = [Leak("created_at", "items of one batch were stored at different times")] if small else []
+    # Each of these events may have added one batch.
+    n_batches = study.events.filter(kind__in=("opened", "items added", "items imported")).count()
+    are_too_many = check.looked_at > 3 and len(batches) > max(check.looked_at / 2, n_batches)
+    check.leaks = [Leak("created_at", "items of one batch were stored at different times")] if are_too_many else []
     return check
 
 
 def _said(contrast: Contrast) -> str:
-    return f"{contrast.name} go together: AUC {contrast.auc:.2f}, Holm p = {contrast.adjusted:.2g}"
+    return f"{contrast.name} are associated: AUC {contrast.auc:.2f}, Holm p = {contrast.adjusted:.2g}"

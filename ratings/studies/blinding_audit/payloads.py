@@ -1,4 +1,4 @@
-"""What is stored for raters, looked at by itself: no key, word or order that an allow-list would not have made."""
+"""Checks of the stored items alone: no key, word or order that the allow-list would not have produced."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ from ratings.studies.pool.quarantine import Secret
 _MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 _ACTION = {"name", "parameters"}
 _SEEN = {"type", "description", "value"}
-# Every place of a payload or context that has keys, and the keys it may have. [] stands for each entry of a list.
+# Each location of a payload or context that has keys, and the keys allowed there. [] means each entry of a list.
 ALLOWED = {
     "transition": {
         "": {"kind", "lineage", "action", "before", "after", "observations", "rejected"},
@@ -43,57 +43,64 @@ ALLOWED = {
 
 
 def checks(study: Study, sealed: Sealed) -> list[Check]:
-    """All that can be said of the stored items without showing them to anybody."""
+    """Return the checks of the stored items; no page is rendered."""
     keys = Check(
-        "payload keys", "Does a payload hold a key that the allow-list does not have, or keys in another order?"
+        "payload keys", "Does a payload have a key that the allow-list does not have, or keys in another order?"
     )
-    words = Check("payload words", "Does a shown text tell a source, or repeat what was said of the planted error?")
+    words = Check("payload words", "Does a shown text reveal a source, or repeat the explanation of a planted error?")
     names = Check(
         "names of sources",
-        "Does a shown text name a model, a maker of models, a cast or a source that nobody declared a thing in the laboratory "
-        "for this item?",
+        "Does a shown text name a model, a maker of models, a cast or a source, unless somebody declared the name a thing in "
+        "the laboratory for this item?",
     )
-    lexicon, things = quarantine.lexicon(study), quarantine.declared(study)
-    used: Counter[tuple[str, str]] = Counter()
-    lists = Check("payload order", "Are properties and parameters in one order for every source?")
-    hashes = Check("payload digest", "Is every payload what was frozen?")
+    lexicon, declared_things = quarantine.lexicon(study), quarantine.declared(study)
+    declared_uses: Counter[tuple[str, str]] = Counter()
+    order_check = Check("payload order", "Are properties and parameters in the same order for every source?")
+    hashes = Check("payload digest", "Is every payload as it was frozen?")
     orders = _Orders()
-    newer = _told_lineage(study)
+    batches_with_lineage = _told_lineage(study)
     for item, secret, released in _items(study):
-        keys.saw(_keys(item.payload, str(item.payload.get("kind")), item.context, item.created_at in newer))
+        keys.saw(
+            _keys(item.payload, str(item.payload.get("kind")), item.context, item.created_at in batches_with_lineage)
+        )
+        # A person has read a released item and found that its words reveal nothing.
         words.saw([] if released else _words(item, secret, sealed))
-        declared = things.get(item.payload_sha256, {})
-        named = list(quarantine.names_in(item.payload, item.context, lexicon))
-        used.update({(f.text, declared[f.text]) for _, f in named if f.text in declared})
-        names.saw(_named(item, [(place, finding) for place, finding in named if finding.text not in declared]))
+        declared = declared_things.get(item.payload_sha256, {})
+        findings_in_item = list(quarantine.names_in(item.payload, item.context, lexicon))
+        declared_uses.update({(f.text, declared[f.text]) for _, f in findings_in_item if f.text in declared})
+        names.saw(
+            _named(item, [(place, finding) for place, finding in findings_in_item if finding.text not in declared])
+        )
         hashes.saw([] if payload_digest(item.payload) == item.payload_sha256 else [_CHANGED])
-        lists.looked_at += 1
+        order_check.looked_at += 1
         orders.add(item.payload)
-    lists.leaks = orders.leaks()
-    if used:
-        rows = [{"word": word, "reason": said, "items": n} for (word, said), n in sorted(used.items())]
+    order_check.leaks = orders.leaks()
+    if declared_uses:
+        rows = [{"word": word, "reason": said, "items": n} for (word, said), n in sorted(declared_uses.items())]
         names.measured[DECLARED] = rows
-    return [keys, words, names, lists, hashes]
+    return [keys, words, names, order_check, hashes]
 
 
-_CHANGED = Leak("a stored payload", "it is not what its digest was made of")
+_CHANGED = Leak("a stored payload", "it does not match its digest")
 
 
 def _items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
-    """Each item with what its texts must not repeat, and whether a person has released it from quarantine."""
+    """Yield each item with the secret that its texts must not repeat, and whether a person released it from quarantine."""
     released = set(study.quarantine.filter(decision="released").values_list("payload_sha256", flat=True))
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
+    # In chunks, so that a large study is not in memory at once.
     for source in rows.order_by("item__code").iterator(chunk_size=200):
         step = source.transition.step if source.transition else None
         secret = Secret()
         if source.twin and step:
-            told = str((source.twin.outcome or {}).get("reasoning") or "").partition("SECRET")[2]
-            secret = Secret(f"{source.twin.why}\n{told}", step["outcome"])
+            secret_reasoning = str((source.twin.outcome or {}).get("reasoning") or "").partition("SECRET")[2]
+            secret = Secret(f"{source.twin.why}\n{secret_reasoning}", step["outcome"])
         yield source.item, secret, source.item.payload_sha256 in released
 
 
 def _told_lineage(study: Study) -> set[datetime]:
-    """Batches of which any payload says whether lineage is known. Before release 2 none did, so none told by it."""
+    """Return the batches in which any payload states whether lineage is known."""
+    # Before release 2 no payload stated it; a batch of which only some payloads do would distinguish them.
     rows = Item.objects.filter(study=study).values_list("created_at", "payload")
     return {batch for batch, payload in rows.iterator() if "lineage" in payload}
 
@@ -110,12 +117,13 @@ def _keys(payload: Any, kind: str, context: Any, lineage: bool) -> Iterator[Leak
 
 def _strange(root: str, value: Any, allowed: Mapping[str, set[str]], place: str = "") -> Iterator[Leak]:
     if isinstance(value, Mapping):
-        where = f"{root}.{place}".rstrip(".")
+        location = f"{root}.{place}".rstrip(".")
         if place not in allowed:
-            yield Leak(where, f"keys where there are none: {', '.join(map(str, value))[:80]}")
+            yield Leak(location, f"keys where there are none: {', '.join(map(str, value))[:80]}")
             return
-        yield from (Leak(where, f"payload key {key!r}") for key in value if key not in allowed[place])
-        yield from (Leak(where, f"no payload key {key!r}") for key in sorted(allowed[place] - set(value)))
+        yield from (Leak(location, f"payload key {key!r}") for key in value if key not in allowed[place])
+        # A missing key is a leak as well: it would distinguish items as a key of its own does.
+        yield from (Leak(location, f"no payload key {key!r}") for key in sorted(allowed[place] - set(value)))
         for key, part in value.items():
             yield from _strange(root, part, allowed, f"{place}.{key}".lstrip("."))
     elif isinstance(value, list):
@@ -124,32 +132,32 @@ def _strange(root: str, value: Any, allowed: Mapping[str, set[str]], place: str 
 
 
 def _words(item: Item, secret: Secret, sealed: Sealed) -> Iterator[Leak]:
-    for place, what in quarantine.reasons(item.payload, item.context, secret):
-        yield Leak(_generic(f"payload.{place}"), what)
-    for place, text in [*quarantine.texts(item.payload), *quarantine.texts(item.context, "context")]:
-        for what, told in sealed.told_in(text):
-            if not _ordinary(what, told):
-                yield Leak(_generic(f"payload.{place}"), f"{what}: {told[:60]!r}")
+    for location, kind in quarantine.reasons(item.payload, item.context, secret):
+        yield Leak(_generic(f"payload.{location}"), kind)
+    for location, text in [*quarantine.texts(item.payload), *quarantine.texts(item.context, "context")]:
+        for kind, value in sealed.told_in(text):
+            if not _ordinary(kind, value):
+                yield Leak(_generic(f"payload.{location}"), f"{kind}: {value[:60]!r}")
 
 
 def _named(item: Item, named: Iterable[tuple[str, Finding]]) -> Iterator[Leak]:
-    """Yield the places of an item that name a source, by the item's code and the kind of name, never the name."""
-    for place, finding in named:
-        yield Leak(f"item {item.code}: {_generic(f'payload.{place}')}", quarantine.KINDS[finding.kind])
+    """Yield the locations of an item that name a source, by the item's code and the kind of name, never the name itself."""
+    for location, finding in named:
+        yield Leak(f"item {item.code}: {_generic(f'payload.{location}')}", quarantine.KINDS[finding.kind])
 
 
 def _ordinary(what: str, told: str) -> bool:
-    """Words that a laboratory has a use for: a subtle change of colour, an obvious precipitate, a checklist."""
+    """Return whether a laboratory uses the word itself: a subtle change of colour, an obvious precipitate, a checklist."""
     return what == "the error type" or (what == "the word" and told != "mat-" and told.isalpha())
 
 
 def _generic(place: str) -> str:
-    """The place without the numbers of entries: a report must not point at an item."""
+    # A report must not point at an item, and numbers of entries could.
     return re.sub(r"\[\d+\]", "[]", place)
 
 
 class _Orders:
-    """Which of two labels came first, and which of two keys, wherever both stand in one list."""
+    """Which of two labels came first, and which of two keys, wherever both are in one list."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str, str], int] = {}
@@ -167,14 +175,16 @@ class _Orders:
                     self.add(part, f"{place}[]")
 
     def _note(self, place: str, names: Sequence[str]) -> None:
+        # A property is written in one order before and after a step, so both are compared together.
         place = place.replace(".before[]", "").replace(".after[]", "") if "keys" not in place else place
         for pair in combinations(names, 2):
             self._before[(place, *pair)] = self._before.get((place, *pair), 0) + 1
 
     def leaks(self) -> list[Leak]:
-        """Both orders of one pair: an order that varies can vary with the source."""
-        seen = self._before
-        both = [(place, a, b) for place, a, b in seen if a < b and (place, b, a) in seen]
+        """Return the pairs that occur in both orders: an order that varies can vary with the source."""
+        order_counts = self._before
+        in_both_orders = [(place, a, b) for place, a, b in order_counts if a < b and (place, b, a) in order_counts]
         return [
-            Leak(place, f"key order: {a!r} stands before {b!r} in some and behind it in others") for place, a, b in both
+            Leak(place, f"key order: {a!r} is before {b!r} in some items and after it in others")
+            for place, a, b in in_both_orders
         ]

@@ -1,4 +1,4 @@
-"""Tests of whether a number tells two kinds of item apart: a rank test, an AUC with its interval, Holm's correction."""
+"""Tests of whether a number separates two kinds of item: a rank test, an AUC with its interval, Holm's correction."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,16 +11,16 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-ALPHA = 0.01
-LEAST_AUC = 0.6
-FEWEST_MOVED = 6  # pairs that differ: with fewer, neither test of pairs can say anything
+ALPHA = 0.01  # after Holm's correction
+LEAST_AUC = 0.6  # below it a difference does not help a rater, however certain it is
+FEWEST_MOVED = 6  # pairs that differ: with fewer, neither test of pairs can be significant
 _RESAMPLES = 500
 _PERMUTATIONS = 30_000
-_FEW = 50  # pairs up to which signs are permuted: the usual approximation cannot get below 0.001 there
+_FEW = 50  # pairs up to which signs are permuted: the normal approximation cannot get below 0.001 there
 
 
 class Contrast(NamedTuple):
-    """How well one number tells ones from noughts. `auc` is at least one half: the direction does not matter."""
+    """How well one number separates ones from noughts. `auc` is at least one half: the direction does not matter."""
 
     name: str
     n: int
@@ -32,7 +32,7 @@ class Contrast(NamedTuple):
 
     @property
     def tells(self) -> bool:
-        """Too good for chance, and good enough to be of use to a rater."""
+        """Return whether the separation is too good for chance, and good enough to help a rater."""
         return self.adjusted < ALPHA and self.auc > LEAST_AUC
 
     def to_json(self) -> dict[str, float | str]:
@@ -41,12 +41,12 @@ class Contrast(NamedTuple):
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given."""
+    """Return Holm's (1979) adjusted p-values, in the order of `values`."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    adjusted, worst = [1.0] * len(values), 0.0
-    for rank, at in enumerate(order):
-        worst = max(worst, min(1.0, values[at] * (len(values) - rank)))
-        adjusted[at] = worst
+    adjusted, largest = [1.0] * len(values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, values[index] * (len(values) - rank)))
+        adjusted[index] = largest
     return adjusted
 
 
@@ -56,7 +56,7 @@ def corrected(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def unpaired(name: str, noughts: Sequence[float], ones: Sequence[float], seed: int = 0) -> Contrast:
-    """Two groups of items, by Mann and Whitney; the interval is a bootstrap over items."""
+    """Compare two groups of items by the test of Mann and Whitney. The 95 % interval of the AUC is a bootstrap over items."""
     if not noughts or not ones or len({*noughts, *ones}) < 2:
         return Contrast(name, len(noughts) + len(ones), 0.5, 0.5, 0.5, 1.0)
     p = float(mannwhitneyu(ones, noughts).pvalue)
@@ -65,19 +65,23 @@ def unpaired(name: str, noughts: Sequence[float], ones: Sequence[float], seed: i
 
 
 def may_tell(originals: Sequence[float], twins: Sequence[float]) -> bool:
-    """Whether enough pairs differ for a test of pairs to find anything."""
-    return sum(one != other for one, other in zip(originals, twins, strict=True)) >= FEWEST_MOVED
+    """Return whether enough pairs differ for a test of pairs to be significant."""
+    return sum(original != twin for original, twin in zip(originals, twins, strict=True)) >= FEWEST_MOVED
 
 
 def paired(name: str, originals: Sequence[float], twins: Sequence[float], seed: int = 0) -> Contrast:
-    """Each twin beside its own original: the signed rank test, or the sign test where it has too few; AUC over all."""
-    moved = [twin - original for original, twin in zip(originals, twins, strict=True) if twin != original]
-    if len(moved) < FEWEST_MOVED:
+    """Compare each twin with its own original by the signed rank test, or by the sign test if all differences have one size.
+
+    The AUC is that of all twins against all originals, with a bootstrap over pairs.
+    """
+    differences = [twin - original for original, twin in zip(originals, twins, strict=True) if twin != original]
+    if len(differences) < FEWEST_MOVED:
         p = 1.0
-    elif len({abs(step) for step in moved}) == 1:
-        p = float(binomtest(sum(step > 0 for step in moved), len(moved)).pvalue)
+    # Ranks of equal differences are all tied: then the signs are all there is to test.
+    elif len({abs(step) for step in differences}) == 1:
+        p = float(binomtest(sum(step > 0 for step in differences), len(differences)).pvalue)
     else:
-        p = _signed_ranks(moved, seed) if len(moved) <= _FEW else float(wilcoxon(moved).pvalue)
+        p = _signed_ranks(differences, seed) if len(differences) <= _FEW else float(wilcoxon(differences).pvalue)
     if not originals:
         return Contrast(name, 0, 0.5, 0.5, 0.5, 1.0)
     auc, low, high = _auc(np.array(originals), np.array(twins), seed, together=True)
@@ -85,41 +89,45 @@ def paired(name: str, originals: Sequence[float], twins: Sequence[float], seed: 
 
 
 def _signed_ranks(moved: Sequence[float], seed: int) -> float:
-    """The signed rank test with its signs permuted, ties included: all ways for few pairs, else many of them."""
+    """Return the p-value of the signed rank test with permuted signs: exact for few pairs, else from random signs."""
     ranks, n = rankdata(np.abs(moved)), len(moved)
     if exact := 2**n <= _PERMUTATIONS:
         signs = 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
     else:
         signs = np.random.default_rng(seed).choice([-1, 1], size=(_PERMUTATIONS, n))
-    beyond = int((np.abs(signs @ ranks) >= abs(float(np.sign(moved) @ ranks)) - 1e-9).sum())
-    return beyond / len(signs) if exact else (beyond + 1) / (len(signs) + 1)
+    # The tolerance keeps sums that are equal except for rounding on the side of chance.
+    n_extreme = int((np.abs(signs @ ranks) >= abs(float(np.sign(moved) @ ranks)) - 1e-9).sum())
+    # Random signs: the observed ones count as one more permutation, so that p is never 0.
+    return n_extreme / len(signs) if exact else (n_extreme + 1) / (len(signs) + 1)
 
 
 def _auc(noughts: np.ndarray, ones: np.ndarray, seed: int, together: bool = False) -> tuple[float, float, float]:
-    """The AUC turned to at least one half, and the 95 % bootstrap interval of the same direction."""
+    """Return the AUC, turned to at least one half, and its 95 % bootstrap interval in the same direction."""
     truth = np.concatenate([np.zeros(len(noughts)), np.ones(len(ones))])
     value = float(roc_auc_score(truth, np.concatenate([noughts, ones])))
     rng = np.random.default_rng(seed)
-    first = rng.integers(len(noughts), size=(_RESAMPLES, len(noughts)))
-    second = first if together else rng.integers(len(ones), size=(_RESAMPLES, len(ones)))
-    low, high = np.quantile(_aucs(noughts[first], ones[second]), [0.025, 0.975])
+    noughts_drawn = rng.integers(len(noughts), size=(_RESAMPLES, len(noughts)))
+    # Pairs are drawn as pairs, so that an original stays with its twin.
+    ones_drawn = noughts_drawn if together else rng.integers(len(ones), size=(_RESAMPLES, len(ones)))
+    low, high = np.quantile(_aucs(noughts[noughts_drawn], ones[ones_drawn]), [0.025, 0.975])
     return (1 - value, float(1 - high), float(1 - low)) if value < 0.5 else (value, float(low), float(high))
 
 
 def _aucs(noughts: np.ndarray, ones: np.ndarray) -> np.ndarray:
-    """Of each row of a resampling: the share of pairs that the one wins, ties counting one half (Mann-Whitney's U)."""
+    """Return for each row the share of pairs that the one wins, ties as one half (Mann-Whitney U). Shapes: resamples by items."""
+    # By ranks: comparing all pairs of each resample would take much more memory.
     ranks = rankdata(np.concatenate([noughts, ones], axis=1), axis=1)
-    few, many = ones.shape[1], noughts.shape[1]
-    won: np.ndarray = (ranks[:, many:].sum(axis=1) - few * (few + 1) / 2) / (few * many)
-    return won
+    n_ones, n_noughts = ones.shape[1], noughts.shape[1]
+    shares: np.ndarray = (ranks[:, n_noughts:].sum(axis=1) - n_ones * (n_ones + 1) / 2) / (n_ones * n_noughts)
+    return shares
 
 
 def together(
     rows: Sequence[Sequence[float]], truth: Sequence[int], groups: Sequence[str], seed: int = 0
 ) -> Contrast | None:
-    """All features at once: logistic regression, out of fold, versions of one thing never on both sides.
+    """Compare all features at once: logistic regression, out of fold, with versions of one thing in one fold.
 
-    None where there are too few of either kind. p is that of the out-of-fold scores by Mann and Whitney.
+    Returns None if there are too few items of either kind. p is that of the out-of-fold scores by Mann and Whitney.
     """
     fewest = min(truth.count(0), truth.count(1))
     folds = min(5, len(set(groups)))

@@ -1,4 +1,4 @@
-"""Whether the form of an item gives it away: twins beside their originals, and sources beside each other."""
+"""Whether the form of an item reveals it: twins compared with their originals, and sources with each other."""
 
 import re
 from collections import defaultdict
@@ -16,7 +16,7 @@ from ratings.studies.blinding_audit.statistics import Contrast
 from ratings.studies.pool import quarantine
 from simulation.models import Twin
 
-FEWEST = 12  # of either kind: with fewer, no difference could ever pass Holm's correction over the features
+FEWEST = 12  # items of each kind: with fewer, no difference could pass Holm's correction over the features
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.(\d+))?")
 _UNIT = re.compile(r"(?<=\d) ?([A-Za-zµμ°%][A-Za-zµμ°%/]*)")
 _WORD = re.compile(r"\w+")
@@ -32,29 +32,31 @@ class Seen(NamedTuple):
 
 
 def features(payload: Payload) -> dict[str, float]:
-    """What can be counted without knowing any science: lengths, numbers of things, ways to write a figure."""
-    made = payload.get("after") or [one for step in payload.get("steps", ()) for one in step["made"]]
-    seen = payload.get("observations") or [one for step in payload.get("steps", ()) for one in step["observations"]]
-    texts = [text for _, text in quarantine.texts([made, seen, payload.get("rejected", "")])]
-    whole = " ".join(texts)
-    numbers = list(_NUMBER.finditer(whole))
-    words = _WORD.findall(whole)
-    count = max(len(numbers), 1)
+    """Return what can be counted without knowing any science: lengths, numbers of things, ways to write a number."""
+    materials = payload.get("after") or [material for step in payload.get("steps", ()) for material in step["made"]]
+    observations = payload.get("observations") or [
+        observation for step in payload.get("steps", ()) for observation in step["observations"]
+    ]
+    texts = [text for _, text in quarantine.texts([materials, observations, payload.get("rejected", "")])]
+    full_text = " ".join(texts)
+    numbers = list(_NUMBER.finditer(full_text))
+    words = _WORD.findall(full_text)
+    n_numbers = max(len(numbers), 1)
     return {
-        "characters": float(len(whole)),
-        "characters a text": len(whole) / max(len(texts), 1),
-        "materials": float(len(made)),
-        "properties a material": sum(len(one["properties"]) for one in made) / max(len(made), 1),
-        "observations": float(len(seen)),
+        "characters": float(len(full_text)),
+        "characters a text": len(full_text) / max(len(texts), 1),
+        "materials": float(len(materials)),
+        "properties a material": sum(len(material["properties"]) for material in materials) / max(len(materials), 1),
+        "observations": float(len(observations)),
         "numbers": float(len(numbers)),
-        "decimals a number": sum(len(match[1] or "") for match in numbers) / count,
-        "digits a number": sum(len(match[0].strip("-").replace(".", "")) for match in numbers) / count,
-        "round numbers": sum(match[0].endswith(("0", "5")) for match in numbers) / count,
-        "numbers below nought": sum(match[0].startswith("-") for match in numbers) / count,
-        "different units": float(len({match[1] for match in _UNIT.finditer(whole)})),
-        "units without a space": sum(whole[m.start(1) - 1] != " " for m in _UNIT.finditer(whole)) / count,
-        "capitals": sum(letter.isupper() for letter in whole) / max(len(whole), 1),
-        "commas and brackets": sum(whole.count(sign) for sign in ",;()") / max(len(whole), 1),
+        "decimals a number": sum(len(match[1] or "") for match in numbers) / n_numbers,
+        "digits a number": sum(len(match[0].strip("-").replace(".", "")) for match in numbers) / n_numbers,
+        "round numbers": sum(match[0].endswith(("0", "5")) for match in numbers) / n_numbers,
+        "numbers below nought": sum(match[0].startswith("-") for match in numbers) / n_numbers,
+        "different units": float(len({match[1] for match in _UNIT.finditer(full_text)})),
+        "units without a space": sum(full_text[m.start(1) - 1] != " " for m in _UNIT.finditer(full_text)) / n_numbers,
+        "capitals": sum(letter.isupper() for letter in full_text) / max(len(full_text), 1),
+        "commas and brackets": sum(full_text.count(sign) for sign in ",;()") / max(len(full_text), 1),
         "word length": sum(map(len, words)) / max(len(words), 1),
         "empty fields": float(sum(text == "" for text in texts)),
         "texts that end with a full stop": sum(text.endswith(".") for text in texts) / max(len(texts), 1),
@@ -63,16 +65,16 @@ def features(payload: Payload) -> dict[str, float]:
 
 
 def _shape(payload: Payload) -> dict[str, float]:
-    """How the parts hang together: letters of materials, and what goes on from what."""
-    made = payload.get("after", [])
-    refs = [str(one["ref"]) for one in [*payload.get("before", []), *made]]
+    """Return how the parts are connected: references of materials, and which output continues which input."""
+    outputs = payload.get("after", [])
+    refs = [str(material["ref"]) for material in [*payload.get("before", []), *outputs]]
     return {
         "lineage known": float(payload.get("lineage", True)),
-        "outputs that go on from an input": float(sum(bool(one.get("continues")) for one in made)),
+        "outputs that go on from an input": float(sum(bool(material.get("continues")) for material in outputs)),
         "letters a reference": fmean(map(len, refs)) if refs else 0.0,
         "references that are capital letters": sum(r.isascii() and r.isalpha() and r.isupper() for r in refs)
         / max(len(refs), 1),
-        "references out of order": float(sum(a > b for a, b in pairwise(str(one["ref"]) for one in made))),
+        "references out of order": float(sum(a > b for a, b in pairwise(str(material["ref"]) for material in outputs))),
     }
 
 
@@ -84,14 +86,14 @@ def _of_context(context: Payload) -> dict[str, float]:
 
 
 def signs(seen: Seen) -> set[str]:
-    """Every sign but plain letters, digits and blanks that stands anywhere in what is shown, and words of the item."""
-    item, around = ("\n".join(text for _, text in quarantine.texts(part)) for part in seen)
-    words = {f"the word “{word.lower()}”" for word in _LETTERS.findall(item)}
-    return words | {f"the sign U+{ord(sign):04X}" for sign in set(_SIGN.findall(item + around)) - {"\n"}}
+    """Return every sign except plain letters, digits and blanks anywhere in the shown texts, and the words of the item."""
+    item_text, context_text = ("\n".join(text for _, text in quarantine.texts(part)) for part in seen)
+    words = {f"the word “{word.lower()}”" for word in _LETTERS.findall(item_text)}
+    return words | {f"the sign U+{ord(sign):04X}" for sign in set(_SIGN.findall(item_text + context_text)) - {"\n"}}
 
 
 def checks(study: Study) -> list[Check]:
-    """Twins of the offline injectors must not be told by their form; differences of style between models are measured."""
+    """Return the check that the form of offline twins reveals nothing, and the measurement of style differences between sources."""
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
     sources = list(rows.order_by("item__code"))
     return checks_of(sources)
@@ -102,42 +104,46 @@ def checks_of(sources: Sequence[ItemSource]) -> list[Check]:
 
 
 def _twins(sources: Sequence[ItemSource]) -> Check:
-    check = Check("form of twins", "Does a twin's form tell it from its own original, whatever the science says?")
-    planted = [source for source in sources if _by_rule(source)]
+    check = Check("form of twins", "Does the form of a twin distinguish it from its original, apart from the science?")
+    # Only rules can be held to this: a language model writes a twin in its own style.
+    rule_twins = [source for source in sources if _by_rule(source)]
     contexts = Contexts(sources)
-    pairs = [_beside_its_original(source, contexts) for source in planted]
+    pairs = [_beside_its_original(source, contexts) for source in rule_twins]
     if len(pairs) < FEWEST:
-        check.skipped = f"{len(pairs)} twins by the offline injectors are too few; {FEWEST} would do"
+        check.skipped = f"{len(pairs)} twins by the offline injectors are too few; at least {FEWEST} are needed"
         return check
-    found = paired_tells(pairs)
-    check.saw([Leak("form of twins", _said(c)) for c in found if c.tells], len(pairs))
-    check.measured = {"features": [contrast.to_json() for contrast in found]}
+    contrasts = paired_tells(pairs)
+    check.saw([Leak("form of twins", _said(c)) for c in contrasts if c.tells], len(pairs))
+    check.measured = {"features": [contrast.to_json() for contrast in contrasts]}
     truth = [0] * len(pairs) + [1] * len(pairs)
     rows = [list(numbers(s).values()) for s in [*(o for o, _ in pairs), *(t for _, t in pairs)]]
-    every = statistics.together(rows, truth, [str(source.pair) for source in planted] * 2)
-    check.measured["together"] = every.to_json() if every else None
+    all_features = statistics.together(rows, truth, [str(source.pair) for source in rule_twins] * 2)
+    check.measured["together"] = all_features.to_json() if all_features else None
     return check
 
 
 def _beside_its_original(source: ItemSource, contexts: Contexts) -> tuple[Seen, Seen]:
-    """What was made of a step before release 2 does not say whether lineage is known: then it tells nothing."""
+    """Return the item's original and the item, each as a rater would be shown it."""
     assert source.transition
-    original, shown = blind_transition(source.transition.step), source.item.payload
-    if "lineage" not in shown:
+    original, item_payload = blind_transition(source.transition.step), source.item.payload
+    # Items from before release 2 do not state whether lineage is known: their originals must not either, or all
+    # would differ.
+    if "lineage" not in item_payload:
         original.pop("lineage")
     context = source.item.context if contexts.comparable else {}
-    return Seen(original, contexts.of(source.transition) if contexts.comparable else {}), Seen(shown, context)
+    return Seen(original, contexts.of(source.transition) if contexts.comparable else {}), Seen(item_payload, context)
 
 
 def paired_tells(pairs: Sequence[tuple[Seen, Seen]]) -> list[Contrast]:
-    """Every feature of (original, twin) pairs, corrected over features; `tells` says which fail.
-
-    Left out are features in which too few pairs differ for any test: how many differ at all says nothing of which way.
-    """
+    """Return the contrast of every feature of (original, twin) pairs, corrected over features; `is_telling` marks those that fail."""
     originals, twins = [_all_of(o) for o, _ in pairs], [_all_of(t) for _, t in pairs]
-    names = dict.fromkeys(name for one in [*originals, *twins] for name in one)
-    columns = {name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in names}
+    feature_names = dict.fromkeys(name for values in [*originals, *twins] for name in values)
+    columns = {
+        name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in feature_names
+    }
     return statistics.corrected(
+        # Features in which too few pairs differ for any test are left out, and do not enter the correction. How many
+        # differ does not depend on the direction, so this selection does not bias the tests.
         [statistics.paired(name, *both) for name, both in columns.items() if statistics.may_tell(*both)]
     )
 
@@ -160,8 +166,9 @@ def _said(contrast: Contrast) -> str:
 
 
 def _styles(sources: Sequence[ItemSource]) -> Check:
-    """Not failed on: that two models write differently cannot be helped, but has to be known."""
-    check = Check("style of sources", "How well does the form of an item tell which source it is from?")
+    """Return the measurement of how well form separates sources."""
+    # Never a failure: two models write differently, which cannot be helped but has to be known.
+    check = Check("style of sources", "How well does the form of an item reveal its source?")
     groups: dict[str, list[ItemSource]] = defaultdict(list)
     for source in sources:
         groups[_group(source)].append(source)
@@ -171,7 +178,9 @@ def _styles(sources: Sequence[ItemSource]) -> Check:
         return check
     check.looked_at = sum(len(rows) for rows in large.values())
     check.measured = {"contrasts": [_contrast(a, b, large) for a, b in combinations(large, 2)]}
-    check.measured["known_tells"] = [tell for one in check.measured["contrasts"] for tell in one["known_tells"]]
+    check.measured["known_tells"] = [
+        tell for contrast in check.measured["contrasts"] for tell in contrast["known_tells"]
+    ]
     return check
 
 
@@ -180,19 +189,26 @@ def _group(source: ItemSource) -> str:
 
 
 def _contrast(first: str, second: str, groups: Mapping[str, Sequence[ItemSource]]) -> dict[str, Any]:
-    one, other = ([features(s.item.payload) for s in groups[name]] for name in (first, second))
-    found = statistics.corrected(
-        [statistics.unpaired(name, [f[name] for f in one], [f[name] for f in other]) for name in one[0]]
+    first_features, second_features = ([features(s.item.payload) for s in groups[name]] for name in (first, second))
+    contrasts = statistics.corrected(
+        [
+            statistics.unpaired(name, [f[name] for f in first_features], [f[name] for f in second_features])
+            for name in first_features[0]
+        ]
     )
-    truth = [0] * len(one) + [1] * len(other)
+    truth = [0] * len(first_features) + [1] * len(second_features)
     pairs = [str(s.pair) for s in [*groups[first], *groups[second]]]
-    every = statistics.together([list(f.values()) for f in [*one, *other]], truth, pairs)
-    known = [f"{first} / {second}: {_with_interval(c)}" for c in [*found, *([every] if every else [])] if c.low > 0.5]
+    all_features = statistics.together([list(f.values()) for f in [*first_features, *second_features]], truth, pairs)
+    known_tells = [
+        f"{first} / {second}: {_with_interval(c)}"
+        for c in [*contrasts, *([all_features] if all_features else [])]
+        if c.low > 0.5
+    ]
     return {
         "between": [first, second],
-        "features": [contrast.to_json() for contrast in found],
-        "together": every.to_json() if every else None,
-        "known_tells": known,
+        "features": [contrast.to_json() for contrast in contrasts],
+        "together": all_features.to_json() if all_features else None,
+        "known_tells": known_tells,
     }
 
 

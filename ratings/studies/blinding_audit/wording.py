@@ -1,8 +1,8 @@
-"""Whether style alone tells planted from unperturbed outcomes, or one source from the others, on held-out pairs.
+"""Whether style alone separates planted from unperturbed outcomes, or one source from the others, on held-out pairs.
 
-Style is what is left of an outcome without its numbers and words of content: function words, punctuation, capitals and
-the lengths of words. It decides. The same with the words themselves is measured for information: a planted error has to
-change what an outcome says. Outcomes are compared within an action only, since sources may do different things.
+Style is an outcome without its numbers and content words: function words, punctuation, capitals and the lengths of words.
+The check fails on style only. Separation by the words themselves is measured for information, because a planted error has to
+change what an outcome states. Outcomes are compared within an action only, since sources may do different things.
 """
 
 import re
@@ -19,12 +19,10 @@ from ratings.studies.pool import quarantine
 PLANTED_MARGIN = (
     0.60  # a lower bound above it fails: chance is 0.5, and this leaves room for what an error has to change
 )
-SOURCE_MARGIN = 0.80  # wider: two simulators never write alike, and a rater does not know which of them writes how
-PLANTED_WANTED, SOURCE_WANTED = 0.75, 0.90  # AUCs that a study should be able to detect
+SOURCE_MARGIN = 0.80  # wider: two simulators never write alike, and a rater does not know the style of either
+PLANTED_WANTED, SOURCE_WANTED = 0.75, 0.90  # AUCs that a study should be able to detect; for planning
 SEED = 18
-NOT_COVERED = (
-    "A style that cannot be learned from single words and signs and two in a row, in so many outcomes, is not covered."
-)
+NOT_COVERED = "A style that cannot be learned from single words and signs and two in a row, in this number of outcomes, is not covered."
 _PIECE = re.compile(r"[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|[^\W\d_]+|[^\w\s]|\n")
 _FUNCTION_WORDS = frozenset(
     [
@@ -132,7 +130,8 @@ _FUNCTION_WORDS = frozenset(
 
 
 def checks(study: Study) -> list[Check]:
-    """Return the two questions on style. Which source an item is from is read here and never named with an item."""
+    """Return the two checks of style."""
+    # Sources are read here, and never named together with an item.
     rows = ItemSource.objects.filter(item__study=study).select_related("item")
     return checks_of(list(rows.order_by("item__code")))
 
@@ -142,7 +141,7 @@ def checks_of(sources: Sequence[ItemSource]) -> list[Check]:
 
 
 def style(text: str) -> str:
-    """Return the text with its numbers as 0 and its words of content as their shape, parts apart by blanks.
+    """Return the text with its numbers as 0 and its content words as their shape, pieces separated by blanks.
 
     >>> style("The tube is CLEAR, 12.5 mL.")
     'The w4 is W5 , 0 wW2 .'
@@ -163,7 +162,7 @@ def _shape(piece: str) -> str:
 
 
 def words(text: str) -> str:
-    """Return the text in small letters with its numbers as 0, parts apart by blanks."""
+    """Return the text in lower case with its numbers as 0, pieces separated by blanks."""
     return " ".join("0" if piece[-1].isdigit() else piece for piece in _PIECE.findall(text.lower()))
 
 
@@ -177,12 +176,12 @@ def _text(source: ItemSource) -> str:
 def _planted(sources: Sequence[ItemSource]) -> Check:
     check = Check(
         "style of planted errors",
-        "Does style alone, without numbers and words of content, tell planted from unperturbed outcomes of one action on "
-        f"held-out pairs? It fails where the 95 % interval of the AUC lies above {PLANTED_MARGIN:.2f} and p is at most "
-        f"{learning.MOST_P}; what words tell is information",
+        "Does style alone, without numbers and content words, separate planted from unperturbed outcomes of one action on "
+        f"held-out pairs? The check fails if the 95 % interval of the AUC is above {PLANTED_MARGIN:.2f} and p is at most "
+        f"{learning.MOST_P}; separation by words is for information",
     )
-    known = [source for source in sources if source.reference in (reference.PLANTED, reference.UNPERTURBED)]
-    kinds = [(source, int(source.reference == reference.PLANTED)) for source in known]
+    labelled = [source for source in sources if source.reference in (reference.PLANTED, reference.UNPERTURBED)]
+    kinds = [(source, int(source.reference == reference.PLANTED)) for source in labelled]
     _ask(check, [("planted / unperturbed", kinds)], PLANTED_MARGIN, PLANTED_WANTED, "planted / unperturbed")
     return check
 
@@ -190,16 +189,20 @@ def _planted(sources: Sequence[ItemSource]) -> Check:
 def _sources(sources: Sequence[ItemSource]) -> Check:
     check = Check(
         "style and sources",
-        "Does style alone, without numbers and words of content, tell one source's outcomes of an action, without a known error, from "
-        f"those of the others on held-out pairs? It fails where the 95 % interval of the AUC lies above {SOURCE_MARGIN:.2f} and p is at "
-        f"most {learning.MOST_P}; what words tell is information",
+        "Does style alone, without numbers and content words, separate one source's outcomes of an action, without a known error, from "
+        f"those of the others on held-out pairs? The check fails if the 95 % interval of the AUC is above {SOURCE_MARGIN:.2f} and p is at "
+        f"most {learning.MOST_P}; separation by words is for information",
     )
-    plain = [source for source in sources if source.reference not in reference.WITH_ERROR]
-    labels = sorted({source.label for source in plain})
-    asked = [] if len(labels) < 2 else labels[:1] if len(labels) == 2 else labels
+    without_error = [source for source in sources if source.reference not in reference.WITH_ERROR]
+    labels = sorted({source.label for source in without_error})
+    # With two sources one contrast is enough: the other is its mirror image.
+    contrasted_labels = [] if len(labels) < 2 else labels[:1] if len(labels) == 2 else labels
     contrasts = [
-        (f"{label} / {labels[1] if len(labels) == 2 else 'the others'}", [(s, int(s.label == label)) for s in plain])
-        for label in asked
+        (
+            f"{label} / {labels[1] if len(labels) == 2 else 'the others'}",
+            [(s, int(s.label == label)) for s in without_error],
+        )
+        for label in contrasted_labels
     ]
     _ask(check, contrasts, SOURCE_MARGIN, SOURCE_WANTED, "one source / the others")
     return check
@@ -209,32 +212,33 @@ Contrast = tuple[str, Sequence[tuple[ItemSource, int]]]
 
 
 def _ask(check: Check, contrasts: Sequence[Contrast], margin: float, wanted: float, blind: str) -> None:
-    """Judge each contrast that has items enough. `blind` is what a leak is called: it must not name a source."""
-    needs = learning.needed(wanted, margin)
-    found = []
+    """Evaluate each contrast with enough items. `blind` is the location that a leak reports; it must not name a source."""
+    n_needed = learning.needed(wanted, margin)
+    results = []
     looked_at: set[int] = set()
     powers: list[Power] = []
     for name, kinds in contrasts:
         rows = [(s, Example(style(text := _text(s)), k, str(s.pair), s.action), words(text)) for s, k in kinds]
         by_style = learning.sampled(learning.comparable([example for _, example, _ in rows]), SEED)
-        count = learning.counts(by_style)
-        if min(count) < learning.FEWEST or len({e.pair for e in by_style}) < learning.FEWEST_PAIRS:
+        n_of_kinds = learning.counts(by_style)
+        if min(n_of_kinds) < learning.FEWEST or len({e.pair for e in by_style}) < learning.FEWEST_PAIRS:
             continue
-        told = learning.judge(by_style, SEED)
+        by_style_result = learning.judge(by_style, SEED)
         by_words = learning.sampled(learning.comparable([e._replace(text=text) for _, e, text in rows]), SEED)
-        said = learning.judge(by_words, SEED)
-        power = learning.find_power(by_style, margin, told.chance, SEED)
+        by_words_result = learning.judge(by_words, SEED)
+        power = learning.find_power(by_style, margin, by_style_result.chance, SEED)
         smallest = {"smallest_auc": power.auc if power else None}
-        found.append({"between": name, "style": _json(told), "words": _json(said), **smallest})
+        results.append({"between": name, "style": _json(by_style_result), "words": _json(by_words_result), **smallest})
         if power:
             powers.append(power)
             looked_at |= {source.pk for source, _ in kinds}
-        if told.is_above(margin):
-            check.saw([Leak(blind, f"style alone: {_said(told)}, above {margin:.2f}")], 0)
-        for what, one in (("style", told), ("words", said)):
-            if one.is_above(0.5):
-                check.measured.setdefault("known_tells", []).append(f"{name}, {what}: {_said(one)}")
+        if by_style_result.is_above(margin):
+            check.saw([Leak(blind, f"style alone: {_said(by_style_result)}, above {margin:.2f}")], 0)
+        for feature, result in (("style", by_style_result), ("words", by_words_result)):
+            if result.is_above(0.5):
+                check.measured.setdefault("known_tells", []).append(f"{name}, {feature}: {_said(result)}")
     check.looked_at = len(looked_at)
+    # The least powerful contrast decides: the study can detect no smaller effect in all of them.
     weakest = max(powers, key=lambda power: (power.auc, -power.found), default=None)
     check.power = {
         "margin": margin,
@@ -247,16 +251,16 @@ def _ask(check: Check, contrasts: Sequence[Contrast], margin: float, wanted: flo
         "contrasts_with_power": len(powers),
         "not_covered": NOT_COVERED,
         "wanted": wanted,
-        "items_of_each_kind_for_wanted": needs,
+        "items_of_each_kind_for_wanted": n_needed,
         "reason": "" if weakest else "too few",
     }
-    if found:
-        check.measured["contrasts"] = found
+    if results:
+        check.measured["contrasts"] = results
     if not powers and not check.leaks:
-        # Without counts: how many share an action with the other kind could tell the truth of a small study's items.
+        # Without counts: how many share an action with the other kind could reveal the truth of a small study's items.
         check.skipped = (
-            f"too few outcomes share an action with one of the other kind to find even a word that all of one kind have; "
-            f"at least {learning.FEWEST} of each kind in {learning.FEWEST_PAIRS} pairs are needed, and about {needs} of each "
+            f"too few outcomes share an action with one of the other kind to detect even a word that all outcomes of one kind have; "
+            f"at least {learning.FEWEST} of each kind in {learning.FEWEST_PAIRS} pairs are needed, and about {n_needed} of each "
             f"to confirm scores with an AUC of {wanted:.2f} with a power of 80 %"
         )
 

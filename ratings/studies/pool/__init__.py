@@ -1,1 +1,1 @@
-"""The items of a study: what it could take, what is held back, and what opening it freezes."""
+"""The items of a study: candidates, items held in quarantine, and the items that opening freezes."""

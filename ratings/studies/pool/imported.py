@@ -1,4 +1,4 @@
-"""Items from elsewhere as candidates of their study."""
+"""Imported items as candidates of their study."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,8 @@ from ratings.protocol.planning import Candidate
 
 
 def found(study: Study) -> list[Found]:
-    """Every item that was imported into the study, in the order of the file. All of them are wanted."""
+    """Return every item that was imported into the study, in the order of the file. All of them are requested."""
+    # The record is the full line of the file, which nothing here reads.
     return candidates(study.imported_items.defer("record"))
 
 
@@ -31,7 +32,8 @@ def _found(row: ImportedItem) -> Found:
 
 
 def _pair(row: ImportedItem) -> str:
-    """As the file says; else versions of one thing are all outcomes of one action on the same materials, as in the pool."""
+    """Return the pair that the file states, else the digest that the pool uses."""
     if row.pair:
         return payload_digest({"imported pair": row.pair})
+    # As in the pool: all outcomes of one action on the same materials are versions of one thing.
     return pair_digest(row.payload)

@@ -1,4 +1,4 @@
-"""What opening a study makes: items chosen from the pool and frozen blinded, seats, and the work dealt out to them."""
+"""What opening a study creates: items chosen from the pool and frozen blinded, raters, and their assignments."""
 
 import random
 import uuid
@@ -17,9 +17,9 @@ from ratings.studies.pool import pool
 
 
 class Filled(NamedTuple):
-    """How many items and seats a study was given, and how many items it could have but for an unblinded study.
+    """How many items and raters a study got, and how many items it could have had but for an unblinded study (`left_out`).
 
-    `shown`: of how many items an unblinded study of the other kind shows the episode; `alike`: cases of a crossover that are
+    `shown`: how many of its items come from an episode that an unblinded study of the other kind shows. `alike`: cases of a crossover that are
     left out because both sources gave the identical outcome.
     """
 
@@ -31,9 +31,9 @@ class Filled(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """What opening would make: items, seats, ratings wanted in all, and who would get how many of which source.
+    """What opening would create: items, raters, ratings planned in all, and how many items of which source each rater would get.
 
-    In a pool study the rows of the matrix are empty: nothing is dealt out before raters come. `places` hold raters 0, 1,
+    In a pool study the rows of the matrix are empty: nothing is assigned before raters come. `places` have raters 0, 1,
     ... for R01, R02, ..., with the keys of `planned`.
     """
 
@@ -43,43 +43,47 @@ class Preview(NamedTuple):
     matrix: Matrix
     planned: tuple[Planned, ...] = ()
     places: tuple[Place, ...] = ()
-    origins: Mapping[str, Mapping[str, Any]] = {}  # by key: what its ItemSource would say of it
+    origins: Mapping[str, Mapping[str, Any]] = {}  # by key: the columns that its ItemSource would have
     alike: Alike = Alike()
 
 
 def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
-    """Everything an empty study needs; as few seats as will do unless `raters` says how many. Part of a transaction."""
-    seen = pool.look(protocol, study)
-    chosen = _choose_usable(seen, protocol, raters)
-    pool.settle(study, chosen, seen.held)
+    """Create everything an empty study needs, in the caller's transaction. `raters` None: as few raters as needed."""
+    inventory = pool.look(protocol, study)
+    chosen = _choose_usable(inventory, protocol, raters)
+    pool.settle(study, chosen, inventory.held)
     items = freeze(study, chosen)
+    # From here on the plan's keys are those of items: they exist now, and assignments refer to them.
     planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _planned(protocol, chosen)]
-    wanted = _seats(protocol, planned, raters)
+    n_raters = _seats(protocol, planned, raters)
     planned = crossover.under_their_pairs(planned) if protocol.is_crossover else planned
-    places = assign(protocol, study.draw, planned, wanted)
-    write(study, places, make_seats(study, wanted))
-    left_out, shown = pool.count_left_out(seen.left_out, protocol), len(pool.separate_shown(chosen, protocol.kind))
-    return Filled(len(items), wanted, left_out, shown, crossover.count_alike(seen.usable, protocol))
+    places = assign(protocol, study.draw, planned, n_raters)
+    write(study, places, make_seats(study, n_raters))
+    left_out, shown_count = (
+        pool.count_left_out(inventory.left_out, protocol),
+        len(pool.separate_shown(chosen, protocol.kind)),
+    )
+    return Filled(len(items), n_raters, left_out, shown_count, crossover.count_alike(inventory.usable, protocol))
 
 
 def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> Preview:
-    """What `fill` would do now; PlanError if it cannot. Writes nothing."""
-    seen = pool.look(protocol, study)
-    chosen = _choose_usable(seen, protocol, raters or protocol.raters)
+    """Return what `freeze_study` would do now, without writing. Raises PlanError if it would fail."""
+    inventory = pool.look(protocol, study)
+    chosen = _choose_usable(inventory, protocol, raters or protocol.raters)
     planned = _planned(protocol, chosen)
-    wanted = _seats(protocol, planned, raters or protocol.raters)
-    places = assign(protocol, protocol.seed, planned, wanted)
+    n_raters = _seats(protocol, planned, raters or protocol.raters)
+    places = assign(protocol, protocol.seed, planned, n_raters)
     ratings = sum(plan.needed for plan in planned)
-    matrix = planning.matrix(planned, places, wanted)
-    return Preview(len(planned), wanted, ratings, matrix, tuple(planned), tuple(places),
+    matrix = planning.matrix(planned, places, n_raters)
+    return Preview(len(planned), n_raters, ratings, matrix, tuple(planned), tuple(places),
                    {found.candidate.key: found.origin for found in chosen},
-                   crossover.count_alike(seen.usable, protocol))  # fmt: skip
+                   crossover.count_alike(inventory.usable, protocol))  # fmt: skip
 
 
 def _choose_usable(seen: pool.Look, protocol: StudyProtocol, raters: int | None) -> list[Found]:
-    """Choose among what is usable. Where that is too little, PlanError says also how much is left out, and why."""
+    """Choose among usable candidates. If there are too few, PlanError also states how many are left out, and why."""
     left_out = pool.count_left_out(seen.left_out, protocol)
-    reason = f"{counted(left_out, 'item')} left out, because they or versions of them stand in an unblinded study"
+    reason = f"{counted(left_out, 'item')} left out, because they or versions of them are in an unblinded study"
     try:
         chosen = choose(seen.usable, protocol, raters)
     except PlanError as error:
@@ -90,22 +94,27 @@ def _choose_usable(seen: pool.Look, protocol: StudyProtocol, raters: int | None)
 
 
 def choose(every: Sequence[Found], protocol: StudyProtocol, raters: int | None) -> list[Found]:
-    """So many of each source as the study asks for, and every item that was imported into it."""
+    """Return as many items of each source as the study requests, and every item that was imported into it."""
     if protocol.is_crossover:
         return crossover.choose(every, protocol)
-    own = [found for found in every if found.origin.get("imported_id")]
-    known = {found.candidate.content for found in own}
-    found = {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
-    wanted = {(source.cast, source.perturbation): source.count for source in protocol.sources}
-    candidates = [f.candidate for f in found.values()]
-    chosen = planning.choose(candidates, wanted, protocol.seed, _versions(protocol, raters))
-    return [found[candidate.key] for candidate in chosen] + own
+    imported = [drawable for drawable in every if drawable.origin.get("imported_id")]
+    imported_contents = {drawable.candidate.content for drawable in imported}
+    # A pool item with the content of an imported one would be in the study twice.
+    drawable = {
+        f.candidate.key: f
+        for f in every
+        if not f.origin.get("imported_id") and f.candidate.content not in imported_contents
+    }
+    requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
+    candidates = [f.candidate for f in drawable.values()]
+    chosen = planning.choose(candidates, requested, protocol.seed, _versions(protocol, raters))
+    return [drawable[candidate.key] for candidate in chosen] + imported
 
 
 def assign(
     protocol: StudyProtocol, seed: int, planned: Sequence[Planned], seats: int, first_seat: int = 1
 ) -> list[Place]:
-    """The plan as the study's document wants it."""
+    """Return the assignments as the study's document plans them."""
     if protocol.is_crossover:
         arms = crossover.arms(protocol)
         return planning.assign_sessions(planned, seats, seed, arms=arms, first_seat=first_seat)
@@ -124,9 +133,10 @@ def assign(
 
 
 def freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
-    """Items and their sources, made in one shuffled batch so that no id or time tells what belongs together."""
-    order = list(chosen)
-    random.Random(f"freeze/{study.draw}/{len(order)}").shuffle(order)
+    """Create the items and their sources, and return the items by key."""
+    shuffled = list(chosen)
+    # One shuffled batch with one time, so that no id or time reveals what belongs together.
+    random.Random(f"freeze/{study.draw}/{len(shuffled)}").shuffle(shuffled)
     now = timezone.now()
     rows = [
         Item(
@@ -139,33 +149,34 @@ def freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
             screen=f.screen,
             created_at=now,
         )
-        for f in order
+        for f in shuffled
     ]
-    made = Item.objects.bulk_create(rows, batch_size=500)
-    items = dict(zip([f.candidate.key for f in order], made, strict=True))
-    pairs = _pairs(study, order)
-    sources = [_source(items[f.candidate.key], f, pairs[f.candidate.pair]) for f in order]
+    created = Item.objects.bulk_create(rows, batch_size=500)
+    items = dict(zip([f.candidate.key for f in shuffled], created, strict=True))
+    pairs = _pairs(study, shuffled)
+    sources = [_source(items[f.candidate.key], f, pairs[f.candidate.pair]) for f in shuffled]
     ItemSource.objects.bulk_create(sources, batch_size=500)
     return items
 
 
 def make_seats(study: Study, n: int) -> list[Rater]:
-    """Free seats, nobody holds them yet, numbered on from the last there is."""
+    """Create n open rater places, numbered from the study's last one."""
     last = max(study.raters.values_list("number", flat=True), default=0)
     rows = [Rater(study=study, number=number, label=f"R{number:02}") for number in range(last + 1, last + n + 1)]
     return Rater.objects.bulk_create(rows)
 
 
 def write(study: Study, places: Sequence[Place], seats: Sequence[Rater]) -> None:
-    """The rows of a plan whose keys are those of items; shuffled, so that no id tells an order."""
+    """Store a plan whose keys are those of items."""
     pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
     rows = [row(place, seats[place.rater], pairs[int(place.key)]) for place in places]
+    # So that no primary key reveals an order.
     random.Random(f"assignments/{study.draw}").shuffle(rows)
     Assignment.objects.bulk_create(rows, batch_size=500)
 
 
 def row(place: Place, seat: Rater, pair: uuid.UUID) -> Assignment:
-    shown: dict[str, Any] = {"layout": place.layout, "with_context": place.with_context, "marks": place.marks}
+    arm: dict[str, Any] = {"layout": place.layout, "with_context": place.with_context, "marks": place.marks}
     return Assignment(
         item_id=int(place.key),
         rater=seat,
@@ -174,7 +185,7 @@ def row(place: Place, seat: Rater, pair: uuid.UUID) -> Assignment:
         session=place.session,
         slot=place.slot,
         pair=pair,
-        **shown,
+        **arm,
     )
 
 
@@ -192,39 +203,48 @@ def _source(item: Item, found: Found, pair: uuid.UUID) -> ItemSource:
 
 
 def _pairs(study: Study, chosen: Sequence[Found]) -> dict[str, uuid.UUID]:
-    """The same for versions that come later, and meaning nothing elsewhere. Studies of earlier releases drew theirs."""
-    known = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
+    """Return the stored code of each pair."""
+    # Studies of earlier releases have random codes; versions that are added to them must get the same.
+    pairs_by_step = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
+    # Derived, so that versions added later get the same code; from the study's code, so that it means nothing in
+    # another study.
     pairs = {f.candidate.pair: uuid.uuid5(study.code, f.candidate.pair) for f in chosen}
-    steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in chosen)
-    return pairs | {pair: known[step] for pair, step in steps if step and step in known}
+    chosen_steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in chosen)
+    return pairs | {pair: pairs_by_step[step] for pair, step in chosen_steps if step and step in pairs_by_step}
 
 
 def _planned(protocol: StudyProtocol, chosen: Sequence[Found]) -> list[Planned]:
-    each = protocol.ratings_per_item
+    ratings_per_item = protocol.ratings_per_item
     condition = crossover.conditions(protocol, chosen) if protocol.is_crossover else {}
     return [
-        Planned(f.candidate.key, f.candidate.source, f.candidate.pair, each, condition.get(f.candidate.key, 0))
+        Planned(
+            f.candidate.key, f.candidate.source, f.candidate.pair, ratings_per_item, condition.get(f.candidate.key, 0)
+        )
         for f in chosen
     ]
 
 
 def _versions(protocol: StudyProtocol, raters: int | None) -> int | None:
-    """How many versions of one thing can be used, when each must have all its ratings from different people."""
-    each = protocol.ratings_per_item
+    """Return how many versions of one thing can be used if each must get all its ratings from different raters."""
+    ratings_per_item = protocol.ratings_per_item
+    # Every rater rates every item, and nobody may see two versions of one thing.
     if protocol.design == "crossed":
         return 1
-    if raters and raters < each:
+    if raters and raters < ratings_per_item:
         raise PlanError(
-            f"{raters} rater{' is' if raters == 1 else 's are'} too few for {each} ratings per item; {each} would work"
+            f"{raters} rater{' is' if raters == 1 else 's are'} too few for {ratings_per_item} ratings per item; {ratings_per_item} would work"
         )
-    return raters // each if raters else None
+    return raters // ratings_per_item if raters else None
 
 
 def _seats(protocol: StudyProtocol, planned: Sequence[Planned], raters: int | None) -> int:
     if raters:
         return raters
-    each, most = protocol.ratings_per_item, protocol.items_per_rater
+    ratings_per_item, max_items = protocol.ratings_per_item, protocol.items_per_rater
     if protocol.is_crossover:
-        return each
-    for_most = -(-each * len(planned) // most) if most and protocol.design != "crossed" else 0
-    return max(planning.raters_needed(planned), each, for_most)
+        return ratings_per_item
+    # Rounded up: with at most this many items each, fewer raters could not give all ratings.
+    needed_for_max = (
+        -(-ratings_per_item * len(planned) // max_items) if max_items and protocol.design != "crossed" else 0
+    )
+    return max(planning.raters_needed(planned), ratings_per_item, needed_for_max)

@@ -1,4 +1,4 @@
-"""What a study can take its items from: rows of the simulation and imported ones, blinded, each with its source."""
+"""The candidates of a study: rows of the simulation and imported items, blinded, each with its source."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,11 +42,11 @@ __all__ = [
 
 
 class Stock(NamedTuple):
-    """How many items a study wants of a source, and how many different ones there are.
+    """How many items a study requests of a source, and how many different ones there are.
 
-    `unvetted` twins wait for a person, `held` items for a word on what might give them away, and `left_out` ones stand in
-    an unblinded study: none of these is in `have`. `shown` ones are in it: an unblinded study of the other kind shows their
-    episode, so its readers are not dealt them.
+    `unvetted` twins wait for a person, `held` items for a decision in quarantine, and `left_out` ones are in an unblinded study: none
+    of these is in `have`. `shown` ones are in it: an unblinded study of the other kind shows their episode, so raters who can read
+    that study are not assigned them.
     """
 
     source: SourceRequest
@@ -62,9 +62,9 @@ class Stock(NamedTuple):
 
 
 class Look(NamedTuple):
-    """All that the pool holds for a study: what it may use, what is held back, and twins that nobody has vetted.
+    """What the pool has for a study: what it may use, what is held, and twins that nobody has vetted.
 
-    `left_out` could be used but for versions of them that stand in an unblinded study.
+    `left_out` could be used if no versions of them were in an unblinded study.
     """
 
     usable: list[Found]
@@ -74,9 +74,11 @@ class Look(NamedTuple):
 
 
 class Stocks(NamedTuple):
-    """What the pool holds for each source of a study, and how many different items are left out in all, imported ones
-    included. `shown`: of how many an unblinded study of the other kind shows the episode; `alike`: cases of a crossover that
-    are left out because both sources gave the identical outcome."""
+    """What the pool has for each source of a study, and how many different items are left out in all, including imported ones.
+
+    `shown`: how many of them come from an episode that an unblinded study of the other kind shows. `alike`: cases of a crossover that
+    are left out because both sources gave the identical outcome.
+    """
 
     lines: list[Stock]
     left_out: int
@@ -85,16 +87,16 @@ class Stocks(NamedTuple):
 
 
 def known_casts() -> list[str]:
-    """Every cast an item may come from; a person at the bench is one."""
+    """Return every cast that an item may come from, including the cast of people at the bench."""
     return [*roster.names(), PERSON_CAST]
 
 
 def stocked_casts() -> list[str]:
-    """Those a study is likely to ask for: the offline ones, and whoever has played or made twins here."""
+    """Return the casts a study is likely to request: the offline ones, and those that have played or made twins here."""
     played = Episode.objects.order_by("cast").values_list("cast", flat=True).distinct()
-    made = Twin.objects.order_by("cast").values_list("cast", flat=True).distinct()
-    known = set(known_casts())
-    return [*casting.CASTS, *sorted(({*played, *made} & known) - set(casting.CASTS))]
+    with_twins = Twin.objects.order_by("cast").values_list("cast", flat=True).distinct()
+    all_casts = set(known_casts())
+    return [*casting.CASTS, *sorted(({*played, *with_twins} & all_casts) - set(casting.CASTS))]
 
 
 def known_experiments() -> list[str]:
@@ -102,107 +104,116 @@ def known_experiments() -> list[str]:
 
 
 def find(protocol: StudyProtocol, study: Study | None = None) -> list[Found]:
-    """Everything this study could use: vetted, and with nothing in its text that might give it away. Writes nothing."""
+    """Return every candidate this study could use: vetted, and with nothing in its text that might reveal it."""
     return look(protocol, study).usable
 
 
 def look(protocol: StudyProtocol, study: Study | None = None) -> Look:
-    """What the study could use, and what it could use once a person has decided. Imported items need their study."""
-    every = [*(_evidence(protocol) if protocol.kind == EVIDENCE else _transitions(protocol))]
-    every += [(found, NO_SECRET) for found in (imported.found(study) if study else ())]
-    usable, held = quarantine.sorted_out(every, study)
+    """Return what the study could use now, and after decisions of a person. Without a `study` there are no imported items."""
+    pool_candidates = [*(_evidence(protocol) if protocol.kind == EVIDENCE else _transitions(protocol))]
+    pool_candidates += [(found, NO_SECRET) for found in (imported.found(study) if study else ())]
+    usable, held = quarantine.sorted_out(pool_candidates, study)
     usable, left_out = (usable, []) if protocol.allow_unblinded else separate_unblinded(usable)
     return Look(usable, held, _unvetted(protocol), left_out)
 
 
 def separate_unblinded(every: Sequence[Found]) -> tuple[list[Found], list[Found]]:
-    """Return what stands in no unblinded study, and what does, itself or another version of it."""
-    known = readable_elsewhere.find_unblinded_pairs() if every else set()
-    pairs = [pair_digest(found.payload) if known else "" for found in every]
-    sealed = [found for found, pair in zip(every, pairs, strict=True) if pair not in known]
-    return sealed, [found for found, pair in zip(every, pairs, strict=True) if pair in known]
+    """Return the candidates that are in no unblinded study, and those that are, themselves or as another version."""
+    unblinded_pairs = readable_elsewhere.find_unblinded_pairs() if every else set()
+    # Digests are computed only if there is anything to compare them with.
+    pairs = [pair_digest(found.payload) if unblinded_pairs else "" for found in every]
+    sealed = [found for found, pair in zip(every, pairs, strict=True) if pair not in unblinded_pairs]
+    return sealed, [found for found, pair in zip(every, pairs, strict=True) if pair in unblinded_pairs]
 
 
 def stock(protocol: StudyProtocol, study: Study | None = None) -> list[Stock]:
-    """For each source of the study, how many items it wants and how many there are."""
+    """Return for each source of the study how many items it requests and how many there are."""
     return take_stock(protocol, study).lines
 
 
 def take_stock(protocol: StudyProtocol, study: Study | None = None) -> Stocks:
-    """Return the same, with the number of items that are left out."""
-    seen = look(protocol, study)
-    have = _count_by_source(seen.usable)
-    held = Counter(one.found.candidate.source for one in seen.held if one.decision == "")
-    left_out = _count_by_source(seen.left_out)
-    shown = _count_by_source(separate_shown(seen.usable, protocol.kind))
+    """Return the stock of each source, and the number of items that are left out."""
+    inventory = look(protocol, study)
+    have = _count_by_source(inventory.usable)
+    held = Counter(item.found.candidate.source for item in inventory.held if item.decision == "")
+    left_out = _count_by_source(inventory.left_out)
+    shown = _count_by_source(separate_shown(inventory.usable, protocol.kind))
     sources = [(source, (source.cast, source.perturbation)) for source in protocol.sources]
-    lines = [Stock(source, have[key], seen.unvetted[key], held[key], left_out[key], shown[key])
+    lines = [Stock(source, have[key], inventory.unvetted[key], held[key], left_out[key], shown[key])
              for source, key in sources]  # fmt: skip
-    total, same = sum(line.shown for line in lines), crossover.count_alike(seen.usable, protocol)
-    return Stocks(lines, count_left_out(seen.left_out, protocol), total, same)
+    total, identical = sum(line.shown for line in lines), crossover.count_alike(inventory.usable, protocol)
+    return Stocks(lines, count_left_out(inventory.left_out, protocol), total, identical)
 
 
 def separate_shown(every: Sequence[Found], kind: str) -> list[Found]:
-    """Return those of a study of this kind whose episode stands in an unblinded study of the other kind."""
-    known = readable_elsewhere.find_origins_shown(kind) if every else set()
+    """Return those candidates of a study of this kind whose episode is in an unblinded study of the other kind."""
+    shown_origins = readable_elsewhere.find_origins_shown(kind) if every else set()
     origin = "transition_id" if kind == TRANSITION else "review_id"
-    return [found for found in every if found.origin.get(origin) in known]
+    return [found for found in every if found.origin.get(origin) in shown_origins]
 
 
 def count_left_out(left_out: Sequence[Found], protocol: StudyProtocol) -> int:
     """Return how many different items of the study's sources, or imported into it, are left out."""
-    asked = {(source.cast, source.perturbation) for source in protocol.sources}
-    wanted = [found for found in left_out if found.origin.get("imported_id") or found.candidate.source in asked]
-    return len({found.candidate.content for found in wanted})
+    requested_sources = {(source.cast, source.perturbation) for source in protocol.sources}
+    requested_items = [
+        found for found in left_out if found.origin.get("imported_id") or found.candidate.source in requested_sources
+    ]
+    return len({found.candidate.content for found in requested_items})
 
 
 def _count_by_source(every: Sequence[Found]) -> Counter[tuple[str, str]]:
-    """Count different items; imported ones are no part of what the pool holds, but of their study."""
+    """Count different items; imported ones belong to their study and not to the pool."""
     return Counter(candidate.source for candidate in distinct(found.candidate for found in every))
 
 
 def settle(study: Study, chosen: Sequence[Found], held: Sequence[Held] = ()) -> None:
-    """Log what the study takes: rules vouching for its twins, and what stayed out undecided when it opened.
+    """Record the decisions that taking these items implies: twins accepted by rule, and held items left undecided at opening.
 
-    Part of the transaction that opens it or adds to it.
+    In the transaction that opens the study or adds to it.
     """
     twins = [found.origin["twin_id"] for found in chosen if found.origin.get("twin_id")]
     vetting.accept_by_rule(Twin.objects.filter(pk__in=twins))
     quarantine.record(study, held)
 
 
-Told = tuple[Found, Secret]  # with what only the simulator may know of it
+Told = tuple[Found, Secret]  # with what only the simulator may know about it
 
 
 def _transitions(protocol: StudyProtocol) -> Iterator[Told]:
-    """Accepted steps and their vetted twins. A twin that reads like its original shows no error: it is left out."""
+    """Yield accepted steps and their vetted twins."""
     originals = _casts(protocol, "none")
-    earlier = _Earlier(wanted=True in protocol.display.context)
-    plain: dict[str, str] = {}
+    earlier_steps = _Earlier(wanted=True in protocol.display.context)
+    originals_by_content: dict[str, str] = {}
     simulated_by_models = _simulated_by_models()
     for row in _usable(protocol).filter(episode__cast__in=originals):
-        if row.content_sha256 not in plain:
+        if row.content_sha256 not in originals_by_content:
             payload = blind_transition(row.step)
-            plain[row.content_sha256] = digest = payload_digest(payload)
+            originals_by_content[row.content_sha256] = digest = payload_digest(payload)
             candidate = _candidate(row, (row.episode.cast, "none"), payload, digest)
+            # Whether a language model's plain answer is plausible is what raters are asked: only rules are known
+            # to be right.
             truth = None if row.episode.run_id in simulated_by_models else True
             origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "reference": UNPERTURBED, "target": []}
-            yield Found(candidate, payload, earlier.context(row), origin), Secret(_told_apart(row.step["outcome"]))
+            yield (
+                Found(candidate, payload, earlier_steps.context(row), origin),
+                Secret(_told_apart(row.step["outcome"])),
+            )
     for twin in _twins(protocol):
         row = twin.transition
-        if row.content_sha256 not in plain:
-            plain[row.content_sha256] = payload_digest(blind_transition(row.step))
+        if row.content_sha256 not in originals_by_content:
+            originals_by_content[row.content_sha256] = payload_digest(blind_transition(row.step))
         payload = blind_transition(row.step, twin.outcome)
-        if (content := payload_digest(payload)) != plain[row.content_sha256]:
-            yield _found_twin(twin, payload, content, earlier.context(row)), _secret(twin)
+        # A twin that is identical to its original in what raters see shows no error: it is left out.
+        if (content := payload_digest(payload)) != originals_by_content[row.content_sha256]:
+            yield _found_twin(twin, payload, content, earlier_steps.context(row)), _secret(twin)
 
 
 def _found_twin(twin: Twin, payload: Payload, content: str, context: Payload) -> Found:
     suffix = f"/{twin.perturbation}/{twin.cast}/{twin.number:04}"
     counts_as = vetting.counts_as(twin)
     candidate = _candidate(twin.transition, (twin.cast, counts_as), payload, content, suffix)
-    known = [twin.field] if twin.field and counts_as != "none" else []
-    target = targets(twin.transition.step, twin.outcome or {}, known) if known else []
+    location = [twin.field] if twin.field and counts_as != "none" else []
+    target = targets(twin.transition.step, twin.outcome or {}, location) if location else []
     origin = {
         "transition_id": twin.transition_id,
         "twin_id": twin.pk,
@@ -214,40 +225,41 @@ def _found_twin(twin: Twin, payload: Payload, content: str, context: Payload) ->
 
 
 def _secret(twin: Twin) -> Secret:
-    """What was said of the planted error, by rule or by the model that planted it."""
+    """Return the explanation of the planted error, by rule or by the model that planted it."""
     return Secret("\n".join((twin.why, _told_apart(twin.outcome or {}))), twin.transition.step["outcome"])
 
 
 def _told_apart(outcome: Mapping[str, object]) -> str:
-    """What an error prompt makes a model say behind SECRET; ordinary reasoning may well share words with what is seen."""
+    """Return the part of the reasoning behind SECRET, which an error prompt makes a model write."""
+    # Ordinary reasoning may well share words with what raters see, so it is not compared.
     _, marker, secret = str(outcome.get("reasoning") or "").partition("SECRET")
     return secret if marker else ""
 
 
 def _simulated_by_models() -> set[int]:
-    """Runs in which a language model answered: whether its plain answer is plausible is what raters are asked."""
+    """Return the runs in which a language model answered."""
     runs = Run.objects.filter(setup__cast__transition_model__has_key="model")
     return set(runs.values_list("pk", flat=True))
 
 
 def _planted(perturbation: str) -> bool | None:
-    """A planted error is known to be wrong; of another model's plain answer nothing is known."""
+    """Return False for a planted error; None otherwise, because the plausibility of another model's plain answer is unknown."""
     return None if perturbation == "none" else False
 
 
 def _candidate(row: Transition, source: tuple[str, str], payload: Payload, content: str, suffix: str = "") -> Candidate:
-    """Versions of one thing are all outcomes of the same action on the same materials, replicates included."""
+    """Return the candidate of this step. Outcomes of one action on the same materials are versions of one pair, including replicates."""
     key = f"{_key(row.episode)}/{row.number:04}{suffix}"
     return Candidate(key, source, pair_digest(payload), content, row.episode.experiment.slug, row.action_name)
 
 
 def _key(episode: Episode) -> str:
-    """The same in every database that was filled the same way: the plan then is the same too."""
+    # Built from names and not from primary keys: databases that were filled the same way then give the same plan.
     return f"{episode.experiment.slug}/{episode.cast}/{episode.replicate:05}"
 
 
 class _Earlier:
-    """The steps before a step, blinded; each episode is read once. Nothing at all unless some arm shows them."""
+    """The blinded steps before a step. Each episode is read once, and none if no arm shows them."""
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
@@ -258,11 +270,12 @@ class _Earlier:
         if not self._wanted:
             return {}
         if row.pk not in self._made:
-            before = [other.step for other in self._episode(row.episode_id) if other.number < row.number]
-            self._made[row.pk] = blind_context(row.episode.experiment.goal, before)
+            earlier = [other.step for other in self._episode(row.episode_id) if other.number < row.number]
+            self._made[row.pk] = blind_context(row.episode.experiment.goal, earlier)
         return self._made[row.pk]
 
     def _episode(self, episode: int) -> list[Transition]:
+        # One episode is enough: steps come sorted by episode.
         if self._of[0] != episode:
             steps = Transition.objects.filter(episode=episode).exclude(action_name__in=_controls())
             self._of = episode, list(steps.order_by("number"))
@@ -280,17 +293,18 @@ def _usable(protocol: StudyProtocol) -> QuerySet[Transition]:
 
 
 def _controls() -> list[str]:
-    """Actions that do nothing at the bench, such as submitting."""
+    """Return the actions that do nothing at the bench, such as submitting."""
     return list(CatalogueEntry.objects.filter(kind="control").values_list("name", flat=True))
 
 
 def _twins(protocol: StudyProtocol) -> Iterator[Twin]:
-    """Those that were accepted, under the error type that they count as."""
-    wanted = {(source.cast, source.perturbation) for source in protocol.sources}
+    """Yield the accepted twins, under the error type that they count as."""
+    requested = {(source.cast, source.perturbation) for source in protocol.sources}
     rows = vetting.accepted(_finished(protocol), by_person=protocol.vetting == "person")
     order = ("transition__episode", "transition__number", "pk")
     for twin in rows.select_related("transition__episode__experiment").order_by(*order):
-        if (twin.cast, vetting.counts_as(twin)) in wanted:
+        # Not in SQL: a person may have vetted a twin as another error type than its generator meant.
+        if (twin.cast, vetting.counts_as(twin)) in requested:
             yield twin
 
 
@@ -299,11 +313,11 @@ def _finished(protocol: StudyProtocol) -> QuerySet[Twin]:
 
 
 def _unvetted(protocol: StudyProtocol) -> Counter[tuple[str, str]]:
-    """How many twins of each source wait for a person."""
+    """Return how many twins of each source wait for a person."""
     if protocol.kind == EVIDENCE:
         return Counter()
-    waiting = vetting.undecided(_finished(protocol), by_person=protocol.vetting == "person")
-    return Counter(waiting.order_by().values_list("cast", "perturbation"))
+    undecided = vetting.undecided(_finished(protocol), by_person=protocol.vetting == "person")
+    return Counter(undecided.order_by().values_list("cast", "perturbation"))
 
 
 def _casts(protocol: StudyProtocol, perturbation: str) -> Collection[str]:
@@ -311,20 +325,24 @@ def _casts(protocol: StudyProtocol, perturbation: str) -> Collection[str]:
 
 
 def _evidence(protocol: StudyProtocol) -> Iterator[Told]:
-    """Submitted episodes that a classifier has judged, of goals as they still stand. Two that read alike are one."""
+    """Yield submitted episodes that a classifier has judged."""
     rows = Episode.objects.filter(status="submitted", counts=True, cast__in=_casts(protocol, "none"))
+    # Only goals that are unchanged since: a verdict on an earlier version of a goal does not apply.
     rows = rows.filter(experiment_sha256=F("experiment__sha256"))
     if protocol.experiments:
         rows = rows.filter(experiment__slug__in=protocol.experiments)
     steps = Transition.objects.exclude(action_name__in=_controls()).order_by("number")
     reviews = EvidenceReview.objects.order_by("-primary", "classifier")
-    both = Prefetch("transitions", steps), Prefetch("reviews", reviews)
-    for episode in rows.filter(reviews__isnull=False).distinct().select_related("experiment").prefetch_related(*both):
-        taken = [row.step for row in episode.transitions.all()]
-        payload = blind_evidence(episode.experiment.goal, taken)
-        digest, judged = payload_digest(payload), list(episode.reviews.all())
+    related = Prefetch("transitions", steps), Prefetch("reviews", reviews)
+    for episode in (
+        rows.filter(reviews__isnull=False).distinct().select_related("experiment").prefetch_related(*related)
+    ):
+        steps_taken = [row.step for row in episode.transitions.all()]
+        payload = blind_evidence(episode.experiment.goal, steps_taken)
+        # The digest is also the content: two episodes that read alike are one item.
+        digest, reviews_of_episode = payload_digest(payload), list(episode.reviews.all())
         candidate = Candidate(_key(episode), (episode.cast, "none"), digest, digest, episode.experiment.slug, "")
-        verdicts = {review.classifier: review.sufficient for review in judged}
-        origin = {"review_id": judged[0].pk, "truth": None, "target": [], "verdicts": verdicts}
-        secret = "\n".join(_told_apart(step["outcome"]) for step in taken)
+        verdicts = {review.classifier: review.sufficient for review in reviews_of_episode}
+        origin = {"review_id": reviews_of_episode[0].pk, "truth": None, "target": [], "verdicts": verdicts}
+        secret = "\n".join(_told_apart(step["outcome"]) for step in steps_taken)
         yield Found(candidate, payload, {}, origin), Secret(secret)

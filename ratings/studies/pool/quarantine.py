@@ -1,6 +1,6 @@
-"""What an item's own text might give away: suspicious words, names of sources, and words that its secret says as well.
+"""What an item's own text might reveal: suspicious words, names of sources, and words of its secret.
 
-A hit is a question to a person, not a verdict: until somebody releases the item, it stays out of the study.
+A match is a question to a person, not a verdict. Until somebody releases the item, the study does not use it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,18 +18,18 @@ from ratings.protocol import Found
 from ratings.studies.pool import source_lexicon
 from simulation.lab import giving_away
 
-Reason = tuple[str, str]  # the place, and what was found there
+Reason = tuple[str, str]  # the location in the item, and what was found there
 
 
 class Secret(NamedTuple):
-    """What was said of a planted error, and the outcome without it, whose words both may well share."""
+    """The explanation of a planted error, and the outcome without the error, which may share words with it."""
 
     text: str = ""
     original: Any = None
 
 
 NO_SECRET = Secret()
-MOST_SAID = 200  # characters about one thing
+MOST_SAID = 200  # characters about one name
 KINDS = {
     "model": "the name of a model",
     "maker": "the name of a maker of models",
@@ -40,60 +40,60 @@ KINDS = {
 
 
 class Held(NamedTuple):
-    """A candidate that is kept out, why, and what a person has decided about it ("": nothing yet)."""
+    """A candidate in quarantine, the reasons, and what a person decided about it ("" before a decision)."""
 
     found: Found
     digest: str
     reasons: list[Reason]
     decision: str
-    names: tuple[str, ...] = ()  # as the item spells them; each may be declared a thing in the laboratory
+    names: tuple[str, ...] = ()  # as spelt in the item; each may be declared a thing in the laboratory
 
 
 class DecisionError(ValueError):
-    """This cannot be decided now; the message says why, for people."""
+    """This cannot be decided now; the message gives the reason, for people."""
 
 
 def sorted_out(every: Iterable[tuple[Found, Secret]], study: Study | None) -> tuple[list[Found], list[Held]]:
-    """What may be used, and what is held. Only what a person released in this very study passes in spite of a hit."""
+    """Return the candidates that may be used, and those that are held."""
     decisions = dict(study.quarantine.values_list("payload_sha256", "decision")) if study else {}
     names = lexicon(study)
     usable, held = [], []
     for found, secret in every:
-        named = list(names_in(found.payload, found.context, names))
-        why = [*reasons(found.payload, found.context, secret), *_said(named)]
+        name_findings = list(names_in(found.payload, found.context, names))
+        reasons_to_hold = [*reasons(found.payload, found.context, secret), *_said(name_findings)]
         digest = found.candidate.content
+        # A release counts in this study only: elsewhere another person is responsible for the blinding.
         decision = decisions.get(digest, "")
-        if decision == "dropped" or (why and decision != "released"):
-            texts_found = tuple(dict.fromkeys(finding.text for _, finding in named))
-            held.append(Held(found, digest, why, decision, texts_found))
+        if decision == "dropped" or (reasons_to_hold and decision != "released"):
+            texts_found = tuple(dict.fromkeys(finding.text for _, finding in name_findings))
+            held.append(Held(found, digest, reasons_to_hold, decision, texts_found))
         else:
             usable.append(found)
     return usable, held
 
 
 def reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> list[Reason]:
-    """Every place where a rater could read a suspicious word or six words that the secret says too.
+    """Return every location where a rater could read a suspicious word, or six words in a row of the secret.
 
-    The secret may quote, and what was brought to the step (materials, action, goal) or stands in the original may be
-    said by both.
+    Words of the materials, the action, the goal or the original outcome may be in both.
     """
-    shown = [*texts(payload), *texts(context, "context")]
-    found = [(place, f"the word “{word}”") for place, text in shown for word in giving_away.hints(text)]
+    texts_shown = [*texts(payload), *texts(context, "context")]
+    matches = [(location, f"the word “{word}”") for location, text in texts_shown for word in giving_away.hints(text)]
     if runs := giving_away.own_runs(secret.text):
-        found += _shared(shown, payload, context, secret, runs)
-    return found
+        matches += _shared(texts_shown, payload, context, secret, runs)
+    return matches
 
 
 def lexicon(study: Study | None, labels: Iterable[str] = ()) -> Lexicon:
-    """Return the names that items of this study must not give: the site's, and the sources of its imported items."""
+    """Return the names that items of this study must not contain: the site's, and the sources of its imported items."""
     imported = study.imported_items.order_by().values_list("label", flat=True).distinct() if study else ()
     return source_lexicon.of_site({*labels, *imported})
 
 
 def names_in(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tuple[str, Finding]]:
-    """Yield every place in which a rater could read the name of a model, maker, cast or source, with the name."""
-    for place, text in [*texts(payload), *texts(context, "context")]:
-        yield from ((place, finding) for finding in names.find(text))
+    """Yield every location where a rater could read the name of a model, maker, cast or source, with the name."""
+    for location, text in [*texts(payload), *texts(context, "context")]:
+        yield from ((location, finding) for finding in names.find(text))
 
 
 def name_reasons(payload: Payload, context: Payload, names: Lexicon) -> list[Reason]:
@@ -106,7 +106,7 @@ def _said(named: Iterable[tuple[str, Finding]]) -> list[Reason]:
 
 
 def declared(study: Study) -> dict[str, dict[str, str]]:
-    """Return the names that people declared things in the laboratory: for each released item, name and what it is."""
+    """Return the names that people declared things in the laboratory: for each released item, name and meaning."""
     rows = study.quarantine.filter(decision="released").values_list("payload_sha256", "things")
     return {digest: dict(things) for digest, things in rows if things}
 
@@ -114,71 +114,74 @@ def declared(study: Study) -> dict[str, dict[str, str]]:
 def _shared(
     shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[giving_away.Run]
 ) -> Iterator[Reason]:
-    hits = [(place, same) for place, text in shown if (same := giving_away.runs(text) & runs)]
-    if not hits:
+    matches = [(place, same) for place, text in shown if (same := giving_away.runs(text) & runs)]
+    if not matches:
         return
-    brought = [payload.get(key) for key in ("action", "before", "goal")]
-    known = giving_away.runs(*(text for _, text in texts([*brought, context, secret.original])))
-    for place, same in hits:
-        if own := sorted(same - known):
-            yield place, f"six words of its own explanation: “{' '.join(own[0])}”"
+    inputs = [payload.get(key) for key in ("action", "before", "goal")]
+    known_runs = giving_away.runs(*(text for _, text in texts([*inputs, context, secret.original])))
+    for place, same in matches:
+        if secret_only := sorted(same - known_runs):
+            yield place, f"six words of its own explanation: “{' '.join(secret_only[0])}”"
 
 
 def texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Every text that a rater reads, with its place."""
+    """Yield every text that a rater reads, with its location."""
     if isinstance(shown, str):
         yield place, shown
     elif isinstance(shown, Mapping):
         for key in shown:
             yield from texts(shown[key], f"{place}.{key}" if place else str(key))
     elif isinstance(shown, list | tuple):
-        for at, part in enumerate(shown):
-            yield from texts(part, f"{place}[{at}]")
+        for index, part in enumerate(shown):
+            yield from texts(part, f"{place}[{index}]")
 
 
 @transaction.atomic
 def decide(study: Study, held: Held, decision: str, by: User, things: Mapping[str, str] | None = None) -> Quarantine:
-    """Release an item that was held into this study, or drop it. Logged; may be changed until the study opens.
+    """Release an item that was held for this study, or drop it. Log the decision, which may be changed until the study opens.
 
-    `things` says of names in a released item what they are in the laboratory: the audit then accepts them in this item.
+    `things` gives the meaning in the laboratory of names in a released item: the audit then accepts them in this item. Raises
+    DecisionError if the study is open or a meaning is not allowed.
     """
-    locked = Study.objects.select_for_update().get(pk=study.pk)
+    locked_study = Study.objects.select_for_update().get(pk=study.pk)
     if decision not in ("released", "dropped"):
-        raise DecisionError("Release it or drop it")
-    if not locked.is_draft:
-        raise DecisionError("The study has been opened: its items are frozen")
-    known = _known_things(held, decision, things or {})
+        raise DecisionError("Choose to release the item or to drop it")
+    if not locked_study.is_draft:
+        raise DecisionError("The study has been opened, so its items are frozen")
+    known_things = _known_things(held, decision, things or {})
     row, _ = Quarantine.objects.update_or_create(
         study=study,
         payload_sha256=held.digest,
-        defaults={**_fields(held), "decision": decision, "things": known, "by": by, "at": timezone.now()},
+        defaults={**_fields(held), "decision": decision, "things": known_things, "by": by, "at": timezone.now()},
     )
     content = QuarantineDecided(
         decision="released" if decision == "released" else "dropped",
+        # Enough to find the item; the log shows neither its text nor its source.
         digest=held.digest[:12],
         reason=held.reasons[0][1] if held.reasons else "",
-        things=tuple((name, meaning) for name, meaning in known),
+        things=tuple((name, meaning) for name, meaning in known_things),
     )
     StudyEvent.record(study, content, by)
     return row
 
 
 def _known_things(held: Held, decision: str, things: Mapping[str, str]) -> list[list[str]]:
-    """Return what is said of each name, in order. DecisionError where it is said of no name of the item, or too much."""
-    said = {name: " ".join(text.split()) for name, text in things.items() if text.strip()}
-    if said and decision != "released":
-        raise DecisionError("Only in an item that is released can a name be declared a thing in the laboratory")
-    if strange := sorted(set(said) - set(held.names)):
-        raise DecisionError(f"“{strange[0][:60]}” is no name that was found in this item")
-    if long := [name for name, text in said.items() if len(text) > MOST_SAID]:
-        raise DecisionError(f"What “{long[0]}” is in the laboratory: at most {MOST_SAID} characters")
-    return [[name, said[name]] for name in held.names if name in said]
+    """Return the meaning of each name, in the item's order. Raises DecisionError for names that the item does not contain, and long meanings."""
+    meanings = {name: " ".join(text.split()) for name, text in things.items() if text.strip()}
+    if meanings and decision != "released":
+        raise DecisionError("A name can be declared a thing in the laboratory only if its item is released")
+    if unknown_names := sorted(set(meanings) - set(held.names)):
+        raise DecisionError(f"“{unknown_names[0][:60]}” was not found as a name in this item")
+    if too_long := [name for name, text in meanings.items() if len(text) > MOST_SAID]:
+        raise DecisionError(f"The meaning of “{too_long[0]}” is too long: use at most {MOST_SAID} characters")
+    return [[name, meanings[name]] for name in held.names if name in meanings]
 
 
 def record(study: Study, held: Sequence[Held]) -> None:
-    """Keep what stayed out undecided when the study opened. Part of a transaction."""
-    waiting = {one.digest: one for one in held if not one.decision}
-    rows = [Quarantine(study=study, payload_sha256=digest, **_fields(one)) for digest, one in waiting.items()]
+    """Store the items that were still undecided when the study opened. In the caller's transaction."""
+    undecided = {item.digest: item for item in held if not item.decision}
+    rows = [Quarantine(study=study, payload_sha256=digest, **_fields(item)) for digest, item in undecided.items()]
+    # Items added later may have been held at opening as well: their row exists.
     Quarantine.objects.bulk_create(rows, ignore_conflicts=True)
 
 

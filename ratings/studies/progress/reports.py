@@ -1,6 +1,6 @@
-"""How far a study is and who rates in it: counted by the database, and the same before and after unblinding.
+"""The progress of a study and of its raters, counted by the database, and the same before and after unblinding.
 
-Nothing here reads where an item came from; what was said of which source is in `analyses`.
+Nothing here reads where an item came from; results by source are in `ratings.results.analyses`.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from ratings.studies.progress.tallies import Seat, Tallies
 
 
 class StudyProgress(NamedTuple):
-    """Ratings given and wanted on the first occasion, items, and raters who have done all they have.
+    """Ratings collected and planned on the first occasion, items, and raters who have rated all they have.
 
-    `missing`: what items lack. An item with more ratings than it wants makes up for none that has too few.
+    `missing`: ratings that items lack. An item with more ratings than planned does not compensate for one with too few.
     """
 
     done: int
@@ -28,7 +28,7 @@ class StudyProgress(NamedTuple):
 
 @dataclass(frozen=True)
 class RaterLine:
-    """How far one rater is, repeats included. `median_seconds` is None before the first rating."""
+    """The progress of one rater, including repeats. `median_seconds` is None before the first rating."""
 
     label: str
     simulated: bool
@@ -48,35 +48,35 @@ class StudyReport:
 
     progress: StudyProgress
     raters: tuple[RaterLine, ...]
-    simulated: str  # who of the raters is simulated, in a sentence; "" if nobody
+    simulated: str  # which of the raters are simulated, in a sentence; "" if none
     imported: str = ""  # how many ratings were collected elsewhere, in a sentence; "" if none
     cannot_judge: int = 0
     surplus: int = 0
 
     @property
     def by_simulated(self) -> int:
-        """Ratings that simulated raters gave, repeats included."""
+        """Return how many ratings simulated raters gave, including repeats."""
         return sum(line.done for line in self.raters if line.simulated)
 
 
 def study_report(study: Study, counted: Tallies | None = None) -> StudyReport:
-    """The progress of a study, in a constant number of queries. Who has counted already hands that over."""
-    seen = counted or tallies.of(study)
-    raters = tuple(_rater(seat, seen.seats.get(seat.pk)) for seat in study.raters.order_by("number", "pk"))
+    """Return the progress of a study, in a constant number of queries. Callers that have counted already pass `counted`."""
+    counts = counted or tallies.of(study)
+    raters = tuple(_rater(seat, counts.seats.get(seat.pk)) for seat in study.raters.order_by("number", "pk"))
     return StudyReport(
         progress=StudyProgress(
-            done=seen.study.given,
-            total=seen.study.given + seen.study.missing,
-            items=seen.study.items,
+            done=counts.study.given,
+            total=counts.study.given + counts.study.missing,
+            items=counts.study.items,
             raters=len(raters),
             raters_done=sum(line.done == line.total for line in raters),
-            missing=seen.study.missing,
+            missing=counts.study.missing,
         ),
         raters=raters,
         simulated=_who_is_simulated(raters),
-        imported=_what_is_imported(seen.study.imported, seen.study.given),
-        cannot_judge=seen.study.cannot_judge,
-        surplus=seen.study.surplus,
+        imported=_what_is_imported(counts.study.imported, counts.study.given),
+        cannot_judge=counts.study.cannot_judge,
+        surplus=counts.study.surplus,
     )
 
 
@@ -88,6 +88,7 @@ def _rater(seat: Rater, counted: Seat | None) -> RaterLine:
         started=seat.started_at is not None,
         done=counted.rated if counted else 0,
         total=counted.dealt if counted else 0,
+        # A dropped rater's times would suggest that their ratings count.
         median_seconds=counted.median_seconds if counted and not seat.dropped else None,
         imported_as=seat.imported_as,
         withdrawn=seat.withdrawn_at is not None,
@@ -96,15 +97,18 @@ def _rater(seat: Rater, counted: Seat | None) -> RaterLine:
 
 
 def _who_is_simulated(raters: Sequence[RaterLine]) -> str:
+    # Dropped raters are not in the results that this sentence is about.
     raters = [line for line in raters if not line.dropped]
     simulated = [line for line in raters if line.simulated]
     if not simulated:
         return ""
     if len(simulated) == len(raters):
         return f"All {len(raters)} raters are simulated."
-    given = sum(line.done for line in simulated)
-    every = sum(line.done for line in raters)
-    return f"{len(simulated)} of {len(raters)} raters are simulated; they gave {given:,} of {every:,} ratings."
+    n_simulated = sum(line.done for line in simulated)
+    n_ratings = sum(line.done for line in raters)
+    return (
+        f"{len(simulated)} of {len(raters)} raters are simulated; they gave {n_simulated:,} of {n_ratings:,} ratings."
+    )
 
 
 def _what_is_imported(imported: int, given: int) -> str:

@@ -1,4 +1,4 @@
-"""When a study has what it set out to collect. Until then its results are interim."""
+"""The stop rule: when a study has what it set out to collect. Until then its results are interim."""
 
 from datetime import date
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _COUNTS = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, as
 
 
 class Stop(NamedTuple):
-    """`given` ratings count; `wanted` are planned. `said` is a sentence for people: what is missing, or that nothing is."""
+    """`given` ratings count and `wanted` are planned. `said` is a sentence for people: what is missing, or that nothing is."""
 
     met: bool
     given: int
@@ -24,8 +24,11 @@ class Stop(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Items of a study, ratings that count and what items lack: one with more than it wants makes up for none that has
-    too few. Of those that count, `imported` and `cannot_judge`; beside them `surplus`."""
+    """Items of a study, ratings that count, and ratings that items lack.
+
+    An item with more ratings than planned does not compensate for one with too few. `imported` and `cannot_judge` are among the ratings
+    that count, `surplus` ones are not.
+    """
 
     items: int
     given: int
@@ -36,11 +39,14 @@ class Tally(NamedTuple):
 
 
 def look(study: Study, today: date | None = None, tally: Tally | None = None) -> Stop:
-    """Where the study stands by its own rule: complete, a number of ratings, or the end of its deadline's day. Who has
-    counted already hands over the `tally`."""
-    protocol, seen = protocols.stored(study.protocol), tally or count(study)
-    given, planned = seen.given, seen.items * study.ratings_per_item
+    """Return whether the study meets its own rule: complete, a number of ratings, or the end of its deadline's day.
+
+    Callers that have counted already pass the `tally`.
+    """
+    protocol, counts = protocols.stored(study.protocol), tally or count(study)
+    given, planned = counts.given, counts.items * study.ratings_per_item
     if protocol.stop == "deadline" and study.deadline:
+        # The deadline's day is included: raters read it as the last day on which they can rate.
         met = (today or timezone.localdate()) > study.deadline
         return Stop(met, given, planned, _by_date(study.deadline, met))
     if protocol.stop == "ratings" and protocol.stop_ratings:
@@ -48,28 +54,29 @@ def look(study: Study, today: date | None = None, tally: Tally | None = None) ->
         return Stop(missing <= 0, given, protocol.stop_ratings, _by_number(missing))
     if not planned:
         return Stop(False, given, planned, "It has no items to rate yet.")
-    return Stop(seen.missing == 0, given, planned, _by_number(seen.missing))
+    return Stop(counts.missing == 0, given, planned, _by_number(counts.missing))
 
 
 def count(study: Study) -> Tally:
-    """Counted by the database in one pass over the study's ratings."""
-    every = Rating.objects.filter(assignment__rater__study=study, assignment__rater__dropped=False)
-    per_item = every.order_by().values("assignment__item").annotate(
+    """Count the study's ratings in one pass of the database."""
+    ratings = Rating.objects.filter(assignment__rater__study=study, assignment__rater__dropped=False)
+    per_item = ratings.order_by().values("assignment__item").annotate(
         n=Count("pk", filter=_COUNTS),
         n_imported=Count("pk", filter=_COUNTS & Q(imported=True)),
         n_cannot_judge=Count("pk", filter=_COUNTS & Q(cannot_judge=True)),
         n_surplus=Count("pk", filter=Q(assignment__surplus=True)),
     )  # fmt: skip
-    sums = {name: Coalesce(Sum(f"n_{name}"), 0) for name in ("imported", "cannot_judge", "surplus")}
+    optional_sums = {name: Coalesce(Sum(f"n_{name}"), 0) for name in ("imported", "cannot_judge", "surplus")}
+    # Capped for each item, so that a surplus of one does not hide that another lacks ratings.
     filled = Coalesce(Sum(Least("n", study.ratings_per_item)), 0)
-    found = per_item.aggregate(given=Coalesce(Sum("n"), 0), filled=filled, **sums)
+    totals = per_item.aggregate(given=Coalesce(Sum("n"), 0), filled=filled, **optional_sums)
     items = study.items.count()
-    missing = items * study.ratings_per_item - found.pop("filled")
-    return Tally(items=items, missing=missing, **found)
+    missing = items * study.ratings_per_item - totals.pop("filled")
+    return Tally(items=items, missing=missing, **totals)
 
 
 def counted(study: Study) -> int:
-    """Ratings that count: first occasion, not released, not surplus, of raters whose ratings were not dropped."""
+    """Return the number of ratings that count: first occasion, not released, not surplus, of raters who were not dropped."""
     return Rating.objects.filter(_COUNTS, assignment__rater__study=study, assignment__rater__dropped=False).count()
 
 

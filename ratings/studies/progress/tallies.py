@@ -1,4 +1,7 @@
-"""What the pages of a study count of its ratings, kept by a process for as long as nothing of it changes (state_digest.progress_mark)."""
+"""Counts of a study's ratings for its pages.
+
+Each process caches them for as long as the study's progress digest does not change (`state_digest.compute_progress_digest`).
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,8 +20,11 @@ _RATED = Q(assignments__rating__isnull=False)
 
 
 class Seat(NamedTuple):
-    """How far one seat is. rated, dealt: of all its places that were not taken back unrated; live_rated, live: of those
-    that were not taken back at all. `median_seconds` is None before the first rating whose time is known."""
+    """The progress of one rater.
+
+    `rated` and `dealt` are of all assignments except those that were released unrated; `live_rated` and `live` of those that were not
+    released at all. `median_seconds` is None before the first rating with a known time.
+    """
 
     rated: int
     dealt: int
@@ -29,24 +35,25 @@ class Seat(NamedTuple):
 
 
 class Tallies(NamedTuple):
-    """Of the study, and of its seats by key."""
+    """The counts of the study, and of its raters by key."""
 
     study: Tally
     seats: Mapping[int, Seat]
 
 
 def of(study: Study) -> Tallies:
-    """As they are now: counted, or what was counted in the last minute when the study was in this very state."""
+    """Return the current counts: counted now, or cached within the last minute for the same state of the study."""
     if not settings.TALLY_SECONDS:
         return _counted(study)
     mark = state_digest.progress_mark(study)
-    kept: Tallies | None = cache.get(_key(mark))
-    if kept is not None:
-        return kept
-    found = _counted(study)
+    cached: Tallies | None = cache.get(_key(mark))
+    if cached is not None:
+        return cached
+    counts = _counted(study)
+    # A rating may have come in while counting: then the counts belong to no digest, and are not cached.
     if state_digest.progress_mark(study) == mark:
-        cache.set(_key(mark), found, settings.TALLY_SECONDS)
-    return found
+        cache.set(_key(mark), counts, settings.TALLY_SECONDS)
+    return counts
 
 
 def _key(mark: str) -> str:
@@ -55,6 +62,7 @@ def _key(mark: str) -> str:
 
 def _counted(study: Study) -> Tallies:
     medians = paces.medians(Rating.objects.filter(assignment__rater__study=study))
+    # One query for all raters: a query for each would make the page slower with every rater.
     seats: Any = study.raters.order_by().values_list("pk").annotate(
         rated=Count("assignments", filter=_RATED),
         dealt=Count("assignments", filter=_RATED | _LIVE),
@@ -62,5 +70,5 @@ def _counted(study: Study) -> Tallies:
         live=Count("assignments", filter=_LIVE),
         last_rated=Max("assignments__rating__submitted_at"),
     )  # fmt: skip
-    found = {pk: Seat._make((*numbers, medians.get(pk))) for pk, *numbers in seats}
-    return Tallies(stopping.count(study), found)
+    counts_by_rater = {pk: Seat._make((*numbers, medians.get(pk))) for pk, *numbers in seats}
+    return Tallies(stopping.count(study), counts_by_rater)

@@ -1,1 +1,1 @@
-"""Raters' seats in a running study: adding, withdrawing, and dealing waiting work again."""
+"""Raters of a running study: adding and removing them, and reassigning work that nobody has seen."""

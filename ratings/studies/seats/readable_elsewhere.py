@@ -1,15 +1,15 @@
-"""Which items of a study an account can read in another place, together with where they came from.
+"""Which items of a study an account can read in another place, together with their source.
 
-An account reads the sources of a study's items once that study is unblinded and the account is a superuser, or has or had
-a part in it: created it, has or had a role, or did something in it. Staff read them in the laboratory as well, of every
-item that is from the pool; former staff did of every episode that was ordered by then. So did whoever ordered or played
-the episode, ordered or vetted a twin of the step or imported the item, staff or not by now. A version of the same thing
-tells as much as the item itself, because an outcome beside its original shows the planted error. So steps are compared by
-`Item.pair_sha256`. A record of evidence shows every step of its episode: between studies of the two kinds, items of the
-same episode are the same content.
+An account can read the sources of a study's items once that study is unblinded and the account is a superuser, or has or had
+a role in it: created it, was a member, or did something in it. Staff can read them in the laboratory as well, for every
+item from the pool; former staff could, for every episode that was started by then. So could the user who started or played
+the episode, started or vetted a twin of the step or imported the item, whether or not they are staff now. A version of the
+same thing reveals as much as the item itself, because an outcome beside its original shows the planted error. Steps are
+therefore compared by `Item.pair_sha256`. A record of evidence shows every step of its episode: between studies of the two
+kinds, items of the same episode have the same content.
 
-What an account may do in a study stands in `ratings.studies.access`, what it was once in `ratings.studies.former` and `ratings.studies.rights`.
-Seats give no right to read sources: after unblinding raters see counts of their own answers, never an item with its source.
+`ratings.studies.access` defines what an account may do in a study, `ratings.studies.role_history` and `ratings.studies.rights` what it could do before.
+Raters have no right to read sources: after unblinding they see counts of their own answers, never an item with its source.
 """
 
 from collections import defaultdict
@@ -29,11 +29,11 @@ from simulation.models import EvidenceReview, Run, Transition, Twin, TwinDecisio
 UNBLINDED = Q(study__status="unblinded")
 
 
-Handled = dict[int, list[tuple[str, datetime]]]  # by account: keys of items (see _index_items), and since when
+Handled = dict[int, list[tuple[str, datetime]]]  # by account: keys of items (see _index_items), each with its time
 
 
 class OpenStudy(NamedTuple):
-    """An unblinded study that holds the same contents: since when, and the keys of those (see _index_items)."""
+    """An unblinded study with the same contents: when it was unblinded, and the keys of these contents (see _index_items)."""
 
     unblinded_at: datetime
     keys: set[str]
@@ -47,70 +47,79 @@ def find_unblinded_pairs(but: Study | None = None) -> set[str]:
 
 
 def find_origins_shown(kind: str) -> set[int]:
-    """Return the steps (of a study of evidence: the reviews) whose episode stands in an unblinded study of the other kind."""
+    """Return the steps (for a study of evidence: the reviews) whose episode is in an unblinded study of the other kind."""
     rows = Transition.objects if kind == TRANSITION else EvidenceReview.objects
     return set(rows.filter(episode__in=_list_episodes_shown(kind)).order_by().values_list("pk", flat=True))
 
 
 def count_of_episodes_shown(study: Study) -> int:
-    """Return how many items of this study are of an episode that stands in an unblinded study of the other kind."""
+    """Return how many items of this study come from an episode that is in an unblinded study of the other kind."""
     return Item.objects.filter(study=study, **{f"{_EPISODE[study.kind]}__in": _list_episodes_shown(study.kind)}).count()
 
 
 def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[int]]:
-    """Return the items of this study that the holders of these seats can read elsewhere, by the seat's key.
+    """Return the items of this study that these raters can read elsewhere, by the rater's key.
 
-    Seats that nobody holds, and those that can read nothing, are left out. The number of queries does not depend on the
-    number of seats, items and studies. What became readable after a seat was finished does not count for it.
+    Open rater places, and raters who can read nothing, are left out. The number of queries does not depend on the number of
+    raters, items and studies. What became readable after a rater finished does not count for that rater.
     """
-    held = [seat for seat in seats if seat.user_id]
-    if not held:
+    taken_places = [seat for seat in seats if seat.user_id]
+    if not taken_places:
         return {}
-    accounts = {user.pk: user for user in User.objects.filter(pk__in={seat.user_id for seat in held})}
+    accounts = {user.pk: user for user in User.objects.filter(pk__in={seat.user_id for seat in taken_places})}
     periods = rights.find_periods(accounts)
     keys = _find_handled(study, accounts)
-    for account, opened in _find_opened(study, accounts, periods).items():
-        keys.setdefault(account, []).extend(opened)
+    for account, study_keys in _find_opened(study, accounts, periods).items():
+        keys.setdefault(account, []).extend(study_keys)
+    # Most accounts can read nothing: the larger queries run only if there is something to compare.
     items = _index_items(study) if keys else {}
-    made = _find_made_here(study) if periods else {}
-    found = {}
-    for seat in held:
+    pool_items = _find_made_here(study) if periods else {}
+    readable = {}
+    for seat in taken_places:
         account, finished = seat.user_id or 0, _finished_at(seat, study)
-        own = set().union(*(items.get(key, ()) for key, since in keys.get(account, ()) if _is_before(since, finished)))
+        items_of_rater = set().union(
+            *(items.get(key, ()) for key, since in keys.get(account, ()) if _is_before(since, finished))
+        )
         for period in periods.get(account, ()):
             if _is_before(period.began_at, finished):
-                own |= {item for item, at in made.items() if _is_before(at, period.ended_at)}
-        if own:
-            found[seat.pk] = own
-    return found
+                items_of_rater |= {
+                    item for item, created_at in pool_items.items() if _is_before(created_at, period.ended_at)
+                }
+        if items_of_rater:
+            readable[seat.pk] = items_of_rater
+    return readable
 
 
 def find_readable_by(study: Study, seat: Rater) -> set[int]:
-    """Return the items of this study that the holder of this seat can read elsewhere."""
+    """Return the items of this study that this rater can read elsewhere."""
     return find_readable(study, [seat]).get(seat.pk, set())
 
 
 def find_readable_pairs(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[UUID]]:
-    """Return the pairs of those items, as the assignments of this study have them, by the seat's key."""
+    """Return the pairs of those items, as the assignments of this study have them, by the rater's key."""
     items = find_readable(study, seats)
-    every = set().union(*items.values())
-    pairs = dict(ItemSource.objects.filter(item__in=every).values_list("item_id", "pair")) if every else {}
-    return {seat: {pairs[item] for item in own if item in pairs} for seat, own in items.items()}
+    all_items = set().union(*items.values())
+    pairs = dict(ItemSource.objects.filter(item__in=all_items).values_list("item_id", "pair")) if all_items else {}
+    return {seat: {pairs[item] for item in items_of_rater if item in pairs} for seat, items_of_rater in items.items()}
 
 
 def would_leave_nothing(study: Study, user: User) -> bool:
-    """Return whether this account can read every item of the study elsewhere, so that it could be given none."""
+    """Return whether this account can read every item of the study elsewhere, so that it could rate none."""
+    # An unsaved rater: the question is asked before the account joins.
     readable = find_readable_by(study, Rater(pk=0, study=study, user=user))
     return bool(readable) and len(readable) == study.items.count()
 
 
 def find_running_studies_beside(study: Study) -> list[Study]:
-    """Return the studies that take ratings, or may again, and hold versions of what stands in this one."""
+    """Return the studies that accept ratings, or may again, and contain versions of this study's items."""
     others = Item.objects.filter(study__status__in=("open", "paused")).exclude(study=study)
     same = others.filter(_with_contents_of(study, study.kind), study__kind=study.kind)
     other = others.filter(_with_contents_of(study, _other_kind(study.kind))).exclude(study__kind=study.kind)
-    found = {*same.values_list("study_id", flat=True).distinct(), *other.values_list("study_id", flat=True).distinct()}
-    return list(Study.objects.filter(pk__in=found).order_by("pk"))
+    study_keys = {
+        *same.values_list("study_id", flat=True).distinct(),
+        *other.values_list("study_id", flat=True).distinct(),
+    }
+    return list(Study.objects.filter(pk__in=study_keys).order_by("pk"))
 
 
 _EPISODE = {TRANSITION: "source__transition__episode_id", EVIDENCE: "source__review__episode_id"}
@@ -129,10 +138,10 @@ def _list_episodes_shown(kind: str) -> QuerySet[Item, Any]:
 
 def _with_contents_of(study: Study, kind: str) -> Q:
     """Return the filter for the items of studies of this kind that show content of this study."""
-    own = Item.objects.filter(study=study)
+    study_items = Item.objects.filter(study=study)
     if kind == study.kind:
-        return Q(pair_sha256__in=own.exclude(pair_sha256="").values("pair_sha256"))
-    episodes = own.filter(**{f"{_EPISODE[study.kind]}__isnull": False}).values(_EPISODE[study.kind])
+        return Q(pair_sha256__in=study_items.exclude(pair_sha256="").values("pair_sha256"))
+    episodes = study_items.filter(**{f"{_EPISODE[study.kind]}__isnull": False}).values(_EPISODE[study.kind])
     return Q(**{f"{_EPISODE[kind]}__in": episodes})
 
 
@@ -141,56 +150,62 @@ def _name_episode(episode: int) -> str:
 
 
 def _share_contents(study: Study) -> dict[int, OpenStudy]:
-    """Return every other unblinded study that holds contents of this one's items. Two queries."""
+    """Return every other unblinded study with contents of this one's items. Two queries."""
     shared: dict[int, OpenStudy] = {}
-    opened = Item.objects.filter(UNBLINDED).exclude(study=study).order_by()
+    unblinded_items = Item.objects.filter(UNBLINDED).exclude(study=study).order_by()
     for kind, column in ((study.kind, "pair_sha256"), (_other_kind(study.kind), _EPISODE[_other_kind(study.kind)])):
-        rows = opened.filter(_with_contents_of(study, kind), study__kind=kind)
-        for other, at, key in rows.values_list("study_id", "study__unblinded_at", column).distinct():
-            if at is not None and key:
-                shared.setdefault(other, OpenStudy(at, set())).keys.add(
+        rows = unblinded_items.filter(_with_contents_of(study, kind), study__kind=kind)
+        for other_study, unblinded_at, key in rows.values_list("study_id", "study__unblinded_at", column).distinct():
+            if unblinded_at is not None and key:
+                shared.setdefault(other_study, OpenStudy(unblinded_at, set())).keys.add(
                     key if kind == study.kind else _name_episode(key)
                 )
     return shared
 
 
 def _find_opened(study: Study, accounts: Mapping[int, User], periods: Mapping[int, Sequence[Period]]) -> Handled:
-    """Return what these accounts can read in other studies: since both the seal was broken and the account had the right."""
+    """Return what these accounts can read in other studies, and since when."""
     shared = _share_contents(study)
-    found: Handled = defaultdict(list)
+    handled: Handled = defaultdict(list)
     if not shared:
-        return found
-    for one, insider, since in former.find_insiders(shared.keys(), accounts):
-        at = max(since, shared[one].unblinded_at)
-        found[insider] += [(key, at) for key in shared[one].keys]
-    for account, own in periods.items():
-        for right, began_at, ended_at in own:
-            legible = [one for one in shared.values() if _is_before(one.unblinded_at, ended_at)]
+        return handled
+    for other_study, insider, since in former.find_insiders(shared.keys(), accounts):
+        # Readable only from the later of the two: the seal was broken, and the account had the right.
+        readable_since = max(since, shared[other_study].unblinded_at)
+        handled[insider] += [(key, readable_since) for key in shared[other_study].keys]
+    for account, periods_of_account in periods.items():
+        for right, began_at, ended_at in periods_of_account:
+            legible = [other_study for other_study in shared.values() if _is_before(other_study.unblinded_at, ended_at)]
             if right == RightsPeriod.SUPERUSER:
-                found[account] += [(key, max(one.unblinded_at, began_at)) for one in legible for key in one.keys]
-    return found
+                handled[account] += [
+                    (key, max(other_study.unblinded_at, began_at))
+                    for other_study in legible
+                    for key in other_study.keys
+                ]
+    return handled
 
 
 def _find_handled(study: Study, accounts: Collection[int]) -> Handled:
-    """Return, by account, the keys of what it made or judged, so that it knows the source, and since when.
+    """Return, by account, the keys of what it started, imported or vetted, so that it knows the source, and since when.
 
-    Whoever ordered or vetted a twin saw the original beside it: the step counts, and with it all its versions. One query if
-    none of the accounts ever made or judged anything, else two.
+    One query if none of the accounts ever did any of this, else two.
     """
-    ever = Run.objects.filter(created_by__in=accounts).order_by().values_list("pk")
-    ever = ever.union(
+    any_work = Run.objects.filter(created_by__in=accounts).order_by().values_list("pk")
+    any_work = any_work.union(
         Twin.objects.filter(vetted_by__in=accounts).order_by().values_list("pk"),
         TwinDecision.objects.filter(by__in=accounts).order_by().values_list("pk"),
         ImportedItem.objects.filter(by__in=accounts).order_by().values_list("pk"),
     )
-    found: Handled = defaultdict(list)
-    if not ever.exists():
-        return found
-    own = Item.objects.filter(study=study)
-    sources = ItemSource.objects.filter(item__pair_sha256__in=own.exclude(pair_sha256="").values("pair_sha256"))
+    handled: Handled = defaultdict(list)
+    if not any_work.exists():
+        return handled
+    study_items = Item.objects.filter(study=study)
+    sources = ItemSource.objects.filter(item__pair_sha256__in=study_items.exclude(pair_sha256="").values("pair_sha256"))
     contents = ItemSource.objects.filter(item__study=study, transition__isnull=False)
+    # The user who started or vetted a twin saw the original beside it: the step counts, and with it all its
+    # versions.
     steps = Transition.objects.filter(content_sha256__in=contents.values("transition__content_sha256"))
-    imported = ImportedItem.objects.filter(payload_sha256__in=own.values("payload_sha256"))
+    imported = ImportedItem.objects.filter(payload_sha256__in=study_items.values("payload_sha256"))
     rows = [
         *_list_handled(sources, "item__pair_sha256", accounts, "transition__", "review__episode__run"),
         *_list_handled(steps, "content_sha256", accounts, ""),
@@ -198,31 +213,31 @@ def _find_handled(study: Study, accounts: Collection[int]) -> Handled:
         imported.filter(by__in=accounts).order_by().values_list("by", "payload_sha256", "at"),
     ]  # fmt: skip
     for account, key, since in rows[0].union(*rows[1:]):
-        found[account].append((key, since))
+        handled[account].append((key, since))
     if study.kind == EVIDENCE:
         episodes = ItemSource.objects.filter(item__study=study, review__isnull=False).values("review__episode")
         rows = _list_handled(Transition.objects.filter(episode__in=episodes), "episode", accounts, "")
         for account, episode, since in rows[0].union(*rows[1:]):
-            found[account].append((_name_episode(episode), since))
-    return found
+            handled[account].append((_name_episode(episode), since))
+    return handled
 
 
 def _list_handled(
     rows: QuerySet[Any], key: str, accounts: Collection[int], step: str, *runs: str
 ) -> list[QuerySet[Any, Any]]:
-    """Return (account, key, since when) of whoever ordered or judged these rows, whose step is at this path."""
-    made = [f"{run}__created_by" for run in (f"{step}episode__run", f"{step}twins__run", *runs)]
-    ways = [(by, by.replace("created_by", "created_at")) for by in made]
-    ways += [(f"{step}twins__vetted_by", f"{step}twins__vetted_at")]
-    ways += [(f"{step}twins__decisions__by", f"{step}twins__decisions__at")]
-    return [rows.filter(**{f"{by}__in": accounts}).order_by().values_list(by, key, at) for by, at in ways]
+    """Return (account, key, time) of each user who started or judged these rows; `step` is the path to their step."""
+    creators = [f"{run}__created_by" for run in (f"{step}episode__run", f"{step}twins__run", *runs)]
+    paths = [(by, by.replace("created_by", "created_at")) for by in creators]
+    paths += [(f"{step}twins__vetted_by", f"{step}twins__vetted_at")]
+    paths += [(f"{step}twins__decisions__by", f"{step}twins__decisions__at")]
+    return [rows.filter(**{f"{by}__in": accounts}).order_by().values_list(by, key, time) for by, time in paths]
 
 
 def _find_made_here(study: Study) -> dict[int, datetime]:
-    """Return the items from the pool, which staff read in the laboratory, with when their episodes were ordered."""
-    run = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
+    """Return the items from the pool, which staff can read in the laboratory, with the time their episodes were started."""
+    run_path = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
     rows = ItemSource.objects.filter(item__study=study, imported__isnull=True).order_by()
-    return dict(rows.values_list("item_id", f"{run}__created_at"))
+    return dict(rows.values_list("item_id", f"{run_path}__created_at"))
 
 
 def _is_before(at: datetime, end: datetime | None) -> bool:
@@ -230,14 +245,16 @@ def _is_before(at: datetime, end: datetime | None) -> bool:
 
 
 def _finished_at(seat: Rater, study: Study) -> datetime | None:
-    """Return when this seat gave its last answer at the latest; None while it can answer."""
-    ends = [at for at in (seat.finished_at, seat.withdrawn_at, study.closed_at) if at is not None]
-    return min(ends, default=None)
+    """Return when this rater gave their last answer at the latest; None while they can still answer."""
+    end_times = [time for time in (seat.finished_at, seat.withdrawn_at, study.closed_at) if time is not None]
+    return min(end_times, default=None)
 
 
 def _index_items(study: Study) -> dict[str, set[int]]:
-    """Return this study's items by all that their content is compared by: the digests of the pair, the payload and the
-    step, and the episode. Digests of different things are never equal, so one index holds them all."""
+    """Return this study's items by every key that their content is compared by: the digests of the pair, the payload and the step,
+    and the episode.
+    """
+    # Digests of different things are never equal, so one index is enough for all of them.
     items: dict[str, set[int]] = defaultdict(set)
     rows = Item.objects.filter(study=study).values_list(
         "pk", "pair_sha256", "payload_sha256", "source__transition__content_sha256", _EPISODE[study.kind]

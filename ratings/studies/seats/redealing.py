@@ -1,7 +1,7 @@
-"""Planned work dealt anew while a study runs: what was served stays where it is, for whom it was.
+"""Reassign planned work while a study runs. An item that was shown remains with its rater.
 
-All of it happens inside a transaction that holds the study's row. A rater who is shown an item at this moment is waited
-for: rows are locked before they are moved, and one that has been opened is left alone.
+Everything here happens inside a transaction that holds the study's row. A rater who opens an item at this moment is waited
+for: rows are locked before they are moved, and those that have been opened are not moved.
 """
 
 import random
@@ -19,95 +19,106 @@ from ratings.protocol.planning import Hand, Planned
 from ratings.studies import designs
 from ratings.studies.seats import readable_elsewhere
 
-ASIDE = 1_000_000  # beyond every position there is: old rows wait here while they change places, new ones behind them
+ASIDE = 1_000_000  # beyond every position in use: rows are parked here while they are reordered, new ones behind them
 LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
 UNSERVED = Q(opened_at__isnull=True, released_at__isnull=True, rating__isnull=True)
 
 
 class Dealt(NamedTuple):
-    """Places given to somebody, and places that nobody may have: they wait for another seat."""
+    """How many ratings were assigned, and how many nobody may give: they wait for another rater."""
 
     given: int
     left: int
 
 
 def takers(study: Study) -> list[Rater]:
-    """Who can be given more: not who has left, finished, or is known from a file; simulated raters if there is nobody else."""
+    """Return the raters who can get more items: not those who left, finished or were imported from a file."""
     seats = study.raters.filter(withdrawn_at__isnull=True, finished_at__isnull=True, imported_as="")
-    people = [seat for seat in seats if not seat.simulated]
-    return people or list(seats)
+    # Simulated raters only if there is nobody else: a study with people must not have its ratings completed by
+    # rules.
+    real_raters = [seat for seat in seats if not seat.simulated]
+    return real_raters or list(seats)
 
 
 def deal_free(study: Study, seats: Sequence[Rater]) -> Dealt:
-    """Deal every wanted rating that nobody is to give to those of these seats who may give it.
-
-    In a crossover all of them are left: they belong to cases that are read whole, one version in each session, so they wait
-    for a seat that gets both.
-    """
-    free = free_slots(study)
+    """Assign every planned rating that nobody is to give to those of these raters who may give it."""
+    slots_by_item = free_slots(study)
     if designs.is_crossover(study):
-        return Dealt(0, sum(map(len, free.values())))
-    needs = [item._replace(needed=len(free[item.key])) for item in _items(study, free)]
-    wanted = sum(item.needed for item in needs)
-    rng = random.Random(f"deal/{study.draw}/{wanted}/{len(seats)}/{study.events.count()}")
-    dealt = planning.deal_more(needs, _hands(study, seats), _readers(study), rng)
-    _give(study, [(item, rater, free[item.key].pop(0)) for item, rater in dealt], rng)
-    return Dealt(len(dealt), wanted - len(dealt))
+        # A case is rated in full, one version in each session, so free slots of a crossover wait for a new rater
+        # who gets both.
+        return Dealt(0, sum(map(len, slots_by_item.values())))
+    needs = [item._replace(needed=len(slots_by_item[item.key])) for item in _items(study, slots_by_item)]
+    n_wanted = sum(item.needed for item in needs)
+    # Seeded by what is different at each reassignment, so that the result is reproducible from the stored study.
+    rng = random.Random(f"deal/{study.draw}/{n_wanted}/{len(seats)}/{study.events.count()}")
+    new_assignments = planning.deal_more(needs, _hands(study, seats), _readers(study), rng)
+    _give(study, [(item, rater, slots_by_item[item.key].pop(0)) for item, rater in new_assignments], rng)
+    return Dealt(len(new_assignments), n_wanted - len(new_assignments))
 
 
 def even_out(study: Study, newcomers: Sequence[Rater]) -> int:
-    """Unserved work of the others moved to newcomers, until all have about as much left to do. How many items moved."""
-    others = study.raters.filter(withdrawn_at__isnull=True, imported_as="")
-    rows = Assignment.objects.select_for_update(of=("self",)).filter(UNSERVED, occasion=FIRST, rater__in=others)
-    held = {(row.rater_id, str(row.item_id)): row for row in rows.order_by("pk")}
-    items = {item.key: item for item in _items(study, {key for _, key in held})}
+    """Move unseen work of the others to newcomers until all have about as much left to do. Return how many items moved."""
+    other_raters = study.raters.filter(withdrawn_at__isnull=True, imported_as="")
+    # Locked in the order of keys, as everywhere: two requests cannot wait for each other.
+    rows = Assignment.objects.select_for_update(of=("self",)).filter(UNSERVED, occasion=FIRST, rater__in=other_raters)
+    rows_by_key = {(row.rater_id, str(row.item_id)): row for row in rows.order_by("pk")}
+    items = {item.key: item for item in _items(study, {key for _, key in rows_by_key})}
     waiting: dict[int, list[Planned]] = defaultdict(list)
-    for rater, key in held:
+    for rater, key in rows_by_key:
         waiting[rater].append(items[key])
-    rng = random.Random(f"even/{study.draw}/{len(others)}")
-    hands = _hands(study, list(others))
+    rng = random.Random(f"even/{study.draw}/{len(other_raters)}")
+    hands = _hands(study, list(other_raters))
     moves = planning.even_out([seat.pk for seat in newcomers], hands, waiting, _readers(study), rng)
-    gone = [held[move.giver, move.item.key] for move in moves]
-    Assignment.objects.filter(pk__in=[row.pk for row in gone]).delete()
-    _give(study, [(move.item, move.taker, row.slot) for move, row in zip(moves, gone, strict=True)], rng)
+    moved_rows = [rows_by_key[move.giver, move.item.key] for move in moves]
+    Assignment.objects.filter(pk__in=[row.pk for row in moved_rows]).delete()
+    _give(study, [(move.item, move.taker, row.slot) for move, row in zip(moves, moved_rows, strict=True)], rng)
     lay_out(study, {move.giver for move in moves})
     return len(moves)
 
 
 def lay_out(study: Study, seats: Iterable[int]) -> None:
-    """Put what these raters have not been served yet in a new random order behind what they have, session 1 before session 2;
-    plan repeats anew."""
-    chosen = list(study.raters.filter(pk__in=set(seats)))
-    readable = readable_elsewhere.find_readable(study, chosen) if designs.protocol_of(study).repeats else {}
-    for seat in chosen:
+    """Shuffle what these raters have not been shown, behind what they have, session 1 before session 2. Plan their repeats again."""
+    raters = list(study.raters.filter(pk__in=set(seats)))
+    # Needed for repeats only, and not cheap.
+    readable = readable_elsewhere.find_readable(study, raters) if designs.protocol_of(study).repeats else {}
+    for seat in raters:
         _lay_out_one(study, seat, {str(item) for item in readable.get(seat.pk, ())})
 
 
 def _lay_out_one(study: Study, seat: Rater, readable: Collection[str] = ()) -> None:
-    """Items that the holder can read elsewhere are `readable`: none of them comes a second time."""
+    """Shuffle the unseen items of one rater. Items in `readable`, which the rater can read elsewhere, are not repeated."""
     protocol = designs.protocol_of(study)
     repeats = seat.assignments.select_for_update(of=("self",)).filter(UNSERVED, occasion=SECOND)
     seat.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
     rows = {row.pk: row for row in seat.assignments.select_for_update(of=("self",)).filter(UNSERVED)}
     served = list(seat.assignments.exclude(pk__in=rows).order_by("position"))
-    answered = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]
-    again = {str(row.item_id) for row in served if row.occasion == SECOND}
-    never = {key for key in answered if key in readable} - again
-    own = [Planned(str(row.item_id), ("", ""), "", 1) for row in rows.values()]
-    sources = {item.key: item for item in _items(study, {item.key for item in own})}
-    rng = random.Random(f"order/{study.draw}/{seat.number}/{len(served)}/{len(own)}")
+    shown_first = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]
+    repeated = {str(row.item_id) for row in served if row.occasion == SECOND}
+    excluded = {key for key in shown_first if key in readable} - repeated
+    unseen = [Planned(str(row.item_id), ("", ""), "", 1) for row in rows.values()]
+    sources = {item.key: item for item in _items(study, {item.key for item in unseen})}
+    rng = random.Random(f"order/{study.draw}/{seat.number}/{len(served)}/{len(unseen)}")
     order = planning.lay_out(
-        answered, [sources[item.key] for item in own], again, protocol.repeats, protocol.repeat_distance, rng, never
+        shown_first,
+        [sources[item.key] for item in unseen],
+        repeated,
+        protocol.repeats,
+        protocol.repeat_distance,
+        rng,
+        excluded,
     )
     session = {str(row.item_id): row.session for row in rows.values()}
-    order.sort(key=lambda place: session.get(place[0], 1))  # repeats are of session 1: a crossover has none
+    order.sort(key=lambda place: session.get(place[0], 1))  # stable, and repeats have session 1: a crossover has none
     start = max((row.position for row in served), default=0) + 1
-    _place(seat, {key: start + at for at, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values())
-    _repeat(seat, {key: start + at for at, (key, occasion) in enumerate(order) if occasion == SECOND})
+    _place(
+        seat, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values()
+    )
+    _repeat(seat, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == SECOND})
 
 
 def _place(seat: Rater, places: Mapping[str, int], rows: Collection[Assignment]) -> None:
-    """Positions are unique at every moment: all step aside first."""
+    # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new
+    # position.
     old = seat.assignments.filter(pk__in=[row.pk for row in rows], position__lt=ASIDE)
     old.update(position=F("position") + ASIDE)
     for row in rows:
@@ -116,7 +127,7 @@ def _place(seat: Rater, places: Mapping[str, int], rows: Collection[Assignment])
 
 
 def _repeat(seat: Rater, places: Mapping[str, int]) -> None:
-    """The second occasion is shown as the first was."""
+    """Create the repeats, each shown in the arm of its first occasion."""
     firsts = seat.assignments.filter(occasion=FIRST, item__in=[int(key) for key in places])
     Assignment.objects.bulk_create(
         Assignment(
@@ -128,18 +139,20 @@ def _repeat(seat: Rater, places: Mapping[str, int]) -> None:
 
 
 def _give(study: Study, places: Sequence[tuple[Planned, int, int | None]], rng: random.Random) -> None:
-    """New rows for raters who have the item from now on, in their places of a new order."""
-    shown = _arms(study, places, rng)
+    """Create assignments for their new raters, and put them at random positions among the unseen ones."""
+    arms = _arms(study, places, rng)
     rows = [
         Assignment(
-            item_id=int(item.key), rater_id=rater, slot=slot, pair=item.pair, position=2 * ASIDE + at,
-            **shown[rater, item.key]._asdict(),
+            item_id=int(item.key), rater_id=rater, slot=slot, pair=item.pair, position=2 * ASIDE + index,
+            **arms[rater, item.key]._asdict(),
         )
-        for at, (item, rater, slot) in enumerate(places)
+        for index, (item, rater, slot) in enumerate(places)
     ]  # fmt: skip
+    # So that primary keys reveal no order.
     rng.shuffle(rows)
-    idle = find_idle(study).filter(pk__in={rater for _, rater, _ in places})
-    idle.update(new_items_at=timezone.now())
+    # Before the new rows exist: afterwards nobody would be idle.
+    idle_raters = find_idle(study).filter(pk__in={rater for _, rater, _ in places})
+    idle_raters.update(new_items_at=timezone.now())
     Assignment.objects.bulk_create(rows, batch_size=500)
     lay_out(study, {rater for _, rater, _ in places})
 
@@ -148,76 +161,81 @@ def _arms(
     study: Study, places: Sequence[tuple[Planned, int, int | None]], rng: random.Random
 ) -> Mapping[tuple[int, str], Arm]:
     protocol = designs.protocol_of(study)
-    every = designs.arms_of(protocol)
-    given: dict[int, list[Planned]] = defaultdict(list)
+    all_arms = designs.arms_of(protocol)
+    items_by_rater: dict[int, list[Planned]] = defaultdict(list)
     for item, rater, _ in places:
-        given[rater].append(item)
+        items_by_rater[rater].append(item)
     if protocol.display.by == "item":
-        return planning.arms_by_item(given, every, rng)
+        return planning.arms_by_item(items_by_rater, all_arms, rng)
     numbers = dict(study.raters.values_list("pk", "number"))
-    own = {rater: planning.arm_of_seat(every, study.draw, numbers[rater]) for rater in given}
-    return {(rater, item.key): own[rater] for rater, items in given.items() for item in items}
+    arm_by_rater = {rater: planning.arm_of_seat(all_arms, study.draw, numbers[rater]) for rater in items_by_rater}
+    return {(rater, item.key): arm_by_rater[rater] for rater, items in items_by_rater.items() for item in items}
 
 
 def _items(study: Study, keys: Iterable[str]) -> list[Planned]:
-    """These items with what only a plan may know of them; in the order of their content, the same in every database."""
+    """Return these items with what only a plan may know about them."""
     rows = ItemSource.objects.filter(item__study=study, item__in=[int(key) for key in keys])
+    # In the order of their content, which is the same in every database; keys are not.
     rows = rows.order_by("item__payload_sha256")
-    found = rows.values_list("item_id", "label", "perturbation", "pair")
-    return [Planned(str(item), (label, wrong), str(pair), 1) for item, label, wrong, pair in found]
+    values = rows.values_list("item_id", "label", "perturbation", "pair")
+    return [Planned(str(item), (label, perturbation), str(pair), 1) for item, label, perturbation, pair in values]
 
 
 def free_slots(study: Study) -> dict[str, list[int]]:
-    taken: dict[int, set[int]] = {item: set() for item in study.items.values_list("pk", flat=True)}
+    used_slots: dict[int, set[int]] = {item: set() for item in study.items.values_list("pk", flat=True)}
     for item, slot in Assignment.objects.filter(LIVE, item__study=study).values_list("item_id", "slot"):
-        taken[item] |= {slot} if slot else set()
-    wanted = range(1, study.ratings_per_item + 1)
-    free = {str(item): [slot for slot in wanted if slot not in slots] for item, slots in taken.items()}
-    return {item: slots for item, slots in free.items() if slots}
+        used_slots[item] |= {slot} if slot else set()
+    slot_numbers = range(1, study.ratings_per_item + 1)
+    free_by_item = {
+        str(item): [slot for slot in slot_numbers if slot not in slots] for item, slots in used_slots.items()
+    }
+    return {item: slots for item, slots in free_by_item.items() if slots}
 
 
 def find_idle(study: Study) -> QuerySet[Rater]:
-    """Return the seats of people who have rated all they had, and have not finished: new items are news to them."""
-    own = Assignment.objects.filter(rater=OuterRef("pk"))
-    to_do = own.filter(rating__isnull=True, released_at__isnull=True)
+    """Return the real raters who have rated all their items and have not finished: they are notified of new items."""
+    assignments = Assignment.objects.filter(rater=OuterRef("pk"))
+    to_do = assignments.filter(rating__isnull=True, released_at__isnull=True)
     seats = study.raters.filter(
         user__isnull=False, finished_at__isnull=True, withdrawn_at__isnull=True, simulated=False
     )
-    return seats.filter(Exists(own.filter(rating__isnull=False)), ~Exists(to_do))
+    return seats.filter(Exists(assignments.filter(rating__isnull=False)), ~Exists(to_do))
 
 
 def count_unplaced(study: Study, missing: int) -> int:
-    """Return how many of the ratings that are `missing` no rater is to give; 0 in a pool, whose raters claim, and at the end.
-
-    A place of a rater who has finished or left counts as nobody's.
-    """
+    """Return how many of the `missing` ratings no rater is to give; 0 in a pool study, where raters reserve items, and at the end."""
     if not missing or study.status not in ("open", "paused") or designs.is_pool(study):
         return 0
-    waiting = Assignment.objects.filter(LIVE, item__study=study, rating__isnull=True)
-    to_come = waiting.filter(rater__finished_at__isnull=True, rater__withdrawn_at__isnull=True).count()
-    return max(0, missing - to_come)
+    unrated = Assignment.objects.filter(LIVE, item__study=study, rating__isnull=True)
+    # An assignment of a rater who has finished or left will not be rated.
+    n_expected = unrated.filter(rater__finished_at__isnull=True, rater__withdrawn_at__isnull=True).count()
+    return max(0, missing - n_expected)
 
 
 def _readers(study: Study) -> dict[str, set[int]]:
-    readers: dict[str, set[int]] = defaultdict(set)
+    raters_by_item: dict[str, set[int]] = defaultdict(set)
     for item, rater in Assignment.objects.filter(LIVE, item__study=study).values_list("item_id", "rater_id"):
-        readers[str(item)].add(rater)
-    return readers
+        raters_by_item[str(item)].add(rater)
+    return raters_by_item
 
 
 def _hands(study: Study, seats: Sequence[Rater]) -> dict[int, Hand]:
-    most = designs.protocol_of(study).items_per_rater
+    max_items = designs.protocol_of(study).items_per_rater
     pairs: dict[int, set[str]] = defaultdict(set)
     rows = Assignment.objects.filter(rater__in=seats, occasion=FIRST)
     for rater, pair in rows.values_list("rater_id", "pair"):
         pairs[rater].add(str(pair))
-    for rater, read in readable_elsewhere.find_readable_pairs(study, seats).items():
-        pairs[rater] |= {str(pair) for pair in read}
+    # A pair that the rater can read elsewhere counts like one they already have: they never get a version of it.
+    for rater, readable_pairs in readable_elsewhere.find_readable_pairs(study, seats).items():
+        pairs[rater] |= {str(pair) for pair in readable_pairs}
+    # An assignment that was released unrated counts neither as waiting nor towards the maximum.
     waiting = _counts(rows.filter(rating__isnull=True, released_at__isnull=True))
-    own = _counts(rows.exclude(rating__isnull=True, released_at__isnull=False))
+    n_counted = _counts(rows.exclude(rating__isnull=True, released_at__isnull=False))
     return {
         seat.pk: Hand(
-            waiting.get(seat.pk, 0), None if most is None else max(most - own.get(seat.pk, 0), 0), pairs[seat.pk]
+            waiting.get(seat.pk, 0),
+            None if max_items is None else max(max_items - n_counted.get(seat.pk, 0), 0),
+            pairs[seat.pk],
         )
         for seat in seats
     }

@@ -1,4 +1,4 @@
-"""Seats of a running study: late ones, free ones, withdrawn ones; and items that come late."""
+"""Raters of a running study: adding late ones, listing open places, removing; and adding items late."""
 
 from collections.abc import Sequence
 
@@ -23,14 +23,14 @@ from ratings.studies.seats.redealing import LIVE, Dealt
 
 @transaction.atomic
 def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
-    """Seats for raters who come late. Nothing that was served moves.
+    """Add places for raters who come late, and return them. Nothing that was shown is reassigned.
 
-    Balanced: what nobody may have so far is theirs, then unserved work is evened out. Crossed: they get every item, and
-    each item wants as many ratings more. Pool: they claim.
+    Balanced: they get the ratings that nobody may give so far, then unseen work is evened out. Crossed: they get every item, and
+    each item gets as many more ratings. Pool: they reserve items themselves. Raises StudyError for too many places.
     """
     study = _running(study)
     if n < 1 or study.raters.count() + n > MOST_RATERS:
-        raise StudyError(f"{n} seats cannot be added: a study has at most {MOST_RATERS}, and one is the least to add")
+        raise StudyError(f"{n} rater places cannot be added: add at least 1, up to {MOST_RATERS} in the study")
     seats = opening.make_seats(study, n)
     moved = 0
     if designs.is_crossed(study):
@@ -41,7 +41,7 @@ def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
         moved = redealing.deal_free(study, seats).given
     if not (designs.is_pool(study) or designs.is_crossed(study)):
         moved += redealing.even_out(study, seats)
-    crossed = designs.is_crossed(study)  # whose document wants as many raters as ratings, whoever left
+    crossed = designs.is_crossed(study)  # its document states as many raters as ratings per item, whoever left
     study.protocol["raters"] = study.ratings_per_item if crossed else study.protocol.get("raters", 0) + n
     study.save(update_fields=["protocol", "ratings_per_item"])
     log(study, SeatsAdded(added=tuple(seat.label for seat in seats), items=moved), by)
@@ -50,59 +50,67 @@ def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
 
 @transaction.atomic
 def withdraw(seat: Rater, by: Actor = None) -> Dealt:
-    """The rater leaves. What they were still to rate is dealt to others; by the study's rule so is what they did rate."""
+    """Remove the rater from the study and reassign what they were still to rate.
+
+    If the study drops the ratings of raters who leave, those are reassigned as well. Raises StudyError once the study is unblinded.
+    """
     study = slots.lock(seat.study_id)
-    row = Rater.objects.select_for_update().get(pk=seat.pk)
-    if row.withdrawn_at:
+    # After the study's lock, in the order that answers use: the rater may be submitting a rating at this moment.
+    locked = Rater.objects.select_for_update().get(pk=seat.pk)
+    if locked.withdrawn_at:
         return Dealt(0, 0)
     if study.is_unblinded:
-        raise StudyError(f"{study.name} is unblinded: its results stand. Personal data can still be erased.")
-    row.withdrawn_at = seat.withdrawn_at = timezone.now()
-    row.dropped = seat.dropped = designs.protocol_of(study).withdrawal == "drop"
-    row.save(update_fields=["withdrawn_at", "dropped"])
-    row.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=row.withdrawn_at)
-    _give_back(row)
-    planned = study.status in ("open", "paused") and not designs.is_pool(study)
-    dealt = redealing.deal_free(study, redealing.takers(study)) if planned else Dealt(0, 0)
-    own = by is not None and by.pk == row.user_id  # the log must not tie a name to a code
-    content = Withdrawn(rater=row.label, dropped=row.dropped, dealt=dealt.given, left=dealt.left)
-    log(study, content, None if own else by)
+        raise StudyError(f"{study.name} is unblinded: its results are final. Personal data can still be erased.")
+    locked.withdrawn_at = seat.withdrawn_at = timezone.now()
+    locked.dropped = seat.dropped = designs.protocol_of(study).withdrawal == "drop"
+    locked.save(update_fields=["withdrawn_at", "dropped"])
+    # A link that was sent and not used must not bring the rater back.
+    locked.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=locked.withdrawn_at)
+    _give_back(locked)
+    is_planned = study.status in ("open", "paused") and not designs.is_pool(study)
+    dealt = redealing.deal_free(study, redealing.takers(study)) if is_planned else Dealt(0, 0)
+    is_own_decision = by is not None and by.pk == locked.user_id  # the log must not connect a name with a rater's label
+    content = Withdrawn(rater=locked.label, dropped=locked.dropped, dealt=dealt.given, left=dealt.left)
+    log(study, content, None if is_own_decision else by)
     return dealt
 
 
 @transaction.atomic
 def add_items(study: Study, found: Sequence[Found], by: Actor = None) -> int:
-    """More items for an open study, each to as many raters as the others, in random order behind what was served."""
+    """Add items to an open study, each for as many raters as the others, in random order behind what was shown. Return how many.
+
+    Raises StudyError for a crossover, PlanError for items that the study has already or that its document excludes.
+    """
     study = _running(study)
     if designs.is_crossover(study):
         raise StudyError(
-            f"{study.name} is a crossover: items added now would miss the sessions that raters have begun. Duplicate the "
-            "study and ask for more items there, or choose another design"
+            f"{study.name} is a crossover: items added now would be missing from the sessions that raters have begun. Duplicate "
+            "the study and request more items there, or choose another design"
         )
-    new = {payload_digest(one.payload) for one in found}
-    known = study.items.filter(payload_sha256__in=new).count()
-    if known or len(new) < len(found):
-        raise PlanError(f"{counted(known + len(found) - len(new), 'item')} would be in the study twice")
-    if (sent := list(found)) and not designs.protocol_of(study).allow_unblinded:
-        refused = pool.separate_unblinded(sent)[1]
+    digests = {payload_digest(one.payload) for one in found}
+    n_known = study.items.filter(payload_sha256__in=digests).count()
+    if n_known or len(digests) < len(found):
+        raise PlanError(f"{counted(n_known + len(found) - len(digests), 'item')} would be in the study twice")
+    if (candidates := list(found)) and not designs.protocol_of(study).allow_unblinded:
+        refused = pool.separate_unblinded(candidates)[1]
         if refused:
             raise PlanError(
-                f"{counted(len(refused), 'item')} or versions of them stand in an unblinded study, and this study's document "
+                f"{counted(len(refused), 'item')} or versions of them are in an unblinded study, and this study's document "
                 "does not allow that (allow_unblinded)"
             )
     pool.settle(study, found)
     opening.freeze(study, found)
-    pooled = designs.is_pool(study)
-    if pooled and found:  # whoever has claimed and rated all they may finds more
+    is_pool = designs.is_pool(study)
+    if is_pool and found:  # raters who have reserved and rated all they could are notified
         redealing.find_idle(study).update(new_items_at=timezone.now())
-    dealt = Dealt(0, 0) if pooled else redealing.deal_free(study, redealing.takers(study))
+    dealt = Dealt(0, 0) if is_pool else redealing.deal_free(study, redealing.takers(study))
     log(study, ItemsAdded(items=len(found), left=dealt.left), by)
     return len(found)
 
 
 @transaction.atomic
 def replan(study: Study, raters: int) -> None:
-    """Give what nobody has been asked to rate yet to `raters` new seats in place of the free ones."""
+    """Replace the open rater places by `raters` new ones, and assign them what nobody has been asked to rate yet."""
     study = _running(study)
     free = free_seats(study)
     slots: dict[str, list[int]] = {}
@@ -114,26 +122,29 @@ def replan(study: Study, raters: int) -> None:
     seats = opening.make_seats(study, raters)
     planned = _planned(study, slots)
     places = opening.assign(designs.protocol_of(study), study.draw, planned, raters, seats[0].number)
-    own = [place._replace(slot=slots[place.key][place.slot - 1]) if place.slot else place for place in places]
-    opening.write(study, own, seats)
+    # The plan numbers slots from 1; these items have only the slots that were freed.
+    assignments_with_slots = [
+        place._replace(slot=slots[place.key][place.slot - 1]) if place.slot else place for place in places
+    ]
+    opening.write(study, assignments_with_slots, seats)
     log(study, SeatsReplanned(free=len(free), raters=raters))
 
 
 def free_seats(study: Study) -> list[Rater]:
-    """Seats that nobody was invited to, nobody holds and nobody simulates, in order."""
+    """Return the rater places that nobody was invited to, took or simulates, in order."""
     free = study.raters.filter(user__isnull=True, invited_at__isnull=True, simulated=False, imported_as="")
     return list(free.filter(started_at__isnull=True, withdrawn_at__isnull=True).order_by("number"))
 
 
 def _running(study: Study) -> Study:
-    row = slots.lock(study.pk)
-    if row.status not in ("open", "paused"):
-        raise StudyError(f"{row.name} is {row.status}; seats and items are added while a study runs")
-    return row
+    locked = slots.lock(study.pk)
+    if locked.status not in ("open", "paused"):
+        raise StudyError(f"{locked.name} is {locked.status}; seats and items are added while a study runs")
+    return locked
 
 
 def _want_more(study: Study, n: int) -> None:
-    """So many ratings more of each item, where no rater who left has made room for them."""
+    """Raise the ratings per item by n, less the room that raters who left have made."""
     items = study.items.annotate(live=Count("assignments", filter=_LIVE_HERE))
     most = max(items.values_list("live", flat=True), default=0) + n
     study.ratings_per_item = max(study.ratings_per_item, most)
@@ -141,15 +152,16 @@ def _want_more(study: Study, n: int) -> None:
 
 
 def _give_back(seat: Rater) -> None:
-    """Unrated places are released; those of a rater whose ratings are dropped are free for others as well."""
+    """Release unrated assignments. If the rater's ratings are dropped, free the slots of these for others as well."""
     now = seat.withdrawn_at
     seat.assignments.filter(rating__isnull=True, released_at__isnull=True).update(slot=None, released_at=now)
     if seat.dropped:
+        # Without a slot the rating is stored and does not count; the slot can be assigned again.
         seat.assignments.filter(slot__isnull=False).update(slot=None)
 
 
 def _deal_sessions(study: Study, seats: Sequence[Rater]) -> int:
-    """Give new seats of a crossover both sessions: every item, each in a slot that nobody holds."""
+    """Assign both sessions of a crossover to new raters: every item, each in a free slot."""
     free = redealing.free_slots(study)
     places = opening.assign(designs.protocol_of(study), study.draw, _planned(study, free), len(seats), seats[0].number)
     opening.write(study, [place._replace(slot=free[place.key][place.rater]) for place in places], seats)
@@ -157,13 +169,14 @@ def _deal_sessions(study: Study, seats: Sequence[Rater]) -> int:
 
 
 def _planned(study: Study, slots: dict[str, list[int]]) -> list[Planned]:
+    # In the order of their content and not of keys: a plan from one seed is then the same in every database.
     sources = ItemSource.objects.filter(item__study=study).order_by("experiment", "item__payload_sha256")
     rows = sources.values_list("item_id", "label", "perturbation", "pair")
-    every = {str(item): ((label, wrong), str(pair)) for item, label, wrong, pair in rows}
+    sources_by_item = {str(item): ((label, perturbation), str(pair)) for item, label, perturbation, pair in rows}
     condition = crossover.stored_conditions(study) if designs.is_crossover(study) else {}
     return [
         Planned(key, source, pair, len(slots[key]), condition.get(key, 0))
-        for key, (source, pair) in every.items()
+        for key, (source, pair) in sources_by_item.items()
         if key in slots
     ]
 

@@ -1,7 +1,7 @@
-"""Slots of a study's items, and the lock that everybody holds who deals them out or answers.
+"""Slots of a study's items, and the lock of everyone who assigns or answers items.
 
-Two guards keep an item from being rated more often than wanted: the study's row is locked while one request chooses, and the
-database refuses a second live assignment with the same slot.
+Two guards keep an item from being rated more often than requested: the study's row is locked while a request chooses a slot,
+and the database refuses a second live assignment with the same slot.
 """
 
 from django.db import connection
@@ -14,13 +14,14 @@ LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
 
 
 def lock(study: int) -> Study:
-    """The study's row, which everybody who deals out or answers holds while they do."""
+    """Lock the study's row against concurrent assignments and answers, and return it."""
     return Study.objects.select_for_update().get(pk=study)
 
 
 def share(study: Study) -> None:
-    """Holds the study's row for who answers in a planned design, and reads again what may have changed: any number of them
-    at once, and while they do nobody locks it. SQLite needs no clause: it has one writer at a time."""
+    """Lock the study's row for an answer in a planned design, and update the fields that may have changed."""
+    # Shared: any number of answers hold it at once, and while they do nobody gets the exclusive lock. Django has no
+    # FOR SHARE, hence the SQL. SQLite needs no clause: it has one writer at a time.
     clause = " FOR SHARE" if connection.features.has_select_for_update else ""
     table = connection.ops.quote_name(Study._meta.db_table)
     with connection.cursor() as cursor:
@@ -29,6 +30,6 @@ def share(study: Study) -> None:
 
 
 def free_slot(item: int, wanted: int) -> int | None:
-    """The lowest of an item's wanted ratings that nobody has given or is giving."""
-    taken = set(Assignment.objects.filter(LIVE, item=item).values_list("slot", flat=True))
-    return next((slot for slot in range(1, wanted + 1) if slot not in taken), None)
+    """Return the lowest slot of the item that nobody has rated or is rating; None if all are taken."""
+    used_slots = set(Assignment.objects.filter(LIVE, item=item).values_list("slot", flat=True))
+    return next((slot for slot in range(1, wanted + 1) if slot not in used_slots), None)

@@ -1,7 +1,7 @@
-"""Take back from raters what they can read elsewhere and have not been shown, and give it to others.
+"""Release items that raters can read elsewhere and have not been shown, and reassign them to others.
 
-It is done whenever somebody gains the right to read: a seat is taken, a study is unblinded, a role is given in an unblinded
-study, a closed study is opened again. What a rater was shown stays theirs; the blinding audit then says so.
+This happens whenever somebody gains the right to read: a rater joins, a study is unblinded, a role is given in an unblinded
+study, a closed study is opened again. An item that a rater was shown remains assigned; the blinding audit then reports it.
 """
 
 from collections import defaultdict
@@ -21,8 +21,10 @@ from ratings.studies.seats import readable_elsewhere, redealing, slots
 
 
 class TakenBack(NamedTuple):
-    """How many items were taken back from raters, how many ratings nobody else may give, and of how many cases of a
-    crossover one version was taken back and the other was shown before."""
+    """How many items were released, how many ratings nobody else may give, and how many cases of a crossover are incomplete.
+
+    A case is incomplete if one version was released and the other was shown before.
+    """
 
     items: int
     left: int = 0
@@ -34,54 +36,55 @@ NOTHING = TakenBack(0)
 
 @transaction.atomic
 def take_back_readable(study: Study, seats: Iterable[Rater] | None = None) -> TakenBack:
-    """Take from these seats, or from all, each item that its holder can read elsewhere and was not shown. Log it.
+    """Release each item that its rater can read elsewhere and was not shown, of these raters or of all. Log the release.
 
-    Planned designs give the ratings to other raters, who may give something in exchange. Ratings that nobody may give
-    wait for another seat. Nothing is done in a study that takes no ratings.
+    Planned designs reassign the ratings to other raters, who may give something in exchange. Ratings that nobody may give
+    wait for another rater. Does nothing in a study that does not accept ratings.
     """
     study = slots.lock(study.pk)
     if study.status not in ("open", "paused"):
         return NOTHING
-    live = study.raters.filter(user__isnull=False, withdrawn_at__isnull=True, finished_at__isnull=True)
-    chosen = list(live if seats is None else live.filter(pk__in=[seat.pk for seat in seats]))
-    readable = readable_elsewhere.find_readable(study, chosen)
-    rows = [row for seat in chosen if seat.pk in readable for row in _list_unshown(study, seat, readable[seat.pk])]
+    active_raters = study.raters.filter(user__isnull=False, withdrawn_at__isnull=True, finished_at__isnull=True)
+    raters = list(active_raters if seats is None else active_raters.filter(pk__in=[seat.pk for seat in seats]))
+    # For all raters at once: the number of queries does not depend on how many there are.
+    readable = readable_elsewhere.find_readable(study, raters)
+    rows = [row for seat in raters if seat.pk in readable for row in _list_unshown(study, seat, readable[seat.pk])]
     if not rows:
         return NOTHING
     items = {(row.rater_id, row.item_id) for row in rows}
     incomplete = _count_incomplete(rows) if designs.is_crossover(study) else 0
-    taken = TakenBack(len(items), _give_up(study, chosen, rows), incomplete)
+    released = TakenBack(len(items), _give_up(study, raters, rows), incomplete)
     # Without a rater's label and without the other study: either could connect the label with a name.
-    StudyEvent.record(study, ItemsTakenBack(items=taken.items, incomplete=taken.incomplete, left=taken.left))
-    return taken
+    StudyEvent.record(study, ItemsTakenBack(items=released.items, incomplete=released.incomplete, left=released.left))
+    return released
 
 
 def take_back_beside(unblinded: Study) -> None:
-    """Do so in every running study that holds versions of what can be read in this one now."""
+    """Release readable items in every running study with versions of what can now be read in this one."""
     for study in readable_elsewhere.find_running_studies_beside(unblinded):
         take_back_readable(study)
 
 
 def take_back_from(user: User) -> None:
-    """Do so in every running study in which this account has a seat."""
+    """Release readable items in every running study in which this account is a rater."""
     seats = Rater.objects.filter(user=user, study__status__in=("open", "paused")).select_related("study")
+    # In one order everywhere: each study is locked in turn, and two requests must not wait for each other.
     for seat in seats.order_by("study_id"):
         take_back_readable(seat.study, [seat])
 
 
 def _list_unshown(study: Study, seat: Rater, items: Collection[int]) -> list[Assignment]:
-    """Return this seat's assignments of these items that were not shown, locked.
-
-    Of a case of a crossover both versions are meant, whichever can be read. If one was shown, the other is returned.
-    """
+    """Lock and return this rater's assignments of these items that were not shown."""
     rows = seat.assignments.filter(item__in=items)
     if designs.is_crossover(study):
+        # Both versions of a case are released, whichever can be read: one beside the other reveals the source. If one
+        # was shown, only the other is left to release.
         rows = seat.assignments.filter(pair__in=ItemSource.objects.filter(item__in=items).values("pair"))
     return list(rows.select_for_update(of=("self",)).filter(redealing.UNSERVED).order_by("pk"))
 
 
 def _count_incomplete(rows: Iterable[Assignment]) -> int:
-    """Count the cases of which these raters were shown one version, the other being among these assignments."""
+    """Count the cases of which these raters were shown one version, if the other is among these assignments."""
     pairs: dict[int, set[UUID]] = defaultdict(set)
     for row in rows:
         pairs[row.rater_id].add(row.pair)
@@ -90,18 +93,19 @@ def _count_incomplete(rows: Iterable[Assignment]) -> int:
 
 
 def _give_up(study: Study, seats: Collection[Rater], rows: Collection[Assignment]) -> int:
-    """Free these assignments and deal them to others. Return how many ratings are left that nobody may give."""
+    """Free these assignments and reassign them. Return how many ratings are left that nobody may give."""
     freed = Assignment.objects.filter(pk__in=[row.pk for row in rows])
     if designs.is_pool(study):
-        freed.update(slot=None, released_at=timezone.now())  # claimed a moment ago: its row says by whom
+        freed.update(slot=None, released_at=timezone.now())  # the row remains as a record of who had reserved it
         return 0
     firsts = sum(row.occasion == FIRST for row in rows)
+    # Never opened, so there is nothing to record; a deleted row also frees its slot for the assignments below.
     freed.delete()
     if designs.is_crossover(study):
-        return firsts  # everybody else has a version of every pair already
-    losers = [seat for seat in seats if seat.pk in {row.rater_id for row in rows}]
-    redealing.lay_out(study, [seat.pk for seat in losers])
-    left = redealing.deal_free(study, redealing.takers(study)).left
+        return firsts  # every other rater already has a version of every pair
+    former_raters = [seat for seat in seats if seat.pk in {row.rater_id for row in rows}]
+    redealing.lay_out(study, [seat.pk for seat in former_raters])
+    unassigned = redealing.deal_free(study, redealing.takers(study)).left
     if not designs.is_crossed(study):
-        redealing.even_out(study, losers)
-    return left
+        redealing.even_out(study, former_raters)
+    return unassigned

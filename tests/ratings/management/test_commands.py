@@ -166,7 +166,7 @@ def test_create_study_does_not_open_a_study_without_items(document) -> None:
 def test_create_study_opens_a_crossed_study_only_with_its_own_number_of_raters(document) -> None:
     document.write_text(json.dumps(study_factory.protocol(design="crossed")))
     code, said = refused("create_study", document, "--open", "--raters", 3)
-    assert code == 1 and said.endswith("everybody rates everything: 2 raters, not 3")
+    assert code == 1 and said.endswith("every rater rates every item: it needs 2 raters, not 3")
     assert call("create_study", document, "--open", "--raters", 2).count("/r/") == 2
 
 

@@ -382,7 +382,7 @@ def test_role_that_would_break_blinding_is_rejected(admin_browser: Client, study
     for who, role, why in (
         (rater.username, "analyst", "is a rater of this study"),
         ("nobody", "analyst", "There is no account"),
-        ("boss", "analyst", "may do everything in this study already"),
+        ("boss", "analyst", "already has every right in this study"),
         ("ann", "admin", "may not run studies"),
     ):
         answer = admin_browser.post("/studies/small/members/", {"who": who, "role": role})

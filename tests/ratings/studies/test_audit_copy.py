@@ -1,4 +1,4 @@
-"""The blinding audit and the live database: it works on a scratch copy, and on nothing else."""
+"""The blinding audit works on a scratch copy and never writes to the live database."""
 
 import ast
 import os
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def place(settings: Any, tmp_path: Path) -> Path:
-    """The folder of the copies; the child reads its secret key from the environment of the tests."""
+    """The folder of the copies. The child reads its secret key from the environment of the tests."""
     settings.VAR_DIR = tmp_path / "a folder + 100 % var"
     return Path(settings.VAR_DIR) / "scratch"
 
@@ -50,7 +50,7 @@ def study() -> Study:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Names of all copies that there are, as folders and as databases."""
+    """Return the names of all copies that exist, as folders and as databases."""
     found = [path.name for path in place.glob("*")]
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -59,11 +59,11 @@ def leftovers(place: Path) -> list[str]:
     return found
 
 
-# The whole way
+# From start to report
 
 
 @pytest.mark.both_databases
-def test_an_audit_adds_its_report_to_the_live_database_and_nothing_else(study: Study, place: Path) -> None:
+def test_audit_writes_only_its_report_to_the_live_database(study: Study, place: Path) -> None:
     before = counting.held()
     told: list[tuple[int, int]] = []
     audit = auditing.run(study, progress=lambda done, of: told.append((done, of)))
@@ -80,7 +80,7 @@ def test_an_audit_adds_its_report_to_the_live_database_and_nothing_else(study: S
 
 
 @pytest.mark.both_databases
-def test_an_audit_that_is_not_wanted_any_more_ends_and_leaves_no_copy(study: Study, place: Path) -> None:
+def test_audit_that_is_stopped_leaves_no_copy(study: Study, place: Path) -> None:
     calls: list[int] = []
 
     def stop(done: int, of: int) -> None:
@@ -94,7 +94,7 @@ def test_an_audit_that_is_not_wanted_any_more_ends_and_leaves_no_copy(study: Stu
 
 
 @pytest.mark.both_databases
-def test_a_process_that_dies_is_an_error_and_one_whose_parent_is_gone_ends(study: Study, place: Path) -> None:
+def test_audit_process_that_dies_is_an_error_and_one_without_its_parent_ends(study: Study, place: Path) -> None:
     with scratch.scratch_copy() as copy:
         with process._started(study, copy) as child:
             os.kill(child.pid, signal.SIGKILL)
@@ -110,7 +110,7 @@ def test_a_process_that_dies_is_an_error_and_one_whose_parent_is_gone_ends(study
     assert leftovers(place) == []
 
 
-def test_the_process_gets_the_copy_and_no_way_to_the_live_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_process_gets_the_copy_and_no_access_to_the_live_database(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "DATABASE_URL",
         "DATABASE_URL_FILE",
@@ -128,7 +128,7 @@ def test_the_process_gets_the_copy_and_no_way_to_the_live_database(monkeypatch: 
 # Making copies
 
 
-def test_folders_of_killed_audits_are_removed_and_those_in_use_are_kept(place: Path) -> None:
+def test_scratch_folders_of_killed_audits_are_removed_and_those_in_use_are_kept(place: Path) -> None:
     with folders.own_folder() as first:
         (place / "audit-killed").mkdir()
         (place / "audit-killed" / "copy.sqlite3").touch()
@@ -138,17 +138,17 @@ def test_folders_of_killed_audits_are_removed_and_those_in_use_are_kept(place: P
     assert list(place.iterdir()) == []
 
 
-def test_a_disk_without_room_is_an_error_that_names_it(
+def test_scratch_copy_on_a_full_disk_is_an_error_with_the_free_space(
     study: Study, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 10, 0))
-    with pytest.raises(AuditError, match=r"could not be made.*0 MB free"):
+    with pytest.raises(AuditError, match=r"could not be created.*0 MB free"):
         auditing.run(study)
     assert leftovers(place) == []
 
 
 @pytest.mark.both_databases
-def test_databases_of_killed_audits_are_dropped_and_those_in_use_are_kept(study: Study, place: Path) -> None:
+def test_scratch_databases_of_killed_audits_are_dropped_and_those_in_use_are_kept(study: Study, place: Path) -> None:
     if connection.vendor != "postgresql":
         return
     with scratch.scratch_copy():
@@ -164,7 +164,7 @@ def test_databases_of_killed_audits_are_dropped_and_those_in_use_are_kept(study:
 
 
 @pytest.mark.both_databases
-def test_a_role_that_may_not_create_databases_is_told_of_the_right_and_of_the_variable(study: Study) -> None:
+def test_scratch_copy_without_the_right_to_create_databases_names_right_and_variable(study: Study) -> None:
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -181,7 +181,7 @@ def test_a_role_that_may_not_create_databases_is_told_of_the_right_and_of_the_va
 
 @pytest.fixture
 def named(settings: Any) -> Iterator[str]:
-    """An empty database for copies, which the site is told of; on SQLite none is needed."""
+    """An empty database for copies, named in the settings; SQLite needs none."""
     if connection.vendor != "postgresql":
         yield ""
         return
@@ -193,7 +193,7 @@ def named(settings: Any) -> Iterator[str]:
 
 
 @pytest.mark.both_databases
-def test_a_named_database_is_used_emptied_and_never_taken_from_anybody(
+def test_named_scratch_database_is_used_and_emptied_only_if_it_is_a_free_copy(
     named: str, study: Study, place: Path, settings: Any
 ) -> None:
     if not named:
@@ -215,12 +215,12 @@ def test_a_named_database_is_used_emptied_and_never_taken_from_anybody(
     with pytest.raises(AuditError, match="names the live database"), scratch.scratch_copy():
         pass
     settings.SCRATCH_DATABASE_URL = "sqlite:////tmp/no"
-    with pytest.raises(AuditError, match="has to name a PostgreSQL database"), scratch.scratch_copy():
+    with pytest.raises(AuditError, match="must be the URL of a PostgreSQL database"), scratch.scratch_copy():
         pass
     assert Study.objects.filter(pk=study.pk).exists()
 
 
-# What writes
+# Functions that write
 
 
 WRITERS: dict[str, Callable[[Rater], Any]] = {
@@ -236,14 +236,14 @@ WRITERS: dict[str, Callable[[Rater], Any]] = {
 
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_nothing_of_an_audit_writes_to_the_live_database(writer: Callable[[Rater], Any], study: Study) -> None:
+def test_audit_functions_that_write_refuse_the_live_database(writer: Callable[[Rater], Any], study: Study) -> None:
     before = counting.held()
     with pytest.raises(RuntimeError, match="scratch copy only"):
         writer(study.raters.get())
     assert counting.held() == before
 
 
-def test_a_process_cannot_declare_the_live_database_a_copy() -> None:
+def test_guard_refuses_to_allow_writes_to_the_live_database() -> None:
     with pytest.raises(RuntimeError, match="is not a scratch copy"):
         guard.allow_writes()
     assert not guard._is_allowed
@@ -252,27 +252,37 @@ def test_a_process_cannot_declare_the_live_database_a_copy() -> None:
 _WRITING = ("update", "delete", "create", "bulk_create", "bulk_update", "save", "get_or_create", "update_or_create")
 
 
-def test_every_function_of_the_audit_that_writes_rows_asks_first() -> None:
+def test_audit_functions_that_write_rows_all_require_a_scratch_copy() -> None:
     writing: list[str] = []
     for path in sorted((django_settings.BASE_DIR / "ratings/studies/blinding_audit").rglob("*.py")):
-        if path.name == "auditing.py":
+        if path.name == Path(str(auditing.__file__)).name:
             continue  # stores the report, in the live database
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
                 continue
             calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
-            written = [one for one in calls if isinstance(one, ast.Attribute) and one.attr in _WRITING]
-            rows = [one for one in written if ".objects" in ast.unparse(one) or ast.unparse(one) == "session.create"]
+            written = [call for call in calls if isinstance(call, ast.Attribute) and call.attr in _WRITING]
+            rows = [
+                call for call in written if ".objects" in ast.unparse(call) or ast.unparse(call) == "session.create"
+            ]
             if rows:
                 writing.append(function.name)
                 assert "require_scratch_copy()" in ast.unparse(function), f"{path.name}: {function.name}"
-    assert {"seated", "another_seat", "given", "afterwards", "another_world", "_create_session"} <= set(writing)
+    known = (
+        visits.seated,
+        visits.another_seat,
+        visits.given,
+        visits.afterwards,
+        worlds.another_world,
+        browser._create_session,
+    )
+    assert {function.__name__ for function in known} <= set(writing)
 
 
 # The browser
 
 
-def test_browsers_share_what_is_loaded_once(settings: Any) -> None:
+def test_audit_browsers_share_one_handler(settings: Any) -> None:
     def handler() -> Any:
         return browser._handler(tuple(settings.MIDDLEWARE))
 
@@ -282,8 +292,8 @@ def test_browsers_share_what_is_loaded_once(settings: Any) -> None:
     assert handler() is not before
 
 
-def test_the_site_checks_the_browsers_forms_as_those_of_anybody(study: Study, audit_in_place: None) -> None:
-    """With the token of its cookie a form is taken; with another one it is refused."""
+def test_audit_browser_forms_pass_the_csrf_check(study: Study, audit_in_place: None) -> None:
+    """A form with the token of its cookie is accepted; one with another token is refused."""
     place = study.raters.get().assignments.earliest("position")
     url = reverse("ratings:draft", args=[place.code])
     with guard.rolled_back():
@@ -293,7 +303,9 @@ def test_the_site_checks_the_browsers_forms_as_those_of_anybody(study: Study, au
         assert refused.status == 403
 
 
-def test_a_fault_of_the_site_is_an_answer(study: Study, audit_in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_browser_returns_an_error_of_the_site_as_status_500(
+    study: Study, audit_in_place: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with guard.rolled_back():
         user = visits.seated(study.raters.get())
         monkeypatch.setattr("ratings.accounts.signing_in.NameOrEmail.get_user", lambda *given: 1 / 0)
@@ -305,7 +317,7 @@ def test_a_fault_of_the_site_is_an_answer(study: Study, audit_in_place: None, mo
 
 
 @pytest.mark.both_databases
-def test_a_job_that_is_stopped_stops_the_audit(study: Study, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_ends_when_its_job_is_stopped(study: Study, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = audit_jobs.ask(study)
     started = process._started
 

@@ -1,4 +1,4 @@
-"""One rule says which ratings count, and every place that counts them keeps to it."""
+"""One rule defines which ratings count, and every count uses it."""
 
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Eleven items of one source, all rated by R01: ten are planned, as many as an interim look needs, nine are too few."""
+    """Eleven items of one source, all rated by R01. Ten are planned, which is what an interim analysis needs."""
     run_factory.pool(11)
     sources = [{"cast": "offline", "perturbation": "none", "count": 11}]
     study = study_factory.open_study(raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10)
@@ -30,7 +30,7 @@ def study(db: None) -> Study:
 
 
 def everywhere(study: Study) -> set[int]:
-    """How many ratings count: by the stop rule, in the list of studies, on the study's page and in its file."""
+    """Return how many ratings count by the stop rule, in the list of studies, on the study's page and in its file."""
     in_file = [row for row in exports.rows(study, blinded=True) if row["counts"] == 1]
     return {
         stopping.counted(study),
@@ -51,9 +51,7 @@ def interim_look(study: Study) -> list[int | None]:
     [{"occasion": 2, "slot": None}, {"surplus": True, "slot": None}, {"released_at": timezone.now(), "slot": None}],
     ids=["second occasion", "surplus", "released"],
 )
-def test_what_is_of_the_second_occasion_surplus_or_released_counts_nowhere(
-    study: Study, change: dict[str, Any]
-) -> None:
+def test_repeat_surplus_and_released_ratings_count_nowhere(study: Study, change: dict[str, Any]) -> None:
     assert everywhere(study) == {11}
     first, second = Assignment.objects.filter(rater__study=study)[:2]
     Assignment.objects.filter(pk=first.pk).update(**change)
@@ -67,7 +65,7 @@ def test_ratings_of_a_dropped_rater_count_nowhere(study: Study) -> None:
     assert everywhere(study) == {0} and interim_look(study) == [None]
 
 
-def test_who_cannot_judge_has_given_a_rating_that_no_rate_has(study: Study) -> None:
+def test_cannot_judge_counts_as_a_rating_but_in_no_rate(study: Study) -> None:
     # cannot judge is a rating that was given (the item needs no other), and no verdict
     place = Assignment.objects.filter(rater__study=study).order_by("-rating__submitted_at", "-rating__pk")[0]
     answering.rate(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)

@@ -1,4 +1,4 @@
-"""Crossover studies: two conditions, two sessions, a washout between; versions of one pair never in one session."""
+"""Crossover studies: two conditions, two sessions, a washout in between; versions of one pair never in one session."""
 
 import json
 import uuid
@@ -59,7 +59,7 @@ def crossed_over(conditions: str = "twins", transitions: int = 12, **changes: An
 
 
 def sources_of_two_casts() -> list[dict[str, Any]]:
-    """Twins by two casts of the same steps: a subtle and an obvious error of each."""
+    """Twins of the same steps by two casts: a subtle and an obvious error of each."""
     for step in Transition.objects.order_by("pk"):
         run_factory.twin(step, "obvious", number=3, cast=OTHER)
         run_factory.twin(step, "subtle", number=4, cast=OTHER)
@@ -68,7 +68,7 @@ def sources_of_two_casts() -> list[dict[str, Any]]:
 
 
 def readings(study: Study) -> dict[tuple[str, str], dict[int, int]]:
-    """For each rater and pair, the condition that is read in each session."""
+    """Return for each rater and pair the condition of each session."""
     condition = crossover.stored_conditions(study)
     found: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     rows = Assignment.objects.filter(item__study=study, released_at__isnull=True)
@@ -92,14 +92,14 @@ def finish_session_one(seat: Rater, days_ago: float = 0) -> None:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("conditions", ["twins", "sources", "screens"])
-def test_every_rater_reads_both_conditions_of_every_pair_one_in_each_session(conditions) -> None:
+def test_crossover_assigns_both_conditions_of_every_pair_one_in_each_session(conditions) -> None:
     run_factory.pool(16)
     more: dict[str, Any] = {"sources": sources_of_two_casts()} if conditions == "sources" else {}
     if conditions == "screens":
         more = {"display": {"layouts": ["plain", "aligned"], "by": "item"}}
     study = study_factory.open_study(**document(conditions, **more))
     read = readings(study)
-    # 4 raters x 8 pairs; for screens 16 items are asked for, which are 16 pairs
+    # 4 raters x 8 pairs; for screens 16 items are requested, which are 16 pairs
     assert len(read) == 4 * (16 if conditions == "screens" else 8)
     assert all(sorted(own.values()) == [1, 2] and sorted(own) == [1, 2] for own in read.values())
     per_pair = Counter(pair for (_, pair), own in read.items() if own[1] == 1)
@@ -112,7 +112,7 @@ def test_every_rater_reads_both_conditions_of_every_pair_one_in_each_session(con
     assert not list(verifying.meetings.find())
 
 
-def test_a_crossover_of_screens_shows_each_item_once_on_each_of_two_screens() -> None:
+def test_crossover_of_screens_shows_each_item_once_on_each_screen() -> None:
     study = crossed_over("screens", 16, display={"layouts": ["plain", "balance"], "by": "item"})
     shown = defaultdict(set)
     rows = Assignment.objects.filter(item__study=study)
@@ -122,7 +122,7 @@ def test_a_crossover_of_screens_shows_each_item_once_on_each_of_two_screens() ->
     assert study.items.count() == 32
 
 
-def test_a_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
+def test_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
     study = crossed_over()
     by_pair = defaultdict(list)
     for item in study.items.select_related("source"):
@@ -131,7 +131,7 @@ def test_a_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
 
 
 def steps_of_two_casts(transitions: int, alike: int) -> list[dict[str, Any]]:
-    """Steps of two casts on the same materials; on `alike` of them both have the identical outcome."""
+    """Create steps of two casts on the same materials; for `alike` of them both have the identical outcome."""
     first, second = run_factory.episode("caffeine"), run_factory.episode("caffeine", OTHER)
     for number in range(1, transitions + 1):
         one = run_factory.transition(first, number)
@@ -144,9 +144,7 @@ def steps_of_two_casts(transitions: int, alike: int) -> list[dict[str, Any]]:
 LEFT_OUT = "6 of 10 cases left out, on which both sources gave the identical outcome; what is compared are cases on which they differ"
 
 
-def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_before_and_at_opening(
-    tmp_path, capsys
-) -> None:
+def test_crossover_counts_identical_cases_before_and_at_opening(tmp_path, capsys) -> None:
     asked = study_factory.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
     study = lifecycle.create_study(lifecycle.read_protocol(asked))
     staff = Client()
@@ -164,14 +162,14 @@ def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_befo
     assert logged.word(study, "opened").endswith(LEFT_OUT)
 
 
-def test_too_few_steps_on_which_two_sources_differ_says_how_many_are_identical() -> None:
+def test_crossover_with_too_few_different_cases_states_how_many_are_identical() -> None:
     sources = steps_of_two_casts(10, alike=8)
     with pytest.raises(PlanError, match=r"the pool holds 2, and 8 more on which the two are identical, which compare"):
         study_factory.open_study(**document("sources", sources=sources))
 
 
-def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -> None:
-    """A replicate that says what the other source says leaves the one that does not."""
+def test_crossover_chooses_the_replicate_that_differs() -> None:
+    """A replicate equal to the other source's outcome is passed over."""
     same, other = (("a", "1"), ("b", "1")), (("b", "2"), ("c", "1"))
     pool = [Candidate(f"{cast}{content}{pair}", (cast, "none"), pair, content, "e", "Mix")
             for pair, kinds in (("p", same), ("q", (*same, *other))) for cast, content in kinds]  # fmt: skip
@@ -194,14 +192,14 @@ def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -
          ("goal and earlier steps: no", "goal and earlier steps: yes")),
     ],
 )  # fmt: skip
-def test_the_two_conditions_have_names_that_tell_which_is_which(conditions, more, names) -> None:
+def test_crossover_conditions_have_distinct_names(conditions, more, names) -> None:
     protocol = lifecycle.read_protocol(study_factory.protocol(**document(conditions, **more)))
     asked = [(source.cast, source.perturbation) for source in protocol.sources]
     imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
     assert crossover.name_conditions(protocol, asked or imported) == names
 
 
-def test_results_and_archive_call_the_conditions_by_name() -> None:
+def test_crossover_conditions_are_named_in_results_and_archive() -> None:
     study = crossed_over(washout_days=0)
     assert crossover.find_names(study) == ("original", "twin")
     simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
@@ -215,12 +213,12 @@ def test_results_and_archive_call_the_conditions_by_name() -> None:
     assert "(condition 1: original; condition 2: twin)" in says
 
 
-def test_a_pool_with_too_few_pairs_says_how_many_there_are() -> None:
+def test_crossover_with_too_few_pairs_states_how_many_there_are() -> None:
     with pytest.raises(PlanError, match=r"needs 4 pairs .* the pool holds 3"):
         crossed_over(transitions=3)
 
 
-def test_session_two_is_refused_until_the_washout_is_over_and_the_rater_is_told_when() -> None:
+def test_session_two_is_refused_until_the_washout_ends_and_the_page_shows_when() -> None:
     study = crossed_over(washout_days=14)
     seat = study_factory.seat(study)
     finish_session_one(seat, days_ago=13)
@@ -243,7 +241,7 @@ def test_session_two_is_refused_until_the_washout_is_over_and_the_rater_is_told_
     assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 200
 
 
-def test_a_correction_late_in_the_washout_begins_it_again() -> None:
+def test_washout_starts_again_after_a_correction() -> None:
     seat = study_factory.seat(crossed_over(washout_days=2))
     finish_session_one(seat, days_ago=3)
     assert serving.next_assignment(seat) is not None
@@ -252,7 +250,7 @@ def test_a_correction_late_in_the_washout_begins_it_again() -> None:
     assert serving.next_assignment(seat) is None
 
 
-def test_answers_of_session_one_cannot_be_changed_once_session_two_has_begun() -> None:
+def test_session_one_answers_cannot_be_changed_once_session_two_has_begun() -> None:
     seat = study_factory.seat(crossed_over(washout_days=0))
     finish_session_one(seat)
     for place in seat.assignments.filter(session=2).order_by("position"):
@@ -272,7 +270,7 @@ def test_session_two_is_not_served_while_session_one_has_items_left() -> None:
     assert serving.next_assignment(seat).session == 1
 
 
-def test_a_letter_is_sent_once_when_the_washout_is_over(settings) -> None:
+def test_washout_end_is_notified_by_one_email(settings) -> None:
     settings.EMAIL_HOST, settings.SITE_URL = "mail.example.org", "https://bench.example.org"
     study = crossed_over(washout_days=14)
     done, waiting = study_factory.seat(study), study_factory.seat(study)
@@ -284,7 +282,7 @@ def test_a_letter_is_sent_once_when_the_washout_is_over(settings) -> None:
     assert "https://bench.example.org/" in mail.outbox[0].body
 
 
-def test_without_a_mail_server_no_letter_is_sent(settings) -> None:
+def test_washout_end_is_not_notified_without_a_mail_server(settings) -> None:
     settings.EMAIL_HOST = ""
     seat = study_factory.seat(crossed_over(washout_days=0))
     finish_session_one(seat, days_ago=1)
@@ -292,7 +290,7 @@ def test_without_a_mail_server_no_letter_is_sent(settings) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_late_rater_gets_both_sessions_and_a_withdrawn_one_leaves_places_for_them() -> None:
+def test_crossover_late_rater_gets_both_sessions_and_the_slots_of_a_withdrawn_one() -> None:
     study = crossed_over()
     first = study_factory.seat(study)
     answer(first.assignments.order_by("position")[0])
@@ -308,8 +306,8 @@ def test_a_late_rater_gets_both_sessions_and_a_withdrawn_one_leaves_places_for_t
     assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.slots_of_items.find())
 
 
-def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> None:
-    """Cases are taken back from a rater who was made staff; when they are not, what others leave is not theirs by halves."""
+def test_crossover_assigns_no_single_versions_of_released_cases() -> None:
+    """Cases are released when a rater becomes staff; single versions that others leave are not assigned to that rater later."""
     study = crossed_over(allow_unblinded=True)
     first, second, third = (study_factory.seat(study) for _ in range(3))
     answer(first.assignments.order_by("position")[0])
@@ -332,7 +330,7 @@ def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> 
     assert sessions == [[1, 2]] * 8
 
 
-def test_a_new_order_leaves_each_item_in_its_session() -> None:
+def test_crossover_shuffle_leaves_each_item_in_its_session() -> None:
     study = crossed_over()
     seat = study_factory.seat(study)
     answer(seat.assignments.order_by("position")[0])
@@ -346,7 +344,7 @@ def test_a_new_order_leaves_each_item_in_its_session() -> None:
     assert [position for _, _, position in order] == list(range(1, 17))
 
 
-def test_items_and_ratings_from_elsewhere_are_refused_with_what_to_do_instead() -> None:
+def test_crossover_refuses_added_items_and_imported_ratings_with_an_alternative() -> None:
     study = crossed_over()
     with pytest.raises(StudyError, match="Duplicate the study"):
         seating.add_items(study, [])
@@ -372,26 +370,26 @@ def test_items_and_ratings_from_elsewhere_are_refused_with_what_to_do_instead() 
         ({"raters": 6}, "raters: is 6; in a crossed design everybody rates everything: 4, as ratings_per_item"),
     ],
 )
-def test_what_a_crossover_cannot_be_combined_with_is_refused_with_a_reason(changes, said) -> None:
+def test_crossover_refuses_incompatible_options_with_a_reason(changes, said) -> None:
     with pytest.raises(ProtocolError) as refused:
         lifecycle.read_protocol(study_factory.protocol(**{**document(), **changes}))
     assert said in str(refused.value)
 
 
-def test_the_conditions_are_missing_is_said() -> None:
+def test_crossover_without_conditions_is_refused() -> None:
     asked = study_factory.protocol(**document())
     del asked["conditions"]
     with pytest.raises(ProtocolError, match="conditions: is missing"):
         lifecycle.read_protocol(asked)
 
 
-def test_a_document_keeps_its_conditions_and_washout() -> None:
+def test_crossover_document_stores_conditions_and_washout() -> None:
     protocol = lifecycle.read_protocol(study_factory.protocol(**document(washout_days=3)))
     assert protocol.to_json()["conditions"] == "twins" and protocol.to_json()["washout_days"] == 3
     assert "conditions" not in lifecycle.read_protocol(study_factory.protocol()).to_json()
 
 
-def test_the_ratings_file_pairs_readings_by_rater_pair_and_session() -> None:
+def test_crossover_ratings_file_has_rater_pair_and_session() -> None:
     study = crossed_over(washout_days=14)
     simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
     study_factory.unblinded(study, User.objects.create_superuser("chief"))
@@ -401,7 +399,7 @@ def test_the_ratings_file_pairs_readings_by_rater_pair_and_session() -> None:
     assert set(pairs.values()) == {2}
 
 
-def test_the_audit_respects_sessions_and_finds_a_session_that_goes_with_planted_errors() -> None:
+def test_audit_finds_a_session_that_is_associated_with_planted_errors() -> None:
     study = crossed_over(transitions=24, sources=[{**one, "count": 2 * one["count"]} for one in TWINS])
     fair = next(check for check in orders.checks(study) if check.name == "order")
     assert not fair.leaks and any(c["name"].startswith("the session") for c in fair.measured["contrasts"])
@@ -412,7 +410,7 @@ def test_the_audit_respects_sessions_and_finds_a_session_that_goes_with_planted_
     assert any("the session" in leak.what for leak in biased.leaks)
 
 
-def test_the_check_of_rows_finds_a_washout_that_was_too_short_and_a_pair_met_twice() -> None:
+def test_verify_finds_a_short_washout_and_a_repeated_pair() -> None:
     study = crossed_over(washout_days=14)
     seat = study_factory.seat(study)
     finish_session_one(seat, days_ago=20)
@@ -423,8 +421,8 @@ def test_the_check_of_rows_finds_a_washout_that_was_too_short_and_a_pair_met_twi
 
 
 @pytest.mark.parametrize("conditions", ["twins", pytest.param("screens", marks=pytest.mark.thorough)])
-def test_the_audit_of_a_crossover_passes_and_visits_both_sessions(conditions, audit_in_place) -> None:
-    """Raters are visited in both sessions, though nobody's washout is over."""
+def test_audit_of_a_crossover_passes_and_visits_both_sessions(conditions, audit_in_place) -> None:
+    """Raters are visited in both sessions, although no washout has ended."""
     if conditions == "screens":
         sources = [
             {"cast": "offline", "perturbation": "none", "count": 4},

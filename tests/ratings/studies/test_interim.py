@@ -1,3 +1,5 @@
+"""Interim analysis: who may take one, what it shows, and what it never reveals."""
+
 import io
 import itertools
 import uuid
@@ -50,9 +52,7 @@ def told(study: Study, user: User) -> Told:
     return {line.perturbation: line.rate and (line.rate.k, line.rate.n) for line in look(study, user).lines}
 
 
-def test_the_whole_study_is_shown_as_it_stood_at_a_quarter_and_a_source_from_ten_ratings_on(
-    study: Study, analyst: User
-) -> None:
+def test_interim_analysis_shows_the_last_quarter_and_sources_with_ten_ratings(study: Study, analyst: User) -> None:
     # 40 ratings are planned: snapshots at 10, 20, 30 and 40.
     rate_some(study, "none", 9)
     assert told(study, analyst) == {"none": None, "subtle": None}
@@ -62,72 +62,70 @@ def test_the_whole_study_is_shown_as_it_stood_at_a_quarter_and_a_source_from_ten
     assert told(study, analyst) == {"none": (10, 10), "subtle": None}
 
 
-def test_a_line_moves_on_by_ten_ratings_or_more_alone(study: Study, analyst: User) -> None:
+def test_interim_row_changes_only_by_ten_ratings_or_more(study: Study, analyst: User) -> None:
     rate_some(study, "none", 10)
     rate_some(study, "subtle", 9, verdict=False)
-    rate_some(study, "none", 1)  # 20: none has 11, one more than it was told of; subtle has 9
+    rate_some(study, "none", 1)  # 20: none has 11, one more than shown; subtle has 9
     assert told(study, analyst) == {"none": (10, 10), "subtle": None}
     rate_some(study, "subtle", 2, verdict=False)
-    rate_some(study, "none", 8, verdict=False)  # 30: none has 19, nine more than told; subtle has 11
+    rate_some(study, "none", 8, verdict=False)  # 30: none has 19, nine more than shown; subtle has 11
     assert told(study, analyst) == {"none": (10, 10), "subtle": (0, 11)}
     rate_some(study, "none", 1)
-    rate_some(study, "subtle", 9)  # 40: none has 20, ten more than told; subtle has 20, nine more
+    rate_some(study, "subtle", 9)  # 40: none has 20, ten more than shown; subtle has 20, nine more
     assert told(study, analyst) == {"none": (12, 20), "subtle": (0, 11)}
 
 
-def test_who_looks_after_each_rating_never_learns_which_one_moved_a_source(study: Study, analyst: User) -> None:
+def test_interim_analysis_after_each_rating_never_reveals_the_source_of_one(study: Study, analyst: User) -> None:
     seen: list[tuple[int, Told]] = []
     for number in range(1, 41):
         rate_some(study, "none" if number % 2 else "subtle", 1)
         seen.append((number, told(study, analyst)))
     moves = [now for (_, before), (now, after) in itertools.pairwise(seen) if before != after]
-    # 20: ten of each; at 30 each has only five more, which nobody is told; at 40 ten more.
+    # 20: ten of each; at 30 each has only five more, which is not shown; at 40 ten more.
     assert moves == [20, 40]
 
 
-def test_a_correction_does_not_tell_which_source_it_belongs_to(study: Study, analyst: User) -> None:
+def test_interim_analysis_ignores_corrections(study: Study, analyst: User) -> None:
     *_, place = rate_some(study, "none", 10)
     before = told(study, analyst)
     answering.rate(place, False, 1, uuid.uuid4(), revision=1)
     assert told(study, analyst) == before
 
 
-def test_a_correction_is_no_tenth_rating(study: Study, analyst: User) -> None:
+def test_interim_analysis_does_not_count_a_correction_as_a_rating(study: Study, analyst: User) -> None:
     *_, place = rate_some(study, "none", 9)
     answering.rate(place, False, 1, uuid.uuid4(), revision=1)
     assert told(study, analyst)["none"] is None
 
 
-def test_who_cannot_judge_fills_a_place_of_the_plan_and_is_in_no_rate(study: Study, analyst: User) -> None:
+def test_interim_analysis_counts_cannot_judge_towards_the_plan_but_in_no_rate(study: Study, analyst: User) -> None:
     rate_some(study, "none", 9)
     answering.rate(Assignment.objects.filter(rating=None)[0], None, None, uuid.uuid4(), cannot_judge=True)
     assert look(study, analyst).ratings == 10
     assert told(study, analyst)["none"] is None
 
 
-def test_what_counts_nowhere_is_in_no_look(study: Study, analyst: User) -> None:
+def test_interim_analysis_excludes_surplus_ratings(study: Study, analyst: User) -> None:
     places = rate_some(study, "none", 10)
     Assignment.objects.filter(pk=places[0].pk).update(slot=None, surplus=True)
     assert told(study, analyst)["none"] is None
 
 
-def test_a_snapshot_that_shows_ratings_dropped_since_is_withdrawn_and_the_one_before_stands(
-    study: Study, analyst: User
-) -> None:
+def test_interim_snapshot_with_dropped_ratings_is_replaced_by_the_one_before(study: Study, analyst: User) -> None:
     first, second = study.raters.order_by("number")
     for place in [*first.assignments.all(), *second.assignments.all()]:
         answering.rate(place, True, 3, uuid.uuid4())
     assert told(study, analyst) == {"none": (20, 20), "subtle": (20, 20)}
-    # Each rater has twenty, ten of each source. At 30 each line still stands as at 20, with the first rater's alone.
+    # Each rater has twenty, ten of each source. At 30 each row is still that of 20, of the first rater alone.
     Rater.objects.filter(pk=second.pk).update(withdrawn_at=timezone.now(), dropped=True)
     assert look(study, analyst).ratings == 30
     assert told(study, analyst) == {"none": (10, 10), "subtle": (10, 10)}
     Rater.objects.filter(pk=first.pk).update(withdrawn_at=timezone.now(), dropped=True)
-    # At 10 there were five of each source, which nobody is told.
+    # At 10 there were five of each source, which is not shown.
     assert look(study, analyst).ratings == 10 and set(told(study, analyst).values()) == {None}
 
 
-def test_who_was_dropped_before_a_quarter_was_reached_is_not_in_its_snapshot(study: Study, analyst: User) -> None:
+def test_interim_snapshot_excludes_raters_who_were_dropped_before_it(study: Study, analyst: User) -> None:
     first, second = study.raters.order_by("number")
     for place in first.assignments.all()[:9]:
         answering.rate(place, True, 3, uuid.uuid4())
@@ -137,7 +135,7 @@ def test_who_was_dropped_before_a_quarter_was_reached_is_not_in_its_snapshot(stu
         assert look(study, analyst).ratings == (10 if number == 10 else 0)
 
 
-def test_seats_and_ratings_from_elsewhere_that_come_later_move_no_snapshot() -> None:
+def test_interim_snapshot_is_not_moved_by_late_raters_and_imported_ratings() -> None:
     run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 20}]
     crossed = study_factory.open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
@@ -153,7 +151,7 @@ def test_seats_and_ratings_from_elsewhere_that_come_later_move_no_snapshot() -> 
     assert told(crossed, analyst) == {"none": (10, 10)}
 
 
-def test_every_look_is_in_the_log_with_its_analyst_and_none_that_was_refused(study: Study, analyst: User) -> None:
+def test_interim_analysis_is_logged_with_its_analyst_unless_refused(study: Study, analyst: User) -> None:
     rate_some(study, "none", 10)
     look(study, analyst)
     event = study.events.get(kind="looked")
@@ -164,59 +162,61 @@ def test_every_look_is_in_the_log_with_its_analyst_and_none_that_was_refused(stu
     assert study.events.filter(kind="looked").count() == 1
 
 
-def test_who_rates_or_runs_the_study_may_not_look_superusers_included(study: Study, admin_user: User) -> None:
+def test_interim_analysis_is_refused_to_raters_and_admins_even_if_superusers(study: Study, admin_user: User) -> None:
     rater = study_factory.seat(study).user
-    assert "hold a seat" in interim.refusal(study, rater)
+    assert "are a rater in" in interim.refusal(study, rater)
     admin = User.objects.create_user("editor")
     Membership.objects.create(study=study, user=admin, role="admin")
-    assert "run this study" in interim.refusal(study, admin)
+    assert "manage this study" in interim.refusal(study, admin)
     assert interim.refusal(study, admin_user) == ""
     study.created_by = admin_user
     study.save()
-    assert "run this study" in interim.refusal(study, admin_user)
+    assert "manage this study" in interim.refusal(study, admin_user)
     both = User.objects.create_superuser("both")
     study_factory.seat(study, user=both)
-    assert "hold a seat" in interim.refusal(study, both)
+    assert "are a rater in" in interim.refusal(study, both)
 
 
-def test_who_ran_the_study_once_may_not_look_as_its_analyst(study: Study) -> None:
+def test_interim_analysis_is_refused_to_analysts_who_were_admins(study: Study) -> None:
     boss, ann = User.objects.create_user("boss"), User.objects.create_user("ann", is_staff=True)
     members.add(study, "ann", "admin", boss)
     members.add(study, "ann", "analyst", boss)
-    assert "have run this study" in interim.refusal(study, ann)
+    assert "have managed this study" in interim.refusal(study, ann)
     study.members.get(user=ann).delete()
-    User.objects.filter(pk=ann.pk).update(username="anna")  # another name is no other person
+    User.objects.filter(pk=ann.pk).update(username="anna")  # a new user name is not another person
     members.add(study, "anna", "analyst", boss)
-    assert "have run this study" in interim.refusal(study, User.objects.get(pk=ann.pk))
+    assert "have managed this study" in interim.refusal(study, User.objects.get(pk=ann.pk))
 
 
-def test_who_did_anything_in_a_study_but_read_it_may_not_look(study: Study, admin_user: User) -> None:
+def test_interim_analysis_is_refused_to_users_who_changed_the_study(study: Study, admin_user: User) -> None:
     look = InterimLook(ratings=0, planned=40, shown=0, sources=2)
     for content in (TableExported(blinded=True), Audited(passed=True), look):
         lifecycle.log(study, content, admin_user)
     assert interim.refusal(study, admin_user) == ""
     lifecycle.pause(study, admin_user)
     study.refresh_from_db()
-    assert "have run this study" in interim.refusal(study, admin_user)
+    assert "have managed this study" in interim.refusal(study, admin_user)
 
 
-def test_who_was_an_admin_by_the_table_of_changes_may_not_look(study: Study, analyst: User) -> None:
+def test_interim_analysis_is_refused_to_former_admins_of_the_change_table(study: Study, analyst: User) -> None:
     assert interim.refusal(study, analyst) == ""
     study.membership_changes.create(user=analyst, role="admin", granted=True)
-    assert "have run this study" in interim.refusal(study, analyst)
+    assert "have managed this study" in interim.refusal(study, analyst)
 
 
-def test_who_looked_cannot_be_made_an_admin_before_unblinding(study: Study, analyst: User) -> None:
+def test_analyst_who_took_an_interim_analysis_cannot_become_admin_before_unblinding(
+    study: Study, analyst: User
+) -> None:
     User.objects.filter(pk=analyst.pk).update(is_staff=True)
     look(study, analyst)
-    with pytest.raises(StudyError, match="has taken an interim look"):
+    with pytest.raises(StudyError, match="has taken an interim analysis"):
         members.add(study, "analyst", "admin")
     lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()
     assert members.add(study, "analyst", "admin").role == "admin"
 
 
-def test_there_is_nothing_to_look_at_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:
+def test_interim_analysis_is_refused_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:
     draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft")))
     assert "is draft" in interim.refusal(draft, admin_user)
     lifecycle.close_and_unblind(study, None)
@@ -224,7 +224,7 @@ def test_there_is_nothing_to_look_at_before_opening_and_after_unblinding(study: 
     assert "is unblinded" in interim.refusal(study, admin_user)
 
 
-def test_reading_the_page_looks_at_nothing_and_pressing_the_button_does(
+def test_interim_page_takes_an_analysis_only_when_the_button_is_pressed(
     study: Study, analyst: User, client: Any
 ) -> None:
     rate_some(study, "subtle", 10)
@@ -238,7 +238,7 @@ def test_reading_the_page_looks_at_nothing_and_pressing_the_button_does(
     assert study.events.filter(kind="looked").count() == 1
 
 
-def test_a_look_names_no_item_and_no_rater(study: Study, analyst: User, client: Any) -> None:
+def test_interim_page_names_no_item_and_no_rater(study: Study, analyst: User, client: Any) -> None:
     rate_some(study, "subtle", 10)
     client.force_login(analyst)
     page = client.post(reverse("ratings:interim", args=[study.slug])).content.decode()

@@ -1,3 +1,5 @@
+"""Opening a study: what it takes from the pool, what it creates, and what it reveals."""
+
 import uuid
 from collections import Counter
 from itertools import pairwise
@@ -18,7 +20,7 @@ from tests.support import run_factory, study_factory
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def test_opening_freezes_the_items_asked_for_and_seats_as_few_raters_as_will_do() -> None:
+def test_opening_freezes_the_requested_items_and_creates_as_few_raters_as_needed() -> None:
     run_factory.pool()
     study = study_factory.open_study()
     sources = ItemSource.objects.filter(item__study=study)
@@ -31,7 +33,7 @@ def test_opening_freezes_the_items_asked_for_and_seats_as_few_raters_as_will_do(
     assert Assignment.objects.filter(item__study=study).count() == 10 * 2
 
 
-def test_items_of_a_batch_share_one_time_and_stand_in_no_order_of_their_sources() -> None:
+def test_frozen_items_share_one_time_and_are_not_ordered_by_source() -> None:
     run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": p, "count": 30} for p in ("none", "obvious", "subtle")]
     study = study_factory.open_study(sources=sources)
@@ -42,7 +44,7 @@ def test_items_of_a_batch_share_one_time_and_stand_in_no_order_of_their_sources(
     assert changes > 40
 
 
-def test_the_same_pool_and_seed_give_the_same_study() -> None:
+def test_opening_is_reproducible_from_pool_and_seed() -> None:
     run_factory.pool()
     first, second = study_factory.open_study(slug="one"), study_factory.open_study(slug="two")
 
@@ -54,7 +56,7 @@ def plan(study: object) -> list[tuple[str, int, str]]:
     return list(rows.values_list("rater__label", "position", "item__payload_sha256"))
 
 
-def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> None:
+def test_opening_with_too_small_a_pool_states_what_is_missing_and_what_to_do() -> None:
     run_factory.pool(2)
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     with pytest.raises(
@@ -67,7 +69,7 @@ def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> No
     assert not Item.objects.exists()
 
 
-def test_the_pool_report_names_need_and_stock_of_each_source() -> None:
+def test_pool_report_states_requested_and_available_items_of_each_source() -> None:
     run_factory.pool(3)
     report = lifecycle.pool_report(lifecycle.read_protocol(study_factory.protocol()))
     assert [(line.source.perturbation, line.source.count, line.have, line.enough) for line in report] == [
@@ -77,7 +79,7 @@ def test_the_pool_report_names_need_and_stock_of_each_source() -> None:
     ]
 
 
-def test_rejected_steps_unfinished_episodes_and_replaced_replicates_are_not_in_the_pool() -> None:
+def test_pool_excludes_rejected_steps_unfinished_episodes_and_replaced_replicates() -> None:
     run_factory.transition(run_factory.episode(), 1, accepted=False)
     run_factory.transition(run_factory.episode(replicate=2, status="running"), 2)
     replaced = run_factory.episode(replicate=3, status="failed")
@@ -90,20 +92,20 @@ def test_rejected_steps_unfinished_episodes_and_replaced_replicates_are_not_in_t
     assert [line.have for line in report] == [1, 0, 0]
 
 
-def test_a_twin_that_reads_like_its_original_is_left_out() -> None:
+def test_pool_excludes_twins_identical_to_their_original() -> None:
     original = run_factory.transition(run_factory.episode(), 1)
     run_factory.twin(original, "subtle", outcome={**original.step["outcome"], "reasoning": "SECRET: nothing changed"})
     report = lifecycle.pool_report(lifecycle.read_protocol(study_factory.protocol()))
     assert [line.have for line in report] == [1, 0, 0]
 
 
-def test_a_slug_is_given_only_once() -> None:
+def test_study_slug_is_unique() -> None:
     lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     with pytest.raises(ProtocolError, match="'small-study' is the slug of another study"):
         lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
 
 
-def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user) -> None:
+def test_study_opens_once_closes_reopens_and_is_unblinded_permanently(admin_user) -> None:
     run_factory.pool()
     study = study_factory.open_study()
     with pytest.raises(StudyError, match="only a study that is draft can be opened"):
@@ -121,14 +123,14 @@ def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user)
     assert study.events.get(kind="unblinded").by == admin_user
 
 
-def test_a_name_that_is_no_study_lists_the_known_ones() -> None:
+def test_unknown_study_name_lists_the_known_ones() -> None:
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     assert lifecycle.find("small-study") == lifecycle.find(str(study.code)) == study
     with pytest.raises(StudyError, match=r"There is no study 'nope'\. Known studies: small-study"):
         lifecycle.find("nope")
 
 
-def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -> None:
+def test_evidence_study_stores_each_classifiers_verdict_and_no_truth() -> None:
     run_factory.evidence_pool()
     study = study_factory.open_study(**study_factory.evidence_protocol())
     sources = ItemSource.objects.filter(item__study=study)
@@ -137,7 +139,7 @@ def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -
     assert {source.truth for source in sources} == {None}
 
 
-def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Client) -> None:
+def test_rating_page_shows_hostile_text_as_plain_text(client: Client) -> None:
     hostile = "{{ 7|add:7 }}{% now 'Y' %}<b onclick=x>\r\nSet-Cookie: x=1\n../../etc =1+1 " + "9" * 4000
     row = run_factory.transition(run_factory.episode(), 1)
     row.step["inputs"][0]["name"] = row.step["outcome"]["new_materials"][0]["name"] = hostile
@@ -156,7 +158,7 @@ def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Cl
     assert len(list(exports.csv_lines(study, blinded=True))) == 2
 
 
-def test_a_record_whose_goal_has_been_rewritten_is_no_item_any_more() -> None:
+def test_pool_excludes_records_whose_goal_has_changed() -> None:
     run_factory.evidence_pool(6)
     protocol = lifecycle.read_protocol(study_factory.evidence_protocol(6))
     assert [stock.have for stock in lifecycle.pool_report(protocol)] == [6]
@@ -164,7 +166,7 @@ def test_a_record_whose_goal_has_been_rewritten_is_no_item_any_more() -> None:
     assert [stock.have for stock in lifecycle.pool_report(protocol)] == [0]
 
 
-def test_seats_are_free_and_slots_run_from_one_to_the_ratings_wanted() -> None:
+def test_opening_creates_open_rater_places_and_consecutive_slots() -> None:
     run_factory.pool()
     study = study_factory.open_study()
     assert set(study.raters.values_list("user", "invited_at", "number")) == {(None, None, n) for n in range(1, 7)}
@@ -172,21 +174,21 @@ def test_seats_are_free_and_slots_run_from_one_to_the_ratings_wanted() -> None:
     assert Counter(slot for _, slot in slots) == {1: 10, 2: 10} and len(set(slots)) == 20
 
 
-def test_crossed_everybody_rates_everything_and_nobody_two_versions() -> None:
+def test_crossed_study_assigns_every_item_to_every_rater_and_no_two_versions() -> None:
     run_factory.pool(20)
     study = study_factory.open_study(design="crossed", ratings_per_item=3)
     assert {seat.assignments.count() for seat in study.raters.all()} == {10} and study.raters.count() == 3
     assert ItemSource.objects.filter(item__study=study).values("pair").distinct().count() == 10
 
 
-def test_at_most_so_many_items_per_rater_make_more_seats() -> None:
+def test_maximum_of_items_per_rater_creates_more_raters() -> None:
     run_factory.pool(20)
     study = study_factory.open_study(items_per_rater=2)
     # Ten items, two ratings each, at most two for a rater: ten raters.
     assert {seat.assignments.count() for seat in study.raters.all()} == {2} and study.raters.count() == 10
 
 
-def test_every_rater_has_an_arm_and_a_share_of_items_comes_twice() -> None:
+def test_every_rater_has_an_arm_and_a_share_of_repeats() -> None:
     run_factory.pool(20)
     display = {"layouts": ["plain", "aligned"], "context": [False, True], "marks": ["off"], "by": "rater"}
     study = study_factory.open_study(
@@ -203,13 +205,13 @@ def test_every_rater_has_an_arm_and_a_share_of_items_comes_twice() -> None:
         assert serving.arm(seat)[:2] in {*seat.assignments.values_list("layout", "with_context")}
 
 
-def test_a_pool_study_has_items_and_seats_and_nothing_dealt_out() -> None:
+def test_pool_study_opens_with_items_and_raters_but_no_assignments() -> None:
     run_factory.pool()
     study = study_factory.open_study(design="pool")
     assert (study.items.count(), study.raters.count(), Assignment.objects.count()) == (10, 6, 0)
 
 
-def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
+def test_opening_preview_matches_opening_and_writes_nothing() -> None:
     run_factory.pool()
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     seen = opening.preview(lifecycle.read_protocol(study.protocol), study)
@@ -219,12 +221,12 @@ def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
     told: Counter[str] = Counter()
     for row in seen.matrix.rows:
         told.update({wrong: count for (_, wrong), count in row.counts.items()})
-    # who gets what is drawn anew at opening, with a salt that nobody sees; how much there is of each is not
+    # opening draws who rates what again, with a salt that nobody sees; the numbers of each are the same
     assert Counter(wrong for _, wrong in rows) == told
 
 
-def test_a_copy_with_the_same_seed_is_dealt_otherwise() -> None:
-    """Whoever unblinded a copy of an open study would else have read the study itself."""
+def test_copy_with_the_same_seed_has_other_assignments() -> None:
+    """Otherwise, unblinding a copy of an open study would reveal the sources of the study itself."""
     run_factory.pool()
     first, second = (
         lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug=slug))) for slug in ("one", "two")

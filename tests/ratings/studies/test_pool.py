@@ -1,4 +1,4 @@
-"""What a study may take: accepted steps, vetted twins under the error they count as, nothing that gives itself away."""
+"""What a study may use: accepted steps, and vetted twins under the error that they count as."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -23,14 +23,14 @@ def sources(found: list[pool.Found]) -> list[tuple[str, str]]:
     return sorted(one.candidate.source for one in found)
 
 
-def test_originals_and_what_rules_planted_can_be_used() -> None:
+def test_pool_contains_originals_and_twins_by_rules() -> None:
     run_factory.pool(2)
     assert sources(pool.find(protocol())) == [
         ("offline", p) for p in ("none", "none", "obvious", "obvious", "subtle", "subtle")
     ]
 
 
-def test_only_the_actions_that_a_study_wants_are_found() -> None:
+def test_pool_is_limited_to_the_actions_of_the_study() -> None:
     run_factory.pool(8)
     found = pool.find(protocol())
     wanted = found[0].candidate.action
@@ -40,7 +40,7 @@ def test_only_the_actions_that_a_study_wants_are_found() -> None:
     assert len(pool.find(narrow)) < len(found)
 
 
-def test_a_models_twin_is_found_once_a_person_has_accepted_it() -> None:
+def test_pool_contains_a_models_twin_once_a_person_has_accepted_it() -> None:
     run_factory.pool(1)
     Twin.objects.filter(perturbation="subtle").update(rule="", vetting="")
     seen = pool.look(protocol())
@@ -51,7 +51,7 @@ def test_a_models_twin_is_found_once_a_person_has_accepted_it() -> None:
     assert ("offline", "subtle") in sources(pool.find(protocol()))
 
 
-def test_a_relabelled_twin_is_found_as_what_it_counts_as() -> None:
+def test_pool_contains_a_relabelled_twin_under_its_new_error_type() -> None:
     run_factory.pool(1)
     twin = Twin.objects.get(perturbation="subtle")
     answers = vetting.Answers("accepted", "obvious", wrong=True, only_change=True, tell=False)
@@ -60,26 +60,26 @@ def test_a_relabelled_twin_is_found_as_what_it_counts_as() -> None:
     assert [one.candidate.source for one in found] == [("offline", "obvious")] and found[0].origin["truth"] is False
 
 
-def test_a_rejected_twin_is_never_found() -> None:
+def test_pool_excludes_rejected_twins() -> None:
     run_factory.pool(1)
     Twin.objects.filter(perturbation="obvious").update(vetting="rejected")
     assert ("offline", "obvious") not in sources(pool.find(protocol()))
 
 
-def test_a_study_may_want_a_person_for_every_twin() -> None:
+def test_pool_excludes_twins_by_rules_if_the_study_requires_a_person() -> None:
     run_factory.pool(2)
     seen = pool.look(protocol(vetting="person"))
     assert sources(seen.usable) == [("offline", "none")] * 2 and sum(seen.unvetted.values()) == 4
 
 
-def test_the_target_is_the_row_in_which_the_error_stands() -> None:
+def test_candidate_target_is_the_row_with_the_error() -> None:
     run_factory.pool(1)
     Twin.objects.update(field="new_materials[0].properties.volume")
     found = {one.candidate.source[1]: one.origin["target"] for one in pool.find(protocol())}
     assert found["none"] == [] and found["subtle"] == ["A:Volume"]
 
 
-def test_earlier_steps_come_along_only_where_an_arm_shows_them() -> None:
+def test_candidate_has_earlier_steps_only_if_an_arm_shows_them() -> None:
     run_factory.pool(4)
     assert {str(one.context) for one in pool.find(protocol())} == {"{}"}
     found = pool.find(protocol(display=ARMS))
@@ -88,7 +88,7 @@ def test_earlier_steps_come_along_only_where_an_arm_shows_them() -> None:
     assert sorted(number.values()) == [0, 0, 1, 1]
 
 
-def test_a_twin_and_its_original_have_the_same_steps_before_them() -> None:
+def test_twin_and_original_have_the_same_earlier_steps() -> None:
     run_factory.pool(4)
     contexts: dict[str, set[str]] = {}
     for one in pool.find(protocol(display=ARMS)):
@@ -96,7 +96,7 @@ def test_a_twin_and_its_original_have_the_same_steps_before_them() -> None:
     assert all(len(found) == 1 for found in contexts.values())
 
 
-def test_opening_logs_that_rules_vouch_for_the_twins_it_took() -> None:
+def test_opening_logs_that_its_twins_were_accepted_by_rule() -> None:
     run_factory.pool(10)
     study = study_factory.open_study()
     taken = set(study.items.filter(source__twin__isnull=False).values_list("source__twin", flat=True))
@@ -104,7 +104,7 @@ def test_opening_logs_that_rules_vouch_for_the_twins_it_took() -> None:
     assert set(TwinDecision.objects.values_list("by", flat=True)) == {None}
 
 
-def test_the_stock_says_what_waits_for_a_person() -> None:
+def test_stock_counts_twins_that_wait_for_a_person() -> None:
     run_factory.pool(3)
     Twin.objects.filter(perturbation="subtle").update(rule="")
     stock = {line.source.perturbation: line for line in pool.stock(protocol())}

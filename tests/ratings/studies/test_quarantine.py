@@ -1,4 +1,4 @@
-"""What an item's text might give away is kept out of a study until a person says otherwise."""
+"""Items whose text might reveal their source are held until a person decides."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -28,16 +28,16 @@ def payload(description: str, **more: object) -> dict[str, object]:
      "error types", "an incorrect transition", "per\u200bturbed", "ｐｅｒｔｕｒｂｅｄ",
      "a secret", "unintentional", "is_perturbed", "Intentionally warm"],
 )  # fmt: skip
-def test_suspicious_words_are_found_however_they_are_written(text: str) -> None:
+def test_quarantine_finds_suspicious_words_in_any_spelling(text: str) -> None:
     assert [place for place, _ in quarantine.reasons(payload(text), {})] == ["observations[0].description"]
 
 
 @pytest.mark.parametrize("text", ["The secretion is clear", "secretory", "A typed error", "undeliberated", "plausible"])
-def test_ordinary_words_are_let_through(text: str) -> None:
+def test_quarantine_accepts_ordinary_words(text: str) -> None:
     assert quarantine.reasons(payload(text), {}) == []
 
 
-def test_six_words_of_the_secret_are_found_and_five_are_not() -> None:
+def test_quarantine_finds_six_words_of_the_secret_but_not_five() -> None:
     secret = Secret(WHY)
     six = payload("It seems the volume that was poured into a jar")  # the volume that was poured into: six
     five = payload("It seems the volume that was poured in a jar")
@@ -45,29 +45,29 @@ def test_six_words_of_the_secret_are_found_and_five_are_not() -> None:
     assert quarantine.reasons(five, {}, secret) == []
 
 
-def test_suspicious_words_are_found_in_the_goal_and_the_earlier_steps_as_well() -> None:
+def test_quarantine_searches_the_goal_and_earlier_steps() -> None:
     context = {"goal": "See it", "time": "0 s", "steps": [{"action": "Perturb cells"}]}
     assert [place for place, _ in quarantine.reasons(payload("clear"), context)] == ["context.steps[0].action"]
 
 
-def test_words_of_the_original_the_goal_and_the_materials_may_be_said_by_both() -> None:
+def test_quarantine_accepts_words_of_the_original_the_goal_and_the_materials() -> None:
     said = payload("The volume that was poured into the flask")
     assert quarantine.reasons(said, {}, Secret(WHY, {"seen": "the volume that was poured into the flask"})) == []
     assert quarantine.reasons(said, {"goal": "See the volume that was poured into the flask"}, Secret(WHY)) == []
     assert quarantine.reasons({**said, "before": ["the volume that was poured into the flask"]}, {}, Secret(WHY)) == []
 
 
-def test_a_secret_may_quote_the_outcome() -> None:
+def test_quarantine_accepts_words_that_the_secret_quotes() -> None:
     assert quarantine.reasons(payload("One clear band at about three hundred"), {}, Secret("“One clear band at about three hundred” is wrong")) == []  # fmt: skip
 
 
-def test_a_list_of_readings_is_nobodys_wording() -> None:
+def test_quarantine_accepts_lists_of_readings() -> None:
     assert quarantine.reasons(payload("1.2, 1.3, 1.4 mL"), {}, Secret("read 1.2, 1.3, 1.4 mL and so on")) == []
 
 
 @pytest.fixture
 def study() -> Study:
-    """A draft over a pool in which one twin says too much."""
+    """A draft with a pool in which the text of one twin is suspicious."""
     run_factory.pool(10)
     twin = Twin.objects.filter(perturbation="subtle").first()
     assert twin
@@ -82,7 +82,7 @@ def held(study: Study) -> list[quarantine.Held]:
     return pool.look(protocols.stored(study.protocol), study).held
 
 
-def test_an_item_that_says_too_much_stays_out_until_it_is_released(study: Study) -> None:
+def test_quarantine_holds_a_suspicious_item_until_it_is_released(study: Study) -> None:
     (one,) = held(study)
     assert one.found not in pool.find(protocols.stored(study.protocol), study)
     quarantine.decide(study, one, "released", User.objects.create_user("ada"))
@@ -90,41 +90,41 @@ def test_an_item_that_says_too_much_stays_out_until_it_is_released(study: Study)
     assert study.events.filter(kind="quarantine", data__decision="released").count() == 1
 
 
-def test_what_was_dropped_stays_out(study: Study) -> None:
+def test_quarantine_excludes_a_dropped_item(study: Study) -> None:
     (one,) = held(study)
     quarantine.decide(study, one, "dropped", User.objects.create_user("ada"))
     assert [h.decision for h in held(study)] == ["dropped"]
 
 
-def test_what_was_dropped_stays_out_though_nothing_in_it_is_suspicious_any_more(study: Study) -> None:
-    # In the list of words of a later release, say: the decision is a person's, and it stands.
+def test_quarantine_excludes_a_dropped_item_that_is_no_longer_suspicious(study: Study) -> None:
+    # For example in the list of words of a later release: a person's decision remains in force.
     protocol = protocols.stored(study.protocol)
     clean = pool.find(protocol)[0]
     Quarantine.objects.create(study=study, payload_sha256=clean.candidate.content, payload={}, decision="dropped")
     assert clean in pool.find(protocol) and clean not in pool.find(protocol, study)
 
 
-def test_a_release_holds_in_its_own_study_alone(study: Study) -> None:
+def test_quarantine_release_applies_to_one_study_only(study: Study) -> None:
     (one,) = held(study)
     quarantine.decide(study, one, "released", User.objects.create_user("ada"))
     other = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(name="Another")))
     assert len(held(other)) == 1
 
 
-def test_nothing_is_decided_once_the_study_is_open(study: Study) -> None:
+def test_quarantine_decisions_are_refused_once_the_study_is_open(study: Study) -> None:
     (one,) = held(study)
     lifecycle.open_study(study)
     with pytest.raises(quarantine.DecisionError, match="frozen"):
         quarantine.decide(study, one, "released", User.objects.create_user("ada"))
 
 
-def test_opening_keeps_what_stayed_out(study: Study) -> None:
+def test_opening_stores_items_that_are_still_held(study: Study) -> None:
     lifecycle.open_study(study)
     assert Quarantine.objects.get(study=study).decision == ""
     assert "deliberately" not in str(list(study.items.values_list("payload", flat=True)))
 
 
-def test_the_page_shows_the_reason_and_takes_the_decision(study: Study, client: Client) -> None:
+def test_quarantine_page_shows_the_reason_and_stores_the_decision(study: Study, client: Client) -> None:
     client.force_login(User.objects.create_superuser("root"))
     address = reverse("ratings:quarantine", args=[study.slug])
     assert "the word “deliberately”" in client.get(address).content.decode()
@@ -136,7 +136,9 @@ def test_the_page_shows_the_reason_and_takes_the_decision(study: Study, client: 
 
 
 @pytest.mark.parametrize("sent", [{}, {"item": "x", "decision": "released"}])
-def test_a_form_that_names_no_held_item_changes_nothing(study: Study, client: Client, sent: dict[str, str]) -> None:
+def test_quarantine_form_without_a_held_item_changes_nothing(
+    study: Study, client: Client, sent: dict[str, str]
+) -> None:
     client.force_login(User.objects.create_superuser("root"))
     client.post(reverse("ratings:quarantine", args=[study.slug]), sent)
     assert not Quarantine.objects.exists()
@@ -144,7 +146,7 @@ def test_a_form_that_names_no_held_item_changes_nothing(study: Study, client: Cl
 
 @pytest.fixture
 def named(study: Study) -> Study:
-    """A draft in which one twin has a column of a name that is a model's as well."""
+    """A draft in which a twin has a column with the name of a model."""
     twin = Twin.objects.filter(perturbation="subtle").first()
     assert twin
     seen = [{"description": "Mounted Gemini, 3 um", "measurement_type": "visual", "value": ""}]
@@ -153,7 +155,7 @@ def named(study: Study) -> Study:
     return study
 
 
-def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named: Study, client: Client) -> None:
+def test_quarantine_release_can_declare_a_name_a_thing_in_the_laboratory(named: Study, client: Client) -> None:
     client.force_login(User.objects.create_superuser("root"))
     address = reverse("ratings:quarantine", args=[named.slug])
     (one,) = held(named)
@@ -168,11 +170,11 @@ def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named
 
 @pytest.mark.parametrize(
     ("decision", "things", "told"),
-    [("dropped", {"gemini": "a column"}, "Only in an item that is released"),
-     ("released", {"claude": "a man"}, "“claude” is no name that was found"),
+    [("dropped", {"gemini": "a column"}, "only if its item is released"),
+     ("released", {"claude": "a man"}, "“claude” was not found as a name"),
      ("released", {"gemini": "x" * 201}, "at most 200 characters")],
 )  # fmt: skip
-def test_nothing_is_declared_of_what_is_not_there(
+def test_quarantine_refuses_invalid_declarations_of_names(
     named: Study, decision: str, things: dict[str, str], told: str
 ) -> None:
     (one,) = held(named)
@@ -181,7 +183,7 @@ def test_nothing_is_declared_of_what_is_not_there(
     assert not Quarantine.objects.exists()
 
 
-def test_a_reason_of_nothing_declares_nothing(named: Study) -> None:
+def test_quarantine_ignores_an_empty_declaration(named: Study) -> None:
     (one,) = held(named)
     row = quarantine.decide(named, one, "released", User.objects.create_user("ada"), {"gemini": "  "})
     assert row.things == [] and quarantine.declared(named) == {}

@@ -1,4 +1,4 @@
-"""Nobody is given an item whose source their account can read in another study, or in the laboratory."""
+"""No rater is assigned an item whose source their account can read in another study or in the laboratory."""
 
 import threading
 import uuid
@@ -29,7 +29,7 @@ KNOWN, NEW = 6, 10  # items of the finished study; items that the new one has of
 
 
 def only(count: int, **more: Any) -> dict[str, Any]:
-    """So many items, no two of them versions of one thing."""
+    """Settings of a study with this many items, no two of which are versions of one thing."""
     return {"sources": [{"cast": "offline", "perturbation": "none", "count": count}], **more}
 
 
@@ -49,7 +49,7 @@ def analyst() -> User:
 
 @pytest.fixture
 def finished(owner: User, analyst: User) -> Study:
-    """An unblinded study of six of the pool's ten steps, whose results the analyst reads."""
+    """An unblinded study of six of the pool's ten steps; the analyst can read its results."""
     run_factory.pool(NEW)
     study = study_factory.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
     members.add(study, analyst.username, "analyst", owner)
@@ -57,7 +57,7 @@ def finished(owner: User, analyst: User) -> Study:
 
 
 def join(seat: Rater, user: User) -> Rater:
-    """The seat taken by this account over a personal link, as the consent page does it."""
+    """Join as this rater by a personal link, as the consent page does."""
     invitation = joining.find(inviting.invite(seat))
     assert invitation is not None
     taken = joining.accept(invitation, user, joining.Joining())
@@ -66,7 +66,7 @@ def join(seat: Rater, user: User) -> Rater:
 
 
 def dealt(seat: Rater) -> set[str]:
-    """The pairs this seat has and has to rate or has rated."""
+    """Return the pairs that this rater has to rate or has rated."""
     rows = Assignment.objects.filter(rater=seat, released_at__isnull=True)
     return set(rows.values_list("item__pair_sha256", flat=True))
 
@@ -89,7 +89,7 @@ def live(study: Study) -> int:
     return Assignment.objects.filter(item__study=study, occasion=1, released_at__isnull=True).count()
 
 
-def test_versions_of_one_step_share_a_digest_across_studies_and_different_steps_do_not() -> None:
+def test_pair_digest_is_shared_across_studies_by_versions_of_one_step_only() -> None:
     run_factory.pool(4)
     originals = study_factory.open_study(**only(4), ratings_per_item=1)
     errors = study_factory.open_study(**twins(4), name="Errors", slug="errors", ratings_per_item=1)
@@ -99,46 +99,46 @@ def test_versions_of_one_step_share_a_digest_across_studies_and_different_steps_
     )
 
 
-def test_an_analyst_of_an_unblinded_study_is_dealt_none_of_its_items_and_others_get_them(finished, analyst) -> None:
+def test_analyst_of_an_unblinded_study_is_assigned_none_of_its_items_and_others_get_them(finished, analyst) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=4)
     free = study.raters.get(label="R01")
     planned = len(dealt(free) & known(finished))
     assert planned  # R01 was to rate some of what the analyst can read
     seat = join(free, analyst)
-    assert dealt(seat) == known(study) - known(finished)  # all four that they cannot read, in exchange
-    assert live(study) == 2 * NEW  # no rating is lost: others give what they may not
+    assert dealt(seat) == known(study) - known(finished)  # the four that they cannot read, in exchange
+    assert live(study) == 2 * NEW  # no rating is lost: the others give those that they may not
     for item in study.items.all():
         assert item.assignments.filter(released_at__isnull=True).count() == 2
     assert told(study) == [f"{planned} item{'s' * (planned != 1)} not assigned to raters who can see them elsewhere"]
     assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
 
 
-def test_the_original_beside_the_twin_counts_as_the_twin(finished, analyst) -> None:
+def test_readable_original_counts_as_its_twin(finished, analyst) -> None:
     study = study_factory.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     assert dealt(seat) == known(study) - known(finished) and len(dealt(seat)) == NEW - KNOWN
 
 
-def test_who_has_no_part_in_the_other_study_is_dealt_its_items(finished) -> None:
+def test_rater_without_a_role_in_the_other_study_is_assigned_its_items(finished) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     seat = join(study.raters.get(), User.objects.create_user("somebody"))
     assert len(dealt(seat)) == NEW and told(study) == []
 
 
-def test_whoever_comes_by_a_personal_link_without_an_account_reads_nothing_elsewhere(finished) -> None:
+def test_rater_with_a_personal_link_can_read_nothing_elsewhere(finished) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     invitation = joining.find(inviting.invite(study.raters.get()))
     seat = joining.accept(invitation, AnonymousUser(), joining.Joining())
     assert len(dealt(seat)) == NEW
 
 
-def test_a_role_that_was_taken_back_still_counts(finished, analyst, owner) -> None:
+def test_revoked_role_still_makes_items_readable(finished, analyst, owner) -> None:
     members.remove(finished, finished.members.get(user=analyst), owner)
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     assert not dealt(join(study.raters.get(label="R01"), analyst)) & known(finished)
 
 
-def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_says_how_much(finished, analyst) -> None:
+def test_crossed_study_leaves_readable_items_unrated_and_logs_how_many(finished, analyst) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=2, design="crossed")
     seat = join(study.raters.get(label="R01"), analyst)
     assert len(dealt(seat)) == NEW - KNOWN
@@ -151,10 +151,10 @@ def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_sa
     boss.force_login(User.objects.create_superuser("boss"))
     assert f"{KNOWN} ratings cannot be assigned" in boss.get(page).content.decode()
     seating.add_seats(study, 1)
-    assert live(study) == 3 * NEW - KNOWN  # the new seat has all ten
+    assert live(study) == 3 * NEW - KNOWN  # the new rater has all ten
 
 
-def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions(finished, analyst) -> None:
+def test_crossover_releases_a_readable_case_from_both_sessions(finished, analyst) -> None:
     sources = [{"cast": "offline", "perturbation": p, "count": NEW} for p in ("none", "subtle")]
     study = study_factory.open_study(
         sources=sources,
@@ -169,7 +169,7 @@ def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions
     assert told(study)[0].endswith(f"; {2 * KNOWN} items unassigned until another rater is added")
 
 
-def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_first_was_shown(finished, owner) -> None:
+def test_crossover_releases_the_version_of_session_two_although_the_first_was_shown(finished, owner) -> None:
     sources = [{"cast": "offline", "perturbation": p, "count": NEW} for p in ("none", "subtle")]
     study = study_factory.open_study(
         sources=sources,
@@ -189,7 +189,7 @@ def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_fi
 
 
 @pytest.mark.parametrize("design", ["balanced", "pool"])
-def test_what_can_be_read_does_not_come_a_second_time(finished, owner, design) -> None:
+def test_readable_items_are_not_repeated(finished, owner, design) -> None:
     study = study_factory.open_study(
         **only(NEW),
         allow_unblinded=True,
@@ -210,7 +210,7 @@ def test_what_can_be_read_does_not_come_a_second_time(finished, owner, design) -
     assert later.exists() and not later.filter(item__pair_sha256__in=known(finished)).exists()
 
 
-def test_a_pool_gives_nobody_what_they_can_read_and_counts_it_as_not_theirs(finished, analyst) -> None:
+def test_pool_study_offers_no_readable_items_and_does_not_count_them(finished, analyst) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1, design="pool")
     seat = join(study.raters.get(), analyst)
     assert serving.progress(seat).total == NEW - KNOWN
@@ -223,7 +223,7 @@ def test_a_pool_gives_nobody_what_they_can_read_and_counts_it_as_not_theirs(fini
     assert serving.waiting(seat) is None
 
 
-def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> None:
+def test_account_that_can_read_every_item_cannot_join(finished, analyst) -> None:
     study = study_factory.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
     assert known(study) == known(finished)
     token = inviting.invite(study.raters.get())
@@ -236,7 +236,7 @@ def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> 
     assert not study.raters.get().user_id
 
 
-def test_an_invitation_to_the_address_of_such_an_account_makes_no_new_account(finished, analyst) -> None:
+def test_invitation_to_an_account_that_can_read_every_item_creates_no_new_account(finished, analyst) -> None:
     study = study_factory.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
     token = inviting.invite(study.raters.get(), email=analyst.email)
     page = Client().get(f"/r/{token}/")
@@ -247,11 +247,11 @@ def test_an_invitation_to_the_address_of_such_an_account_makes_no_new_account(fi
 
 
 @pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
-def test_an_address_of_staff_is_refused_when_it_is_invited_and_when_the_link_is_opened(owner, right) -> None:
+def test_invitation_of_a_staff_address_is_refused_when_sent_and_when_opened(owner, right) -> None:
     run_factory.pool(NEW)
     study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2)
     staff = User.objects.create_user("colleague", email="Colleague@lab.org")
-    before = inviting.invite(study.raters.get(label="R01"), email="colleague@lab.org")  # they were not staff then
+    before = inviting.invite(study.raters.get(label="R01"), email="colleague@lab.org")  # they were not yet staff
     setattr(staff, right, True)
     staff.save()
     with pytest.raises(posting.AddressError) as refused:
@@ -269,7 +269,7 @@ def test_an_address_of_staff_is_refused_when_it_is_invited_and_when_the_link_is_
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_role_given_while_a_seat_is_being_taken_waits_and_takes_back(owner) -> None:
+def test_role_given_while_a_rater_joins_waits_and_releases_items(owner) -> None:
     run_factory.pool(NEW)
     finished = study_factory.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
     study_factory.unblinded(finished, owner)
@@ -297,18 +297,18 @@ def test_a_role_given_while_a_seat_is_being_taken_waits_and_takes_back(owner) ->
     assert not dealt(seat) & known(finished)
 
 
-def test_unblinding_a_study_takes_its_items_back_from_its_analysts_elsewhere(owner, analyst) -> None:
+def test_unblinding_releases_items_of_its_analysts_in_other_studies(owner, analyst) -> None:
     run_factory.pool(NEW)
     first = study_factory.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
     members.add(first, analyst.username, "analyst", owner)
     second = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2)
     seat = join(second.raters.get(label="R01"), analyst)
-    assert dealt(seat) & known(first)  # sealed: nothing can be read there
+    assert dealt(seat) & known(first)  # sealed: nothing is readable there
     study_factory.unblinded(first, owner)
     assert not dealt(seat) & known(first) and live(second) == NEW and len(told(second)) == 1
 
 
-def test_a_role_in_an_unblinded_study_takes_its_items_back_and_leaves_what_was_shown(finished, owner) -> None:
+def test_role_in_an_unblinded_study_releases_unseen_items_only(finished, owner) -> None:
     account = User.objects.create_user("later")
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), account)
@@ -318,7 +318,7 @@ def test_a_role_in_an_unblinded_study_takes_its_items_back_and_leaves_what_was_s
     assert dealt(seat) & known(finished) == {shown.item.pair_sha256}
 
 
-def test_a_closed_study_is_looked_through_when_it_is_opened_again(finished, analyst, owner) -> None:
+def test_reopening_a_study_releases_readable_items(finished, analyst, owner) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     lifecycle.close(study)
@@ -328,7 +328,7 @@ def test_a_closed_study_is_looked_through_when_it_is_opened_again(finished, anal
     assert not dealt(seat) & known(finished)
 
 
-def test_items_added_later_and_places_of_a_rater_who_leaves_keep_to_it(finished, analyst) -> None:
+def test_added_items_and_reassigned_work_exclude_readable_items(finished, analyst) -> None:
     study = study_factory.open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     held = set(study.items.values_list("payload_sha256", flat=True))
@@ -339,7 +339,7 @@ def test_items_added_later_and_places_of_a_rater_who_leaves_keep_to_it(finished,
     assert dealt(seat) == known(study) - known(finished)
 
 
-def test_staff_read_the_pool_in_the_laboratory(owner) -> None:
+def test_staff_can_read_pool_items_in_the_laboratory(owner) -> None:
     run_factory.pool(NEW)
     study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
     seat = study_factory.seat(study)
@@ -349,7 +349,7 @@ def test_staff_read_the_pool_in_the_laboratory(owner) -> None:
 
 
 @pytest.mark.parametrize("unblinded_kind", ["evidence", "transitions"])
-def test_a_record_of_evidence_and_the_steps_of_its_episode_are_the_same_content(owner, analyst, unblinded_kind) -> None:
+def test_record_of_evidence_and_steps_of_its_episode_share_content(owner, analyst, unblinded_kind) -> None:
     run_factory.evidence_pool(6)
     for step in Transition.objects.filter(episode__replicate__gt=2):
         run_factory.twin(step, "subtle")
@@ -360,7 +360,7 @@ def test_a_record_of_evidence_and_the_steps_of_its_episode_are_the_same_content(
     members.add(first, analyst.username, "analyst", owner)
     study_factory.unblinded(first, owner)
     seat = Rater(pk=0, study=second, user=analyst)
-    # All eight twins are of episodes that stand in the evidence study; of its six records, two episodes have no twin.
+    # All eight twins are of episodes that are in the evidence study; of its six records, two have an episode without a twin.
     expected = 8 if unblinded_kind == "evidence" else 4
     assert len(readable_elsewhere.find_readable_by(second, seat)) == expected
     assert readable_elsewhere.find_running_studies_beside(first) == [second]
@@ -369,7 +369,7 @@ def test_a_record_of_evidence_and_the_steps_of_its_episode_are_the_same_content(
 
 
 @pytest.mark.parametrize("way", ["vetted", "decided before", "ordered", "played", "imported"])
-def test_whoever_made_or_judged_an_item_knows_it_although_they_are_no_staff(way) -> None:
+def test_account_that_created_or_judged_an_item_can_read_it_without_being_staff(way) -> None:
     owner = User.objects.create_user("maker")
     run_factory.pool(NEW)
     study = study_factory.open_study(**twins(NEW), ratings_per_item=1)
@@ -395,7 +395,7 @@ def test_whoever_made_or_judged_an_item_knows_it_although_they_are_no_staff(way)
 
 
 @pytest.mark.parametrize("asked", [only, twins])
-def test_whoever_vetted_a_twin_is_dealt_neither_the_original_nor_its_other_twins(asked) -> None:
+def test_vetter_of_a_twin_is_assigned_neither_the_original_nor_other_twins(asked) -> None:
     vetter = User.objects.create_user("vetter")
     run_factory.pool(NEW)
     study = study_factory.open_study(**asked(NEW), ratings_per_item=1, raters=1)
@@ -408,7 +408,7 @@ def test_whoever_vetted_a_twin_is_dealt_neither_the_original_nor_its_other_twins
 
 
 @pytest.mark.parametrize("way", ["vetted", "ordered"])
-def test_who_judged_a_step_of_a_record_or_ordered_its_twins_knows_the_record(way) -> None:
+def test_account_that_judged_a_step_or_started_its_twins_can_read_the_record(way) -> None:
     maker = User.objects.create_user("maker")
     run_factory.evidence_pool(6)
     study = study_factory.open_study(**study_factory.evidence_protocol(6, ratings_per_item=1))
@@ -424,7 +424,7 @@ def test_who_judged_a_step_of_a_record_or_ordered_its_twins_knows_the_record(way
     )
 
 
-def test_a_step_that_was_played_twice_alike_counts_whichever_was_vetted() -> None:
+def test_identical_replicates_of_a_vetted_step_are_readable() -> None:
     vetter = User.objects.create_user("vetter")
     run_factory.pool(NEW)
     study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
@@ -436,7 +436,7 @@ def test_a_step_that_was_played_twice_alike_counts_whichever_was_vetted() -> Non
     assert readable == set(ItemSource.objects.filter(transition=first).values_list("item_id", flat=True))
 
 
-def test_whoever_imported_items_knows_them_in_a_duplicate_of_the_study_too(owner) -> None:
+def test_importer_can_read_imported_items_in_a_duplicate_of_the_study(owner) -> None:
     run_factory.pool(3)
     items = list(study_factory.open_study(**twins(3), slug="source", ratings_per_item=1).items.all())
     importer = User.objects.create_user("importer")
@@ -456,7 +456,7 @@ def test_whoever_imported_items_knows_them_in_a_duplicate_of_the_study_too(owner
 
 @pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
 @pytest.mark.parametrize("design", ["balanced", "pool"])
-def test_whoever_becomes_staff_or_superuser_is_dealt_nothing_more(right, design) -> None:
+def test_new_staff_or_superuser_is_assigned_nothing_more(right, design) -> None:
     run_factory.pool(NEW)
     study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2, design=design)
     user = User.objects.create_user("later")
@@ -469,7 +469,7 @@ def test_whoever_becomes_staff_or_superuser_is_dealt_nothing_more(right, design)
         assert live(study) == NEW
 
 
-def test_staff_rights_that_were_taken_away_still_count_for_what_there_was_to_read(owner) -> None:
+def test_former_staff_can_read_what_existed_by_then(owner) -> None:
     run_factory.pool(NEW)
     study = study_factory.open_study(**twins(NEW), ratings_per_item=1, raters=2)
     user = User.objects.create_user("later")
@@ -483,7 +483,7 @@ def test_staff_rights_that_were_taken_away_still_count_for_what_there_was_to_rea
     user.save()
     assert check_of(study)["passed"] is False
     assert user.rights_periods.get().ended_at is not None
-    # Episodes that were ordered later they never saw.
+    # They never saw episodes that were started later.
     Run.objects.update(created_at=timezone.now() + timedelta(hours=1))
     assert check_of(study)["passed"] is True
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now() - timedelta(days=1))
@@ -491,11 +491,11 @@ def test_staff_rights_that_were_taken_away_still_count_for_what_there_was_to_rea
     assert check_of(study)["passed"] is True  # they were staff only after their last answer
 
 
-def test_a_former_superuser_knows_what_was_unblinded_by_then(finished, owner) -> None:
+def test_former_superuser_can_read_what_was_unblinded_by_then(finished, owner) -> None:
     user = User.objects.create_superuser("root")
     user.is_superuser = user.is_staff = False
     user.save()
-    Run.objects.update(created_at=timezone.now() + timedelta(hours=1))  # nothing was there to read in the laboratory
+    Run.objects.update(created_at=timezone.now() + timedelta(hours=1))  # nothing was readable in the laboratory by then
     later = study_factory.open_study(**only(NEW), slug="later", allow_unblinded=True, ratings_per_item=1, raters=1)
     seat = Rater(pk=0, study=later, user=user)
     assert len(readable_elsewhere.find_readable_by(later, seat)) == KNOWN
@@ -503,7 +503,7 @@ def test_a_former_superuser_knows_what_was_unblinded_by_then(finished, owner) ->
     assert readable_elsewhere.find_readable_by(later, seat) == set()
 
 
-def test_a_save_that_leaves_the_rights_out_records_nothing(owner, django_assert_num_queries) -> None:
+def test_account_save_without_rights_records_nothing(owner, django_assert_num_queries) -> None:
     assert [one.right for one in owner.rights_periods.all()] == ["staff"]
     with django_assert_num_queries(1):
         owner.save(update_fields=["last_login"])
@@ -511,7 +511,7 @@ def test_a_save_that_leaves_the_rights_out_records_nothing(owner, django_assert_
     assert owner.rights_periods.count() == 1
 
 
-def test_a_role_given_after_the_last_answer_is_no_leak(finished, owner) -> None:
+def test_role_given_after_the_last_answer_is_not_a_leak(finished, owner) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
@@ -522,7 +522,7 @@ def test_a_role_given_after_the_last_answer_is_no_leak(finished, owner) -> None:
     assert check_of(study)["passed"] is False
 
 
-def test_a_role_that_was_taken_away_counts_by_the_table_of_changes(finished, analyst) -> None:
+def test_revoked_role_counts_by_the_table_of_changes(finished, analyst) -> None:
     finished.members.all().delete()
     finished.events.filter(kind="member").delete()
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
@@ -531,7 +531,7 @@ def test_a_role_that_was_taken_away_counts_by_the_table_of_changes(finished, ana
     assert list(former.insiders(finished).exclude(is_staff=True)) == [analyst]
 
 
-def test_what_can_be_read_only_after_the_last_answer_does_not_count(owner, analyst) -> None:
+def test_items_readable_only_after_the_last_answer_do_not_count(owner, analyst) -> None:
     run_factory.pool(NEW)
     first = study_factory.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
     members.add(first, analyst.username, "analyst", owner)
@@ -544,7 +544,7 @@ def test_what_can_be_read_only_after_the_last_answer_does_not_count(owner, analy
     assert len(readable_elsewhere.find_readable_by(second, second.raters.get())) == KNOWN
 
 
-def test_the_number_of_queries_depends_on_neither_seats_nor_items_nor_studies(
+def test_find_readable_takes_the_same_queries_for_any_number_of_raters_items_and_studies(
     finished, analyst, owner, django_assert_max_num_queries
 ) -> None:
     for number in range(3):
@@ -560,7 +560,7 @@ def test_the_number_of_queries_depends_on_neither_seats_nor_items_nor_studies(
     assert {seat: len(items) for seat, items in found.items()} == {seats[0].pk: KNOWN}
 
 
-def test_new_studies_leave_out_what_stands_in_an_unblinded_study(finished) -> None:
+def test_new_study_excludes_items_of_unblinded_studies(finished) -> None:
     stock = pool.take_stock(lifecycle.read_protocol(study_factory.protocol(**only(4))))
     assert (stock.lines[0].have, stock.lines[0].left_out, stock.left_out) == (NEW - KNOWN, KNOWN, KNOWN)
     study = study_factory.open_study(**only(4), ratings_per_item=1)
@@ -569,20 +569,20 @@ def test_new_studies_leave_out_what_stands_in_an_unblinded_study(finished) -> No
     assert event == f"4 items, 1 rater; {KNOWN} items of unblinded studies left out"
 
 
-def test_versions_of_what_stands_there_are_left_out_as_well(finished) -> None:
+def test_new_study_excludes_versions_of_items_of_unblinded_studies(finished) -> None:
     study = study_factory.open_study(**twins(4), ratings_per_item=1)
     assert not known(study) & known(finished)
 
 
-def test_too_few_that_are_left_says_how_many_are_left_out(finished) -> None:
-    with pytest.raises(PlanError, match=r"the pool holds 4: .*; 6 items left out, because they or versions of them stand in an unblinded study"):  # fmt: skip
+def test_opening_with_too_few_remaining_items_states_how_many_are_left_out(finished) -> None:
+    with pytest.raises(PlanError, match=r"the pool holds 4: .*; 6 items left out, because they or versions of them are in an unblinded study"):  # fmt: skip
         study_factory.open_study(**only(5), ratings_per_item=1)
     assert (
         study_factory.open_study(**only(5), slug="allowed", allow_unblinded=True, ratings_per_item=1).items.count() == 5
     )
 
 
-def test_imported_items_that_stand_in_an_unblinded_study_are_left_out_of_a_copy(owner) -> None:
+def test_duplicate_excludes_imported_items_of_an_unblinded_study(owner) -> None:
     run_factory.pool(3)
     study = study_factory.open_study(**only(2), ratings_per_item=1)
     item = Item.objects.filter(study=study).first()
@@ -601,18 +601,18 @@ def test_imported_items_that_stand_in_an_unblinded_study_are_left_out_of_a_copy(
     assert copy.items.count() == 1
 
 
-def test_a_running_study_refuses_such_items_unless_its_document_allows_them(finished) -> None:
+def test_running_study_refuses_items_of_unblinded_studies_unless_allowed(finished) -> None:
     protocol = lifecycle.read_protocol(study_factory.protocol(**only(NEW), allow_unblinded=True))
     found = [one for one in pool.find(protocol) if one.candidate.pair in known(finished)]
     strict = study_factory.open_study(**only(2), slug="strict", ratings_per_item=1)
-    with pytest.raises(PlanError, match="6 items or versions of them stand in an unblinded study"):
+    with pytest.raises(PlanError, match="6 items or versions of them are in an unblinded study"):
         seating.add_items(strict, found)
     allowing = study_factory.open_study(**twins(1), slug="allowing", allow_unblinded=True, ratings_per_item=1)
     seating.add_items(allowing, found)
     assert allowing.items.count() == 1 + KNOWN
 
 
-def test_the_choice_is_a_field_of_the_document_that_is_no_unless_it_says_yes() -> None:
+def test_allow_unblinded_is_a_field_of_the_document_and_false_by_default() -> None:
     run_factory.pool(2)
     document = study_factory.protocol()
     assert lifecycle.read_protocol(document).to_json()["allow_unblinded"] is False
@@ -621,7 +621,7 @@ def test_the_choice_is_a_field_of_the_document_that_is_no_unless_it_says_yes() -
         lifecycle.read_protocol({**document, "allow_unblinded": "yes"})
 
 
-def test_of_several_raters_the_log_gives_one_total(owner, analyst) -> None:
+def test_log_states_one_total_of_released_items_for_several_raters(owner, analyst) -> None:
     run_factory.pool(NEW)
     first = study_factory.open_study(**only(NEW), name="First", slug="first", ratings_per_item=1)
     users = [analyst, User.objects.create_user("other")]
@@ -633,7 +633,7 @@ def test_of_several_raters_the_log_gives_one_total(owner, analyst) -> None:
     assert len(told(study)) == 1 and "R0" not in told(study)[0]
 
 
-def test_nothing_in_the_log_ties_a_code_to_a_name(finished, analyst) -> None:
+def test_log_of_released_items_connects_no_label_with_a_name(finished, analyst) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     join(study.raters.get(label="R01"), analyst)
     events = StudyEvent.objects.filter(study=study, kind="taken back")
@@ -642,14 +642,14 @@ def test_nothing_in_the_log_ties_a_code_to_a_name(finished, analyst) -> None:
 
 
 def check_of(study: Study) -> dict[str, Any]:
-    """What the audit asks about other studies, as the certificate has it."""
+    """Return the audit's check of other studies, as in the certificate."""
     made = auditing.report(study, elsewhere.checks(study))
     assert made["other_studies"] == made["checks"][0]["measured"]
     found: dict[str, Any] = made["checks"][0]
     return found
 
 
-def test_the_audit_fails_where_a_rater_was_shown_what_their_account_can_read_in_another_study(finished, owner) -> None:
+def test_audit_fails_if_a_rater_was_shown_an_item_readable_in_another_study(finished, owner) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     assert check_of(study)["passed"] is True
@@ -668,7 +668,7 @@ def test_the_audit_fails_where_a_rater_was_shown_what_their_account_can_read_in_
     assert not any(word in str(found) for word in ("Finished", "later", "R01"))
 
 
-def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read(finished, owner) -> None:
+def test_audit_page_shows_whether_any_rater_has_readable_items(finished, owner) -> None:
     study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     boss = Client()
@@ -687,7 +687,7 @@ def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read
     )
 
 
-def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not_left_out(owner, analyst) -> None:
+def test_items_of_episodes_in_an_unblinded_evidence_study_are_counted_and_not_excluded(owner, analyst) -> None:
     run_factory.evidence_pool(6)
     records = study_factory.open_study(**study_factory.evidence_protocol(4, slug="records", ratings_per_item=1))
     members.add(records, analyst.username, "analyst", owner)
@@ -706,7 +706,7 @@ def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not
     assert len(readable_elsewhere.find_readable_by(steps, Rater(pk=0, study=steps, user=analyst))) == 8
 
 
-def test_the_certificate_states_whether_items_of_other_studies_are_allowed_and_how_many_there_are(finished) -> None:
+def test_certificate_states_number_and_permission_of_items_of_other_studies(finished) -> None:
     allowed = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     assert check_of(allowed)["measured"] == {
         "items": NEW,
@@ -724,10 +724,8 @@ def test_the_certificate_states_whether_items_of_other_studies_are_allowed_and_h
     assert check_of(left_out)["looked_at"] == NEW - KNOWN
 
 
-def test_an_analyst_who_takes_a_seat_in_a_new_study_finds_none_of_its_items_in_the_results_they_read(
-    finished, analyst
-) -> None:
-    """What was once found by trying: half of the items stood there with their planted error, and the audit passed."""
+def test_analyst_who_joins_a_new_study_finds_none_of_its_items_in_the_results_they_can_read(finished, analyst) -> None:
+    """A case that once occurred: half of the items were there with their planted error, and the audit passed."""
     study = study_factory.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     client = Client()
@@ -739,7 +737,7 @@ def test_an_analyst_who_takes_a_seat_in_a_new_study_finds_none_of_its_items_in_t
     assert len(legible) == KNOWN
     assert not dealt(seat) & {item.pair_sha256 for item in legible}
     assert check_of(study)["passed"] is True
-    # As if they had been dealt to them.
+    # As if these items had been assigned to the rater.
     others = Assignment.objects.filter(rater=study.raters.get(label="R02"))
     others.update(rater=seat, position=F("position") + NEW)
     assert check_of(study)["passed"] is False

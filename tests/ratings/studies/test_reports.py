@@ -1,4 +1,4 @@
-"""How far a study is, and what its lists of items hold."""
+"""The progress of a study, and the tables of its items."""
 
 import uuid
 
@@ -31,7 +31,7 @@ def rated(answers: dict[str, list[tuple[bool, int]]], **changes: object) -> Stud
     return study
 
 
-def test_a_report_says_how_far_the_study_is() -> None:
+def test_report_shows_the_progress_of_the_study() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]})
     report = study_report(study)
     assert report.progress == (80, 80, 40, 2, 2, 0)
@@ -39,7 +39,7 @@ def test_a_report_says_how_far_the_study_is() -> None:
     assert study_report(study).progress == (79, 80, 40, 2, 1, 1)
 
 
-def test_no_report_reads_a_source_or_a_verdict(admin_user) -> None:
+def test_report_reads_no_source_and_no_verdict(admin_user) -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
     for _ in range(2):
         with CaptureQueriesContext(connection) as asked:
@@ -49,7 +49,7 @@ def test_no_report_reads_a_source_or_a_verdict(admin_user) -> None:
         study_factory.unblinded(study, admin_user) if not study.is_unblinded else None
 
 
-def test_rows_with_sources_are_sealed_until_the_study_is_unblinded(admin_user) -> None:
+def test_rating_rows_with_sources_are_sealed_until_unblinding(admin_user) -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
     for sealed in (rows.rating_rows, item_lines.item_lines):
         with pytest.raises(SealedError, match="sealed until it is unblinded"):
@@ -57,7 +57,7 @@ def test_rows_with_sources_are_sealed_until_the_study_is_unblinded(admin_user) -
     assert len(list(rows.rating_rows(study_factory.unblinded(study, admin_user)))) == 80
 
 
-def test_rows_of_some_items_are_theirs_alone(admin_user) -> None:
+def test_rating_rows_can_be_limited_to_some_items(admin_user) -> None:
     study = study_factory.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2)]}), admin_user)
     codes = set(study.items.values_list("code", flat=True)[:3])
     found = list(rows.rating_rows(study, *codes))
@@ -66,7 +66,7 @@ def test_rows_of_some_items_are_theirs_alone(admin_user) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_report_asks_as_many_questions_for_twenty_ratings_as_for_ten() -> None:
+def test_report_takes_the_same_queries_for_10_and_20_ratings() -> None:
     run_factory.pool(40)
     asked = []
     for count in (10, 20):
@@ -81,12 +81,12 @@ def test_a_report_asks_as_many_questions_for_twenty_ratings_as_for_ten() -> None
     assert asked[0] == asked[1] <= 6
 
 
-def test_the_median_is_of_the_times_that_are_known() -> None:
+def test_report_median_ignores_unknown_times() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
     Rating.objects.update(seconds=50)
     first, second, third, *_ = Rating.objects.filter(assignment__rater__label="R01").order_by("pk")
     others = Rating.objects.filter(assignment__rater__label="R01").exclude(pk__in=[first.pk, second.pk, third.pk])
-    others.update(imported=True, seconds=0)  # collected elsewhere, and nobody knows how long they took
+    others.update(imported=True, seconds=0)  # collected elsewhere, without times
 
     def medians() -> list[float | None]:
         return [line.median_seconds for line in study_report(study).raters]
@@ -94,13 +94,13 @@ def test_the_median_is_of_the_times_that_are_known() -> None:
     Rating.objects.filter(pk=first.pk).update(seconds=10)
     Rating.objects.filter(pk=second.pk).update(seconds=90, active_seconds=30)
     Rating.objects.filter(pk=third.pk).update(seconds=100)
-    # of 10, 30 (the browser's 30 and not the clock's 90) and 100 the middle one; then of 10, 20, 30 and 100 between two
+    # the middle one of 10, 30 (active seconds and not the elapsed 90) and 100; then of 10, 20, 30 and 100 the mean of two
     assert medians() == [30, 50]
     Rating.objects.filter(pk=others[0].pk).update(seconds=20)
     assert medians() == [25, 50]
 
 
-def test_simulated_raters_are_named_as_such() -> None:
+def test_report_names_simulated_raters() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
     assert study_report(study).simulated == ""
     study.raters.filter(label="R02").update(simulated=True)
@@ -110,20 +110,20 @@ def test_simulated_raters_are_named_as_such() -> None:
 
 
 @pytest.mark.both_databases
-def test_what_counts_nowhere_is_told_apart() -> None:
+def test_report_counts_surplus_and_cannot_judge_separately() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]})
     surplus, again, unsure, *_ = Rating.objects.filter(verdict=True).order_by("pk")
     Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
     Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
     Rating.objects.filter(pk=unsure.pk).update(verdict=None, confidence=None, cannot_judge=True)
     report = study_report(study)
-    # Of 80 one came too late and one is a repeat; one was given, and could not judge.
+    # Of 80 one is surplus and one a repeat; one counts as cannot judge.
     assert (report.progress.done, report.progress.total) == (78, 80)
     assert (report.surplus, report.cannot_judge) == (1, 1)
 
 
 @pytest.mark.both_databases
-def test_a_dropped_raters_ratings_are_nowhere_and_their_line_says_so() -> None:
+def test_report_excludes_ratings_of_a_dropped_rater_and_marks_the_rater() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
     study.raters.filter(label="R02").update(withdrawn_at=timezone.now(), dropped=True)
     report = study_report(study)
@@ -132,18 +132,18 @@ def test_a_dropped_raters_ratings_are_nowhere_and_their_line_says_so() -> None:
 
 
 @pytest.mark.both_databases
-def test_an_item_is_disputed_when_most_of_two_or_more_raters_say_otherwise(admin_user) -> None:
+def test_item_is_disputed_if_a_majority_of_raters_disagrees_with_its_truth(admin_user) -> None:
     study = study_factory.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
 
     def disputed() -> int:
         return item_lines.item_lines(study, disputed=True).count()
 
-    # Both raters say plausible of the 20 originals (true) and of 10 of the 20 twins (wrong): ten are disputed.
+    # Both raters call the 20 originals (true) and 10 of the 20 twins (wrong) plausible: ten are disputed.
     assert disputed() == 10
     lines = [item_lines.line(row) for row in item_lines.item_lines(study)]
     assert [line.disputed for line in lines] == [True] * 10 + [False] * 30
     assert {(line.reference, line.yes, line.judged, line.cannot_judge) for line in lines[:10]} == {("planted", 2, 2, 0)}
-    # One against one is no majority, and one alone neither.
+    # One against one is not a majority, nor is one alone.
     one, _ = Rating.objects.filter(assignment__item__code=lines[0].code)
     Rating.objects.filter(pk=one.pk).update(verdict=False)
     assert disputed() == 9

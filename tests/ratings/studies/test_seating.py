@@ -1,4 +1,4 @@
-"""Raters who come late or leave, and items that come late: what was served stays as it was."""
+"""Raters who join late or leave, and items added late: an item that was shown remains with its rater."""
 
 import random
 import threading
@@ -26,12 +26,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def plain(count: int, **more: Any) -> dict[str, Any]:
-    """So many items, no two of them versions of one thing."""
+    """Settings of a study with this many items, no two of which are versions of one thing."""
     return {"sources": [{"cast": "offline", "perturbation": "none", "count": count}], **more}
 
 
 def live(study: Study) -> dict[int, list[int]]:
-    """The slots of each item that somebody has rated or is to rate."""
+    """Return the slots of each item that some rater has rated or is to rate."""
     rows = Assignment.objects.filter(
         item__study=study, occasion=1, released_at__isnull=True, slot__isnull=False, rater__dropped=False
     )
@@ -47,7 +47,7 @@ def served(seat: Rater) -> list[tuple[int, int, int]]:
 
 
 def waiting(study: Study) -> dict[str, int]:
-    """How much each rater has still to do."""
+    """Return how many items each rater still has to rate."""
     rows = Assignment.objects.filter(item__study=study, occasion=1, rating__isnull=True, released_at__isnull=True)
     counted = Counter(rows.values_list("rater__label", flat=True))
     return {label: counted[label] for label in study.raters.values_list("label", flat=True)}
@@ -61,7 +61,7 @@ def rate_some(seat: Rater, count: int) -> None:
 
 
 def check(study: Study) -> None:
-    """What must hold at every moment: slots once each, no gaps in anybody's order, no two versions, repeats apart."""
+    """Assert what is true at every moment: unique slots, orders without gaps, no two versions, repeats at a distance."""
     for slots in live(study).values():
         assert slots == sorted(set(slots)) and set(slots) <= set(range(1, study.ratings_per_item + 1))
     for seat in study.raters.filter(withdrawn_at__isnull=True):
@@ -79,7 +79,7 @@ def balanced(db: None) -> Study:
     return study_factory.open_study(**plain(24), ratings_per_item=3, raters=6, repeats=0.25, repeat_distance=3)
 
 
-def test_a_late_rater_takes_nothing_that_was_served_and_all_have_about_as_much_left(balanced) -> None:
+def test_late_rater_gets_unseen_items_only_and_workloads_are_even(balanced) -> None:
     seats = study_factory.seat_all(balanced)
     for seat, count in zip(seats, (0, 2, 4, 6, 8, 12), strict=True):
         rate_some(seat, count)
@@ -92,17 +92,17 @@ def test_a_late_rater_takes_nothing_that_was_served_and_all_have_about_as_much_l
     assert set(map(len, live(balanced).values())) == {3}
     check(balanced)
     left = waiting(balanced)
-    # 72 places, about 32 of them rated on the first occasion: what is left is evened out to newcomers within one.
+    # 72 assignments, about 32 of them rated on the first occasion: the rest is evened out to newcomers within one.
     assert left["R07"] >= 4 and max(left.values()) - min(left["R07"], left["R08"]) <= 1
 
 
-def test_late_seats_of_a_study_in_which_nobody_rated_yet_end_up_with_equal_shares(balanced) -> None:
+def test_late_raters_get_equal_shares_if_nobody_has_rated_yet(balanced) -> None:
     seating.add_seats(balanced, 3)
     assert set(waiting(balanced).values()) == {8}  # 24 items, three ratings each, nine raters
     check(balanced)
 
 
-def test_in_a_crossed_study_a_late_rater_gets_every_item_and_each_wants_one_rating_more(db) -> None:
+def test_crossed_study_late_rater_gets_every_item_and_each_needs_one_more_rating(db) -> None:
     run_factory.pool(20)
     study = study_factory.open_study(**plain(10), design="crossed", ratings_per_item=3)
     rate_some(study_factory.seat(study), 4)
@@ -116,7 +116,7 @@ def test_in_a_crossed_study_a_late_rater_gets_every_item_and_each_wants_one_rati
 
 
 @pytest.mark.parametrize("withdrawal", ["keep", "drop"])
-def test_the_document_of_a_crossed_study_whose_rater_was_replaced_can_be_opened_again(db, withdrawal) -> None:
+def test_crossed_study_with_a_replaced_rater_can_be_duplicated_and_opened(db, withdrawal) -> None:
     run_factory.pool(20)
     study = study_factory.open_study(**plain(10), design="crossed", ratings_per_item=3, withdrawal=withdrawal)
     seating.withdraw(study_factory.seat(study))
@@ -130,21 +130,21 @@ def test_the_document_of_a_crossed_study_whose_rater_was_replaced_can_be_opened_
     assert copy.raters.count() == 3
 
 
-def test_more_seats_than_a_study_may_have_are_refused(balanced) -> None:
+def test_adding_more_raters_than_allowed_is_refused(balanced) -> None:
     for count in (0, 195):
-        with pytest.raises(StudyError, match="a study has at most 200"):
+        with pytest.raises(StudyError, match="add at least 1, up to 200 in the study"):
             seating.add_seats(balanced, count)
     assert balanced.raters.count() == 6
 
 
-def test_in_a_pool_a_late_rater_just_gets_a_seat(db) -> None:
+def test_pool_study_late_rater_gets_no_assignments(db) -> None:
     run_factory.pool()
     study = study_factory.open_study(design="pool")
     seats = seating.add_seats(study, 2)
     assert len(seats) == 2 and not Assignment.objects.exists()
 
 
-def test_the_arms_of_others_stay_when_a_rater_comes_late(db) -> None:
+def test_late_rater_does_not_change_the_arms_of_others(db) -> None:
     run_factory.pool(20)
     display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "rater"}
     study = study_factory.open_study(**plain(12), raters=3, display=display)
@@ -156,7 +156,7 @@ def test_the_arms_of_others_stay_when_a_rater_comes_late(db) -> None:
     assert Counter(layout for own in after.values() for layout in own) == {"plain": 2, "aligned": 2}
 
 
-def test_what_a_withdrawn_rater_left_goes_to_others_and_what_they_rated_stays(balanced) -> None:
+def test_withdrawal_reassigns_unrated_items_and_keeps_ratings(balanced) -> None:
     seats = study_factory.seat_all(balanced)
     rate_some(seats[0], 5)
     others = {seat.label: served(seat) for seat in seats[1:]}
@@ -172,7 +172,7 @@ def test_what_a_withdrawn_rater_left_goes_to_others_and_what_they_rated_stays(ba
     check(balanced)
 
 
-def test_where_the_rule_is_to_drop_the_rated_places_go_to_others_too(db) -> None:
+def test_withdrawal_that_drops_ratings_reassigns_rated_items_as_well(db) -> None:
     run_factory.pool(40)
     study = study_factory.open_study(**plain(24), ratings_per_item=3, raters=6, withdrawal="drop")
     seats = study_factory.seat_all(study)
@@ -186,7 +186,7 @@ def test_where_the_rule_is_to_drop_the_rated_places_go_to_others_too(db) -> None
     assert study.raters.get(label="R02").assignments.filter(rating__isnull=False).count() > 12
 
 
-def test_what_nobody_may_have_waits_for_another_seat_and_the_log_says_so(db) -> None:
+def test_ratings_that_nobody_may_give_wait_for_another_rater_and_are_logged(db) -> None:
     # Two items, two ratings each, two raters: when one leaves, the other has everything already.
     run_factory.pool(10)
     study = study_factory.open_study(**plain(2), raters=2)
@@ -197,12 +197,12 @@ def test_what_nobody_may_have_waits_for_another_seat_and_the_log_says_so(db) -> 
     assert logged.word(study, "withdrawn") == (
         "R01, ratings kept; 0 items reassigned to others; 2 items unassigned until another rater is added"
     )
-    assert event.by is None  # the log must not tie a name to a code
+    assert event.by is None  # the log must not connect a name with a rater's label
     late = seating.add_seats(study, 1)[0]
     assert late.assignments.count() == 2 and set(map(tuple, live(study).values())) == {(1, 2)}
 
 
-def test_withdrawing_twice_changes_nothing_and_takes_the_invitation_back(balanced) -> None:
+def test_withdrawal_revokes_the_invitation_and_can_be_repeated(balanced) -> None:
     seat = balanced.raters.first()
     inviting.invite(seat)
     admin = User.objects.create_user("boss")
@@ -213,16 +213,16 @@ def test_withdrawing_twice_changes_nothing_and_takes_the_invitation_back(balance
     assert seat.invitations.get().revoked_at
 
 
-def test_nobody_withdraws_from_results_that_are_out_and_a_closed_study_deals_nothing(balanced) -> None:
+def test_withdrawal_is_refused_after_unblinding_and_reassigns_nothing_in_a_closed_study(balanced) -> None:
     seats = study_factory.seat_all(balanced)
     lifecycle.close(balanced)
     assert seating.withdraw(seats[0]) == (0, 0)
     lifecycle.unblind(balanced, None)
-    with pytest.raises(StudyError, match="is unblinded: its results stand"):
+    with pytest.raises(StudyError, match="is unblinded: its results are final"):
         seating.withdraw(seats[1])
 
 
-def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(db) -> None:
+def test_reopening_reassigns_what_a_rater_left_while_the_study_was_closed(db) -> None:
     run_factory.pool(40)
     study = study_factory.open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
     seats = study_factory.seat_all(study)
@@ -231,7 +231,7 @@ def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(d
     lifecycle.close(study)
     seating.withdraw(seats[0])
     assert waiting(study) == dict.fromkeys(waiting(study), 0)
-    # 24 ratings by 4 raters: 6 are dropped, and wanted of the other three
+    # 24 ratings by 4 raters: 6 are dropped and reassigned to the other three
     lifecycle.reopen(study)
     assert sum(waiting(study).values()) == 6
     assert logged.word(study, "reopened") == "6 items assigned"
@@ -241,7 +241,7 @@ def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(d
     check(study)
 
 
-def test_in_a_pool_what_a_withdrawn_rater_held_can_be_claimed_by_others(db) -> None:
+def test_pool_items_of_a_withdrawn_rater_can_be_reserved_by_others(db) -> None:
     run_factory.pool()
     study = study_factory.open_study(**plain(1), design="pool", ratings_per_item=1, raters=2)
     one, two = study_factory.seat_all(study)
@@ -252,13 +252,13 @@ def test_in_a_pool_what_a_withdrawn_rater_held_can_be_claimed_by_others(db) -> N
 
 
 def fresh(study: Study, count: int) -> list[pool.Found]:
-    """Plain items of the pool that the study does not have."""
+    """Return plain items of the pool that the study does not have."""
     protocol = lifecycle.read_protocol({**study.protocol, "actions": "all"})
     known = set(study.items.values_list("payload_sha256", flat=True))
     return [found for found in pool.find(protocol) if found.candidate.content not in known][:count]
 
 
-def test_items_that_come_late_are_dealt_evenly_in_random_order_behind_what_was_served(balanced) -> None:
+def test_added_items_are_assigned_evenly_in_random_order_behind_shown_ones(balanced) -> None:
     seats = study_factory.seat_all(balanced)
     for seat in seats:
         rate_some(seat, 3)
@@ -271,10 +271,10 @@ def test_items_that_come_late_are_dealt_evenly_in_random_order_behind_what_was_s
     assert max(waiting(balanced).values()) - min(waiting(balanced).values()) <= 1
     new_at = [row.position for row in Assignment.objects.filter(occasion=1).exclude(item__in=old)]
     old_at = [row.position for row in Assignment.objects.filter(opened_at__isnull=True, occasion=1, item__in=old)]
-    assert min(new_at) > 3 and min(new_at) < max(old_at)  # among what was not served, not after it
+    assert min(new_at) > 3 and min(new_at) < max(old_at)  # among the unseen items, not behind them
 
 
-def test_an_added_version_of_something_goes_to_nobody_who_has_another_version(db) -> None:
+def test_added_version_is_assigned_to_nobody_with_another_version(db) -> None:
     run_factory.pool(12)
     study = study_factory.open_study(**plain(12), raters=4)
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
@@ -282,22 +282,22 @@ def test_an_added_version_of_something_goes_to_nobody_who_has_another_version(db
     assert seating.add_items(study, twins) == 12
     pairs = Counter(study.items.values_list("source__pair", flat=True))
     assert set(pairs.values()) == {2}
-    # Each thing has two versions and four raters: two have the one, two the other.
+    # Each pair has two versions and four raters: two for each version.
     assert set(map(len, live(study).values())) == {2}
     check(study)
 
 
-def test_a_version_of_something_from_before_the_upgrade_is_known_as_one(db) -> None:
+def test_added_version_of_an_item_from_an_earlier_release_is_recognised(db) -> None:
     run_factory.pool(12)
     study = study_factory.open_study(**plain(12), raters=4)
-    for source in ItemSource.objects.all():  # earlier releases drew these by chance
+    for source in ItemSource.objects.all():  # random codes in earlier releases
         ItemSource.objects.filter(pk=source.pk).update(pair=uuid.uuid4())
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
     seating.add_items(study, pool.find(lifecycle.read_protocol(document)))
     assert set(Counter(study.items.values_list("source__pair", flat=True)).values()) == {2}
 
 
-def test_items_that_are_in_the_study_are_not_added_again(balanced) -> None:
+def test_adding_items_of_the_study_again_is_refused(balanced) -> None:
     found = fresh(balanced, 2)
     seating.add_items(balanced, found)
     with pytest.raises(PlanError, match="2 items would be in the study twice"):
@@ -309,7 +309,7 @@ def test_items_that_are_in_the_study_are_not_added_again(balanced) -> None:
         seating.add_seats(balanced, 1)
 
 
-def test_items_added_to_a_pool_can_be_claimed(db) -> None:
+def test_items_added_to_a_pool_study_can_be_reserved(db) -> None:
     run_factory.pool(20)
     study = study_factory.open_study(**plain(2), design="pool", ratings_per_item=1, raters=1)
     seat = study_factory.seat(study)
@@ -318,7 +318,7 @@ def test_items_added_to_a_pool_can_be_claimed(db) -> None:
     assert study_factory.rate_all(seat) == 3
 
 
-def test_who_has_finished_gets_nothing_more(balanced) -> None:
+def test_finished_rater_is_assigned_nothing_more(balanced) -> None:
     seats = study_factory.seat_all(balanced)
     Rater.objects.filter(pk=seats[0].pk).update(finished_at=timezone.now())
     seating.add_items(balanced, fresh(balanced, 4))
@@ -326,7 +326,7 @@ def test_who_has_finished_gets_nothing_more(balanced) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.one_database) for seed in range(1, 6))])
-def test_whatever_happens_in_whatever_order_what_was_served_stays_and_all_is_rated_in_the_end(db, seed) -> None:
+def test_reassignment_in_any_order_keeps_shown_items_and_completes_the_study(db, seed) -> None:
     """Rating, late seats, withdrawals and added items in random order; then everybody finishes."""
     rng = random.Random(seed)
     run_factory.pool(60)
@@ -363,7 +363,7 @@ def test_whatever_happens_in_whatever_order_what_was_served_stays_and_all_is_rat
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_rater_who_is_shown_an_item_keeps_it_though_seats_are_added_at_that_moment() -> None:
+def test_item_opened_while_raters_are_added_remains_with_its_rater() -> None:
     run_factory.pool(40)
     study = study_factory.open_study(**plain(24), ratings_per_item=2, raters=4)
     seats = study_factory.seat_all(study)
@@ -377,7 +377,7 @@ def test_a_rater_who_is_shown_an_item_keeps_it_though_seats_are_added_at_that_mo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_rater_who_is_shown_a_repeat_keeps_it_though_their_work_is_laid_out_anew_at_that_moment() -> None:
+def test_repeat_opened_while_the_order_is_shuffled_remains_with_its_rater() -> None:
     run_factory.pool(40)
     study = study_factory.open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
     (seat,) = study_factory.seat_all(study)
@@ -389,7 +389,7 @@ def test_a_rater_who_is_shown_a_repeat_keeps_it_though_their_work_is_laid_out_an
         with transaction.atomic():
             assert serving.mark_opened(repeat)
             shown.set()
-            time.sleep(0.5)  # long enough for the other to read what is unserved; it has to wait for this
+            time.sleep(0.5)  # long enough for the other thread to read the unseen rows; it has to wait for this one
 
     def lay_out() -> None:
         assert shown.wait(timeout=30)
@@ -403,7 +403,7 @@ def test_a_rater_who_is_shown_a_repeat_keeps_it_though_their_work_is_laid_out_an
 
 
 def rate_or_leave(seat: Rater) -> None:
-    """As the page does: what has gone to another rater meanwhile is not shown."""
+    """Rate as the page does: items that were reassigned in the meantime are not shown."""
     place = serving.next_assignment(seat)
     if place and serving.mark_opened(place):
         answering.rate(place, True, 3, uuid.uuid4())

@@ -1,4 +1,4 @@
-"""The moves of a study: a table, each step of it taken, and every other one refused."""
+"""The life cycle of a study: each allowed move is taken, and every other one refused."""
 
 import io
 from collections.abc import Callable
@@ -26,7 +26,7 @@ MOVES: dict[str, tuple[str, Callable[[Study, User], Any]]] = {
     "reopen": ("open", lifecycle.reopen),
     "unblind": ("unblinded", lifecycle.unblind),
 }
-# status -> the moves it allows; unblinding twice changes nothing, and is no mistake
+# status -> the moves it allows; unblinding twice changes nothing, and is not an error
 LEGAL = {
     "draft": {"open"},
     "open": {"pause", "close"},
@@ -48,7 +48,7 @@ def brought_to(status: str, by: User) -> Study:
 
 
 @pytest.mark.parametrize("status", LEGAL)
-def test_the_table_of_moves_is_what_happens(status: str, ada: User) -> None:
+def test_study_allows_exactly_the_moves_of_its_status(status: str, ada: User) -> None:
     study = brought_to(status, ada)
     assert {MOVES[move][0] for move in LEGAL[status]} - {status} == set(Study.MOVES[status])
     for name in MOVES.keys() - LEGAL[status]:
@@ -60,7 +60,7 @@ def test_the_table_of_moves_is_what_happens(status: str, ada: User) -> None:
 
 
 @pytest.mark.parametrize(("status", "move"), [(status, move) for status in LEGAL for move in sorted(LEGAL[status])])
-def test_each_legal_move_is_one_line_in_the_log(status: str, move: str, ada: User) -> None:
+def test_each_allowed_move_adds_one_event_to_the_log(status: str, move: str, ada: User) -> None:
     study = brought_to(status, ada)
     before = study.events.count()
     MOVES[move][1](study, ada)
@@ -69,13 +69,13 @@ def test_each_legal_move_is_one_line_in_the_log(status: str, move: str, ada: Use
     assert study.events.count() == before + (status != "unblinded")
 
 
-def test_a_study_can_be_closed_paused_and_unblinded_in_one_go_by_a_command(ada: User) -> None:
+def test_study_can_be_closed_and_unblinded_at_once_by_a_command(ada: User) -> None:
     study = brought_to("paused", ada)
     lifecycle.close_and_unblind(study, ada)
     assert list(study.events.values_list("kind", flat=True))[-3:] == ["paused", "closed", "unblinded"]
 
 
-def test_the_stop_rule_is_complete_once_every_item_has_its_ratings(ada: User) -> None:
+def test_stop_rule_is_met_once_every_item_has_its_ratings(ada: User) -> None:
     study = brought_to("open", ada)
     first, *others = study_factory.seat_all(study)
     study_factory.rate_all(first)
@@ -87,7 +87,7 @@ def test_the_stop_rule_is_complete_once_every_item_has_its_ratings(ada: User) ->
     assert lifecycle.stop_met(study)
 
 
-def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
+def test_stop_rule_ignores_ratings_that_do_not_count(ada: User) -> None:
     study = brought_to("open", ada)
     for seat in study_factory.seat_all(study):
         study_factory.rate_all(seat)
@@ -103,7 +103,7 @@ def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
     assert stopping.look(study).given == 20 - done
 
 
-def test_a_study_that_stops_at_a_number_of_ratings_needs_no_more(ada: User) -> None:
+def test_stop_rule_by_number_of_ratings(ada: User) -> None:
     run_factory.pool()
     protocol = lifecycle.read_protocol(study_factory.protocol(stop="ratings", stop_ratings=2))
     study = lifecycle.create_study(protocol, ada)
@@ -113,7 +113,7 @@ def test_a_study_that_stops_at_a_number_of_ratings_needs_no_more(ada: User) -> N
     assert lifecycle.stop_met(study)
 
 
-def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
+def test_stop_rule_by_deadline_is_met_when_the_day_is_over(ada: User) -> None:
     day = date(2027, 3, 31)
     protocol = lifecycle.read_protocol(study_factory.protocol(stop="deadline", deadline=day.isoformat()))
     study = lifecycle.create_study(protocol, ada)
@@ -122,28 +122,28 @@ def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
     assert stopping.look(study, today=day + timedelta(days=1)).met
 
 
-def test_a_study_without_items_is_never_complete(ada: User) -> None:
+def test_stop_rule_is_never_met_without_items(ada: User) -> None:
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[])), ada)
     assert not lifecycle.stop_met(study)
 
 
-def test_many_ratings_of_one_item_make_up_for_none_of_another(ada: User) -> None:
+def test_stop_rule_does_not_offset_missing_ratings_with_surplus_of_another_item(ada: User) -> None:
     study = brought_to("open", ada)
     item = study.items.order_by("pk")[0]
     rows = "".join(f"{item.code},Dr {number},plausible,4\n" for number in range(20))
     rating_imports.take(study, io.BytesIO(f"item,rater,verdict,confidence\n{rows}".encode()))
-    # ten items, two ratings each: the one has what it wants, the other nine lack two
+    # ten items, two ratings each: one is complete, the other nine lack two
     assert stopping.look(study) == (False, 20, 20, "18 ratings to go.")
     progress = reports.study_report(study).progress
     assert (progress.done, progress.total, progress.missing) == (20, 38, 18)
 
 
-def test_a_draft_without_items_is_not_said_to_have_all_its_ratings(ada: User) -> None:
+def test_stop_rule_of_a_draft_without_items_states_that_there_are_none(ada: User) -> None:
     study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[])), ada)
     assert stopping.look(study) == (False, 0, 0, "It has no items to rate yet.")
 
 
-def test_what_hangs_on_a_draft_goes_with_it(ada: User) -> None:
+def test_deleting_a_draft_deletes_its_dependent_rows(ada: User) -> None:
     study = brought_to("draft", ada)
     study.audits.create(by=ada, passed=True, report={}, sha256="0" * 64)
     study.members.create(user=User.objects.create_user("ben"), role="analyst")
@@ -151,7 +151,7 @@ def test_what_hangs_on_a_draft_goes_with_it(ada: User) -> None:
     assert not Study.objects.exists()
 
 
-def test_a_draft_that_somehow_has_raters_is_kept_and_it_is_said_why(ada: User) -> None:
+def test_deleting_a_draft_with_raters_is_refused_with_the_reason(ada: User) -> None:
     study = brought_to("draft", ada)
     Rater.objects.create(study=study, number=1, label="R01")
     with pytest.raises(StudyError, match="cannot be deleted: it has raters"):
@@ -159,7 +159,7 @@ def test_a_draft_that_somehow_has_raters_is_kept_and_it_is_said_why(ada: User) -
     assert study.events.exists()
 
 
-def test_log_titles_name_what_happened() -> None:
+def test_log_titles_of_events() -> None:
     given = MemberChanged(account=3, role="analyst", granted=True)
     assert title_event("member", given) == "role granted"
     assert title_event("member", given.model_copy(update={"granted": False})) == "role removed"

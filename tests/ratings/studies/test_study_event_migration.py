@@ -1,4 +1,4 @@
-"""The sentences that earlier releases stored in a study's log become data."""
+"""The migration of sentences that earlier releases stored in a study's log to data."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -69,14 +69,12 @@ UNREADABLE = [
     ("kind", "sentence", "content"),
     [*((content.kind, write_as_earlier_release(words), content) for content, words in EXAMPLES), *EARLIER],
 )
-def test_every_known_sentence_is_read_into_the_content_that_has_these_words(
-    kind: str, sentence: str, content: Content
-) -> None:
+def test_migration_parses_every_known_sentence(kind: str, sentence: str, content: Content) -> None:
     assert study_events.parse_content(kind, sentences.read_sentence(kind, sentence)) == content
 
 
 @pytest.mark.parametrize(("kind", "sentence"), UNREADABLE)
-def test_a_sentence_of_no_known_form_is_not_guessed_at(kind: str, sentence: str) -> None:
+def test_migration_does_not_guess_at_unknown_sentences(kind: str, sentence: str) -> None:
     assert sentences.read_sentence(kind, sentence) is None
 
 
@@ -115,7 +113,7 @@ NUMBERS = {
         ("", None),
     ],
 )
-def test_a_sentence_about_a_member_names_the_account_that_it_is_about(
+def test_migration_finds_the_account_of_a_sentence_about_a_member(
     sentence: str, change: tuple[int, str, bool] | None
 ) -> None:
     assert sentences.read_member(sentence, NUMBERS) == change
@@ -123,7 +121,7 @@ def test_a_sentence_about_a_member_names_the_account_that_it_is_about(
 
 @pytest.fixture
 def earlier(transactional_db: None) -> Iterator[Apps]:
-    """The models of the release before; afterwards the tables are those of today again, without rows in the log."""
+    """The models of the previous release; afterwards the current tables are restored, without rows in the log."""
     call_command("migrate", "ratings", BEFORE, verbosity=0)
     try:
         yield MigrationExecutor(connection).loader.project_state([("ratings", BEFORE)]).apps
@@ -136,9 +134,7 @@ def upgrade() -> None:
 
 
 @pytest.mark.both_databases
-def test_the_log_of_the_release_before_becomes_data_and_changes_of_members(
-    earlier: Apps, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_migration_converts_the_log_to_data_and_role_changes(earlier: Apps, capfd: pytest.CaptureFixture[str]) -> None:
     names = ("ann", "bea", "victim", "crafted", "boss")
     ann, bea, victim, crafted, boss = (User.objects.create_user(name) for name in names)
     User.objects.filter(pk=crafted.pk).update(username=f"x (account {victim.pk}) is study admin")
@@ -199,7 +195,7 @@ def test_the_log_of_the_release_before_becomes_data_and_changes_of_members(
 
 
 @pytest.mark.both_databases
-def test_a_log_of_many_events_is_converted_in_pieces(earlier: Apps) -> None:
+def test_migration_converts_a_long_log_in_batches(earlier: Apps) -> None:
     migration = import_module(f"ratings.migrations.{AFTER}")
     study = earlier.get_model("ratings", "Study").objects.create(
         slug="old", name="Old", kind="transition_plausibility", question="?", protocol=protocol(), seed=1,

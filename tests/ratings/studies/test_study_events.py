@@ -1,4 +1,4 @@
-"""Events of a study are data: what they hold, their words, and that no decision depends on the words."""
+"""Events of a study are data: their content, their sentences, and that no decision depends on the sentences."""
 
 import json
 from collections.abc import Iterator
@@ -35,13 +35,13 @@ def name_example(example: object) -> str:
 
 
 @pytest.mark.parametrize(("content", "words"), EXAMPLES, ids=name_example)
-def test_event_content_is_the_same_after_storing_and_has_its_words(content: Content, words: str) -> None:
+def test_event_content_survives_storing_and_has_its_sentence(content: Content, words: str) -> None:
     stored = json.loads(json.dumps(content.to_json()))
     assert events.read_content(content.kind, stored) == content
     assert event_sentences.describe_content(content) == words
 
 
-def test_every_class_of_content_has_an_example_and_every_kind_of_event_a_class() -> None:
+def test_event_classes_all_have_an_example_and_event_kinds_a_class() -> None:
     assert {type(content) for content, _ in EXAMPLES} | {events.MemberChanged} == set(events.CLASSES)
     assert set(events.KINDS) == {kind for kind, _ in StudyEvent.KINDS}
 
@@ -72,13 +72,13 @@ def test_event_with_an_unknown_field_or_a_wrong_type_is_not_stored(
     assert study.events.count() == before
 
 
-def test_text_of_an_early_release_is_shown_as_it_is() -> None:
+def test_event_text_of_an_early_release_is_shown_unchanged() -> None:
     assert events.read_content("opened", {"text": "<b>2 things</b>"}) == LegacyText(text="<b>2 things</b>")
     assert event_sentences.describe_event(LegacyText(text="<b>2 things</b>"), {}) == "<b>2 things</b>"
     assert event_sentences.title_event("member", LegacyText(text="x is analyst")) == "member"
 
 
-def test_filters_of_an_exported_table_are_stored_as_values_and_shown_in_words() -> None:
+def test_event_filters_of_an_exported_table_are_stored_as_values_and_shown_in_words() -> None:
     content = events.TableExported(blinded=False, filters={"error": "none"})
     assert event_sentences.describe_content(content) == "with sources. Only planted error: no planted error"
 
@@ -114,7 +114,7 @@ def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, 
     assert list(study.membership_changes.values_list("user", "role")) == [(None, "analyst")] * 2
 
 
-def test_log_asks_for_the_names_of_all_members_at_once(study: Study, owner: User) -> None:
+def test_log_loads_the_names_of_all_members_in_one_query(study: Study, owner: User) -> None:
     counts = []
     for number in range(6):
         User.objects.create_user(f"member-{number}")
@@ -125,7 +125,7 @@ def test_log_asks_for_the_names_of_all_members_at_once(study: Study, owner: User
     assert set(counts) == {2}
 
 
-def test_back_office_shows_the_log_in_words_with_the_same_queries_for_any_number_of_members(
+def test_admin_site_shows_the_log_in_words_with_the_same_queries_for_any_number_of_members(
     study: Study, owner: User, client: Client
 ) -> None:
     client.force_login(User.objects.create_superuser("root"))
@@ -140,7 +140,7 @@ def test_back_office_shows_the_log_in_words_with_the_same_queries_for_any_number
     assert len(set(counts[1:])) == 1, counts
 
 
-def test_erasure_leaves_no_name_in_events_and_changes_of_members(study: Study, owner: User) -> None:
+def test_erasure_leaves_no_name_in_events_and_role_changes(study: Study, owner: User) -> None:
     ann = User.objects.create_user("ann.byron", email="ann@example.org")
     members.add(study, "ann.byron", "analyst", owner)
     lifecycle.log(study, events.ApiExported(blinded=True, token="laptop of ann.byron"), ann)
@@ -162,7 +162,7 @@ def test_erasure_leaves_no_name_in_events_and_changes_of_members(study: Study, o
     assert former.had_part(study, ann) and ann in former.insiders(study)
 
 
-def test_find_insiders_takes_the_same_queries_for_one_study_and_for_many(owner: User) -> None:
+def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: User) -> None:
     run_factory.pool(8)
     found, counts = [], []
     for number in range(4):
@@ -179,7 +179,7 @@ def test_find_insiders_takes_the_same_queries_for_one_study_and_for_many(owner: 
     assert len(pairs) == 4 + 4  # in each study an analyst, and the owner who gave the role
 
 
-def test_deleting_a_draft_deletes_its_events_and_changes_of_members(owner: User) -> None:
+def test_deleting_a_draft_deletes_its_events_and_role_changes(owner: User) -> None:
     User.objects.create_user("ann")
     draft = make_draft()
     members.add(draft, "ann", "analyst", owner)
@@ -187,7 +187,7 @@ def test_deleting_a_draft_deletes_its_events_and_changes_of_members(owner: User)
     assert not StudyEvent.objects.exists() and not MembershipChange.objects.exists()
 
 
-def test_sentence_that_could_not_be_converted_is_in_no_archive(study: Study) -> None:
+def test_archive_excludes_event_sentences_that_could_not_be_converted(study: Study) -> None:
     row = study.events.create(kind="reminded", data={"raters": 1})
     StudyEvent.objects.filter(pk=row.pk).update(kind="items imported", data={"text": "2 things: gpt-9"})
     for blinded in (True, False):
@@ -195,12 +195,12 @@ def test_sentence_that_could_not_be_converted_is_in_no_archive(study: Study) -> 
         assert details == [""]
 
 
-# Words decide nothing
+# No decision depends on sentences
 
 CRAFTED = "x (account {number}) is study admin"
 
 
-def test_user_name_like_a_sentence_of_the_log_makes_nobody_else_an_insider(study: Study, owner: User) -> None:
+def test_user_name_that_looks_like_a_log_sentence_makes_nobody_an_insider(study: Study, owner: User) -> None:
     victim = User.objects.create_user("victim", is_staff=True)
     crafted = User.objects.create_user(CRAFTED.format(number=victim.pk))
     members.add(study, crafted.username, "analyst", owner)
@@ -215,7 +215,7 @@ def test_user_name_like_a_sentence_of_the_log_makes_nobody_else_an_insider(study
     assert f"victim (account {victim.pk}) is analyst" in logged.words(study, "member")
 
 
-def test_token_name_like_another_export_keeps_no_export_out_of_the_log(study: Study, owner: User) -> None:
+def test_token_name_that_looks_like_an_export_suppresses_no_export_event(study: Study, owner: User) -> None:
     digest = "ab" * 32
     lifecycle.log(study, events.ApiExported(blinded=True, token=f"x SHA-256 {digest}"), owner)
     job = import_jobs.Job(params={"variant": orders.BLINDED})
@@ -234,7 +234,7 @@ def language(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return request.param
 
 
-def test_translating_every_sentence_changes_no_decision(language: str, owner: User, client: Client) -> None:
+def test_log_sentences_can_be_replaced_without_changing_a_decision(language: str, owner: User, client: Client) -> None:
     run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
     draft = make_draft(sources=sources, ratings_per_item=1, raters=1)
@@ -253,7 +253,7 @@ def test_translating_every_sentence_changes_no_decision(language: str, owner: Us
     assert (former.had_part(study, ada), former.ran(study, ada)) == (True, False)
     assert former.ran(study, ben) and not former.had_part(study, carl)
     assert set(former.insiders(study)) == {owner, ada, ben}
-    assert interim.refusal(study, ada) == "" and "have run this study" in interim.refusal(study, ben)
+    assert interim.refusal(study, ada) == "" and "have managed this study" in interim.refusal(study, ben)
     interim.look(study, ada)
     assert former.looked(study, ada) and not former.looked(study, ben)
 

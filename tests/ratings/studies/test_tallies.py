@@ -1,4 +1,4 @@
-"""What pages count of a study is kept while the study stays as it is, and counted anew after any change."""
+"""Counts of a study are cached while the study does not change, and counted again after any change."""
 
 import uuid
 from collections.abc import Callable
@@ -31,14 +31,14 @@ def study(settings: Any) -> Study:
 
 
 def answer(study: Study) -> None:
-    """R01 says of the next item that it is plausible."""
+    """R01 rates the next item as plausible."""
     place = serving.next_assignment(seat(study))
     assert place is not None
     answering.rate(place, True, 3, uuid.uuid4())
 
 
 def correct(study: Study) -> None:
-    """R01 takes the only answer back: it cannot be judged."""
+    """R01 changes the only answer to cannot judge."""
     place = serving.previous_assignment(seat(study))
     assert place is not None
     answering.rate(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
@@ -54,7 +54,7 @@ def queries_of(study: Study) -> int:
     return len(asked)
 
 
-def test_what_was_counted_is_not_counted_again_while_nothing_changes(study: Study) -> None:
+def test_study_counts_are_cached_while_nothing_changes(study: Study) -> None:
     first, again = queries_of(study), queries_of(study)
     assert again < first
     assert tallies.of(study).study.given == 1
@@ -71,7 +71,7 @@ def test_what_was_counted_is_not_counted_again_while_nothing_changes(study: Stud
     ],
     ids=["an answer", "a correction", "a seat", "a rater dropped"],
 )  # fmt: skip
-def test_a_change_is_seen_at_the_next_look(
+def test_study_counts_include_a_change_at_once(
     study: Study, change: Callable[[Study], Any], seen: Callable[[tallies.Tallies], bool]
 ) -> None:
     assert not seen(tallies.of(study))
@@ -79,7 +79,7 @@ def test_a_change_is_seen_at_the_next_look(
     assert seen(tallies.of(study))
 
 
-def test_counting_takes_the_same_queries_for_twenty_ratings_as_for_ten(settings: Any) -> None:
+def test_study_counts_take_the_same_queries_for_10_and_20_ratings(settings: Any) -> None:
     settings.TALLY_SECONDS = 60
     run_factory.pool(20)
     asked = []

@@ -1,4 +1,4 @@
-"""Two simulators whose outcomes have no known truth: what simulated raters were made to see of each is recovered."""
+"""Two simulators whose outcomes have no known truth: what simulated raters detect of each is recovered."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -104,12 +104,12 @@ def gather_numbers(worlds: int) -> dict[str, list[Found]]:
 
 
 def count_held(own: list[Found]) -> tuple[int, int]:
-    """Return how many intervals hold the true value, and how many were given."""
+    """Return how many intervals contain the true value, and how many there are."""
     given: list[Any] = [one for one in own if one.low is not None]
     return sum(one.low <= one.truth <= one.high for one in given), len(given)
 
 
-def test_what_raters_see_of_each_simulator_is_recovered_without_any_truth() -> None:
+def test_detection_of_each_simulator_is_recovered_without_any_truth() -> None:
     found = gather_numbers(8)
     assert len(found) == 9
     for quantity, own in found.items():
@@ -121,7 +121,7 @@ def test_what_raters_see_of_each_simulator_is_recovered_without_any_truth() -> N
 
 
 @pytest.mark.thorough
-def test_the_intervals_of_two_simulators_hold_in_95_of_100_studies() -> None:
+def test_intervals_of_two_simulators_contain_the_true_value_in_95_of_100_studies() -> None:
     worlds = 300
     error = math.sqrt(0.95 * 0.05 / worlds)
     shares = {}

@@ -183,7 +183,7 @@ def test_a_study_without_items_is_a_draft_that_cannot_be_opened(staff: Client, a
     page = text(staff.get(at("study", study)))
     assert "It has no items yet." in page
     assert re.search(r"<button[^>]*disabled[^>]*>Open the study", page)
-    assert "name a source, or import items" in text(staff.post(at("open_study", study), follow=True))
+    assert "add a source, or import items" in text(staff.post(at("open_study", study), follow=True))
 
 
 def test_builder_rejects_changes_to_an_opened_study(staff: Client, ada: User) -> None:

@@ -1,4 +1,4 @@
-"""python -m ratings.studies.blinding_audit.copy.child STUDY COPIED_AT: inspect one study on a scratch copy, as `ratings.studies.blinding_audit.copy.process` starts it.
+"""python -m ratings.studies.blinding_audit.copy.child STUDY COPIED_AT: inspect one study on a scratch copy. Started by `process`.
 
 STUDY is the study's primary key. Each line of standard output is a JSON object: {"progress": [done, of]}, and at the end
 {"report": ...}, or {"refused": reason}. Log lines go to standard error.
@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import django
 
-_NICENESS = 10  # a tenth of the time that a rater's page gets where both want the same processor
+_NICENESS = 10  # a tenth of the processor time of a rater's page when both compete for one processor
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
     django.setup()
     try:
         _inspect(int(sys.argv[1]), datetime.fromisoformat(sys.argv[2]), messages)
-    except Exception:  # the log redacts the traceback; the interpreter would print it as it is
+    except Exception:  # the log redacts the traceback; the interpreter would print it in full
         logging.getLogger("wetbench.audit").exception("the audit failed")
         return 1
     return 0
@@ -39,12 +39,14 @@ def _inspect(key: int, copied_at: datetime, messages: TextIO) -> None:
     from ratings.studies.blinding_audit.copy import guard
     from ratings.studies.blinding_audit.errors import AuditError
 
+    # The copy has the addresses of real raters.
     settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+    # Raises unless the database is marked as a copy: a wrong DATABASE_URL must not cost any rating.
     guard.allow_writes()
     try:
         study = Study.objects.filter(pk=key).first()
         if study is None:
-            raise AuditError("The study is not in the copy: it was deleted when the audit began")
+            raise AuditError("The study is not in the copy: it was deleted as the audit began")
         reports.refuse_unopened(study)
         report = inspection.inspect(study, copied_at, lambda *done: _write(messages, {"progress": done}))
         _write(messages, {"report": report})
@@ -54,13 +56,15 @@ def _inspect(key: int, copied_at: datetime, messages: TextIO) -> None:
 
 def _write(messages: TextIO, message: dict[str, Any]) -> None:
     messages.write(json.dumps(message) + "\n")
+    # The parent shows the progress while the audit runs.
     messages.flush()
 
 
 def _end_with_parent() -> None:
-    """End this process when its standard input is closed: the parent is gone, and nobody waits for the report."""
+    """End this process when its standard input is closed: the parent has ended, and nobody needs the report."""
     while os.read(0, 1024):  # not sys.stdin, whose lock would be in the way when the interpreter ends
         pass
+    # At once, without cleaning up: another thread may be computing for minutes.
     os._exit(3)
 
 

@@ -1,4 +1,4 @@
-"""Folders for scratch copies: one per audit, locked while in use, removed afterwards or by the next audit.
+"""Folders for scratch copies: one per audit, locked while in use, and removed at its end or by the next audit.
 
 They are in the folder of WETBENCH_VAR_DIR and not in /tmp, which is often too small for a copy of the database.
 """
@@ -18,16 +18,16 @@ _PREFIX = "audit-"
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """Make a folder that only the site's user can read, and remove it at the end. Raises OSError.
+    """Create a folder that only the site's user can read, and remove it at the end of the block. Raises OSError.
 
-    Folders of audits that were killed are removed first. They are recognised by their lock, which the system releases
-    with the process that holds it.
+    Folders of audits that were killed are removed first.
     """
-    place = settings.VAR_DIR / "scratch"
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(place):  # between making a folder and locking it, another audit would remove it
-        _remove_leftovers(place)
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    parent = settings.VAR_DIR / "scratch"
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(parent):  # between creating a folder and locking it, another audit could remove it
+        # Recognised by their lock, which the system releases with the process that has it.
+        _remove_leftovers(parent)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         lock = _lock(folder)
     try:
         yield folder
@@ -40,7 +40,7 @@ def _remove_leftovers(place: Path) -> None:
     for folder in place.glob(f"{_PREFIX}*"):
         try:
             lock = _lock(folder, wait=False)
-        except (BlockingIOError, FileNotFoundError):  # in use, or removed by its audit in this moment
+        except (BlockingIOError, FileNotFoundError):  # in use, or just removed by its audit
             continue
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
@@ -56,7 +56,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path, wait: bool = True) -> int:
-    """Lock the folder and return its handle; closing that releases the lock. BlockingIOError if `wait` is false."""
+    """Lock the folder and return its handle; closing the handle releases the lock. Raises BlockingIOError if `wait` is false."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

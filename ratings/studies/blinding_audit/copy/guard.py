@@ -1,8 +1,8 @@
-"""Keeps the audit's writes away from the live database.
+"""Prevents the audit from writing to the live database.
 
-The audit assigns raters' seats to test users, deletes their answers and swaps the sources of items. Every module
-that does so calls `require_scratch_copy` first. A process may pass only after `allow_writes`, which looks for a table that
-`ratings.studies.blinding_audit.copy.scratch` puts into each copy and that no live database has.
+The audit gives raters' places to test users, deletes their answers and swaps the sources of items. Every module
+that does so calls `require_scratch_copy` first. It raises in any process that has not called `allow_writes`, which checks for a table
+that `ratings.studies.blinding_audit.copy.scratch` creates in each copy and that no live database has.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _is_allowed = False  # of this process; set by `allow_writes` alone
 
 
 def allow_writes() -> None:
-    """Let this process write to its database. RuntimeError unless that database is marked as a scratch copy."""
+    """Allow this process to write to its database. Raises RuntimeError unless that database is marked as a scratch copy."""
     global _is_allowed
     if MARK not in connection.introspection.table_names():
         raise RuntimeError(f"the database {connection.settings_dict['NAME']} is not a scratch copy of a blinding audit")
@@ -24,7 +24,7 @@ def allow_writes() -> None:
 
 
 def require_scratch_copy() -> None:
-    """RuntimeError in every process that does not work on a scratch copy."""
+    """Raise RuntimeError in every process that does not work on a scratch copy."""
     if not _is_allowed:
         raise RuntimeError(
             "a blinding audit writes to a scratch copy only, and this process works on the live database"
@@ -33,7 +33,7 @@ def require_scratch_copy() -> None:
 
 @contextmanager
 def rolled_back() -> Iterator[None]:
-    """Undo everything that the block writes. RuntimeError in a process that does not work on a scratch copy."""
+    """Undo everything that the block writes. Raises RuntimeError in a process that does not work on a scratch copy."""
     require_scratch_copy()
     with transaction.atomic():
         yield

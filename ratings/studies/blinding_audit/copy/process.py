@@ -1,7 +1,7 @@
 """The audit's own process: started on a scratch copy, watched, and killed when its report is no longer needed.
 
-A process of its own keeps what the audit writes, caches and loads away from those that serve raters, and can be given a lower
-priority than they have. It is `ratings.studies.blinding_audit.copy.child`, which returns messages as lines of JSON on its standard output.
+A separate process keeps the audit's writes, caches and load away from the processes that serve raters, and can have a lower
+priority. It runs `ratings.studies.blinding_audit.copy.child`, which returns messages as lines of JSON on its standard output.
 """
 
 import json
@@ -25,17 +25,17 @@ from ratings.studies.blinding_audit.errors import AuditError
 from ratings.studies.blinding_audit.reports import Progress
 
 log = logging.getLogger("wetbench.audit")
-# Databases that the child must not reach, and servers that it must not send anything to.
+# Databases that the child must not connect to, and servers that it must not send anything to.
 _REMOVED = ("DATABASE_URL", "CELERY_BROKER_URL", VARIABLE, "EMAIL_HOST", "EMAIL_HOST_PASSWORD")
-# One thread for each library that computes: more would take the processors from those who serve raters.
+# One thread for each numerical library: more would take processors from the processes that serve raters.
 _OF_CHILD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WETBENCH_LOG_LEVEL": "ERROR"}
 
 
 def inspect_copy(study: Study, progress: Progress | None = None) -> dict[str, Any]:
-    """Copy the database, inspect the study there in a process of its own and return the report.
+    """Copy the database, inspect the study there in a separate process and return the report.
 
     `progress` is called about once a second with the raters that have been visited and all raters (0 until these are known);
-    an exception that it raises ends the audit. AuditError if there is no copy or no report.
+    an exception that it raises ends the audit. Raises AuditError if there is no copy or no report.
     """
     report_progress = progress or (lambda done, of: None)
     report_progress(0, 0)
@@ -45,10 +45,7 @@ def inspect_copy(study: Study, progress: Progress | None = None) -> dict[str, An
 
 @contextmanager
 def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start the child; it is dead at the end of the block.
-
-    It also ends by itself when its standard input is closed, which happens if this process is killed.
-    """
+    """Start the child and kill it at the end of the block."""
     command = [
         sys.executable,
         "-m",
@@ -56,6 +53,8 @@ def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[byte
         str(study.pk),
         copy.made_at.isoformat(),
     ]
+    # Its standard input is a pipe that nothing is written to: it closes if this process is killed, and the child then
+    # ends by itself.
     child = subprocess.Popen(
         command, cwd=settings.BASE_DIR, env=_environment(copy), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -70,16 +69,17 @@ def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[byte
 
 
 def _environment(copy: ScratchCopy) -> dict[str, str]:
-    """This process's environment, with the copy as its database: the pages are those of the live site."""
+    """Return this process's environment with the copy as its database. The pages are then those of the live site."""
     removed = {name for variable in _REMOVED for name in (variable, f"{variable}_FILE")}
-    kept = {name: value for name, value in os.environ.items() if name not in removed}
-    return {**kept, **_OF_CHILD, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings", "DATABASE_URL": copy.url}
+    remaining = {name: value for name, value in os.environ.items() if name not in removed}
+    return {**remaining, **_OF_CHILD, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings", "DATABASE_URL": copy.url}
 
 
 def _follow(child: "subprocess.Popen[bytes]", study: Study, progress: Progress) -> dict[str, Any]:
-    """Pass the child's progress on until its report comes."""
+    """Pass on the child's progress until its report arrives, and return the report. Raises AuditError without one."""
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     assert child.stdout
+    # A thread, because a read of a pipe has no timeout.
     reader = threading.Thread(target=_read, args=(child.stdout, lines), daemon=True)
     reader.start()
     done, of = 0, 0
@@ -105,14 +105,15 @@ def _read(pipe: IO[bytes], lines: "queue.SimpleQueue[bytes]") -> None:
     try:
         for line in pipe:
             lines.put(line)
-    except ValueError:  # the pipe was closed: nobody waits for the rest
+    except ValueError:  # the pipe was closed: nobody needs the rest
         pass
     lines.put(b"")
 
 
 def _explain_end(study: Study, code: int) -> str:
-    """Why there is no report. What went wrong is in the log alone: it may quote items."""
+    """Return why there is no report."""
     reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    log.error("the process of the audit of study %s ended without a report: %s", study.pk, reason)
-    hint = ", as when memory is short" if code == -signal.SIGKILL else ""
-    return f"The audit's process ended without a report ({reason}{hint}); see the log. Nothing was changed; start the audit again"
+    # The cause is in the log alone: it may quote items.
+    log.error("the audit process of study %s ended without a report: %s", study.pk, reason)
+    hint = ", possibly because memory ran out" if code == -signal.SIGKILL else ""
+    return f"The audit process ended without a report ({reason}{hint}); see the log. Nothing was changed. Start the audit again"

@@ -1,4 +1,4 @@
-"""A scratch copy of the database for one audit: made from one moment of the live one, and removed afterwards."""
+"""A scratch copy of the database for one audit: a consistent copy of the live one, removed afterwards."""
 
 import shutil
 import sqlite3
@@ -20,7 +20,7 @@ from wetbench_site.database_copies.faults import BackupError
 
 
 class ScratchCopy(NamedTuple):
-    """Where the copy is, as a value of DATABASE_URL, and of which moment it is."""
+    """The copy, as a value of DATABASE_URL, and the time of its state."""
 
     url: str
     made_at: datetime
@@ -28,29 +28,31 @@ class ScratchCopy(NamedTuple):
 
 @contextmanager
 def scratch_copy() -> Iterator[ScratchCopy]:
-    """Copy the live database and remove the copy at the end of the block. AuditError if no copy can be made."""
-    with ExitStack() as held:
+    """Copy the live database and remove the copy at the end of the block. Raises AuditError if it cannot be copied."""
+    with ExitStack() as resources:
         try:
-            folder = held.enter_context(folders.own_folder())
+            folder = resources.enter_context(folders.own_folder())
+            # Before copying: a rating that comes in while copying may or may not be in the copy.
             made_at = timezone.now()
             if connection.vendor == "sqlite":
                 url = _copy_sqlite(folder / "copy.sqlite3")
             else:
-                url = held.enter_context(scratch_postgres.scratch_database(folder))
+                url = resources.enter_context(scratch_postgres.scratch_database(folder))
         except (OSError, BackupError) as error:
-            raise AuditError(f"The scratch copy for the audit could not be made: {error}") from error
+            raise AuditError(f"The scratch copy for the audit could not be created: {error}") from error
         yield ScratchCopy(url, made_at)
 
 
 def _copy_sqlite(file: Path) -> str:
-    """Copy the database while others read and write it, and return the URL of the copy."""
+    """Copy the database while others read and write it, and return the URL of the copy. Raises OSError if that fails."""
     free, size = shutil.disk_usage(file.parent).free, sqlite.size()
     if free < size:
         raise OSError(f"{file.parent} has {free / 1e6:,.0f} MB free, and the database has {size / 1e6:,.0f} MB")
     try:
         sqlite.copy_into(file)
-    except DatabaseError as error:  # such as a disk that is full; another attempt would fail in the same way
+    except DatabaseError as error:  # such as a full disk; a second attempt would fail in the same way
         raise OSError(str(error)) from error
+    # The marker table, without which no process may write to the copy (`guard`).
     with closing(sqlite3.connect(file)) as copy:
         copy.execute(f"CREATE TABLE {MARK} (made_at text)")
         copy.commit()

@@ -1,8 +1,8 @@
-"""A scratch copy on PostgreSQL: the dump of one moment, restored into a database of its own or into one that was named.
+"""A scratch copy on PostgreSQL: a dump, restored into a database created for it or into one that a setting names.
 
-Its own databases are named after the live one, so that audits of other sites on the same server leave them alone. An advisory
-lock on the live database shows which of them are in use: the server releases it with the connection of the audit, however
-that ends, and the next audit drops those that nobody holds.
+Databases created for audits are named after the live one, so that audits of other sites on the same server do not touch them. An advisory
+lock on the live database marks those in use: the server releases it with the connection of the audit, however
+that ends, and the next audit drops those without a lock.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from wetbench_site.database_copies import opening, postgres
 
 VARIABLE = "WETBENCH_SCRATCH_DATABASE_URL"
 _PREFIX = "wetbench_scratch_"
-_IN_USE = 0x5765744265  # the advisory lock of a named scratch database that an audit works on
+_IN_USE = 0x5765744265  # the advisory lock on a named scratch database in which an audit works
 _OBJECTS = """
     SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
@@ -35,36 +35,38 @@ _OBJECTS = """
 
 @contextmanager
 def scratch_database(folder: Path) -> Iterator[str]:
-    """Copy the live database and return the URL of the copy. AuditError, BackupError or OSError if that cannot be done.
+    """Copy the live database and return the URL of the copy. The dump is written into `folder`.
 
-    The dump is written into `folder`. The copy is removed at the end of the block.
+    The copy is removed at the end of the block. Raises AuditError, BackupError or OSError if it cannot be copied.
     """
-    with ExitStack() as held:
+    with ExitStack() as resources:
         if settings.SCRATCH_DATABASE_URL:
-            held.enter_context(_named_database(folder / "dump"))
+            resources.enter_context(_named_database(folder / "dump"))
             yield settings.SCRATCH_DATABASE_URL
         else:
-            name = held.enter_context(_own_database(folder / "dump"))
+            name = resources.enter_context(_own_database(folder / "dump"))
             live = urlsplit(settings.ENVIRONMENT.text("DATABASE_URL"))
             yield live._replace(path=f"/{name}").geturl()
 
 
-# A database of its own
+# A database created for the audit
 
 
 @contextmanager
 def _own_database(dump: Path) -> Iterator[str]:
     if not postgres.may_make_databases():
         raise AuditError(
-            "An audit works on a scratch copy of the database, and the database's user lacks the right to create one "
-            f"(CREATEDB). Either give it: ALTER ROLE {_user()} CREATEDB, or have an empty database made for the copies and "
-            f"name it in {VARIABLE}"
+            "An audit works on a scratch copy of the database, and the database user lacks the right to create one "
+            f"(CREATEDB). Either grant it: ALTER ROLE {_user()} CREATEDB, or create an empty database for the copies and "
+            f"set {VARIABLE} to its URL"
         )
+    # A digest, because names of databases are limited to 63 characters.
     prefix = f"{_PREFIX}{hashlib.sha256(postgres.name().encode()).hexdigest()[:8]}_"
     name = f"{prefix}{uuid.uuid4().hex[:8]}"
     with opening.database_of_the_server(postgres.name(), _new_alias()) as live:
         _drop_leftovers(live, prefix)
         _ask(live, "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name])
+        # After taking its lock: between creation and lock, another audit would drop it as a leftover.
         postgres.create_database(name)
         try:
             postgres.dump_into(dump)
@@ -80,6 +82,7 @@ def _own_database(dump: Path) -> Iterator[str]:
 def _drop_leftovers(live: str, prefix: str) -> None:
     """Drop what killed audits of this site have left."""
     for (name,) in _ask(live, "SELECT datname FROM pg_database WHERE datname ^@ %s", [prefix]):
+        # The lock is free only if the audit that created the database has ended.
         if _ask(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]) == [(True,)]:
             postgres.drop_database(name)
             _ask(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])
@@ -89,24 +92,24 @@ def _user() -> str:
     return str(connections["default"].settings_dict["USER"])
 
 
-# A database that was named
+# A database that a setting names
 
 
 @contextmanager
 def _named_database(dump: Path) -> Iterator[None]:
-    target = dj_database_url.parse(settings.SCRATCH_DATABASE_URL)
-    if "postgresql" not in str(target["ENGINE"]):
-        raise AuditError(f"{VARIABLE} has to name a PostgreSQL database, as DATABASE_URL does")
-    with ExitStack() as held:
-        live = held.enter_context(opening.database_of_the_server(postgres.name(), _new_alias()))
+    settings_of_copy = dj_database_url.parse(settings.SCRATCH_DATABASE_URL)
+    if "postgresql" not in str(settings_of_copy["ENGINE"]):
+        raise AuditError(f"{VARIABLE} must be the URL of a PostgreSQL database, like DATABASE_URL")
+    with ExitStack() as resources:
+        live = resources.enter_context(opening.database_of_the_server(postgres.name(), _new_alias()))
         try:
-            copy = held.enter_context(opening.database_elsewhere(target, _new_alias()))
+            copy = resources.enter_context(opening.database_elsewhere(settings_of_copy, _new_alias()))
             _refuse_live(live, copy)
         except DatabaseError as error:
             raise AuditError(f"The database that {VARIABLE} names cannot be used: {error}") from error
         if _ask(copy, "SELECT pg_try_advisory_lock(%s)", [_IN_USE]) != [(True,)]:
             raise AuditError(
-                f"Another audit works in the database that {VARIABLE} names: audit again when it has ended"
+                f"Another audit is using the database that {VARIABLE} names. Start this audit again when it has ended"
             )
         try:
             _empty(copy)
@@ -115,7 +118,7 @@ def _named_database(dump: Path) -> Iterator[None]:
             raise AuditError(f"The database that {VARIABLE} names cannot be emptied: {error}") from error
         try:
             postgres.dump_into(dump)
-            postgres.restore_into(str(target["NAME"]), dump, target)
+            postgres.restore_into(str(settings_of_copy["NAME"]), dump, settings_of_copy)
             dump.unlink()
             yield
         finally:
@@ -123,35 +126,35 @@ def _named_database(dump: Path) -> Iterator[None]:
 
 
 def _refuse_live(live: str, copy: str) -> None:
-    """AuditError if both connections lead to one database, under whatever names.
-
-    An advisory lock is seen within one database only, and comparing it needs no special right.
-    """
+    """Raise AuditError if both connections lead to the same database, under whatever names."""
+    # An advisory lock is visible within one database only, and testing it needs no special right. Host names and
+    # ports would not do: one server may have several.
     key = uuid.uuid4().int % 2**63
     _ask(live, "SELECT pg_advisory_lock(%s)", [key])
     try:
         if _ask(copy, "SELECT pg_try_advisory_lock(%s)", [key]) != [(True,)]:
-            raise AuditError(f"{VARIABLE} names the live database: name another one, which is empty")
+            raise AuditError(f"{VARIABLE} names the live database. Set it to another, empty database")
         _ask(copy, "SELECT pg_advisory_unlock(%s)", [key])
     finally:
         _ask(live, "SELECT pg_advisory_unlock(%s)", [key])
 
 
 def _empty(copy: str) -> None:
-    """Drop all tables of an earlier copy. AuditError if the database has tables and is not marked as a copy."""
+    """Drop all tables of an earlier copy. Raises AuditError if the database has tables and is not marked as a copy."""
     tables = {name for (name,) in _ask(copy, _OBJECTS)}
     if tables and MARK not in tables:
         raise AuditError(
-            f"The database that {VARIABLE} names is not empty, and no audit has used it ({', '.join(sorted(tables)[:3])}): "
-            "name an empty one"
+            f"The database that {VARIABLE} names is not empty, and no audit has used it ({', '.join(sorted(tables)[:3])}). "
+            "Set it to an empty database"
         )
     if tables:
-        quoted = ", ".join(f'"{name}"' for name in sorted(tables - {MARK}))
-        _ask(copy, f"DROP TABLE IF EXISTS {f'{quoted}, ' if quoted else ''}{MARK} CASCADE")
+        # One statement: the marker disappears only together with everything that it marks.
+        quoted_names = ", ".join(f'"{name}"' for name in sorted(tables - {MARK}))
+        _ask(copy, f"DROP TABLE IF EXISTS {f'{quoted_names}, ' if quoted_names else ''}{MARK} CASCADE")
 
 
 def _new_alias() -> str:
-    """A name for a connection that stays open as long as the audit; others are opened and closed meanwhile."""
+    """Return a name for a connection that is open during the audit, while others are opened and closed."""
     return f"scratch_{uuid.uuid4().hex}"
 
 

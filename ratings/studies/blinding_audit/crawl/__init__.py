@@ -1,1 +1,1 @@
-"""What each rater's browser is sent, with the true sources and with exchanged ones."""
+"""What each rater's browser is sent, with the true sources of items and with swapped ones."""

@@ -1,8 +1,8 @@
-"""A browser that asks this very process for pages: a WSGI request to Django's handler, without a socket.
+"""A browser that sends requests to this process: a WSGI request to Django's handler, without a socket.
 
-It behaves as raters' browsers do. It keeps cookies, posts forms in their usual encoding and sends the token of its forms in the
-header that the site's htmx requests use, so that the site checks each request as it would any other. A fault of the site is
-an answer with status 500.
+It behaves as raters' browsers do. It stores cookies, posts forms in their usual encoding and sends the token of its forms in
+the header that the site's htmx requests use, so the site checks each request as it would any other. An unhandled error of the
+site is an answer with status 500.
 """
 
 import io
@@ -36,7 +36,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class Answer(NamedTuple):
-    """What the site returned: `headers` without cookies, `cookies` as they are to be set."""
+    """What the site returned: `headers` without cookies, and `cookies` as they are to be set."""
 
     status: int
     headers: dict[str, str]
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class Browser:
-    """The browser of a rater, or of a stranger where no user is given."""
+    """The browser of a rater, or of a stranger if no user is given."""
 
     def __init__(self, user: User | None = None) -> None:
         self.cookies = {settings.CSRF_COOKIE_NAME: get_random_string(CSRF_SECRET_LENGTH)}
@@ -63,25 +63,28 @@ class Browser:
     ) -> Page:
         """Send one request and return the answer as a page. `place` is the assignment that the request is about."""
         environ = self._environ(method.upper(), url, data, headers or {})
-        begin = perf_counter()
-        answer = _ask(environ)
-        took = perf_counter() - begin
-        self._store(answer.cookies)
+        # The environment is built before: only the site's own work is timed.
+        started_at = perf_counter()
+        response = _ask(environ)
+        seconds = perf_counter() - started_at
+        self._store(response.cookies)
         item, assignment = (place.item_id, place.pk) if place else (0, 0)
-        found = {name: "(random)" if _is_random(name, value) else value for name, value in answer.headers.items()}
+        headers_shown = {
+            name: "(random)" if _is_random(name, value) else value for name, value in response.headers.items()
+        }
         return Page(
-            label, url, answer.status, found, _decode(answer), item, assignment, took,
-            asked_item=item, asked=assignment, cookies=_shown(answer.cookies),
+            label, url, response.status, headers_shown, _decode(response), item, assignment, seconds,
+            asked_item=item, asked=assignment, cookies=_shown(response.cookies),
         )  # fmt: skip
 
     @contextmanager
     def keep_cookies(self) -> Iterator[None]:
-        """Restore the cookies of before at the end of the block."""
-        kept = dict(self.cookies)
+        """Restore the cookies at the end of the block to what they were before."""
+        saved_cookies = dict(self.cookies)
         try:
             yield
         finally:
-            self.cookies = kept
+            self.cookies = saved_cookies
 
     def _store(self, cookies: "SimpleCookie") -> None:
         for name, morsel in cookies.items():
@@ -93,7 +96,7 @@ class Browser:
     def _environ(
         self, method: str, url: str, data: Mapping[str, str] | None, headers: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The request as PEP 3333 describes it."""
+        """Return the request as PEP 3333 describes it."""
         secure, host = settings.SESSION_COOKIE_SECURE, _host()
         parts = urlsplit(url)
         body = urlencode(data or {}).encode() if method == "POST" else b""
@@ -119,12 +122,14 @@ class Browser:
             "wsgi.run_once": False,
             REHEARSED: True,
         }
+        # Django refuses an unsafe request over https without its origin and token.
         if method not in ("GET", "HEAD", "OPTIONS"):
             environ["HTTP_ORIGIN"] = f"{environ['wsgi.url_scheme']}://{host}"
             environ["HTTP_X_CSRFTOKEN"] = self.cookies.get(settings.CSRF_COOKIE_NAME, "")
         return environ | {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
 
 
+# By the middleware setting: tests change it.
 @lru_cache(maxsize=4)
 def _handler(middleware: tuple[str, ...]) -> WSGIHandler:
     """Return one handler for all browsers: loading its middleware takes longer than most answers."""
@@ -132,13 +137,13 @@ def _handler(middleware: tuple[str, ...]) -> WSGIHandler:
 
 
 def _ask(environ: dict[str, Any]) -> Answer:
-    """Return the whole answer. RuntimeError unless the process works on a scratch copy: requests write."""
+    """Return the full response. Raises RuntimeError unless the process works on a scratch copy: requests write."""
     require_scratch_copy()
     started: list[tuple[int, list[tuple[str, str]]]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], error: Any = None, /) -> Callable[[bytes], object]:
         started.append((int(status.split(" ", 1)[0]), headers))
-        return lambda written: None  # for applications that write by themselves, which Django never does
+        return lambda written: None  # for applications that use write(), which Django never does
 
     with _transaction_kept():
         response: Any = _handler(tuple(settings.MIDDLEWARE))(environ, start_response)
@@ -146,6 +151,7 @@ def _ask(environ: dict[str, Any]) -> Answer:
             body = b"".join(response)
         finally:
             response.close()
+    # start_response may be called again if an error occurs; the last call counts.
     status, headers = started[-1]
     cookies: SimpleCookie = SimpleCookie()
     for value in _all_of(headers, "set-cookie"):
@@ -157,14 +163,15 @@ def _ask(environ: dict[str, Any]) -> Answer:
 
 @contextmanager
 def _transaction_kept() -> Iterator[None]:
-    """Keep Django from closing the connection with each request: a visit is one transaction around many of them."""
-    both = (request_started, request_finished)
-    for signal in both:
+    """Prevent Django from closing the connection with each request."""
+    # A visit is one transaction around many requests; closing the connection would end it.
+    request_signals = (request_started, request_finished)
+    for signal in request_signals:
         signal.disconnect(close_old_connections)
     try:
         yield
     finally:
-        for signal in both:
+        for signal in request_signals:
             signal.connect(close_old_connections)
 
 
@@ -173,18 +180,18 @@ def _all_of(headers: Iterable[tuple[str, str]], wanted: str) -> Iterator[str]:
 
 
 def _decode(answer: Answer) -> str:
-    """The body as text, in the encoding that its header names."""
+    """Return the body as text, in the encoding that its header names."""
     charset = re.search(r"charset=[\"']?([\w-]+)", answer.headers.get("Content-Type", ""))
     return answer.body.decode(charset[1] if charset else "utf-8", "replace")
 
 
 def _is_random(name: str, value: str) -> bool:
-    """Whether this is the id of a request, which is new with every answer. One of another form is compared as it is."""
+    """Return whether this is the id of a request, which is new with every answer. An id of another form is compared as it is."""
     return name == "X-Request-ID" and re.fullmatch("[0-9a-f]{32}", value) is not None
 
 
 def _create_session(user: User) -> str:
-    """Return the key of a session such as a sign-in makes; there is no sign-in, so none is logged."""
+    """Return the key of a session like that of a sign-in. Nobody signs in, so none is logged."""
     require_scratch_copy()
     session = sessions.SessionStore()
     session[SESSION_KEY], session[HASH_SESSION_KEY] = str(user.pk), user.get_session_auth_hash()
@@ -194,11 +201,12 @@ def _create_session(user: User) -> str:
 
 
 def _host() -> str:
-    named = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
-    return named[0].lstrip(".") if named else "localhost"
+    # A host that the site accepts: any other is answered with 400.
+    host_names = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
+    return host_names[0].lstrip(".") if host_names else "localhost"
 
 
 def _shown(cookies: "SimpleCookie") -> tuple[str, ...]:
-    """All cookies that are set except those of the session and of forms, whose values are random."""
-    own = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
-    return tuple(morsel.OutputString() for name, morsel in sorted(cookies.items()) if name not in own)
+    """Return all cookies that are set except those of the session and of forms, whose values are random."""
+    random_cookies = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
+    return tuple(morsel.OutputString() for name, morsel in sorted(cookies.items()) if name not in random_cookies)

@@ -1,6 +1,6 @@
-"""The tour of an audit: every rater's browser in the true world and in another one, then strangers.
+"""The crawl of an audit: every rater's browser with true and with swapped sources, then strangers.
 
-Each visit is a transaction of its own that is rolled back, so that every visit begins with the study as it was.
+Each visit is a transaction of its own that is rolled back, so that every visit begins with the unchanged study.
 """
 
 import uuid
@@ -18,19 +18,19 @@ from ratings.studies.blinding_audit.crawl.responses import Responses
 from ratings.studies.blinding_audit.crawl.timing import LOOKS
 from ratings.studies.blinding_audit.findings import Leak
 
-_CRAWLED_AGAIN = 2  # raters whose every page is held beside its double; of all others, those that items have a part in
-_CODES = 20  # items that strangers ask for in one transaction
+_CRAWLED_AGAIN = 2  # raters all of whose pages are compared; for the others, only the pages about items
+_CODES = 20  # items that strangers request in one transaction
 
 
 class World(NamedTuple):
-    """What a rater was sent, and whether items that changed their truth for it are planted errors in the true world."""
+    """The pages that a rater was sent, and which items changed their truth for it: by item, whether it is truly a planted error."""
 
     pages: list[Page]
     moved: dict[int, bool]
 
 
 def look(seen: Responses) -> Iterator[int]:
-    """Everything there is to look at. After each rater their number, so that a command can tell how far it is."""
+    """Visit every page of every rater and add it to the checks. Yield each rater's number when done, for progress."""
     study = seen.study
     for done, rater in enumerate(study.raters.order_by("number"), start=1):
         for page in _before(rater):
@@ -44,14 +44,14 @@ def look(seen: Responses) -> Iterator[int]:
 
 
 def _before(rater: Rater) -> list[Page]:
-    """The pages that a rater finds before the first answer."""
+    """Return the pages that a rater can open before the first answer."""
     with rolled_back():
         browser = Browser(visits.seated(rater))
         return [*visits.crawled(browser, rater), *visits.refusals(browser, rater)]
 
 
 def _own(rater: Rater, places: Collection[int], every: bool) -> tuple[World, World]:
-    """Some of what the rater has to do."""
+    """Visit some of the rater's own assignments with true and with swapped sources."""
     with rolled_back():
         return _both(rater, [place for place in visits.work(rater) if place.pk in places], every)
 
@@ -63,57 +63,62 @@ def _claimed(study: Study, items: dict[int, uuid.UUID]) -> tuple[World, World]:
 
 
 def _both(rater: Rater, places: Sequence[Assignment], every: bool) -> tuple[World, World]:
-    """The true world and another; which of them comes first alternates from rater to rater."""
+    """Return the visit with true sources and that with swapped ones."""
     browser = Browser(visits.seated(rater))
-    order = (False, True) if rater.number % 2 else (True, False)
-    found = {moved: _world(browser, rater, places, every, moved) for moved in order}
-    return found[False], found[True]
+    # The order alternates between raters, so that caches do not make one of both faster throughout.
+    swapped_order = (False, True) if rater.number % 2 else (True, False)
+    visit_by_swapped = {moved: _world(browser, rater, places, every, moved) for moved in swapped_order}
+    return visit_by_swapped[False], visit_by_swapped[True]
 
 
 def _world(browser: Browser, rater: Rater, places: Sequence[Assignment], every: bool, moved: bool) -> World:
     with rolled_back(), browser.keep_cookies():
         study = rater.study
-        changed = worlds.another_world(study, study.seed, worlds.shown_to(rater)) if moved else {}
+        changed_truth = worlds.another_world(study, study.seed, worlds.shown_to(rater)) if moved else {}
         pages = [*visits.rated(browser, places, LOOKS), *visits.afterwards(browser, rater, every)]
-    return World(pages, changed)
+    return World(pages, changed_truth)
 
 
 def _compare(seen: Responses, true: World, other: World) -> None:
     if [page.label for page in true.pages] != [page.label for page in other.pages]:
+        # Not comparable page by page then, and itself a leak.
         seen.worlds.leaks.append(
-            Leak("answer", "what a rater is asked, and how often, depends on where the item came from")
+            Leak("answer", "which requests a rater makes, and how often, depends on where the item came from")
         )
-    for one, its_double in zip(true.pages, other.pages, strict=False):
-        seen.see(one)
-        seen.compare(one, its_double)
-        planted = other.moved.get(one.asked_item)
-        if planted is not None and one.label == its_double.label:
-            seen.times.add(one, planted)
-            seen.times.add(its_double, not planted)
+    for true_page, swapped_page in zip(true.pages, other.pages, strict=False):
+        seen.see(true_page)
+        seen.compare(true_page, swapped_page)
+        planted = other.moved.get(true_page.asked_item)
+        if planted is not None and true_page.label == swapped_page.label:
+            seen.times.add(true_page, planted)
+            seen.times.add(swapped_page, not planted)
 
 
 def _strangers(seen: Responses) -> None:
-    """Every item asked for by nobody, and by a rater whose item it is not: as if there were no such item."""
+    """Request every item as nobody, and as a rater who does not have it: both must be answered like an item that does not exist."""
     items = list(seen.study.items.order_by("code").values_list("pk", flat=True))
-    for at in range(0, len(items), _CODES):
-        for page, like in _asked_for(seen.study, items[at : at + _CODES]):
+    for start in range(0, len(items), _CODES):
+        for page, reference_page in _asked_for(seen.study, items[start : start + _CODES]):
             seen.words.saw(seen.told(page))
-            told = f"told apart from an item that does not exist ({page.status})"
-            seen.doors.saw([] if page.steady() == like.steady() else [Leak(page.label, told)])
+            sentence = f"answered differently from an item that does not exist ({page.status})"
+            seen.doors.saw([] if page.steady() == reference_page.steady() else [Leak(page.label, sentence)])
 
 
 def _asked_for(study: Study, items: Iterable[int]) -> list[tuple[Page, Page]]:
-    """Each answer, beside the same stranger's for an item that there is not."""
+    """Return each answer with the same stranger's answer for an item that does not exist."""
     with rolled_back():
+        # Unclaimed items have no assignment and so no URL; here they get one.
         visits.given(visits.another_seat(study), {item: uuid.uuid4() for item in visits.unclaimed(study)})
         codes = (
             Assignment.objects.filter(rater__study=study, item__in=items).order_by("pk").values_list("item_id", "code")
         )
-        found = []
+        answers = []
         for browser in (Browser(), Browser(visits.seated(visits.another_seat(study)))):
-            like = browser.send("no item, a stranger", "get", _url(uuid.uuid4()))
-            found += [(browser.send("item, a stranger", "get", _url(code)), like) for code in dict(codes).values()]
-        return found
+            reference_page = browser.send("no item, a stranger", "get", _url(uuid.uuid4()))
+            answers += [
+                (browser.send("item, a stranger", "get", _url(code)), reference_page) for code in dict(codes).values()
+            ]
+        return answers
 
 
 def _url(code: uuid.UUID) -> str:

@@ -1,4 +1,4 @@
-"""A response as a rater's browser gets it: its texts and attributes with their places, its links and its forms."""
+"""A response as a rater's browser gets it: its texts and attributes with their locations, its links and its forms."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,22 +10,22 @@ from urllib.parse import urlsplit
 
 _LINKS = ("href", "src", "action", "formaction", "hx-get", "hx-post", "hx-put", "hx-delete", "hx-push-url")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_CHANGING = re.compile(  # what differs between two visits of one page: tokens of forms, and the clock
+_CHANGING = re.compile(  # what differs between two visits of one page: tokens of forms, and times
     r"(?P<token>(?<=[\"' ])[A-Za-z0-9]{64}(?=[\"']))|(?P<time>\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)"
     r"|(?P<date>\d{4}-\d{2}-\d{2}T[\d:.+Z-]+)"
 )
-_SKIPPED_HEADERS = ("content-length", "set-cookie", "date")  # cookies are compared by themselves
+_SKIPPED_HEADERS = ("content-length", "set-cookie", "date")  # cookies are compared separately
 
 
 class Place(NamedTuple):
-    """A text and where it stands: "text of <p>", "attribute class of <article>", "header X-Source"."""
+    """A text and its location: "text of <p>", "attribute class of <article>", "header X-Source"."""
 
     where: str
     text: str
 
 
 class Form(NamedTuple):
-    """A form that is posted to `action`, with its fields as they stand."""
+    """A form that is posted to `action`, with the current values of its fields."""
 
     action: str
     fields: dict[str, str]
@@ -33,9 +33,9 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """One answer. `label` names the request without any code, `item` is the key of the item it is about (0: none).
+    """One answer. `label` names the request without any code; `item` is the key of the item that the page is about (0: none).
 
-    `asked_item` and `asked` are the item and assignment that the request was for, whatever came back.
+    `asked_item` and `asked` are the item and assignment of the request, whatever was returned.
     """
 
     label: str
@@ -48,10 +48,11 @@ class Page:
     seconds: float = 0.0
     asked_item: int = 0
     asked: int = 0
-    cookies: tuple[str, ...] = ()  # as they are set, those of session and forms left out
+    cookies: tuple[str, ...] = ()  # as they are set, without those of session and forms
 
     @cached_property
     def read(self) -> "_Reader":
+        # Parsed once: texts, links and forms of a page are all needed.
         reader = _Reader()
         reader.feed(self.text)
         return reader
@@ -61,7 +62,7 @@ class Page:
         return "html" in self.headers.get("Content-Type", "")
 
     def places(self) -> Iterator[Place]:
-        """Every text of the answer: address, headers, attributes, texts, comments."""
+        """Yield every text of the answer: URL, headers, attributes, texts, comments."""
         yield Place("the address", self.url)
         for name, value in self.headers.items():
             yield Place(f"header {name}", f"{name}: {value}")
@@ -73,22 +74,23 @@ class Page:
             yield Place("the body", self.text)
 
     def links(self) -> list[str]:
-        """Addresses on this site that the page leads to, by link, form or htmx, and where it redirects."""
-        found = [value for name, value in self.read.links if not value.startswith(("#", "mailto:"))]
-        found += [self.headers[name] for name in ("Location", "HX-Push-Url", "HX-Redirect") if name in self.headers]
-        return [link for link in dict.fromkeys(found) if not urlsplit(link).path.startswith("/static/")]
+        """Return the URLs on this site that the page leads to, by link, form or htmx, and where it redirects."""
+        urls = [value for name, value in self.read.links if not value.startswith(("#", "mailto:"))]
+        urls += [self.headers[name] for name in ("Location", "HX-Push-Url", "HX-Redirect") if name in self.headers]
+        return [link for link in dict.fromkeys(urls) if not urlsplit(link).path.startswith("/static/")]
 
     def form(self, action: str) -> dict[str, str]:
-        """The fields of the form that is posted there, hidden ones as they stand, of each set of choices the first."""
+        """Return the fields of the form that is posted to `action`, hidden ones included; of radio buttons the first. {} if there is none."""
         for form in self.read.forms:
             if urlsplit(form.action).path == urlsplit(action).path:
                 return dict(form.fields)
         return {}
 
     def steady(self) -> list[str]:
-        """The answer cut into pieces, without what changes from visit to visit: equal for equal pages."""
+        """Return the answer in pieces, without what changes from visit to visit: equal for equal pages."""
         headers = [f"{name}: {value}" for name, value in sorted(self.headers.items()) if _compared(name)]
         headers += [f"Set-Cookie: {cookie}" for cookie in self.cookies]
+        # Cut at tags, so that a difference is reported as the piece in which it is.
         body = re.split(r"(?<=>)|(?=<)", self.text)
         return [f"status {self.status}"] + [steadied(piece) for piece in [*headers, *body] if piece.strip()]
 
@@ -98,7 +100,7 @@ def _compared(header: str) -> bool:
 
 
 def steadied(text: str) -> str:
-    """The text without codes, tokens and times."""
+    """Return the text without codes, tokens and times."""
     return _CHANGING.sub(lambda match: f"({match.lastgroup})", _UUID.sub("(code)", text))
 
 
@@ -114,14 +116,14 @@ class _Reader(HTMLParser):
         self._by_id: dict[str, dict[str, str]] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         self._tag = tag
-        self.places += [Place(f"attribute {name} of <{tag}>", f"{name}={value}") for name, value in given.items()]
-        self.links += [(name, value) for name, value in given.items() if name in _LINKS and value]
+        self.places += [Place(f"attribute {name} of <{tag}>", f"{name}={value}") for name, value in attributes.items()]
+        self.links += [(name, value) for name, value in attributes.items() if name in _LINKS and value]
         if tag == "form":
-            self._begin(given)
-        elif tag in ("input", "textarea", "button", "select") and given.get("name"):
-            self._fill(tag, given)
+            self._begin(attributes)
+        elif tag in ("input", "textarea", "button", "select") and attributes.get("name"):
+            self._fill(tag, attributes)
 
     def handle_data(self, data: str) -> None:
         if data.strip():
@@ -131,11 +133,13 @@ class _Reader(HTMLParser):
         self.places.append(Place("a comment", data.strip()))
 
     def _begin(self, given: Mapping[str, str]) -> None:
+        # Inputs outside a form may belong to it by its id, before or after the form itself.
         fields: dict[str, str] = self._by_id.setdefault(given.get("id", ""), {}) if given.get("id") else {}
         self.forms.append(Form(given.get("hx-post") or given.get("action", ""), fields))
 
     def _fill(self, tag: str, given: Mapping[str, str]) -> None:
         kind = given.get("type", "text")
+        # A browser sends neither unticked boxes nor the buttons that were not pressed.
         if tag == "button" or kind in ("checkbox", "submit") or (not self.forms and "form" not in given):
             return
         fields = self._by_id.setdefault(given["form"], {}) if "form" in given else self.forms[-1].fields

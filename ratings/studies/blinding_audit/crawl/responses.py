@@ -1,5 +1,6 @@
-"""What raters and strangers are sent: searched for what is sealed, and compared with what they would be sent if every
-item had another origin."""
+"""Checks of what raters and strangers are sent: a search for sealed values, and a comparison with what they would be sent if
+every item had another origin.
+"""
 
 import difflib
 import re
@@ -20,21 +21,19 @@ _BENIGN = ("the word", "the source", "the error type")
 
 
 class Responses:
-    """Gathers the checks of everything that is sent, page by page; no page is kept."""
+    """Collects the checks of everything that is sent, page by page; no page is stored."""
 
     def __init__(self, study: Study, sealed: Sealed) -> None:
         self.study, self.sealed = study, sealed
         self.shown = _Shown(study)
-        self.words = Check(
-            "sent words", "Does a page, fragment, file, header or address tell a source, an error or a secret?"
+        self.words = Check("sent words", "Does anything sent to raters reveal a source, an error or a secret?")
+        self.worlds = Check("another origin", "Would anything sent to raters differ if every item had another origin?")
+        self.headers = Check(
+            "headers", "Are headers the same for every item, without caching, and free of identifying values?"
         )
-        self.worlds = Check(
-            "another origin", "Would anything that is sent differ if every item had come from somewhere else?"
-        )
-        self.headers = Check("headers", "Are headers the same for every item, uncached, and free of marks?")
-        self.numbers = Check("database numbers", "Does an address or attribute show a row's number?")
-        self.doors = Check("closed doors", "Is an item that is not one's own answered like one that does not exist?")
-        self.answers = Check("answers", "Does every page answer, and none with a fault of the site?")
+        self.numbers = Check("database numbers", "Does a URL or attribute show the number of a database row?")
+        self.doors = Check("closed doors", "Is an item of another rater answered like one that does not exist?")
+        self.answers = Check("answers", "Does every page answer, and none with an error of the site?")
         self._values: dict[tuple[str, int, str], set[str]] = defaultdict(set)
         self._names: dict[tuple[str, int], set[frozenset[str]]] = defaultdict(set)
         self._slots: dict[tuple[str, str], list[tuple[int, Page]]] = defaultdict(list)
@@ -47,35 +46,37 @@ class Responses:
         return [self.words, self.worlds, self.headers, self.numbers, self.doors, self.answers, timing]
 
     def see(self, page: Page) -> None:
-        """Look at one answer by itself."""
-        where = page.label
+        """Check one answer by itself."""
+        location = page.label
         self.words.saw(self.told(page))
-        self.answers.saw([Leak(where, f"answered {page.status}")] if not _as_expected(page) else [])
+        self.answers.saw([Leak(location, f"answered {page.status}")] if not _as_expected(page) else [])
         kind = f"{page.label}, {page.status}"
         self.answers.measured[kind] = self.answers.measured.get(kind, 0) + 1
         self._note_headers(page)
         self._note_numbers(page)
 
     def compare(self, one: Page, other: Page) -> None:
-        """The same request in two worlds: all but tokens, codes and the clock has to be the same."""
+        """Compare the same request with true and with swapped sources: all but tokens, codes and times must be equal."""
         self.worlds.looked_at += 1
         if one.steady() != other.steady():
-            told = _difference(one.steady(), other.steady())
-            self.worlds.leaks.append(Leak(one.label, f"{told} depends on where the item came from"))
+            difference = _difference(one.steady(), other.steady())
+            self.worlds.leaks.append(Leak(one.label, f"{difference} depends on where the item came from"))
 
-    # What is told
+    # Sealed values
 
     def told(self, page: Page) -> Iterator[Leak]:
-        """What of the sealed the page tells, but for words that the study itself or an item's payload says."""
-        places = list(page.places())
-        hits = list(self.sealed.told_in("\n".join(place.text for place in places)))
-        for what, told in hits:
-            for place in places:
-                if _says(place.text, what, told) and not self._innocent(page, place, what, told):
-                    yield Leak(f"{page.label}, {place.where}", f"{what}: {told[:60]!r}")
+        """Yield the sealed values on the page, except words that the study itself or an item's payload contains."""
+        located_texts = list(page.places())
+        # One search of the joined text first: most pages contain nothing, and searching each text takes longer.
+        matches = list(self.sealed.told_in("\n".join(located.text for located in located_texts)))
+        for kind, value in matches:
+            for located in located_texts:
+                if _says(located.text, kind, value) and not self._innocent(page, located, kind, value):
+                    yield Leak(f"{page.label}, {located.where}", f"{kind}: {value[:60]!r}")
 
     def _innocent(self, page: Page, place: Place, what: str, told: str) -> bool:
-        """Words of the study's own texts and of the items' payloads; these are looked at for themselves."""
+        """Return whether the value is part of the study's own texts or of an item's payload, which are checked separately."""
+        # Raters do not read these, so the study's texts are no reason for a value to be there.
         attribute = place.where.startswith(
             ("attribute class", "attribute id", "attribute data-", "header", "the address")
         )
@@ -93,7 +94,7 @@ class Responses:
             return
         self.headers.looked_at += 1
         if page.status < 400 and "no-store" not in page.headers.get("Cache-Control", ""):
-            self.headers.leaks.append(Leak(page.label, "header Cache-Control does not say no-store"))
+            self.headers.leaks.append(Leak(page.label, "header Cache-Control lacks no-store"))
         cookies = {f"Set-Cookie {cookie.partition('=')[0]}" for cookie in page.cookies}
         self._names[page.label, page.status].add(frozenset(page.headers) | cookies)
         for name, value in page.headers.items():
@@ -103,12 +104,12 @@ class Responses:
     def _uneven_headers(self) -> Iterator[Leak]:
         for (label, _), sets in self._names.items():
             if len(sets) > 1:
-                uneven = sorted(frozenset.union(*sets) - frozenset.intersection(*sets))
-                yield Leak(label, f"header {', '.join(uneven)} is sent with some items only")
+                uneven_names = sorted(frozenset.union(*sets) - frozenset.intersection(*sets))
+                yield Leak(label, f"header {', '.join(uneven_names)} is sent with some items only")
         for (label, _, name), values in self._values.items():
             if len(values) > 1:
-                shown = ", ".join(sorted(values)[:3])
-                yield Leak(label, f"header {name} differs between items: {shown[:80]}")
+                examples = ", ".join(sorted(values)[:3])
+                yield Leak(label, f"header {name} differs between items: {examples[:80]}")
 
     # Numbers of rows
 
@@ -116,8 +117,8 @@ class Responses:
         if not page.item or page.status >= 400:
             return
         for name, text in self._numbered(page):
-            for at, match in enumerate(_NUMBER.finditer(text)):
-                self._slots[name, f"{_NUMBER.sub('#', text)[:120]} ({at})"].append((int(match[0]), page))
+            for index, match in enumerate(_NUMBER.finditer(text)):
+                self._slots[name, f"{_NUMBER.sub('#', text)[:120]} ({index})"].append((int(match[0]), page))
         self.numbers.looked_at += 1
 
     def _numbered(self, page: Page) -> Iterator[tuple[str, str]]:
@@ -133,17 +134,21 @@ class Responses:
         )
 
     def _telling_numbers(self) -> Iterator[Leak]:
-        """A number that is a row's in every page that has it, over at least three different rows."""
+        """Yield numbers that are those of a row on every page that has them, over at least three different rows."""
         rows = _rows(self.study)
-        for (where, pattern), seen in self._slots.items():
-            for what, of in rows.items():
-                expected = [of.get(page.item if what != "assignment" else page.assignment) for _, page in seen]
-                if len(set(expected)) >= 3 and expected == [number for number, _ in seen]:
-                    yield Leak(where, f"the number of the {what}'s row (pk) in {pattern[:80]!r}")
+        for (location, pattern), numbered_pages in self._slots.items():
+            for kind, row_of_item in rows.items():
+                expected = [
+                    row_of_item.get(page.item if kind != "assignment" else page.assignment)
+                    for _, page in numbered_pages
+                ]
+                # With fewer rows a count or a position may be equal to a row's number by chance.
+                if len(set(expected)) >= 3 and expected == [number for number, _ in numbered_pages]:
+                    yield Leak(location, f"the number of the {kind}'s row (pk) in {pattern[:80]!r}")
                     break
 
 
-_ANSWERS = {  # of requests that must be served for anything to have been looked at
+_ANSWERS = {  # expected statuses of requests that must succeed, or the audit would have examined nothing
     **dict.fromkeys(("item", "item fragment", "item answered", "item, second look", "answer", "own ratings"), 200),
     **dict.fromkeys(("item, HEAD", "last page", "last page, finished"), 200),
     **dict.fromkeys(("plain answer", "plain final answer", "finish"), 303),
@@ -152,36 +157,38 @@ _ANSWERS = {  # of requests that must be served for anything to have been looked
 
 
 def _as_expected(page: Page) -> bool:
-    """No fault of the site; and items are really shown, or the audit would have looked at nothing."""
+    """Return whether the page is no error of the site, and shows an item if it should."""
     expected = _ANSWERS.get(page.label)
     return page.status == expected if expected else page.status < 500
 
 
 class _Shown:
-    """Texts that raters may read: payloads, contexts, and what the study itself says."""
+    """Texts that raters may read: payloads, contexts, and the study's own texts."""
 
     def __init__(self, study: Study) -> None:
-        said = [study.protocol.get(name) for name in ("consent", "contact")]
-        texts = {study.name, study.question, study.guide, *(text for _, text in quarantine.texts(said))}
+        consent_texts = [study.protocol.get(name) for name in ("consent", "contact")]
+        texts = {study.name, study.question, study.guide, *(text for _, text in quarantine.texts(consent_texts))}
         for payload, context in Item.objects.filter(study=study).values_list("payload", "context").iterator():
             texts |= {text for _, text in [*quarantine.texts(payload), *quarantine.texts(context)]}
         self._lines = {" ".join(text.lower().split()) for text in texts if text}
 
     def holds(self, text: str, word: str) -> bool:
-        """Whether the word stands there as part of a text that raters may read."""
-        low = " ".join(text.lower().split())
-        mine = [line for line in self._lines if word in line]
-        return any(low in line for line in mine) or not self._left(low, mine, word)
+        """Return whether the word is there as part of a text that raters may read."""
+        lower = " ".join(text.lower().split())
+        lines_with_word = [line for line in self._lines if word in line]
+        return any(lower in line for line in lines_with_word) or not self._left(lower, lines_with_word, word)
 
     def _left(self, low: str, lines: Iterable[str], word: str) -> bool:
+        # Longest first: a line that is part of a longer one would otherwise leave the rest of it.
         for line in sorted(lines, key=len, reverse=True):
             low = low.replace(line, " ")
         return word in low if not word.isalpha() else has_word(low, word)
 
 
 def _says(text: str, what: str, told: str) -> bool:
-    low = text.lower()
-    return told in low and (what == "the word" or not told.isalpha() or has_word(low, told))
+    lower = text.lower()
+    # Sealed words count as parts of words as well; labels such as a cast's name only as separate words.
+    return told in lower and (what == "the word" or not told.isalpha() or has_word(lower, told))
 
 
 def _rows(study: Study) -> dict[str, dict[int, int | None]]:
@@ -202,10 +209,10 @@ def _rows(study: Study) -> dict[str, dict[int, int | None]]:
 
 
 def _difference(one: Sequence[str], other: Sequence[str]) -> str:
-    """The first piece that is not the same, in a few words."""
+    """Return the first piece that is not the same, in a few words."""
     match = difflib.SequenceMatcher(None, one, other, autojunk=False)
     for kind, a, b, c, d in match.get_opcodes():
         if kind != "equal":
-            told = " ".join(one[a:b]).strip()[:100] or "nothing", " ".join(other[c:d]).strip()[:100] or "nothing"
-            return f"{told[0]!r} (otherwise {told[1]!r})"
+            both_sides = " ".join(one[a:b]).strip()[:100] or "nothing", " ".join(other[c:d]).strip()[:100] or "nothing"
+            return f"{both_sides[0]!r} (otherwise {both_sides[1]!r})"
     return "the order"

@@ -1,4 +1,4 @@
-"""Whether an answer takes longer because of where an item came from: each request beside itself with another origin."""
+"""Whether an answer takes longer because of where an item came from: each request is compared with itself for another origin."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from ratings.studies.blinding_audit.crawl.browser import Browser
 from ratings.studies.blinding_audit.crawl.pages import Page
 from ratings.studies.blinding_audit.findings import Check, Leak
 
-SLOWER = 0.002  # seconds that nobody could use
-LOOKS = 2
-_LOOKS_ANEW = 3
-_FEWEST = 8  # the fewest items of which the signed rank test can say anything at 0.01
-_MOST_ANEW = 40  # items are enough to say whether a difference stands
+SLOWER = 0.002  # seconds; a smaller difference is of no use to a rater
+LOOKS = 2  # requests of each item in one visit: the first may fill a cache
+_LOOKS_ANEW = 3  # repetitions when a difference is measured again
+_FEWEST = 8  # the fewest items for which the signed rank test can be significant at 0.01
+_MOST_ANEW = 40  # items are enough to confirm a difference
 _ALPHA = 0.01
 
 
@@ -36,47 +36,49 @@ class Times:
 
     @property
     def gaps(self) -> dict[str, list[float]]:
-        """Of each request: how much longer each item took as a planted error, both at their quickest, when nothing else
-        was in the way. Requests that were made of too few items are left out."""
-        found = {label: list(_gaps(places.values())) for label, places in self._seconds.items()}
-        return {label: gaps for label, gaps in found.items() if len(gaps) >= _FEWEST}
+        """Return for each request how much longer each item took as a planted error. Requests for too few items are left out."""
+        gaps_by_label = {label: list(_gaps(places.values())) for label, places in self._seconds.items()}
+        return {label: gaps for label, gaps in gaps_by_label.items() if len(gaps) >= _FEWEST}
 
     def told(self) -> dict[str, str]:
-        """What they tell, by request. Not corrected over requests: it has to be found twice, see `check`."""
+        """Return a sentence for each request with a difference."""
         gaps = self.gaps
-        values = [float(wilcoxon(times).pvalue) if any(times) else 1.0 for times in gaps.values()]
-        found = zip(gaps, map(median, gaps.values()), values, strict=True)
-        return {label: _said(middle, p) for label, middle, p in found if p < _ALPHA and abs(middle) >= SLOWER}
+        # Not corrected over requests: a difference has to be found twice, see `check_timing`.
+        p_values = [float(wilcoxon(times).pvalue) if any(times) else 1.0 for times in gaps.values()]
+        summaries = zip(gaps, map(median, gaps.values()), p_values, strict=True)
+        return {label: _said(middle, p) for label, middle, p in summaries if p < _ALPHA and abs(middle) >= SLOWER}
 
 
 def _gaps(places: Iterable[Mapping[bool, Sequence[float]]]) -> Iterator[float]:
+    # The fastest of each: whatever else the computer does only makes a request slower.
     return (min(times[True]) - min(times[False]) for times in places if times[True] and times[False])
 
 
 def _said(middle: float, p: float) -> str:
-    word = "longer" if middle > 0 else "less"
-    return f"planted errors take {abs(middle) * 1000:.1f} ms {word} than the same item unplanted (p = {p:.2g})"
+    direction = "longer" if middle > 0 else "shorter"
+    return f"planted errors take {abs(middle) * 1000:.1f} ms {direction} than the same item without its error (p = {p:.2g})"
 
 
 def check(study: Study, times: Times) -> Check:
-    """A busy computer can slow one world and not the other: what is found is measured anew, item by item, to stand."""
+    """Return the check of response times."""
     check = Check("timing", "Does any answer take longer because of where the item came from?")
     gaps = times.gaps
     if "item" not in gaps:
-        check.skipped = f"the origin of too few items could be changed; {_FEWEST} would do"
+        check.skipped = f"the origin of too few items could be swapped; at least {_FEWEST} are needed"
         return check
-    suspected = times.told()
+    first_findings = times.told()
     check.looked_at = sum(map(len, gaps.values()))
-    middles = {label: round(median(found) * 1000, 3) for label, found in gaps.items()}
-    check.measured = {"median_ms": middles, "measured_anew": sorted(suspected)}
-    if suspected:
-        again = _anew(study, suspected).told()
-        check.leaks = [Leak(f"timing of {label}", told) for label, told in again.items()]
+    medians = {label: round(median(item_gaps) * 1000, 3) for label, item_gaps in gaps.items()}
+    check.measured = {"median_ms": medians, "measured_anew": sorted(first_findings)}
+    if first_findings:
+        # A busy computer can slow one visit and not the other, so a difference must be confirmed item by item.
+        confirmed = _anew(study, first_findings).told()
+        check.leaks = [Leak(f"timing of {label}", sentence) for label, sentence in confirmed.items()]
     return check
 
 
 def _anew(study: Study, labels: Collection[str]) -> Times:
-    """Those requests, in both worlds at once, in turns."""
+    """Measure these requests again, with true and swapped sources in turns."""
     times = Times()
     for rater, place in islice(_every(study), _MOST_ANEW):
         for page, planted in _one(rater, place, labels):
@@ -89,27 +91,30 @@ def _every(study: Study) -> Iterator[tuple[Rater, Assignment]]:
 
 
 def _one(rater: Rater, place: Assignment, labels: Collection[str]) -> list[tuple[Page, bool]]:
-    """Pages of one item in both worlds; nothing where its truth is the same in both."""
+    """Return pages of one item with true and swapped sources; [] if its truth is the same in both."""
     with rolled_back():
         browser, study = Browser(visits.seated(rater)), rater.study
-        found: list[tuple[Page, bool]] = []
+        pages: list[tuple[Page, bool]] = []
         for turn in range(_LOOKS_ANEW):
-            for other in (False, True) if turn % 2 else (True, False):
+            # In turns, so that neither has the warmer caches throughout.
+            for is_swapped in (False, True) if turn % 2 else (True, False):
                 with rolled_back(), browser.keep_cookies():
-                    moved = worlds.another_world(study, study.seed, worlds.shown_to(rater)) if other else {}
-                    if other and place.item_id not in moved:
+                    changed_truth = (
+                        worlds.another_world(study, study.seed, worlds.shown_to(rater)) if is_swapped else {}
+                    )
+                    if is_swapped and place.item_id not in changed_truth:
                         return []
-                    found += [(page, other) for page in _until_last(visits.rated(browser, [place]), labels)]
+                    pages += [(page, is_swapped) for page in _until_last(visits.rated(browser, [place]), labels)]
         with rolled_back():
             planted = worlds.another_world(study, study.seed, worlds.shown_to(rater))[place.item_id]
-        return [(page, planted != other) for page, other in found]
+        return [(page, planted != is_swapped) for page, is_swapped in pages]
 
 
 def _until_last(pages: Iterator[Page], labels: Collection[str]) -> list[Page]:
-    """Pages of these labels; nothing is asked for when each was met."""
-    found: list[Page] = []
+    """Return the pages with these labels, and stop requesting once each was met."""
+    collected: list[Page] = []
     for page in pages:
-        found += [page] if page.label in labels else []
-        if {page.label for page in found} == set(labels):
+        collected += [page] if page.label in labels else []
+        if {page.label for page in collected} == set(labels):
             break
-    return found
+    return collected

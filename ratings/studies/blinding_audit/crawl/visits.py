@@ -1,7 +1,7 @@
 """What each rater's browser is sent: every page, fragment, refusal and file.
 
-The visits write to the database that they read, so they need a scratch copy; each is rolled back, since the next one has to
-find the study as it was.
+The visits write to the database that they read, so they need a scratch copy. Each is rolled back, since the next one has to
+begin with the unchanged study.
 """
 
 import uuid
@@ -29,162 +29,171 @@ from ratings.studies.blinding_audit.copy.guard import require_scratch_copy, roll
 from ratings.studies.blinding_audit.crawl.browser import HTMX, Browser
 from ratings.studies.blinding_audit.crawl.pages import Page
 
-CHUNK = 3  # assignments visited in one world: a page may not depend on the origin of any of them
-MOST_CRAWLED = 40  # pages of one rater that are followed from link to link
+CHUNK = 3  # assignments visited together: a page may not depend on the origin of any of them
+MOST_CRAWLED = 40  # pages of one rater that are reached by links
 Thing = TypeVar("Thing")
 _PERSONAL = ("desk", "profile", "my_ratings")
 _OF_SEAT = ("next", "guide", "practice", "done", "withdraw", "result", "agree")
 
 
 def seated(rater: Rater) -> User:
-    """Somebody in this seat who is ready to rate its untouched work, in an open study. Only inside `rolled_back`."""
+    """Return a new user who takes this rater's place, ready to rate its unanswered items in an open study. Only inside `roll_back_changes`."""
     require_scratch_copy()
     user = User.objects.create(username=f"audit-{uuid.uuid4().hex}")
     now = timezone.now()
+    # By queries and not through `lifecycle`: no event and no message may follow.
     Study.objects.filter(pk=rater.study_id).update(status="open")
     guide = rater.study.guide_version
-    ready = {"consented_at": now, "practised_at": now, "started_at": now, "guide_seen": guide, "finished_at": None}
-    gone = {"withdrawn_at": None, "dropped": False, "simulated": False, "imported_as": ""}
-    Rater.objects.filter(pk=rater.pk).update(user=user, **ready, **gone)
+    prepared = {"consented_at": now, "practised_at": now, "started_at": now, "guide_seen": guide, "finished_at": None}
+    active = {"withdrawn_at": None, "dropped": False, "simulated": False, "imported_as": ""}
+    Rater.objects.filter(pk=rater.pk).update(user=user, **prepared, **active)
     for answers in (Rating, RatingEvent, FirstLook, Draft):
         answers.objects.filter(assignment__rater=rater).delete()
     Assignment.objects.filter(rater=rater).update(opened_at=None)
-    # Session 2 of a crossover is visited as if its washout were over: what was opened is not held back.
+    # Session 2 of a crossover is visited as if its washout were over: opened items are shown at once.
     Assignment.objects.filter(rater=rater, session=2).update(opened_at=now)
     return user
 
 
 def another_seat(study: Study) -> Rater:
-    """A seat more, with nothing to do. Only inside `rolled_back`."""
+    """Create another rater without assignments. Only inside `roll_back_changes`."""
     require_scratch_copy()
     number = max(study.raters.values_list("number", flat=True), default=0) + 1
     return Rater.objects.create(study=study, number=number, label=f"R{number:02}")
 
 
 def unclaimed(study: Study) -> dict[int, UUID]:
-    """Items that nobody has been given yet, with their pairs: all of them in a pool study that has just been opened."""
-    live = Assignment.objects.filter(item=OuterRef("pk"), released_at__isnull=True)
-    return dict(study.items.exclude(Exists(live)).order_by("code").values_list("pk", "source__pair"))
+    """Return the items that nobody has been assigned, with their pairs: all of them in a pool study that has just been opened."""
+    assigned = Assignment.objects.filter(item=OuterRef("pk"), released_at__isnull=True)
+    return dict(study.items.exclude(Exists(assigned)).order_by("code").values_list("pk", "source__pair"))
 
 
 def one_of_each_pair(items: Mapping[int, UUID]) -> list[dict[int, UUID]]:
-    """The items in small chunks, in none of them two versions of one thing."""
-    found: list[dict[int, UUID]] = []
+    """Return the items in small chunks, none of which has two versions of one thing."""
+    item_chunks: list[dict[int, UUID]] = []
     for item, pair in items.items():
-        room = next((chunk for chunk in found if len(chunk) < CHUNK and pair not in chunk.values()), None)
-        if room is None:
-            found.append(room := {})
-        room[item] = pair
-    return found
+        # No rater may have two versions, so none may be visited with them.
+        free_chunk = next((chunk for chunk in item_chunks if len(chunk) < CHUNK and pair not in chunk.values()), None)
+        if free_chunk is None:
+            item_chunks.append(free_chunk := {})
+        free_chunk[item] = pair
+    return item_chunks
 
 
 def given(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
-    """These items, as if the rater had claimed them. Only inside `rolled_back`."""
+    """Assign these items as if the rater had reserved them. Only inside `roll_back_changes`."""
     require_scratch_copy()
-    until = timezone.now() + timedelta(hours=1)
+    reserved_until = timezone.now() + timedelta(hours=1)
     rows = [
-        Assignment(item_id=item, rater=rater, position=at, pair=pair, lease_until=until)
-        for at, (item, pair) in enumerate(items.items(), start=1)
+        Assignment(item_id=item, rater=rater, position=number, pair=pair, lease_until=reserved_until)
+        for number, (item, pair) in enumerate(items.items(), start=1)
     ]
     Assignment.objects.bulk_create(rows)
     return work(rater)
 
 
 def work(rater: Rater) -> list[Assignment]:
-    """What this rater was given and has not been relieved of, in their order."""
+    """Return this rater's assignments that were not released, in their order."""
     rows = Assignment.objects.filter(rater=rater, released_at__isnull=True).order_by("position")
     return list(rows.select_related("rater"))
 
 
 def chunks(things: Sequence[Thing]) -> Iterator[Sequence[Thing]]:
-    """A few at a time; one empty chunk of nothing, so that a rater without work is visited as well."""
-    for at in range(0, max(len(things), 1), CHUNK):
-        yield things[at : at + CHUNK]
+    """Yield a few things at a time."""
+    # At least one chunk, possibly empty, so that a rater without assignments is visited as well.
+    for start in range(0, max(len(things), 1), CHUNK):
+        yield things[start : start + CHUNK]
 
 
 def rated(browser: Browser, places: Sequence[Assignment], looks: int = 1) -> Iterator[Page]:
-    """Each item shown whole and as a fragment, refused, kept as a draft, answered in each way, and shown again."""
+    """Yield each item as page and fragment, refused, with an unsaved answer, answered in each way, and shown again."""
     for place in places:
         url = reverse("ratings:rate", args=[place.code])
         for _ in range(looks):
             yield browser.send("item", "get", url, place)
         for method in ("head", "options"):
             yield browser.send(f"item, {method.upper()}", method, url, place)
-        shown = browser.send("item fragment", "get", url, place, headers=HTMX)
-        yield shown
+        fragment = browser.send("item fragment", "get", url, place, headers=HTMX)
+        yield fragment
         yield browser.send("answer without a verdict", "post", url, place, data={})
-        kept = {"verdict": "no", "confidence": "2"}
-        yield browser.send("draft", "post", reverse("ratings:draft", args=[place.code]), place, data=kept)
-        yield from _only_tried(browser, url, place, shown)
-        yield from _answered(browser, url, place, shown, "", HTMX)
-        stale = {"verdict": "yes", "confidence": "1", "submission_id": str(uuid.uuid4())}
-        yield browser.send("answer from an old form", "post", url, place, data=stale)
+        unsaved_answer = {"verdict": "no", "confidence": "2"}
+        yield browser.send("draft", "post", reverse("ratings:draft", args=[place.code]), place, data=unsaved_answer)
+        yield from _only_tried(browser, url, place, fragment)
+        yield from _answered(browser, url, place, fragment, "", HTMX)
+        old_form = {"verdict": "yes", "confidence": "1", "submission_id": str(uuid.uuid4())}
+        yield browser.send("answer from an old form", "post", url, place, data=old_form)
         yield browser.send("item answered", "get", url, place)
 
 
 def _only_tried(browser: Browser, url: str, place: Assignment, shown: Page) -> list[Page]:
-    """The answers that a browser without scripts gets; the item stays unanswered."""
+    """Return the answers that a browser without scripts gets."""
     with rolled_back(), browser.keep_cookies():
+        # Rolled back: the item has to be unanswered for the answers with scripts.
         return list(_answered(browser, url, place, shown, "plain ", {}))
 
 
 def _answered(
     browser: Browser, url: str, place: Assignment, shown: Page, how: str, headers: Mapping[str, str]
 ) -> Iterator[Page]:
-    """As a person would: the final answer after the first look, where a study asks for two. What comes is the next item."""
+    """Yield the answers to a rating as a person would give it."""
+    # A study may ask for an initial rating and then a final one.
     for label in ("answer", "final answer"):
-        answer = {**shown.form(url), "verdict": "yes", "confidence": "3"}
-        after = browser.send(how + label, "post", url, place, data=answer, headers=headers)
-        yield _of_another(after)
-        if after.headers.get("Location") == url:
-            after = browser.send("item, second look", "get", url, place)
-            yield after
-        if after.form(url).get("stage") != "final":
+        values = {**shown.form(url), "verdict": "yes", "confidence": "3"}
+        result_page = browser.send(how + label, "post", url, place, data=values, headers=headers)
+        # The answer contains the next item, so it must not be compared with pages about this one.
+        yield _of_another(result_page)
+        if result_page.headers.get("Location") == url:
+            result_page = browser.send("item, second look", "get", url, place)
+            yield result_page
+        if result_page.form(url).get("stage") != "final":
             break
-        shown = after
+        shown = result_page
 
 
 def _of_another(page: Page) -> Page:
-    """The same page, but not counted among those about the item that was answered."""
+    """Return the page as one that is not about the item."""
     return replace(page, item=0, assignment=0)
 
 
 def afterwards(browser: Browser, rater: Rater, every: bool) -> Iterator[Page]:
-    """Own answers and the last page, before Finish and after it, as if no work were left; `every` for all other pages."""
+    """Yield the own answers and the last page, before Finish and after it; with `with_all_pages`, all other pages as well."""
     require_scratch_copy()
     yield browser.send("own ratings", "get", reverse("ratings:my_ratings"))
+    # As if nothing were left to rate, neither assigned nor in the pool: otherwise the last page leads to the next
+    # item.
     Assignment.objects.filter(rater=rater, rating__isnull=True).update(released_at=timezone.now(), slot=None)
     Study.objects.filter(pk=rater.study_id).update(ratings_per_item=0)
-    last = reverse("ratings:done", args=[rater.code])
-    yield browser.send("last page", "get", last)
+    last_url = reverse("ratings:done", args=[rater.code])
+    yield browser.send("last page", "get", last_url)
     yield browser.send("finish", "post", reverse("ratings:finish", args=[rater.code]))
-    yield browser.send("last page, finished", "get", last)
+    yield browser.send("last page, finished", "get", last_url)
     if every:
         yield from crawled(browser, rater)
 
 
 def crawled(browser: Browser, rater: Rater) -> Iterator[Page]:
-    """Every page that can be reached by links from the rater's own, items excepted."""
-    waiting = [reverse(f"ratings:{name}") for name in _PERSONAL if _exists(name)]
-    waiting += [reverse(f"ratings:{name}", args=[rater.code]) for name in _OF_SEAT if _exists(name, rater.code)]
+    """Yield every page that can be reached by links from the rater's own, except items."""
+    queue = [reverse(f"ratings:{name}") for name in _PERSONAL if _exists(name)]
+    queue += [reverse(f"ratings:{name}", args=[rater.code]) for name in _OF_SEAT if _exists(name, rater.code)]
     codes = Assignment.objects.filter(rater=rater).values_list("code", flat=True)
     items = {reverse("ratings:rate", args=[code]) for code in codes}
-    met: set[str] = set()
-    while waiting and len(met) < MOST_CRAWLED:
-        url = waiting.pop(0).split("#")[0]
-        if not url.startswith("/") or url in met or url in items or "logout" in url:
+    visited: set[str] = set()
+    while queue and len(visited) < MOST_CRAWLED:
+        url = queue.pop(0).split("#")[0]
+        # Signing out would end the visit.
+        if not url.startswith("/") or url in visited or url in items or "logout" in url:
             continue
-        met.add(url)
+        visited.add(url)
         page = browser.send("page", "get", url)
         yield page
-        waiting += page.links()
+        queue += page.links()
 
 
 def refusals(browser: Browser, rater: Rater) -> Iterator[Page]:
-    """What the site says when something is wrong: no such item, no such method, no token."""
-    nothing = reverse("ratings:rate", args=[uuid.uuid4()])
-    yield browser.send("no such item", "get", nothing)
-    yield browser.send("no such item, posted", "post", nothing, data={})
+    """Yield the answers to wrong requests: no such item, no such method, no token."""
+    unknown_url = reverse("ratings:rate", args=[uuid.uuid4()])
+    yield browser.send("no such item", "get", unknown_url)
+    yield browser.send("no such item, posted", "post", unknown_url, data={})
     yield browser.send("no such page", "get", "/rate/no-such-page/")
     if place := next(iter(work(rater)), None):
         yield browser.send("no such method", "put", reverse("ratings:rate", args=[place.code]), place)

@@ -1,4 +1,4 @@
-"""Worlds in which every item has another origin: what raters are sent must be the same in all of them."""
+"""Swapping the sources of items (the counterfactual): what raters are sent must not change by it."""
 
 import random
 from collections.abc import Collection
@@ -12,42 +12,45 @@ _SWAPPED = ("pair", "label", "perturbation", "truth", "reference", "experiment",
 
 
 def shown_to(rater: Rater) -> Collection[int] | None:
-    """The items that this rater's pages can be about; None for all, where raters claim them."""
+    """Return the items that this rater's pages can be about; None for all, where raters reserve items."""
     if designs.is_pool(rater.study):
         return None
     return set(Assignment.objects.filter(rater=rater).values_list("item_id", flat=True))
 
 
 def another_world(study: Study, seed: int, only: Collection[int] | None = None) -> dict[int, bool]:
-    """Give every item the origin of another one, of another kind where there is any; which items changed their truth.
+    """Give every item the source of another one, of another kind if possible. Return by item, for those that changed their truth, whether
+    it is truly a planted error.
 
-    What raters are sent may not change by this at all. With `only`, no other item is touched, which takes less time;
-    each gets what it would have got among all. Items of a pool keep their pairs: that no rater meets two versions of a
-    thing is decided there when they come for the next item, not before. Only inside `rolled_back`.
+    With `only`, no other item is changed, which takes less time; each gets the same source as without it. Only inside
+    `roll_back_changes`.
     """
     require_scratch_copy()
+    # In a pool study a rater's next item depends on the pairs, so that nobody meets two versions of a thing. Items
+    # keep them there: a swap would change what is assigned, and not only what is shown.
     swapped = _SWAPPED[1:] if designs.is_pool(study) else _SWAPPED
     rows = list(ItemSource.objects.filter(item__study=study).order_by("pk"))
     random.Random(f"audit/{seed}").shuffle(rows)
+    # Shuffled and then sorted by kind (stable), so that a shift crosses kinds and is random within them.
     rows.sort(key=_kind)
     planted = sum(row.perturbation != "none" for row in rows)
-    most = max(planted, len(rows) - planted)
-    step = most if most < len(rows) else 1
-    origins = [{name: getattr(row, name) for name in swapped} for row in rows]
-    moved, touched = {}, []
-    for at, row in enumerate(rows):
+    largest_kind = max(planted, len(rows) - planted)
+    step = largest_kind if largest_kind < len(rows) else 1
+    sources = [{name: getattr(row, name) for name in swapped} for row in rows]
+    changed_truth, changed_rows = {}, []
+    for index, row in enumerate(rows):
         if only is not None and row.item_id not in only:
             continue
-        # moved on by the size of the largest kind, so that few keep their kind
-        given = origins[(at + step) % len(rows)]
+        # Shifted by the size of the larger kind, so that few items keep their kind.
+        new_source = sources[(index + step) % len(rows)]
         planted = row.perturbation != "none"
-        if planted != (given["perturbation"] != "none"):
-            moved[row.item_id] = planted
-        for name, value in given.items():
+        if planted != (new_source["perturbation"] != "none"):
+            changed_truth[row.item_id] = planted
+        for name, value in new_source.items():
             setattr(row, name, value)
-        touched.append(row)
-    ItemSource.objects.bulk_update(touched, list(swapped), batch_size=200)
-    return moved
+        changed_rows.append(row)
+    ItemSource.objects.bulk_update(changed_rows, list(swapped), batch_size=200)
+    return changed_truth
 
 
 def _kind(row: ItemSource) -> tuple[bool, str, str]:

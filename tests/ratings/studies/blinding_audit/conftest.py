@@ -22,9 +22,9 @@ from tests.support.steps import play_out
 @pytest.fixture(autouse=True)
 def fix_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make codes and draws the same each time: otherwise one audit in a hundred finds something by chance."""
-    randbytes = random.Random(3).randbytes
-    monkeypatch.setattr(os, "urandom", randbytes)  # of uuid4
-    monkeypatch.setattr(random, "_urandom", randbytes)  # of secrets
+    drawn = random.Random(3).randbytes
+    monkeypatch.setattr(os, "urandom", drawn)  # used by uuid4
+    monkeypatch.setattr(random, "_urandom", drawn)  # used by the secrets module
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The blinding audit: passes on real studies, knows what is no leak, and is run by a command and a page."""
+"""The blinding audit passes on real studies, reports no false alarms, and is run by a command and a page."""
 
 import json
 import threading
@@ -41,8 +41,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
-def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str, settings: Any) -> None:
-    settings.WRITES_PER_MINUTE = 2  # of people; the audit's own requests are not counted
+def test_audit_of_a_real_study_passes_and_examines_everything(laboratory: None, kind: str, settings: Any) -> None:
+    settings.WRITES_PER_MINUTE = 2  # by people; the audit's own requests are not counted
     study = opened(kind, each=6, ratings_per_item=2, raters=2) if kind == TRANSITION else opened(kind)
     audit = auditing.run(study)
     report = audit.report
@@ -59,15 +59,15 @@ def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind
 
 
 @pytest.mark.thorough
-def test_every_arm_of_the_screen_passes(laboratory: None) -> None:
+def test_audit_passes_on_every_arm_of_the_screen(laboratory: None) -> None:
     arms = {"layouts": ["plain", "aligned", "balance", "confirm"], "context": [True, False], "by": "item",
             "marks": ["off", "if_not_plausible", "always"]}  # fmt: skip
     report = audited(opened(each=4, display=arms))
     assert report["passed"], report["leaks"]
 
 
-def test_items_that_nobody_has_claimed_yet_are_looked_at_as_well(laboratory: None) -> None:
-    """With two raters, who comes for the next item is offered another one if pairs go with the origins of items."""
+def test_audit_examines_items_that_nobody_has_reserved(laboratory: None) -> None:
+    """With two raters, the next item offered would change if pairs were swapped together with the origins."""
     study = opened(each=2, design="pool", raters=2)
     report = audited(study)
     shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
@@ -75,7 +75,7 @@ def test_items_that_nobody_has_claimed_yet_are_looked_at_as_well(laboratory: Non
     assert shown["item fragment, 200"] == study.items.count() == 6
 
 
-def test_an_audit_leaves_nothing_behind_but_its_report(laboratory: None) -> None:
+def test_audit_leaves_only_its_report(laboratory: None) -> None:
     study = opened(each=1, raters=1)
     rater = study.raters.first()
     before = list(Rater.objects.order_by("pk").values()), list(Assignment.objects.order_by("pk").values())
@@ -90,22 +90,22 @@ def test_an_audit_leaves_nothing_behind_but_its_report(laboratory: None) -> None
     assert study.events.filter(kind="audited", data={"passed": True}).count() == 1
 
 
-def test_a_closed_study_is_audited_as_it_was_shown(laboratory: None) -> None:
+def test_audit_of_a_closed_study_visits_it_as_when_it_was_open(laboratory: None) -> None:
     study = opened(each=1, raters=1)
     lifecycle.close(study)
     audit = auditing.run(Study.objects.get(pk=study.pk))
     assert audit.passed and Study.objects.get(pk=study.pk).status == "closed"
 
 
-# What is no leak
+# False alarms
 
 
 def _order_of(study: Study) -> dict[str, Check]:
     return {check.name: check for check in orders.checks(study)}
 
 
-def test_items_added_later_come_later_and_that_is_no_leak(laboratory: None) -> None:
-    """As if all planted errors had been added to an open study: they have the last rows and places of all raters."""
+def test_audit_accepts_that_added_items_come_later(laboratory: None) -> None:
+    """As if all planted errors had been added to an open study: they have the last rows, and the last positions of all raters."""
     study = opened(each=7, ratings_per_item=2, raters=6)
     sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda one: one.perturbation != "none")
     rows = list(Item.objects.filter(study=study).order_by("pk"))
@@ -124,7 +124,7 @@ def test_items_added_later_come_later_and_that_is_no_leak(laboratory: None) -> N
     assert _order_of(study)["order"].leaks and _order_of(study)["predictability"].leaks
 
 
-def test_a_study_of_before_lineage_was_told_is_no_leak_and_one_where_some_tell_it_is(study: Study) -> None:
+def test_audit_accepts_studies_without_lineage_but_not_mixed_ones(study: Study) -> None:
     for item in study.items.all():
         del item.payload["lineage"]
         item.payload_sha256 = payload_digest(item.payload)
@@ -138,7 +138,9 @@ def test_a_study_of_before_lineage_was_told_is_no_leak_and_one_where_some_tell_i
     assert "no payload key 'lineage'" in str(keys.leaks)
 
 
-def test_what_too_few_items_cannot_tell_is_not_called_passed(laboratory: None, client: Client, capsys: Any) -> None:
+def test_audit_check_with_too_few_items_is_undecided_and_not_passed(
+    laboratory: None, client: Client, capsys: Any
+) -> None:
     study = opened(each=2, raters=1)
     call_command("audit_blinding", study.slug)
     said = capsys.readouterr().out
@@ -155,8 +157,8 @@ def test_what_too_few_items_cannot_tell_is_not_called_passed(laboratory: None, c
 
 
 @pytest.mark.thorough
-def test_a_word_of_the_bench_is_no_leak(study: Study) -> None:
-    """ "No obvious precipitate" is what chemists write; that the twin is an obvious one stands nowhere."""
+def test_audit_accepts_ordinary_words_of_the_bench(study: Study) -> None:
+    """ "No obvious precipitate" is what chemists write; nothing states that the twin is an obvious one."""
     item = study.items.first()
     assert item
     item.payload["observations"] = [{"type": "visual", "description": "No obvious precipitate", "value": ""}]
@@ -166,7 +168,7 @@ def test_a_word_of_the_bench_is_no_leak(study: Study) -> None:
     assert not [one for one in report["leaks"] if "obvious" in one["what"]]
 
 
-def test_the_sealed_facts_of_a_study_are_gathered_from_its_rows(study: Study) -> None:
+def test_sealed_values_are_collected_from_the_rows_of_a_study(study: Study) -> None:
     facts = sealed(study)
     twin = Twin.objects.filter(pk__in=ItemSource.objects.filter(item__study=study).values("twin")).first()
     assert twin and twin.why.lower() in facts.values and str(twin.code) in facts.values
@@ -180,24 +182,24 @@ def test_holms_correction_by_hand() -> None:
 
 
 def test_an_auc_by_hand() -> None:
-    # ones 3, 4 beside noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
+    # ones 3, 4 against noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
     found = statistics.unpaired("size", [1, 2, 3], [3, 4])
     assert found.auc == pytest.approx(5.5 / 6) and found.low <= found.auc <= found.high
 
 
-def test_numbers_that_never_vary_tell_nothing() -> None:
+def test_constant_numbers_separate_nothing() -> None:
     assert statistics.unpaired("size", [1, 1], [1, 1]).auc == 0.5
     assert not statistics.paired("size", [1.0] * 20, [1.0] * 20).tells
 
 
-def test_pairs_that_all_differ_the_same_way_and_are_told_apart_fail() -> None:
+def test_pairs_that_all_differ_in_one_direction_are_telling() -> None:
     # twenty twins, each 10 longer than originals of 1 to 20: half of the 400 pairs and more are won
     originals = [float(n) for n in range(1, 21)]
     found = statistics.paired("characters", originals, [n + 10 for n in originals])
     assert found.auc > 0.8 and statistics.corrected([found])[0].tells
 
 
-def test_a_feature_is_a_number_of_what_raters_read() -> None:
+def test_form_features_count_what_raters_read() -> None:
     made = [{"ref": "A", "name": "Tube", "properties": [["Volume", "1.50 mL"], ["Mass", "-20 g"]], "condition": "on ice",
              "availability": "", "continues": ""}]  # fmt: skip
     counted = tells.features({"after": made, "observations": [], "rejected": ""})
@@ -209,7 +211,7 @@ def test_a_feature_is_a_number_of_what_raters_read() -> None:
 # The command
 
 
-def test_the_command_says_what_holds_and_keeps_the_report(laboratory: None, capsys: Any) -> None:
+def test_audit_command_prints_the_checks_and_stores_the_report(laboratory: None, capsys: Any) -> None:
     study = opened(each=1, raters=1)
     call_command("audit_blinding", study.slug)
     said = capsys.readouterr().out
@@ -218,7 +220,7 @@ def test_the_command_says_what_holds_and_keeps_the_report(laboratory: None, caps
     assert audit.sha256 == auditing.digest(json.loads(json.dumps(audit.report)))
 
 
-def test_the_command_fails_and_names_the_leak(laboratory: None, settings: Any, capsys: Any) -> None:
+def test_audit_command_fails_and_names_the_leak(laboratory: None, settings: Any, capsys: Any) -> None:
     study = opened(each=1, raters=1)
     through(settings, "marked_header")
     with pytest.raises(CommandError, match="Blinding leaks in: round-one") as failed:
@@ -230,7 +232,7 @@ def test_the_command_fails_and_names_the_leak(laboratory: None, settings: Any, c
 
 
 @pytest.mark.thorough
-def test_a_report_never_points_at_an_item(study: Study, settings: Any) -> None:
+def test_audit_report_never_points_at_an_item(study: Study, settings: Any) -> None:
     through(settings, "marked_header")
     told = json.dumps(audited(study))
     assert not [place for place in Assignment.objects.filter(rater__study=study) if str(place.code) in told]
@@ -238,13 +240,13 @@ def test_a_report_never_points_at_an_item(study: Study, settings: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [[], ["round-one", "--all"], ["no-such-study"]])
-def test_the_command_is_told_which_study(given: list[str]) -> None:
+def test_audit_command_requires_a_study(given: list[str]) -> None:
     with pytest.raises(CommandError) as failed:
         call_command("audit_blinding", *given)
     assert failed.value.returncode == 2
 
 
-def test_a_draft_has_nothing_to_audit(laboratory: None) -> None:
+def test_audit_of_a_draft_is_refused(laboratory: None) -> None:
     document = {"name": "Draft", "kind": EVIDENCE, "sources": [{"cast": "offline", "count": 1}], "ratings_per_item": 1}
     study = lifecycle.create_study(lifecycle.read_protocol({**document, "seed": 1}))
     with pytest.raises(CommandError, match="no items yet"):
@@ -254,7 +256,7 @@ def test_a_draft_has_nothing_to_audit(laboratory: None) -> None:
 # The page
 
 
-def test_the_page_runs_the_audit_and_shows_the_certificate(laboratory: None, client: Client) -> None:
+def test_audit_page_runs_the_audit_and_shows_the_certificate(laboratory: None, client: Client) -> None:
     study = opened(each=1, raters=1)
     client.force_login(User.objects.create_superuser("root"))
     address = reverse("ratings:audit", args=[study.slug])
@@ -267,7 +269,7 @@ def test_the_page_runs_the_audit_and_shows_the_certificate(laboratory: None, cli
     assert reverse("ratings:certificate", args=[study.slug]) in shown
 
 
-def test_the_page_names_the_leak(laboratory: None, client: Client, settings: Any) -> None:
+def test_audit_page_names_the_leak(laboratory: None, client: Client, settings: Any) -> None:
     study = opened(each=1, raters=1)
     through(settings, "marked_header")
     client.force_login(User.objects.create_superuser("root"))
@@ -278,7 +280,9 @@ def test_the_page_names_the_leak(laboratory: None, client: Client, settings: Any
     assert "Leaks found" in shown and "X-Item-Kind" in shown
 
 
-def test_an_analyst_reads_the_certificate_and_cannot_make_one(laboratory: None, client: Client) -> None:
+def test_audit_page_lets_an_analyst_read_the_certificate_but_not_start_an_audit(
+    laboratory: None, client: Client
+) -> None:
     study = opened(each=2)
     analyst = User.objects.create_user("ana")
     study.members.create(user=analyst, role="analyst")
@@ -288,8 +292,8 @@ def test_an_analyst_reads_the_certificate_and_cannot_make_one(laboratory: None, 
     assert not BlindingAudit.objects.exists()
 
 
-def test_a_slow_moment_is_no_leak_unless_it_is_found_again(study: Study) -> None:
-    """As if the computer had been busy whenever a planted error was shown: measured anew, nothing of it is left."""
+def test_audit_reports_slow_answers_only_if_confirmed(study: Study) -> None:
+    """As if the computer had been busy whenever a planted error was shown: a second measurement does not confirm it."""
     times = timing.Times()
     for place in Assignment.objects.filter(rater__study=study):
         for planted, seconds in ((True, 0.5), (False, 0.1)):

@@ -1,4 +1,4 @@
-"""The blinding audit fails on each of many leaks, naming it."""
+"""The blinding audit fails on each of many leaks and names it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,35 +21,35 @@ pytestmark = pytest.mark.django_db
 
 
 def of_payloads(study: Study) -> dict[str, Any]:
-    """The report of the checks that read payloads and fetch nothing."""
+    """Return the report of the checks that read payloads and fetch no page."""
     checks = payloads.checks(study, sealed(study))
     return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
 
 
 def of_order(study: Study) -> dict[str, Any]:
-    """The same of the checks of places and rows."""
+    """Return the report of the checks of positions and rows."""
     checks = orders.checks(study)
     return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
 
 
-def test_a_key_too_many_in_a_payload_is_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_names_an_additional_payload_key(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = pool.blind_transition
     monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "x2" if given[1:] else ""})
     assert "payload: payload key 'model'" in leaks(of_payloads(opened()), "payload keys")
 
 
 @pytest.mark.thorough
-def test_a_key_deep_in_a_payload_is_named(study: Study) -> None:
+def test_audit_names_a_nested_payload_key(study: Study) -> None:
     item = study.items.first()
     assert item
     item.payload["before"][0]["barcode"] = "x"
     item.save()
     report = audited(study)
     assert "payload.before[]: payload key 'barcode'" in leaks(report, "payload keys")
-    assert "not what its digest was made of" in leaks(report, "payload digest")
+    assert "does not match its digest" in leaks(report, "payload digest")
 
 
-def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
+def test_audit_names_words_of_a_secret_in_shown_texts(study: Study) -> None:
     source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
     assert source and source.twin
     Twin.objects.filter(pk=source.twin.pk).update(why="somebody doubled what was poured into the second tube")
@@ -63,7 +63,7 @@ def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
 
 
 @pytest.mark.thorough
-def test_keys_in_another_order_for_twins_are_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_names_another_key_order_of_twins(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = pool.blind_transition
 
     def reversed_for_twins(*given: Any) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def _row(report: dict[str, Any]) -> None:
 SENT = {"marked_header": _header, "marked_class": _attribute, "row_in_address": _row}
 
 
-def test_an_attribute_however_neutral_and_the_number_of_a_row_are_named(small: Study, settings: Any) -> None:
-    """Of a header the command is told below."""
+def test_audit_names_a_neutral_attribute_and_the_number_of_a_row(small: Study, settings: Any) -> None:
+    """A header is covered by the test of the command."""
     for middleware in ("marked_class", "row_in_address"):
         through(settings, middleware)
     report = audited(small)
@@ -105,51 +105,51 @@ def test_an_attribute_however_neutral_and_the_number_of_a_row_are_named(small: S
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("middleware", SENT)
-def test_each_of_them_is_named_where_it_is_alone(small: Study, settings: Any, middleware: str) -> None:
+def test_audit_names_each_mark_that_occurs_alone(small: Study, settings: Any, middleware: str) -> None:
     through(settings, middleware)
     SENT[middleware](audited(small))
 
 
 @pytest.mark.thorough
-def test_twins_that_take_longer_are_named(laboratory: None, settings: Any) -> None:
+def test_audit_names_slower_answers_to_twins(laboratory: None, settings: Any) -> None:
     study = opened(each=5)
     through(settings, "slow_twins")
     assert "planted errors take" in leaks(audited(study), "timing")
 
 
 @pytest.mark.thorough
-def test_a_source_in_the_raters_own_download_is_named(study: Study, settings: Any) -> None:
+def test_audit_names_a_source_in_the_raters_own_download(study: Study, settings: Any) -> None:
     through(settings, "model_in_own_ratings")
     assert "own ratings, the body: the source: 'offline'" in leaks(audited(study), "sent words")
 
 
 @pytest.mark.thorough
-def test_a_header_that_lets_caches_keep_an_item_is_named(study: Study, settings: Any) -> None:
+def test_audit_names_a_header_that_allows_caching(study: Study, settings: Any) -> None:
     through(settings, "kept_in_cache")
     assert "header ETag" in leaks(audited(study), "headers")
 
 
 @pytest.mark.thorough
-def test_another_answer_to_strangers_for_items_that_exist_is_named(study: Study, settings: Any) -> None:
+def test_audit_names_a_different_answer_to_strangers_for_existing_items(study: Study, settings: Any) -> None:
     through(settings, "told_to_strangers")
-    assert "told apart from an item that does not exist (404)" in leaks(audited(study), "closed doors")
+    assert "answered differently from an item that does not exist (404)" in leaks(audited(study), "closed doors")
 
 
-def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
+def test_audit_names_items_ordered_by_error_type(laboratory: None) -> None:
     study = opened(ratings_per_item=2, raters=6, each=5)
     places = Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
     for rater in study.raters.all():
         own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
         for at, place in enumerate(own):
             Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
-    assert "position and planted errors go together: AUC " in leaks(of_order(study), "order")
+    assert "position and planted errors are associated: AUC " in leaks(of_order(study), "order")
 
 
 @pytest.mark.thorough
-def test_items_frozen_in_the_order_of_their_sources_are_named(
+def test_audit_names_items_frozen_in_the_order_of_their_sources(
     laboratory: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if the batch had not been shuffled: payloads sorted so that rows with planted errors come last."""
+    """As if the batch had not been shuffled: payloads are sorted so that rows with planted errors come last."""
     study = opened(each=5)
     rows = list(Item.objects.filter(study=study).order_by("pk"))
     sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda s: s.perturbation != "none")
@@ -161,11 +161,11 @@ def test_items_frozen_in_the_order_of_their_sources_are_named(
         Item.objects.filter(pk=item.pk).update(payload=payload)
         source.pk, source.item = None, item
         source.save()
-    assert "the item's row and planted errors go together" in leaks(audited(study), "order")
+    assert "the item's row and planted errors are associated" in leaks(audited(study), "order")
 
 
 @pytest.mark.thorough
-def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) -> None:
+def test_audit_names_twins_with_another_number_format(laboratory: None) -> None:
     study = opened(each=7)
     for source in ItemSource.objects.filter(item__study=study, twin__isnull=False).select_related("item"):
         for material in source.item.payload["after"]:
@@ -193,8 +193,8 @@ MARKS = {
         pytest.param([name for name in MARKS if name != "marked_last_page"], id="all others"),
     ],
 )
-def test_a_mark_is_named_wherever_it_is_sent(small: Study, settings: Any, marked: list[str]) -> None:
-    """Each by its own middleware, each on another request: one audit names them all. On the last page they meet."""
+def test_audit_names_a_mark_wherever_it_is_sent(small: Study, settings: Any, marked: list[str]) -> None:
+    """Each middleware marks another request, and one audit names them all. The last page has several marks."""
     for middleware in marked:
         through(settings, middleware)
     said = leaks(audited(small), "another origin")
@@ -203,20 +203,20 @@ def test_a_mark_is_named_wherever_it_is_sent(small: Study, settings: Any, marked
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("middleware", "told"), MARKS.items())
-def test_a_mark_is_named_where_it_is_the_only_one(small: Study, settings: Any, middleware: str, told: str) -> None:
+def test_audit_names_a_mark_that_is_the_only_one(small: Study, settings: Any, middleware: str, told: str) -> None:
     through(settings, middleware)
     assert told in leaks(audited(small), "another origin")
 
 
 @pytest.mark.thorough
-def test_answers_to_planted_errors_that_take_longer_are_named(laboratory: None, settings: Any) -> None:
+def test_audit_names_slower_answers_to_planted_errors(laboratory: None, settings: Any) -> None:
     through(settings, "slow_answers")
     said = leaks(audited(opened(each=4, raters=1)), "timing")
     assert "timing of answer: planted errors take" in said or "timing of plain answer: planted errors take" in said
 
 
 def _twins_rewritten(study: Study, rewrite: Callable[[Item], None]) -> str:
-    """What the check of forms says when every twin of the study is given another form."""
+    """Return the text of the form check after every twin of the study was given another form."""
     sources = list(ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition"))
     for source in sources:
         if source.twin:
@@ -267,9 +267,9 @@ def _with_small_references(item: Item) -> None:
         (_with_small_references, "references that are capital letters"),
     ],
 )
-def test_twins_of_another_form_are_named(dealt: Study, rewrite: Callable[[Item], None], told: str) -> None:
+def test_audit_names_twins_with_another_form(dealt: Study, rewrite: Callable[[Item], None], told: str) -> None:
     assert f"{told}: AUC" in _twins_rewritten(dealt, rewrite)
 
 
-def test_the_form_of_real_twins_tells_nothing(dealt: Study) -> None:
+def test_audit_finds_nothing_in_the_form_of_real_twins(dealt: Study) -> None:
     assert _twins_rewritten(dealt, lambda item: None) == ""

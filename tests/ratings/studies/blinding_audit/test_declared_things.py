@@ -1,4 +1,4 @@
-"""A name that a person declared a thing in the laboratory, in one item, does not fail the audit; any other does."""
+"""A name that a person declared a thing in the laboratory passes the audit in its own item only."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def study(laboratory: None) -> Study:
     return opened()
 
 
-def test_a_declared_name_passes_and_stands_in_the_certificate_and_on_the_page(study: Study, client: Client) -> None:
+def test_declared_name_passes_and_is_listed_in_the_certificate_and_on_the_page(study: Study, client: Client) -> None:
     item = study.items.order_by("pk")[0]
     _let_in(study, item, "Mounted Gemini, 3 um", [["gemini", "an HPLC column"]])
     assert _names(study).passed
@@ -55,7 +55,7 @@ def test_a_declared_name_passes_and_stands_in_the_certificate_and_on_the_page(st
     assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi> (1 item)" in page
 
 
-def test_released_without_a_word_about_it_or_with_another_name_beside_it_fails(study: Study) -> None:
+def test_released_item_with_an_undeclared_name_fails(study: Study) -> None:
     first, second = study.items.order_by("pk")[:2]
     _let_in(study, first, "Mounted Gemini, 3 um", [])
     _let_in(study, second, "Mounted Gemini, by Claude", [["gemini", "an HPLC column"]])

@@ -1,4 +1,4 @@
-"""The classifier of style: what it tells by hand, on held-out pairs, and how well it could."""
+"""The classifier of style: its statistics by hand, its results on held-out pairs, and its power."""
 
 import random
 from collections.abc import Callable
@@ -18,28 +18,28 @@ from ratings.studies.blinding_audit.sealed import sealed
 from tests.support.audited import opened
 
 
-def test_style_keeps_function_words_and_signs_and_masks_numbers_and_content() -> None:
+def test_style_preserves_function_words_and_signs_and_masks_numbers_and_content() -> None:
     assert wording.style("The tube is CLEAR, 12.5 mL.") == "The w4 is W5 , 0 wW2 ."
     assert wording.style("The tube is CLEAR, -7 mL.") == wording.style("The well is BLACK, 12.5 mL.")
 
 
-def test_an_auc_within_strata_by_hand() -> None:
+def test_auc_within_strata_by_hand() -> None:
     # Stratum a: 3 above 1 and 2 below 3 of (2 | 1, 3): one of two won. Stratum b: 5 above 4: one of one. (1 + 1) / 3.
     np = learning.np
     scores, kinds = np.array([2.0, 1.0, 3.0, 5.0, 4.0]), np.array([1, 0, 0, 1, 0])
     strata = np.array([0, 0, 0, 1, 1])
     assert learning.auc(scores, kinds, strata, np.ones(5)) == pytest.approx(2 / 3)
-    # The second item drawn twice: of the three comparisons in a, two won. (2 + 1) / 4.
+    # With the second item twice: of the three comparisons in a, two are won. (2 + 1) / 4.
     assert learning.auc(scores, kinds, strata, np.array([1, 2, 1, 1, 1])) == pytest.approx(3 / 4)
 
 
-def test_the_standard_error_of_hanley_and_mcneil_by_hand() -> None:
+def test_standard_error_of_hanley_and_mcneil_by_hand() -> None:
     # A = 0.8, 20 of each: Q1 = 0.8/1.2 = 0.66667, Q2 = 1.28/1.8 = 0.71111; Q1 - A2 = 0.02667, Q2 - A2 = 0.07111;
     # (0.16 + 19 * 0.02667 + 19 * 0.07111) / 400 = 2.01778 / 400 = 0.0050444, whose root is 0.071024.
     assert learning.standard_error(0.8, 20, 20) == pytest.approx(0.071024, abs=1e-6)
 
 
-def test_the_smallest_auc_is_at_its_margin_by_just_so_many_standard_errors_and_falls_with_items() -> None:
+def test_smallest_auc_is_the_right_number_of_standard_errors_above_its_margin() -> None:
     smallest = learning.smallest_auc(50, 50, 0.6)
     assert smallest is not None
     assert smallest - 0.6 == pytest.approx(2.801585 * learning.standard_error(smallest, 50, 50), abs=1e-6)
@@ -62,7 +62,7 @@ def _examples(seed: int, told: float) -> list[Example]:
     return rows
 
 
-def test_a_style_of_twins_is_found_on_held_out_pairs_and_none_is_not() -> None:
+def test_classifier_finds_a_style_of_twins_and_no_style_where_there_is_none() -> None:
     told = learning.judge(_examples(1, 0.9), 5)
     assert told.is_above(0.6) and told.n == (40, 40) and told.pairs == 40
     nothing = learning.judge(_examples(2, 0.0), 5)
@@ -71,7 +71,7 @@ def test_a_style_of_twins_is_found_on_held_out_pairs_and_none_is_not() -> None:
 
 @pytest.fixture(scope="module")
 def sentences() -> list[str]:
-    """Three hundred sentences of our handbook as it once was: prose, with hundreds of different pieces and two in a row."""
+    """Three hundred sentences of an earlier handbook of ours: prose with hundreds of different pieces and two in a row."""
     return (Path(__file__).parent / "prose.txt").read_text().splitlines()
 
 
@@ -100,21 +100,21 @@ TELLS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("tell", TELLS)
 @pytest.mark.parametrize("of_one", [True, False], ids=["content of the original", "content of its own"])
-def test_a_perfect_tell_in_prose_is_found_at_forty_pairs(sentences: list[str], tell: str, of_one: bool) -> None:
+def test_classifier_finds_a_perfect_tell_in_prose_of_forty_pairs(sentences: list[str], tell: str, of_one: bool) -> None:
     told = learning.judge(_prose(sentences, 1, TELLS[tell], of_one), 18)
     assert told.auc > 0.9 and told.is_above(0.6)
 
 
-def test_prose_without_a_tell_gives_alarms_at_the_nominal_rate(sentences: list[str]) -> None:
-    """Of 24 at 2.5 %, more than 3 would come once in 300 runs; above the margin of planted errors none is to be."""
+def test_classifier_has_the_nominal_rate_of_false_alarms(sentences: list[str]) -> None:
+    """Of 24 at 2.5 %, more than 3 would occur once in 300 runs; none may be above the margin of planted errors."""
     found = [learning.judge(_prose(sentences, seed, str, seed % 2 == 0), 18) for seed in range(24)]
     assert sum(told.is_above(0.5) for told in found) <= 3
     assert sum(told.p <= learning.MOST_P for told in found) <= 3
     assert not any(told.is_above(wording.PLANTED_MARGIN) for told in found)
 
 
-def test_the_power_stated_is_that_of_a_word_in_other_texts_of_the_kind(sentences: list[str]) -> None:
-    """A sign that twins of other prose have, in the share that was stated, is found about as often as stated."""
+def test_classifier_power_is_that_of_a_word_in_other_texts_of_the_kind(sentences: list[str]) -> None:
+    """A sign in the stated share of the twins of other prose is found about as often as stated."""
     rows = _prose(sentences, 5, str, False)
     power = learning.find_power(rows, 0.6, learning.judge(rows, 18).chance, 18)
     assert power and 0.7 <= power.auc <= 0.95 and power.found >= 0.8 * learning.TRIALS
@@ -127,17 +127,17 @@ def test_the_power_stated_is_that_of_a_word_in_other_texts_of_the_kind(sentences
     assert sum(one.is_above(0.6) for one in told) >= 6  # of 10 at 80 %, fewer than 6 come 3 times in 100 runs
 
 
-def test_texts_without_a_word_tell_nothing() -> None:
+def test_classifier_of_empty_texts_finds_nothing() -> None:
     told = learning.judge([example._replace(text="") for example in _examples(1, 0.0)], 5)
     assert told.auc == 0.5 and told.p == 1
 
 
-def test_no_power_is_stated_where_not_even_a_word_in_every_text_is_found(sentences: list[str]) -> None:
+def test_classifier_states_no_power_if_not_even_a_word_in_every_text_is_found(sentences: list[str]) -> None:
     rows = _prose(sentences, 5, str, False)[:20]
     assert learning.find_power(rows, 0.8, learning.judge(rows, 18).chance, 18) is None
 
 
-def test_kinds_are_exchanged_within_pairs_and_whole_pairs_with_their_like() -> None:
+def test_permutation_exchanges_kinds_within_pairs_and_between_uniform_pairs() -> None:
     np = learning.np
     kinds, pairs = np.array([0, 1, 1, 0, 1, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
     strata = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
@@ -148,20 +148,20 @@ def test_kinds_are_exchanged_within_pairs_and_whole_pairs_with_their_like() -> N
         assert other[4] == other[5] != other[6] == other[7]
 
 
-def test_versions_of_one_pair_are_never_in_training_and_test_at_once() -> None:
-    """Each pair has a word of its own and both versions one kind: whoever has seen the other version knows the kind."""
+def test_classifier_never_has_versions_of_one_pair_in_training_and_test() -> None:
+    """Each pair has a word of its own and both versions one kind: a model trained on one version would know the other's kind."""
     rng = random.Random(4)
     kinds = [rng.randint(0, 1) for _ in range(60)]
     rows = [Example(f"pair{at} " * 20, kind, at, "a") for at, kind in enumerate(kinds) for _ in range(2)]
     assert learning.judge(rows, 3).low < 0.6
 
 
-def test_the_same_seed_gives_the_same_numbers() -> None:
+def test_classifier_is_reproducible_from_its_seed() -> None:
     assert learning.judge(_examples(3, 0.3), 5) == learning.judge(_examples(3, 0.3), 5)
 
 
 @pytest.mark.django_db
-def test_too_few_items_are_said_with_the_number_needed_and_without_counts(laboratory: None) -> None:
+def test_style_check_with_too_few_items_states_the_number_needed_and_no_counts(laboratory: None) -> None:
     planted, sources = wording.checks(opened())
     assert planted.is_undecided and sources.is_undecided
     assert f"about {learning.needed(0.75, 0.6)} of each to confirm scores with an AUC of 0.75" in planted.skipped
@@ -184,7 +184,7 @@ def _sources(mark: str) -> list[ItemSource]:
     return found
 
 
-def test_a_study_whose_twins_write_otherwise_fails_and_one_whose_do_not_holds() -> None:
+def test_style_check_fails_if_twins_have_another_style_and_passes_otherwise() -> None:
     leaks, _ = wording.checks_of(_sources("; (-)"))
     assert leaks.failed and leaks.to_json()["leaks"][0]["where"] == "planted / unperturbed"
     holds, none = wording.checks_of(_sources(""))
@@ -193,7 +193,7 @@ def test_a_study_whose_twins_write_otherwise_fails_and_one_whose_do_not_holds() 
     assert holds.power["found"] >= 0.8 * holds.power["trials"] and "not covered" in holds.power["not_covered"]
 
 
-def test_items_of_which_nothing_was_declared_are_not_taken_for_unperturbed() -> None:
+def test_style_check_does_not_treat_unlabelled_items_as_unperturbed() -> None:
     sources = _sources("; (-)")
     for source in sources:
         source.reference = find_reference(None, None) if source.perturbation == "none" else source.reference
@@ -203,7 +203,7 @@ def test_items_of_which_nothing_was_declared_are_not_taken_for_unperturbed() -> 
 
 @pytest.fixture
 def told(laboratory: None) -> Study:
-    """An opened study with an item that was released though it says "as Gemini predicted"."""
+    """An opened study with an item that was released although it contains "as Gemini predicted"."""
     study = opened()
     item = study.items.order_by("pk").first()
     assert item
@@ -215,7 +215,7 @@ def told(laboratory: None) -> Study:
 
 
 @pytest.mark.django_db
-def test_the_audit_fails_on_an_item_that_was_let_in_and_names_its_code_and_not_the_name(told: Study) -> None:
+def test_audit_fails_on_a_released_item_with_a_name_and_reports_its_code_only(told: Study) -> None:
     checks = {check.name: check for check in payloads.checks(told, sealed(told))}
     found = checks["names of sources"]
     item = told.items.get(payload__observations__0__description="Clear, as Gemini predicted")
@@ -226,7 +226,7 @@ def test_the_audit_fails_on_an_item_that_was_let_in_and_names_its_code_and_not_t
 
 
 @pytest.mark.django_db
-def test_the_blinded_certificate_names_the_item_and_the_power_and_nothing_that_was_measured(told: Study) -> None:
+def test_blinded_certificate_has_the_item_and_the_power_but_no_measurements(told: Study) -> None:
     checks = [*payloads.checks(told, sealed(told)), *wording.checks(told)]
     report: dict[str, Any] = auditing.report(told, checks)
     auditing.store(told, report)
@@ -239,7 +239,7 @@ def test_the_blinded_certificate_names_the_item_and_the_power_and_nothing_that_w
 
 
 @pytest.mark.django_db
-def test_the_page_says_what_the_power_is_of_and_what_is_not_covered(told: Study, admin_client: Client) -> None:
+def test_audit_page_explains_the_power_and_what_is_not_covered(told: Study, admin_client: Client) -> None:
     planted, _ = wording.checks_of(_sources(""))
     auditing.store(told, auditing.report(told, [planted]))
     page = " ".join(admin_client.get(f"/studies/{told.slug}/audit/").content.decode().split())

@@ -1,7 +1,7 @@
 """Create a site with a given number of ratings directly as rows: crossed or balanced studies, real payloads, one event per rating.
 
 Payloads are the steps of the reference protocols, run offline and blinded as for raters; a number in a parameter makes each
-item unique. Every rater rates in the order of the items; the last `WAITING` items of a study are not rated yet.
+item unique. Every rater rates in the order of the items; the last `UNRATED_ITEMS` items of a study are not rated yet.
 """
 
 import json

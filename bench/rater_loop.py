@@ -64,7 +64,7 @@ class Measured(NamedTuple):
 
 
 def measured(rounds: Sequence[Round]) -> Measured:
-    times = [time for result in rounds for time in result.taken]
+    times = [duration for result in rounds for duration in result.taken]
     ratings = sum(result.ratings for result in rounds)
     return Measured(
         rate=median(result.ratings / result.seconds for result in rounds),

@@ -1,4 +1,4 @@
-"""Rows into tables by the hundred thousand: COPY for PostgreSQL, executemany for SQLite, and the database's own statistics."""
+"""Load hundreds of thousands of rows into tables: COPY for PostgreSQL, executemany for SQLite, then update the database's statistics."""
 
 import json
 import sqlite3
@@ -9,23 +9,23 @@ from typing import Any
 from django.db import connection
 from django.db.models import Model
 
-CHUNK = 5_000
+CHUNK = 5_000  # rows per block sent to COPY
 
 
 def load(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Insert these rows: column name -> value as the database writes it. What a row leaves out has the model's default."""
+    """Insert rows given as column name -> value in the database's form. Missing columns get the model's default."""
     fields = model._meta.concrete_fields
     defaults = {field.column: written(field.get_default()) for field in fields if not field.primary_key}
     columns = ["id", *defaults]
-    told = ([row.get(name, defaults.get(name)) for name in columns] for row in rows)
+    values = ([row.get(name, defaults.get(name)) for name in columns] for row in rows)
     if connection.vendor == "postgresql":
-        _copy(model._meta.db_table, columns, told)
+        _copy(model._meta.db_table, columns, values)
     else:
-        _insert(model._meta.db_table, columns, told)
+        _insert(model._meta.db_table, columns, values)
 
 
 def written(value: Any) -> Any:
-    """A value as both databases take it in a row of text, numbers and nothing."""
+    """Return the value in a form that both databases accept."""
     if callable(getattr(value, "isoformat", None)):
         return str(value)
     if isinstance(value, dict | list):
@@ -34,14 +34,15 @@ def written(value: Any) -> Any:
 
 
 def begin() -> None:
-    """The site's limit of a statement's time is for pages, not for this."""
+    """Remove the statement timeout of PostgreSQL."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
+            # The site's limit is meant for pages; loading a million rows takes longer.
             cursor.execute("SET statement_timeout = 0")
 
 
 def finish() -> None:
-    """What autovacuum and an idle night would do: sequences behind the rows, statistics for the planner."""
+    """Update the sequences and the planner's statistics."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             for table in connection.introspection.table_names():
@@ -49,6 +50,7 @@ def finish() -> None:
                     cursor.execute(
                         f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
                     )
+            # Autovacuum would do this within hours; without it the planner assumes empty tables.
             cursor.execute("VACUUM ANALYZE")
             cursor.execute("RESET statement_timeout")
         else:
@@ -56,13 +58,15 @@ def finish() -> None:
 
 
 def _insert(table: str, columns: list[str], rows: Iterable[list[Any]]) -> None:
+    # The driver's own connection: Django's cursor would convert and log every row.
     connection.ensure_connection()
     database: sqlite3.Connection = connection.connection
+    # A crash loses the scratch database, which can be created again.
     database.execute("PRAGMA synchronous=OFF")
     database.execute("PRAGMA cache_size=-400000")
     database.execute("BEGIN")
-    holes = ", ".join("?" * len(columns))
-    database.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({holes})", rows)
+    placeholders = ", ".join("?" * len(columns))
+    database.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({placeholders})", rows)
     database.execute("COMMIT")
 
 
@@ -84,6 +88,7 @@ def _chunks(rows: Iterable[list[Any]]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
+    """Return the value in PostgreSQL's text format of COPY."""
     if value is None:
         return "\\N"
     return (

@@ -1,4 +1,4 @@
-"""The pages that bench/million.py asks for, asked for in the process that holds the site."""
+"""The pages that bench/million.py measures, requested in the process that runs the site."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Page(NamedTuple):
-    """`status` is that of the study while it is asked for; `promised`: whether the ratio has a limit."""
+    """`status` is the study's status during the request; `promised`: whether the ratio has a limit."""
 
     name: str
     status: str
@@ -27,7 +27,7 @@ PAGES = (
     Page("rating, answered with the next", "open"),
     Page("study, open", "open"),
     Page("raters", "open"),
-    Page("rater's desk", "open"),
+    Page("rater's start page", "open"),
     Page("list of studies", "open", promised=False),
     Page("study, closed", "closed"),
     Page("study, unblinded", "unblinded"),
@@ -36,7 +36,7 @@ PAGES = (
 
 
 def serve(url: str, studies: list[tuple[str, int, int]], pipe: Connection, folder: str) -> None:
-    """Make the site unless it is there, then answer (page, study) with how long it took, until the process is ended."""
+    """Create the site unless it exists, then answer (page, study) with the time of the request until the process is terminated."""
     os.environ.update(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="wetbench_site.settings", WETBENCH_VAR_DIR=folder)
     import django
 
@@ -48,7 +48,7 @@ def serve(url: str, studies: list[tuple[str, int, int]], pipe: Connection, folde
 
 
 def create_beside(url: str, name: str) -> None:
-    """Another database in the same cluster."""
+    """Create another database in the same cluster."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
@@ -65,7 +65,9 @@ def _made(studies: list[tuple[str, int, int]]) -> str:
     started = time.monotonic()
     if not Study.objects.exists():
         bulk_site.make([bulk_site.Plan(*study) for study in studies])
-    return f"{Rating.objects.count():,} ratings in {len(studies)} studies, made in {time.monotonic() - started:.0f} s"
+    return (
+        f"{Rating.objects.count():,} ratings in {len(studies)} studies, created in {time.monotonic() - started:.0f} s"
+    )
 
 
 def _answer(name: str, slug: str, browsers: dict[str, Any]) -> Asked:
@@ -73,6 +75,7 @@ def _answer(name: str, slug: str, browsers: dict[str, Any]) -> Asked:
 
     page = next(one for one in PAGES if one.name == name)
     study = Study.objects.get(slug=slug)
+    # Directly in the database: the studies of this site have not gone through their life cycle.
     if study.status != page.status:
         Study.objects.filter(pk=study.pk).update(status=page.status)
         study.refresh_from_db()
@@ -82,7 +85,7 @@ def _answer(name: str, slug: str, browsers: dict[str, Any]) -> Asked:
 
 
 def _analysed(study: Any) -> None:
-    """The analysis is there, as it is after the first look at the page; how long that takes bench.statistics tells."""
+    """Store the analysis, as after the first visit to the page. bench.statistics measures how long that takes."""
     from ratings.results.analyses import playing, store
     from ratings.results.analyses.filters import Filters
 
@@ -90,7 +93,7 @@ def _analysed(study: Any) -> None:
 
 
 def _browser(user: Any, browsers: dict[str, Any]) -> Any:
-    """One that this user is signed in with."""
+    """Return a client that is signed in as this user."""
     from django.test import Client
 
     if user.username not in browsers:
@@ -105,12 +108,12 @@ def _timed(found: list[Asked]) -> Iterator[None]:
 
     count = 0
 
-    def counting(execute: Callable[..., Any], *args: Any) -> Any:
+    def count_query(execute: Callable[..., Any], *args: Any) -> Any:
         nonlocal count
         count += 1
         return execute(*args)
 
-    with connection.execute_wrapper(counting):
+    with connection.execute_wrapper(count_query):
         started = time.perf_counter()
         yield
         found.append(Asked(time.perf_counter() - started, count))
@@ -120,47 +123,47 @@ def _of_admin(path: str) -> Callable[[Any, dict[str, Any]], Asked]:
     def ask(study: Any, browsers: dict[str, Any]) -> Asked:
         from django.contrib.auth.models import User
 
-        browser, found = _browser(User.objects.get(username="admin"), browsers), []
-        with _timed(found):
-            response = browser.get(path.format(study.slug))
+        client, measurements = _browser(User.objects.get(username="admin"), browsers), []
+        with _timed(measurements):
+            response = client.get(path.format(study.slug))
         assert response.status_code == 200, f"{path}: {response.status_code}"
-        return found[0]
+        return measurements[0]
 
     return ask
 
 
 def _desk(study: Any, browsers: dict[str, Any]) -> Asked:
-    browser, found = _browser(_rater(study).user, browsers), []
-    with _timed(found):
-        assert browser.get("/rate/?all").status_code == 200
-    return found[0]
+    client, measurements = _browser(_rater(study).user, browsers), []
+    with _timed(measurements):
+        assert client.get("/rate/?all").status_code == 200
+    return measurements[0]
 
 
 def _next_item(study: Any, browsers: dict[str, Any]) -> Asked:
-    """The address that every link leads to, and the item that it sends on to."""
+    """Open the address that every link leads to, and follow it to the item."""
     seat = _rater(study)
-    browser, found = _browser(seat.user, browsers), []
-    with _timed(found):
-        response = browser.get(f"/rate/study/{seat.code}/", follow=True)
+    client, measurements = _browser(seat.user, browsers), []
+    with _timed(measurements):
+        response = client.get(f"/rate/study/{seat.code}/", follow=True)
     assert b"submission_id" in response.content
-    return found[0]
+    return measurements[0]
 
 
 def _rating(study: Any, browsers: dict[str, Any]) -> Asked:
-    """As htmx sends it. Afterwards the rating is taken out again: each round finds the site as it was."""
+    """Submit a rating as htmx does, then remove it, so that each round starts with the same rows."""
     from ratings.rating import serving
 
     seat = _rater(study)
     place = serving.next_assignment(seat)
     assert place is not None
     serving.mark_opened(place)
-    browser, found = _browser(seat.user, browsers), []
-    given = {"verdict": "yes", "confidence": "3", "submission_id": str(uuid.uuid4()), "stage": "final", "revision": "0"}
-    with _timed(found):
-        response = browser.post(f"/rate/{place.code}/", given, headers={"HX-Request": "true"})
+    client, measurements = _browser(seat.user, browsers), []
+    form = {"verdict": "yes", "confidence": "3", "submission_id": str(uuid.uuid4()), "stage": "final", "revision": "0"}
+    with _timed(measurements):
+        response = client.post(f"/rate/{place.code}/", form, headers={"HX-Request": "true"})
     assert response.status_code == 200 and b"submission_id" in response.content, response.status_code
     _take_back(place)
-    return found[0]
+    return measurements[0]
 
 
 def _take_back(place: Any) -> None:
@@ -184,5 +187,5 @@ _REQUESTS: dict[str, Callable[[Any, dict[str, Any]], Asked]] = {
     "raters": _of_admin("/studies/{}/raters/"),
     "items, unblinded": _of_admin("/studies/{}/items/"),
     "list of studies": _of_admin("/studies/"),
-    "rater's desk": _desk,
+    "rater's start page": _desk,
 }

@@ -1,7 +1,7 @@
-"""A site with as many ratings as are asked for, made of rows: studies that are crossed or in blocks, real payloads, one event a rating.
+"""Create a site with a given number of ratings directly as rows: crossed or balanced studies, real payloads, one event per rating.
 
-Payloads are the steps of the reference protocols played offline, blinded as for raters; a number in a parameter makes each
-item one of its own. Every rater rates in the order of the items; the last `WAITING` items of a study are still to be rated.
+Payloads are the steps of the reference protocols, run offline and blinded as for raters; a number in a parameter makes each
+item unique. Every rater rates in the order of the items; the last `UNRATED_ITEMS` items of a study are not rated yet.
 """
 
 import json
@@ -38,14 +38,14 @@ from simulation.offline.agent import ProtocolAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-EACH = 10  # ratings an item
-WAITING = 20  # items of each study that nobody has rated yet
+EACH = 10  # ratings per item
+WAITING = 20  # items of each study that are not rated yet
 SOURCES = (("first-model", "none", 1), ("second-model", "none", 1), ("offline", "obvious", 0), ("offline", "subtle", 0))
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
 class Plan(NamedTuple):
-    """One study: so many ratings are given, by so many raters; 10 raters rate everything, more rate in turn."""
+    """One study: the number of ratings and of raters. 10 raters rate everything; more raters share the items in turn."""
 
     slug: str
     ratings: int
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 
 
 class Ids(NamedTuple):
-    """The keys of a study's first row in each table."""
+    """The primary keys of a study's first row in each table."""
 
     study: int
     item: int
@@ -71,39 +71,40 @@ class Ids(NamedTuple):
 
 
 def make(plans: list[Plan]) -> None:
-    """All of them in an empty, migrated database. The same plans give the same rows."""
+    """Create all studies in an empty, migrated database. The same plans give the same rows."""
     begin()
     rng = random.Random(0)
     payloads = list(reference_payloads())
     admin = User.objects.create(username="admin", is_staff=True, is_superuser=True, password="!")
     ids = [Ids(1, 1, 1, 1, 1)]
     for plan in plans:
-        at = ids[-1]
+        # Keys are assigned here, so that rows can refer to rows of tables that are loaded later.
+        first = ids[-1]
         ids.append(
-            Ids(at.study + 1, at.item + plan.items, at.rater + plan.raters, at.place + plan.items * EACH,
-                at.rating + plan.ratings)
+            Ids(first.study + 1, first.item + plan.items, first.rater + plan.raters, first.place + plan.items * EACH,
+                first.rating + plan.ratings)
         )  # fmt: skip
-    every = list(zip(plans, ids, strict=False))
-    users = [(at.rater + n, plan) for plan, at in every for n in range(plan.raters)]
+    planned = list(zip(plans, ids, strict=False))
+    users = [(first.rater + n, plan) for plan, first in planned for n in range(plan.raters)]
     load(
         User, ({"id": admin.pk + key, "username": f"rater-{key}", "password": "!", "is_active": 1} for key, _ in users)
     )
     load(RaterProfile, ({"id": key, "user_id": admin.pk + key, "answered_at": str(START)} for key, _ in users))
-    load(Study, (_study(plan, at, admin.pk) for plan, at in every))
-    load(StudyEvent, (row for plan, at in every for row in _moves(plan, at)))
-    load(GuideVersion, ({"id": at.study, "study_id": at.study, "number": 1, "text": ""} for _, at in every))
-    load(Rater, (row for plan, at in every for row in _raters(plan, at, admin.pk)))
-    load(Item, (row for plan, at in every for row in _items(plan, at, payloads, rng)))
-    load(ImportedItem, (row for plan, at in every for row in _imported(plan, at)))
-    load(ItemSource, (row for plan, at in every for row in _sources(plan, at, rng)))
-    load(Assignment, (row for plan, at in every for row in _places(plan, at, rng)))
-    load(Rating, (row for plan, at in every for row in _ratings(plan, at)))
-    load(RatingEvent, (_event(row) for plan, at in every for row in _ratings(plan, at)))
+    load(Study, (_study(plan, first, admin.pk) for plan, first in planned))
+    load(StudyEvent, (row for plan, first in planned for row in _moves(plan, first)))
+    load(GuideVersion, ({"id": first.study, "study_id": first.study, "number": 1, "text": ""} for _, first in planned))
+    load(Rater, (row for plan, first in planned for row in _raters(plan, first, admin.pk)))
+    load(Item, (row for plan, first in planned for row in _items(plan, first, payloads, rng)))
+    load(ImportedItem, (row for plan, first in planned for row in _imported(plan, first)))
+    load(ItemSource, (row for plan, first in planned for row in _sources(plan, first, rng)))
+    load(Assignment, (row for plan, first in planned for row in _places(plan, first, rng)))
+    load(Rating, (row for plan, first in planned for row in _ratings(plan, first)))
+    load(RatingEvent, (_event(row) for plan, first in planned for row in _ratings(plan, first)))
     finish()
 
 
 def reference_payloads() -> Iterator[dict[str, Any]]:
-    """Every step of the reference protocols, as raters see it."""
+    """Yield every step of the reference protocols as raters see it."""
     actions, _ = catalogue.read_directory(FIXTURES / "actions")
     for spec, _ in experiments.read_directory(FIXTURES / "experiments", actions):
         bench = Bench(spec.goal, actions, place_all(spec.drafts(), 1), 1, spec.max_steps)
@@ -136,25 +137,26 @@ def _moves(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
 
 
 def _raters(plan: Plan, at: Ids, admin: int) -> Iterator[dict[str, Any]]:
-    then = dict.fromkeys(("invited_at", "consented_at", "practised_at", "started_at", "last_seen_at"), str(START))
+    times = dict.fromkeys(("invited_at", "consented_at", "practised_at", "started_at", "last_seen_at"), str(START))
     for n in range(plan.raters):
         key = at.rater + n
         yield {"id": key, "code": _code("rater", key), "study_id": at.study, "user_id": admin + key, "number": n + 1,
-               "label": f"R{n + 1:02}", "guide_seen": 1, **then}  # fmt: skip
+               "label": f"R{n + 1:02}", "guide_seen": 1, **times}  # fmt: skip
 
 
 def _items(plan: Plan, at: Ids, payloads: list[dict[str, Any]], rng: random.Random) -> Iterator[dict[str, Any]]:
     for n in range(plan.items):
         payload = rng.choice(payloads)
         action = payload["action"]
-        own = {**payload, "action": {**action, "parameters": [*action["parameters"], ["batch", str(n)]]}}
-        key, digest = at.item + n, allow_list.payload_digest(own)
-        yield {"id": key, "code": _code("item", key), "study_id": at.study, "payload": json.dumps(own), "payload_sha256": digest,
-               "pair_sha256": allow_list.pair_digest(own), "created_at": str(START)}  # fmt: skip
+        # A unique parameter: items with equal payloads would be one item.
+        item_payload = {**payload, "action": {**action, "parameters": [*action["parameters"], ["batch", str(n)]]}}
+        key, digest = at.item + n, allow_list.payload_digest(item_payload)
+        yield {"id": key, "code": _code("item", key), "study_id": at.study, "payload": json.dumps(item_payload), "payload_sha256": digest,
+               "pair_sha256": allow_list.pair_digest(item_payload), "created_at": str(START)}  # fmt: skip
 
 
 def _imported(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
-    """Where the items are from, in few bytes: no page measured here reads it."""
+    """Yield minimal import rows: no page measured here reads them."""
     for n in range(plan.items):
         label, error, truth = SOURCES[n % len(SOURCES)]
         payload = {"batch": n}
@@ -171,19 +173,20 @@ def _sources(plan: Plan, at: Ids, rng: random.Random) -> Iterator[dict[str, Any]
 
 
 def _places(plan: Plan, at: Ids, rng: random.Random) -> Iterator[dict[str, Any]]:
-    """Item by item; a rater's position counts on from item to item."""
+    """Yield assignments item by item; each rater's positions count up from item to item."""
     position = [0] * plan.raters
     for n in range(plan.items):
         for k in range(EACH):
-            who = (n * EACH + k) % plan.raters
-            position[who] += 1
+            rater = (n * EACH + k) % plan.raters
+            position[rater] += 1
             yield {"id": at.place + n * EACH + k, "code": f"{rng.getrandbits(128):032x}", "item_id": at.item + n,
-                   "rater_id": at.rater + who, "position": position[who], "slot": k + 1,
+                   "rater_id": at.rater + rater, "position": position[rater], "slot": k + 1,
                    "pair": _code("pair", at.item + n), "opened_at": str(START) if n < plan.rated else None}  # fmt: skip
 
 
 def _ratings(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
-    """Four in five as the item was made, a hundredth not judged; seconds and times all different."""
+    """Yield ratings: four in five verdicts agree with the truth, one in a hundred is "cannot judge"; all times differ."""
+    # A generator of its own: this runs twice, for ratings and for events, and must yield the same rows.
     rng = random.Random(at.study)
     for n in range(plan.ratings):
         truth = SOURCES[n // EACH % len(SOURCES)][2]
@@ -200,8 +203,8 @@ def _ratings(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
 
 
 def _event(rating: dict[str, Any]) -> dict[str, Any]:
-    same = ("id", "assignment_id", "verdict", "confidence", "cannot_judge", "submission_id", "active_seconds")
-    return {name: rating[name] for name in same} | {"kind": "answer", "revision": 1, "at": rating["submitted_at"]}
+    copied = ("id", "assignment_id", "verdict", "confidence", "cannot_judge", "submission_id", "active_seconds")
+    return {name: rating[name] for name in copied} | {"kind": "answer", "revision": 1, "at": rating["submitted_at"]}
 
 
 def _code(what: str, number: int) -> str:

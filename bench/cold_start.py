@@ -1,8 +1,8 @@
 """python -m bench.cold_start: seconds from `make demo`, run again, to its first page, and the memory of its processes.
 
-Baseline in the same run: a Django site of one page behind the same gunicorn with one worker. Memory is the proportional set size (a page
-that several processes share is divided among them), a second after the first page has been asked for. --quick compares only how long both sites' code takes
-to load.
+Baseline in the same run: a Django site with one page behind the same gunicorn with one worker. Memory is the proportional set size
+(memory that several processes share is divided among them), one second after the first page was requested. --quick compares
+only how long the code of both sites takes to load.
 """
 
 import argparse
@@ -32,11 +32,11 @@ urlpatterns = [path("", lambda request: HttpResponse("a page"))]
 application = get_wsgi_application()
 """
 OURS_LOADED = "import wetbench_site.wsgi; from django.urls import resolve; resolve('/')"
-MOST_SECONDS = 120
+MOST_SECONDS = 120  # until the first page answers
 
 
 class Process(NamedTuple):
-    """`megabytes` is its proportional set size."""
+    """One process; `megabytes` is its proportional set size."""
 
     what: str
     megabytes: float
@@ -48,18 +48,18 @@ class Start(NamedTuple):
 
 
 def started(command: Sequence[str], port: int, path: str, environ: dict[str, str], folder: str) -> Start:
-    """From the command to the first answer."""
-    began = time.perf_counter()
+    """Measure the time from the start of the command to the first answer."""
+    start = time.perf_counter()
     with process(command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         _first_page(f"http://127.0.0.1:{port}{path}")
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         time.sleep(1)
         return Start(seconds, list(_family(running.pid)))
 
 
 def _first_page(url: str) -> None:
-    ends = time.monotonic() + MOST_SECONDS
-    while time.monotonic() < ends:
+    deadline = time.monotonic() + MOST_SECONDS
+    while time.monotonic() < deadline:
         try:
             urllib.request.urlopen(url, timeout=30).close()
             return
@@ -69,11 +69,11 @@ def _first_page(url: str) -> None:
 
 
 def _family(pid: int) -> Iterator[Process]:
-    """The process and all that it started."""
+    """Yield the process and its descendants."""
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    what = next((word for word in arguments[1:] if word and not word.startswith("-")), arguments[0])
-    rest = arguments[arguments.index(what) + 1 :] if what in arguments else []
-    yield Process(" ".join([Path(what).name, *rest[:1]]).strip(), _share(pid))
+    program = next((word for word in arguments[1:] if word and not word.startswith("-")), arguments[0])
+    options = arguments[arguments.index(program) + 1 :] if program in arguments else []
+    yield Process(" ".join([Path(program).name, *options[:1]]).strip(), _share(pid))
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         yield from _family(int(child))
 
@@ -84,35 +84,36 @@ def _share(pid: int) -> float:
 
 
 def loaded(code: str, environ: dict[str, str], folder: str, rounds: int) -> float:
-    """Seconds of the processor that a new interpreter takes to run this, the median."""
-    found = []
+    """Return the median processor time in seconds that a new interpreter needs to run this code."""
+    times = []
     for _ in range(rounds):
+        # Processor time of the child process: other processes of the machine do not count.
         before = os.times()
         subprocess.run([sys.executable, "-c", code], cwd=folder, env=environ, check=True)
         after = os.times()
-        found.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    return median(found)
+        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return median(times)
 
 
 def _demo(environ: dict[str, str], rounds: int) -> list[Start]:
     subprocess.run([sys.executable, "manage.py", "demo", "--make-only"], cwd=ROOT, env=environ, check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    found = []
+    starts = []
     for _ in range(rounds):
         port = free_port()
         command = [sys.executable, "manage.py", "demo", "--port", str(port)]
-        found.append(started(command, port, "/login/", environ, str(ROOT)))
-    return found
+        starts.append(started(command, port, "/login/", environ, str(ROOT)))
+    return starts
 
 
 def _one_page(environ: dict[str, str], folder: str, rounds: int) -> list[Start]:
     Path(folder, "one_page.py").write_text(ONE_PAGE)
-    found = []
+    starts = []
     for _ in range(rounds):
         port = free_port()
         command = [sys.executable, "-m", "gunicorn", "-w", "1", "-b", f"127.0.0.1:{port}", "one_page:application"]
-        found.append(started(command, port, "/", environ, folder))
-    return found
+        starts.append(started(command, port, "/", environ, folder))
+    return starts
 
 
 def _told(name: str, starts: list[Start], baseline: float) -> float:
@@ -128,19 +129,22 @@ def _told(name: str, starts: list[Start], baseline: float) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cold_start", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="only how long the code takes to load")
+    parser.add_argument("--quick", action="store_true", help="measure only how long the code takes to load")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="wetbench-bench-") as folder:
         environ = {**os.environ, "WETBENCH_VAR_DIR": folder, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}
+        # The demo uses its own SQLite file, whatever the caller's site uses.
         environ.pop("DATABASE_URL", None)
         Path(folder, "one_page.py").write_text(ONE_PAGE)
         rounds = 1 if args.quick else args.rounds
-        base = loaded("import one_page", {**environ, "DJANGO_SETTINGS_MODULE": ""}, folder, rounds)
+        baseline = loaded("import one_page", {**environ, "DJANGO_SETTINGS_MODULE": ""}, folder, rounds)
         migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
         subprocess.run(migrate, cwd=ROOT, env=environ, check=True)
         ours = loaded(OURS_LOADED, {**environ, "PYTHONPATH": str(ROOT)}, str(ROOT), rounds)
-        print("Baseline: a Django site of one page, behind the same server.")
-        print(f"code loaded: one page {base:.2f} s, WetBench {ours:.2f} s of the processor, ratio {ours / base:.2f}")
+        print("Baseline: a Django site with one page behind the same server.")
+        print(
+            f"code loaded: one page {baseline:.2f} s, WetBench {ours:.2f} s of processor time, ratio {ours / baseline:.2f}"
+        )
         if args.quick:
             return 0
         print(f"{'':28} {'to the first page':>8}  {'ratio':>6}   {'memory':>9}")

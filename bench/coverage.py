@@ -1,9 +1,9 @@
-"""python -m bench.coverage: how often the application's 95 % intervals hold what they claim to, in simulated studies.
+"""python -m bench.coverage: how often the application's 95% intervals contain their true values in simulated studies.
 
-For every design and quantity: the share of studies whose interval holds the true value of its target, with its Monte Carlo
-error, the mean half-width, the share of studies in which the interval was withheld, and beside them the naive intervals it
-replaces. FAIL is less than 92 % (the interval should have been withheld), conservative more than 99 %. Ends with 1 if one of
-the application's own fails. bench/results/coverage.md is its output with --write.
+For every design and quantity: the share of studies whose interval contains the true value of its target, with its Monte Carlo
+error, the mean half-width, and the share of studies in which the interval was withheld; beside them, the same for the naive
+intervals that it replaces. FAIL is less than 92% (the interval should have been withheld), conservative more than 99%. Exits
+with 1 if one of the application's own intervals fails. With --write, the output is stored in bench/results/coverage.md.
 """
 
 import argparse
@@ -43,13 +43,13 @@ DESIGNS: Mapping[str, Design | Tasks] = {
 GROUPS = {**coverage_quantities.GROUPS, "contrasts": contrasts}
 PASSES = "passes"
 LEAST, MOST = 0.92, 0.99
-FEWEST = 50  # intervals given; a share of fewer says too little to call it a failure
-BLOCK = 25  # studies a process plays in one go
+FEWEST = 50  # with fewer intervals, the share is too uncertain to call it a failure
+BLOCK = 25  # studies that a process simulates at a time
 OUTPUT = Path(__file__).resolve().parent / "results" / "coverage.md"
 
 
 class Cell(NamedTuple):
-    """One line of the table. `naive`: the name of a method that the application's own replaces, "" for its own."""
+    """One row of the table. `naive`: the name of a naive method that the application's own replaces; "" for its own."""
 
     quantity: str
     target: str
@@ -58,7 +58,7 @@ class Cell(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What became of one line's intervals: `width` is the sum of their half-widths."""
+    """The counts of one row's intervals; `width` is the sum of their half-widths."""
 
     studies: int = 0
     given: int = 0
@@ -69,9 +69,9 @@ class Tally(NamedTuple):
     def plus(self, one: Interval) -> "Tally":
         if one.low is None or one.high is None:
             return self._replace(studies=self.studies + 1)
-        held = self.held + (one.low <= one.truth <= one.high)
+        covered = self.held + (one.low <= one.truth <= one.high)
         width = self.width + (one.high - one.low) / 2
-        return Tally(self.studies + 1, self.given + 1, held, width, self.methods | {one.method})
+        return Tally(self.studies + 1, self.given + 1, covered, width, self.methods | {one.method})
 
     def with_other(self, other: "Tally") -> "Tally":
         numbers = (mine + theirs for mine, theirs in zip(self[:4], other[:4], strict=True))
@@ -83,7 +83,7 @@ class Tally(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Monte Carlo standard error of the coverage."""
+        """Return the Monte Carlo standard error of the coverage."""
         return sqrt(self.coverage * (1 - self.coverage) / self.given)
 
     @property
@@ -94,14 +94,14 @@ class Tally(NamedTuple):
     def said(self) -> str:
         if self.given < FEWEST:
             return "withheld" if not self.given else "few given"
-        return "FAIL" if self.coverage < LEAST else "conservative" if self.coverage > MOST else "holds"
+        return "FAIL" if self.coverage < LEAST else "conservative" if self.coverage > MOST else "adequate"
 
 
 Tallies = Mapping[Cell, Tally]
 
 
 class Block(NamedTuple):
-    """Studies of one design, by their numbers."""
+    """A range of study numbers of one design."""
 
     design: str
     first: int
@@ -109,14 +109,15 @@ class Block(NamedTuple):
 
 
 def measured(block: Block, *, groups: Sequence[str], resamples: int, seed: int) -> dict[Cell, Tally]:
-    """The studies of a block, played and analysed. The same numbers give the same answers, whoever plays them."""
-    found: dict[Cell, Tally] = {}
+    """Simulate and analyse the studies of a block. The result depends only on the numbers, not on the process."""
+    tallies: dict[Cell, Tally] = {}
     for number in range(block.first, block.last):
+        # One generator per study, so that the split into blocks and processes changes nothing.
         rng = np.random.default_rng([seed, list(DESIGNS).index(block.design), number])
-        for one in _intervals(DESIGNS[block.design], groups, resamples, rng):
-            cell = Cell(one.quantity, one.target, one.method if one.naive else "", block.design)
-            found[cell] = found.get(cell, Tally()).plus(one)
-    return found
+        for interval in _intervals(DESIGNS[block.design], groups, resamples, rng):
+            cell = Cell(interval.quantity, interval.target, interval.method if interval.naive else "", block.design)
+            tallies[cell] = tallies.get(cell, Tally()).plus(interval)
+    return tallies
 
 
 def _intervals(
@@ -133,14 +134,14 @@ def _intervals(
 
 
 def together(parts: Iterable[Tallies]) -> dict[Cell, Tally]:
-    """All blocks; lines in the order of the quantities, then of the designs."""
-    found: dict[Cell, Tally] = {}
+    """Merge all blocks. Rows are in the order of the quantities, then of the designs."""
+    merged: dict[Cell, Tally] = {}
     for part in parts:
         for cell, tally in part.items():
-            found[cell] = found.get(cell, Tally()).with_other(tally)
-    lines = {name: at for at, name in enumerate(dict.fromkeys(cell[:3] for cell in found))}
+            merged[cell] = merged.get(cell, Tally()).with_other(tally)
+    lines = {name: at for at, name in enumerate(dict.fromkeys(cell[:3] for cell in merged))}
     designs = list(DESIGNS)
-    return dict(sorted(found.items(), key=lambda one: (lines[one[0][:3]], designs.index(one[0].design))))
+    return dict(sorted(merged.items(), key=lambda one: (lines[one[0][:3]], designs.index(one[0].design))))
 
 
 HEAD = ("quantity", "target", "method", "design", "coverage", "half-width", "withheld", "")
@@ -148,7 +149,7 @@ SUMMARY = ("quantity", "target", "method", "lowest coverage", "highest coverage"
 
 
 def lines_of(found: Tallies) -> Iterator[tuple[str, ...]]:
-    """The whole table, a line for each quantity, method and design."""
+    """Yield a row for each quantity, method and design."""
     for cell, tally in found.items():
         width = f"{tally.width / tally.given:.3f}" if tally.given else ""
         yield (cell.quantity, cell.target, _method(cell, [tally]), cell.design, _coverage(tally), width,
@@ -156,18 +157,22 @@ def lines_of(found: Tallies) -> Iterator[tuple[str, ...]]:
 
 
 def summary_of(found: Tallies) -> Iterator[tuple[str, ...]]:
-    """A line for each quantity and method: the designs in which it covers least and most."""
+    """Yield a row for each quantity and method, with the designs of lowest and highest coverage."""
     for line in dict.fromkeys(cell[:3] for cell in found):
-        own = {cell: tally for cell, tally in found.items() if cell[:3] == line}
-        told = sorted((tally.coverage, cell.design) for cell, tally in own.items() if tally.given >= FEWEST)
-        ends = [f"{share:.1%} ({design})" for share, design in (told[0], told[-1])] if told else ["", ""]
-        withheld = [tally.withheld for tally in own.values()]
-        said = [tally.said for tally in own.values()]
-        worst = next((word for word in ("FAIL", "conservative", "holds") if word in said), "withheld")
-        spread = (
+        row_tallies = {cell: tally for cell, tally in found.items() if cell[:3] == line}
+        coverages = sorted(
+            (tally.coverage, cell.design) for cell, tally in row_tallies.items() if tally.given >= FEWEST
+        )
+        extremes = (
+            [f"{share:.1%} ({design})" for share, design in (coverages[0], coverages[-1])] if coverages else ["", ""]
+        )
+        withheld = [tally.withheld for tally in row_tallies.values()]
+        words = [tally.said for tally in row_tallies.values()]
+        worst = next((word for word in ("FAIL", "conservative", "adequate") if word in words), "withheld")
+        withheld_range = (
             f"{min(withheld):.0%} to {max(withheld):.0%}" if max(withheld) > min(withheld) else f"{min(withheld):.0%}"
         )
-        yield (*line[:2], _method(next(iter(own)), own.values()), *ends, spread, worst)
+        yield (*line[:2], _method(next(iter(row_tallies)), row_tallies.values()), *extremes, withheld_range, worst)
 
 
 def _method(cell: Cell, tallies: Iterable[Tally]) -> str:
@@ -179,7 +184,7 @@ def _coverage(tally: Tally) -> str:
 
 
 def failures(found: Tallies) -> list[Cell]:
-    """Lines of the application's own methods that cover too little."""
+    """Return the rows of the application's own methods whose coverage is too low."""
     return [cell for cell, tally in found.items() if not cell.naive and tally.said == "FAIL"]
 
 
@@ -189,28 +194,28 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def page(found: Tallies, about: str) -> str:
-    """bench/results/coverage.md."""
-    bad = [f"{cell.quantity}, {cell.target}, {cell.design}" for cell in failures(found)]
+    """Return the text of bench/results/coverage.md."""
+    failed = [f"{cell.quantity}, {cell.target}, {cell.design}" for cell in failures(found)]
     verdict = (
-        "Below 92 %: " + "; ".join(bad) + "."
-        if bad
-        else f"In these designs no interval that the application gives in {FEWEST} studies or more covers less than 92 %."
+        "Below 92%: " + "; ".join(failed) + "."
+        if failed
+        else f"In these designs no interval that the application gives in {FEWEST} studies or more covers less than 92%."
     )
     return f"""# Coverage of the intervals
 
-How often nominal 95 % intervals hold the true value of what they claim to, in simulated studies whose truth is known.
-Every interval comes from the functions the application itself calls. The simulation is described in
-`bench/reader_worlds.py` and `bench/coverage_attempts.py`; what each target and method is, in [statistics.md](../../docs/statistics.md).
+How often nominal 95% intervals contain the true value of their target, in simulated studies whose truth is known.
+Every interval is computed by the functions that the application calls. The simulation is described in
+`bench/reader_worlds.py` and `bench/coverage_attempts.py`; targets and methods are described in [statistics.md](../../docs/statistics.md).
 
 {about}
 
 {verdict}
 
-How to read it. *These raters*: the same raters, endlessly many new items. *New raters*: raters nobody has seen, too. ± is the
-Monte Carlo standard error. *Withheld* is the share of studies in which the application gives no interval and says why; the
-coverage is that of the others. Below 92 % is called FAIL, above 99 % conservative (wider than it needs to be); with fewer than
-{FEWEST} intervals nothing is said. *Naive* methods are those often used instead. The application shows one of them, under its
-own name and beside a better one: Wilson for ratings taken as independent.
+How to read it. *These raters*: the same raters and infinitely many new items. *New raters*: new items and new raters. ± is the
+Monte Carlo standard error. *Withheld* is the share of studies in which the application gives a reason instead of an interval; the
+coverage is that of the other studies. Below 92% is FAIL, above 99% conservative (wider than necessary), in between adequate; rows with
+fewer than {FEWEST} intervals are not rated. *Naive* methods are in common use. The application shows one of them, labelled as such
+and beside a better one: Wilson with ratings treated as independent.
 
 ## Summary
 
@@ -230,23 +235,25 @@ def designs_said() -> str:
 
 def _said(design: Design | Tasks) -> str:
     if isinstance(design, Tasks):
-        return f"{design.tasks} experiments, {design.attempts} attempts of each by two agents"
+        return (
+            f"{design.tasks} experiments, {design.attempts} attempt{'s' * (design.attempts != 1)} at each by two agents"
+        )
     sizes = ", ".join(map(str, design.sizes))
     if design.each:
-        rated = f"{design.each} of them, drawn at random, rate each item"
+        assignment = f"{design.each} of them, drawn at random, rate each item"
     else:
-        rated = (
+        assignment = (
             f"who rate {', '.join(f'{share:.0%}' for share in design.shares)} of the items"
             if design.shares
-            else "who rate all"
+            else "who rate all items"
         )
-    return f"{design.raters} raters; {rated}; items by source: {sizes}"
+    return f"{design.raters} raters; {assignment}; items by source: {sizes}"
 
 
 def _about(args: argparse.Namespace, seconds: float) -> str:
-    with open("/proc/cpuinfo") as told:
+    with open("/proc/cpuinfo") as cpu_info:
         processor = next(
-            (line.split(":")[1].strip() for line in told if line.startswith("model name")), platform.machine()
+            (line.split(":")[1].strip() for line in cpu_info if line.startswith("model name")), platform.machine()
         )
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy"))
     return (
@@ -262,7 +269,7 @@ def _command() -> list[str]:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.coverage", description=(__doc__ or "").split("\n\n")[1])
-    parser.add_argument("--studies", type=int, default=1000, help="simulated studies of each design")
+    parser.add_argument("--studies", type=int, default=1000, help="simulated studies per design")
     parser.add_argument("--designs", nargs="*", choices=DESIGNS, default=list(DESIGNS), metavar="DESIGN")
     groups = [*GROUPS, PASSES]
     parser.add_argument(
@@ -270,29 +277,33 @@ def _asked() -> argparse.Namespace:
     )
     parser.add_argument("--resamples", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--write", action="store_true", help="also to bench/results/coverage.md")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    parser.add_argument("--write", action="store_true", help="also write bench/results/coverage.md")
     return parser.parse_args()
 
 
 def main() -> int:
     args = _asked()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes started below: one thread each
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread in each of the processes started below
     started = time.monotonic()
-    ends = [(at, min(at + BLOCK, args.studies)) for at in range(0, args.studies, BLOCK)]
-    blocks = [Block(design, *end) for design in args.designs for end in ends]
-    play = partial(measured, groups=args.quantities, resamples=args.resamples, seed=args.seed)
+    ranges = [(first, min(first + BLOCK, args.studies)) for first in range(0, args.studies, BLOCK)]
+    blocks = [Block(design, *numbers) for design in args.designs for numbers in ranges]
+    measure = partial(measured, groups=args.quantities, resamples=args.resamples, seed=args.seed)
     with get_context("spawn").Pool(args.jobs) as pool:
-        found = together(_watched(pool.imap(play, blocks), len(blocks)))
+        found = together(_watched(pool.imap(measure, blocks), len(blocks)))
     about = _about(args, time.monotonic() - started)
     for head, rows in ((HEAD, list(lines_of(found))), (SUMMARY, list(summary_of(found)))):
         print("\n".join(_aligned([head, *rows])), end="\n\n")
     print(about)
-    bad = failures(found)
-    print(f"{len(bad)} of the application's own fail." if bad else "None of the application's own fails.")
+    failed = failures(found)
+    print(
+        f"{len(failed)} of the application's own intervals fail."
+        if failed
+        else "None of the application's own intervals fails."
+    )
     if args.write:
         OUTPUT.write_text(page(found, about))
-    return 1 if bad else 0
+    return 1 if failed else 0
 
 
 def _watched(parts: Iterable[Tallies], total: int) -> Iterator[Tallies]:

@@ -1,7 +1,7 @@
-"""Contrasts in simulated studies: differences of rates, of areas and of d', of one rater and of a model against raters.
+"""Intervals of contrasts in simulated studies: differences of rates, areas and d', one rater or a model against the other raters.
 
-Also where they are hardest: five items against many, raters of one side who are not on the other, both verdicts of one
-rating, and the same cases read in two conditions.
+They include the most difficult cases: five items against many, different raters on both sides, both verdicts of one rating, and
+the same cases read in two conditions.
 """
 
 import zlib
@@ -41,7 +41,7 @@ A, B, OBVIOUS, SUBTLE = (SOURCES.index(name) for name in ("A genuine", "B genuin
 
 
 def contrasts(study: Played, resamples: int) -> Iterator[Interval]:
-    """Two sources, two error types by rate, area and d', one rater against the others, and a model against raters."""
+    """Yield the intervals: two sources, two error types by rate, area and d', one rater against the others, and a model against raters."""
     pool = _pool(study)
     source = study.table.source
     for first, second in ((A, B), (A, SUBTLE), (OBVIOUS, SUBTLE)):
@@ -53,13 +53,13 @@ def contrasts(study: Played, resamples: int) -> Iterator[Interval]:
     areas = [signed_areas(everyone(), study, at).mean() for at in (OBVIOUS, SUBTLE)]
     mix = study.design.mix * TRUTH / (study.design.mix @ TRUTH)
     signals = [d_prime(everyone(), mix, at).mean() for at in (OBVIOUS, SUBTLE)]
-    true = {AREA: areas[0] - areas[1], AREA_U: areas[0] - areas[1], D_PRIME: signals[0] - signals[1]}
+    true_differences = {AREA: areas[0] - areas[1], AREA_U: areas[0] - areas[1], D_PRIME: signals[0] - signals[1]}
     for row in contrast_detection("errors", (SOURCES[OBVIOUS], SOURCES[SUBTLE]), pools[0], pools[1]):
-        yield _as(f"difference in {row.quantity}, obvious less subtle", NEW, float(true[row.quantity]), row)
+        yield _as(f"difference in {row.quantity}, obvious less subtle", NEW, float(true_differences[row.quantity]), row)
     yield from _one_rater(study, pool)
     row = next(contrast_machine(pool, "model", study.model))
-    modelled = MODEL_RATER.yes(study.design.mix)[0]
-    yield _as("rate of a model less raters'", NEW, float(modelled - RATES @ study.design.mix), row)
+    model_rate = MODEL_RATER.yes(study.design.mix)[0]
+    yield _as("rate of a model less raters'", NEW, float(model_rate - RATES @ study.design.mix), row)
     yield from _few_items(pool)
     yield from _other_raters(pool)
     yield from _two_looks(study)
@@ -70,40 +70,49 @@ FEW = 5
 
 
 def _few_items(pool: Pool) -> Iterator[Interval]:
-    """Yield the difference in rate of the first five items of one source and all of another."""
+    """Yield the difference in rate between the first five items of one source and all items of another."""
+    # The first items by number are as good as random ones: the simulation draws items independently.
     few = (pool.table.source == A) & (pool.table.item < FEW)
     row = contrast_rates("sources", (SOURCES[A], SOURCES[B]), pool, few, pool.table.source == B)
     yield _as(f"difference in rate, {FEW} items of A genuine less B genuine", NEW, RATES[A] - RATES[B], row)
 
 
 def _other_raters(pool: Pool) -> Iterator[Interval]:
-    """Yield differences where half of the raters are on one side and the others on the other side."""
-    half = pool.table.rater < len(pool.table.raters) / 2
-    sides = half & (pool.table.source == A), ~half & (pool.table.source == B)
+    """Yield differences between two halves of the raters."""
+    first_half = pool.table.rater < len(pool.table.raters) / 2
+    sides = first_half & (pool.table.source == A), ~first_half & (pool.table.source == B)
     row = contrast_rates("sources", ("A", "B"), pool, *sides)
     yield _as("difference in rate, other raters", NEW, RATES[A] - RATES[B], row)
-    told = (TRUTH[pool.table.source] == 1) | (pool.table.source == SUBTLE)
-    yield from _areas("other raters", restrict(pool, half & told), restrict(pool, ~half & told))
+    with_reference = (TRUTH[pool.table.source] == 1) | (pool.table.source == SUBTLE)
+    yield from _areas(
+        "other raters", restrict(pool, first_half & with_reference), restrict(pool, ~first_half & with_reference)
+    )
 
 
 def _two_looks(study: Played) -> Iterator[Interval]:
-    """Yield the difference of both verdicts of one rating, as the final and the first verdict are compared."""
-    items = {name: at for at, name in enumerate(study.table.items)}
-    raters = {name: at for at, name in enumerate(study.table.raters)}
+    """Yield the difference between both verdicts of one rating, compared as the initial and the final verdict are."""
+    items = {name: index for index, name in enumerate(study.table.items)}
+    raters = {name: index for index, name in enumerate(study.table.raters)}
     item, rater = (
-        np.array(codes) for codes in zip(*((items[one.item], raters[one.rater]) for one in study.repeats), strict=True)
+        np.array(codes)
+        for codes in zip(*((items[repeat.item], raters[repeat.rater]) for repeat in study.repeats), strict=True)
     )
-    looks = [np.array([getattr(one, name) for one in study.repeats], dtype=np.float64) for name in ("first", "second")]
-    found = compare_shares(Side(looks[1], item, rater), Side(looks[0], item, rater), find_design_effect(study.table))
-    method = "" if found.low is None else "difference_paired" if found.is_paired else "difference_clustered"
-    yield Interval("difference in rate, both verdicts of a rating", method, NEW, found.low, found.high, 0.0)
+    verdicts = [
+        np.array([getattr(repeat, name) for repeat in study.repeats], dtype=np.float64) for name in ("first", "second")
+    ]
+    difference = compare_shares(
+        Side(verdicts[1], item, rater), Side(verdicts[0], item, rater), find_design_effect(study.table)
+    )
+    method = "" if difference.low is None else "difference_paired" if difference.is_paired else "difference_clustered"
+    yield Interval("difference in rate, both verdicts of a rating", method, NEW, difference.low, difference.high, 0.0)
 
 
-CASES = 20  # of a class
+CASES = 20  # per class
 
 
 def _crossover(study: Played) -> Iterator[Interval]:
-    """Yield differences of two conditions in which every rater reads the same cases; there is none in truth."""
+    """Yield differences between two conditions in which every rater reads the same cases; the true difference is 0."""
+    # Seeded by the study's data, so that the result does not depend on the order of the studies.
     rng = np.random.default_rng(zlib.crc32(study.table.confidence.tobytes()))
     for error in (SUBTLE, OBVIOUS):
         source = np.repeat([A, error], CASES)
@@ -112,9 +121,9 @@ def _crossover(study: Played) -> Iterator[Interval]:
         name = f"same cases, {SOURCES[error]}"
         if error == SUBTLE:
             rates = [Side(one.rate, one.cluster, one.table.rater) for one in pools]
-            found = compare_shares(rates[0], rates[1], pools[0].deff)
-            method = "" if found.low is None else "difference_paired"
-            yield Interval("difference in rate, same cases", method, NEW, found.low, found.high, 0.0)
+            difference = compare_shares(rates[0], rates[1], pools[0].deff)
+            method = "" if difference.low is None else "difference_paired"
+            yield Interval("difference in rate, same cases", method, NEW, difference.low, difference.high, 0.0)
         yield from _areas(name, pools[0], pools[1])
 
 
@@ -143,14 +152,15 @@ def _areas(what: str, first: Pool, second: Pool) -> Iterator[Interval]:
 
 
 def _one_rater(study: Played, pool: Pool) -> Iterator[Interval]:
-    """Over the items of all sources in the proportions in which this rater has them; against new raters, or the one other."""
-    own = study.table.of_rater("R1")
-    shares = np.bincount(own.source, minlength=len(SOURCES)) / len(own)
-    mine = study.raters.marginal[0][:, YES].sum(axis=-1)
-    others = study.raters.marginal[1][:, YES].sum(axis=-1) if study.design.raters == 2 else RATES
+    """Yield the difference between one rater and the others, over the items of all sources in the shares that this rater has."""
+    own_table = study.table.of_rater("R1")
+    shares = np.bincount(own_table.source, minlength=len(SOURCES)) / len(own_table)
+    own_rates = study.raters.marginal[0][:, YES].sum(axis=-1)
+    # With two raters the application compares with the one other rater, otherwise with new raters.
+    other_rates = study.raters.marginal[1][:, YES].sum(axis=-1) if study.design.raters == 2 else RATES
     for row in contrast_rater(pool, 0):
         if row.quantity == "rate":
-            yield _as("rate of one rater less the others'", THIS, float((mine - others) @ shares), row)
+            yield _as("rate of one rater less the others'", THIS, float((own_rates - other_rates) @ shares), row)
 
 
 def _pool(study: Played) -> Pool:

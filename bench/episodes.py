@@ -1,11 +1,11 @@
-"""python -m bench.episodes: how well workers keep many episodes under way while models think.
+"""python -m bench.episodes: how well workers keep many episodes in progress while models think.
 
-Starts PostgreSQL, Redis, the local model server, Celery workers and the dispatcher, and plays 1, 20, 100 and 200 episodes
-at once, all of the same number of steps. The calls of an episode follow one another, so no run can be faster than
+Starts PostgreSQL, Redis, the local model server, Celery workers and the dispatcher, and runs 1, 20, 100 and 200 episodes
+at once, all with the same number of steps. The calls of an episode are sequential, so no run can be faster than
 
-    the ideal = calls of the episode that made most of them x the server's latency
+    the ideal = calls of the episode with the most calls x the server's latency
 
-What counts is the wall time over it: from the moment the episodes are queued until the last one has ended. Ends with 1
+The result is the ratio of the wall time to the ideal, from queueing the episodes to the end of the last one. Exits with 1
 if the largest number of episodes takes longer than 1.15 times the ideal.
 """
 
@@ -24,14 +24,14 @@ from bench import processors, services
 from bench.processors import Processes, Spent
 from bench.services import ROOT, ModelServer
 
-AIM = 1.15
+AIM = 1.15  # times the ideal
 CAST = "bench"
-EXPERIMENTS = 10  # different ones that are played, so that prompts are not all alike
-WARM_UP = 20  # episodes played before anything is measured: imports, connections, and the limiter's way up
+EXPERIMENTS = 10  # number of different ones, so that prompts differ
+WARM_UP = 20  # episodes run before measuring: imports, connections, and the ramp of the rate limit
 
 
 class Measured(NamedTuple):
-    """One number of episodes at once."""
+    """The measurement for one number of concurrent episodes."""
 
     episodes: int
     ideal: float  # seconds
@@ -63,15 +63,15 @@ HEAD = (
 
 @contextmanager
 def laboratory(given: argparse.Namespace) -> Iterator[tuple[Processes, ModelServer]]:
-    """All services and workers; this process's Django speaks to the same database as another user."""
+    """Start all services and workers. This process uses the same database as another user, whose queries are not counted."""
     with ExitStack() as stack:
-        begin = stack.enter_context
-        database, broker = begin(services.postgres("bench")), begin(services.redis())
-        server = begin(services.model_server("--latency", str(given.latency), "--steps", str(given.steps)))
-        var = begin(tempfile.TemporaryDirectory(prefix="wetbench-bench-var-"))
-        # The limiter begins where it would be after a while: its way up belongs to the first minute of a laboratory's life.
-        gate = {"WETBENCH_PROVIDER_CALLS": str(given.cap), "WETBENCH_PROVIDER_START": str(given.cap)}
-        calls = {**gate, "WETBENCH_LOG_LEVEL": "WARNING"}
+        enter = stack.enter_context
+        database, broker = enter(services.postgres("bench")), enter(services.redis())
+        server = enter(services.model_server("--latency", str(given.latency), "--steps", str(given.steps)))
+        var = enter(tempfile.TemporaryDirectory(prefix="wetbench-bench-var-"))
+        # Start the rate limit at its maximum: its ramp affects only the first minute of a new site.
+        rate_limit = {"WETBENCH_PROVIDER_CALLS": str(given.cap), "WETBENCH_PROVIDER_START": str(given.cap)}
+        calls = {**rate_limit, "WETBENCH_LOG_LEVEL": "WARNING"}
         os.environ |= {"CELERY_BROKER_URL": broker.url, "WETBENCH_VAR_DIR": var, **calls, **server.environ()}
         _prepare(database.url)
         env = {**os.environ, "DATABASE_URL": database.for_user("worker")}
@@ -81,15 +81,15 @@ def laboratory(given: argparse.Namespace) -> Iterator[tuple[Processes, ModelServ
         )
         options += ["--concurrency", str(given.threads), "--without-gossip", "--without-mingle", "--loglevel", "error"]
         workers = [
-            begin(services.process([*python, *options, "--hostname", f"worker-{number}"], cwd=ROOT, env=env)).pid
+            enter(services.process([*python, *options, "--hostname", f"worker-{number}"], cwd=ROOT, env=env)).pid
             for number in range(given.processes)
         ]
-        dispatch = begin(services.process([sys.executable, "manage.py", "dispatch"], cwd=ROOT, env=env)).pid
+        dispatch = enter(services.process([sys.executable, "manage.py", "dispatch"], cwd=ROOT, env=env)).pid
         yield Processes(workers, dispatch, database.pid, broker.pid, server.pid), server
 
 
 def _prepare(url: str) -> None:
-    """The schema, the data files, and a cast of two providers without a panel; in this process from now on."""
+    """Create the schema, load the data files and define a cast of two providers without further classifiers. Sets up Django in this process."""
     os.environ |= {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}
     import django
     from django.core.management import call_command
@@ -109,7 +109,7 @@ def _prepare(url: str) -> None:
 
 
 def play(episodes: int, latency: float, processes: Processes, server: ModelServer) -> Measured:
-    """Play so many episodes at once and measure them."""
+    """Run this many episodes at once and measure them."""
     from django.db import connection
     from django.db.models import Count, Max
     from django.utils import timezone
@@ -120,76 +120,80 @@ def play(episodes: int, latency: float, processes: Processes, server: ModelServe
     server.reset()
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_statements_reset()")
-    chosen = queueing.experiments_named("all")[: min(EXPERIMENTS, episodes)]
-    before, began = processors.spent(processes), timezone.now()
-    run = queueing.queue_episodes(chosen, CAST, episodes // len(chosen), seed=episodes)
+    experiments = queueing.experiments_named("all")[: min(EXPERIMENTS, episodes)]
+    # Read processor times after the experiments are loaded, so that only the run counts.
+    before, start = processors.spent(processes), timezone.now()
+    run = queueing.queue_episodes(experiments, CAST, episodes // len(experiments), seed=episodes)
     while not queueing.progress(run).finished:
         if processors.ended(processes):
-            sys.exit("a worker or the dispatcher ended by itself; what it said stands above")
+            sys.exit("a worker or the dispatcher exited unexpectedly; its output is above")
         time.sleep(0.5)
     cpu = processors.spent(processes).since(before)
     ended = run.episodes.aggregate(last=Max("ended_at"))["last"]
     _check(run)
-    made = list(run.calls.values("episode").annotate(n=Count("pk")).values_list("n", flat=True))
+    calls_per_episode = list(run.calls.values("episode").annotate(n=Count("pk")).values_list("n", flat=True))
     steps = Transition.objects.filter(episode__run=run).count()
     queries, transactions = _statements()
     in_flight = server.counters()["total"]["peak_in_flight"]
-    wall, ideal = (ended - began).total_seconds(), max(made) * latency
-    return Measured(run.episodes.count(), ideal, wall, steps, sum(made), cpu, queries, transactions, in_flight)
+    # No wait between calls can be saved: the longest chain of calls is the lower bound.
+    wall, ideal = (ended - start).total_seconds(), max(calls_per_episode) * latency
+    return Measured(
+        run.episodes.count(), ideal, wall, steps, sum(calls_per_episode), cpu, queries, transactions, in_flight
+    )
 
 
 def _check(run: Any) -> None:
-    """Ends the benchmark unless every episode was played to its submission, and every call answered once."""
-    bad = run.episodes.exclude(status="submitted").values_list("status", "reason", "error")
-    lost = run.calls.exclude(state="answered", attempt=1).values_list("state", "error_class", "error")
-    if bad or lost:
-        sys.exit(f"{len(bad)} episodes were not submitted, {len(lost)} calls were not answered: {[*bad, *lost][:5]}")
+    """Exit unless every episode was submitted and every call was answered at its first attempt."""
+    not_submitted = run.episodes.exclude(status="submitted").values_list("status", "reason", "error")
+    not_answered = run.calls.exclude(state="answered", attempt=1).values_list("state", "error_class", "error")
+    if not_submitted or not_answered:
+        sys.exit(
+            f"{len(not_submitted)} episodes were not submitted, {len(not_answered)} calls were not answered: {[*not_submitted, *not_answered][:5]}"
+        )
 
 
 def _statements() -> tuple[int, int]:
-    """What workers and dispatcher asked of the database, by its own count: statements, and COMMITs of several."""
+    """Return how many statements and COMMITs workers and dispatcher sent, as counted by the database."""
     from django.db import connection
 
-    told = "SELECT query, sum(calls) FROM pg_stat_statements WHERE userid = 'worker'::regrole GROUP BY query"
+    sql = "SELECT query, sum(calls) FROM pg_stat_statements WHERE userid = 'worker'::regrole GROUP BY query"
     with connection.cursor() as cursor:
-        cursor.execute(told)
-        counted = {query: int(calls) for query, calls in cursor.fetchall()}
-    if where := os.environ.get("BENCH_STATEMENTS"):  # a file for whoever wants to know which
-        ranked = sorted(counted.items(), key=lambda item: -item[1])
-        Path(where).write_text("".join(f"{calls:8d}  {' '.join(query.split())[:300]}\n" for query, calls in ranked))
-    around = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET", "DEALLOCATE")
-    asked = sum(calls for query, calls in counted.items() if not query.upper().startswith(around))
-    return asked, counted.get("COMMIT", 0)
+        cursor.execute(sql)
+        counts = {query: int(calls) for query, calls in cursor.fetchall()}
+    if path := os.environ.get("BENCH_STATEMENTS"):  # optional: write the counts of all statements to this file
+        ranked = sorted(counts.items(), key=lambda item: -item[1])
+        Path(path).write_text("".join(f"{calls:8d}  {' '.join(query.split())[:300]}\n" for query, calls in ranked))
+    transaction_commands = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET", "DEALLOCATE")
+    total = sum(calls for query, calls in counts.items() if not query.upper().startswith(transaction_commands))
+    return total, counts.get("COMMIT", 0)
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.episodes")
-    parser.add_argument("--sizes", default="1,20,100,200", help="episodes at once, by comma")
-    parser.add_argument("--latency", type=float, default=2.0, help="seconds before each answer of the server")
-    parser.add_argument("--steps", type=int, default=10, help="steps of every episode")
+    parser.add_argument("--sizes", default="1,20,100,200", help="numbers of concurrent episodes, separated by commas")
+    parser.add_argument("--latency", type=float, default=2.0, help="seconds until the server answers each call")
+    parser.add_argument("--steps", type=int, default=10, help="steps per episode")
     parser.add_argument("--processes", type=int, default=2, help="Celery workers")
-    parser.add_argument("--threads", type=int, default=200, help="of each of them")
-    parser.add_argument("--cap", type=int, default=300, help="WETBENCH_PROVIDER_CALLS: calls at once with one key")
+    parser.add_argument("--threads", type=int, default=200, help="threads of each worker")
+    parser.add_argument("--cap", type=int, default=300, help="WETBENCH_PROVIDER_CALLS: concurrent calls with one key")
     return parser.parse_args()
 
 
 def main() -> int:
-    given = options()
-    sizes = [int(size) for size in given.sizes.split(",")]
-    with laboratory(given) as (processes, server):
-        play(WARM_UP, given.latency, processes, server)
+    args = options()
+    sizes = [int(size) for size in args.sizes.split(",")]
+    with laboratory(args) as (processes, server):
+        play(WARM_UP, args.latency, processes, server)
+        print(f"Episodes of {args.steps} steps on {os.cpu_count()} cores, latency {args.latency:g} s, {args.processes}")
+        print(f"Celery workers with {args.threads} threads each, at most {args.cap} concurrent calls with one key.")
         print(
-            f"Episodes of {given.steps} steps on {os.cpu_count()} cores, latency {given.latency:g} s, {given.processes}"
-        )
-        print(f"Celery workers with {given.threads} threads each, at most {given.cap} calls at once with one key.")
-        print(
-            "Baseline (ideal): the calls of the episode that made most, one after the other, at the server's latency."
+            "Baseline (ideal): the calls of the episode with the most calls, one after the other, at the server's latency."
         )
         print(HEAD, flush=True)
         for size in sizes:
-            measured = play(size, given.latency, processes, server)
+            measured = play(size, args.latency, processes, server)
             print(measured.line(), flush=True)
-    print(f"{measured.episodes} at once: {measured.ratio:.3f} of the ideal; the aim is {AIM}.")
+    print(f"{measured.episodes} at once: {measured.ratio:.3f} times the ideal; the limit is {AIM}.")
     return 1 if measured.ratio > AIM else 0
 
 

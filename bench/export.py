@@ -1,9 +1,9 @@
-"""python -m bench.export: rows a second of the ratings' CSV file, against the database writing the same query as CSV itself.
+"""python -m bench.export: rows per second of the ratings CSV, compared with the database writing the same query as CSV itself.
 
-The file is that of `manage.py export_ratings`, the same lines as the page streams, of a study of 100,000 unblinded ratings.
-Baseline in the same run: PostgreSQL's `COPY (query) TO STDOUT (FORMAT csv)`; on SQLite the program `sqlite3 -csv`, or where it
-is missing Python's own csv over the same query. A study of 10,000 ratings is written beside it: what the process grows by
-shall not depend on how many rows there are.
+The file is that of `manage.py export_ratings`, with the same lines that the page streams, for a study of 100,000 unblinded
+ratings. Baseline in the same run: PostgreSQL's `COPY (query) TO STDOUT (FORMAT csv)`; on SQLite the program `sqlite3 -csv`, or
+if it is missing, Python's csv module over the same query. A study of 10,000 ratings is exported as well: the memory growth
+of the process must not depend on the number of rows.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SMALL, LARGE = 10_000, 100_000
 
 
 class Written(NamedTuple):
-    """`grown`: megabytes the process had at most while it wrote, beyond what it had before."""
+    """One export; `grown` is the peak memory growth of the process in megabytes."""
 
     rows: int
     seconds: float
@@ -36,9 +36,9 @@ class Written(NamedTuple):
 
 
 class Sink:
-    """Takes what is written, and keeps nothing but how many lines there were."""
+    """Discard what is written, and count the lines."""
 
-    rows = -1  # the header
+    rows = -1  # the header is no row
 
     def write(self, text: str | bytes) -> int:
         self.rows += text.count("\n" if isinstance(text, str) else b"\n")
@@ -46,7 +46,7 @@ class Sink:
 
 
 def begin(url: str, small: int, large: int, folder: str) -> None:
-    """Two studies, unblinded, in the database of this process."""
+    """Create two unblinded studies in the database of this process."""
     _set_up(url, folder)
     from django.core.management import call_command
 
@@ -59,14 +59,14 @@ def begin(url: str, small: int, large: int, folder: str) -> None:
 
 
 def ours(url: str, slug: str, folder: str) -> Written:
-    """The command, in a process that has written nothing before."""
+    """Run the command in a process that has exported nothing before."""
     _set_up(url, folder)
     from django.core.management import call_command
 
     from ratings.exchange.exports import csv_lines
     from ratings.models import Study
 
-    next(csv_lines(Study.objects.get(slug=slug), False))  # what is loaded once counts for nobody
+    next(csv_lines(Study.objects.get(slug=slug), False))  # imports and prepared statements are not measured
     sink, before = Sink(), _peak()
     started = time.perf_counter()
     call_command("export_ratings", slug, stdout=sink)
@@ -74,7 +74,7 @@ def ours(url: str, slug: str, folder: str) -> Written:
 
 
 def theirs(url: str, slug: str, folder: str) -> Written:
-    """The database writes the query that our file is made from."""
+    """Let the database write the query of our file."""
     _set_up(url, folder)
     from django.db import connection
 
@@ -85,6 +85,7 @@ def theirs(url: str, slug: str, folder: str) -> Written:
         with connection.cursor() as cursor:
             import psycopg
 
+            # COPY takes no parameters, so they are inserted on the client.
             text = psycopg.ClientCursor(cursor.connection).mogrify(query, parameters)
             started = time.perf_counter()
             with cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT csv, HEADER)") as copy:
@@ -102,26 +103,26 @@ def theirs(url: str, slug: str, folder: str) -> Written:
 
 
 def _query(slug: str) -> tuple[str, Any]:
-    """The statement that the export sends, as it is sent."""
+    """Return the statement that the export sends, with its parameters."""
     from django.db import connection
 
     from ratings.models import Study
     from ratings.results import rating_rows
 
-    seen: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
     def watch(execute: Callable[..., Any], sql: str, parameters: Any, *more: Any) -> Any:
-        seen.append((sql, parameters))
+        statements.append((sql, parameters))
         return execute(sql, parameters, *more)
 
     study = Study.objects.get(slug=slug)
     with connection.execute_wrapper(watch):
         next(rating_rows(study))
-    return seen[-1]
+    return statements[-1]
 
 
 def _filled(query: str, parameters: Any) -> str:
-    """For SQLite's own program, which is given text: our parameters are numbers, and names of our own columns."""
+    """Insert the parameters into the query. SQLite's program takes text only; ours are numbers and names of our own columns."""
     for value in parameters:
         query = query.replace("%s", str(int(value)) if isinstance(value, int) else f"'{value}'", 1)
     return query
@@ -139,37 +140,37 @@ def _peak() -> float:
 
 
 def _apart(work: Callable[..., Any], *arguments: Any) -> Any:
-    """In a process of its own."""
+    """Run the work in a new process, because the peak memory of a process never falls."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
 
 
 def measure(vendor: str, small: int, large: int, rounds: int) -> float:
-    """Prints the table of one database; the ratio of our rows a second to the database's own."""
+    """Print the table row of one database, and return the ratio of our rows per second to the database's own."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="wetbench-bench-"))
         sqlite = f"sqlite:///{Path(folder) / 'export.sqlite3'}"
         url = stack.enter_context(postgres("export")).url if vendor == "postgresql" else sqlite
         _apart(begin, url, small, large, folder)
         name = "COPY" if vendor == "postgresql" else "sqlite3 -csv" if shutil.which("sqlite3") else "Python's csv"
-        found = [(_apart(theirs, url, "large", folder), _apart(ours, url, "large", folder)) for _ in range(rounds)]
-        few = _apart(ours, url, "small", folder)
-    base, own = (median(one.rows / one.seconds for one in column) for column in zip(*found, strict=True))
-    many = found[-1][1]
-    print(f"{vendor:12} {name:14} {base:10,.0f}  {own:9,.0f}  {own / base:6.3f}   "
-          f"{few.grown:6.1f} MB of {few.rows:,}, {many.grown:6.1f} MB of {many.rows:,}", flush=True)  # fmt: skip
-    return own / base
+        pairs = [(_apart(theirs, url, "large", folder), _apart(ours, url, "large", folder)) for _ in range(rounds)]
+        small_export = _apart(ours, url, "small", folder)
+    baseline, our_rate = (median(one.rows / one.seconds for one in column) for column in zip(*pairs, strict=True))
+    large_export = pairs[-1][1]
+    print(f"{vendor:12} {name:14} {baseline:10,.0f}  {our_rate:9,.0f}  {our_rate / baseline:6.3f}   "
+          f"{small_export.grown:6.1f} MB of {small_export.rows:,}, {large_export.grown:6.1f} MB of {large_export.rows:,}", flush=True)  # fmt: skip
+    return our_rate / baseline
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.export", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--database", choices=["sqlite", "postgresql", "both"], default="both")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the ratings: only that it runs")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the ratings, to check that it runs")
     args = parser.parse_args()
     part = 100 if args.quick else 1
-    print("Rows a second of a study's ratings as CSV. Baseline: the database writes the same query itself.")
-    print(f"{'database':12} {'baseline':14} {'baseline/s':>10}  {'ours/s':>9}  {'ratio':>6}   memory grown by")
+    print("Rows per second of a study's ratings as CSV. Baseline: the database writes the same query itself.")
+    print(f"{'database':12} {'baseline':14} {'baseline/s':>10}  {'ours/s':>9}  {'ratio':>6}   memory growth")
     for vendor in ["sqlite", "postgresql"] if args.database == "both" else [args.database]:
         measure(vendor, SMALL // part, LARGE // part, 1 if args.quick else args.rounds)
     return 0

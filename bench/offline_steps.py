@@ -1,7 +1,7 @@
-"""python -m bench.offline_steps: how many steps a second the offline cast takes on one core, and how that grows.
+"""python -m bench.offline_steps: how many steps per second the offline cast runs on one core, and how the time grows.
 
-The baseline, measured in the same run, is a bench of 10 materials; what counts is the ratio to it, not the machine. Ends
-with 1 if the time of a step grows faster than the number of materials.
+The baseline, measured in the same run, is a bench of 10 materials; the result is the ratio to it and does not depend on the
+machine. Exits with 1 if the time of a step grows faster than the number of materials.
 """
 
 import sys
@@ -21,12 +21,12 @@ from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 SIZES = (10, 100, 1000)  # the first is the baseline
-ROUNDS, TIMES = 5, 7  # rounds of the four actions on one bench; benches measured, of which the median counts
-TOLERANCE = 1.5  # a step may take that much longer than in proportion to the materials: noise of the machine
+ROUNDS, TIMES = 5, 7  # rounds of the four actions on one bench; number of benches, whose median counts
+TOLERANCE = 1.5  # a step may take this much longer than in proportion to the materials, because of timing noise
 
 
 def tube(number: int) -> Draft:
-    """A tube of salt water, half full."""
+    """Return a half-full tube of salt water."""
     components = {"salt": {"dimension": "amount", "amount": "500", "known": True}}
     return Draft(
         name=f"Tube {number}",
@@ -36,7 +36,7 @@ def tube(number: int) -> Draft:
 
 
 def rounds(bench: Bench, model: RuleBasedTransitionModel) -> int:
-    """Moves, mixes, measures and waits, always on the first two materials; the number of steps, none refused."""
+    """Transfer, mix, measure and wait, always with the first two materials; return the number of steps. None is rejected."""
     first, second = (material.barcode for material in bench.inventory.materials[:2])
     actions = (
         Action("Transfer", (first, second), {"source": first, "amount": "1 µL"}),
@@ -45,22 +45,22 @@ def rounds(bench: Bench, model: RuleBasedTransitionModel) -> int:
         Action("Wait", (first,), {"duration": "1 min"}),
     )
     for action in actions * ROUNDS:
-        done = bench.step(action, model)
-        assert done.outcome.success, done.outcome.failure_reason
+        step = bench.step(action, model)
+        assert step.outcome.success, step.outcome.failure_reason
     return len(bench.history)
 
 
 def seconds_per_step(size: int, actions: Catalogue) -> float:
-    """The median over several benches of that many materials, in processor time."""
-    measured = []
+    """Return the median processor time per step, in seconds, over several benches with this many materials."""
+    times = []
     for seed in range(TIMES):
         bench = Bench("bench", actions, place_all(map(tube, range(size)), seed), seed, 1000)
-        measured.append(_per_step(partial(rounds, bench, RuleBasedTransitionModel(seed))))
-    return median(measured)
+        times.append(_per_step(partial(rounds, bench, RuleBasedTransitionModel(seed))))
+    return median(times)
 
 
 def seconds_per_protocol_step(actions: Catalogue) -> float:
-    """The same over every reference protocol, with the agent's planning and the classifier's judging."""
+    """Return the same over all reference protocols, including the agent's planning and the classifier's verdict."""
     specs = [spec for spec, _ in experiments.read_directory(FIXTURES / "experiments", actions)]
     return _per_step(lambda: sum(play(spec, actions, seed=1).steps for spec in specs))
 
@@ -73,19 +73,19 @@ def _per_step(steps: Callable[[], int]) -> float:
 
 def main() -> int:
     actions, _ = catalogue.read_directory(FIXTURES / "actions")
-    seconds_per_step(SIZES[0], actions)  # warm: the first use compiles and fills caches
-    taken = {size: seconds_per_step(size, actions) for size in SIZES}
-    baseline = taken[SIZES[0]]
-    print(f"Offline steps on one core. Baseline: a bench of {SIZES[0]} materials, {1000 * baseline:.2f} ms a step.")
+    seconds_per_step(SIZES[0], actions)  # warm-up: the first use compiles patterns and fills caches
+    times = {size: seconds_per_step(size, actions) for size in SIZES}
+    baseline = times[SIZES[0]]
+    print(f"Offline steps on one core. Baseline: a bench of {SIZES[0]} materials, {1000 * baseline:.2f} ms per step.")
     print(f"{'bench':>28}  {'steps/s':>8}  {'time / baseline':>15}  {'materials / baseline':>20}")
-    for size, seconds in taken.items():
+    for size, seconds in times.items():
         name = f"{size} materials"
         print(f"{name:>28}  {1 / seconds:8.0f}  {seconds / baseline:15.2f}  {size / SIZES[0]:20.0f}")
-    whole = seconds_per_protocol_step(actions)
-    print(f"{'reference protocols, judged':>28}  {1 / whole:8.0f}  {whole / baseline:15.2f}")
-    worse = [more for less, more in pairwise(SIZES) if taken[more] > TOLERANCE * taken[less] * more / less]
-    print(f"Growth: {'FASTER THAN LINEAR at ' + ', '.join(map(str, worse)) if worse else 'linear or better'}.")
-    return 1 if worse else 0
+    protocol_time = seconds_per_protocol_step(actions)
+    print(f"{'reference protocols, judged':>28}  {1 / protocol_time:8.0f}  {protocol_time / baseline:15.2f}")
+    too_slow = [more for less, more in pairwise(SIZES) if times[more] > TOLERANCE * times[less] * more / less]
+    print(f"Growth: {'FASTER THAN LINEAR at ' + ', '.join(map(str, too_slow)) if too_slow else 'linear or better'}.")
+    return 1 if too_slow else 0
 
 
 if __name__ == "__main__":

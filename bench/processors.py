@@ -1,15 +1,15 @@
-"""Processor time of the processes of a benchmark, from /proc (proc(5)); Linux only."""
+"""Processor time of the processes of a benchmark, read from /proc (proc(5)); Linux only."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-TICKS = os.sysconf("SC_CLK_TCK")
+TICKS = os.sysconf("SC_CLK_TCK")  # clock ticks per second, the unit of times in /proc
 
 
 class Processes(NamedTuple):
-    """Process ids by what they do."""
+    """Process IDs by function."""
 
     workers: Sequence[int]
     dispatcher: int
@@ -19,7 +19,7 @@ class Processes(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """Seconds of processor time."""
+    """Processor time in seconds."""
 
     workers: float
     postgres: float
@@ -30,22 +30,23 @@ class Spent(NamedTuple):
 
 
 def spent(processes: Processes) -> Spent:
-    """Processor time so far, of each group with all its children."""
+    """Return the processor time so far of each group, including all child processes."""
     others = (processes.dispatcher, processes.redis, processes.models)
     return Spent(sum(map(_seconds, processes.workers)), _tree(processes.postgres), sum(map(_seconds, others)))
 
 
 def ended(processes: Processes) -> bool:
-    """Whether a worker or the dispatcher has ended by itself."""
+    """Return whether a worker or the dispatcher has exited."""
     return any(_stat(pid)[0] in "Z0" for pid in (*processes.workers, processes.dispatcher))
 
 
 def _seconds(pid: int) -> float:
-    """User and system time of a process and of those of its children that have ended; 0 once it has itself."""
+    """Return user and system time of a process and of its child processes that have ended; 0 once it has ended itself."""
     return sum(map(int, _stat(pid)[11:15])) / TICKS
 
 
 def _tree(pid: int) -> float:
+    # PostgreSQL starts a process per connection; its main process counts a child only after it has ended.
     children = [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name)) == pid]
     return _seconds(pid) + sum(map(_seconds, children))
 
@@ -55,8 +56,9 @@ def _parent(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """proc(5)'s fields after the name: state, parent and so on; of a process that has ended, zeros."""
+    """Return the fields after the name (state, parent, ...); zeros for a process that has ended."""
     try:
+        # A process name may contain spaces and parentheses, so the fields are taken after the last one.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ["0"] * 15

@@ -1,4 +1,4 @@
-"""PostgreSQL, Redis and the model server for benchmarks: each a process of its own on a free port, stopped at the end."""
+"""PostgreSQL, Redis and the model server for benchmarks: each runs in its own process on a free port and is stopped at the end."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+# pg_stat_statements counts the statements of each database user.
 COUNTING = "-c shared_preload_libraries=pg_stat_statements -c pg_stat_statements.track=top"
 PROVIDERS = {"ANTHROPIC": "", "OPENAI": "/v1", "GEMINI": "/v1beta/openai/", "OPENROUTER": "/api/v1"}
 
@@ -36,29 +37,29 @@ class Broker(NamedTuple):
 
 
 class ModelServer(NamedTuple):
-    """The local stand-in for the providers (simulation/scripted_server), spoken to over HTTP."""
+    """The local substitute for the providers (simulation/scripted_server), accessed over HTTP."""
 
     url: str
     pid: int
 
     def environ(self) -> dict[str, str]:
-        """Base URLs and dummy keys for every provider."""
+        """Return base URLs and dummy keys for every provider."""
         urls = {f"{name}_BASE_URL": self.url + path for name, path in PROVIDERS.items()}
         return urls | {f"{name}_API_KEY": f"dummy-{name.lower()}" for name in PROVIDERS}
 
     def counters(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.url}/counters", timeout=30) as reply:
-            counted: dict[str, Any] = json.load(reply)
-        return counted
+            counts: dict[str, Any] = json.load(reply)
+        return counts
 
     def reset(self) -> None:
         urllib.request.urlopen(f"{self.url}/reset", data=b"", timeout=30).close()
 
 
 def program(name: str) -> str:
-    """Its path: on PATH, or where Debian keeps PostgreSQL's own. Ends the benchmark where there is none."""
-    debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    path = str(debian[-1]) if debian else shutil.which(name)
+    """Return the program's path, on PATH or in Debian's folder of PostgreSQL. Exits if it is missing."""
+    debian_paths = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    path = str(debian_paths[-1]) if debian_paths else shutil.which(name)
     if path is None:
         sys.exit(
             f"{name} is missing: this benchmark needs PostgreSQL and Redis (apt-get install postgresql redis-server)"
@@ -74,9 +75,9 @@ def free_port() -> int:
 
 @contextmanager
 def postgres(database: str) -> Iterator[Database]:
-    """An empty database in a cluster that counts its statements. It syncs its log, as a real one."""
+    """Start an empty database in a cluster that counts its statements. It syncs its log to disk, as in production."""
     folder, port = Path(tempfile.mkdtemp(prefix="wetbench-bench-")), free_port()
-    if os.geteuid() == 0:  # which PostgreSQL refuses to run as
+    if os.geteuid() == 0:  # PostgreSQL does not run as root
         shutil.chown(folder, "postgres", pwd.getpwnam("postgres").pw_gid)
     data = str(folder / "data")
     _as_postgres(folder, "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
@@ -93,7 +94,7 @@ def postgres(database: str) -> Iterator[Database]:
 
 @contextmanager
 def redis() -> Iterator[Broker]:
-    """A Redis that keeps nothing on disk."""
+    """Start a Redis server that stores nothing on disk."""
     port = free_port()
     command = [program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     with process(command, cwd=tempfile.gettempdir(), stdout=subprocess.DEVNULL) as server:
@@ -109,6 +110,7 @@ def redis() -> Iterator[Broker]:
 def model_server(*options: str) -> Iterator[ModelServer]:
     command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", *options]
     with process(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        # With port 0 the server chooses a free port and prints its address.
         url = server.stdout.readline().strip()
         if not url:
             sys.exit("the model server did not start")
@@ -117,21 +119,21 @@ def model_server(*options: str) -> Iterator[ModelServer]:
 
 @contextmanager
 def process(command: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
-    """A process that is asked to end at the end of the block, and made to if it does not."""
-    started = subprocess.Popen(command, **options)
+    """Run a process; terminate it at the end of the block, and kill it if it has not ended after 30 seconds."""
+    child = subprocess.Popen(command, **options)
     try:
-        yield started
+        yield child
     finally:
-        started.terminate()
+        child.terminate()
         try:
-            started.wait(30)
+            child.wait(30)
         except subprocess.TimeoutExpired:
-            started.kill()
-            started.wait()
+            child.kill()
+            child.wait()
 
 
 def _as_postgres(folder: Path, name: str, *arguments: str) -> None:
     command = [*(["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []), program(name), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{name} failed: {done.stdout}{done.stderr}")
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        sys.exit(f"{name} failed: {completed.stdout}{completed.stderr}")

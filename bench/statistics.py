@@ -1,9 +1,9 @@
-"""python -m bench.statistics: what the full analysis of 100,000 ratings costs, with 2,000 resamples, on one core.
+"""python -m bench.statistics: the cost of the full analysis of 100,000 ratings, with 2,000 resamples, on one core.
 
-The analysis is what a study's page stores: read from the database, every table and interval. Baseline in the same run: plain
-NumPy resampling the items of the same arrays 2,000 times for three of its quantities, the share of verdicts 1, the AUC of
-the signed rating and the mean kappa over pairs of raters. Beside it scikit-learn in a loop over the resamples, the way it is
-often written: measured on a few of them and multiplied up.
+The analysis is what a study's page stores: read from the database, with every table and interval. Baseline in the same run:
+plain NumPy that resamples the items of the same arrays 2,000 times for three of its quantities: the share of verdicts 1, the
+AUC of the signed rating, and the mean kappa over pairs of raters. For comparison, scikit-learn in a loop over the resamples, as it
+is often written: measured on a few resamples and extrapolated.
 """
 
 import argparse
@@ -22,32 +22,32 @@ from threadpoolctl import threadpool_limits
 
 RATINGS, RATERS, RESAMPLES = 100_000, 20, 2_000
 LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
-CHUNK = 200  # resamples at once
+CHUNK = 200  # resamples at once, to limit memory
 
 
 def of_numpy(table: Any, resamples: int) -> np.ndarray:
-    """Share, AUC and mean kappa of every resample of the items, shape (resamples, 3): counts of items, weighted."""
+    """Return share, AUC and mean kappa of every resample of the items, shape (resamples, 3), from weighted counts of items."""
     rng, items = np.random.default_rng(0), len(table.items)
     yes = np.bincount(table.item, table.verdict, items)
-    given = np.bincount(table.item, minlength=items).astype(float)
-    levels = [_counts(table, truth, items) for truth in (1, 0)]
+    ratings_per_item = np.bincount(table.item, minlength=items).astype(float)
+    level_counts = [_counts(table, truth, items) for truth in (1, 0)]
     cells = _pair_cells(table, items)
-    found = []
+    blocks = []
     for start in range(0, resamples, CHUNK):
         size = min(CHUNK, resamples - start)
         drawn = np.array(
             [np.bincount(rng.integers(0, items, items), minlength=items) for _ in range(size)], dtype=float
         )
-        share = drawn @ yes / (drawn @ given)
-        found.append(np.column_stack([share, _areas(*(drawn @ one for one in levels)), _kappas(drawn @ cells)]))
-    return np.concatenate(found)
+        share = drawn @ yes / (drawn @ ratings_per_item)
+        blocks.append(np.column_stack([share, _areas(*(drawn @ one for one in level_counts)), _kappas(drawn @ cells)]))
+    return np.concatenate(blocks)
 
 
 def _counts(table: Any, truth: int, items: int) -> np.ndarray:
-    """How often each item of this truth got each signed rating, shape (items, 10)."""
-    own = (table.reference == truth) & np.isfinite(table.confidence)
-    level = np.searchsorted(LEVELS, table.signed[own])
-    return np.bincount(table.item[own] * 10 + level, minlength=items * 10).reshape(items, 10).astype(float)
+    """Return how often each item of this truth got each signed rating, shape (items, 10)."""
+    selected = (table.reference == truth) & np.isfinite(table.confidence)
+    level = np.searchsorted(LEVELS, table.signed[selected])
+    return np.bincount(table.item[selected] * 10 + level, minlength=items * 10).reshape(items, 10).astype(float)
 
 
 def _areas(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
@@ -56,43 +56,48 @@ def _areas(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 
 
 def _pair_cells(table: Any, items: int) -> np.ndarray:
-    """For each pair of raters the four outcomes of each item, shape (items, pairs * 4)."""
+    """Return the four outcomes of each item for each pair of raters, shape (items, pairs * 4)."""
     grid = table.grid()
     pairs = np.array(list(combinations(range(grid.shape[1]), 2)))
-    one, two = grid[:, pairs[:, 0]], grid[:, pairs[:, 1]]
-    outcomes = [(one == a) & (two == b) for a in (0, 1) for b in (0, 1)]
+    first, second = grid[:, pairs[:, 0]], grid[:, pairs[:, 1]]
+    outcomes = [(first == a) & (second == b) for a in (0, 1) for b in (0, 1)]
     return np.stack(outcomes, axis=2).reshape(items, -1).astype(float)
 
 
 def _kappas(cells: np.ndarray) -> np.ndarray:
     n = cells.reshape(len(cells), -1, 4)
     total = n.sum(axis=2)
+    # A resample without any shared item of a pair has no kappa: it is NaN and left out of the mean.
     with np.errstate(divide="ignore", invalid="ignore"):
-        one, two = (n[..., 2] + n[..., 3]) / total, (n[..., 1] + n[..., 3]) / total
-        agreed, chance = (n[..., 0] + n[..., 3]) / total, one * two + (1 - one) * (1 - two)
-        return np.nanmean((agreed - chance) / (1 - chance), axis=1)
+        first_yes, second_yes = (n[..., 2] + n[..., 3]) / total, (n[..., 1] + n[..., 3]) / total
+        agreement, chance = (n[..., 0] + n[..., 3]) / total, first_yes * second_yes + (1 - first_yes) * (1 - second_yes)
+        return np.nanmean((agreement - chance) / (1 - chance), axis=1)
 
 
 def of_sklearn(table: Any, resamples: int) -> np.ndarray:
-    """The same three, with one call for each number and resample."""
-    rng, grid, found = np.random.default_rng(0), table.grid(), []
+    """Return the same three, with one call per number and resample."""
+    rng, grid, values = np.random.default_rng(0), table.grid(), []
     rows = np.split(np.arange(len(table)), np.cumsum(np.bincount(table.item, minlength=len(table.items)))[:-1])
     for _ in range(resamples):
         drawn = rng.integers(0, len(table.items), len(table.items))
-        own = np.concatenate([rows[item] for item in drawn])
-        kappas, again = [], grid[drawn]
+        drawn_rows = np.concatenate([rows[item] for item in drawn])
+        kappas, drawn_grid = [], grid[drawn]
         for one, two in combinations(range(grid.shape[1]), 2):
-            both = np.isfinite(again[:, one]) & np.isfinite(again[:, two])
-            if both.any():
-                kappas.append(cohen_kappa_score(again[both, one], again[both, two]))
-        found.append(
-            [table.verdict[own].mean(), roc_auc_score(table.reference[own], table.signed[own]), np.mean(kappas)]
+            shared = np.isfinite(drawn_grid[:, one]) & np.isfinite(drawn_grid[:, two])
+            if shared.any():
+                kappas.append(cohen_kappa_score(drawn_grid[shared, one], drawn_grid[shared, two]))
+        values.append(
+            [
+                table.verdict[drawn_rows].mean(),
+                roc_auc_score(table.reference[drawn_rows], table.signed[drawn_rows]),
+                np.mean(kappas),
+            ]
         )
-    return np.array(found)
+    return np.array(values)
 
 
 def the_same_three(table: Any, resamples: int) -> None:
-    """Ours of those quantities alone, with what the application adds: by source, and intervals for new raters."""
+    """Compute only these quantities with our code, including what the application adds: by source, and intervals for new raters."""
     from ratings.stats import proportions
     from ratings.stats.agreement import agreement
     from ratings.stats.areas import auc
@@ -115,10 +120,10 @@ def _study(ratings: int) -> Any:
 
 
 def _seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Of the processor, so that whoever shares the machine does not count."""
+    """Return the processor time of the work and its result; other users of the machine do not affect it."""
     started = time.process_time()
-    made = work()
-    return time.process_time() - started, made
+    result = work()
+    return time.process_time() - started, result
 
 
 def measure(ratings: int, resamples: int, naive: int) -> None:
@@ -128,33 +133,33 @@ def measure(ratings: int, resamples: int, naive: int) -> None:
     from ratings.stats import panel
 
     study, filters = _study(ratings), Filters()
-    reading, found = _seconds(lambda: read(study, filters))
-    table = found.table
-    base, numbers = _seconds(lambda: of_numpy(table, resamples))
-    few, _ = _seconds(lambda: of_sklearn(table, naive))
-    same, _ = _seconds(lambda: the_same_three(table, resamples))
-    whole, results = _seconds(lambda: panel.panel(table, found.repeats, resamples=resamples))
-    every, _ = _seconds(lambda: document.written(study, filters, "", found, seed=0, resamples=resamples))
+    reading, columns = _seconds(lambda: read(study, filters))
+    table = columns.table
+    baseline, numbers = _seconds(lambda: of_numpy(table, resamples))
+    sklearn_time, _ = _seconds(lambda: of_sklearn(table, naive))
+    same_time, _ = _seconds(lambda: the_same_three(table, resamples))
+    summary_time, results = _seconds(lambda: panel.panel(table, columns.repeats, resamples=resamples))
+    document_time, _ = _seconds(lambda: document.written(study, filters, "", columns, seed=0, resamples=resamples))
     low, high = np.quantile(numbers[:, 2], [0.025, 0.975])
     print(
         f"{len(table):,} ratings of {table.n['items']:,} items by {RATERS} raters, {resamples:,} resamples; seconds of one core."
     )
-    print(f"Baseline: plain NumPy, three quantities, {base:.1f} s (mean kappa {low:.3f} to {high:.3f}).\n")
+    print(f"Baseline: plain NumPy, three quantities, {baseline:.1f} s (mean kappa {low:.3f} to {high:.3f}).\n")
     lines = (
-        ("plain NumPy, three quantities", base, "baseline"),
-        (f"scikit-learn in a loop, the same (from {naive} resamples)", few / naive * resamples, ""),
-        ("ours, the same three, by source and for new raters", same, ""),
-        (f"ours, the whole panel ({len(results):,} numbers)", whole, ""),
-        ("ours, the document that a page stores", every, ""),
+        ("plain NumPy, three quantities", baseline, "baseline"),
+        (f"scikit-learn in a loop, the same (from {naive} resamples)", sklearn_time / naive * resamples, ""),
+        ("ours, the same three, also by source and for new raters", same_time, ""),
+        (f"ours, the complete summary ({len(results):,} numbers)", summary_time, ""),
+        ("ours, the document that a page stores", document_time, ""),
         ("reading the ratings for it", reading, ""),
     )
-    for name, seconds, said in lines:
-        print(f"{name:56} {seconds:9.1f} s  {seconds / base:8.2f}  {said}".rstrip())
+    for name, seconds, remark in lines:
+        print(f"{name:56} {seconds:9.1f} s  {seconds / baseline:8.2f}  {remark}".rstrip())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.statistics", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="1,000 ratings and 50 resamples: only that it runs")
+    parser.add_argument("--quick", action="store_true", help="1,000 ratings and 50 resamples, to check that it runs")
     args = parser.parse_args()
     os.environ["DJANGO_SETTINGS_MODULE"] = "wetbench_site.settings"
     with tempfile.TemporaryDirectory(prefix="wetbench-bench-") as folder:
@@ -162,6 +167,7 @@ def main() -> int:
         import django
 
         django.setup()
+        # NumPy's libraries would otherwise use all cores, and processor times would not be comparable.
         with threadpool_limits(1):
             measure(*((1_000, 50, 1) if args.quick else (RATINGS, RESAMPLES, 3)))
     return 0

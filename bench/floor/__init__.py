@@ -1,1 +1,1 @@
-"""The floor: the least a Django site can do for a rating. It checks the session, selects one row and inserts one."""
+"""The floor: the minimum work of a Django site for one rating. It checks the session, selects one row and inserts one."""

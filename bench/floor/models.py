@@ -1,10 +1,10 @@
-"""The one table the floor writes to."""
+"""The only table that the floor writes to."""
 
 from django.db import models
 
 
 class Given(models.Model):
-    """An answer, with nothing that keeps it from being there twice."""
+    """An answer, without protection against duplicates."""
 
     item = models.IntegerField()
     user = models.IntegerField()

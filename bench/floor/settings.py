@@ -1,4 +1,4 @@
-"""The floor's settings: WetBench's database and templates, and of its middleware the least."""
+"""Settings of the floor: WetBench's database and templates, with as little middleware as possible."""
 
 from wetbench_site.settings import (
     ALLOWED_HOSTS,
@@ -24,6 +24,6 @@ INSTALLED_APPS = [*SITE_APPS, "bench.floor"]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.middleware.common.CommonMiddleware",  # the length of what is sent, as the raters here need it
+    "django.middleware.common.CommonMiddleware",  # sets Content-Length, which bench.rater_clients needs
 ]
 ROOT_URLCONF = "bench.floor.urls"

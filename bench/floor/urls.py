@@ -1,6 +1,6 @@
-"""Two floors with the same requests as a rating: `floor` renders the rater's own templates, `bare` sends the payload as it is.
+"""Two floors with the same requests as a rating: `floor` renders the rater's own templates, `bare` sends the payload unchanged.
 
-After an answer htmx is given the next item at once; who has no script is sent there.
+After an answer, htmx receives the next item in the same response; a browser without scripts is redirected to it.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Drawn = Callable[[HttpRequest, Item], HttpResponse]
 
 
 def answered(draw: Drawn, name: str) -> Callable[[HttpRequest, int], HttpResponse]:
-    """The view of one item: GET shows it, POST inserts the answer and goes on to the next."""
+    """Return the view of one item: GET shows it, POST inserts the answer and continues with the next."""
 
     def view(request: HttpRequest, number: int) -> HttpResponse:
         if not request.user.is_authenticated:
@@ -34,26 +34,26 @@ def answered(draw: Drawn, name: str) -> Callable[[HttpRequest, int], HttpRespons
             item=number, user=request.user.pk, verdict=request.POST["verdict"] == "yes", confidence=request.POST["confidence"],
             submission_id=request.POST["submission_id"], at=timezone.now(),
         )  # fmt: skip
-        where = f"/{name}/{number + 1}/"
+        next_url = f"/{name}/{number + 1}/"
         if "HX-Request" not in request.headers:
-            return redirect(where)
+            return redirect(next_url)
         response = draw(request, Item.objects.get(pk=number + 1))
-        response["HX-Push-Url"] = where
+        response["HX-Push-Url"] = next_url
         return response
 
     return view
 
 
 def page(request: HttpRequest, item: Item) -> HttpResponse:
-    """The rater's page, or for htmx its card, from the same templates; nothing of it is kept for the next time."""
+    """Render the rater's page, or for htmx its card, from the same templates; nothing is cached."""
     partial = "HX-Request" in request.headers
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "study": _STUDY, "seat": {"code": uuid4()}, "progress": {"done": 1, "total": 60}, "partial": partial, "code": uuid4(),
         "form": RatingForm(_STUDY), "action": request.path, "stage": "final", "interface": "2", "single_keys": True,
         "saved_at": timezone.now(), "previous": {"code": uuid4()}, "marks": "off",
     }  # fmt: skip
-    shown["item"] = render(request, "ratings/_item.html", screen.view(item.payload)).content.decode()
-    return render(request, "ratings/_rating_card.html" if partial else "ratings/rate.html", shown)
+    context["item"] = render(request, "ratings/_item.html", screen.view(item.payload)).content.decode()
+    return render(request, "ratings/_rating_card.html" if partial else "ratings/rate.html", context)
 
 
 def bare(request: HttpRequest, item: Item) -> HttpResponse:
@@ -63,5 +63,5 @@ def bare(request: HttpRequest, item: Item) -> HttpResponse:
 urlpatterns = [
     path("floor/<int:number>/", answered(page, "floor")),
     path("bare/<int:number>/", answered(bare, "bare")),
-    path("", include("wetbench_site.urls")),  # for the addresses in the templates; nobody asks for them
+    path("", include("wetbench_site.urls")),  # the templates link to these addresses; they are never requested
 ]

@@ -16,7 +16,7 @@ MAJORITY, CONSENSUS = "majority of the models", "all models"  # names of ensembl
 FEW_ITEMS = "few items"  # first words of the reason of a point estimate from few shared items; callers test for them
 
 # The key is stored in documents and CSV files; the text is shown beside the interval.
-# docs/coverage.md has the measured coverage of each.
+# bench/results/coverage.md has the measured coverage of each.
 METHODS: Mapping[str, str] = {
     "": "no interval",
     "wilson": "Wilson, ratings treated as independent",

@@ -186,7 +186,7 @@ def too_rare(items: float, floor: float) -> str:
 
     `items`: on how many items two raters would both give the rarer verdict by chance.
     """
-    # In simulated studies no method reached its coverage below the floor (docs/coverage.md).
+    # In simulated studies no method reached its coverage below the floor (bench/results/coverage.md).
     if items >= floor:
         return ""
     return f"by chance two raters would both give the rarer verdict on {items:.1f} items; below {floor:.0f} no interval is reliable"

@@ -110,7 +110,7 @@ def _pooled(stat: str, own: Ratings, scores: Floats, args: Mapping[str, str]) ->
     n = {**scored_ratings.n, "positives": area.positives, "negatives": area.negatives}
     if area.value is None:
         return estimate(stat, None, n, args=args, reason=mrmc.nothing(own, scores))
-    # DeLong's interval treats ratings as independent; of several raters it covered 73 to 86 % (docs/coverage.md).
+    # DeLong's interval treats ratings as independent; of several raters it covered 73 to 86 % (bench/results/coverage.md).
     if n["raters"] > 1:
         return estimate(stat, area.value, n, args=args, reason=POOLED)
     return estimate(stat, area.value, n, args=args, interval=area.interval, method=area.method, reason=area.reason)

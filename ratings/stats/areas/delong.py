@@ -69,7 +69,7 @@ NEAR_ONE = 0.9  # above it, or below 0.1, the distribution of an estimated area 
 
 
 def is_extreme(value: float) -> bool:
-    """Return whether an area is so near 0 or 1 that it has intervals other than normal ones (docs/coverage.md)."""
+    """Return whether an area is so near 0 or 1 that it has intervals other than normal ones (bench/results/coverage.md)."""
     return not 1 - NEAR_ONE <= value <= NEAR_ONE
 
 

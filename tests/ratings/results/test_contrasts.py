@@ -300,7 +300,7 @@ def test_contrasts_recover_known_differences_between_simulators_without_truth() 
         held["none"] += found["low"] <= 0 <= found["high"]
         found = find_contrast(lines, "simulators", "gpt, subtle error", "qwen, subtle error", "AUC")
         held["AUC"] += found["low"] <= true_area(0.65) - true_area(0.45) <= found["high"]
-    # 95 % of 60 is 57 with a standard deviation of 1.7; docs/coverage.md has many more studies.
+    # 95 % of 60 is 57 with a standard deviation of 1.7; bench/results/coverage.md has many more studies.
     assert all(0.88 <= count / worlds <= 1 for count in held.values()), held
 
 

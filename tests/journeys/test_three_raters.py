@@ -29,7 +29,7 @@ def built(page: Page, kind: str) -> Study:
     press(page, "Save and continue")
     counts = {"none": 4, "obvious": 2, "subtle": 2} if kind == "transition" else {"none": 4}
     for perturbation, count in counts.items():
-        page.get_by_label(f"Items by offline, {wrong}", exact=True).fill(str(count))
+        page.get_by_label(f"Items by offline, {perturbation}", exact=True).fill(str(count))
     press(page, "Save and continue")
     page.locator("#id_ratings_per_item").fill("1")
     page.locator("#id_raters").fill("3")

@@ -48,11 +48,11 @@ def found(study: Study, read: Reading) -> list[Machine]:
     """
     rated_codes = {fact.code for fact in read.items}
     answers = machines.rows(study)
-    model_raters = [
+    machine_rows = [
         _rater(label, name_and_kind, answers[label], rated_codes)
         for label, name_and_kind in machines.names(study).items()
     ]
-    all_machines = [*_classifiers(read.items), *model_raters]
+    all_machines = [*_classifiers(read.items), *machine_rows]
     # A checker that rates in the study answers on what raters see; its stored findings would be a second row of
     # it.
     if study.kind == TRANSITION and not any(machine.kind == "checker" for machine in all_machines):

@@ -55,19 +55,19 @@ def test_simulated_answers_are_the_same_for_the_same_seed(db) -> None:
     assert answers[0] == answers[1]
 
 
-def accept_invitation(token: str) -> None:
+def join_by_link(token: str) -> None:
     joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
 
 
 def test_simulated_raters_take_invited_places_last_and_revoke_their_links(study) -> None:
     seats = list(study.raters.order_by("number"))
     waiting, accepted = inviting.invite(seats[0]), inviting.invite(seats[1])
-    accept_invitation(accepted)
+    join_by_link(accepted)
     done = run_simulation(study, 5)
     assert done.raters == ("R01", "R03", "R04", "R05", "R06")
     assert done.revoked == ("R01",)
     with pytest.raises(joining.Gone):
-        accept_invitation(waiting)
+        join_by_link(waiting)
     assert not study.raters.get(label="R02").simulated
 
 
@@ -106,7 +106,7 @@ def test_interrupted_simulation_continues_and_then_has_nothing_left_to_rate(stud
 
 
 def test_simulated_raters_do_not_replan_a_study_with_invited_people(study) -> None:
-    accept_invitation(inviting.invite(study.raters.first()))
+    join_by_link(inviting.invite(study.raters.first()))
     with pytest.raises(StudyError, match="5 open rater places and 1 people are invited: 9 simulated raters"):
         run_simulation(study, 9)
 

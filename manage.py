@@ -11,11 +11,11 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
     from django.core.management import execute_from_command_line
 
-    from wetbench_site.environment import Unusable
+    from wetbench_site.environment import InvalidConfiguration
 
     try:
         execute_from_command_line(sys.argv)
-    except Unusable as error:
+    except InvalidConfiguration as error:
         sys.exit(str(error))
     except Exception:  # whatever it is ends up here: a traceback holds what must not stand in a log
         if "--traceback" in sys.argv:

@@ -12,19 +12,19 @@ from django.db.models import Model
 CHUNK = 5_000  # rows per block sent to COPY
 
 
-def load(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
+def load_rows(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
     """Insert rows given as column name -> value in the database's form. Missing columns get the model's default."""
     fields = model._meta.concrete_fields
-    defaults = {field.column: written(field.get_default()) for field in fields if not field.primary_key}
+    defaults = {field.column: to_database_value(field.get_default()) for field in fields if not field.primary_key}
     columns = ["id", *defaults]
     values = ([row.get(name, defaults.get(name)) for name in columns] for row in rows)
     if connection.vendor == "postgresql":
-        _copy(model._meta.db_table, columns, values)
+        copy_rows(model._meta.db_table, columns, values)
     else:
-        _insert(model._meta.db_table, columns, values)
+        insert_rows(model._meta.db_table, columns, values)
 
 
-def written(value: Any) -> Any:
+def to_database_value(value: Any) -> Any:
     """Return the value in a form that both databases accept."""
     if callable(getattr(value, "isoformat", None)):
         return str(value)
@@ -33,7 +33,7 @@ def written(value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
-def begin() -> None:
+def begin_loading() -> None:
     """Remove the statement timeout of PostgreSQL."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -41,7 +41,7 @@ def begin() -> None:
             cursor.execute("SET statement_timeout = 0")
 
 
-def finish() -> None:
+def finish_loading() -> None:
     """Update the sequences and the planner's statistics."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -57,7 +57,7 @@ def finish() -> None:
             cursor.execute("ANALYZE")
 
 
-def _insert(table: str, columns: list[str], rows: Iterable[list[Any]]) -> None:
+def insert_rows(table: str, columns: list[str], rows: Iterable[list[Any]]) -> None:
     # The driver's own connection: Django's cursor would convert and log every row.
     connection.ensure_connection()
     database: sqlite3.Connection = connection.connection
@@ -70,16 +70,16 @@ def _insert(table: str, columns: list[str], rows: Iterable[list[Any]]) -> None:
     database.execute("COMMIT")
 
 
-def _copy(table: str, columns: list[str], rows: Iterable[list[Any]]) -> None:
+def copy_rows(table: str, columns: list[str], rows: Iterable[list[Any]]) -> None:
     with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
-        for text in _chunks(rows):
+        for text in iter_copy_blocks(rows):
             copy.write(text)
 
 
-def _chunks(rows: Iterable[list[Any]]) -> Iterator[str]:
+def iter_copy_blocks(rows: Iterable[list[Any]]) -> Iterator[str]:
     lines: list[str] = []
     for row in rows:
-        lines.append("\t".join(map(_cell, row)))
+        lines.append("\t".join(map(format_copy_cell, row)))
         if len(lines) == CHUNK:
             yield "\n".join(lines) + "\n"
             lines = []
@@ -87,7 +87,7 @@ def _chunks(rows: Iterable[list[Any]]) -> Iterator[str]:
         yield "\n".join(lines) + "\n"
 
 
-def _cell(value: Any) -> str:
+def format_copy_cell(value: Any) -> str:
     """Return the value in PostgreSQL's text format of COPY."""
     if value is None:
         return "\\N"

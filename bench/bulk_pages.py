@@ -17,7 +17,7 @@ class Page(NamedTuple):
     promised: bool = True
 
 
-class Asked(NamedTuple):
+class Measurement(NamedTuple):
     seconds: float
     queries: int
 
@@ -35,19 +35,19 @@ PAGES = (
 )
 
 
-def serve(url: str, studies: list[tuple[str, int, int]], pipe: Connection, folder: str) -> None:
+def serve_requests(url: str, studies: list[tuple[str, int, int]], pipe: Connection, folder: str) -> None:
     """Create the site unless it exists, then answer (page, study) with the time of the request until the process is terminated."""
     os.environ.update(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="wetbench_site.settings", WETBENCH_VAR_DIR=folder)
     import django
 
     django.setup()
-    pipe.send(_made(studies))
+    pipe.send(create_site(studies))
     browsers: dict[str, Any] = {}
     while True:
-        pipe.send(_answer(*pipe.recv(), browsers))
+        pipe.send(measure_page(*pipe.recv(), browsers))
 
 
-def create_beside(url: str, name: str) -> None:
+def create_database(url: str, name: str) -> None:
     """Create another database in the same cluster."""
     import psycopg
 
@@ -55,7 +55,7 @@ def create_beside(url: str, name: str) -> None:
         connection.execute(f"CREATE DATABASE {name}".encode())
 
 
-def _made(studies: list[tuple[str, int, int]]) -> str:
+def create_site(studies: list[tuple[str, int, int]]) -> str:
     from django.core.management import call_command
 
     from bench import bulk_site
@@ -64,13 +64,13 @@ def _made(studies: list[tuple[str, int, int]]) -> str:
     call_command("migrate", verbosity=0)
     started = time.monotonic()
     if not Study.objects.exists():
-        bulk_site.make([bulk_site.Plan(*study) for study in studies])
+        bulk_site.create_site([bulk_site.StudyPlan(*study) for study in studies])
     return (
         f"{Rating.objects.count():,} ratings in {len(studies)} studies, created in {time.monotonic() - started:.0f} s"
     )
 
 
-def _answer(name: str, slug: str, browsers: dict[str, Any]) -> Asked:
+def measure_page(name: str, slug: str, browsers: dict[str, Any]) -> Measurement:
     from ratings.models import Study
 
     page = next(one for one in PAGES if one.name == name)
@@ -80,30 +80,30 @@ def _answer(name: str, slug: str, browsers: dict[str, Any]) -> Asked:
         Study.objects.filter(pk=study.pk).update(status=page.status)
         study.refresh_from_db()
         if page.status == "unblinded":
-            _analysed(study)
-    return _REQUESTS[name](study, browsers)
+            store_analysis(study)
+    return REQUESTS[name](study, browsers)
 
 
-def _analysed(study: Any) -> None:
+def store_analysis(study: Any) -> None:
     """Store the analysis, as after the first visit to the page. bench.statistics measures how long that takes."""
-    from ratings.results.analyses import playing, store
+    from ratings.results.analyses import analysis_job, store
     from ratings.results.analyses.filters import Filters
 
-    playing.draw(store.compute(study, Filters()))
+    analysis_job.draw_figures(store.compute_analysis(study, Filters()))
 
 
-def _browser(user: Any, browsers: dict[str, Any]) -> Any:
+def get_client(user: Any, clients: dict[str, Any]) -> Any:
     """Return a client that is signed in as this user."""
     from django.test import Client
 
-    if user.username not in browsers:
-        browsers[user.username] = Client(SERVER_NAME="localhost")
-        browsers[user.username].force_login(user)
-    return browsers[user.username]
+    if user.username not in clients:
+        clients[user.username] = Client(SERVER_NAME="localhost")
+        clients[user.username].force_login(user)
+    return clients[user.username]
 
 
 @contextmanager
-def _timed(found: list[Asked]) -> Iterator[None]:
+def measure_request(measurements: list[Measurement]) -> Iterator[None]:
     from django.db import connection
 
     count = 0
@@ -116,57 +116,57 @@ def _timed(found: list[Asked]) -> Iterator[None]:
     with connection.execute_wrapper(count_query):
         started = time.perf_counter()
         yield
-        found.append(Asked(time.perf_counter() - started, count))
+        measurements.append(Measurement(time.perf_counter() - started, count))
 
 
-def _of_admin(path: str) -> Callable[[Any, dict[str, Any]], Asked]:
-    def ask(study: Any, browsers: dict[str, Any]) -> Asked:
+def request_as_admin(path: str) -> Callable[[Any, dict[str, Any]], Measurement]:
+    def request(study: Any, browsers: dict[str, Any]) -> Measurement:
         from django.contrib.auth.models import User
 
-        client, measurements = _browser(User.objects.get(username="admin"), browsers), []
-        with _timed(measurements):
+        client, measurements = get_client(User.objects.get(username="admin"), browsers), []
+        with measure_request(measurements):
             response = client.get(path.format(study.slug))
         assert response.status_code == 200, f"{path}: {response.status_code}"
         return measurements[0]
 
-    return ask
+    return request
 
 
-def _desk(study: Any, browsers: dict[str, Any]) -> Asked:
-    client, measurements = _browser(_rater(study).user, browsers), []
-    with _timed(measurements):
+def request_start_page(study: Any, browsers: dict[str, Any]) -> Measurement:
+    client, measurements = get_client(get_first_rater(study).user, browsers), []
+    with measure_request(measurements):
         assert client.get("/rate/?all").status_code == 200
     return measurements[0]
 
 
-def _next_item(study: Any, browsers: dict[str, Any]) -> Asked:
+def request_next_item(study: Any, browsers: dict[str, Any]) -> Measurement:
     """Open the address that every link leads to, and follow it to the item."""
-    seat = _rater(study)
-    client, measurements = _browser(seat.user, browsers), []
-    with _timed(measurements):
+    seat = get_first_rater(study)
+    client, measurements = get_client(seat.user, browsers), []
+    with measure_request(measurements):
         response = client.get(f"/rate/study/{seat.code}/", follow=True)
     assert b"submission_id" in response.content
     return measurements[0]
 
 
-def _rating(study: Any, browsers: dict[str, Any]) -> Asked:
+def submit_rating(study: Any, browsers: dict[str, Any]) -> Measurement:
     """Submit a rating as htmx does, then remove it, so that each round starts with the same rows."""
-    from ratings.rating import serving
+    from ratings.rating import next_item
 
-    seat = _rater(study)
-    place = serving.next_assignment(seat)
+    seat = get_first_rater(study)
+    place = next_item.find_next_assignment(seat)
     assert place is not None
-    serving.mark_opened(place)
-    client, measurements = _browser(seat.user, browsers), []
+    next_item.mark_opened(place)
+    client, measurements = get_client(seat.user, browsers), []
     form = {"verdict": "yes", "confidence": "3", "submission_id": str(uuid.uuid4()), "stage": "final", "revision": "0"}
-    with _timed(measurements):
+    with measure_request(measurements):
         response = client.post(f"/rate/{place.code}/", form, headers={"HX-Request": "true"})
     assert response.status_code == 200 and b"submission_id" in response.content, response.status_code
-    _take_back(place)
+    delete_rating(place)
     return measurements[0]
 
 
-def _take_back(place: Any) -> None:
+def delete_rating(place: Any) -> None:
     from ratings.models import Assignment, Rating, RatingEvent
 
     Rating.objects.get(assignment=place).delete()
@@ -174,18 +174,18 @@ def _take_back(place: Any) -> None:
     Assignment.objects.filter(rater=place.rater, rating=None).update(opened_at=None)
 
 
-def _rater(study: Any) -> Any:
+def get_first_rater(study: Any) -> Any:
     return study.raters.select_related("user", "study").get(number=1)
 
 
-_REQUESTS: dict[str, Callable[[Any, dict[str, Any]], Asked]] = {
-    "next item": _next_item,
-    "rating, answered with the next": _rating,
-    "study, open": _of_admin("/studies/{}/"),
-    "study, closed": _of_admin("/studies/{}/"),
-    "study, unblinded": _of_admin("/studies/{}/"),
-    "raters": _of_admin("/studies/{}/raters/"),
-    "items, unblinded": _of_admin("/studies/{}/items/"),
-    "list of studies": _of_admin("/studies/"),
-    "rater's start page": _desk,
+REQUESTS: dict[str, Callable[[Any, dict[str, Any]], Measurement]] = {
+    "next item": request_next_item,
+    "rating, answered with the next": submit_rating,
+    "study, open": request_as_admin("/studies/{}/"),
+    "study, closed": request_as_admin("/studies/{}/"),
+    "study, unblinded": request_as_admin("/studies/{}/"),
+    "raters": request_as_admin("/studies/{}/raters/"),
+    "items, unblinded": request_as_admin("/studies/{}/items/"),
+    "list of studies": request_as_admin("/studies/"),
+    "rater's start page": request_start_page,
 }

@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from bench.services import ROOT, free_port, process
+from bench.services import ROOT, find_free_port, run_process
 
-ONE_PAGE = """
+ONE_PAGE_SITE = """
 import django
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -31,59 +31,59 @@ settings.configure(ROOT_URLCONF=__name__, SECRET_KEY="bench", ALLOWED_HOSTS=["12
 urlpatterns = [path("", lambda request: HttpResponse("a page"))]
 application = get_wsgi_application()
 """
-OURS_LOADED = "import wetbench_site.wsgi; from django.urls import resolve; resolve('/')"
-MOST_SECONDS = 120  # until the first page answers
+LOAD_SITE = "import wetbench_site.wsgi; from django.urls import resolve; resolve('/')"
+MAX_SECONDS = 120  # until the first page answers
 
 
-class Process(NamedTuple):
+class ProcessMemory(NamedTuple):
     """One process; `megabytes` is its proportional set size."""
 
-    what: str
+    description: str
     megabytes: float
 
 
 class Start(NamedTuple):
     seconds: float
-    processes: list[Process]
+    processes: list[ProcessMemory]
 
 
-def started(command: Sequence[str], port: int, path: str, environ: dict[str, str], folder: str) -> Start:
+def measure_start(command: Sequence[str], port: int, path: str, environ: dict[str, str], folder: str) -> Start:
     """Measure the time from the start of the command to the first answer."""
     start = time.perf_counter()
-    with process(command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        _first_page(f"http://127.0.0.1:{port}{path}")
+    with run_process(command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        wait_for_page(f"http://127.0.0.1:{port}{path}")
         seconds = time.perf_counter() - start
         time.sleep(1)
-        return Start(seconds, list(_family(running.pid)))
+        return Start(seconds, list(iter_processes(running.pid)))
 
 
-def _first_page(url: str) -> None:
-    deadline = time.monotonic() + MOST_SECONDS
+def wait_for_page(url: str) -> None:
+    deadline = time.monotonic() + MAX_SECONDS
     while time.monotonic() < deadline:
         try:
             urllib.request.urlopen(url, timeout=30).close()
             return
         except (urllib.error.URLError, OSError):
             time.sleep(0.02)
-    sys.exit(f"{url} did not answer within {MOST_SECONDS} s")
+    sys.exit(f"{url} did not answer within {MAX_SECONDS} s")
 
 
-def _family(pid: int) -> Iterator[Process]:
+def iter_processes(pid: int) -> Iterator[ProcessMemory]:
     """Yield the process and its descendants."""
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     program = next((word for word in arguments[1:] if word and not word.startswith("-")), arguments[0])
     options = arguments[arguments.index(program) + 1 :] if program in arguments else []
-    yield Process(" ".join([Path(program).name, *options[:1]]).strip(), _share(pid))
+    yield ProcessMemory(" ".join([Path(program).name, *options[:1]]).strip(), read_proportional_memory(pid))
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        yield from _family(int(child))
+        yield from iter_processes(int(child))
 
 
-def _share(pid: int) -> float:
+def read_proportional_memory(pid: int) -> float:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
-def loaded(code: str, environ: dict[str, str], folder: str, rounds: int) -> float:
+def measure_load_time(code: str, environ: dict[str, str], folder: str, rounds: int) -> float:
     """Return the median processor time in seconds that a new interpreter needs to run this code."""
     times = []
     for _ in range(rounds):
@@ -95,34 +95,34 @@ def loaded(code: str, environ: dict[str, str], folder: str, rounds: int) -> floa
     return median(times)
 
 
-def _demo(environ: dict[str, str], rounds: int) -> list[Start]:
+def start_demo(environ: dict[str, str], rounds: int) -> list[Start]:
     subprocess.run([sys.executable, "manage.py", "demo", "--make-only"], cwd=ROOT, env=environ, check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     starts = []
     for _ in range(rounds):
-        port = free_port()
+        port = find_free_port()
         command = [sys.executable, "manage.py", "demo", "--port", str(port)]
-        starts.append(started(command, port, "/login/", environ, str(ROOT)))
+        starts.append(measure_start(command, port, "/login/", environ, str(ROOT)))
     return starts
 
 
-def _one_page(environ: dict[str, str], folder: str, rounds: int) -> list[Start]:
-    Path(folder, "one_page.py").write_text(ONE_PAGE)
+def start_one_page(environ: dict[str, str], folder: str, rounds: int) -> list[Start]:
+    Path(folder, "one_page.py").write_text(ONE_PAGE_SITE)
     starts = []
     for _ in range(rounds):
-        port = free_port()
+        port = find_free_port()
         command = [sys.executable, "-m", "gunicorn", "-w", "1", "-b", f"127.0.0.1:{port}", "one_page:application"]
-        starts.append(started(command, port, "/", environ, folder))
+        starts.append(measure_start(command, port, "/", environ, folder))
     return starts
 
 
-def _told(name: str, starts: list[Start], baseline: float) -> float:
+def print_starts(name: str, starts: list[Start], baseline: float) -> float:
     seconds = median(start.seconds for start in starts)
     print(
         f"{name:28} {seconds:6.2f} s  {seconds / (baseline or seconds):6.2f}   {sum(one.megabytes for one in starts[-1].processes):6.0f} MB"
     )
     for one in starts[-1].processes:
-        print(f"    {one.what:60} {one.megabytes:6.0f} MB")
+        print(f"    {one.description:60} {one.megabytes:6.0f} MB")
     return seconds
 
 
@@ -135,12 +135,12 @@ def main() -> int:
         environ = {**os.environ, "WETBENCH_VAR_DIR": folder, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}
         # The demo uses its own SQLite file, whatever the caller's site uses.
         environ.pop("DATABASE_URL", None)
-        Path(folder, "one_page.py").write_text(ONE_PAGE)
+        Path(folder, "one_page.py").write_text(ONE_PAGE_SITE)
         rounds = 1 if args.quick else args.rounds
-        baseline = loaded("import one_page", {**environ, "DJANGO_SETTINGS_MODULE": ""}, folder, rounds)
+        baseline = measure_load_time("import one_page", {**environ, "DJANGO_SETTINGS_MODULE": ""}, folder, rounds)
         migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
         subprocess.run(migrate, cwd=ROOT, env=environ, check=True)
-        ours = loaded(OURS_LOADED, {**environ, "PYTHONPATH": str(ROOT)}, str(ROOT), rounds)
+        ours = measure_load_time(LOAD_SITE, {**environ, "PYTHONPATH": str(ROOT)}, str(ROOT), rounds)
         print("Baseline: a Django site with one page behind the same server.")
         print(
             f"code loaded: one page {baseline:.2f} s, WetBench {ours:.2f} s of processor time, ratio {ours / baseline:.2f}"
@@ -148,8 +148,8 @@ def main() -> int:
         if args.quick:
             return 0
         print(f"{'':28} {'to the first page':>8}  {'ratio':>6}   {'memory':>9}")
-        seconds = _told("one page", _one_page(environ, folder, args.rounds), 0)
-        _told("make demo, run again", _demo(environ, args.rounds), seconds)
+        seconds = print_starts("one page", start_one_page(environ, folder, args.rounds), 0)
+        print_starts("make demo, run again", start_demo(environ, args.rounds), seconds)
     return 0
 
 

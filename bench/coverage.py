@@ -23,32 +23,32 @@ from typing import NamedTuple
 import numpy as np
 
 from bench import coverage_attempts, coverage_quantities, reader_worlds
-from bench.coverage_attempts import Tasks
-from bench.coverage_contrasts import contrasts
-from bench.coverage_quantities import Interval
-from bench.reader_worlds import Design
+from bench.coverage_attempts import BenchmarkDesign
+from bench.coverage_contrasts import compute_contrasts
+from bench.coverage_quantities import MeasuredInterval
+from bench.reader_worlds import StudyDesign
 
-DESIGNS: Mapping[str, Design | Tasks] = {
-    "R6 unbalanced": Design(6, shares=(0.8, 0.7, 0.6, 0.5, 0.4, 0.3)),
-    "R6 full": Design(6),
-    "R3 full": Design(3),
-    "R12 unbalanced": Design(12, shares=(0.6, 0.6, 0.55, 0.5, 0.5, 0.45, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2)),
-    "R2": Design(2),
-    "small overlap": Design(8, each=3),
-    "R6, 40 items": Design(6, (10, 10, 10, 10)),
-    "18 x 5 attempts": Tasks(18, 5),
-    "18 x 1 attempt": Tasks(18, 1),
-    "60 x 3 attempts": Tasks(60, 3),
+DESIGNS: Mapping[str, StudyDesign | BenchmarkDesign] = {
+    "R6 unbalanced": StudyDesign(6, shares=(0.8, 0.7, 0.6, 0.5, 0.4, 0.3)),
+    "R6 full": StudyDesign(6),
+    "R3 full": StudyDesign(3),
+    "R12 unbalanced": StudyDesign(12, shares=(0.6, 0.6, 0.55, 0.5, 0.5, 0.45, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2)),
+    "R2": StudyDesign(2),
+    "small overlap": StudyDesign(8, each=3),
+    "R6, 40 items": StudyDesign(6, (10, 10, 10, 10)),
+    "18 x 5 attempts": BenchmarkDesign(18, 5),
+    "18 x 1 attempt": BenchmarkDesign(18, 1),
+    "60 x 3 attempts": BenchmarkDesign(60, 3),
 }
-GROUPS = {**coverage_quantities.GROUPS, "contrasts": contrasts}
-PASSES = "passes"
-LEAST, MOST = 0.92, 0.99
-FEWEST = 50  # with fewer intervals, the share is too uncertain to call it a failure
-BLOCK = 25  # studies that a process simulates at a time
+GROUPS = {**coverage_quantities.GROUPS, "contrasts": compute_contrasts}
+PASS_GROUP = "passes"
+MIN_COVERAGE, CONSERVATIVE_ABOVE = 0.92, 0.99
+MIN_INTERVALS = 50  # with fewer intervals, the share is too uncertain to call it a failure
+BLOCK_SIZE = 25  # studies that a process simulates at a time
 OUTPUT = Path(__file__).resolve().parent / "results" / "coverage.md"
 
 
-class Cell(NamedTuple):
+class ResultKey(NamedTuple):
     """One row of the table. `naive`: the name of a naive method that the application's own replaces; "" for its own."""
 
     quantity: str
@@ -57,50 +57,56 @@ class Cell(NamedTuple):
     design: str
 
 
-class Tally(NamedTuple):
+class IntervalTally(NamedTuple):
     """The counts of one row's intervals; `width` is the sum of their half-widths."""
 
     studies: int = 0
-    given: int = 0
-    held: int = 0
+    reported: int = 0
+    covered: int = 0
     width: float = 0.0
     methods: frozenset[str] = frozenset()
 
-    def plus(self, one: Interval) -> "Tally":
-        if one.low is None or one.high is None:
+    def add_interval(self, interval: MeasuredInterval) -> "IntervalTally":
+        if interval.low is None or interval.high is None:
             return self._replace(studies=self.studies + 1)
-        covered = self.held + (one.low <= one.truth <= one.high)
-        width = self.width + (one.high - one.low) / 2
-        return Tally(self.studies + 1, self.given + 1, covered, width, self.methods | {one.method})
+        covered = self.covered + (interval.low <= interval.truth <= interval.high)
+        width = self.width + (interval.high - interval.low) / 2
+        return IntervalTally(self.studies + 1, self.reported + 1, covered, width, self.methods | {interval.method})
 
-    def with_other(self, other: "Tally") -> "Tally":
+    def add_tally(self, other: "IntervalTally") -> "IntervalTally":
         numbers = (mine + theirs for mine, theirs in zip(self[:4], other[:4], strict=True))
-        return Tally(*numbers, methods=self.methods | other.methods)
+        return IntervalTally(*numbers, methods=self.methods | other.methods)
 
     @property
-    def coverage(self) -> float:
-        return self.held / self.given
+    def coverage_share(self) -> float:
+        return self.covered / self.reported
 
     @property
-    def error(self) -> float:
+    def standard_error(self) -> float:
         """Return the Monte Carlo standard error of the coverage."""
-        return sqrt(self.coverage * (1 - self.coverage) / self.given)
+        return sqrt(self.coverage_share * (1 - self.coverage_share) / self.reported)
 
     @property
-    def withheld(self) -> float:
-        return 1 - self.given / self.studies
+    def withheld_share(self) -> float:
+        return 1 - self.reported / self.studies
 
     @property
-    def said(self) -> str:
-        if self.given < FEWEST:
-            return "withheld" if not self.given else "few given"
-        return "FAIL" if self.coverage < LEAST else "conservative" if self.coverage > MOST else "adequate"
+    def rating_word(self) -> str:
+        if self.reported < MIN_INTERVALS:
+            return "withheld" if not self.reported else "few given"
+        return (
+            "FAIL"
+            if self.coverage_share < MIN_COVERAGE
+            else "conservative"
+            if self.coverage_share > CONSERVATIVE_ABOVE
+            else "adequate"
+        )
 
 
-Tallies = Mapping[Cell, Tally]
+Tallies = Mapping[ResultKey, IntervalTally]
 
 
-class Block(NamedTuple):
+class StudyBlock(NamedTuple):
     """A range of study numbers of one design."""
 
     design: str
@@ -108,98 +114,112 @@ class Block(NamedTuple):
     last: int
 
 
-def measured(block: Block, *, groups: Sequence[str], resamples: int, seed: int) -> dict[Cell, Tally]:
+def measure_block(
+    block: StudyBlock, *, groups: Sequence[str], resamples: int, seed: int
+) -> dict[ResultKey, IntervalTally]:
     """Simulate and analyse the studies of a block. The result depends only on the numbers, not on the process."""
-    tallies: dict[Cell, Tally] = {}
+    tallies: dict[ResultKey, IntervalTally] = {}
     for number in range(block.first, block.last):
         # One generator per study, so that the split into blocks and processes changes nothing.
         rng = np.random.default_rng([seed, list(DESIGNS).index(block.design), number])
-        for interval in _intervals(DESIGNS[block.design], groups, resamples, rng):
-            cell = Cell(interval.quantity, interval.target, interval.method if interval.naive else "", block.design)
-            tallies[cell] = tallies.get(cell, Tally()).plus(interval)
+        for interval in iter_intervals(DESIGNS[block.design], groups, resamples, rng):
+            cell = ResultKey(
+                interval.quantity, interval.target, interval.method if interval.naive else "", block.design
+            )
+            tallies[cell] = tallies.get(cell, IntervalTally()).add_interval(interval)
     return tallies
 
 
-def _intervals(
-    design: Design | Tasks, groups: Sequence[str], resamples: int, rng: np.random.Generator
-) -> Iterator[Interval]:
-    if isinstance(design, Tasks):
-        if PASSES in groups:
-            yield from coverage_attempts.passes(coverage_attempts.play(design, rng), resamples)
+def iter_intervals(
+    design: StudyDesign | BenchmarkDesign, groups: Sequence[str], resamples: int, rng: np.random.Generator
+) -> Iterator[MeasuredInterval]:
+    if isinstance(design, BenchmarkDesign):
+        if PASS_GROUP in groups:
+            yield from coverage_attempts.compute_pass_intervals(
+                coverage_attempts.simulate_benchmark(design, rng), resamples
+            )
         return
-    study = reader_worlds.play(design, rng)
+    study = reader_worlds.simulate_study(design, rng)
     for name, group in GROUPS.items():
         if name in groups:
             yield from group(study, resamples)
 
 
-def together(parts: Iterable[Tallies]) -> dict[Cell, Tally]:
+def merge_tallies(parts: Iterable[Tallies]) -> dict[ResultKey, IntervalTally]:
     """Merge all blocks. Rows are in the order of the quantities, then of the designs."""
-    merged: dict[Cell, Tally] = {}
+    merged: dict[ResultKey, IntervalTally] = {}
     for part in parts:
         for cell, tally in part.items():
-            merged[cell] = merged.get(cell, Tally()).with_other(tally)
+            merged[cell] = merged.get(cell, IntervalTally()).add_tally(tally)
     lines = {name: at for at, name in enumerate(dict.fromkeys(cell[:3] for cell in merged))}
     designs = list(DESIGNS)
     return dict(sorted(merged.items(), key=lambda one: (lines[one[0][:3]], designs.index(one[0].design))))
 
 
-HEAD = ("quantity", "target", "method", "design", "coverage", "half-width", "withheld", "")
-SUMMARY = ("quantity", "target", "method", "lowest coverage", "highest coverage", "withheld", "")
+TABLE_HEADINGS = ("quantity", "target", "method", "design", "coverage", "half-width", "withheld", "")
+SUMMARY_HEADINGS = ("quantity", "target", "method", "lowest coverage", "highest coverage", "withheld", "")
 
 
-def lines_of(found: Tallies) -> Iterator[tuple[str, ...]]:
+def iter_table_rows(tallies: Tallies) -> Iterator[tuple[str, ...]]:
     """Yield a row for each quantity, method and design."""
-    for cell, tally in found.items():
-        width = f"{tally.width / tally.given:.3f}" if tally.given else ""
-        yield (cell.quantity, cell.target, _method(cell, [tally]), cell.design, _coverage(tally), width,
-               f"{tally.withheld:.0%}", tally.said)  # fmt: skip
+    for cell, tally in tallies.items():
+        width = f"{tally.width / tally.reported:.3f}" if tally.reported else ""
+        yield (cell.quantity, cell.target, describe_method(cell, [tally]), cell.design, format_coverage(tally), width,
+               f"{tally.withheld_share:.0%}", tally.rating_word)  # fmt: skip
 
 
-def summary_of(found: Tallies) -> Iterator[tuple[str, ...]]:
+def iter_summary_rows(found: Tallies) -> Iterator[tuple[str, ...]]:
     """Yield a row for each quantity and method, with the designs of lowest and highest coverage."""
     for line in dict.fromkeys(cell[:3] for cell in found):
         row_tallies = {cell: tally for cell, tally in found.items() if cell[:3] == line}
         coverages = sorted(
-            (tally.coverage, cell.design) for cell, tally in row_tallies.items() if tally.given >= FEWEST
+            (tally.coverage_share, cell.design)
+            for cell, tally in row_tallies.items()
+            if tally.reported >= MIN_INTERVALS
         )
         extremes = (
             [f"{share:.1%} ({design})" for share, design in (coverages[0], coverages[-1])] if coverages else ["", ""]
         )
-        withheld = [tally.withheld for tally in row_tallies.values()]
-        words = [tally.said for tally in row_tallies.values()]
+        withheld = [tally.withheld_share for tally in row_tallies.values()]
+        words = [tally.rating_word for tally in row_tallies.values()]
         worst = next((word for word in ("FAIL", "conservative", "adequate") if word in words), "withheld")
         withheld_range = (
             f"{min(withheld):.0%} to {max(withheld):.0%}" if max(withheld) > min(withheld) else f"{min(withheld):.0%}"
         )
-        yield (*line[:2], _method(next(iter(row_tallies)), row_tallies.values()), *extremes, withheld_range, worst)
+        yield (
+            *line[:2],
+            describe_method(next(iter(row_tallies)), row_tallies.values()),
+            *extremes,
+            withheld_range,
+            worst,
+        )
 
 
-def _method(cell: Cell, tallies: Iterable[Tally]) -> str:
+def describe_method(cell: ResultKey, tallies: Iterable[IntervalTally]) -> str:
     return f"naive: {cell.naive}" if cell.naive else ", ".join(sorted(set().union(*(one.methods for one in tallies))))
 
 
-def _coverage(tally: Tally) -> str:
-    return f"{tally.coverage:.1%} ±{tally.error:.1%}" if tally.given else ""
+def format_coverage(tally: IntervalTally) -> str:
+    return f"{tally.coverage_share:.1%} ±{tally.standard_error:.1%}" if tally.reported else ""
 
 
-def failures(found: Tallies) -> list[Cell]:
+def find_failures(found: Tallies) -> list[ResultKey]:
     """Return the rows of the application's own methods whose coverage is too low."""
-    return [cell for cell, tally in found.items() if not cell.naive and tally.said == "FAIL"]
+    return [cell for cell, tally in found.items() if not cell.naive and tally.rating_word == "FAIL"]
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def page(found: Tallies, about: str) -> str:
+def format_page(found: Tallies, about: str) -> str:
     """Return the text of bench/results/coverage.md."""
-    failed = [f"{cell.quantity}, {cell.target}, {cell.design}" for cell in failures(found)]
+    failed = [f"{cell.quantity}, {cell.target}, {cell.design}" for cell in find_failures(found)]
     verdict = (
         "Below 92%: " + "; ".join(failed) + "."
         if failed
-        else f"In these designs no interval that the application gives in {FEWEST} studies or more covers less than 92%."
+        else f"In these designs no interval that the application gives in {MIN_INTERVALS} studies or more covers less than 92%."
     )
     return f"""# Coverage of the intervals
 
@@ -214,27 +234,27 @@ Every interval is computed by the functions that the application calls. The simu
 How to read it. *These raters*: the same raters and infinitely many new items. *New raters*: new items and new raters. ± is the
 Monte Carlo standard error. *Withheld* is the share of studies in which the application gives a reason instead of an interval; the
 coverage is that of the other studies. Below 92% is FAIL, above 99% conservative (wider than necessary), in between adequate; rows with
-fewer than {FEWEST} intervals are not rated. *Naive* methods are in common use. The application shows one of them, labelled as such
+fewer than {MIN_INTERVALS} intervals are not rated. *Naive* methods are in common use. The application shows one of them, labelled as such
 and beside a better one: Wilson with ratings treated as independent.
 
 ## Summary
 
-{markdown(SUMMARY, summary_of(found))}
+{format_markdown_table(SUMMARY_HEADINGS, iter_summary_rows(found))}
 
 ## By design
 
-{designs_said()}
+{describe_designs()}
 
-{markdown(HEAD, lines_of(found))}
+{format_markdown_table(TABLE_HEADINGS, iter_table_rows(found))}
 """
 
 
-def designs_said() -> str:
-    return "\n".join(f"- {name}: {_said(design)}." for name, design in DESIGNS.items())
+def describe_designs() -> str:
+    return "\n".join(f"- {name}: {describe_design(design)}." for name, design in DESIGNS.items())
 
 
-def _said(design: Design | Tasks) -> str:
-    if isinstance(design, Tasks):
+def describe_design(design: StudyDesign | BenchmarkDesign) -> str:
+    if isinstance(design, BenchmarkDesign):
         return (
             f"{design.tasks} experiments, {design.attempts} attempt{'s' * (design.attempts != 1)} at each by two agents"
         )
@@ -250,7 +270,7 @@ def _said(design: Design | Tasks) -> str:
     return f"{design.raters} raters; {assignment}; items by source: {sizes}"
 
 
-def _about(args: argparse.Namespace, seconds: float) -> str:
+def describe_measurement(args: argparse.Namespace, seconds: float) -> str:
     with open("/proc/cpuinfo") as cpu_info:
         processor = next(
             (line.split(":")[1].strip() for line in cpu_info if line.startswith("model name")), platform.machine()
@@ -259,19 +279,19 @@ def _about(args: argparse.Namespace, seconds: float) -> str:
     return (
         f"{args.studies:,} studies of each design, {args.resamples} resamples, seed {args.seed}. "
         f"{date.today().isoformat()}, {processor}, {args.jobs} processes, {seconds / 60:.0f} minutes; "
-        f"Python {platform.python_version()}, {packages}. Command: `{' '.join(_command())}`."
+        f"Python {platform.python_version()}, {packages}. Command: `{' '.join(build_command())}`."
     )
 
 
-def _command() -> list[str]:
+def build_command() -> list[str]:
     return ["python", "-m", "bench.coverage", *sys.argv[1:]]
 
 
-def _asked() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.coverage", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--studies", type=int, default=1000, help="simulated studies per design")
     parser.add_argument("--designs", nargs="*", choices=DESIGNS, default=list(DESIGNS), metavar="DESIGN")
-    groups = [*GROUPS, PASSES]
+    groups = [*GROUPS, PASS_GROUP]
     parser.add_argument(
         "--quantities", nargs="*", choices=groups, default=groups, help=", ".join(groups), metavar="GROUP"
     )
@@ -283,36 +303,39 @@ def _asked() -> argparse.Namespace:
 
 
 def main() -> int:
-    args = _asked()
+    args = parse_arguments()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread in each of the processes started below
     started = time.monotonic()
-    ranges = [(first, min(first + BLOCK, args.studies)) for first in range(0, args.studies, BLOCK)]
-    blocks = [Block(design, *numbers) for design in args.designs for numbers in ranges]
-    measure = partial(measured, groups=args.quantities, resamples=args.resamples, seed=args.seed)
+    ranges = [(first, min(first + BLOCK_SIZE, args.studies)) for first in range(0, args.studies, BLOCK_SIZE)]
+    blocks = [StudyBlock(design, *numbers) for design in args.designs for numbers in ranges]
+    measure = partial(measure_block, groups=args.quantities, resamples=args.resamples, seed=args.seed)
     with get_context("spawn").Pool(args.jobs) as pool:
-        found = together(_watched(pool.imap(measure, blocks), len(blocks)))
-    about = _about(args, time.monotonic() - started)
-    for head, rows in ((HEAD, list(lines_of(found))), (SUMMARY, list(summary_of(found)))):
-        print("\n".join(_aligned([head, *rows])), end="\n\n")
+        found = merge_tallies(show_progress(pool.imap(measure, blocks), len(blocks)))
+    about = describe_measurement(args, time.monotonic() - started)
+    for head, rows in (
+        (TABLE_HEADINGS, list(iter_table_rows(found))),
+        (SUMMARY_HEADINGS, list(iter_summary_rows(found))),
+    ):
+        print("\n".join(align_columns([head, *rows])), end="\n\n")
     print(about)
-    failed = failures(found)
+    failed = find_failures(found)
     print(
         f"{len(failed)} of the application's own intervals fail."
         if failed
         else "None of the application's own intervals fails."
     )
     if args.write:
-        OUTPUT.write_text(page(found, about))
+        OUTPUT.write_text(format_page(found, about))
     return 1 if failed else 0
 
 
-def _watched(parts: Iterable[Tallies], total: int) -> Iterator[Tallies]:
+def show_progress(parts: Iterable[Tallies], total: int) -> Iterator[Tallies]:
     for done, part in enumerate(parts, 1):
         print(f"\r{done} of {total} blocks", end="" if done < total else "\n", file=sys.stderr, flush=True)
         yield part
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 

@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import processors, services
-from bench.processors import Processes, Spent
+from bench.processors import ProcessIds, ProcessorTimes
 from bench.services import ROOT, ModelServer
 
-AIM = 1.15  # times the ideal
+MAX_RATIO = 1.15  # times the ideal
 CAST = "bench"
 EXPERIMENTS = 10  # number of different ones, so that prompts differ
 WARM_UP = 20  # episodes run before measuring: imports, connections, and the ramp of the rate limit
 
 
-class Measured(NamedTuple):
+class EpisodeMeasurement(NamedTuple):
     """The measurement for one number of concurrent episodes."""
 
     episodes: int
@@ -38,7 +38,7 @@ class Measured(NamedTuple):
     wall: float
     steps: int
     calls: int
-    cpu: Spent
+    cpu: ProcessorTimes
     queries: int
     transactions: int
     in_flight: int
@@ -47,7 +47,7 @@ class Measured(NamedTuple):
     def ratio(self) -> float:
         return self.wall / self.ideal
 
-    def line(self) -> str:
+    def format_table_row(self) -> str:
         per_step = (1000 * seconds / self.steps for seconds in self.cpu)
         cells = [f"{self.episodes:8d}", f"{self.ideal:7.1f}", f"{self.wall:7.1f}", f"{self.ratio:6.3f}"]
         cells += [f"{self.steps:6d}", f"{self.calls:6d}", *(f"{spent:8.1f}" for spent in per_step)]
@@ -62,33 +62,33 @@ HEAD = (
 
 
 @contextmanager
-def laboratory(given: argparse.Namespace) -> Iterator[tuple[Processes, ModelServer]]:
+def start_laboratory(args: argparse.Namespace) -> Iterator[tuple[ProcessIds, ModelServer]]:
     """Start all services and workers. This process uses the same database as another user, whose queries are not counted."""
     with ExitStack() as stack:
         enter = stack.enter_context
-        database, broker = enter(services.postgres("bench")), enter(services.redis())
-        server = enter(services.model_server("--latency", str(given.latency), "--steps", str(given.steps)))
+        database, broker = enter(services.start_postgres("bench")), enter(services.start_redis())
+        server = enter(services.start_model_server("--latency", str(args.latency), "--steps", str(args.steps)))
         var = enter(tempfile.TemporaryDirectory(prefix="wetbench-bench-var-"))
         # Start the rate limit at its maximum: its ramp affects only the first minute of a new site.
-        rate_limit = {"WETBENCH_PROVIDER_CALLS": str(given.cap), "WETBENCH_PROVIDER_START": str(given.cap)}
+        rate_limit = {"WETBENCH_PROVIDER_CALLS": str(args.cap), "WETBENCH_PROVIDER_START": str(args.cap)}
         calls = {**rate_limit, "WETBENCH_LOG_LEVEL": "WARNING"}
-        os.environ |= {"CELERY_BROKER_URL": broker.url, "WETBENCH_VAR_DIR": var, **calls, **server.environ()}
-        _prepare(database.url)
-        env = {**os.environ, "DATABASE_URL": database.for_user("worker")}
+        os.environ |= {"CELERY_BROKER_URL": broker.url, "WETBENCH_VAR_DIR": var, **calls, **server.build_environ()}
+        prepare_database(database.url)
+        env = {**os.environ, "DATABASE_URL": database.get_url_for("worker")}
         python, options = (
             [sys.executable, "-W", "ignore", "-m", "celery", "--quiet", "-A", "wetbench_site", "worker"],
             ["--pool", "threads"],
         )
-        options += ["--concurrency", str(given.threads), "--without-gossip", "--without-mingle", "--loglevel", "error"]
+        options += ["--concurrency", str(args.threads), "--without-gossip", "--without-mingle", "--loglevel", "error"]
         workers = [
-            enter(services.process([*python, *options, "--hostname", f"worker-{number}"], cwd=ROOT, env=env)).pid
-            for number in range(given.processes)
+            enter(services.run_process([*python, *options, "--hostname", f"worker-{number}"], cwd=ROOT, env=env)).pid
+            for number in range(args.processes)
         ]
-        dispatch = enter(services.process([sys.executable, "manage.py", "dispatch"], cwd=ROOT, env=env)).pid
-        yield Processes(workers, dispatch, database.pid, broker.pid, server.pid), server
+        dispatch = enter(services.run_process([sys.executable, "manage.py", "dispatch"], cwd=ROOT, env=env)).pid
+        yield ProcessIds(workers, dispatch, database.pid, broker.pid, server.pid), server
 
 
-def _prepare(url: str) -> None:
+def prepare_database(url: str) -> None:
     """Create the schema, load the data files and define a cast of two providers without further classifiers. Sets up Django in this process."""
     os.environ |= {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}
     import django
@@ -108,41 +108,41 @@ def _prepare(url: str) -> None:
     CastDefinition.objects.create(name=CAST, data={**paper, "name": CAST, "panel": []})
 
 
-def play(episodes: int, latency: float, processes: Processes, server: ModelServer) -> Measured:
+def run_episodes(episodes: int, latency: float, processes: ProcessIds, server: ModelServer) -> EpisodeMeasurement:
     """Run this many episodes at once and measure them."""
     from django.db import connection
     from django.db.models import Count, Max
     from django.utils import timezone
 
     from simulation.models import Transition
-    from simulation.runs import queueing
+    from simulation.runs import create
 
-    server.reset()
+    server.reset_server()
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_statements_reset()")
-    experiments = queueing.experiments_named("all")[: min(EXPERIMENTS, episodes)]
+    experiments = create.get_experiments("all")[: min(EXPERIMENTS, episodes)]
     # Read processor times after the experiments are loaded, so that only the run counts.
-    before, start = processors.spent(processes), timezone.now()
-    run = queueing.queue_episodes(experiments, CAST, episodes // len(experiments), seed=episodes)
-    while not queueing.progress(run).finished:
-        if processors.ended(processes):
+    before, start = processors.read_processor_times(processes), timezone.now()
+    run = create.create_episode_run(experiments, CAST, episodes // len(experiments), seed=episodes)
+    while not create.get_progress(run).is_finished:
+        if processors.has_exited(processes):
             sys.exit("a worker or the dispatcher exited unexpectedly; its output is above")
         time.sleep(0.5)
-    cpu = processors.spent(processes).since(before)
+    cpu = processors.read_processor_times(processes).subtract(before)
     ended = run.episodes.aggregate(last=Max("ended_at"))["last"]
-    _check(run)
+    check_run(run)
     calls_per_episode = list(run.calls.values("episode").annotate(n=Count("pk")).values_list("n", flat=True))
     steps = Transition.objects.filter(episode__run=run).count()
-    queries, transactions = _statements()
-    in_flight = server.counters()["total"]["peak_in_flight"]
+    queries, transactions = count_statements()
+    in_flight = server.fetch_counters()["total"]["peak_in_flight"]
     # No wait between calls can be saved: the longest chain of calls is the lower bound.
     wall, ideal = (ended - start).total_seconds(), max(calls_per_episode) * latency
-    return Measured(
+    return EpisodeMeasurement(
         run.episodes.count(), ideal, wall, steps, sum(calls_per_episode), cpu, queries, transactions, in_flight
     )
 
 
-def _check(run: Any) -> None:
+def check_run(run: Any) -> None:
     """Exit unless every episode was submitted and every call was answered at its first attempt."""
     not_submitted = run.episodes.exclude(status="submitted").values_list("status", "reason", "error")
     not_answered = run.calls.exclude(state="answered", attempt=1).values_list("state", "error_class", "error")
@@ -152,7 +152,7 @@ def _check(run: Any) -> None:
         )
 
 
-def _statements() -> tuple[int, int]:
+def count_statements() -> tuple[int, int]:
     """Return how many statements and COMMITs workers and dispatcher sent, as counted by the database."""
     from django.db import connection
 
@@ -168,7 +168,7 @@ def _statements() -> tuple[int, int]:
     return total, counts.get("COMMIT", 0)
 
 
-def options() -> argparse.Namespace:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.episodes")
     parser.add_argument("--sizes", default="1,20,100,200", help="numbers of concurrent episodes, separated by commas")
     parser.add_argument("--latency", type=float, default=2.0, help="seconds until the server answers each call")
@@ -180,10 +180,10 @@ def options() -> argparse.Namespace:
 
 
 def main() -> int:
-    args = options()
+    args = parse_options()
     sizes = [int(size) for size in args.sizes.split(",")]
-    with laboratory(args) as (processes, server):
-        play(WARM_UP, args.latency, processes, server)
+    with start_laboratory(args) as (processes, server):
+        run_episodes(WARM_UP, args.latency, processes, server)
         print(f"Episodes of {args.steps} steps on {os.cpu_count()} cores, latency {args.latency:g} s, {args.processes}")
         print(f"Celery workers with {args.threads} threads each, at most {args.cap} concurrent calls with one key.")
         print(
@@ -191,10 +191,10 @@ def main() -> int:
         )
         print(HEAD, flush=True)
         for size in sizes:
-            measured = play(size, args.latency, processes, server)
-            print(measured.line(), flush=True)
-    print(f"{measured.episodes} at once: {measured.ratio:.3f} times the ideal; the limit is {AIM}.")
-    return 1 if measured.ratio > AIM else 0
+            measured = run_episodes(size, args.latency, processes, server)
+            print(measured.format_table_row(), flush=True)
+    print(f"{measured.episodes} at once: {measured.ratio:.3f} times the ideal; the limit is {MAX_RATIO}.")
+    return 1 if measured.ratio > MAX_RATIO else 0
 
 
 if __name__ == "__main__":

@@ -22,20 +22,20 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from bench.services import postgres
+from bench.services import start_postgres
 
 SMALL, LARGE = 10_000, 100_000
 
 
-class Written(NamedTuple):
+class Export(NamedTuple):
     """One export; `grown` is the peak memory growth of the process in megabytes."""
 
     rows: int
     seconds: float
-    grown: float
+    memory_growth: float
 
 
-class Sink:
+class LineCounter:
     """Discard what is written, and count the lines."""
 
     rows = -1  # the header is no row
@@ -45,41 +45,41 @@ class Sink:
         return len(text)
 
 
-def begin(url: str, small: int, large: int, folder: str) -> None:
+def create_studies(url: str, small: int, large: int, folder: str) -> None:
     """Create two unblinded studies in the database of this process."""
-    _set_up(url, folder)
+    set_up_django(url, folder)
     from django.core.management import call_command
 
     from bench import bulk_site
     from ratings.models import Study
 
     call_command("migrate", verbosity=0)
-    bulk_site.make([bulk_site.Plan("small", small, 20), bulk_site.Plan("large", large, 20)])
+    bulk_site.create_site([bulk_site.StudyPlan("small", small, 20), bulk_site.StudyPlan("large", large, 20)])
     Study.objects.update(status="unblinded")
 
 
-def ours(url: str, slug: str, folder: str) -> Written:
+def export_with_command(url: str, slug: str, folder: str) -> Export:
     """Run the command in a process that has exported nothing before."""
-    _set_up(url, folder)
+    set_up_django(url, folder)
     from django.core.management import call_command
 
-    from ratings.exchange.exports import csv_lines
+    from ratings.exchange.exports import export_csv_lines
     from ratings.models import Study
 
-    next(csv_lines(Study.objects.get(slug=slug), False))  # imports and prepared statements are not measured
-    sink, before = Sink(), _peak()
+    next(export_csv_lines(Study.objects.get(slug=slug), False))  # imports and prepared statements are not measured
+    sink, before = LineCounter(), read_peak_memory()
     started = time.perf_counter()
     call_command("export_ratings", slug, stdout=sink)
-    return Written(sink.rows, time.perf_counter() - started, _peak() - before)
+    return Export(sink.rows, time.perf_counter() - started, read_peak_memory() - before)
 
 
-def theirs(url: str, slug: str, folder: str) -> Written:
+def export_with_database(url: str, slug: str, folder: str) -> Export:
     """Let the database write the query of our file."""
-    _set_up(url, folder)
+    set_up_django(url, folder)
     from django.db import connection
 
-    query, parameters = _query(slug)
-    sink, before = Sink(), _peak()
+    query, parameters = capture_query(slug)
+    sink, before = LineCounter(), read_peak_memory()
     started = time.perf_counter()
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -93,68 +93,74 @@ def theirs(url: str, slug: str, folder: str) -> Written:
                     sink.write(bytes(block))
     elif program := shutil.which("sqlite3"):
         path = url.removeprefix("sqlite:///")
-        done = subprocess.run([program, "-readonly", "-header", "-csv", path, _filled(query, parameters)],
+        done = subprocess.run([program, "-readonly", "-header", "-csv", path, fill_parameters(query, parameters)],
                               capture_output=True, check=True)  # fmt: skip
         sink.write(done.stdout)
     else:
-        csv.writer(sink).writerows(connection.connection.execute(_filled(query, parameters)))
+        csv.writer(sink).writerows(connection.connection.execute(fill_parameters(query, parameters)))
         sink.rows += 1
-    return Written(sink.rows, time.perf_counter() - started, _peak() - before)
+    return Export(sink.rows, time.perf_counter() - started, read_peak_memory() - before)
 
 
-def _query(slug: str) -> tuple[str, Any]:
+def capture_query(slug: str) -> tuple[str, Any]:
     """Return the statement that the export sends, with its parameters."""
     from django.db import connection
 
     from ratings.models import Study
-    from ratings.results import rating_rows
+    from ratings.results import iter_rating_rows
 
     statements: list[tuple[str, Any]] = []
 
-    def watch(execute: Callable[..., Any], sql: str, parameters: Any, *more: Any) -> Any:
+    def record_statement(execute: Callable[..., Any], sql: str, parameters: Any, *more: Any) -> Any:
         statements.append((sql, parameters))
         return execute(sql, parameters, *more)
 
     study = Study.objects.get(slug=slug)
-    with connection.execute_wrapper(watch):
-        next(rating_rows(study))
+    with connection.execute_wrapper(record_statement):
+        next(iter_rating_rows(study))
     return statements[-1]
 
 
-def _filled(query: str, parameters: Any) -> str:
+def fill_parameters(query: str, parameters: Any) -> str:
     """Insert the parameters into the query. SQLite's program takes text only; ours are numbers and names of our own columns."""
     for value in parameters:
         query = query.replace("%s", str(int(value)) if isinstance(value, int) else f"'{value}'", 1)
     return query
 
 
-def _set_up(url: str, folder: str) -> None:
+def set_up_django(url: str, folder: str) -> None:
     os.environ.update(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="wetbench_site.settings", WETBENCH_VAR_DIR=folder)
     import django
 
     django.setup()
 
 
-def _peak() -> float:
+def read_peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _apart(work: Callable[..., Any], *arguments: Any) -> Any:
+def run_in_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run the work in a new process, because the peak memory of a process never falls."""
     with get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)
+        return pool.apply(function, arguments)
 
 
-def measure(vendor: str, small: int, large: int, rounds: int) -> float:
+def measure_database(vendor: str, small: int, large: int, rounds: int) -> float:
     """Print the table row of one database, and return the ratio of our rows per second to the database's own."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="wetbench-bench-"))
         sqlite = f"sqlite:///{Path(folder) / 'export.sqlite3'}"
-        url = stack.enter_context(postgres("export")).url if vendor == "postgresql" else sqlite
-        _apart(begin, url, small, large, folder)
+        url = stack.enter_context(start_postgres("export")).url if vendor == "postgresql" else sqlite
+        run_in_process(create_studies, url, small, large, folder)
         name = "COPY" if vendor == "postgresql" else "sqlite3 -csv" if shutil.which("sqlite3") else "Python's csv"
-        pairs = [(_apart(theirs, url, "large", folder), _apart(ours, url, "large", folder)) for _ in range(rounds)]
-        small_export = _apart(ours, url, "small", folder)
+        pairs = [
+            (
+                run_in_process(export_with_database, url, "large", folder),
+                run_in_process(export_with_command, url, "large", folder),
+            )
+            for _ in range(rounds)
+        ]
+        small_export = run_in_process(export_with_command, url, "small", folder)
     baseline, our_rate = (median(one.rows / one.seconds for one in column) for column in zip(*pairs, strict=True))
     large_export = pairs[-1][1]
     print(f"{vendor:12} {name:14} {baseline:10,.0f}  {our_rate:9,.0f}  {our_rate / baseline:6.3f}   "
@@ -172,7 +178,7 @@ def main() -> int:
     print("Rows per second of a study's ratings as CSV. Baseline: the database writes the same query itself.")
     print(f"{'database':12} {'baseline':14} {'baseline/s':>10}  {'ours/s':>9}  {'ratio':>6}   memory growth")
     for vendor in ["sqlite", "postgresql"] if args.database == "both" else [args.database]:
-        measure(vendor, SMALL // part, LARGE // part, 1 if args.quick else args.rounds)
+        measure_database(vendor, SMALL // part, LARGE // part, 1 if args.quick else args.rounds)
     return 0
 
 

@@ -15,27 +15,27 @@ from statistics import median
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import Bench
-from simulation.lab.materials import Draft, place_all
-from simulation.lab_report.rehearsal import play
+from simulation.lab.materials import NewMaterial, build_inventory
+from simulation.lab_report.protocol_check import run_protocol
 from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 SIZES = (10, 100, 1000)  # the first is the baseline
-ROUNDS, TIMES = 5, 7  # rounds of the four actions on one bench; number of benches, whose median counts
+ROUNDS_PER_BENCH, BENCHES = 5, 7  # rounds of the four actions on one bench; number of benches, whose median counts
 TOLERANCE = 1.5  # a step may take this much longer than in proportion to the materials, because of timing noise
 
 
-def tube(number: int) -> Draft:
+def create_tube(number: int) -> NewMaterial:
     """Return a half-full tube of salt water."""
     components = {"salt": {"dimension": "amount", "amount": "500", "known": True}}
-    return Draft(
+    return NewMaterial(
         name=f"Tube {number}",
         properties={"phase": "liquid", "volume": "500 µL", "container": "1 mL tube", "container_capacity": "1 mL"},
         ledger={"key": f"tube_{number}", "components": components, "origins": {f"tube_{number}": "1"}, "volume": "500"},
     )
 
 
-def rounds(bench: Bench, model: RuleBasedTransitionModel) -> int:
+def run_rounds(bench: Bench, model: RuleBasedTransitionModel) -> int:
     """Transfer, mix, measure and wait, always with the first two materials; return the number of steps. None is rejected."""
     first, second = (material.barcode for material in bench.inventory.materials[:2])
     actions = (
@@ -44,44 +44,44 @@ def rounds(bench: Bench, model: RuleBasedTransitionModel) -> int:
         Action("MeasureVolume", (second,), {}),
         Action("Wait", (first,), {"duration": "1 min"}),
     )
-    for action in actions * ROUNDS:
-        step = bench.step(action, model)
+    for action in actions * ROUNDS_PER_BENCH:
+        step = bench.take_step(action, model)
         assert step.outcome.success, step.outcome.failure_reason
     return len(bench.history)
 
 
-def seconds_per_step(size: int, actions: Catalogue) -> float:
+def measure_step_time(size: int, actions: Catalogue) -> float:
     """Return the median processor time per step, in seconds, over several benches with this many materials."""
     times = []
-    for seed in range(TIMES):
-        bench = Bench("bench", actions, place_all(map(tube, range(size)), seed), seed, 1000)
-        times.append(_per_step(partial(rounds, bench, RuleBasedTransitionModel(seed))))
+    for seed in range(BENCHES):
+        bench = Bench("bench", actions, build_inventory(map(create_tube, range(size)), seed), seed, 1000)
+        times.append(time_steps(partial(run_rounds, bench, RuleBasedTransitionModel(seed))))
     return median(times)
 
 
-def seconds_per_protocol_step(actions: Catalogue) -> float:
+def measure_protocol_step_time(actions: Catalogue) -> float:
     """Return the same over all reference protocols, including the agent's planning and the classifier's verdict."""
-    specs = [spec for spec, _ in experiments.read_directory(FIXTURES / "experiments", actions)]
-    return _per_step(lambda: sum(play(spec, actions, seed=1).steps for spec in specs))
+    specs = [spec for spec, _ in experiments.load_experiments(FIXTURES / "experiments", actions)]
+    return time_steps(lambda: sum(run_protocol(spec, actions, seed=1).steps for spec in specs))
 
 
-def _per_step(steps: Callable[[], int]) -> float:
+def time_steps(steps: Callable[[], int]) -> float:
     started = time.process_time()
     number = steps()
     return (time.process_time() - started) / number
 
 
 def main() -> int:
-    actions, _ = catalogue.read_directory(FIXTURES / "actions")
-    seconds_per_step(SIZES[0], actions)  # warm-up: the first use compiles patterns and fills caches
-    times = {size: seconds_per_step(size, actions) for size in SIZES}
+    actions, _ = catalogue.load_catalogue(FIXTURES / "actions")
+    measure_step_time(SIZES[0], actions)  # warm-up: the first use compiles patterns and fills caches
+    times = {size: measure_step_time(size, actions) for size in SIZES}
     baseline = times[SIZES[0]]
     print(f"Offline steps on one core. Baseline: a bench of {SIZES[0]} materials, {1000 * baseline:.2f} ms per step.")
     print(f"{'bench':>28}  {'steps/s':>8}  {'time / baseline':>15}  {'materials / baseline':>20}")
     for size, seconds in times.items():
         name = f"{size} materials"
         print(f"{name:>28}  {1 / seconds:8.0f}  {seconds / baseline:15.2f}  {size / SIZES[0]:20.0f}")
-    protocol_time = seconds_per_protocol_step(actions)
+    protocol_time = measure_protocol_step_time(actions)
     print(f"{'reference protocols, judged':>28}  {1 / protocol_time:8.0f}  {protocol_time / baseline:15.2f}")
     too_slow = [more for less, more in pairwise(SIZES) if times[more] > TOLERANCE * times[less] * more / less]
     print(f"Growth: {'FASTER THAN LINEAR at ' + ', '.join(map(str, too_slow)) if too_slow else 'linear or better'}.")

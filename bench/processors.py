@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-TICKS = os.sysconf("SC_CLK_TCK")  # clock ticks per second, the unit of times in /proc
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")  # clock ticks per second, the unit of times in /proc
 
 
-class Processes(NamedTuple):
+class ProcessIds(NamedTuple):
     """Process IDs by function."""
 
     workers: Sequence[int]
@@ -18,44 +18,46 @@ class Processes(NamedTuple):
     models: int
 
 
-class Spent(NamedTuple):
+class ProcessorTimes(NamedTuple):
     """Processor time in seconds."""
 
     workers: float
     postgres: float
     others: float  # dispatcher, Redis, model server
 
-    def since(self, before: "Spent") -> "Spent":
-        return Spent(*(now - then for now, then in zip(self, before, strict=True)))
+    def subtract(self, before: "ProcessorTimes") -> "ProcessorTimes":
+        return ProcessorTimes(*(now - then for now, then in zip(self, before, strict=True)))
 
 
-def spent(processes: Processes) -> Spent:
+def read_processor_times(processes: ProcessIds) -> ProcessorTimes:
     """Return the processor time so far of each group, including all child processes."""
     others = (processes.dispatcher, processes.redis, processes.models)
-    return Spent(sum(map(_seconds, processes.workers)), _tree(processes.postgres), sum(map(_seconds, others)))
+    return ProcessorTimes(
+        sum(map(read_seconds, processes.workers)), read_tree_seconds(processes.postgres), sum(map(read_seconds, others))
+    )
 
 
-def ended(processes: Processes) -> bool:
+def has_exited(processes: ProcessIds) -> bool:
     """Return whether a worker or the dispatcher has exited."""
-    return any(_stat(pid)[0] in "Z0" for pid in (*processes.workers, processes.dispatcher))
+    return any(read_stat_fields(pid)[0] in "Z0" for pid in (*processes.workers, processes.dispatcher))
 
 
-def _seconds(pid: int) -> float:
+def read_seconds(pid: int) -> float:
     """Return user and system time of a process and of its child processes that have ended; 0 once it has ended itself."""
-    return sum(map(int, _stat(pid)[11:15])) / TICKS
+    return sum(map(int, read_stat_fields(pid)[11:15])) / TICKS_PER_SECOND
 
 
-def _tree(pid: int) -> float:
+def read_tree_seconds(pid: int) -> float:
     # PostgreSQL starts a process per connection; its main process counts a child only after it has ended.
-    children = [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name)) == pid]
-    return _seconds(pid) + sum(map(_seconds, children))
+    children = [int(name) for name in os.listdir("/proc") if name.isdigit() and read_parent_pid(int(name)) == pid]
+    return read_seconds(pid) + sum(map(read_seconds, children))
 
 
-def _parent(pid: int) -> int:
-    return int(_stat(pid)[1])
+def read_parent_pid(pid: int) -> int:
+    return int(read_stat_fields(pid)[1])
 
 
-def _stat(pid: int) -> list[str]:
+def read_stat_fields(pid: int) -> list[str]:
     """Return the fields after the name (state, parent, ...); zeros for a process that has ended."""
     try:
         # A process name may contain spaces and parentheses, so the fields are taken after the last one.

@@ -27,14 +27,14 @@ class NotServedError(Exception):
     """The server did not return the page that a rater should get."""
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     status: int
-    where: str
+    location: str
     body: bytes
 
 
 # A minimal HTTP client: a library would use more processor time than the server under test, on the same cores.
-class Browser:
+class BrowserConnection:
     """One rater's connection. `taken` has the milliseconds of each answered request."""
 
     def __init__(self, port: int, cookie: str, htmx: bool) -> None:
@@ -44,73 +44,75 @@ class Browser:
         cookies = f"Cookie: {cookie}; wb_csrf={_TOKEN}\r\nX-CSRFToken: {_TOKEN}\r\n"
         self.always, self.fetched = f"Host: 127.0.0.1:{port}\r\n{cookies}", htmx_headers
 
-    def get(self, where: str) -> Reply:
-        return self._ask(f"GET {where} HTTP/1.1\r\n{self.always}\r\n".encode())
+    def get_page(self, path: str) -> HttpReply:
+        return self.send_request(f"GET {path} HTTP/1.1\r\n{self.always}\r\n".encode())
 
-    def answer(self, where: str, page: bytes) -> Reply:
+    def submit_form(self, path: str, page: bytes) -> HttpReply:
         """Submit the form of this page and return the reply."""
         match = _SUBMISSION.search(page)
         if match is None:
-            raise NotServedError(f"{where} shows no form: {page[:300]!r}")
+            raise NotServedError(f"{path} shows no form: {page[:300]!r}")
         form = "verdict=yes&confidence=4&revision=0&stage=final&interface=2&submission_id=" + match[1].decode()
         content_headers = f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n"
-        return self._ask(f"POST {where} HTTP/1.1\r\n{self.always}{self.fetched}{content_headers}\r\n{form}".encode())
+        return self.send_request(
+            f"POST {path} HTTP/1.1\r\n{self.always}{self.fetched}{content_headers}\r\n{form}".encode()
+        )
 
-    def _ask(self, request: bytes) -> Reply:
+    def send_request(self, request: bytes) -> HttpReply:
         start = time.perf_counter()
         self.socket.sendall(request)
         data = b""
         while (end := data.find(b"\r\n\r\n")) < 0:
-            data += self._more()
+            data += self.receive_bytes()
         length = _LENGTH.search(data, 0, end)
         missing = int(length[1]) if length else 0
         while len(data) < end + 4 + missing:
-            data += self._more()
+            data += self.receive_bytes()
         self.taken.append(1000 * (time.perf_counter() - start))
         location = _WHERE.search(data, 0, end + 2)
         # gunicorn closes a connection after some requests; the next request needs a new one.
         if b"\r\nConnection: close" in data[:end]:
             self.socket = socket.create_connection(self.address)
-        return Reply(int(data[9:12]), location[1].decode() if location else "", data[end + 4 :])
+        return HttpReply(int(data[9:12]), location[1].decode() if location else "", data[end + 4 :])
 
-    def _more(self) -> bytes:
+    def receive_bytes(self) -> bytes:
         if not (received := self.socket.recv(1 << 18)):
             raise NotServedError("the server closed the connection")
         return received
 
 
-def rate(browser: Browser, start: str, most: int) -> None:
+def rate_study(browser: BrowserConnection, start: str, max_ratings: int) -> None:
     """Rate one study from its first item to its end, or until `most` ratings are given."""
-    reply = Reply(302, start, b"")
+    reply = HttpReply(302, start, b"")
     path = start
-    for _ in range(most + 1):
+    for _ in range(max_ratings + 1):
         while reply.status in (302, 303):
-            path = reply.where
-            reply = browser.get(path)
+            path = reply.location
+            reply = browser.get_page(path)
         if reply.status != 200:
             raise NotServedError(f"{path} answered {reply.status}: {reply.body[:300]!r}")
-        if not _SUBMISSION.search(reply.body) or _ == most:
+        if not _SUBMISSION.search(reply.body) or _ == max_ratings:
             return
-        reply = browser.answer(path, reply.body)
+        reply = browser.submit_form(path, reply.body)
         browser.ratings += 1
         if reply.status == 200:
-            path = reply.where
+            path = reply.location
             if not path:
                 return  # htmx redirects to another page: the study is complete
 
 
-def _all(browser: Browser, starts: Iterable[str], most: int, gate: threading.Barrier) -> None:
-    gate.wait()
+def run_rater(browser: BrowserConnection, starts: Iterable[str], max_ratings: int, barrier: threading.Barrier) -> None:
+    barrier.wait()
     for start in starts:
-        rate(browser, start, most)
+        rate_study(browser, start, max_ratings)
 
 
 def main() -> int:
     plan: dict[str, Any] = json.load(sys.stdin)
     barrier = threading.Barrier(len(plan["raters"]) + 1)
-    browsers = [Browser(plan["port"], rater["cookie"], plan["htmx"]) for rater in plan["raters"]]
+    browsers = [BrowserConnection(plan["port"], rater["cookie"], plan["htmx"]) for rater in plan["raters"]]
     threads = [
-        threading.Thread(target=_all, args=(browser, rater["starts"], plan["most"], barrier))
+        threading.Thread(target=run_rater, args=(browser, rater["starts"], plan["most"], barrier))
         for browser, rater in zip(browsers, plan["raters"], strict=True)
     ]
     for thread in threads:

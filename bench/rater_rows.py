@@ -23,27 +23,31 @@ from ratings.blinding import pair_digest, payload_digest
 from ratings.models import Assignment, GuideVersion, Item, Rater, RaterProfile, Study
 from ratings.models.studies import TRANSITION
 
-WANTED = 3  # ratings per item
+RATINGS_PER_ITEM = 3  # ratings per item
 
 
 @transaction.atomic
-def make(raters: int, studies: int, items: int) -> list[dict[str, Any]]:
+def create_studies(raters: int, studies: int, items: int) -> list[dict[str, Any]]:
     """Return, for each rater, the session keys (of the site and of the floor) and the first address of each study."""
-    payloads = list(bulk_site.reference_payloads())
+    payloads = list(bulk_site.iter_reference_payloads())
     users = [User.objects.create(username=f"rater-{n}", password="!") for n in range(raters)]
     RaterProfile.objects.bulk_create(RaterProfile(user=user, answered_at=timezone.now()) for user in users)
-    starts = [_study(f"study-{n}", users, items, payloads, random.Random(n)) for n in range(studies)]
+    starts = [create_study(f"study-{n}", users, items, payloads, random.Random(n)) for n in range(studies)]
     return [
-        {"site": _key(SessionStore(), user), "floor": _key(PlainSession(), user), "starts": list(addresses)}
+        {
+            "site": create_session(SessionStore(), user),
+            "floor": create_session(PlainSession(), user),
+            "starts": list(addresses),
+        }
         for user, addresses in zip(users, zip(*starts, strict=True), strict=True)
     ]
 
 
-def _study(
+def create_study(
     slug: str, users: list[User], items: int, payloads: list[dict[str, Any]], rng: random.Random
 ) -> Iterator[str]:
     """Create one study and return each rater's first address."""
-    ratings_per_item, now = min(WANTED, len(users)), timezone.now()
+    ratings_per_item, now = min(RATINGS_PER_ITEM, len(users)), timezone.now()
     document = {
         "name": slug, "slug": slug, "kind": TRANSITION, "question": "Is the outcome plausible?", "practice": 0, "seed": 1,
         "sources": [{"cast": "offline", "perturbation": "none", "count": 1}], "ratings_per_item": ratings_per_item, "raters": len(users),
@@ -58,12 +62,12 @@ def _study(
         Rater(study=study, user=user, number=n, label=f"R{n:02}", guide_seen=1, **times)
         for n, user in enumerate(users, 1)
     )
-    created_items = Item.objects.bulk_create(_items(study, items * len(users) // ratings_per_item, payloads, rng))
-    Assignment.objects.bulk_create(_places(created_items, seats, ratings_per_item, rng))
+    created_items = Item.objects.bulk_create(iter_items(study, items * len(users) // ratings_per_item, payloads, rng))
+    Assignment.objects.bulk_create(iter_assignments(created_items, seats, ratings_per_item, rng))
     return (f"/rate/study/{seat.code}/" for seat in seats)
 
 
-def _items(study: Study, count: int, payloads: list[dict[str, Any]], rng: random.Random) -> Iterator[Item]:
+def iter_items(study: Study, count: int, payloads: list[dict[str, Any]], rng: random.Random) -> Iterator[Item]:
     """Yield steps of the reference protocols; a number in a parameter makes each one unique."""
     for n in range(count):
         payload = rng.choice(payloads)
@@ -78,8 +82,10 @@ def _items(study: Study, count: int, payloads: list[dict[str, Any]], rng: random
         )
 
 
-def _places(items: list[Item], seats: list[Rater], wanted: int, rng: random.Random) -> Iterator[Assignment]:
-    slots = [(item, slot) for item in items for slot in range(wanted)]
+def iter_assignments(
+    items: list[Item], seats: list[Rater], ratings_per_item: int, rng: random.Random
+) -> Iterator[Assignment]:
+    slots = [(item, slot) for item in items for slot in range(ratings_per_item)]
     for number, seat in enumerate(seats):
         rater_slots = slots[number :: len(seats)]
         rng.shuffle(rater_slots)
@@ -87,7 +93,7 @@ def _places(items: list[Item], seats: list[Rater], wanted: int, rng: random.Rand
             yield Assignment(item=item, rater=seat, position=position, pair=uuid.uuid4(), slot=slot + 1)
 
 
-def _key(session: Any, user: User) -> str:
+def create_session(session: Any, user: User) -> str:
     # What django.contrib.auth.login() stores, without a request.
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = "ratings.accounts.signing_in.NameOrEmail"
@@ -97,4 +103,4 @@ def _key(session: Any, user: User) -> str:
 
 
 def main() -> None:
-    json.dump(make(*map(int, sys.argv[1:])), sys.stdout)
+    json.dump(create_studies(*map(int, sys.argv[1:])), sys.stdout)

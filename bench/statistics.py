@@ -25,13 +25,13 @@ LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 CHUNK = 200  # resamples at once, to limit memory
 
 
-def of_numpy(table: Any, resamples: int) -> np.ndarray:
+def resample_with_numpy(table: Any, resamples: int) -> np.ndarray:
     """Return share, AUC and mean kappa of every resample of the items, shape (resamples, 3), from weighted counts of items."""
     rng, items = np.random.default_rng(0), len(table.items)
     yes = np.bincount(table.item, table.verdict, items)
     ratings_per_item = np.bincount(table.item, minlength=items).astype(float)
-    level_counts = [_counts(table, truth, items) for truth in (1, 0)]
-    cells = _pair_cells(table, items)
+    level_counts = [count_levels(table, truth, items) for truth in (1, 0)]
+    cells = count_pair_cells(table, items)
     blocks = []
     for start in range(0, resamples, CHUNK):
         size = min(CHUNK, resamples - start)
@@ -39,23 +39,27 @@ def of_numpy(table: Any, resamples: int) -> np.ndarray:
             [np.bincount(rng.integers(0, items, items), minlength=items) for _ in range(size)], dtype=float
         )
         share = drawn @ yes / (drawn @ ratings_per_item)
-        blocks.append(np.column_stack([share, _areas(*(drawn @ one for one in level_counts)), _kappas(drawn @ cells)]))
+        blocks.append(
+            np.column_stack(
+                [share, compute_areas(*(drawn @ one for one in level_counts)), compute_mean_kappas(drawn @ cells)]
+            )
+        )
     return np.concatenate(blocks)
 
 
-def _counts(table: Any, truth: int, items: int) -> np.ndarray:
+def count_levels(table: Any, truth: int, items: int) -> np.ndarray:
     """Return how often each item of this truth got each signed rating, shape (items, 10)."""
     selected = (table.reference == truth) & np.isfinite(table.confidence)
     level = np.searchsorted(LEVELS, table.signed[selected])
     return np.bincount(table.item[selected] * 10 + level, minlength=items * 10).reshape(items, 10).astype(float)
 
 
-def _areas(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
+def compute_areas(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
     below = np.cumsum(negative, axis=1) - negative / 2
     return (positive * below).sum(axis=1) / (positive.sum(axis=1) * negative.sum(axis=1))
 
 
-def _pair_cells(table: Any, items: int) -> np.ndarray:
+def count_pair_cells(table: Any, items: int) -> np.ndarray:
     """Return the four outcomes of each item for each pair of raters, shape (items, pairs * 4)."""
     grid = table.grid()
     pairs = np.array(list(combinations(range(grid.shape[1]), 2)))
@@ -64,7 +68,7 @@ def _pair_cells(table: Any, items: int) -> np.ndarray:
     return np.stack(outcomes, axis=2).reshape(items, -1).astype(float)
 
 
-def _kappas(cells: np.ndarray) -> np.ndarray:
+def compute_mean_kappas(cells: np.ndarray) -> np.ndarray:
     n = cells.reshape(len(cells), -1, 4)
     total = n.sum(axis=2)
     # A resample without any shared item of a pair has no kappa: it is NaN and left out of the mean.
@@ -74,7 +78,7 @@ def _kappas(cells: np.ndarray) -> np.ndarray:
         return np.nanmean((agreement - chance) / (1 - chance), axis=1)
 
 
-def of_sklearn(table: Any, resamples: int) -> np.ndarray:
+def resample_with_sklearn(table: Any, resamples: int) -> np.ndarray:
     """Return the same three, with one call per number and resample."""
     rng, grid, values = np.random.default_rng(0), table.grid(), []
     rows = np.split(np.arange(len(table)), np.cumsum(np.bincount(table.item, minlength=len(table.items)))[:-1])
@@ -96,50 +100,54 @@ def of_sklearn(table: Any, resamples: int) -> np.ndarray:
     return np.array(values)
 
 
-def the_same_three(table: Any, resamples: int) -> None:
+def compute_same_quantities(table: Any, resamples: int) -> None:
     """Compute only these quantities with our code, including what the application adds: by source, and intervals for new raters."""
     from ratings.stats import proportions
-    from ratings.stats.agreement import agreement
+    from ratings.stats.agreement import pairwise
     from ratings.stats.areas import auc
 
-    proportions.rates(table, by="source")
-    auc.panel(table, 0, resamples)
-    agreement.average(table, 20, seed=0, resamples=resamples)
+    proportions.estimate_rates(table, by="source")
+    auc.estimate_areas(table, 0, resamples)
+    pairwise.estimate_pair_means(table, 20, seed=0, resamples=resamples)
 
 
-def _study(ratings: int) -> Any:
+def create_study(ratings: int) -> Any:
     from django.core.management import call_command
 
     from bench import bulk_site
     from ratings.models import Study
 
     call_command("migrate", verbosity=0)
-    bulk_site.make([bulk_site.Plan("study", ratings, RATERS)])
+    bulk_site.create_site([bulk_site.StudyPlan("study", ratings, RATERS)])
     Study.objects.update(status="unblinded")
     return Study.objects.get()
 
 
-def _seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+def measure_seconds(function: Callable[[], Any]) -> tuple[float, Any]:
     """Return the processor time of the work and its result; other users of the machine do not affect it."""
     started = time.process_time()
-    result = work()
+    result = function()
     return time.process_time() - started, result
 
 
-def measure(ratings: int, resamples: int, naive: int) -> None:
+def measure_analysis(ratings: int, resamples: int, naive: int) -> None:
     from ratings.results.analyses import document
     from ratings.results.analyses.filters import Filters
-    from ratings.results.analyses.reading import read
-    from ratings.stats import panel
+    from ratings.results.analyses.rating_columns import load_analysis_data
+    from ratings.stats import summary
 
-    study, filters = _study(ratings), Filters()
-    reading, columns = _seconds(lambda: read(study, filters))
+    study, filters = create_study(ratings), Filters()
+    reading, columns = measure_seconds(lambda: load_analysis_data(study, filters))
     table = columns.table
-    baseline, numbers = _seconds(lambda: of_numpy(table, resamples))
-    sklearn_time, _ = _seconds(lambda: of_sklearn(table, naive))
-    same_time, _ = _seconds(lambda: the_same_three(table, resamples))
-    summary_time, results = _seconds(lambda: panel.panel(table, columns.repeats, resamples=resamples))
-    document_time, _ = _seconds(lambda: document.written(study, filters, "", columns, seed=0, resamples=resamples))
+    baseline, numbers = measure_seconds(lambda: resample_with_numpy(table, resamples))
+    sklearn_time, _ = measure_seconds(lambda: resample_with_sklearn(table, naive))
+    same_time, _ = measure_seconds(lambda: compute_same_quantities(table, resamples))
+    summary_time, results = measure_seconds(
+        lambda: summary.compute_summary(table, columns.repeats, resamples=resamples)
+    )
+    document_time, _ = measure_seconds(
+        lambda: document.assemble_document(study, filters, "", columns, seed=0, resamples=resamples)
+    )
     low, high = np.quantile(numbers[:, 2], [0.025, 0.975])
     print(
         f"{len(table):,} ratings of {table.n['items']:,} items by {RATERS} raters, {resamples:,} resamples; seconds of one core."
@@ -169,7 +177,7 @@ def main() -> int:
         django.setup()
         # NumPy's libraries would otherwise use all cores, and processor times would not be comparable.
         with threadpool_limits(1):
-            measure(*((1_000, 50, 1) if args.quick else (RATINGS, RESAMPLES, 3)))
+            measure_analysis(*((1_000, 50, 1) if args.quick else (RATINGS, RESAMPLES, 3)))
     return 0
 
 

@@ -16,12 +16,12 @@ from django.http import HttpRequest
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings.accounts import confirming, second_step, sessions
+from ratings.accounts import reauthentication_pages, sessions, two_factor
 from ratings.models import Rater, Study, StudyEvent
-from ratings.raters import erasing
+from ratings.raters import erasure
 from ratings.results import study_log
 from ratings.studies import StudyError
-from wetbench_site.observability.audit_log import security_event
+from wetbench_site.observability.audit_log import log_security_event
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by all models here
@@ -58,7 +58,7 @@ class StudyEventList(ChangeList):
         super().get_results(request)
         events = list(self.result_list)
         for event, line in zip(events, study_log.describe_events(events), strict=True):
-            event.words = line.words
+            event.words = line.description
 
 
 @admin.register(StudyEvent)
@@ -73,7 +73,7 @@ class StudyEventAdmin(ReadOnlyAdmin):
         return str(getattr(event, "words", ""))
 
 
-def _own(request: HttpRequest, user: User) -> str | None:
+def _get_own_session(request: HttpRequest, user: User) -> str | None:
     """Return the key of the current session if it is this user's own, else None."""
     return request.session.session_key if user.pk == request.user.pk else None
 
@@ -89,10 +89,10 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     actions = ["erase_personal_data", "reset_second_step"]
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return confirming.ask(request) or super().changeform_view(request, *args, **kwargs)
+        return reauthentication_pages.ask_to_sign_in(request) or super().changeform_view(request, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        sign_in_page = confirming.ask(request) if request.method == "POST" else None
+        sign_in_page = reauthentication_pages.ask_to_sign_in(request) if request.method == "POST" else None
         return sign_in_page or super().changelist_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
@@ -100,8 +100,8 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         super().save_model(request, obj, form, change)
         changed = set(form.changed_data) & {"is_active", "is_staff", "is_superuser", "groups", "user_permissions"}
         if changed:
-            security_event("rights changed", request, user=obj.pk, fields=", ".join(sorted(changed)))
-            sessions.end_all(obj, "rights changed", request, but=_own(request, obj))
+            log_security_event("rights changed", request, user=obj.pk, fields=", ".join(sorted(changed)))
+            sessions.end_sessions(obj, "rights changed", request, but=_get_own_session(request, obj))
 
     @admin.action(description="Reset two-factor authentication (for people who lost their phone and backup codes)")
     def reset_second_step(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
@@ -109,9 +109,9 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         # Resetting one's own would bypass the code that the account page asks for.
         own_key = request.user.pk or 0
         for user in queryset.exclude(pk=own_key):
-            if second_step.forget(user):
-                sessions.end_all(user, "second step reset", request)
-                security_event("second step reset", request, user=user.pk)
+            if two_factor.delete_devices(user):
+                sessions.end_sessions(user, "second step reset", request)
+                log_security_event("second step reset", request, user=user.pk)
                 self.message_user(request, f"{user.get_username()} can now sign in without two-factor authentication.")
         if queryset.filter(pk=own_key).exists():
             self.message_user(request, "You cannot reset your own account; ask another superuser.", messages.ERROR)
@@ -122,12 +122,12 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         user = self.get_object(request, unquote(id))
         if user is not None and user.pk == request.user.pk:
             raise PermissionDenied
-        if sign_in_page := confirming.ask(request):
+        if sign_in_page := reauthentication_pages.ask_to_sign_in(request):
             return sign_in_page
         response = super().user_change_password(request, id, form_url)
         if user is not None and request.method == "POST" and response.status_code == 302:
-            sessions.end_all(user, "password changed", request)
-            security_event("password changed", request, user=user.pk)
+            sessions.end_sessions(user, "password changed", request)
+            log_security_event("password changed", request, user=user.pk)
         return response
 
     # Deleting an account would remove the person behind its ratings; erasing personal data replaces it.
@@ -138,7 +138,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     def erase_personal_data(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         for user in queryset:
             try:
-                erasing.erase(user, request.user if isinstance(request.user, User) else None)
+                erasure.erase_person(user, request.user if isinstance(request.user, User) else None)
             except StudyError as error:
                 self.message_user(request, str(error), messages.ERROR)
             else:

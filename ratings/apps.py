@@ -15,22 +15,22 @@ class RatingsConfig(AppConfig):
         from django.db.models.signals import post_save
 
         from ratings import jobs, metrics
-        from ratings.accounts import sessions, throttling
+        from ratings.accounts import login_throttling, sessions
         from ratings.paper import checks
-        from ratings.raters import recalling
+        from ratings.raters import recall
         from ratings.studies import job_access, rights
-        from simulation.engine import tidying
+        from simulation.engine import cleanup
         from simulation.web import access
         from wetbench_site.observability import gauges
 
-        jobs.declare()
+        jobs.register_job_kinds()
         gauges.register_metrics("ratings", metrics.read_rating_gauges)
         register(checks.check_paper_values, "paper")
-        access.seal(job_access.sealed)
-        access.door(job_access.open_to)
-        tidying.also(throttling.purge)
-        tidying.also(sessions.SessionStore.clear_expired)
-        tidying.also(recalling.recall_raters)
-        tidying.also(recalling.tell_of_new_items)
-        user_logged_in.connect(sessions.begun, dispatch_uid="session begun")
-        post_save.connect(rights.note_rights, sender=User, dispatch_uid="rights noted")
+        access.register_sealed_check(job_access.is_sealed)
+        access.register_page_check(job_access.find_visible_jobs)
+        cleanup.register_cleanup(login_throttling.delete_expired)
+        cleanup.register_cleanup(sessions.SessionStore.clear_expired)
+        cleanup.register_cleanup(recall.recall_raters)
+        cleanup.register_cleanup(recall.announce_new_items)
+        user_logged_in.connect(sessions.on_sign_in, dispatch_uid="session begun")
+        post_save.connect(rights.record_rights, sender=User, dispatch_uid="rights noted")

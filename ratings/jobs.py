@@ -6,20 +6,20 @@ shows. This module imports no other module of the app than the registry.
 
 from simulation.jobs import job_kinds
 
-KINDS = (
-    ("analysis", "Analysis of a study", "ratings.results.analyses.playing"),
+JOB_KINDS = (
+    ("analysis", "Analysis of a study", "ratings.results.analyses.analysis_job"),
     ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_jobs"),
-    ("benchmark", "Benchmark", "ratings.results.benchmarks.playing"),
-    ("comparison", "Comparison of two studies", "ratings.results.comparison_work"),
-    ("export", "Export of a study", "ratings.exchange.archive.playing"),
-    ("figure", "Figure for print", "ratings.results.figure_work"),
+    ("benchmark", "Benchmark", "ratings.results.benchmarks.benchmark_job"),
+    ("comparison", "Comparison of two studies", "ratings.results.comparison_job"),
+    ("export", "Export of a study", "ratings.exchange.archive.archive_job"),
+    ("figure", "Figure for print", "ratings.results.figure_job"),
     ("import_items", "Import of items", "ratings.exchange.imports.import_jobs"),
     ("import_ratings", "Import of ratings", "ratings.exchange.imports.import_jobs"),
-    ("machine_rating", "Ratings by a machine", "ratings.raters.machines.machine_work"),
+    ("machine_rating", "Ratings by a machine", "ratings.raters.machines.machine_job"),
 )
 
 
-def declare() -> None:
+def register_job_kinds() -> None:
     """Register all kinds of jobs. The app calls it at its start."""
-    for kind, title, module in KINDS:
-        job_kinds.declare(kind, title, module)
+    for kind, title, module in JOB_KINDS:
+        job_kinds.declare_kind(kind, title, module)

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from django.db.models import Max
 
 from ratings.models import Rating, RatingEvent
-from wetbench_site.observability.gauges import Gauge, cache_for_a_minute, single_gauge
+from wetbench_site.observability.gauges import Gauge, build_single_gauge, cache_for_one_minute
 
 
 def read_rating_gauges() -> Iterator[Gauge]:
     """Yield the number of current ratings and of saved versions of ratings."""
-    yield single_gauge("wetbench_ratings", "Current ratings.", cache_for_a_minute("ratings", Rating.objects.count))
+    yield build_single_gauge(
+        "wetbench_ratings", "Current ratings.", cache_for_one_minute("ratings", Rating.objects.count)
+    )
     # The highest key instead of a count: an index finds it at once, while a count reads the whole table.
     versions = RatingEvent.objects.aggregate(n=Max("pk"))["n"]
-    yield single_gauge("wetbench_rating_versions", "Versions of ratings that were saved.", versions)
+    yield build_single_gauge("wetbench_rating_versions", "Versions of ratings that were saved.", versions)

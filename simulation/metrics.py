@@ -11,9 +11,9 @@ from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
 from simulation.models import Episode, Job, ModelCall, Run, Twin, Worker
-from wetbench_site.observability.gauges import Gauge, cache_for_a_minute, labelled_gauge, single_gauge
+from wetbench_site.observability.gauges import Gauge, build_labelled_gauge, build_single_gauge, cache_for_one_minute
 
-MODELS: dict[str, type[Episode] | type[Twin] | type[Job]] = {"episode": Episode, "twin": Twin, "job": Job}
+ROW_MODELS: dict[str, type[Episode] | type[Twin] | type[Job]] = {"episode": Episode, "twin": Twin, "job": Job}
 LATEST_CALLS = 10_000  # by primary key, because a count over all calls would scan the largest table
 
 
@@ -25,21 +25,23 @@ def read_laboratory_gauges() -> Iterator[Gauge]:
 
 
 def _read_row_gauges() -> Iterator[Gauge]:
-    by_status = cache_for_a_minute("rows", _count_rows_by_status)
-    yield labelled_gauge("wetbench_rows", "Episodes, twins and jobs by status.", ("kind", "status"), by_status)
-    waiting = [(kind, model.objects.claimable().count()) for kind, model in MODELS.items()]
-    yield labelled_gauge("wetbench_rows_waiting", "Rows that a worker could run now.", ("kind",), waiting)
+    by_status = cache_for_one_minute("rows", _count_rows_by_status)
+    yield build_labelled_gauge("wetbench_rows", "Episodes, twins and jobs by status.", ("kind", "status"), by_status)
+    waiting = [(kind, model.objects.claimable().count()) for kind, model in ROW_MODELS.items()]
+    yield build_labelled_gauge("wetbench_rows_waiting", "Rows that a worker could run now.", ("kind",), waiting)
     lost = [
         (kind, model.objects.filter(status__in=model.RUNNABLE).aggregate(n=Sum("lost_leases"))["n"] or 0)
-        for kind, model in MODELS.items()
+        for kind, model in ROW_MODELS.items()
     ]
-    yield labelled_gauge("wetbench_leases_lost", "Workers that died on rows that are under way now.", ("kind",), lost)
+    yield build_labelled_gauge(
+        "wetbench_leases_lost", "Workers that died on rows that are under way now.", ("kind",), lost
+    )
 
 
 def _count_rows_by_status() -> list[tuple[str, str, int]]:
     return [
         (kind, *row)
-        for kind, model in MODELS.items()
+        for kind, model in ROW_MODELS.items()
         for row in model.objects.order_by().values_list("status").annotate(number=Count("pk"))
     ]
 
@@ -49,13 +51,13 @@ def _read_call_gauges() -> Iterator[Gauge]:
     latest = ModelCall.objects.filter(pk__gt=newest - LATEST_CALLS).order_by().values_list("state")
     by_state = latest.annotate(number=Count("pk"))
     description = f"The latest {LATEST_CALLS} calls of language models by state."
-    yield labelled_gauge("wetbench_model_calls", description, ("state",), by_state)
+    yield build_labelled_gauge("wetbench_model_calls", description, ("state",), by_state)
     held = Run.objects.aggregate(tokens=Sum("held_tokens"), cost=Sum("held_cost"))
-    yield single_gauge("wetbench_model_tokens", "Tokens spent or reserved.", held["tokens"])
-    yield single_gauge("wetbench_model_cost_usd", "US dollars spent or reserved.", held["cost"])
+    yield build_single_gauge("wetbench_model_tokens", "Tokens spent or reserved.", held["tokens"])
+    yield build_single_gauge("wetbench_model_cost_usd", "US dollars spent or reserved.", held["cost"])
 
 
 def _read_worker_gauge() -> Gauge:
     since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
     alive = Worker.objects.filter(seen_at__gt=since).order_by().values_list("kind").annotate(number=Count("pk"))
-    return labelled_gauge("wetbench_workers", "Worker processes by kind.", ("kind",), alive)
+    return build_labelled_gauge("wetbench_workers", "Worker processes by kind.", ("kind",), alive)

@@ -14,16 +14,16 @@ from typing import Any
 def main(locks: list[str]) -> int:
     n_vulnerabilities = 0
     for lock in locks:
-        report = audited(lock)
+        report = audit_lock_file(lock)
         if report is None:
             print(f"{lock}: NOT AUDITED; the vulnerability database could not be reached")
             continue
-        print(*lines(lock, report), sep="\n")
+        print(*format_report(lock, report), sep="\n")
         n_vulnerabilities += sum(len(package.get("vulns", ())) for package in report)
     return 1 if n_vulnerabilities else 0
 
 
-def audited(lock: str) -> list[dict[str, Any]] | None:
+def audit_lock_file(lock: str) -> list[dict[str, Any]] | None:
     """Return pip-audit's report on each package, or None if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "report.json")
@@ -37,7 +37,7 @@ def audited(lock: str) -> list[dict[str, Any]] | None:
         return report
 
 
-def lines(lock: str, report: list[dict[str, Any]]) -> list[str]:
+def format_report(lock: str, report: list[dict[str, Any]]) -> list[str]:
     """Return the lines to print for one lock file."""
     unknown = [package["name"] for package in report if "skip_reason" in package]
     report_lines = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulation.scripted_server import Server, running
-from tests.support import emptying
+from simulation.scripted_server import Server, run_in_thread
+from tests.support import database_cleanup
 from tests.support.services import PostgresCluster, RedisServer
 
 # Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
@@ -27,7 +27,7 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
         database["CONN_MAX_AGE"] = 0  # test threads are short-lived, and some tests need exclusive access to the file
 
 
-PACED = (
+SCALED_SETTINGS = (
     "LEASE_SECONDS", "TURN_SECONDS", "POLL_SECONDS", "RING_AGAIN_SECONDS", "WORKER_SILENT_SECONDS", "SWEEP_SECONDS",
     "GATE_LOWER_SECONDS", "GATE_PAUSE_SECONDS", "GATE_PAUSE_MAX_SECONDS", "CIRCUIT_PAUSE_SECONDS",
     "CIRCUIT_PAUSE_MAX_SECONDS", "SLOT_WAIT_SECONDS", "RETRY_SECONDS", "RETRY_MAX_SECONDS", "RETRY_WINDOW_SECONDS",
@@ -42,7 +42,7 @@ def shorten_intervals() -> None:
     """
     from django.conf import settings
 
-    for name in PACED:
+    for name in SCALED_SETTINGS:
         setattr(settings, name, getattr(settings, name) / 20)
     settings.PRICE_SECONDS = 0  # no caching: each test has its own prices
     settings.TALLY_SECONDS = 0  # no caching: tests change rows without a log entry
@@ -56,8 +56,8 @@ def shorten_intervals() -> None:
 @pytest.fixture
 def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A local server in place of every provider, and the environment variables that point to it."""
-    with running() as server:
-        for name, value in server.environ().items():
+    with run_in_thread() as server:
+        for name, value in server.get_environ().items():
             monkeypatch.setenv(name, value)
         yield server
 
@@ -74,7 +74,7 @@ def audit_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     from ratings.studies.blinding_audit.copy import guard, process
 
     def inspect_here(study: Any, progress: Any = None) -> dict[str, Any]:
-        return inspection.inspect(study, timezone.now(), progress)
+        return inspection.run_inspection(study, timezone.now(), progress)
 
     monkeypatch.setattr(guard, "_is_allowed", True)
     monkeypatch.setattr(process, "inspect_copy", inspect_here)
@@ -83,19 +83,19 @@ def audit_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
     """A PostgreSQL cluster for this test run, on a free port."""
-    with PostgresCluster.started() as cluster:
+    with PostgresCluster.run_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """A Redis for this test run, on a free port."""
-    with RedisServer.started() as server:
+    with RedisServer.run_server() as server:
         yield server
 
 
 # The slowest files, the slowest first: one that starts last would leave the other workers idle.
-LONG = (
+SLOW_FILES = (
     "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/studies/blinding_audit/test_audit_blinding.py",
     "journeys/test_rater_in_browser.py", "journeys/test_admin_in_browser.py", "journeys/test_services.py",
     "journeys/test_language_models_survive.py", "journeys/test_raters_survive.py", "journeys/test_demo.py",
@@ -105,7 +105,7 @@ LONG = (
 )  # fmt: skip
 
 
-TOLD = 60  # lines shown of a failure, half from each end; Playwright prints pages with hundreds of lines
+MAX_FAILURE_LINES = 60  # lines shown of a failure, half from each end; Playwright prints pages with hundreds of lines
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -116,7 +116,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the order of files: xdist would sort them by their number of tests, and the slow files have few."""
-    emptying.install()
+    database_cleanup.install_cleanup()
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
@@ -124,8 +124,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
-    rank = {str(folder / name): position for position, name in enumerate(LONG)}
-    items.sort(key=lambda item: rank.get(str(item.path), len(LONG)))
+    rank = {str(folder / name): position for position, name in enumerate(SLOW_FILES)}
+    items.sort(key=lambda item: rank.get(str(item.path), len(SLOW_FILES)))
 
 
 def pytest_collection_finish() -> None:
@@ -144,6 +144,6 @@ def pytest_runtest_makereport() -> Iterator[None]:
         report.longrepr = f"skipped under CI: {report.longrepr}"
     if traceback := getattr(report.longrepr, "reprtraceback", None):
         for entry in traceback.reprentries:
-            if len(entry.lines) > TOLD:
-                entry.lines[TOLD // 2 : -TOLD // 2] = ["[...]"]
+            if len(entry.lines) > MAX_FAILURE_LINES:
+                entry.lines[MAX_FAILURE_LINES // 2 : -MAX_FAILURE_LINES // 2] = ["[...]"]
         report.longrepr.reprcrash.message = report.longrepr.reprcrash.message[:500]

@@ -18,25 +18,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulation.scripted_server import spawned
-from tests.support import disturbed
-from tests.support.disturbed import CAPPED, ORDER, House
+from simulation.scripted_server import run_in_process
+from tests.support import killed_site
+from tests.support.killed_site import RUN_EPISODES, WITH_BUDGET, RunningSite
 from tests.support.services import PostgresCluster, RedisServer
-from tests.support.soaking import confirmed, report, rooms
-from tests.support.soaking.rater import Rater
-from tests.support.soaking.striking import Strikes
-from tests.support.soaking.web import Web
-from tests.support.warm_processes import Warm
+from tests.support.soaking import answer_checks, report, soak_studies
+from tests.support.soaking.failures import FailureInjector
+from tests.support.soaking.rater import SoakRater
+from tests.support.soaking.web_server import WebServer
+from tests.support.warm_processes import PreloadedProcess
 
-HUNDRED = 100  # never reached: the models end an attempt long before
-LONG = 25  # calls of an episode, one after another
+MAX_STEPS = 100  # never reached: the models end an attempt long before
+CALLS_PER_EPISODE = 25  # calls of an episode, one after another
 # A minute for CI: intervals divided by twenty, fast models and fast raters.
 SHORT = {
     "minutes": 1.0, "pace": 0.05, "latency": 0.5, "think": 1.0, "strike_every": 3.0, "workers": 2, "play_out": 120.0,
 }  # fmt: skip
 
 
-def options(given: list[str] | None = None) -> argparse.Namespace:
+def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="a minute, at the pace of the tests")
     parser.add_argument("--minutes", type=float, default=10, help="of failures; remaining episodes are then finished")
@@ -53,21 +53,21 @@ def options(given: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=4, help="of the times and targets of failures")
     parser.add_argument("--report", type=Path, default=Path("var/soak"), help="folder for soak-report.md and .json")
-    if parser.parse_args(given).short:
+    if parser.parse_args(arguments).short:
         parser.set_defaults(**SHORT)
-    return parser.parse_args(given)
+    return parser.parse_args(arguments)
 
 
-class Site(NamedTuple):
+class SoakSite(NamedTuple):
     """Everything that runs, and the raters."""
 
-    house: House
-    raters: list[Rater]
-    strikes: Strikes
+    running_site: RunningSite
+    raters: list[SoakRater]
+    failures: FailureInjector
     stop: threading.Event
 
 
-class Verified(NamedTuple):
+class VerifyResult(NamedTuple):
     """The result of `manage.py verify`."""
 
     checks: int
@@ -76,46 +76,46 @@ class Verified(NamedTuple):
 
 
 def main() -> int:
-    told = options()
-    with laboratory(told) as site:
-        soak(site, told)
+    told = parse_options()
+    with run_laboratory(told) as site:
+        inject_failures(site, told)
         print(f"{told.minutes:g} minutes are over; finishing what is left", flush=True)
-        violations = end(site, told)
-        verify_result = verified(site.house)
+        violations = finish_and_check(site, told)
+        verify_result = run_verify(site.running_site)
         if verify_result.findings:
             violations["manage.py verify found something"] = verify_result.findings
-        full_report = report.document(
-            asked(told), site.raters, site.strikes.counts, played(site, verify_result), violations
+        full_report = report.build_report(
+            describe_options(told), site.raters, site.failures.counts, describe_work(site, verify_result), violations
         )
-    page = report.write(told.report, full_report)
-    print(f"{report.text(full_report)}\nThis report is in {page}.")
+    page = report.write_report(told.report, full_report)
+    print(f"{report.format_report(full_report)}\nThis report is in {page}.")
     return bool(violations)
 
 
-def asked(told: argparse.Namespace) -> dict[str, Any]:
+def describe_options(told: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in vars(told).items() if name not in ("short", "report")}
 
 
-def played(site: Site, seen: Verified) -> dict[str, Any]:
+def describe_work(site: SoakSite, seen: VerifyResult) -> dict[str, Any]:
     return {
-        "episodes": played_out(site.house),
-        "calls of models": dict(site.house.calls()),
-        "web server started again": site.strikes.web.restarts,
+        "episodes": count_finished_episodes(site.running_site),
+        "calls of models": dict(site.running_site.count_calls_by_state()),
+        "web server started again": site.failures.web.restarts,
         "verified": f"{seen.checks} checks of `manage.py verify` over {seen.rows:,} rows",
     }
 
 
 @contextmanager
-def laboratory(told: argparse.Namespace) -> Iterator[Site]:
+def run_laboratory(told: argparse.Namespace) -> Iterator[SoakSite]:
     with (
         tempfile.TemporaryDirectory(prefix="wetbench-soak-") as folder,
-        PostgresCluster.started() as cluster,
-        RedisServer.started() as broker,
-        spawned("--latency", str(told.latency)) as server,
+        PostgresCluster.run_cluster() as cluster,
+        RedisServer.run_server() as broker,
+        run_in_process("--latency", str(told.latency)) as server,
     ):
         environment = {
             **os.environ,
-            **server.environ(),
+            **server.get_environ(),
             "DATABASE_URL": f"postgres://postgres@127.0.0.1:{cluster.port}/soak",
             "CELERY_BROKER_URL": broker.url,
             "WETBENCH_VAR_DIR": folder,
@@ -123,106 +123,112 @@ def laboratory(told: argparse.Namespace) -> Iterator[Site]:
             "WETBENCH_PACE": str(told.pace),
         }
         with (
-            Warm.started(environment) as warm,
-            disturbed.opened(warm, cluster, "soak", "", server, Path(folder)) as house,
+            PreloadedProcess.run_process(environment) as warm,
+            killed_site.run_site(warm, cluster, "soak", "", server, Path(folder)) as house,
         ):
-            disturbed.furnish(house, HUNDRED)
-            web, stop = Web(warm, "soak", Path(folder)), threading.Event()
+            killed_site.load_small_site(house, MAX_STEPS)
+            web, stop = WebServer(warm, "soak", Path(folder)), threading.Event()
             try:
-                web.until_answers()
-                yield at_work(house, web, cluster, broker, told, stop)
+                web.wait_until_ready()
+                yield start_load(house, web, cluster, broker, told, stop)
             finally:
                 stop.set()
-                web.stop()
+                web.stop_server()
 
 
-def at_work(
-    house: House,
-    web: Web,
+def start_load(
+    house: RunningSite,
+    web: WebServer,
     cluster: PostgresCluster,
     broker: RedisServer,
     told: argparse.Namespace,
     stop: threading.Event,
-) -> Site:
+) -> SoakSite:
     """Start workers, dispatcher and raters, each rater in its own thread."""
     items = int(told.minutes * 60 / told.think) + 10
-    raters = rooms.taken(house, web.site, told.raters, items, (told.think / 2, told.think * 1.5), told.seed, stop)
-    workers = [house.worker(told.threads) for _ in range(told.workers)]
-    strikes = Strikes(house, web, cluster, broker, workers, house.dispatcher(), random.Random(told.seed))
+    raters = soak_studies.create_raters(
+        house, web.base_url, told.raters, items, (told.think / 2, told.think * 1.5), told.seed, stop
+    )
+    workers = [house.start_worker(told.threads) for _ in range(told.workers)]
+    strikes = FailureInjector(house, web, cluster, broker, workers, house.start_dispatcher(), random.Random(told.seed))
     for rater in raters:
-        threading.Thread(target=rater.work, name=rater.seat, daemon=True).start()
-    return Site(house, raters, strikes, stop)
+        threading.Thread(target=rater.rate_until_stopped, name=rater.seat, daemon=True).start()
+    return SoakSite(house, raters, strikes, stop)
 
 
-def soak(site: Site, told: argparse.Namespace) -> None:
+def inject_failures(site: SoakSite, told: argparse.Namespace) -> None:
     """Inject failures until the time is over. About as many episodes as requested are always in progress, except near the end: episodes
     started then would only prolong the soak test.
     """
-    house, rng, start, minutes = site.house, random.Random(told.seed), time.monotonic(), 0
+    house, rng, start, minutes = site.running_site, random.Random(told.seed), time.monotonic(), 0
     while (elapsed := time.monotonic() - start) < told.minutes * 60:
-        has_time = told.minutes * 60 - elapsed > LONG * told.latency
-        if has_time and (missing := max(told.episodes - house.unended(), 0)):
-            house.manage(*ORDER, *CAPPED, "--attempts", str(missing))
+        has_time = told.minutes * 60 - elapsed > CALLS_PER_EPISODE * told.latency
+        if has_time and (missing := max(told.episodes - house.count_unfinished_episodes(), 0)):
+            house.run_command(*RUN_EPISODES, *WITH_BUDGET, "--attempts", str(missing))
         if elapsed >= 60 * (minutes + 1):
             minutes += 1
-            print(f"minute {minutes}: {line(site)}", flush=True)
+            print(f"minute {minutes}: {format_progress(site)}", flush=True)
         time.sleep(rng.uniform(0, 2 * told.strike_every))
-        site.strikes.strike()
+        site.failures.inject_next()
 
 
-def end(site: Site, told: argparse.Namespace) -> dict[str, Any]:
+def finish_and_check(site: SoakSite, told: argparse.Namespace) -> dict[str, Any]:
     """Let raters and episodes finish, and return all violations."""
-    house = site.house
+    house = site.running_site
     site.stop.set()
     for thread in [t for t in threading.enumerate() if t.name in {rater.seat for rater in site.raters}]:
         thread.join()
-    violations = too_little(site)
+    violations = find_missing_activity(site)
     try:
-        house.until_ended(told.play_out)
+        house.wait_until_finished(told.play_out)
     except AssertionError as timeout:
-        exit_statuses = {process.pid: process.poll() for process in (*site.strikes.workers, site.strikes.dispatcher)}
+        exit_statuses = {
+            process.pid: process.get_exit_status() for process in (*site.failures.workers, site.failures.dispatcher)
+        }
         violations["episodes did not end in time"] = (
             f"{timeout}\nExit status of workers and dispatcher, None while running: {exit_statuses}"
         )
-    violations |= disturbed.wrong(house)
-    events, ratings = (confirmed.rows(house.rows, sql) for sql in (confirmed.EVENTS, confirmed.RATINGS))
-    violations |= confirmed.wrong(list(site.raters[0].journal.entries()), events, ratings)
-    violations |= report.wrong(report.gathered(site.raters))
-    if unexplained := site.strikes.calls_lost_otherwise():
+    violations |= killed_site.find_violations(house)
+    events, ratings = (
+        answer_checks.select_answers(house.select_rows, sql) for sql in (answer_checks.EVENTS, answer_checks.RATINGS)
+    )
+    violations |= answer_checks.find_wrong_answers(list(site.raters[0].journal.iter_entries()), events, ratings)
+    violations |= report.find_visible_errors(report.sum_counts(site.raters))
+    if unexplained := site.failures.find_unexplained_calls():
         violations["lost calls are not those that were under way when a worker was killed"] = unexplained
     return violations
 
 
-def too_little(site: Site) -> dict[str, Any]:
+def find_missing_activity(site: SoakSite) -> dict[str, Any]:
     """Return why this soak test means nothing even without violations: raters without answers, kinds of failure that never happened."""
     idle_raters = [rater.seat for rater in site.raters if not rater.counts.confirmed]
-    stuck = [] if site.house.steps() else ["all of them"]
+    stuck = [] if site.running_site.list_steps_by_replicate() else ["all of them"]
     missing = {
         "raters never had an answer confirmed": idle_raters,
-        "kinds of failure that were never injected": site.strikes.never(),
+        "kinds of failure that were never injected": site.failures.list_missing_kinds(),
         "episodes made no step": stuck,
     }
     return {name: details for name, details in missing.items() if details}
 
 
-def verified(house: House) -> Verified:
-    process = house.start("manage.py", "verify", "--json", log="verify")
-    status, output = process.wait(600), process.log.read_text()
+def run_verify(house: RunningSite) -> VerifyResult:
+    process = house.start_process("manage.py", "verify", "--json", log="verify")
+    status, output = process.wait_for_end(600), process.log.read_text()
     checks = json.loads(output[output.index("{\n") :])["checks"]
     findings = [(check["name"], check["findings"]) for check in checks if check["findings"]]
     assert bool(findings) == bool(status), output
-    return Verified(len(checks), sum(check["rows"] for check in checks), findings)
+    return VerifyResult(len(checks), sum(check["rows"] for check in checks), findings)
 
 
-def played_out(house: House) -> int:
-    return house.number("select count(*) from simulation_episode where ended_at is not null")
+def count_finished_episodes(house: RunningSite) -> int:
+    return house.select_number("select count(*) from simulation_episode where ended_at is not null")
 
 
-def line(site: Site) -> str:
-    totals, calls = report.gathered(site.raters), sorted(site.house.calls().items())
+def format_progress(site: SoakSite) -> str:
+    totals, calls = report.sum_counts(site.raters), sorted(site.running_site.count_calls_by_state().items())
     call_counts = ", ".join(f"{number} {state}" for state, number in calls)
-    strikes = sum(site.strikes.counts.values())
-    return f"{totals.confirmed} answers confirmed, {totals.retries} retries, {played_out(site.house)} episodes ended, {strikes} failures, calls: {call_counts or 'none yet'}"
+    strikes = sum(site.failures.counts.values())
+    return f"{totals.confirmed} answers confirmed, {totals.retries} retries, {count_finished_episodes(site.running_site)} episodes ended, {strikes} failures, calls: {call_counts or 'none yet'}"
 
 
 if __name__ == "__main__":

@@ -19,32 +19,32 @@ PACKAGES = {
 }
 
 
-def found(program: str) -> str | None:
+def find_program(program: str) -> str | None:
     """Return the path of the program on PATH or in Debian's PostgreSQL folder, or None."""
     postgresql_paths = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
     return str(postgresql_paths[-1]) if postgresql_paths else shutil.which(program)
 
 
-def lightest_browser() -> str:
+def choose_browser() -> str:
     """Return the installed Chromium, the headless shell if there are both."""
-    return SHELL if found(SHELL) else "chromium"
+    return SHELL if find_program(SHELL) else "chromium"
 
 
 def main() -> int:
-    install([SHELL, "initdb", "redis-server"])
-    if not found(SHELL):  # some distributions have only the full browser
-        install(["chromium"])
+    install_programs([SHELL, "initdb", "redis-server"])
+    if not find_program(SHELL):  # some distributions have only the full browser
+        install_programs(["chromium"])
     return 0
 
 
-def install(programs: list[str]) -> None:
+def install_programs(programs: list[str]) -> None:
     """Install the packages of missing programs one by one, so that one that is not available does not prevent the others."""
-    packages = [PACKAGES[program] for program in programs if not found(program)]
+    packages = [PACKAGES[program] for program in programs if not find_program(program)]
     if not packages:
         return
     command = ["apt-get", "install", "-y", "--no-install-recommends"]
     if not shutil.which("apt-get") or os.geteuid() != 0:
-        if packages != [SHELL] or not found("chromium"):
+        if packages != [SHELL] or not find_program("chromium"):
             print(
                 f"Some tests need {', '.join(packages)}. On Debian: sudo {' '.join([*command, *packages])}",
                 file=sys.stderr,

@@ -8,7 +8,7 @@ from django.conf import settings
 VALUE = re.compile(r'\bclass="((?:{%.*?%}|{{.*?}}|[^"])*)"', re.DOTALL)
 
 
-def classes(template: str) -> Iterator[str]:
+def iter_classes(template: str) -> Iterator[str]:
     """Yield the classes that are written out. Those assembled from values or parts ("pill--{% if") are not."""
     for value in VALUE.findall(template):
         if "--{%" not in value:
@@ -23,7 +23,7 @@ def test_template_classes_are_used_by_a_rule_or_a_script() -> None:
     unknown = {
         f"{path.name}: {name}"
         for path in (settings.BASE_DIR / "templates").rglob("*.html")
-        for name in classes(path.read_text())
+        for name in iter_classes(path.read_text())
         if name not in known
     }
     assert unknown == set()

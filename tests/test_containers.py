@@ -21,7 +21,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.support.services import PostgresCluster, RedisServer, free_port
+from tests.support.services import PostgresCluster, RedisServer, find_free_port
 from wetbench_site.environment import VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -112,7 +112,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def safe_postgres() -> Iterator[PostgresCluster]:
     """A cluster with fsync, which production requires."""
-    with PostgresCluster.started(fsync="on") as cluster:
+    with PostgresCluster.run_cluster(fsync="on") as cluster:
         yield cluster
 
 
@@ -122,8 +122,8 @@ class Container:
     def __init__(self, image: Path, environment: dict[str, str], here: dict[str, str]) -> None:
         self.image, self.environment, self.here = image, environment, here
 
-    def start(self, command: list[str]) -> subprocess.Popen[str]:
-        words = [self._here(word) for word in command]
+    def start_command(self, command: list[str]) -> subprocess.Popen[str]:
+        words = [self._use_local_paths(word) for word in command]
         # Root without capabilities has only the rights of the file modes, like any user.
         without_privileges = (
             ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] if os.geteuid() == 0 else []
@@ -137,16 +137,16 @@ class Container:
             stderr=subprocess.STDOUT,
         )
 
-    def run(self, command: list[str]) -> str:
-        output, _ = (process := self.start(command)).communicate(timeout=120)
+    def run_command(self, command: list[str]) -> str:
+        output, _ = (process := self.start_command(command)).communicate(timeout=120)
         assert process.returncode == 0, output
         return output
 
-    def becomes(self, command: list[str], seconds: float = 40) -> str:
+    def wait_until_healthy(self, command: list[str], seconds: float = 40) -> str:
         """Return the output of a health check once it succeeds; containers have a start period too."""
         deadline = time.monotonic() + seconds
         while True:
-            process = self.start(command)
+            process = self.start_command(command)
             output, _ = process.communicate(timeout=60)
             if process.returncode == 0:
                 return output
@@ -154,8 +154,8 @@ class Container:
             time.sleep(0.5)
 
     @contextmanager
-    def running(self, command: list[str]) -> Iterator[None]:
-        process = self.start(command)
+    def run_in_background(self, command: list[str]) -> Iterator[None]:
+        process = self.start_command(command)
         try:
             yield
         finally:
@@ -163,7 +163,7 @@ class Container:
             output, _ = process.communicate(timeout=60)
         assert process.returncode in (0, -15), output
 
-    def _here(self, word: str) -> str:
+    def _use_local_paths(self, word: str) -> str:
         word = sys.executable if word == "python" else word.replace("python manage.py", f"{sys.executable} manage.py")
         for there, here in self.here.items():
             word = word.replace(there, here)
@@ -174,7 +174,7 @@ class Container:
 def container(image: Path, tmp_path: Path, safe_postgres: PostgresCluster, redis_server: RedisServer) -> Container:
     texts = {
         "secret_key": "a-secret-key-of-this-test-alone-0123456789-abcdefghijklmnop",
-        "database_url": safe_postgres.new_database("containers"),
+        "database_url": safe_postgres.create_database("containers"),
         "celery_broker_url": redis_server.url,
         "metrics_token": "a-token-of-this-test-alone",
     }
@@ -196,19 +196,19 @@ def container(image: Path, tmp_path: Path, safe_postgres: PostgresCluster, redis
         **site_environment,
     }
     (backups := tmp_path / "backups").mkdir()
-    here = {"0.0.0.0:8000": f"0.0.0.0:{(port := free_port())}", ":8000/": f":{port}/", "/backups": str(backups)}
+    here = {"0.0.0.0:8000": f"0.0.0.0:{(port := find_free_port())}", ":8000/": f":{port}/", "/backups": str(backups)}
     return Container(image, environment, here)
 
 
 @pytest.mark.services
 def test_container_commands_run_and_health_checks_pass(container: Container) -> None:
-    assert "Applying ratings.0001_squashed" in container.run(OURS["migrate"]["command"])
+    assert "Applying ratings.0001_squashed" in container.run_command(OURS["migrate"]["command"])
     cmd = json.loads(re.findall(r"^CMD (.*)$", DOCKERFILE, flags=re.M)[0])
-    with container.running(cmd), container.running(OURS["dispatcher"]["command"]):
-        container.becomes(OURS["web"]["healthcheck"]["test"][1:])
-        assert "dispatcher" in container.becomes(OURS["dispatcher"]["healthcheck"]["test"][1:])
-        with container.running(OURS["worker"]["command"]):
+    with container.run_in_background(cmd), container.run_in_background(OURS["dispatcher"]["command"]):
+        container.wait_until_healthy(OURS["web"]["healthcheck"]["test"][1:])
+        assert "dispatcher" in container.wait_until_healthy(OURS["dispatcher"]["healthcheck"]["test"][1:])
+        with container.run_in_background(OURS["worker"]["command"]):
             deadline = time.monotonic() + 40
-            while "celery" not in container.becomes(OURS["worker"]["healthcheck"]["test"][1:]):
+            while "celery" not in container.wait_until_healthy(OURS["worker"]["healthcheck"]["test"][1:]):
                 assert time.monotonic() < deadline
-    assert "0 ratings" in container.run(OURS["backup"]["command"])
+    assert "0 ratings" in container.run_command(OURS["backup"]["command"])

@@ -16,43 +16,43 @@ ROOT = Path(settings.BASE_DIR)
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 OURS = ("ratings", "simulation")
 WITH_COMMANDS = (*OURS, "wetbench_site")
-STANDS_FOR = {"SLUG": "a", "<slug>": "a", "CODE": str(UUID(int=0)), "NAME": "rates"}
+PLACEHOLDERS = {"SLUG": "a", "<slug>": "a", "CODE": str(UUID(int=0)), "NAME": "rates"}
 
 
-def named(page: Path) -> str:
+def get_page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def prose(page: Path) -> str:
+def strip_code_blocks(page: Path) -> str:
     """Return the page without its code blocks."""
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
-def anchors(page: Path) -> set[str]:
+def list_anchors(page: Path) -> set[str]:
     """Return the anchors of the page's headings: small letters and digits, hyphens for spaces, other characters left out."""
-    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.M)
+    headings = re.findall(r"^#+ (.+)$", strip_code_blocks(page), flags=re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def links(page: Path) -> Iterator[str]:
+def iter_links(page: Path) -> Iterator[str]:
     """Yield links and pictures that lead to a file of ours."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+    for target in re.findall(r"\]\(([^)\s]+)\)", strip_code_blocks(page)):
         if "://" not in target:
             yield target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=get_page_name)
 def test_docs_links_lead_to_existing_files_and_headings(page: Path) -> None:
-    for target in links(page):
+    for target in iter_links(page):
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.exists() and ROOT in file.parents, target
-        assert not anchor or anchor in anchors(file), target
+        assert not anchor or anchor in list_anchors(file), target
 
 
 def test_docs_pages_are_linked_and_decisions_numbered() -> None:
-    linked = {(page.parent / target.partition("#")[0]).resolve() for page in PAGES for target in links(page)}
-    unlinked = [named(page) for page in PAGES if page not in linked and page.parent.name != "decisions"]
+    linked = {(page.parent / target.partition("#")[0]).resolve() for page in PAGES for target in iter_links(page)}
+    unlinked = [get_page_name(page) for page in PAGES if page not in linked and page.parent.name != "decisions"]
     assert unlinked == ["README.md"]
     numbers = [page.name[:4] for page in PAGES if page.parent.name == "decisions"]
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
@@ -66,16 +66,16 @@ def test_docs_name_only_existing_decisions() -> None:
     assert named_numbers and named_numbers <= existing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=get_page_name)
 def test_docs_name_only_addresses_that_resolve(page: Path) -> None:
     for address in re.findall(r"`(/(?:studies|benchmarks|jobs)/[^`\s]*)`", page.read_text(encoding="utf-8")):
         path = address.partition("?")[0]
-        for word, value in STANDS_FOR.items():
+        for word, value in PLACEHOLDERS.items():
             path = path.replace(word, value)
         assert resolve(path), address
 
 
-def our_commands() -> list[str]:
+def list_our_commands() -> list[str]:
     return sorted(
         name for name, app in get_commands().items() if app in WITH_COMMANDS and name != "runserver"
     )  # Django's own, guarded
@@ -83,12 +83,12 @@ def our_commands() -> list[str]:
 
 def test_operations_page_lists_every_command() -> None:
     text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
-    assert [name for name in our_commands() if not re.search(rf"`(?:[^`]*[ ,])?{name}\b", text)] == []
+    assert [name for name in list_our_commands() if not re.search(rf"`(?:[^`]*[ ,])?{name}\b", text)] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=get_page_name)
 def test_docs_name_only_existing_commands_and_options(page: Path) -> None:
-    known, apps = our_commands(), get_commands()
+    known, apps = list_our_commands(), get_commands()
     for name, rest in re.findall(r"manage\.py (\w+)([^\n`#]*)", page.read_text(encoding="utf-8")):
         assert name in apps, name
         if name in known:
@@ -130,7 +130,7 @@ def test_architecture_layers_agree_with_the_import_rules() -> None:
                 assert find_rank(allowed) < find_rank(room.replace("/", ".")), f"{room} imports {allowed}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=get_page_name)
 def test_docs_name_only_existing_modules(page: Path) -> None:
     paths = re.findall(
         r"`((?:simulation|ratings|wetbench_site|tests|bench|templates)/[\w/]+\.(?:py|html))`", page.read_text("utf-8")

@@ -12,21 +12,21 @@ from django.conf import settings
 
 OURS = ("simulation", "ratings", "wetbench_site")
 # Folders of Django's app layout, which serve the whole app.
-OF_THE_APP = ("management", "migrations", "templatetags")
+APP_FOLDERS = ("management", "migrations", "templatetags")
 ABOVE_BOTH_APPS = ("wetbench_site/maintenance", "wetbench_site/management")
 # Modules that run without Django in rooms that do not.
 WITHOUT_DJANGO = (
     "simulation/casts/cast_files.py", "simulation/casts/casting.py", "simulation/casts/datafiles.py",
-    "simulation/casts/model_entries.py", "simulation/casts/model_files.py", "simulation/casts/pricing.py", "simulation/casts/setups.py",
-    "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/machines/machine_checker.py", "ratings/results/figures",
+    "simulation/casts/model_entries.py", "simulation/casts/model_files.py", "simulation/casts/pricing.py", "simulation/casts/run_config.py",
+    "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/machines/checker_rater.py", "ratings/results/figures",
     "wetbench_site/observability/log_context.py",
 )  # fmt: skip
 # Reference implementations for tests: one is under the GPL, and none is in requirements.txt (pandas is required by statsmodels).
-ORACLES = ("krippendorff", "statsmodels", "pandas")
-DRAWS = ("altair", "vl_convert")
+REFERENCE_PACKAGES = ("krippendorff", "statsmodels", "pandas")
+DRAWING_PACKAGES = ("altair", "vl_convert")
 
 
-def read_door(folder: Path) -> str:
+def read_room_docstring(folder: Path) -> str:
     """Return the docstring of a room's `__init__.py`."""
     return ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
 
@@ -34,13 +34,13 @@ def read_door(folder: Path) -> str:
 def list_rooms() -> list[str]:
     """Return the folders of both apps, and those of the site, that are rooms: "simulation/lab", "ratings/web" ..."""
     folders = [path for app in OURS for path in sorted((settings.BASE_DIR / app).iterdir()) if path.is_dir()]
-    rooms = [path for path in folders if (path / "__init__.py").exists() and path.name not in (*OF_THE_APP, "sqlite")]
+    rooms = [path for path in folders if (path / "__init__.py").exists() and path.name not in (*APP_FOLDERS, "sqlite")]
     return [str(path.relative_to(settings.BASE_DIR)) for path in rooms]
 
 
 def read_rule(room: str) -> tuple[str, ...]:
     """Return what a room may import, as its `__init__.py` states it. AssertionError if it states nothing."""
-    line = re.search(r"May import: (.*?)\.$", read_door(settings.BASE_DIR / room), re.DOTALL | re.MULTILINE)
+    line = re.search(r"May import: (.*?)\.$", read_room_docstring(settings.BASE_DIR / room), re.DOTALL | re.MULTILINE)
     assert line, f"{room}/__init__.py has no line `May import: ...`"
     allowed = " ".join(line[1].split())
     return () if allowed == "nothing else of ours" else tuple(allowed.split(", "))
@@ -146,7 +146,7 @@ def test_views_are_imported_only_by_urls() -> None:
 
 @pytest.mark.parametrize(
     "place",
-    [*WITHOUT_DJANGO, *(room for room in ROOMS if "Without Django." in read_door(settings.BASE_DIR / room))],
+    [*WITHOUT_DJANGO, *(room for room in ROOMS if "Without Django." in read_room_docstring(settings.BASE_DIR / room))],
 )
 def test_modules_without_django_do_not_import_it(place: str) -> None:
     for path in list_files(place):
@@ -156,13 +156,15 @@ def test_modules_without_django_do_not_import_it(place: str) -> None:
 @pytest.mark.parametrize("place", [*OURS, "bench"])
 def test_product_code_does_not_import_test_packages(place: str) -> None:
     for path in list_files(place):
-        assert not [name for name in list_imports(path) if name.split(".")[0] in ORACLES], path
+        assert not [name for name in list_imports(path) if name.split(".")[0] in REFERENCE_PACKAGES], path
         assert not [name for name in list_imports(path) if is_inside(name, ("django.test",))] or place == "bench", path
 
 
 def test_only_figures_import_drawing_packages() -> None:
     drawing = [
-        path for path in list_files("ratings") if any(name.split(".")[0] in DRAWS for name in list_imports(path))
+        path
+        for path in list_files("ratings")
+        if any(name.split(".")[0] in DRAWING_PACKAGES for name in list_imports(path))
     ]
     assert {path.parent.name for path in drawing} == {"figures"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.services import program
+from tests.support.services import require_program
 from wetbench_site import gunicorn_conf
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,7 +57,7 @@ def test_operations_page_units_pass_systemd_analyze(tmp_path: Path) -> None:
         adapted = text.replace("/opt/wetbench/.venv/bin/python", sys.executable).replace("User=wetbench\n", "")
         (tmp_path / name).write_text(adapted, encoding="utf-8")
     process = subprocess.run(
-        [program("systemd-analyze"), "verify", *(str(tmp_path / name) for name, _ in UNITS)],
+        [require_program("systemd-analyze"), "verify", *(str(tmp_path / name) for name, _ in UNITS)],
         capture_output=True,
         text=True,
     )

@@ -11,196 +11,198 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 
-from wetbench_site.observability.audit_log import security_event
+from wetbench_site.observability.audit_log import log_security_event
 
 ROLES = ("stranger", "account", "rater", "analyst", "admin", "staff", "superuser")
 # stranger: not signed in.  account: anybody signed in.  staff: sees the laboratory, may create studies.
 # rater: of their own assignments.  analyst, admin: in that study, or in any study if the URL names none.
 
-Row = Mapping[str, frozenset[str]]
+AccessRow = Mapping[str, frozenset[str]]
 READ, POST, BOTH = "GET HEAD", "POST", "GET HEAD POST"
 
 
-def _row(**methods: str) -> Row:
+def _build_row(**methods: str) -> AccessRow:
     return {role: frozenset(methods.get(role, "").split()) for role in ROLES}
 
 
-def _all(methods: str) -> Row:
-    return _row(**dict.fromkeys(ROLES, methods))
+def _allow_everybody(methods: str) -> AccessRow:
+    return _build_row(**dict.fromkeys(ROLES, methods))
 
 
-def _rater(methods: str) -> Row:
-    return _row(rater=methods)
+def _allow_raters(methods: str) -> AccessRow:
+    return _build_row(rater=methods)
 
 
-def _laboratory(methods: str) -> Row:
-    return _row(staff=methods, superuser=methods)
+def _allow_staff(methods: str) -> AccessRow:
+    return _build_row(staff=methods, superuser=methods)
 
 
-def _admins(methods: str) -> Row:
-    return _row(admin=methods, superuser=methods)
+def _allow_admins(methods: str) -> AccessRow:
+    return _build_row(admin=methods, superuser=methods)
 
 
-def _members(methods: str, analyst: str | None = None) -> Row:
-    return _row(admin=methods, superuser=methods, analyst=methods if analyst is None else analyst)
+def _allow_members(methods: str, analyst: str | None = None) -> AccessRow:
+    return _build_row(admin=methods, superuser=methods, analyst=methods if analyst is None else analyst)
 
 
-TABLE: dict[str, Row] = {
+ACCESS_TABLE: dict[str, AccessRow] = {
     # Signing in
-    "home": _all(READ),
-    "login": _all(BOTH),
-    "logout": _row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:rater_link": _all(BOTH),
-    "ratings:admin_link": _all(READ),
-    "ratings:sign_in_here": _all(BOTH),
-    "ratings:mail_link": _all(BOTH),
-    "ratings:sign_in_code": _all(BOTH),
+    "home": _allow_everybody(READ),
+    "login": _allow_everybody(BOTH),
+    "logout": _build_row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:rater_link": _allow_everybody(BOTH),
+    "ratings:admin_link": _allow_everybody(READ),
+    "ratings:sign_in_here": _allow_everybody(BOTH),
+    "ratings:mail_link": _allow_everybody(BOTH),
+    "ratings:sign_in_code": _allow_everybody(BOTH),
     # The user's own account
-    "ratings:account": _row(**dict.fromkeys(ROLES[1:], BOTH)),
-    "ratings:confirm": _row(**dict.fromkeys(ROLES[1:], BOTH)),
-    "ratings:second_step": _row(**dict.fromkeys(ROLES[1:], BOTH)),
-    "ratings:second_step_qr": _row(**dict.fromkeys(ROLES[1:], READ)),
-    "ratings:backup_codes": _row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:backup_file": _row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:end_sessions": _row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:tokens": _row(analyst=BOTH, admin=BOTH, staff=BOTH, superuser=BOTH),
-    "ratings:revoke_token": _row(analyst=POST, admin=POST, staff=POST, superuser=POST),
+    "ratings:account": _build_row(**dict.fromkeys(ROLES[1:], BOTH)),
+    "ratings:confirm": _build_row(**dict.fromkeys(ROLES[1:], BOTH)),
+    "ratings:second_step": _build_row(**dict.fromkeys(ROLES[1:], BOTH)),
+    "ratings:second_step_qr": _build_row(**dict.fromkeys(ROLES[1:], READ)),
+    "ratings:backup_codes": _build_row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:backup_file": _build_row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:end_sessions": _build_row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:tokens": _build_row(analyst=BOTH, admin=BOTH, staff=BOTH, superuser=BOTH),
+    "ratings:revoke_token": _build_row(analyst=POST, admin=POST, staff=POST, superuser=POST),
     # Machines: by token, or from this machine (wetbench_site/observability/health.py)
-    "healthz": _all(READ),
-    "readyz": _all(READ),
-    "metrics": _all(READ),
+    "healthz": _allow_everybody(READ),
+    "readyz": _allow_everybody(READ),
+    "metrics": _allow_everybody(READ),
     # A rater's own pages
-    "ratings:desk": _rater(READ),
-    "ratings:profile": _rater(BOTH),
-    "ratings:erase": _rater(POST),
-    "ratings:keys": _rater(POST),
-    "ratings:my_ratings": _rater(READ),
-    "ratings:agree": _rater(BOTH),
-    "ratings:guide": _rater(BOTH),
-    "ratings:practice": _rater(BOTH),
-    "ratings:practised": _rater(POST),
-    "ratings:next": _rater(READ),
-    "ratings:rate": _rater(BOTH),
-    "ratings:draft": _rater(POST),
-    "ratings:done": _rater(READ),
-    "ratings:finish": _rater(POST),
-    "ratings:withdraw": _rater(BOTH),
-    "ratings:result": _rater(READ),
+    "ratings:desk": _allow_raters(READ),
+    "ratings:profile": _allow_raters(BOTH),
+    "ratings:erase": _allow_raters(POST),
+    "ratings:keys": _allow_raters(POST),
+    "ratings:my_ratings": _allow_raters(READ),
+    "ratings:agree": _allow_raters(BOTH),
+    "ratings:guide": _allow_raters(BOTH),
+    "ratings:practice": _allow_raters(BOTH),
+    "ratings:practised": _allow_raters(POST),
+    "ratings:next": _allow_raters(READ),
+    "ratings:rate": _allow_raters(BOTH),
+    "ratings:draft": _allow_raters(POST),
+    "ratings:done": _allow_raters(READ),
+    "ratings:finish": _allow_raters(POST),
+    "ratings:withdraw": _allow_raters(BOTH),
+    "ratings:result": _allow_raters(READ),
     # Studies
-    "ratings:studies": _row(analyst=READ, admin=READ, staff=READ, superuser=READ),
-    "ratings:new_study": _laboratory(BOTH),
-    "ratings:study": _members(READ),
-    "ratings:stock": _members(READ),
-    "ratings:build": _admins(BOTH),
-    "ratings:preview": _admins(READ),
-    "ratings:matrix": _admins(READ),
-    "ratings:empty_cells": _admins(READ),
-    "ratings:plan_json": _admins(READ),
-    "ratings:duplicate": _admins(POST),
-    "ratings:delete_study": _admins(BOTH),
-    "ratings:open_study": _admins(POST),
-    "ratings:pause_study": _admins(POST),
-    "ratings:resume_study": _admins(POST),
-    "ratings:close_study": _admins(POST),
-    "ratings:reopen_study": _admins(POST),
-    "ratings:unblind_study": _admins(BOTH),
-    "ratings:study_guide": _admins(BOTH),
+    "ratings:studies": _build_row(analyst=READ, admin=READ, staff=READ, superuser=READ),
+    "ratings:new_study": _allow_staff(BOTH),
+    "ratings:study": _allow_members(READ),
+    "ratings:stock": _allow_members(READ),
+    "ratings:build": _allow_admins(BOTH),
+    "ratings:preview": _allow_admins(READ),
+    "ratings:matrix": _allow_admins(READ),
+    "ratings:empty_cells": _allow_admins(READ),
+    "ratings:plan_json": _allow_admins(READ),
+    "ratings:duplicate": _allow_admins(POST),
+    "ratings:delete_study": _allow_admins(BOTH),
+    "ratings:open_study": _allow_admins(POST),
+    "ratings:pause_study": _allow_admins(POST),
+    "ratings:resume_study": _allow_admins(POST),
+    "ratings:close_study": _allow_admins(POST),
+    "ratings:reopen_study": _allow_admins(POST),
+    "ratings:unblind_study": _allow_admins(BOTH),
+    "ratings:study_guide": _allow_admins(BOTH),
     # Raters and team of a study
-    "ratings:raters": _members(READ),
-    "ratings:invite": _admins(POST),
-    "ratings:add_seats": _admins(POST),
-    "ratings:remind": _admins(POST),
-    "ratings:make_link": _admins(POST),
-    "ratings:resend": _admins(POST),
-    "ratings:revoke": _admins(POST),
-    "ratings:withdraw_rater": _admins(BOTH),
-    "ratings:members": _admins(BOTH),
-    "ratings:remove_member": _admins(POST),
+    "ratings:raters": _allow_members(READ),
+    "ratings:invite": _allow_admins(POST),
+    "ratings:add_seats": _allow_admins(POST),
+    "ratings:remind": _allow_admins(POST),
+    "ratings:make_link": _allow_admins(POST),
+    "ratings:resend": _allow_admins(POST),
+    "ratings:revoke": _allow_admins(POST),
+    "ratings:withdraw_rater": _allow_admins(BOTH),
+    "ratings:members": _allow_admins(BOTH),
+    "ratings:remove_member": _allow_admins(POST),
     # Imports and exports
-    "ratings:import_items": _admins(BOTH),
-    "ratings:import_ratings": _admins(BOTH),
-    "ratings:items": _members(READ),
-    "ratings:item": _members(READ),
-    "ratings:interim": _row(analyst=BOTH, superuser=BOTH),  # never the study's creator, who could act on the results
-    "ratings:ratings_csv": _members(READ),
-    "ratings:protocol_json": _members(READ),
-    "ratings:certificate": _members(READ),
-    "ratings:export": _members(BOTH),
-    "ratings:results_json": _members(READ),
-    "ratings:table_csv": _members(READ),
-    "ratings:figure": _members(READ),
-    "ratings:compare": _members(READ),
-    "ratings:compare_csv": _members(READ),
-    "ratings:machines": _members(BOTH, analyst=READ),
+    "ratings:import_items": _allow_admins(BOTH),
+    "ratings:import_ratings": _allow_admins(BOTH),
+    "ratings:items": _allow_members(READ),
+    "ratings:item": _allow_members(READ),
+    "ratings:interim": _build_row(
+        analyst=BOTH, superuser=BOTH
+    ),  # never the study's creator, who could act on the results
+    "ratings:ratings_csv": _allow_members(READ),
+    "ratings:protocol_json": _allow_members(READ),
+    "ratings:certificate": _allow_members(READ),
+    "ratings:export": _allow_members(BOTH),
+    "ratings:results_json": _allow_members(READ),
+    "ratings:table_csv": _allow_members(READ),
+    "ratings:figure": _allow_members(READ),
+    "ratings:compare": _allow_members(READ),
+    "ratings:compare_csv": _allow_members(READ),
+    "ratings:machines": _allow_members(BOTH, analyst=READ),
     # Blinding
-    "ratings:audit": _members(BOTH, analyst=READ),
-    "ratings:quarantine": _admins(BOTH),
-    "ratings:vetting": _laboratory(READ),
-    "ratings:vet": _laboratory(BOTH),
+    "ratings:audit": _allow_members(BOTH, analyst=READ),
+    "ratings:quarantine": _allow_admins(BOTH),
+    "ratings:vetting": _allow_staff(READ),
+    "ratings:vet": _allow_staff(BOTH),
     # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.job_access decides)
-    "ratings:job": _members(READ),
-    "ratings:job_file": _members(READ),
-    "ratings:cancel_job": _members(POST),
-    "ratings:retry_job": _members(POST),
+    "ratings:job": _allow_members(READ),
+    "ratings:job_file": _allow_members(READ),
+    "ratings:cancel_job": _allow_members(POST),
+    "ratings:retry_job": _allow_members(POST),
     # Benchmarks
-    "ratings:benchmarks": _laboratory(READ),
-    "ratings:paper": _laboratory(READ),
-    "ratings:paper_json": _laboratory(READ),
-    "ratings:new_benchmark": _laboratory(BOTH),
-    "ratings:benchmark": _laboratory(READ),
-    "ratings:benchmark_json": _laboratory(READ),
-    "ratings:benchmark_csv": _laboratory(READ),
-    "ratings:benchmark_figure": _laboratory(READ),
+    "ratings:benchmarks": _allow_staff(READ),
+    "ratings:paper": _allow_staff(READ),
+    "ratings:paper_json": _allow_staff(READ),
+    "ratings:new_benchmark": _allow_staff(BOTH),
+    "ratings:benchmark": _allow_staff(READ),
+    "ratings:benchmark_json": _allow_staff(READ),
+    "ratings:benchmark_csv": _allow_staff(READ),
+    "ratings:benchmark_figure": _allow_staff(READ),
     # The laboratory
-    "simulation:experiments": _laboratory(READ),
-    "simulation:experiment": _laboratory(READ),
-    "simulation:actions": _laboratory(READ),
-    "simulation:episodes": _laboratory(READ),
-    "simulation:new_episodes": _laboratory(BOTH),
-    "simulation:new_person": _laboratory(BOTH),
-    "simulation:episode": _laboratory(READ),
-    "simulation:beside": _laboratory(READ),
-    "simulation:play": _laboratory(BOTH),
-    "simulation:stop_episode": _laboratory(POST),
-    "simulation:retry_episode": _laboratory(POST),
-    "simulation:run": _laboratory(READ),
-    "simulation:run_calls": _laboratory(READ),
-    "simulation:stop_run": _laboratory(POST),
-    "simulation:pause_run": _laboratory(POST),
-    "simulation:resume_run": _laboratory(POST),
-    "simulation:try_again": _laboratory(POST),
-    "simulation:request_verdicts": _laboratory(POST),
-    "simulation:request_run_verdicts": _laboratory(POST),
-    "simulation:continue_run": _laboratory(BOTH),
-    "simulation:call": _laboratory(READ),
-    "simulation:call_request": _laboratory(READ),
-    "simulation:call_reply": _laboratory(READ),
-    "simulation:models": _laboratory(READ),
-    "simulation:twins": _laboratory(BOTH),
-    "simulation:twin": _laboratory(READ),
-    "simulation:retry_twin": _laboratory(POST),
+    "simulation:experiments": _allow_staff(READ),
+    "simulation:experiment": _allow_staff(READ),
+    "simulation:actions": _allow_staff(READ),
+    "simulation:episodes": _allow_staff(READ),
+    "simulation:new_episodes": _allow_staff(BOTH),
+    "simulation:new_person": _allow_staff(BOTH),
+    "simulation:episode": _allow_staff(READ),
+    "simulation:beside": _allow_staff(READ),
+    "simulation:play": _allow_staff(BOTH),
+    "simulation:stop_episode": _allow_staff(POST),
+    "simulation:retry_episode": _allow_staff(POST),
+    "simulation:run": _allow_staff(READ),
+    "simulation:run_calls": _allow_staff(READ),
+    "simulation:stop_run": _allow_staff(POST),
+    "simulation:pause_run": _allow_staff(POST),
+    "simulation:resume_run": _allow_staff(POST),
+    "simulation:try_again": _allow_staff(POST),
+    "simulation:request_verdicts": _allow_staff(POST),
+    "simulation:request_run_verdicts": _allow_staff(POST),
+    "simulation:continue_run": _allow_staff(BOTH),
+    "simulation:call": _allow_staff(READ),
+    "simulation:call_request": _allow_staff(READ),
+    "simulation:call_reply": _allow_staff(READ),
+    "simulation:models": _allow_staff(READ),
+    "simulation:twins": _allow_staff(BOTH),
+    "simulation:twin": _allow_staff(READ),
+    "simulation:retry_twin": _allow_staff(POST),
     # The API needs a token and no session in every request: ratings.api checks what the token grants
-    "api:openapi": _all(READ),
-    "api:studies": _all(READ),
-    "api:study": _all(READ),
-    "api:items": _all(READ),
-    "api:item": _all(READ),
-    "api:ratings": _all(READ),
-    "api:statistics": _all(READ),
-    "api:contrasts": _all(READ),
-    "api:episodes": _all(READ),
-    "api:episode": _all(READ),
-    "api:transcript": _all(READ),
+    "api:openapi": _allow_everybody(READ),
+    "api:studies": _allow_everybody(READ),
+    "api:study": _allow_everybody(READ),
+    "api:items": _allow_everybody(READ),
+    "api:item": _allow_everybody(READ),
+    "api:ratings": _allow_everybody(READ),
+    "api:statistics": _allow_everybody(READ),
+    "api:contrasts": _allow_everybody(READ),
+    "api:episodes": _allow_everybody(READ),
+    "api:episode": _allow_everybody(READ),
+    "api:transcript": _allow_everybody(READ),
 }
-BACK_OFFICE: Row = _row(superuser=BOTH)  # everything of Django's admin
+ADMIN_SITE: AccessRow = _build_row(superuser=BOTH)  # everything of Django's admin
 
 
-def row_of(view_name: str) -> Row | None:
+def find_access_row(view_name: str) -> AccessRow | None:
     """Return the row of a view name ("namespace:name"), or None if there is no such page."""
-    return BACK_OFFICE if view_name.startswith("admin:") else TABLE.get(view_name)
+    return ADMIN_SITE if view_name.startswith("admin:") else ACCESS_TABLE.get(view_name)
 
 
-def roles_of(user: User | AnonymousUser) -> tuple[str, ...]:
+def list_possible_roles(user: User | AnonymousUser) -> tuple[str, ...]:
     """Return the roles that this account could have somewhere, without a query."""
     if not user.is_authenticated:
         return ("stranger",)
@@ -220,14 +222,14 @@ class AccessTable:
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         match = request.resolver_match
-        row = row_of(match.view_name) if match else None
+        row = find_access_row(match.view_name) if match else None
         if row is None:
             raise Http404
-        allowed_methods = frozenset[str]().union(*(row[role] for role in roles_of(request.user)))
-        if not allowed_methods and not request.user.is_authenticated and row is not BACK_OFFICE:
+        allowed_methods = frozenset[str]().union(*(row[role] for role in list_possible_roles(request.user)))
+        if not allowed_methods and not request.user.is_authenticated and row is not ADMIN_SITE:
             return None  # the next middleware redirects to the sign-in page
         if not allowed_methods:
-            if row is BACK_OFFICE:
-                security_event("back office refused", request)
+            if row is ADMIN_SITE:
+                log_security_event("back office refused", request)
             raise Http404
         return None if request.method in allowed_methods else HttpResponseNotAllowed(sorted(allowed_methods))

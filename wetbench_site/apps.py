@@ -9,9 +9,9 @@ class SiteConfig(AppConfig):
     verbose_name = "Site"
 
     def ready(self) -> None:
-        from wetbench_site import migrating, refusals  # noqa: F401  # the import registers its checks
+        from wetbench_site import checks, migrate_limits  # noqa: F401  # the import registers its checks
 
         # `migrate` sends these signals only for apps with models, and all pre_migrate signals before its first change.
         sender = apps.get_app_config("simulation")
-        pre_migrate.connect(migrating.limit_waiting, sender=sender)
-        post_migrate.connect(migrating.as_before, sender=sender)
+        pre_migrate.connect(migrate_limits.set_migration_limits, sender=sender)
+        post_migrate.connect(migrate_limits.reset_limits, sender=sender)

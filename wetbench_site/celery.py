@@ -7,7 +7,7 @@ from typing import Any
 from celery import Celery
 from celery.signals import setup_logging, worker_init
 
-from wetbench_site.environment import Unusable
+from wetbench_site.environment import InvalidConfiguration
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
@@ -17,15 +17,15 @@ app.autodiscover_tasks(["simulation.engine"])
 
 
 @setup_logging.connect
-def _log_as_the_site_does(**_signal: Any) -> None:
+def _keep_logging_setup(**_signal: Any) -> None:
     """Do nothing: Django has set up logging by now, and a receiver of this signal prevents Celery's own setup."""
 
 
 @worker_init.connect
-def _refuse_unfit(**_signal: Any) -> None:
-    from wetbench_site import starting  # imports models, so only after Django's setup
+def _check_site_at_start(**_signal: Any) -> None:
+    from wetbench_site import startup  # imports models, so only after Django's setup
 
     try:
-        starting.refuse_unfit()
-    except Unusable as error:
+        startup.check_site()
+    except InvalidConfiguration as error:
         sys.exit(str(error))

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 
-def client_address(request: HttpRequest) -> str | None:
+def get_client_address(request: HttpRequest) -> str | None:
     """Return the client's IP address, or None for a request through a socket file."""
     forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if settings.PROXIES else []
     # Each of our proxies appends one entry, so only the last WETBENCH_PROXIES entries are trustworthy.

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 
-from wetbench_site import values
-from wetbench_site.values import Form, Value
+from wetbench_site import env_types
+from wetbench_site.env_types import Value, ValueType
 
 
-class Unusable(ImproperlyConfigured):
+class InvalidConfiguration(ImproperlyConfigured):
     """The site cannot start with this configuration. The message lists every problem, one a line."""
 
 
@@ -23,7 +23,7 @@ class Variable(NamedTuple):
     """One environment variable. `default` is parsed like a set value; `production` replaces it in the production profile."""
 
     name: str
-    form: Form
+    value_type: ValueType
     default: str = ""
     production: str | None = None
     secret: bool = False
@@ -34,42 +34,42 @@ PREFIX = "WETBENCH_"  # only variables of WetBench start with it, so an unknown 
 PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER", "LOCAL")
 
 VARIABLES = (
-    Variable("WETBENCH_PROFILE", values.choice("embedded", "production"), "embedded"),
-    Variable("SECRET_KEY", values.secret(20), secret=True, required=True),
-    Variable("WETBENCH_OLD_SECRET_KEYS", values.SECRETS, secret=True),
-    Variable("DATABASE_URL", values.DATABASE, secret=True),
-    Variable("WETBENCH_SCRATCH_DATABASE_URL", values.DATABASE, secret=True),
-    Variable("CELERY_BROKER_URL", values.BROKER, secret=True),
-    Variable("WETBENCH_HOSTS", values.HOSTS, "localhost,127.0.0.1,[::1]", required=True),
-    Variable("WETBENCH_URL", values.SITE, required=True),
-    Variable("WETBENCH_HTTPS", values.FLAG, "false", production="true"),
-    Variable("WETBENCH_PROXIES", values.whole(0, 9), "0"),
-    Variable("WETBENCH_WEB_WORKERS", values.whole(1, 16), "1", production="2"),
-    Variable("WETBENCH_VAR_DIR", values.words("a folder")),
-    Variable("WETBENCH_API_PER_MINUTE", values.whole(1, 10**6), "600"),
-    Variable("WETBENCH_DISK_FREE_MB", values.whole(1, 10**9), "1024"),
-    Variable("WETBENCH_METRICS_TOKEN", values.secret(20), secret=True),
-    Variable("WETBENCH_LOG_FORMAT", values.choice("line", "json"), "line", production="json"),
-    Variable("WETBENCH_LOG_LEVEL", values.LEVEL, "INFO"),
-    Variable("WETBENCH_REQUEST_LOG", values.FLAG, "false", production="true"),
-    Variable("WETBENCH_DEBUG", values.FLAG, "false"),
-    Variable("WETBENCH_WRITES_PER_MINUTE", values.whole(1, 10**6), "60"),
-    Variable("WETBENCH_EXPORTS_PER_HOUR", values.whole(1, 10**6), "5"),
-    Variable("WETBENCH_PACE", values.number(), "1"),
-    Variable("WETBENCH_JOB_FILE_DAYS", values.number(), "7"),
-    *(Variable(f"{name}_API_KEY", values.words("the provider's key"), secret=True) for name in PROVIDERS),
-    *(Variable(f"{name}_BASE_URL", values.ADDRESS) for name in PROVIDERS),
-    Variable("WETBENCH_PROVIDER_CALLS", values.whole(1, 10**6), "64"),
-    Variable("WETBENCH_PROVIDER_START", values.whole(1, 10**6), "20"),
-    Variable("WETBENCH_CALL_SECONDS", values.number(), "300"),
-    Variable("EMAIL_HOST", values.words("a host name")),
-    Variable("EMAIL_PORT", values.whole(1, 65535), "587"),
-    Variable("EMAIL_HOST_USER", values.words("a name")),
-    Variable("EMAIL_HOST_PASSWORD", values.words("a password"), secret=True),
-    Variable("EMAIL_USE_TLS", values.FLAG, "true"),
-    Variable("EMAIL_USE_SSL", values.FLAG, "false"),
-    Variable("EMAIL_TIMEOUT", values.number(), "20"),
-    Variable("EMAIL_FROM", values.words("a sender"), "WetBench <wetbench@localhost>"),
+    Variable("WETBENCH_PROFILE", env_types.choice_type("embedded", "production"), "embedded"),
+    Variable("SECRET_KEY", env_types.secret_type(20), secret=True, required=True),
+    Variable("WETBENCH_OLD_SECRET_KEYS", env_types.SECRETS, secret=True),
+    Variable("DATABASE_URL", env_types.DATABASE, secret=True),
+    Variable("WETBENCH_SCRATCH_DATABASE_URL", env_types.DATABASE, secret=True),
+    Variable("CELERY_BROKER_URL", env_types.BROKER, secret=True),
+    Variable("WETBENCH_HOSTS", env_types.HOSTS, "localhost,127.0.0.1,[::1]", required=True),
+    Variable("WETBENCH_URL", env_types.SITE, required=True),
+    Variable("WETBENCH_HTTPS", env_types.FLAG, "false", production="true"),
+    Variable("WETBENCH_PROXIES", env_types.integer_type(0, 9), "0"),
+    Variable("WETBENCH_WEB_WORKERS", env_types.integer_type(1, 16), "1", production="2"),
+    Variable("WETBENCH_VAR_DIR", env_types.text_type("a folder")),
+    Variable("WETBENCH_API_PER_MINUTE", env_types.integer_type(1, 10**6), "600"),
+    Variable("WETBENCH_DISK_FREE_MB", env_types.integer_type(1, 10**9), "1024"),
+    Variable("WETBENCH_METRICS_TOKEN", env_types.secret_type(20), secret=True),
+    Variable("WETBENCH_LOG_FORMAT", env_types.choice_type("line", "json"), "line", production="json"),
+    Variable("WETBENCH_LOG_LEVEL", env_types.LEVEL, "INFO"),
+    Variable("WETBENCH_REQUEST_LOG", env_types.FLAG, "false", production="true"),
+    Variable("WETBENCH_DEBUG", env_types.FLAG, "false"),
+    Variable("WETBENCH_WRITES_PER_MINUTE", env_types.integer_type(1, 10**6), "60"),
+    Variable("WETBENCH_EXPORTS_PER_HOUR", env_types.integer_type(1, 10**6), "5"),
+    Variable("WETBENCH_PACE", env_types.number_type(), "1"),
+    Variable("WETBENCH_JOB_FILE_DAYS", env_types.number_type(), "7"),
+    *(Variable(f"{name}_API_KEY", env_types.text_type("the provider's key"), secret=True) for name in PROVIDERS),
+    *(Variable(f"{name}_BASE_URL", env_types.ADDRESS) for name in PROVIDERS),
+    Variable("WETBENCH_PROVIDER_CALLS", env_types.integer_type(1, 10**6), "64"),
+    Variable("WETBENCH_PROVIDER_START", env_types.integer_type(1, 10**6), "20"),
+    Variable("WETBENCH_CALL_SECONDS", env_types.number_type(), "300"),
+    Variable("EMAIL_HOST", env_types.text_type("a host name")),
+    Variable("EMAIL_PORT", env_types.integer_type(1, 65535), "587"),
+    Variable("EMAIL_HOST_USER", env_types.text_type("a name")),
+    Variable("EMAIL_HOST_PASSWORD", env_types.text_type("a password"), secret=True),
+    Variable("EMAIL_USE_TLS", env_types.FLAG, "true"),
+    Variable("EMAIL_USE_SSL", env_types.FLAG, "false"),
+    Variable("EMAIL_TIMEOUT", env_types.number_type(), "20"),
+    Variable("EMAIL_FROM", env_types.text_type("a sender"), "WetBench <wetbench@localhost>"),
 )
 
 
@@ -77,35 +77,35 @@ class Environment(NamedTuple):
     """The parsed variables. Each has its set value or its default, or an empty text if it has neither."""
 
     values: Mapping[str, Value]
-    given: frozenset[str]
+    set_names: frozenset[str]
 
     @property
-    def production(self) -> bool:
+    def is_production(self) -> bool:
         return self.values["WETBENCH_PROFILE"] == "production"
 
-    def text(self, name: str) -> str:
+    def get_text(self, name: str) -> str:
         return str(self.values[name])
 
-    def number(self, name: str) -> float:
-        return float(self.text(name))
+    def get_number(self, name: str) -> float:
+        return float(self.get_text(name))
 
-    def whole(self, name: str) -> int:
-        return int(self.text(name))
+    def get_integer(self, name: str) -> int:
+        return int(self.get_text(name))
 
-    def flag(self, name: str) -> bool:
+    def get_flag(self, name: str) -> bool:
         return self.values[name] is True
 
-    def names(self, name: str) -> list[str]:
+    def get_list(self, name: str) -> list[str]:
         value = self.values[name]
         return value if isinstance(value, list) else []
 
 
-def read(environ: Mapping[str, str]) -> Environment:
+def load_environment(environ: Mapping[str, str]) -> Environment:
     """Return the parsed environment. Raises InvalidConfiguration with everything that is wrong with it."""
-    texts, problems = dict[str, str](), list(_unknown(environ))
+    texts, problems = dict[str, str](), list(_find_unknown_names(environ))
     for variable in VARIABLES:
         try:
-            texts[variable.name] = _text(variable, environ)
+            texts[variable.name] = _read_variable(variable, environ)
         except ValueError as error:
             problems.append(str(error))
     # Needed before the loop: the profile decides the defaults of other variables and which are required.
@@ -115,39 +115,41 @@ def read(environ: Mapping[str, str]) -> Environment:
         text = texts.get(variable.name, "")
         # A variable that is missing from `texts` had a problem already; one message is enough.
         if not text and production and variable.required and variable.name in texts:
-            problems.append(f"{variable.name} is not set; in production it must be {variable.form.allowed}")
+            problems.append(f"{variable.name} is not set; in production it must be {variable.value_type.allowed}")
         try:
-            parsed[variable.name] = _value(variable, text, production)
+            parsed[variable.name] = _parse_variable(variable, text, production)
         except ValueError:
             value_note = "" if variable.secret else f" is {text!r};"
             problems.append(
-                f"{variable.name}{value_note} must be {variable.form.allowed}".replace("; must", "; it must")
+                f"{variable.name}{value_note} must be {variable.value_type.allowed}".replace("; must", "; it must")
             )
     if texts.get("EMAIL_USE_TLS") == texts.get("EMAIL_USE_SSL") == "true":
         problems.append("EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them")
     if problems:
-        raise Unusable("The environment variables are not valid.\n" + "\n".join(f"- {problem}" for problem in problems))
+        raise InvalidConfiguration(
+            "The environment variables are not valid.\n" + "\n".join(f"- {problem}" for problem in problems)
+        )
     return Environment(parsed, frozenset(name for name, text in texts.items() if text))
 
 
-def secrets(environ: Mapping[str, str]) -> set[str]:
+def list_secrets(environ: Mapping[str, str]) -> set[str]:
     """Return every secret that is set, so that logs can hide them. A variable with several keys also adds each of them."""
-    texts = {variable: _text(variable, environ) for variable in VARIABLES if variable.secret}
-    return {value for variable, text in texts.items() if text for value in _parts(variable, text)}
+    texts = {variable: _read_variable(variable, environ) for variable in VARIABLES if variable.secret}
+    return {value for variable, text in texts.items() if text for value in _split_secrets(variable, text)}
 
 
-def _value(variable: Variable, text: str, production: bool) -> Value:
+def _parse_variable(variable: Variable, text: str, production: bool) -> Value:
     default = variable.production if production and variable.production is not None else variable.default
-    return variable.form.read(text or default) if text or default else ""
+    return variable.value_type.parse(text or default) if text or default else ""
 
 
-def _parts(variable: Variable, text: str) -> Iterator[str]:
+def _split_secrets(variable: Variable, text: str) -> Iterator[str]:
     yield text
-    if variable.form is values.SECRETS:
-        yield from values.listed(text)
+    if variable.value_type is env_types.SECRETS:
+        yield from env_types.split_secrets(text)
 
 
-def _text(variable: Variable, environ: Mapping[str, str]) -> str:
+def _read_variable(variable: Variable, environ: Mapping[str, str]) -> str:
     """Return the text of the variable or of its file. An empty variable counts as not set."""
     name, text = variable.name, environ.get(variable.name, "")
     file = environ.get(f"{name}_FILE", "") if variable.secret else ""
@@ -162,7 +164,7 @@ def _text(variable: Variable, environ: Mapping[str, str]) -> str:
         raise ValueError(f"{name}_FILE names {file}, which cannot be read: {reason}") from error
 
 
-def _unknown(environ: Mapping[str, str]) -> Iterator[str]:
+def _find_unknown_names(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield a problem for each unknown name with our prefix: a typing error would otherwise be ignored silently."""
     known = {variable.name for variable in VARIABLES}
     known |= {f"{variable.name}_FILE" for variable in VARIABLES if variable.secret}

@@ -4,34 +4,34 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template import loader
 
-WITHOUT_A_PAGE = frozenset({405, 413, 429, 503})  # views return these with a status only
+STATUSES_WITHOUT_BODY = frozenset({405, 413, 429, 503})  # views return these with a status only
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Return the page of status 413 if the request is too large, else of 400."""
-    return _page(request, 413 if isinstance(exception, RequestDataTooBig) else 400)
+    return _render_response(request, 413 if isinstance(exception, RequestDataTooBig) else 400)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return the page of status 500, with the request id that finds the error in the log."""
-    return _page(request, 500)
+    return _render_response(request, 500)
 
 
-def filled(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+def fill_error_page(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Return the response, with a page if it is an error with an empty body. For fragments the status is enough."""
-    if response.status_code not in WITHOUT_A_PAGE or request.headers.get("HX-Request") == "true":
+    if response.status_code not in STATUSES_WITHOUT_BODY or request.headers.get("HX-Request") == "true":
         return response
     if isinstance(response, HttpResponse) and not response.content:
-        response.content = _written(request, response.status_code)
+        response.content = _render_page(request, response.status_code)
         response.headers["Content-Type"] = "text/html; charset=utf-8"
     return response
 
 
-def _page(request: HttpRequest, status: int) -> HttpResponse:
-    return HttpResponse(_written(request, status), status=status)
+def _render_response(request: HttpRequest, status: int) -> HttpResponse:
+    return HttpResponse(_render_page(request, status), status=status)
 
 
-def _written(request: HttpRequest, status: int) -> str:
+def _render_page(request: HttpRequest, status: int) -> str:
     """Return the page of a status, rendered without a request."""
     # Context processors of a request read the session, and the database may be what failed.
     return loader.render_to_string(f"{status}.html", {"request_id": getattr(request, "request_id", "")})

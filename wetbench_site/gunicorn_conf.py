@@ -10,17 +10,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from wetbench_site import environment, loopback
+from wetbench_site import environment, loopback_only
 from wetbench_site.observability import logs
 
 try:
-    ENVIRONMENT = environment.read(os.environ)
-except environment.Unusable as error:
+    ENVIRONMENT = environment.load_environment(os.environ)
+except environment.InvalidConfiguration as error:
     sys.exit(str(error))
 
 bind = "127.0.0.1:8000"
 worker_class = "gthread"  # threads, so that a page that polls does not delay a rating
-workers = ENVIRONMENT.whole("WETBENCH_WEB_WORKERS")
+workers = ENVIRONMENT.get_integer("WETBENCH_WEB_WORKERS")
 threads = 8
 timeout = 60
 graceful_timeout = 30
@@ -29,33 +29,35 @@ graceful_timeout = 30
 max_requests = 10_000 if workers > 1 else 0
 max_requests_jitter = 1_000
 control_socket_disable = True  # not used
-logconfig_dict = logs.configuration(
-    ENVIRONMENT.text("WETBENCH_LOG_FORMAT"), ENVIRONMENT.text("WETBENCH_LOG_LEVEL"), environment.secrets(os.environ)
+logconfig_dict = logs.build_logging_config(
+    ENVIRONMENT.get_text("WETBENCH_LOG_FORMAT"),
+    ENVIRONMENT.get_text("WETBENCH_LOG_LEVEL"),
+    environment.list_secrets(os.environ),
 )
-NUMBERS, PREFIX = "PROMETHEUS_MULTIPROC_DIR", "wetbench-numbers-"
+METRICS_DIR_VARIABLE, METRICS_DIR_PREFIX = "PROMETHEUS_MULTIPROC_DIR", "wetbench-numbers-"
 
 
 def on_starting(server: Any) -> None:
     """Exit, before anything is bound, if the embedded profile may not bind the address. Create the folder of metrics."""
-    if not ENVIRONMENT.production and (reason := loopback.refusal(server.cfg.address)):
+    if not ENVIRONMENT.is_production and (reason := loopback_only.explain_bind_refusal(server.cfg.address)):
         sys.exit(reason)
-    _remove_left_behind()
-    server.numbers = os.environ[NUMBERS] = tempfile.mkdtemp(prefix=PREFIX)
-    server.mark = _marked(server.numbers)  # every process inherits the lock, so it ends with the last of them
+    _remove_stale_folders()
+    server.numbers = os.environ[METRICS_DIR_VARIABLE] = tempfile.mkdtemp(prefix=METRICS_DIR_PREFIX)
+    server.mark = _lock_folder(server.numbers)  # every process inherits the lock, so it ends with the last of them
 
 
-def _remove_left_behind() -> None:
+def _remove_stale_folders() -> None:
     """Remove the metrics folders of servers that were killed and could not remove them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in Path(tempfile.gettempdir()).glob(f"{METRICS_DIR_PREFIX}*"):
         try:
-            lock = _marked(folder)
+            lock = _lock_folder(folder)
         except OSError:  # in use by a running server, or of another user
             continue
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
-def _marked(folder: str | Path) -> int:
+def _lock_folder(folder: str | Path) -> int:
     """Lock the folder and return its descriptor; the lock lasts while any process has it open. Raises OSError if it is taken."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -14,50 +14,52 @@ from django.db.migrations.migration import Migration
 Key = tuple[str, str]  # app, name
 
 LAST_RELEASE_WITH_ALL_MIGRATIONS = "d524dde"
-_SHOWN = 3
+_MAX_NAMES = 3
 
 
-def find_missing(applied: Iterable[Key]) -> list[Key]:
+def find_missing_migrations(applied: Iterable[Key]) -> list[Key]:
     """Return the migrations that still have to be applied, sorted. Of a partly applied replaced set, these are its absent ones."""
     applied_keys = set(applied)
-    return sorted({key for name, migration in _of_this_version() for key in _find_open(name, migration, applied_keys)})
+    return sorted(
+        {key for name, migration in _load_migrations() for key in _list_unapplied(name, migration, applied_keys)}
+    )
 
 
-def find_unknown(applied: Iterable[Key]) -> list[Key]:
+def find_unknown_migrations(applied: Iterable[Key]) -> list[Key]:
     """Return the migrations of our apps that this version does not know, sorted: a newer version applied them."""
-    known = {key for name, migration in _of_this_version() for key in (name, *_list_replaced(migration))}
+    known = {key for name, migration in _load_migrations() for key in (name, *_list_replaced(migration))}
     apps = {app for app, _ in known}
     return sorted(key for key in set(applied) - known if key[0] in apps)
 
 
-def find_gaps(applied: Iterable[Key]) -> list[Key]:
+def find_migration_gaps(applied: Iterable[Key]) -> list[Key]:
     """Return the replaced migrations that are absent although others of their set are applied, sorted."""
     applied_keys = set(applied)
-    replaced = [set(_list_replaced(migration)) for _, migration in _of_this_version()]
+    replaced = [set(_list_replaced(migration)) for _, migration in _load_migrations()]
     return sorted(key for keys in replaced if keys & applied_keys for key in keys - applied_keys)
 
 
-def explain_gaps(applied: Iterable[Key], holder: str) -> str:
+def explain_migration_gaps(applied: Iterable[Key], holder: str) -> str:
     """Return why `holder` ("This database", a backup's name) cannot be migrated and what to do; "" if it can be."""
-    missing = [".".join(key) for key in find_gaps(applied)]
+    missing = [".".join(key) for key in find_migration_gaps(applied)]
     if not missing:
         return ""
-    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    more = f" and {len(missing) - _MAX_NAMES} more" if len(missing) > _MAX_NAMES else ""
     release = LAST_RELEASE_WITH_ALL_MIGRATIONS
     return (
-        f"{holder} was made by a release older than {release} and lacks {', '.join(missing[:_SHOWN])}{more}, which this"
+        f"{holder} was made by a release older than {release} and lacks {', '.join(missing[:_MAX_NAMES])}{more}, which this"
         f" version no longer contains. Upgrade to {release} first: check out that commit, run `python manage.py migrate`"
         " there, then install this version again."
     )
 
 
-def _find_open(name: Key, migration: Migration, there: set[Key]) -> Iterable[Key]:
+def _list_unapplied(name: Key, migration: Migration, applied_keys: set[Key]) -> Iterable[Key]:
     """Return the migrations to apply for one migration of this version."""
     replaced = set(_list_replaced(migration))
     if not replaced:
-        return () if name in there else (name,)
+        return () if name in applied_keys else (name,)
     # Django ignores the row of a migration as long as it has `replaces`: only the replaced ones count.
-    return replaced - there if replaced & there else (name,)
+    return replaced - applied_keys if replaced & applied_keys else (name,)
 
 
 def _list_replaced(migration: Migration) -> Iterator[Key]:
@@ -65,5 +67,5 @@ def _list_replaced(migration: Migration) -> Iterator[Key]:
 
 
 @functools.cache
-def _of_this_version() -> tuple[tuple[Key, Migration], ...]:
+def _load_migrations() -> tuple[tuple[Key, Migration], ...]:
     return tuple(MigrationLoader(None).disk_migrations.items())

@@ -48,10 +48,10 @@ class PreparedQuery(Generic[M]):
         self._build, self._kinds = build, kinds
         self._compiled: _Compiled | None = None
 
-    def rows(self, *values: object) -> Sequence[tuple[Any, ...]]:
+    def fetch_rows(self, *values: object) -> Sequence[tuple[Any, ...]]:
         """Execute the query with these values and return the rows that its `values_list` would return."""
         # Two threads may compile at the same time: the results are equal, so no lock is needed.
-        compiled = self._compiled = self._compiled or self._compile()
+        compiled = self._compiled = self._compiled or self._compile_query()
         arguments: list[Any] = [
             constant if position is None else _adapt_value(values[position])
             for position, constant in compiled.parameters
@@ -63,13 +63,13 @@ class PreparedQuery(Generic[M]):
             rows = list(map(tuple, compiled.compiler.apply_converters(rows, compiled.converters)))
         return rows
 
-    def first(self, *values: object) -> M | None:
+    def find_first(self, *values: object) -> M | None:
         """Return the first object with all that the query selects beside it, or None if there is no row."""
-        return next(self.objects(*values), None)
+        return next(self.iter_objects(*values), None)
 
-    def objects(self, *values: object) -> Iterator[M]:
+    def iter_objects(self, *values: object) -> Iterator[M]:
         """Yield the objects that Django's own `ModelIterable` makes of the same rows."""
-        rows = self.rows(*values)
+        rows = self.fetch_rows(*values)
         assert self._compiled
         select, info = self._compiled.compiler.select, self._compiled.compiler.klass_info
         fields = info["select_fields"]
@@ -82,7 +82,7 @@ class PreparedQuery(Generic[M]):
                 populator.populate(row, instance)
             yield instance
 
-    def _compile(self) -> _Compiled:
+    def _compile_query(self) -> _Compiled:
         placeholders = [_PLACEHOLDERS[kind](position) for position, kind in enumerate(self._kinds)]
         compiler = self._build(*placeholders).query.get_compiler(connection=connection)
         sql, values = compiler.as_sql()

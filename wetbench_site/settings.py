@@ -13,11 +13,11 @@ from wetbench_site.observability import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # Every variable is declared in environment.py; an invalid value stops the start here.
-ENVIRONMENT = environment.read(os.environ)
-PRODUCTION = ENVIRONMENT.production
+ENVIRONMENT = environment.load_environment(os.environ)
+PRODUCTION = ENVIRONMENT.is_production
 
 
-def kept_secret(path: Path) -> str:
+def load_or_create_secret(path: Path) -> str:
     """Return the secret key of this installation. Create it on the first call, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -30,15 +30,17 @@ def kept_secret(path: Path) -> str:
     return secret
 
 
-VAR_DIR = Path(ENVIRONMENT.text("WETBENCH_VAR_DIR") or BASE_DIR / "var")
+VAR_DIR = Path(ENVIRONMENT.get_text("WETBENCH_VAR_DIR") or BASE_DIR / "var")
 FIXTURES_DIR = BASE_DIR / "fixtures"
-SECRET_KEY = ENVIRONMENT.text("SECRET_KEY") or kept_secret(VAR_DIR / "secret_key")
-SECRET_KEY_FALLBACKS = ENVIRONMENT.names("WETBENCH_OLD_SECRET_KEYS")
-DEBUG = ENVIRONMENT.flag("WETBENCH_DEBUG")
-ALLOWED_HOSTS = ENVIRONMENT.names("WETBENCH_HOSTS")
-METRICS_TOKEN = ENVIRONMENT.text("WETBENCH_METRICS_TOKEN")
-DISK_FREE_MB = ENVIRONMENT.whole("WETBENCH_DISK_FREE_MB")  # below this, /readyz reports a failure
-PROXIES = ENVIRONMENT.whole("WETBENCH_PROXIES")  # proxies in front of the site; each adds one entry to X-Forwarded-For
+SECRET_KEY = ENVIRONMENT.get_text("SECRET_KEY") or load_or_create_secret(VAR_DIR / "secret_key")
+SECRET_KEY_FALLBACKS = ENVIRONMENT.get_list("WETBENCH_OLD_SECRET_KEYS")
+DEBUG = ENVIRONMENT.get_flag("WETBENCH_DEBUG")
+ALLOWED_HOSTS = ENVIRONMENT.get_list("WETBENCH_HOSTS")
+METRICS_TOKEN = ENVIRONMENT.get_text("WETBENCH_METRICS_TOKEN")
+DISK_FREE_MB = ENVIRONMENT.get_integer("WETBENCH_DISK_FREE_MB")  # below this, /readyz reports a failure
+PROXIES = ENVIRONMENT.get_integer(
+    "WETBENCH_PROXIES"
+)  # proxies in front of the site; each adds one entry to X-Forwarded-For
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -59,21 +61,21 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     # Outermost: its timing and its request id cover everything below, errors included.
-    "wetbench_site.middleware.request_id.traced",
-    "wetbench_site.middleware.security.protective_headers",
+    "wetbench_site.middleware.request_id.request_id_middleware",
+    "wetbench_site.middleware.security.security_headers_middleware",
     # Before host names, HTTPS and sessions are checked: probes ask from inside, by IP address.
-    "wetbench_site.observability.health.machines_first",
-    "ratings.api.problems.problem_documents",
+    "wetbench_site.observability.health.machine_endpoints_middleware",
+    "ratings.api.errors.problem_documents",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "wetbench_site.middleware.security.LargePages",
-    "wetbench_site.middleware.security.seen_as_written",
+    "wetbench_site.middleware.security.CompressLargePages",
+    "wetbench_site.middleware.security.invisible_characters_middleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "wetbench_site.access_table.AccessTable",
     "wetbench_site.middleware.security.SignInRequired",
-    "wetbench_site.middleware.second_step_first.SecondStepFirst",
+    "wetbench_site.middleware.two_factor.TwoFactorMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",  # reads the body, so only after the checks above
     "wetbench_site.middleware.write_limit.WriteLimit",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -99,10 +101,10 @@ TEMPLATES = [
 ]
 
 
-def database() -> dict[str, Any]:
+def build_database_settings() -> dict[str, Any]:
     """Return the database of DATABASE_URL, or SQLite under var/ if it is not set."""
     database: dict[str, Any] = dict(
-        dj_database_url.parse(ENVIRONMENT.text("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'wetbench.sqlite3'}")
+        dj_database_url.parse(ENVIRONMENT.get_text("DATABASE_URL") or f"sqlite:///{VAR_DIR / 'wetbench.sqlite3'}")
     )
     if database["ENGINE"] == "django.db.backends.sqlite3":
         database["ENGINE"] = "wetbench_site.sqlite"
@@ -131,10 +133,10 @@ def database() -> dict[str, Any]:
     return database
 
 
-DATABASES = {"default": database()}
+DATABASES = {"default": build_database_settings()}
 # Scratch database of blinding audits on PostgreSQL, if the role of DATABASE_URL may not create databases.
-SCRATCH_DATABASE_URL = ENVIRONMENT.text("WETBENCH_SCRATCH_DATABASE_URL")
-# Each process caches the items it has rendered (ratings/web/rater/drawn_items.py), some 20 MB at most.
+SCRATCH_DATABASE_URL = ENVIRONMENT.get_text("WETBENCH_SCRATCH_DATABASE_URL")
+# Each process caches the items it has rendered (ratings/web/rater/rendered_items.py), some 20 MB at most.
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     "drawn_items": {
@@ -175,9 +177,9 @@ PASSWORD_HASHERS = [
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_USERNAME_CALLABLE = "ratings.accounts.throttling.named"
-AXES_CLIENT_IP_CALLABLE = "ratings.accounts.throttling.counted_address"
-AXES_LOCKOUT_CALLABLE = "ratings.accounts.throttling.locked_out"
+AXES_USERNAME_CALLABLE = "ratings.accounts.login_throttling.get_attempted_name"
+AXES_CLIENT_IP_CALLABLE = "ratings.accounts.login_throttling.counted_address"
+AXES_LOCKOUT_CALLABLE = "ratings.accounts.login_throttling.locked_out_response"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else an attacker who keeps guessing locks the owner out
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in the log of security events
@@ -191,14 +193,14 @@ AXES_SENSITIVE_PARAMETERS = [
 SECOND_STEP_REQUIRED = PRODUCTION
 OTP_TOTP_ISSUER = "WetBench"
 # Limits per person, against scripts that run out of control.
-WRITES_PER_MINUTE = ENVIRONMENT.whole("WETBENCH_WRITES_PER_MINUTE")
-EXPORTS_PER_HOUR = ENVIRONMENT.whole("WETBENCH_EXPORTS_PER_HOUR")
+WRITES_PER_MINUTE = ENVIRONMENT.get_integer("WETBENCH_WRITES_PER_MINUTE")
+EXPORTS_PER_HOUR = ENVIRONMENT.get_integer("WETBENCH_EXPORTS_PER_HOUR")
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 SESSION_ENGINE = "ratings.accounts.sessions"
 SESSION_COOKIE_AGE = 12 * 3600  # of inactivity; ratings/accounts/sessions.py has the maximum age
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = ENVIRONMENT.flag("WETBENCH_HTTPS")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = ENVIRONMENT.get_flag("WETBENCH_HTTPS")
 # Browsers accept a __Host- cookie only over HTTPS and only from this host, not from others of its domain.
 SESSION_COOKIE_NAME = f"{'__Host-' if SESSION_COOKIE_SECURE else ''}wb_session"
 CSRF_COOKIE_NAME = f"{'__Host-' if SESSION_COOKIE_SECURE else ''}wb_csrf"
@@ -217,29 +219,31 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 500
 DATA_UPLOAD_MAX_NUMBER_FILES = 1
 FILE_UPLOAD_HANDLERS = [
-    "wetbench_site.middleware.receiving.OneBoundedFile",
+    "wetbench_site.middleware.uploads.UploadLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
-API_PER_MINUTE = ENVIRONMENT.whole("WETBENCH_API_PER_MINUTE")  # requests of one token to one web process
+API_PER_MINUTE = ENVIRONMENT.get_integer("WETBENCH_API_PER_MINUTE")  # requests of one token to one web process
 
 # E-mail is printed to the console until EMAIL_HOST is set.
-SITE_URL = ENVIRONMENT.text("WETBENCH_URL")  # base of links in e-mails; if unset, the address of the request is used
+SITE_URL = ENVIRONMENT.get_text(
+    "WETBENCH_URL"
+)  # base of links in e-mails; if unset, the address of the request is used
 CSRF_TRUSTED_ORIGINS = [SITE_URL] if SITE_URL else []
-EMAIL_HOST = ENVIRONMENT.text("EMAIL_HOST")
+EMAIL_HOST = ENVIRONMENT.get_text("EMAIL_HOST")
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"
-EMAIL_PORT = ENVIRONMENT.whole("EMAIL_PORT")
-EMAIL_HOST_USER = ENVIRONMENT.text("EMAIL_HOST_USER")
-EMAIL_HOST_PASSWORD = ENVIRONMENT.text("EMAIL_HOST_PASSWORD")
-EMAIL_USE_SSL = ENVIRONMENT.flag("EMAIL_USE_SSL")
-EMAIL_USE_TLS = ENVIRONMENT.flag("EMAIL_USE_TLS") and not EMAIL_USE_SSL
-EMAIL_TIMEOUT = ENVIRONMENT.number("EMAIL_TIMEOUT")
-DEFAULT_FROM_EMAIL = SERVER_EMAIL = ENVIRONMENT.text("EMAIL_FROM")
+EMAIL_PORT = ENVIRONMENT.get_integer("EMAIL_PORT")
+EMAIL_HOST_USER = ENVIRONMENT.get_text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = ENVIRONMENT.get_text("EMAIL_HOST_PASSWORD")
+EMAIL_USE_SSL = ENVIRONMENT.get_flag("EMAIL_USE_SSL")
+EMAIL_USE_TLS = ENVIRONMENT.get_flag("EMAIL_USE_TLS") and not EMAIL_USE_SSL
+EMAIL_TIMEOUT = ENVIRONMENT.get_number("EMAIL_TIMEOUT")
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = ENVIRONMENT.get_text("EMAIL_FROM")
 
 # Without a broker, `manage.py work` runs everything in its own threads, from the same rows.
-CELERY_BROKER_URL = ENVIRONMENT.text("CELERY_BROKER_URL")
+CELERY_BROKER_URL = ENVIRONMENT.get_text("CELERY_BROKER_URL")
 # The database is the source of truth: a lost message is sent again, a repeated one finds the row leased.
 CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_IGNORE_RESULT = True
@@ -260,7 +264,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 
 # Time intervals of workers, in seconds. WETBENCH_PACE scales all of them; tests use a twentieth.
-PACE = ENVIRONMENT.number("WETBENCH_PACE")
+PACE = ENVIRONMENT.get_number("WETBENCH_PACE")
 LEASE_SECONDS = 60 * PACE
 HEARTBEAT_SECONDS = 15 * PACE
 POLL_SECONDS = 1 * PACE
@@ -268,13 +272,13 @@ RING_AGAIN_SECONDS = 15 * PACE
 SWEEP_SECONDS = 15 * PACE
 WORKER_SILENT_SECONDS = 90 * PACE
 LOST_LEASES_ALLOWED = 3
-JOB_FILE_DAYS = ENVIRONMENT.number("WETBENCH_JOB_FILE_DAYS")  # how long files of finished jobs are stored
+JOB_FILE_DAYS = ENVIRONMENT.get_number("WETBENCH_JOB_FILE_DAYS")  # how long files of finished jobs are stored
 TURN_SECONDS = 60 * PACE  # how long one task works on a row before other rows get their turn
 
 # Calls of language models. WETBENCH_PACE does not scale their time limit: models are as slow in tests as elsewhere.
-CALL_SECONDS = ENVIRONMENT.number("WETBENCH_CALL_SECONDS")
-PROVIDER_CALLS_START = ENVIRONMENT.whole("WETBENCH_PROVIDER_START")
-PROVIDER_CALLS_MAX = ENVIRONMENT.whole("WETBENCH_PROVIDER_CALLS")
+CALL_SECONDS = ENVIRONMENT.get_number("WETBENCH_CALL_SECONDS")
+PROVIDER_CALLS_START = ENVIRONMENT.get_integer("WETBENCH_PROVIDER_START")
+PROVIDER_CALLS_MAX = ENVIRONMENT.get_integer("WETBENCH_PROVIDER_CALLS")
 GATE_LOWER_SECONDS = 15 * PACE
 GATE_PAUSE_SECONDS, GATE_PAUSE_MAX_SECONDS = 1 * PACE, 120 * PACE
 CIRCUIT_FAULTS = 5
@@ -287,10 +291,10 @@ PRICE_SECONDS = 60  # how long a process caches prices of models
 TALLY_SECONDS = 60  # how long a process caches counts for study pages and /metrics; 0: no cache
 
 # Every process, those of gunicorn and Celery included, logs in the same format to standard error.
-REQUEST_LOG = ENVIRONMENT.flag("WETBENCH_REQUEST_LOG")
-LOGGING = logs.configuration(
-    ENVIRONMENT.text("WETBENCH_LOG_FORMAT"),
-    ENVIRONMENT.text("WETBENCH_LOG_LEVEL"),
-    environment.secrets(os.environ) | {SECRET_KEY},
+REQUEST_LOG = ENVIRONMENT.get_flag("WETBENCH_REQUEST_LOG")
+LOGGING = logs.build_logging_config(
+    ENVIRONMENT.get_text("WETBENCH_LOG_FORMAT"),
+    ENVIRONMENT.get_text("WETBENCH_LOG_LEVEL"),
+    environment.list_secrets(os.environ) | {SECRET_KEY},
 )
-DEFAULT_EXCEPTION_REPORTER = "wetbench_site.observability.fault_reports.WithoutLocals"
+DEFAULT_EXCEPTION_REPORTER = "wetbench_site.observability.exception_reporter.ReporterWithoutLocals"

@@ -8,10 +8,10 @@ from wetbench_site.observability import health
 urlpatterns = [
     path("", include("ratings.web.account.sign_in_urls")),
     path("admin/", admin.site.urls),
-    *(path(address[1:], view, name=view.__name__) for address, view in health.ADDRESSES.items()),
+    *(path(address[1:], view, name=view.__name__) for address, view in health.MACHINE_VIEWS.items()),
     path("api/v1/", include("ratings.api.urls")),
     path("", include("simulation.urls")),
     path("", include("ratings.urls")),
 ]
 handler400 = "wetbench_site.error_pages.bad_request"
-handler500 = "wetbench_site.faults.failed"
+handler500 = "wetbench_site.error_handlers.handle_server_error"

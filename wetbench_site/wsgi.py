@@ -7,18 +7,18 @@ from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.urls import get_resolver
 
-from wetbench_site import loopback, starting
-from wetbench_site.environment import Unusable
+from wetbench_site import loopback_only, startup
+from wetbench_site.environment import InvalidConfiguration
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
 site = get_wsgi_application()
 try:
-    starting.refuse_unfit()
-except Unusable as error:
+    startup.check_site()
+except InvalidConfiguration as error:
     sys.stderr.write(f"{error}\n")
     sys.exit(
         4
     )  # gunicorn's code for an application that cannot be loaded; it would restart the worker for ever after another one
 get_resolver().check()  # imports all views now instead of during the first request
-application = site if settings.PRODUCTION else loopback.loopback_alone(site)
+application = site if settings.PRODUCTION else loopback_only.serve_loopback_only(site)

@@ -13,23 +13,23 @@ from django.urls import include, path
 from django.utils import timezone
 
 from bench.floor.models import Given
-from ratings.blinding import screen
+from ratings.blinding import item_view
 from ratings.models import Item, Study
 from ratings.models.studies import TRANSITION
 from ratings.web.rater.rating_form import RatingForm
 
 _STUDY = Study(name="floor", kind=TRANSITION, question="Is the outcome plausible?")
-Drawn = Callable[[HttpRequest, Item], HttpResponse]
+ItemRenderer = Callable[[HttpRequest, Item], HttpResponse]
 
 
-def answered(draw: Drawn, name: str) -> Callable[[HttpRequest, int], HttpResponse]:
+def make_item_view(render_item: ItemRenderer, name: str) -> Callable[[HttpRequest, int], HttpResponse]:
     """Return the view of one item: GET shows it, POST inserts the answer and continues with the next."""
 
-    def view(request: HttpRequest, number: int) -> HttpResponse:
+    def item_view(request: HttpRequest, number: int) -> HttpResponse:
         if not request.user.is_authenticated:
             return HttpResponseForbidden()
         if request.method == "GET":
-            return draw(request, Item.objects.get(pk=number))
+            return render_item(request, Item.objects.get(pk=number))
         Given.objects.create(
             item=number, user=request.user.pk, verdict=request.POST["verdict"] == "yes", confidence=request.POST["confidence"],
             submission_id=request.POST["submission_id"], at=timezone.now(),
@@ -37,14 +37,14 @@ def answered(draw: Drawn, name: str) -> Callable[[HttpRequest, int], HttpRespons
         next_url = f"/{name}/{number + 1}/"
         if "HX-Request" not in request.headers:
             return redirect(next_url)
-        response = draw(request, Item.objects.get(pk=number + 1))
+        response = render_item(request, Item.objects.get(pk=number + 1))
         response["HX-Push-Url"] = next_url
         return response
 
-    return view
+    return item_view
 
 
-def page(request: HttpRequest, item: Item) -> HttpResponse:
+def render_rating_page(request: HttpRequest, item: Item) -> HttpResponse:
     """Render the rater's page, or for htmx its card, from the same templates; nothing is cached."""
     partial = "HX-Request" in request.headers
     context: dict[str, Any] = {
@@ -52,16 +52,16 @@ def page(request: HttpRequest, item: Item) -> HttpResponse:
         "form": RatingForm(_STUDY), "action": request.path, "stage": "final", "interface": "2", "single_keys": True,
         "saved_at": timezone.now(), "previous": {"code": uuid4()}, "marks": "off",
     }  # fmt: skip
-    context["item"] = render(request, "ratings/_item.html", screen.view(item.payload)).content.decode()
+    context["item"] = render(request, "ratings/_item.html", item_view.build_item_view(item.payload)).content.decode()
     return render(request, "ratings/_rating_card.html" if partial else "ratings/rate.html", context)
 
 
-def bare(request: HttpRequest, item: Item) -> HttpResponse:
+def render_bare_payload(request: HttpRequest, item: Item) -> HttpResponse:
     return JsonResponse({"payload": item.payload, "submission": f'name="submission_id" value="{uuid4()}"'})
 
 
 urlpatterns = [
-    path("floor/<int:number>/", answered(page, "floor")),
-    path("bare/<int:number>/", answered(bare, "bare")),
+    path("floor/<int:number>/", make_item_view(render_rating_page, "floor")),
+    path("bare/<int:number>/", make_item_view(render_bare_payload, "bare")),
     path("", include("wetbench_site.urls")),  # the templates link to these addresses; they are never requested
 ]

@@ -5,7 +5,7 @@ It is about people and their browsers. Of studies it reads only exports in the l
 May import: ratings.models, simulation.models, wetbench_site.
 """
 
-from ratings.accounts.confirming import fresh_to_change
+from ratings.accounts.reauthentication_pages import require_recent_for_post
 from ratings.accounts.sessions import SessionStore
 
-__all__ = ["SessionStore", "fresh_to_change"]
+__all__ = ["SessionStore", "require_recent_for_post"]

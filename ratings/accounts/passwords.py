@@ -4,7 +4,7 @@ from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
-LONGEST = 128  # characters
+MAX_LENGTH = 128  # characters
 
 
 class Argon2(Argon2PasswordHasher):
@@ -19,8 +19,8 @@ class MaximumLengthValidator:
     """Limit the length, because hashing takes longer the longer a password is."""
 
     def validate(self, password: str, user: User | None = None) -> None:
-        if len(password) > LONGEST:
-            raise ValidationError(f"This password is longer than {LONGEST} characters.", "password_too_long")
+        if len(password) > MAX_LENGTH:
+            raise ValidationError(f"This password is longer than {MAX_LENGTH} characters.", "password_too_long")
 
     def get_help_text(self) -> str:
-        return f"Your password can have at most {LONGEST} characters."
+        return f"Your password can have at most {MAX_LENGTH} characters."

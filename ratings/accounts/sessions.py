@@ -14,14 +14,14 @@ from django.contrib.sessions.backends import db
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ratings.accounts import reauth
+from ratings.accounts import reauthentication
 from ratings.models import BrowserSession
-from wetbench_site.observability.audit_log import security_event
+from wetbench_site.observability.audit_log import log_security_event
 from wetbench_site.prepared_queries import PreparedQuery
 
-LONGEST = timedelta(days=7)
-WRITTEN_EVERY = timedelta(minutes=10)  # a session that is read a hundred times is written once
-_BEGUN = "signed_in_at"  # seconds since 1970
+MAX_LIFETIME = timedelta(days=7)
+UPDATE_INTERVAL = timedelta(minutes=10)  # a session that is read a hundred times is written once
+_STARTED_KEY = "signed_in_at"  # seconds since 1970
 
 
 class SessionStore(db.SessionStore):
@@ -33,31 +33,31 @@ class SessionStore(db.SessionStore):
 
     def load(self) -> dict[str, Any]:
         # An expired session is not loaded, so nothing depends on when expired rows are deleted.
-        row = _LIVE.first(self.session_key, timezone.now()) if self.session_key else None
+        row = _OPEN_SESSION.find_first(self.session_key, timezone.now()) if self.session_key else None
         if row is None:
             self._session_key = None  # like Django's own: an expired key is replaced by another
             return {}
         data: dict[str, Any] = self.decode(row.session_data)
         _update_backend_path(data)
         # Marking it as modified lets Django write the new end with this response.
-        if _ends(data) - row.expire_date > WRITTEN_EVERY:
+        if _expiry_time(data) - row.expire_date > UPDATE_INTERVAL:
             self.modified = True
         return data
 
     def create_model_instance(self, data: dict[str, Any]) -> BrowserSession:
         row = cast(BrowserSession, super().create_model_instance(data))
         # The user is a column, so that all sessions of a person can be ended without decoding every row.
-        row.expire_date, row.user_id = _ends(data), _user_of(data)
+        row.expire_date, row.user_id = _expiry_time(data), _user_id(data)
         return row
 
 
 # This query runs with every request; it is built once, because building it takes longer than executing it.
-_LIVE = PreparedQuery(
+_OPEN_SESSION = PreparedQuery(
     lambda key, now: BrowserSession.objects.filter(session_key=key, expire_date__gt=now).order_by(), "text", "time"
 )
 
 
-class Open(NamedTuple):
+class OpenSession(NamedTuple):
     """A session that has not ended. `seen_at` is accurate to ten minutes."""
 
     key: str
@@ -74,40 +74,40 @@ def _update_backend_path(data: dict[str, Any]) -> None:
         data[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
 
 
-def _ends(data: dict[str, Any]) -> datetime:
+def _expiry_time(data: dict[str, Any]) -> datetime:
     idle = datetime.now(UTC) + timedelta(seconds=settings.SESSION_COOKIE_AGE)
-    begun = data.get(_BEGUN)
+    begun = data.get(_STARTED_KEY)
     # Seven days after signing in it ends, however active it is.
-    return min(idle, datetime.fromtimestamp(begun, UTC) + LONGEST) if isinstance(begun, int) else idle
+    return min(idle, datetime.fromtimestamp(begun, UTC) + MAX_LIFETIME) if isinstance(begun, int) else idle
 
 
-def _user_of(data: dict[str, Any]) -> int | None:
+def _user_id(data: dict[str, Any]) -> int | None:
     key = data.get(SESSION_KEY)
     return int(key) if key else None
 
 
-def begun(sender: Any, request: HttpRequest, user: User, **_signal: Any) -> None:
+def on_sign_in(sender: Any, request: HttpRequest, user: User, **_signal: Any) -> None:
     """Record a sign-in of any kind (receiver of Django's signal)."""
-    request.session[_BEGUN] = int(time.time())
-    reauth.stamp(request)
-    security_event("signed in", request, user=user.pk)
+    request.session[_STARTED_KEY] = int(time.time())
+    reauthentication.record_reauthentication(request)
+    log_security_event("signed in", request, user=user.pk)
 
 
-def of(user: User) -> list[Open]:
+def list_sessions(user: User) -> list[OpenSession]:
     """Return this user's sessions in any browser, the most recently used first."""
     sessions = []
     for row in user.browser_sessions.filter(expire_date__gt=datetime.now(UTC)):
-        begun_at = datetime.fromtimestamp(row.get_decoded().get(_BEGUN, 0), UTC)
+        begun_at = datetime.fromtimestamp(row.get_decoded().get(_STARTED_KEY, 0), UTC)
         # The end is written relative to the last visit, so that visit can be computed from it.
         seen_at = row.expire_date - timedelta(seconds=settings.SESSION_COOKIE_AGE)
-        sessions.append(Open(row.session_key, begun_at, max(seen_at, begun_at)))
+        sessions.append(OpenSession(row.session_key, begun_at, max(seen_at, begun_at)))
     return sorted(sessions, key=lambda one: one.seen_at, reverse=True)
 
 
-def end_all(user: User, why: str, request: HttpRequest | None = None, but: str | None = None) -> int:
+def end_sessions(user: User, why: str, request: HttpRequest | None = None, but: str | None = None) -> int:
     """Sign this user out everywhere, except in the session with key `but`. Return how many sessions ended."""
     # An empty key excludes nothing: no session has it.
     ended, _ = BrowserSession.objects.filter(user_id=user.pk).exclude(session_key=but or "").delete()
     if ended:
-        security_event("sessions ended", request, user=user.pk, why=why, sessions=ended)
+        log_security_event("sessions ended", request, user=user.pk, why=why, sessions=ended)
     return ended

@@ -15,11 +15,11 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ratings.accounts import throttling
+from ratings.accounts import login_throttling
 from ratings.models import SignInLink
 from wetbench_site.prepared_queries import PreparedQuery
 
-LIFETIME = timedelta(hours=24)
+LINK_LIFETIME = timedelta(hours=24)
 
 
 class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
@@ -31,38 +31,38 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
     ) -> Any:
-        if username and "@" in username and (user := by_email(username)):
+        if username and "@" in username and (user := find_by_email(username)):
             username = user.get_username()
         if request is not None and username:
-            throttling.names(request, username)
-            if throttling.is_locked(request, username):
+            login_throttling.record_attempted_name(request, username)
+            if login_throttling.is_locked(request, username):
                 # One hash, so that a locked name takes as long to reject as a wrong password.
                 make_password(password)
                 raise PermissionDenied
         # Django's own check: the one of axes would look up the lock once more.
         found = ModelBackend.authenticate(self, request, username, password, **kwargs)
-        if found and request is not None and throttling.is_locked(request, found.get_username()):
+        if found and request is not None and login_throttling.is_locked(request, found.get_username()):
             raise PermissionDenied  # other simultaneous attempts were counted as wrong while this one was hashed
         return found
 
     def get_user(self, user_id: Any) -> User | None:
         """Return the user like Django's backend, with the same rule for active accounts."""
         # Runs with every request of a signed-in user, so the query is built once.
-        user = _BY_KEY.first(user_id)
+        user = _USER_BY_KEY.find_first(user_id)
         return user if user and self.user_can_authenticate(user) else None
 
 
-_BY_KEY = PreparedQuery(lambda key: User.objects.filter(pk=key).order_by(), "number")
+_USER_BY_KEY = PreparedQuery(lambda key: User.objects.filter(pk=key).order_by(), "number")
 
 
-def by_email(address: str) -> User | None:
+def find_by_email(address: str) -> User | None:
     """Return the one active person with this address; None if two have it."""
     # Two rows are enough to see that the address is not unique.
     matches = User.objects.filter(email__iexact=address.strip(), is_active=True).exclude(email="")[:2]
     return matches[0] if len(matches) == 1 else None
 
 
-class Door(StrEnum):
+class LinkEffect(StrEnum):
     """What a link does in the browser that opens it."""
 
     UNKNOWN = "unknown"  # 404: this link never existed
@@ -70,28 +70,28 @@ class Door(StrEnum):
     WELCOME = "welcome"  # sign `user` in, unless already signed in
 
 
-class Opened(NamedTuple):
+class LinkResult(NamedTuple):
     """`purpose` is "admin" or "rater"; `why` states why a link no longer works, `owner` whose it was.
 
     `first`: the link was never opened before. An admin's link works all day and remains in the browser's history.
     """
 
-    door: Door
+    effect: LinkEffect
     user: User | None = None
     purpose: str = ""
     why: str = ""
     owner: User | None = None
-    first: bool = False
+    is_first_use: bool = False
 
 
-def make_link(user: User, purpose: str, lifetime: timedelta = LIFETIME) -> str:
+def create_link(user: User, purpose: str, lifetime: timedelta = LINK_LIFETIME) -> str:
     """Return a new token for this user, which is stored nowhere. Earlier links of this purpose stop working."""
-    token, now = new_token(), timezone.now()
+    token, now = generate_token(), timezone.now()
     with transaction.atomic():
         # In one transaction, so that there is never a moment with two valid links.
         revoke_links(user, purpose)
         SignInLink.objects.create(
-            user=user, purpose=purpose, token_sha256=digest(token), created_at=now, expires_at=now + lifetime
+            user=user, purpose=purpose, token_sha256=hash_token(token), created_at=now, expires_at=now + lifetime
         )
     return token
 
@@ -101,61 +101,61 @@ def revoke_links(user: User, purpose: str) -> None:
     user.sign_in_links.filter(purpose=purpose, revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
-def mark_used(user: User) -> None:
+def expire_unused_links(user: User) -> None:
     """Mark a rater's unopened links as used, because rating has begun."""
     user.sign_in_links.filter(purpose="rater", used_at__isnull=True).update(used_at=timezone.now())
 
 
-def look_at_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Opened:
+def peek_link(token: str, visitor: User | AnonymousUser, purpose: str) -> LinkResult:
     """Return what `open_link` would do, without doing it."""
-    return _look(token, visitor, purpose)[0]
+    return _find_link(token, visitor, purpose)[0]
 
 
-def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Opened:
+def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> LinkResult:
     """Open a link. A rater's link works once, but its signed-in rater may open it again. An admin's works for a day."""
-    result, link = _look(token, visitor, purpose)
+    result, link = _find_link(token, visitor, purpose)
     # A rater who reloads the page of their own link is not rejected because the link has been used.
-    if link is None or result.door != Door.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
+    if link is None or result.effect != LinkEffect.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
         return result
-    return _enter(link)
+    return _use_link(link)
 
 
-def new_token() -> str:
+def generate_token() -> str:
     """Return 256 bits from the system's random source."""
     return secrets.token_urlsafe(32)
 
 
-def digest(token: str) -> str:
+def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
-def _look(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple[Opened, SignInLink | None]:
+def _find_link(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple[LinkResult, SignInLink | None]:
     # The purpose is part of the query: a rater's link must not open an admin's page.
-    link = SignInLink.objects.select_related("user").filter(token_sha256=digest(token), purpose=purpose).first()
+    link = SignInLink.objects.select_related("user").filter(token_sha256=hash_token(token), purpose=purpose).first()
     if link is None or not link.user.is_active:
-        return Opened(Door.UNKNOWN), None
+        return LinkResult(LinkEffect.UNKNOWN), None
     # Only for raters: an admin's link works all day anyway.
     is_signed_in = purpose == "rater" and visitor.pk == link.user_id
-    if not is_signed_in and (reason := why_gone(link.revoked_at, link.used_at, link.expires_at)):
-        return Opened(Door.GONE, None, purpose, reason, link.user), link
-    return Opened(Door.WELCOME, link.user, purpose, "", link.user), link
+    if not is_signed_in and (reason := describe_expiry(link.revoked_at, link.used_at, link.expires_at)):
+        return LinkResult(LinkEffect.GONE, None, purpose, reason, link.user), link
+    return LinkResult(LinkEffect.WELCOME, link.user, purpose, "", link.user), link
 
 
-def _enter(link: SignInLink) -> Opened:
+def _use_link(link: SignInLink) -> LinkResult:
     """Mark the link as used; of several simultaneous uses of a rater's link, one succeeds."""
     now = timezone.now()
     used = {"used_at": now} if link.purpose == "rater" else {}
     # Conditional, so that of two simultaneous clicks one signs in.
     fresh = SignInLink.objects.filter(pk=link.pk, revoked_at__isnull=True, used_at__isnull=True)
     if not fresh.update(opened_at=link.opened_at or now, **used):
-        return Opened(Door.GONE, None, link.purpose, USED, link.user)
-    return Opened(Door.WELCOME, link.user, link.purpose, "", link.user, link.opened_at is None)
+        return LinkResult(LinkEffect.GONE, None, link.purpose, USED, link.user)
+    return LinkResult(LinkEffect.WELCOME, link.user, link.purpose, "", link.user, link.opened_at is None)
 
 
 USED = "This link has been used."
 
 
-def why_gone(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
+def describe_expiry(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
     """Return why a link no longer works; "" if it does."""
     # Used before revoked: a link that was used is also revoked later, and the user remembers the first.
     if used_at:

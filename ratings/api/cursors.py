@@ -8,7 +8,7 @@ from django.core import signing
 from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, Field
 
-LIMIT, MOST = 100, 500
+DEFAULT_LIMIT, MAX_LIMIT = 100, 500
 Row = TypeVar("Row")
 
 
@@ -16,12 +16,12 @@ class CursorError(ValueError):
     """The cursor does not belong to this list. The message explains what to do."""
 
 
-class Window(BaseModel):
+class PageQuery(BaseModel):
     """The part of a list that is requested."""
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: int = Field(LIMIT, ge=1, le=MOST, description="Maximum number of rows in a page.")
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Maximum number of rows in a page.")
     cursor: str = Field(
         "",
         max_length=600,
@@ -29,39 +29,39 @@ class Window(BaseModel):
     )
 
 
-class Cut(NamedTuple):
+class Page(NamedTuple):
     """The rows of a page, and whether more follow."""
 
     rows: Sequence[Any]
     more: bool
 
 
-def cut(rows: Sequence[Row], limit: int) -> Cut:
+def split_page(rows: Sequence[Row], limit: int) -> Page:
     """Return the rows that fit. The query fetches one row more than `limit`, which shows whether there is a next page."""
-    return Cut(rows[:limit], len(rows) > limit)
+    return Page(rows[:limit], len(rows) > limit)
 
 
-def read(form: str, cursor: str) -> list[Any] | None:
+def parse_cursor(list_name: str, cursor: str) -> list[Any] | None:
     """Return the values given to `build_next_url` for this list, or None at its start. Raises CursorError for any other cursor."""
     if not cursor:
         return None
     try:
-        values: list[Any] = signing.loads(cursor, salt=_salt(form))
+        values: list[Any] = signing.loads(cursor, salt=_get_salt(list_name))
     except signing.BadSignature as error:
-        raise CursorError(GONE) from error
+        raise CursorError(STALE_CURSOR) from error
     return values
 
 
-GONE = "This cursor does not belong to this list in its current form. Start again without a cursor."
+STALE_CURSOR = "This cursor does not belong to this list in its current form. Start again without a cursor."
 
 
-def following(request: HttpRequest, form: str, window: Window, last: Sequence[Any]) -> str:
+def build_next_url(request: HttpRequest, list_name: str, window: PageQuery, last: Sequence[Any]) -> str:
     """Return the URL path of the page after the row `last`, with the same parameters."""
     parameters = {name: value for name, value in request.GET.items() if name not in ("limit", "cursor")}
-    cursor = signing.dumps(list(last), salt=_salt(form))
+    cursor = signing.dumps(list(last), salt=_get_salt(list_name))
     return f"{request.path}?{urlencode({**parameters, 'limit': window.limit, 'cursor': cursor})}"
 
 
-def _salt(form: str) -> str:
+def _get_salt(list_name: str) -> str:
     # one salt per list, so that a cursor of another list or form has an invalid signature
-    return f"ratings.api/{form}"
+    return f"ratings.api/{list_name}"

@@ -8,93 +8,93 @@ from django.http import Http404
 from ninja import Query, Router
 from pydantic import Field
 
-from ratings.api import cursors, forms
-from ratings.api.bearer import ApiRequest, reads
-from ratings.api.cursors import GONE, CursorError, Window
+from ratings.api import cursors, schemas
+from ratings.api.auth import ApiRequest, read_operation
+from ratings.api.cursors import STALE_CURSOR, CursorError, PageQuery
 from simulation.lab.bench import step_from_json
 from simulation.models import Episode, Transition
 
 router = Router(tags=["laboratory"])
 # large JSON columns that no response contains
-_LONG = ("initial", "pending", "memory", "experiment__data", "run__setup")
+_DEFERRED_FIELDS = ("initial", "pending", "memory", "experiment__data", "run__setup")
 
 
-def _chosen_by(longest: int, said: str) -> Any:
+def _create_filter_field(max_length: int, description: str) -> Any:
     """Return a text filter. NUL is not allowed, because PostgreSQL rejects it in text."""
-    return Field("", max_length=longest, pattern=r"^[^\x00]*$", description=said)
+    return Field("", max_length=max_length, pattern=r"^[^\x00]*$", description=description)
 
 
-class EpisodeWindow(Window):
+class EpisodeQuery(PageQuery):
     """Filters for episodes; empty ones select all. A value that does not exist gives an empty list."""
 
-    experiment: str = _chosen_by(80, "Only episodes of this experiment, by its short name.")
-    cast: str = _chosen_by(80, "Only episodes of this cast.")
-    status: str = _chosen_by(20, "Only episodes with this status.")
+    experiment: str = _create_filter_field(80, "Only episodes of this experiment, by its short name.")
+    cast: str = _create_filter_field(80, "Only episodes of this cast.")
+    status: str = _create_filter_field(20, "Only episodes with this status.")
 
 
-@reads(router, "/episodes", "episodes", ["episodes:read"], forms.Episodes, 400, 404)
-def episodes(request: ApiRequest, window: Query[EpisodeWindow]) -> forms.Episodes:
+@read_operation(router, "/episodes", "episodes", ["episodes:read"], schemas.Episodes, 400, 404)
+def list_episodes(request: ApiRequest, window: Query[EpisodeQuery]) -> schemas.Episodes:
     """List episodes, newest first."""
-    matches = _episodes(request).order_by("-pk").filter(**_chosen(window))
-    if last_row := cursors.read("episodes", window.cursor):
-        matches = matches.filter(pk__lt=_key(last_row[0]))
-    rows, more = cursors.cut(list(matches[: window.limit + 1]), window.limit)
-    next_url = cursors.following(request, "episodes", window, [str(rows[-1].code)]) if more else None
-    return forms.Episodes(data=[_told(row) for row in rows], next=next_url)
+    matches = _select_episodes(request).order_by("-pk").filter(**_build_filters(window))
+    if last_row := cursors.parse_cursor("episodes", window.cursor):
+        matches = matches.filter(pk__lt=_get_key(last_row[0]))
+    rows, more = cursors.split_page(list(matches[: window.limit + 1]), window.limit)
+    next_url = cursors.build_next_url(request, "episodes", window, [str(rows[-1].code)]) if more else None
+    return schemas.Episodes(data=[_format_episode(row) for row in rows], next=next_url)
 
 
-@reads(router, "/episodes/{uuid:code}", "episode", ["episodes:read"], forms.Episode, 404)
-def episode(request: ApiRequest, code: UUID) -> forms.Episode:
+@read_operation(router, "/episodes/{uuid:code}", "episode", ["episodes:read"], schemas.Episode, 404)
+def get_episode(request: ApiRequest, code: UUID) -> schemas.Episode:
     """Return one episode."""
-    return _told(_one(request, code))
+    return _format_episode(_get_episode(request, code))
 
 
-@reads(
-    router, "/episodes/{uuid:code}/transcript", "transcript", ["transcripts:read"], forms.Transcript, 400, 404
+@read_operation(
+    router, "/episodes/{uuid:code}/transcript", "transcript", ["transcripts:read"], schemas.Transcript, 400, 404
 )  # fmt: skip
-def transcript(request: ApiRequest, code: UUID, window: Query[Window]) -> forms.Transcript:
+def get_transcript(request: ApiRequest, code: UUID, window: Query[PageQuery]) -> schemas.Transcript:
     """Return the actions and outcomes of an episode step by step, as a classifier sees them."""
-    row, list_name = _one(request, code), f"transcript/{code}"
-    last_step = cursors.read(list_name, window.cursor)
+    row, list_name = _get_episode(request, code), f"transcript/{code}"
+    last_step = cursors.parse_cursor(list_name, window.cursor)
     transitions = row.transitions.filter(number__gt=last_step[0] if last_step else 0).order_by("number")
-    steps, more = cursors.cut(list(transitions[: window.limit + 1]), window.limit)
-    next_url = cursors.following(request, list_name, window, [steps[-1].number]) if more else None
-    data = [_step(step) for step in steps]
-    return forms.Transcript(episode=row.code, goal=row.experiment.goal, data=data, next=next_url)
+    steps, more = cursors.split_page(list(transitions[: window.limit + 1]), window.limit)
+    next_url = cursors.build_next_url(request, list_name, window, [steps[-1].number]) if more else None
+    data = [_format_step(step) for step in steps]
+    return schemas.Transcript(episode=row.code, goal=row.experiment.goal, data=data, next=next_url)
 
 
-def _episodes(request: ApiRequest) -> QuerySet[Episode]:
+def _select_episodes(request: ApiRequest) -> QuerySet[Episode]:
     # 404, not 403: others must not learn which episodes exist
     if not request.auth.user.is_staff:
         raise Http404
-    return Episode.objects.select_related("experiment", "run").prefetch_related("reviews").defer(*_LONG)
+    return Episode.objects.select_related("experiment", "run").prefetch_related("reviews").defer(*_DEFERRED_FIELDS)
 
 
-def _one(request: ApiRequest, code: UUID) -> Episode:
-    if (row := _episodes(request).filter(code=code).first()) is None:
+def _get_episode(request: ApiRequest, code: UUID) -> Episode:
+    if (row := _select_episodes(request).filter(code=code).first()) is None:
         raise Http404
     return row
 
 
-def _chosen(window: EpisodeWindow) -> dict[str, str]:
+def _build_filters(window: EpisodeQuery) -> dict[str, str]:
     filters = {"experiment__slug": window.experiment, "cast": window.cast, "status": window.status}
     return {name: value for name, value in filters.items() if value}
 
 
-def _key(code: str) -> int:
+def _get_key(code: str) -> int:
     key: int | None = Episode.objects.filter(code=code).values_list("pk", flat=True).first()
     if key is None:
-        raise CursorError(GONE)
+        raise CursorError(STALE_CURSOR)
     return key
 
 
-def _told(row: Episode) -> forms.Episode:
+def _format_episode(row: Episode) -> schemas.Episode:
     names = ("code", "cast", "replicate", "counts", "status", "reason", "seed", "created_at", "started_at", "ended_at")
     verdicts = [
-        (review.primary, forms.Verdict(classifier=review.classifier, sufficient=review.sufficient))
+        (review.primary, schemas.Verdict(classifier=review.classifier, sufficient=review.sufficient))
         for review in row.reviews.all()
     ]
-    return forms.Episode(
+    return schemas.Episode(
         **{name: getattr(row, name) for name in names},
         run=row.run.code,
         experiment=row.experiment.slug,
@@ -105,7 +105,7 @@ def _told(row: Episode) -> forms.Episode:
     )
 
 
-def _step(row: Transition) -> forms.Step:
-    content: dict[str, Any] = step_from_json(row.step).transcript()._asdict()
+def _format_step(row: Transition) -> schemas.Step:
+    content: dict[str, Any] = step_from_json(row.step).to_transcript()._asdict()
     checker = row.findings["verdict"] if row.findings else None
-    return forms.Step(**content, accepted=row.accepted, rejected_by=row.rejected_by, checker=checker)
+    return schemas.Step(**content, accepted=row.accepted, rejected_by=row.rejected_by, checker=checker)

@@ -8,39 +8,39 @@ from django.db.models import Count, Q, QuerySet
 from django.http import Http404
 from ninja import Query, Router
 
-from ratings.api import cursors, forms
-from ratings.api.bearer import ApiRequest, reads
-from ratings.api.cursors import Window
-from ratings.api.studies import own_study
+from ratings.api import cursors, schemas
+from ratings.api.auth import ApiRequest, read_operation
+from ratings.api.cursors import PageQuery
+from ratings.api.studies import get_readable_study
 from ratings.models import Item, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
-from ratings.protocol.reference import show_perturbation
+from ratings.protocol.reference import public_perturbation
 
 router = Router(tags=["items"])
-SCOPES = ("items:blinded", "items:unblinded")
+ITEM_SCOPES = ("items:blinded", "items:unblinded")
 
 
-@reads(router, "/studies/{slug:slug}/items", "items", SCOPES, forms.Items, 400, 404)
-def items(request: ApiRequest, slug: str, window: Query[Window]) -> forms.Items:
+@read_operation(router, "/studies/{slug:slug}/items", "items", ITEM_SCOPES, schemas.Items, 400, 404)
+def list_items(request: ApiRequest, slug: str, window: Query[PageQuery]) -> schemas.Items:
     """List items in the order of their random codes."""
-    study = own_study(request, slug)
-    list_name, matches = f"items/{study.code}", _items(study)
-    if last_row := cursors.read(list_name, window.cursor):
+    study = get_readable_study(request, slug)
+    list_name, matches = f"items/{study.code}", _select_items(study)
+    if last_row := cursors.parse_cursor(list_name, window.cursor):
         matches = matches.filter(code__gt=last_row[0])
-    rows, more = cursors.cut(list(matches[: window.limit + 1]), window.limit)
-    next_url = cursors.following(request, list_name, window, [str(rows[-1].code)]) if more else None
+    rows, more = cursors.split_page(list(matches[: window.limit + 1]), window.limit)
+    next_url = cursors.build_next_url(request, list_name, window, [str(rows[-1].code)]) if more else None
     with_sources = shows_sources(request, study)
-    return forms.Items(blinded=not with_sources, data=_told(study, rows, with_sources), next=next_url)
+    return schemas.Items(blinded=not with_sources, data=_format_items(study, rows, with_sources), next=next_url)
 
 
-@reads(router, "/studies/{slug:slug}/items/{uuid:code}", "item", SCOPES, forms.Item, 404)
-def item(request: ApiRequest, slug: str, code: UUID) -> forms.Item:
+@read_operation(router, "/studies/{slug:slug}/items/{uuid:code}", "item", ITEM_SCOPES, schemas.Item, 404)
+def get_item(request: ApiRequest, slug: str, code: UUID) -> schemas.Item:
     """Return one item."""
-    study = own_study(request, slug)
-    rows = list(_items(study).filter(code=code))
+    study = get_readable_study(request, slug)
+    rows = list(_select_items(study).filter(code=code))
     if not rows:
         raise Http404
-    return _told(study, rows, shows_sources(request, study))[0]
+    return _format_items(study, rows, shows_sources(request, study))[0]
 
 
 def shows_sources(request: ApiRequest, study: Study) -> bool:
@@ -48,26 +48,26 @@ def shows_sources(request: ApiRequest, study: Study) -> bool:
     return study.is_unblinded and "items:unblinded" in request.auth.scopes
 
 
-def _items(study: Study) -> QuerySet[Item]:
+def _select_items(study: Study) -> QuerySet[Item]:
     study_items = Item.objects.filter(study=study).order_by("code")
     # before unblinding, payloads are not even read from the database
     return study_items if study.is_unblinded else study_items.only("code")
 
 
-def _told(study: Study, rows: Sequence[Item], sources: bool) -> list[forms.Item]:
-    counts = _counts(rows, imported=sources)
-    origins = _sources(rows) if sources else {}
-    return [_item(study, row, *counts.get(row.pk, (0, 0)), origins.get(row.pk)) for row in rows]
+def _format_items(study: Study, rows: Sequence[Item], with_sources: bool) -> list[schemas.Item]:
+    counts = _count_ratings(rows, imported=with_sources)
+    origins = _load_sources(rows) if with_sources else {}
+    return [_format_item(study, row, *counts.get(row.pk, (0, 0)), origins.get(row.pk)) for row in rows]
 
 
-def _item(study: Study, row: Item, given: int, unsure: int, source: forms.Source | None) -> forms.Item:
+def _format_item(study: Study, row: Item, n_ratings: int, n_unsure: int, source: schemas.Source | None) -> schemas.Item:
     content = (
         {"payload": row.payload, "context": row.context} if study.is_unblinded else {"payload": None, "context": None}
     )
-    return forms.Item(item=row.code, ratings=given, could_not_judge=unsure, source=source, **content)
+    return schemas.Item(item=row.code, ratings=n_ratings, could_not_judge=n_unsure, source=source, **content)
 
 
-def _counts(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
+def _count_ratings(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
     """Return for each item its counted ratings and how many of them could not judge, as in `items.csv` of the archive."""
     prefix = "assignment__"
     counted = Rating.objects.filter(
@@ -85,20 +85,20 @@ def _counts(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
     }
 
 
-def _sources(rows: Sequence[Item]) -> dict[int, Any]:
+def _load_sources(rows: Sequence[Item]) -> dict[int, Any]:
     columns = (
         "item_id", "pair", "label", "perturbation", "twin__kind", "reference", "truth", "experiment", "action", "target", "verdicts",
         "imported__key",
     )  # fmt: skip
-    return {key: _source(*rest) for key, *rest in ItemSource.objects.filter(item__in=rows).values_list(*columns)}
+    return {key: _format_source(*rest) for key, *rest in ItemSource.objects.filter(item__in=rows).values_list(*columns)}
 
 
-def _source(
+def _format_source(
     pair: UUID, label: str, perturbation: str, kind: str | None, reference: str, truth: bool | None, experiment: str, action: str,
     target: list[str], verdicts: dict[str, bool], key: str | None,
 ) -> Any:  # fmt: skip
-    return forms.Source(
-        pair=str(pair), source=label, perturbation=show_perturbation(perturbation, reference), error_kind=kind or None, reference=reference or None, truth=truth,
+    return schemas.Source(
+        pair=str(pair), source=label, perturbation=public_perturbation(perturbation, reference), error_kind=kind or None, reference=reference or None, truth=truth,
         experiment=experiment or None, action=action or None, target=target or None, classifiers=verdicts or None,
         imported_id=key,
     )  # fmt: skip

@@ -9,76 +9,84 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from ninja import Query, Router
 
-from ratings.api import cursors, forms
-from ratings.api.bearer import ApiRequest, reads
-from ratings.api.cursors import GONE, CursorError, Window
+from ratings.api import cursors, schemas
+from ratings.api.auth import ApiRequest, read_operation
+from ratings.api.cursors import STALE_CURSOR, CursorError, PageQuery
 from ratings.api.items import shows_sources
-from ratings.api.studies import own_study
+from ratings.api.studies import get_readable_study
 from ratings.exchange import exports
 from ratings.exchange.archive import fields
 from ratings.models import Item, Rating, Study
 from ratings.models.study_events import ApiExported
-from ratings.results import BlindRow, rows
+from ratings.results import BlindRow, rating_rows
 from ratings.studies import lifecycle
 
 router = Router(tags=["ratings"])
-_PLACE = "assignment__"
-_LOGGED_EVERY = timedelta(hours=1)
-At = list[Any] | None  # [item or "", rater, occasion, position] of the last row of the previous page
+_ASSIGNMENT_PREFIX = "assignment__"
+_LOG_INTERVAL = timedelta(hours=1)
+LastRow = list[Any] | None  # [item or "", rater, occasion, position] of the last row of the previous page
 
 
-@reads(router, "/studies/{slug:slug}/ratings", "ratings", ["ratings:read"], forms.Ratings, 400, 404)
-def ratings(request: ApiRequest, slug: str, window: Query[Window]) -> forms.Ratings:
+@read_operation(router, "/studies/{slug:slug}/ratings", "ratings", ["ratings:read"], schemas.Ratings, 400, 404)
+def list_ratings(request: ApiRequest, slug: str, window: Query[PageQuery]) -> schemas.Ratings:
     """List ratings with the columns of the file of ratings. Ratings that do not count are included; `counts` is false for them."""
-    study = own_study(request, slug)
+    study = get_readable_study(request, slug)
     blinded = not shows_sources(request, study)
     list_name = f"ratings/{study.code}/{'blinded' if blinded else 'full'}"
-    last_row = cursors.read(list_name, window.cursor)
-    page_rows, more = cursors.cut(_page(study, blinded, last_row, window.limit + 1), window.limit)
+    last_row = cursors.parse_cursor(list_name, window.cursor)
+    page_rows, more = cursors.split_page(_load_page(study, blinded, last_row, window.limit + 1), window.limit)
     if last_row is None:
-        _log(request, study, blinded)
-    next_url = cursors.following(request, list_name, window, _place(page_rows[-1], blinded)) if more else None
-    data = [_typed(exports.told(study, row, blinded)) for row in page_rows]
-    return forms.Ratings(blinded=blinded, data=data, next=next_url)
+        _log_export(request, study, blinded)
+    next_url = (
+        cursors.build_next_url(request, list_name, window, _get_row_position(page_rows[-1], blinded)) if more else None
+    )
+    data = [_convert_cells(exports.format_rating_cells(study, row, blinded)) for row in page_rows]
+    return schemas.Ratings(blinded=blinded, data=data, next=next_url)
 
 
-def _page(study: Study, blinded: bool, at: At, most: int) -> list[BlindRow]:
+def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) -> list[BlindRow]:
     """Return the next rows, by way of the next items."""
     if not blinded:
         # Restricting the query to a few items keeps its cost independent of the position of the page.
-        return list(rows.rating_rows(study, within=_of_items(study, at, most), most=most))
+        return list(
+            rating_rows.iter_rating_rows(study, within=_build_item_filter(study, last_row, max_rows), limit=max_rows)
+        )
     page_rows: list[BlindRow] = []
-    if at is None or at[0]:
-        page_rows = list(rows.blind_rows(study, _of_items(study, at, most, imported=False), most))
+    if last_row is None or last_row[0]:
+        page_rows = list(
+            rating_rows.iter_blind_rows(study, _build_item_filter(study, last_row, max_rows, imported=False), max_rows)
+        )
     # before unblinding, imported ratings follow after all others, without their items: they sort by rater
-    if len(page_rows) < most:
-        after_last = _after(study, at) if at and not at[0] else Q()
-        page_rows += rows.blind_rows(study, after_last & Q(imported=True), most - len(page_rows))
+    if len(page_rows) < max_rows:
+        after_last = _build_filter_after_rater(study, last_row) if last_row and not last_row[0] else Q()
+        page_rows += rating_rows.iter_blind_rows(study, after_last & Q(imported=True), max_rows - len(page_rows))
     return page_rows
 
 
-def _of_items(study: Study, at: At, most: int, **which: bool) -> Q:
+def _build_item_filter(study: Study, last_row: LastRow, max_rows: int, **conditions: bool) -> Q:
     """Return a filter for rows after the last row, restricted to the next rated items."""
-    ratings_of_item = Rating.objects.filter(assignment__item=OuterRef("pk"), assignment__rater__dropped=False, **which)
+    ratings_of_item = Rating.objects.filter(
+        assignment__item=OuterRef("pk"), assignment__rater__dropped=False, **conditions
+    )
     items = Item.objects.filter(Exists(ratings_of_item), study=study).order_by("code")
-    if at:
-        items = items.filter(code__gte=at[0])
+    if last_row:
+        items = items.filter(code__gte=last_row[0])
     # every one of these items has a rating, so max_rows + 1 items always fill the page
-    of_next_items = Q(assignment__item__in=list(items.values_list("pk", flat=True)[: most + 1]), **which)
-    return of_next_items & _after_item(study, at) if at else of_next_items
+    of_next_items = Q(assignment__item__in=list(items.values_list("pk", flat=True)[: max_rows + 1]), **conditions)
+    return of_next_items & _build_filter_after_item(study, last_row) if last_row else of_next_items
 
 
-def _after_item(study: Study, at: list[Any]) -> Q:
-    item = f"{_PLACE}item__code"
-    return Q(**{f"{item}__gt": at[0]}) | Q(**{item: at[0]}) & _after(study, at)
+def _build_filter_after_item(study: Study, last_row: list[Any]) -> Q:
+    item = f"{_ASSIGNMENT_PREFIX}item__code"
+    return Q(**{f"{item}__gt": last_row[0]}) | Q(**{item: last_row[0]}) & _build_filter_after_rater(study, last_row)
 
 
-def _after(study: Study, at: list[Any]) -> Q:
+def _build_filter_after_rater(study: Study, last_row: list[Any]) -> Q:
     """Return a filter for rows after this rater, occasion and position."""
-    _, label, occasion, position = at
+    _, label, occasion, position = last_row
     seat = study.raters.filter(label=label).values_list("number", "pk").first()
     if seat is None:
-        raise CursorError(GONE)
+        raise CursorError(STALE_CURSOR)
     number, key = seat
     same_rater_later = Q(assignment__occasion__gt=occasion) | Q(
         assignment__occasion=occasion, assignment__position__gt=position
@@ -89,30 +97,32 @@ def _after(study: Study, at: list[Any]) -> Q:
     return later_raters | Q(assignment__rater=key) & same_rater_later
 
 
-def _place(row: BlindRow, blinded: bool) -> list[Any]:
+def _get_row_position(row: BlindRow, blinded: bool) -> list[Any]:
     """Of an imported one, blinded, without its item: that would tell which."""
     # a cursor is signed but readable: the item would reveal what an imported rating is about
     item = "" if blinded and row.imported else str(row.item)
     return [item, row.rater, row.occasion, row.position]
 
 
-def _log(request: ApiRequest, study: Study, blinded: bool) -> None:
+def _log_export(request: ApiRequest, study: Study, blinded: bool) -> None:
     """Log that a copy was started, at most once an hour for each token and form."""
     content = ApiExported(blinded=blinded, token=request.auth.name)
     # a program that polls every few minutes must not fill the study's log
-    start = timezone.now() - _LOGGED_EVERY
+    start = timezone.now() - _LOG_INTERVAL
     recent_exports = study.events.filter(kind=content.kind, by=request.auth.user, at__gt=start)
     logged = recent_exports.filter(data__token=content.token, data__blinded=blinded)
     if request.method == "GET" and not logged.exists():
-        lifecycle.log(study, content, request.auth.user)
+        lifecycle.log_event(study, content, request.auth.user)
 
 
-def _typed(cells: Mapping[str, object]) -> Any:
+def _convert_cells(cells: Mapping[str, object]) -> Any:
     """Return the cells of a CSV row as JSON values."""
-    return forms.Rating(**{field.name: _value(field.kind, cells[field.name]) for field in fields.RATINGS})
+    return schemas.Rating(
+        **{field.name: _convert_cell(field.kind, cells[field.name]) for field in fields.RATING_FIELDS}
+    )
 
 
-def _value(kind: str, cell: Any) -> Any:
+def _convert_cell(kind: str, cell: Any) -> Any:
     if cell == "":
         return None
     match kind:

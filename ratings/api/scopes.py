@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-SCOPES: Mapping[str, str] = {
+SCOPE_DESCRIPTIONS: Mapping[str, str] = {
     "studies:read": "studies in which you have a role, with their protocols and progress",
     "items:blinded": "items under their random codes; after unblinding also what raters saw of them",
     "items:unblinded": "sources of items and ratings after unblinding",
@@ -11,4 +11,4 @@ SCOPES: Mapping[str, str] = {
     "episodes:read": "episodes of the laboratory (staff only)",
     "transcripts:read": "transcripts of episodes: actions and outcomes, without prompts and replies (staff only)",
 }
-LABORATORY = frozenset({"episodes:read", "transcripts:read"})
+LABORATORY_SCOPES = frozenset({"episodes:read", "transcripts:read"})

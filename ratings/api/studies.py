@@ -5,51 +5,51 @@ from typing import Any
 from django.http import Http404
 from ninja import Query, Router
 
-from ratings.api import cursors, forms, tokens
-from ratings.api.bearer import ApiRequest, reads
-from ratings.api.cursors import GONE, CursorError, Window
+from ratings.api import cursors, schemas, tokens
+from ratings.api.auth import ApiRequest, read_operation
+from ratings.api.cursors import STALE_CURSOR, CursorError, PageQuery
 from ratings.models import Study
-from ratings.studies.progress import stopping
+from ratings.studies.progress import stop_rule
 
 router = Router(tags=["studies"])
 
 
-@reads(router, "/studies", "studies", ["studies:read"], forms.Studies, 400)
-def studies(request: ApiRequest, window: Query[Window]) -> forms.Studies:
+@read_operation(router, "/studies", "studies", ["studies:read"], schemas.Studies, 400)
+def list_studies(request: ApiRequest, window: Query[PageQuery]) -> schemas.Studies:
     """List the studies in which you have a role, newest first."""
-    matches = tokens.studies(request.auth).order_by("-pk").defer("protocol", "guide")
-    if last_row := cursors.read("studies", window.cursor):
-        matches = matches.filter(pk__lt=_key(last_row[0]))
-    rows, more = cursors.cut(list(matches[: window.limit + 1]), window.limit)
-    next_url = cursors.following(request, "studies", window, [str(rows[-1].code)]) if more else None
-    return forms.Studies(data=[forms.Study(**_columns(row)) for row in rows], next=next_url)
+    matches = tokens.select_readable_studies(request.auth).order_by("-pk").defer("protocol", "guide")
+    if last_row := cursors.parse_cursor("studies", window.cursor):
+        matches = matches.filter(pk__lt=_get_key(last_row[0]))
+    rows, more = cursors.split_page(list(matches[: window.limit + 1]), window.limit)
+    next_url = cursors.build_next_url(request, "studies", window, [str(rows[-1].code)]) if more else None
+    return schemas.Studies(data=[schemas.Study(**_get_study_columns(row)) for row in rows], next=next_url)
 
 
-@reads(router, "/studies/{slug:slug}", "study", ["studies:read"], forms.WholeStudy, 404)
-def study(request: ApiRequest, slug: str) -> forms.WholeStudy:
+@read_operation(router, "/studies/{slug:slug}", "study", ["studies:read"], schemas.WholeStudy, 404)
+def get_study(request: ApiRequest, slug: str) -> schemas.WholeStudy:
     """Return one study with its protocol and its progress."""
-    row = own_study(request, slug)
-    stop = stopping.look(row)
-    progress = forms.Progress(
+    row = get_readable_study(request, slug)
+    stop = stop_rule.evaluate_stop_rule(row)
+    progress = schemas.Progress(
         items=row.items.count(), ratings=stop.given, wanted=stop.wanted, complete=stop.met, said=stop.said
     )
-    return forms.WholeStudy(**_columns(row), guide=row.guide, progress=progress, protocol=row.protocol)
+    return schemas.WholeStudy(**_get_study_columns(row), guide=row.guide, progress=progress, protocol=row.protocol)
 
 
-def own_study(request: ApiRequest, slug: str) -> Study:
+def get_readable_study(request: ApiRequest, slug: str) -> Study:
     """Return the study if the token's user has a role in it and the token covers it. Raises Http404 otherwise."""
-    if (study_row := tokens.studies(request.auth).filter(slug=slug).first()) is None:
+    if (study_row := tokens.select_readable_studies(request.auth).filter(slug=slug).first()) is None:
         raise Http404
     return study_row
 
 
-def _columns(row: Study) -> dict[str, Any]:
-    names = [name for name in forms.Study.model_fields if name != "unblinded"]
+def _get_study_columns(row: Study) -> dict[str, Any]:
+    names = [name for name in schemas.Study.model_fields if name != "unblinded"]
     return {"unblinded": row.is_unblinded, **{name: getattr(row, name) for name in names}}
 
 
-def _key(code: str) -> int:
+def _get_key(code: str) -> int:
     if (key := Study.objects.filter(code=code).values_list("pk", flat=True).first()) is None:
         # the study of the last row was deleted
-        raise CursorError(GONE)
+        raise CursorError(STALE_CURSOR)
     return key

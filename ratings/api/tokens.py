@@ -11,29 +11,29 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from ratings.api.scopes import LABORATORY, SCOPES
+from ratings.api.scopes import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS
 from ratings.models import ApiToken, Membership, Study
 from ratings.studies import access
 
-PREFIX = "wb_"
-DAYS, MOST_DAYS, MOST_LIVE = 90, 365, 20
-_MARKED_EVERY = timedelta(minutes=1)
+TOKEN_PREFIX = "wb_"
+DEFAULT_DAYS, MAX_DAYS, MAX_ACTIVE_TOKENS = 90, 365, 20
+_MARK_INTERVAL = timedelta(minutes=1)
 
 
 class TokenError(ValueError):
     """A token cannot be created like this. The message explains why."""
 
 
-def may_have(user: User) -> bool:
+def can_have_tokens(user: User) -> bool:
     """Return whether the user is staff or has a role in a study. Raters have no API."""
-    return user.is_active and (user.is_staff or access.studies_of(user).exists())
+    return user.is_active and (user.is_staff or access.list_studies(user).exists())
 
 
-def make(
+def create_token(
     user: User,
     name: str,
     scopes: Collection[str],
-    days: int = DAYS,
+    days: int = DEFAULT_DAYS,
     studies: Collection[Study] | None = None,
     code: UUID | None = None,
 ) -> tuple[ApiToken, str]:
@@ -41,14 +41,14 @@ def make(
 
     `code` is created with the form, so that the same form cannot create two tokens. Raises TokenError with every problem.
     """
-    _refuse(user, name, scopes, days, studies)
-    text, now = PREFIX + secrets.token_urlsafe(32), timezone.now()
+    _check_token_request(user, name, scopes, days, studies)
+    text, now = TOKEN_PREFIX + secrets.token_urlsafe(32), timezone.now()
     values = {"code": code} if code else {}
     try:
         # an inner transaction: the IntegrityError must not break the one around it
         with transaction.atomic():
             token = ApiToken.objects.create(
-                user=user, name=name.strip(), token_sha256=digest(text), scopes=sorted(scopes), limited=studies is not None,
+                user=user, name=name.strip(), token_sha256=hash_token(text), scopes=sorted(scopes), limited=studies is not None,
                 created_at=now, expires_at=now + timedelta(days=days), **values,
             )  # fmt: skip
             token.studies.set(studies or ())
@@ -59,70 +59,72 @@ def make(
     return token, text
 
 
-def revoke(token: ApiToken) -> bool:
+def revoke_token(token: ApiToken) -> bool:
     """Revoke the token. Return False if it was already revoked."""
     return bool(ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now()))
 
 
-def of(user: User) -> QuerySet[ApiToken]:
+def list_tokens(user: User) -> QuerySet[ApiToken]:
     """Return all tokens of a user, newest first, with their studies."""
     return ApiToken.objects.filter(user=user).prefetch_related("studies")
 
 
-def live(text: str) -> ApiToken | None:
+def find_active_token(text: str) -> ApiToken | None:
     """Return the token with its user if it currently works, otherwise None. Needs one query."""
-    matches = ApiToken.objects.select_related("user").filter(token_sha256=digest(text), revoked_at=None)
+    matches = ApiToken.objects.select_related("user").filter(token_sha256=hash_token(text), revoked_at=None)
     # checked on every request, so that a token stops working when the last role is removed
     has_role = Exists(Membership.objects.filter(user=OuterRef("user")))
     entitled = Q(user__is_staff=True) | Q(user__is_superuser=True) | has_role
     return matches.filter(entitled, expires_at__gt=timezone.now(), user__is_active=True).first()
 
 
-def mark_used(token: ApiToken) -> None:
+def record_token_use(token: ApiToken) -> None:
     """Store the time of use, at most once a minute."""
-    before = timezone.now() - _MARKED_EVERY
+    before = timezone.now() - _MARK_INTERVAL
     if token.last_used_at is None or token.last_used_at < before:
         # repeated in the UPDATE, so that only one of several simultaneous requests writes
         unmarked = Q(last_used_at=None) | Q(last_used_at__lt=before)
         ApiToken.objects.filter(unmarked, pk=token.pk).update(last_used_at=timezone.now())
 
 
-def studies(token: ApiToken) -> QuerySet[Study]:
+def select_readable_studies(token: ApiToken) -> QuerySet[Study]:
     """Return the studies in which the token's user currently has a role, restricted to those of the token."""
-    user_studies = access.studies_of(token.user)
+    user_studies = access.list_studies(token.user)
     return user_studies.filter(pk__in=token.studies.values("pk")) if token.limited else user_studies
 
 
-def digest(text: str) -> str:
+def hash_token(text: str) -> str:
     # A fast hash is enough: a token has 256 random bits. Lone surrogates from a header are
     # replaced: they must not cause an error.
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def _refuse(user: User, name: str, scopes: Collection[str], days: int, studies: Collection[Study] | None) -> None:
-    unknown = sorted(set(scopes) - set(SCOPES))
-    laboratory_scopes = sorted(set(scopes) & LABORATORY)
+def _check_token_request(
+    user: User, name: str, scopes: Collection[str], days: int, studies: Collection[Study] | None
+) -> None:
+    unknown = sorted(set(scopes) - set(SCOPE_DESCRIPTIONS))
+    laboratory_scopes = sorted(set(scopes) & LABORATORY_SCOPES)
     checks = (
-        (not may_have(user), f"{user.get_username()} cannot read any study or episode, so a token would be useless"),
+        (not can_have_tokens(user), f"{user.get_username()} cannot read any study or episode, so a token would be useless"),
         (not name.strip() or len(name) > 60, "Give the token a name of at most 60 characters"),
-        (bool(unknown), f"Unknown scope {', '.join(unknown)}; available: {', '.join(SCOPES)}"),
+        (bool(unknown), f"Unknown scope {', '.join(unknown)}; available: {', '.join(SCOPE_DESCRIPTIONS)}"),
         (not scopes, "Choose at least one scope"),
         (bool(laboratory_scopes) and not user.is_staff, f"Only staff can have {' and '.join(laboratory_scopes)}"),
         (bool(laboratory_scopes) and studies is not None, "Episodes do not belong to studies: a token limited to studies cannot have "
                                                       f"{' and '.join(laboratory_scopes)}"),
-        (not 1 <= days <= MOST_DAYS, f"Choose a lifetime of 1 to {MOST_DAYS} days"),
+        (not 1 <= days <= MAX_DAYS, f"Choose a lifetime of 1 to {MAX_DAYS} days"),
         (studies is not None and not studies, "Choose the studies to which the token is limited, or do not limit it"),
-        (bool(studies) and not _all_readable(user, studies or ()), f"{user.get_username()} has no role in one of these studies"),
-        (_live_tokens(user) >= MOST_LIVE, f"{MOST_LIVE} tokens are already active; revoke one first"),
+        (bool(studies) and not _can_read_all(user, studies or ()), f"{user.get_username()} has no role in one of these studies"),
+        (_count_active_tokens(user) >= MAX_ACTIVE_TOKENS, f"{MAX_ACTIVE_TOKENS} tokens are already active; revoke one first"),
     )  # fmt: skip
     if problems := [message for failed, message in checks if failed]:
         raise TokenError(f"{'. '.join(problems)}.")
 
 
-def _all_readable(user: User, studies: Collection[Study]) -> bool:
+def _can_read_all(user: User, studies: Collection[Study]) -> bool:
     keys = {study.pk for study in studies}
-    return access.studies_of(user).filter(pk__in=keys).count() == len(keys)
+    return access.list_studies(user).filter(pk__in=keys).count() == len(keys)
 
 
-def _live_tokens(user: User) -> int:
+def _count_active_tokens(user: User) -> int:
     return ApiToken.objects.filter(user=user, revoked_at=None, expires_at__gt=timezone.now()).count()

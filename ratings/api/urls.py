@@ -12,14 +12,14 @@ from ninja import NinjaAPI
 from ninja.renderers import BaseRenderer
 from pydantic_core import to_json
 
-from ratings.api import described, episodes, items, problems, ratings, statistics, studies
-from ratings.api.bearer import Token
+from ratings.api import episodes, errors, items, openapi_schema, ratings, statistics, studies
+from ratings.api.auth import TokenAuth
 
 app_name = "api"
-PREFIX = "api/v1/"
+API_PREFIX = "api/v1/"
 
 
-class Json(BaseRenderer):
+class JsonRenderer(BaseRenderer):
     """Times and numbers in full precision, as in the files."""
 
     media_type = "application/json"
@@ -35,37 +35,39 @@ api = NinjaAPI(
         "Read access to studies, items, ratings, statistics, episodes and transcripts, as the pages show them. Lists are "
         "paginated: follow `next` until it is null. Errors are problem documents (RFC 9457)."
     ),
-    auth=Token(),
-    renderer=Json(),
+    auth=TokenAuth(),
+    renderer=JsonRenderer(),
     # the library's pages load scripts from another host; the site serves its own description
     docs_url=None,
     openapi_url=None,
     urls_namespace=app_name,
 )
-problems.handle(api)
+errors.register_error_handlers(api)
 for part in (studies, items, ratings, statistics, episodes):
     api.add_router("", part.router)
 
 
 @login_not_required
 @require_safe
-def openapi(request: HttpRequest) -> HttpResponse:
+def show_openapi(request: HttpRequest) -> HttpResponse:
     """Return the description of the API. It is public, because it contains nothing about the studies of this site."""
-    return HttpResponse(_description(), content_type="application/json")
+    return HttpResponse(_build_description(), content_type="application/json")
 
 
 @cache
-def _description() -> bytes:
-    return json.dumps(described.whole(api.get_openapi_schema(path_prefix=PREFIX)), ensure_ascii=False).encode()
+def _build_description() -> bytes:
+    return json.dumps(
+        openapi_schema.complete_schema(api.get_openapi_schema(path_prefix=API_PREFIX)), ensure_ascii=False
+    ).encode()
 
 
-def _ours(pattern: URLPattern) -> URLPattern:
+def _exempt_from_login(pattern: URLPattern) -> URLPattern:
     """Return the URL pattern without the login requirement: the view checks the token instead of a session."""
     return URLPattern(pattern.pattern, login_not_required(pattern.callback), name=pattern.name)
 
 
 # without the library's own index page, which has no content
 urlpatterns = [
-    path("openapi.json", openapi, name="openapi"),
-    *(_ours(one) for one in api.urls[0] if isinstance(one, URLPattern) and one.name != "api-root"),
+    path("openapi.json", show_openapi, name="openapi"),
+    *(_exempt_from_login(one) for one in api.urls[0] if isinstance(one, URLPattern) and one.name != "api-root"),
 ]

@@ -17,61 +17,79 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.blinding.lanes import difference as difference
-from ratings.blinding.lanes import facts
-from ratings.blinding.lanes import lanes as lanes
-from ratings.blinding.marking import MISSING, REJECTED, covering, is_certain, seen_key
-from ratings.blinding.marking import mark_keys as mark_keys
-from ratings.blinding.naming import AVAILABILITY, CONDITIONS, UNLIMITED, Names, elapsed, in_words, label, letters
+from ratings.blinding.mark_keys import MISSING, REJECTED, has_known_lineage, list_equivalent_keys, observation_key
+from ratings.blinding.mark_keys import list_mark_keys as list_mark_keys
+from ratings.blinding.material_rows import align_materials as align_materials
+from ratings.blinding.material_rows import format_difference as format_difference
+from ratings.blinding.material_rows import rows_by_key
+from ratings.blinding.pseudonyms import (
+    AVAILABILITY,
+    CONDITIONS,
+    UNLIMITED,
+    Pseudonyms,
+    describe_condition,
+    format_elapsed,
+    format_label,
+    index_to_letters,
+)
 
 Record = Mapping[str, Any]
 Payload = dict[str, Any]
 
 _DIGITS = re.compile(r"([0-9]{1,15})")
-_PLACE = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](?:\.(.+))?", re.DOTALL)
+_ERROR_PATH = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](?:\.(.+))?", re.DOTALL)
 
 
-def blind_transition(step: Record, perturbed: Record | None = None, *, lineage: bool = True) -> Payload:
+def blind_transition(step: Record, twin_outcome: Record | None = None, *, lineage: bool = True) -> Payload:
     """Return one step as raters see it, with the outcome of a twin instead of its own if one is given.
 
     Without `lineage`, or where two outputs claim one input, no output is shown as the continuation of an input.
     """
     # The before materials are the same for an original and its twins; only the outcome can differ.
-    outcome = step["outcome"] if perturbed is None else perturbed
-    names = Names()
+    outcome = step["outcome"] if twin_outcome is None else twin_outcome
+    names = Pseudonyms()
     # Letters follow the order of the inputs and are given before anything of the outcome is read, so all versions of a
     # pair have the same letters.
-    before = [_material(material, names.add(material["barcode"], material["name"])) for material in step["inputs"]]
+    before = [
+        _blind_material(material, names.add_material(material["barcode"], material["name"]))
+        for material in step["inputs"]
+    ]
     # One input claimed by two outputs would be drawn as two continuations; a rater must not see a relation that is
     # uncertain.
-    is_certain = lineage and _claimed_once(outcome)
+    is_certain = lineage and _has_unique_claims(outcome)
     return {
         "kind": "transition",
         "lineage": is_certain,
-        "action": _action(step["action"], names),
+        "action": _blind_action(step["action"], names),
         # Cleaned only now: a name can contain the barcode of a material that is listed later.
-        "before": [names.clean(material) for material in before],
-        "after": [_shown(outcome, at, names) for at in _placed(outcome, step["inputs"], names, is_certain)],
-        "observations": [_observation(observation, names) for observation in outcome["new_observations"]],
-        "rejected": "" if outcome["success"] else names.text(outcome["failure_reason"]) or "no reason given",
+        "before": [names.clean_material(material) for material in before],
+        "after": [
+            _blind_output(outcome, at, names) for at in _order_materials(outcome, step["inputs"], names, is_certain)
+        ],
+        "observations": [_blind_observation(observation, names) for observation in outcome["new_observations"]],
+        "rejected": "" if outcome["success"] else names.format_value(outcome["failure_reason"]) or "no reason given",
     }
 
 
 def blind_evidence(goal: str, steps: Sequence[Record]) -> Payload:
     """Return an episode's goal and steps in order, as raters see them: what every classifier receives, without barcodes."""
-    names = Names()
-    return {"kind": "evidence", "goal": names.text(goal), "steps": [_evidence_step(step, names) for step in steps]}
+    names = Pseudonyms()
+    return {
+        "kind": "evidence",
+        "goal": names.format_value(goal),
+        "steps": [_blind_evidence_step(step, names) for step in steps],
+    }
 
 
 def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
     """Return the goal and the steps before the one that is rated, without their outcomes and without later steps."""
-    names = Names()
+    names = Pseudonyms()
     # A step without an end time counts with its start.
     end_times = [step.get("ended_at", step["started_at"]) for step in steps_before]
     return {
-        "goal": names.text(goal),
-        "time": elapsed(max(end_times, default=0)),
-        "steps": [_earlier(step, names) for step in steps_before],
+        "goal": names.format_value(goal),
+        "time": format_elapsed(max(end_times, default=0)),
+        "steps": [_blind_context_step(step, names) for step in steps_before],
     }
 
 
@@ -93,33 +111,35 @@ def pair_digest(payload: Payload) -> str:
     return payload_digest({"action": payload["action"], "before": payload["before"]})
 
 
-def targets(step: Record, outcome: Record, paths: Iterable[str], *, lineage: bool = True) -> list[str]:
+def find_error_keys(step: Record, outcome: Record, paths: Iterable[str], *, lineage: bool = True) -> list[str]:
     """Return the mark keys of an error at these paths of the outcome, such as "new_materials[1].properties.volume".
 
     A path of a full material or observation means one that was added, or one that was left out. Data that is not shown
     has no key: a rater can mark such an error only as "something is missing".
     """
     payload = blind_transition(step, outcome, lineage=lineage)
-    keys = [key for path in paths for key in _hit(path, step, outcome, payload)]
+    keys = [key for path in paths for key in _find_keys_at_path(path, step, outcome, payload)]
     # Only keys that the page offers: an error in something that is not displayed cannot be marked.
-    valid_keys = set(mark_keys(payload))
+    valid_keys = set(list_mark_keys(payload))
     return [key for key in dict.fromkeys(keys) if key in valid_keys]
 
 
-class _Placed(NamedTuple):
+class _OrderedMaterial(NamedTuple):
     """A new material by its index in the outcome, its letter, and that of the input it continues, or ""."""
 
-    place: int
+    position: int
     ref: str
     continues: str
 
 
-def _claimed_once(outcome: Record) -> bool:
+def _has_unique_claims(outcome: Record) -> bool:
     claims = Counter(draft["replaces"] for draft in outcome["new_materials"] if draft["replaces"])
     return all(count == 1 for count in claims.values())
 
 
-def _placed(outcome: Record, inputs: Sequence[Record], names: Names, lineage: bool) -> list[_Placed]:
+def _order_materials(
+    outcome: Record, inputs: Sequence[Record], names: Pseudonyms, lineage: bool
+) -> list[_OrderedMaterial]:
     """Return the materials after the action: continued ones in the order before, then new ones by name and properties."""
     barcodes = [material["barcode"] for material in inputs]
     # An unlimited supply is never used up, so its continuation adds no information; models differ in whether they list
@@ -131,165 +151,177 @@ def _placed(outcome: Record, inputs: Sequence[Record], names: Names, lineage: bo
     continued_indexes = {at for at, _ in continuing}
     # Sorted, because the order in a reply differs between models and could reveal the source.
     new = sorted(
-        (entry for entry in drafts if entry[0] not in continued_indexes), key=lambda entry: _fingerprint(entry[1])
+        (entry for entry in drafts if entry[0] not in continued_indexes), key=lambda entry: _natural_sort_key(entry[1])
     )
-    ordered = [_Placed(at, ref := names.ref(draft["replaces"]), ref) for at, draft in continuing]
-    return ordered + [_Placed(at, letters(len(barcodes) + place), "") for place, (at, _) in enumerate(new)]
+    ordered = [_OrderedMaterial(at, ref := names.get_letter(draft["replaces"]), ref) for at, draft in continuing]
+    return ordered + [
+        _OrderedMaterial(at, index_to_letters(len(barcodes) + place), "") for place, (at, _) in enumerate(new)
+    ]
 
 
 # The index of the outcome is dropped here: the letter is all that a rater sees.
-def _shown(outcome: Record, at: _Placed, names: Names) -> Payload:
-    return names.clean({**_material(outcome["new_materials"][at.place], at.ref), "continues": at.continues})
+def _blind_output(outcome: Record, ordered: _OrderedMaterial, names: Pseudonyms) -> Payload:
+    return names.clean_material(
+        {**_blind_material(outcome["new_materials"][ordered.position], ordered.ref), "continues": ordered.continues}
+    )
 
 
-def _fingerprint(draft: Record) -> list[Any]:
+def _natural_sort_key(draft: Record) -> list[Any]:
     """Sort by name, "well 2" before "well 10", then by properties, whatever order a model lists its results in."""
     parts = _DIGITS.split(draft["name"].casefold())
     natural = [(at % 2, int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]  # every other one is digits
     return [natural, json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)]
 
 
-def _action(action: Record, names: Names) -> Payload:
-    return {"name": names.text(action["name"]), "parameters": _parameters(action, names)}
+def _blind_action(action: Record, names: Pseudonyms) -> Payload:
+    return {"name": names.format_value(action["name"]), "parameters": _blind_parameters(action, names)}
 
 
-def _parameters(action: Record, names: Names) -> list[list[str]]:
+def _blind_parameters(action: Record, names: Pseudonyms) -> list[list[str]]:
     parameters = action["parameters"]
     # Sorted by name, because the order of parameters in a reply differs between models.
-    return [[names.text(label(key)), names.text(in_words(parameters[key]))] for key in sorted(parameters)]
+    return [
+        [names.format_value(format_label(key)), names.format_value(describe_condition(parameters[key]))]
+        for key in sorted(parameters)
+    ]
 
 
-def _material(material: Record, ref: str) -> Payload:
+def _blind_material(material: Record, ref: str) -> Payload:
     condition, availability = material["environmental_condition"], material["available_for_use"]
     properties = material["properties"]
     return {
         "ref": ref,
         "name": material["name"],
-        "properties": [[label(key), properties[key]] for key in sorted(properties)],
+        "properties": [[format_label(key), properties[key]] for key in sorted(properties)],
         # A value outside the vocabulary is not displayed: its spelling could identify a simulator.
         "condition": CONDITIONS.get(condition, "not stated"),
         "availability": AVAILABILITY.get(availability, "not stated"),
     }
 
 
-def _observation(observation: Record, names: Names) -> Payload:
+def _blind_observation(observation: Record, names: Pseudonyms) -> Payload:
     return {
-        "type": names.text(observation["measurement_type"]),
-        "description": names.text(observation["description"]),
-        "value": names.text(observation["value"]),
+        "type": names.format_value(observation["measurement_type"]),
+        "description": names.format_value(observation["description"]),
+        "value": names.format_value(observation["value"]),
     }
 
 
-def _evidence_step(step: Record, names: Names) -> Payload:
+def _blind_evidence_step(step: Record, names: Pseudonyms) -> Payload:
     outcome = step["outcome"]
-    inputs = [{"ref": names.add(m["barcode"], m["name"]), "name": m["name"]} for m in step["inputs"]]
+    inputs = [{"ref": names.add_material(m["barcode"], m["name"]), "name": m["name"]} for m in step["inputs"]]
     input_barcodes = {material["barcode"] for material in step["inputs"]}
     made = []
     # In a record of evidence lineage comes from the barcodes that the laboratory assigned, not from the claims of a
     # reply.
     for barcode, draft in zip(step["barcodes"], outcome["new_materials"], strict=True):
-        ref = names.add(barcode, draft["name"])
-        made.append({**_material(draft, ref), "continues": ref if barcode in input_barcodes else ""})
+        ref = names.add_material(barcode, draft["name"])
+        made.append({**_blind_material(draft, ref), "continues": ref if barcode in input_barcodes else ""})
     return {
         "number": step["number"],
-        "time": elapsed(step["started_at"]),
-        "action": _action(step["action"], names),
-        "materials": [{"ref": m["ref"], "name": names.text(m["name"])} for m in inputs],
-        "made": [names.clean(material) for material in made],
-        "observations": [_observation(observation, names) for observation in outcome["new_observations"]],
-        "rejected": _refusal(outcome, names),
+        "time": format_elapsed(step["started_at"]),
+        "action": _blind_action(step["action"], names),
+        "materials": [{"ref": m["ref"], "name": names.format_value(m["name"])} for m in inputs],
+        "made": [names.clean_material(material) for material in made],
+        "observations": [_blind_observation(observation, names) for observation in outcome["new_observations"]],
+        "rejected": _rejection_reason(outcome, names),
     }
 
 
-def _earlier(step: Record, names: Names) -> Payload:
+def _blind_context_step(step: Record, names: Pseudonyms) -> Payload:
     """Return a step of the context. Materials have names only, because letters belong to the step that is rated."""
     # Letters from these steps would not match those of the rated step, so two sets of names are filled and only the
     # texts are used.
-    context_names = Names()
+    context_names = Pseudonyms()
     for material in step["inputs"]:
-        names.add(material["barcode"], material["name"])
-        context_names.add(material["barcode"], material["name"])
+        names.add_material(material["barcode"], material["name"])
+        context_names.add_material(material["barcode"], material["name"])
     return {
         "number": step["number"],
-        "time": elapsed(step["started_at"]),
-        "action": names.text(step["action"]["name"]),
-        "materials": [context_names.text(material["name"]) for material in step["inputs"]],
-        "parameters": _parameters(step["action"], context_names),
-        "rejected": _refusal(step["outcome"], context_names),
+        "time": format_elapsed(step["started_at"]),
+        "action": names.format_value(step["action"]["name"]),
+        "materials": [context_names.format_value(material["name"]) for material in step["inputs"]],
+        "parameters": _blind_parameters(step["action"], context_names),
+        "rejected": _rejection_reason(step["outcome"], context_names),
     }
 
 
-def _refusal(outcome: Record, names: Names) -> str:
-    return "" if outcome["success"] else names.text(outcome["failure_reason"]) or "no reason given"
+def _rejection_reason(outcome: Record, names: Pseudonyms) -> str:
+    return "" if outcome["success"] else names.format_value(outcome["failure_reason"]) or "no reason given"
 
 
-def _hit(path: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
+def _find_keys_at_path(path: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
     if path in ("success", "failure_reason"):
         return [REJECTED]
-    match = _PLACE.fullmatch(path)
+    match = _ERROR_PATH.fullmatch(path)
     if match is None:
         return []
     index, subpath = int(match[2]), match[3] or ""
     if match[1] == "new_observations":
         # The path of a full observation does not show whether it was added or removed; the number of observations does.
         is_added = subpath or len(outcome["new_observations"]) > len(step["outcome"]["new_observations"])
-        return [seen_key(index + 1) if is_added and index < len(outcome["new_observations"]) else MISSING]
-    return _hit_material(index, subpath, step, outcome, payload)
+        return [observation_key(index + 1) if is_added and index < len(outcome["new_observations"]) else MISSING]
+    return _find_material_keys(index, subpath, step, outcome, payload)
 
 
-def _hit_material(index: int, inside: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
+def _find_material_keys(index: int, subpath: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
     """Return the rows of a material at a path; for a full material, every row, or where it should have been."""
-    names = Names()
+    names = Pseudonyms()
     for material in step["inputs"]:
         # The same order as when the payload was built, so that the letters agree.
-        names.add(material["barcode"], material["name"])
+        names.add_material(material["barcode"], material["name"])
     ordered_by_index = {
-        ordered.place: ordered for ordered in _placed(outcome, step["inputs"], names, is_certain(payload))
+        ordered.position: ordered
+        for ordered in _order_materials(outcome, step["inputs"], names, has_known_lineage(payload))
     }
-    if not inside and not _added(index, step["outcome"], outcome):
-        lost_barcode = _draft(step["outcome"], index).get("replaces", "")
+    if not subpath and not _is_added(index, step["outcome"], outcome):
+        lost_barcode = _get_new_material(step["outcome"], index).get("replaces", "")
         # Raters can mark the loss in three ways, depending on the layout; each of them counts as a hit.
-        return [MISSING, f"{names.ref(lost_barcode)}/gone", f"{names.ref(lost_barcode)}/row"]
+        return [MISSING, f"{names.get_letter(lost_barcode)}/gone", f"{names.get_letter(lost_barcode)}/row"]
     if index not in ordered_by_index:
         return [MISSING]
     ordered = ordered_by_index[index]
     shown = next(material for material in payload["after"] if material["ref"] == ordered.ref)
-    rows = _rows_at(inside, outcome["new_materials"][index], step, shown)
-    return [key for row in rows for key in ([row] if row == MISSING else covering(payload, f"{ordered.ref}{row}"))]
+    rows = _find_row_keys(subpath, outcome["new_materials"][index], step, shown)
+    return [
+        key
+        for row in rows
+        for key in ([row] if row == MISSING else list_equivalent_keys(payload, f"{ordered.ref}{row}"))
+    ]
 
 
 _FACTS = {"name": "/name", "environmental_condition": "/place", "available_for_use": "/availability"}
 
 
-def _rows_at(inside: str, draft: Record, step: Record, shown: Payload) -> list[str]:
+def _find_row_keys(subpath: str, draft: Record, step: Record, shown: Payload) -> list[str]:
     """Return the rows at a path inside a material: all rows for the full material, none for data that raters do not see.
 
     A property that was left out has a row only if the input had it; it can also be marked as something missing.
     """
-    rows = facts(shown)
-    if not inside or inside == "properties":
+    rows = rows_by_key(shown)
+    if not subpath or subpath == "properties":
         return list(rows)
-    if not inside.startswith("properties."):
-        return [_FACTS[inside]] if inside in _FACTS else []
-    property_path = inside.removeprefix("properties.")
+    if not subpath.startswith("properties."):
+        return [_FACTS[subpath]] if subpath in _FACTS else []
+    property_path = subpath.removeprefix("properties.")
     row_of_property = dict(zip(sorted(draft["properties"]), (row for row in rows if row.startswith(":")), strict=True))
-    if name := _named(property_path, row_of_property):
+    if name := _longest_prefix(property_path, row_of_property):
         return [row_of_property[name]]
     known_properties = [key for m in (*step["inputs"], *step["outcome"]["new_materials"]) for key in m["properties"]]
-    name = _named(property_path, known_properties)
-    return [f":{label(name)}", MISSING] if name else [MISSING]
+    name = _longest_prefix(property_path, known_properties)
+    return [f":{format_label(name)}", MISSING] if name else [MISSING]
 
 
-def _named(at: str, names: Iterable[str]) -> str:
+def _longest_prefix(path: str, names: Iterable[str]) -> str:
     """Return the longest of the names that a path begins with, because a name may contain dots."""
     # "." and "[" continue a path into a value.
-    prefixes = [name for name in names if at == name or at.startswith((f"{name}.", f"{name}["))]
+    prefixes = [name for name in names if path == name or path.startswith((f"{name}.", f"{name}["))]
     return max(prefixes, key=len, default="")
 
 
-def _added(index: int, original: Record, outcome: Record) -> bool:
+def _is_added(index: int, original: Record, outcome: Record) -> bool:
     """Return whether a full material at this index is additional to the original outcome, rather than missing from it."""
-    claim = _draft(outcome, index).get("replaces")
+    claim = _get_new_material(outcome, index).get("replaces")
     if claim is None:
         # An index beyond the end is something that the twin left out.
         return False
@@ -299,6 +331,6 @@ def _added(index: int, original: Record, outcome: Record) -> bool:
     return new > old
 
 
-def _draft(outcome: Record, index: int) -> Record:
+def _get_new_material(outcome: Record, index: int) -> Record:
     drafts: Sequence[Record] = outcome["new_materials"]
     return drafts[index] if index < len(drafts) else {}

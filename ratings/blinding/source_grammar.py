@@ -12,7 +12,7 @@ _NEAR = 3  # words after it, in one phrase, in which a companion makes a name a 
 _BACK = 2
 
 
-class Use(NamedTuple):
+class NameUse(NamedTuple):
     """A name in its text, and what decides how it is read there.
 
     `manner` is "beside" (a thing only beside its companions), "thing" (a thing unless it states something), "label" (an
@@ -40,7 +40,7 @@ _HEDGE = (
 )
 _LINK = r"(?:['’]s)?(?: |-|, |, [^,.;:()\n]{2,30}, |\) ?| \([^()\n]{1,20}\) )"
 # Verbs of an agent that states something.
-_TELLS = (
+_AGENT_VERBS = (
     r"predict(?:s|ed|ing)?|says|said|think(?:s|ing)?|thought|guess(?:es|ed)?|believe[sd]?|reckon(?:s|ed)?|hallucinate[sd]?"
     r"|answer(?:s|ed)?|claim(?:s|ed)|writes|wrote|written|reason(?:s|ed|ing)|imagine[sd]?|suggest(?:s|ed)|expect(?:s|ed)"
     r"|conclude[sd]|repl(?:y|ies|ied)|estimate[sd]?|forecast(?:s|ed)?|infer(?:s|red)|assume[sd]|simulate[sd]|opine[sd]"
@@ -48,36 +48,36 @@ _TELLS = (
     r"|speculate[sd]|anticipate[sd]|hypothesi[sz]e[sd]|calculate[sd]|compute[sd]|summari[sz]e[sd]|would have it"
 )
 # Verbs that an instrument or a reagent can have too: only a proper name is then an agent.
-_GIVES = (
+_SHARED_VERBS = (
     r"report(?:s|ed)?|gives|gave|given|returns|returned|notes|noted|observe[sd]|generate[sd]|produce[sd]|puts|respond(?:s|ed)"
     r"|lists|listed|fill(?:s|ed)|supplie[sd]|provide[sd]|model(?:s|led|ed)|determine[sd]|generat(?:es|ing)|extrapolate[sd]"
 )
-_SHOWS = r"show(?:s|ed|n)?|find(?:s)?|found|reads|yield(?:s|ed)?|indicate[sd]|recorded?|record(?:s|ed)|measure[sd]|made|makes"
-_LABEL_TELLS = (
+_THING_VERBS = r"show(?:s|ed|n)?|find(?:s)?|found|reads|yield(?:s|ed)?|indicate[sd]|recorded?|record(?:s|ed)|measure[sd]|made|makes"
+_LABEL_VERBS = (
     r"predict(?:s|ed)|predictions?|says|said|think(?:s|ing)?|thought|guess(?:es|ed)?|believe[sd]?|reckon(?:s|ed)?|answered"
     r"|hallucinate[sd]?|claims|claimed|writes|wrote|reasoned|imagine[sd]?|suggests|suggested|expects|concluded|replied"
 )
 _NOUNS = r"predictions?|guess(?:es)?|hallucinations?|simulations?|forecasts?|reasoning"
-_READS = r"outputs?|reply|replies|responses?|outcomes?|readings?|answers?|estimates?"
-_TOLD_BY = (
+_RESULT_NOUNS = r"outputs?|reply|replies|responses?|outcomes?|readings?|answers?|estimates?"
+_AGENT_PARTICIPLES = (
     r"predicted|simulated|answered|guessed|hallucinated|imagined|generated|written|drafted|authored|composed|estimated"
     r"|calculated|computed|returned|reported|produced|narrated|described|suggested|inferred|forecast|proposed|noted|filled"
     r"|expected|assumed|claimed|concluded|modelled|modeled|created|invented|told|stated|anticipated|extrapolated"
 )
-_LABEL_TOLD_BY = r"predicted|simulated|answered|guessed|hallucinated|imagined|written|drafted|authored|composed"
-_TOLD_THING = (
+_LABEL_PARTICIPLES = r"predicted|simulated|answered|guessed|hallucinated|imagined|written|drafted|authored|composed"
+_STATEMENT_NOUNS = (
     r"predictions?|simulations?|guess(?:es)?|estimates?|answers?|repl(?:y|ies)|texts?|descriptions?|values?|numbers?"
 )
 _SPEAKER = r"ai|llm|language model|chatbot|assistant"
 _HANDLED = r"(?:was|were|is|are|had been|has been) (?:then |again |gently |briefly )?"
-_ASKED = r"asked|prompted|queried|instructed|tasked|trained|told|used|called|consulted|wrong|right|correct"
+_PROMPT_PARTICIPLES = r"asked|prompted|queried|instructed|tasked|trained|told|used|called|consulted|wrong|right|correct"
 
-_AGENT = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_TELLS}|{_NOUNS})\b(?! to\b)")
-_LABEL_AGENT = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}(?:{_LABEL_TELLS})\b(?! to\b)")
-_PROPER = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_GIVES})\b(?! to\b| by\b)")
-_ANY_VERB = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_TELLS}|{_NOUNS}|{_GIVES}|{_SHOWS})\b")
-_MADE = re.compile(rf"{_SUFFIX}-(?:{_TELLS}|{_GIVES})\b")
-_NOUN = re.compile(rf"{_SUFFIX}(?:['’]s)? ({_READS})\b")
+_AGENT = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_AGENT_VERBS}|{_NOUNS})\b(?! to\b)")
+_LABEL_AGENT = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}(?:{_LABEL_VERBS})\b(?! to\b)")
+_PROPER = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_SHARED_VERBS})\b(?! to\b| by\b)")
+_ANY_VERB = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_AGENT_VERBS}|{_NOUNS}|{_SHARED_VERBS}|{_THING_VERBS})\b")
+_MADE = re.compile(rf"{_SUFFIX}-(?:{_AGENT_VERBS}|{_SHARED_VERBS})\b")
+_NOUN = re.compile(rf"{_SUFFIX}(?:['’]s)? ({_RESULT_NOUNS})\b")
 _SIZE = re.compile(r"(?:[ \-]\d(?:\.\d)?)?[ \-]?\d{1,4}(?:\.\d)?b\b")
 _VERSION = re.compile(r"-[345](?:\.\d)?(?:o\b|\b)")  # joined by a hyphen: "GPT-4", and not "GPT 4 U/L"
 _VERSION_OUTPUT = re.compile(rf"[ \-]v?\d+(?:\.\d+)*{_SUFFIX} (?:outputs?|reply|model)\b")
@@ -93,13 +93,13 @@ _ENDS = re.compile(rf"{_SUFFIX}[\"'”’]?\s*(?:[.,;:!?()\[\]\n]|$)")
 
 _AS = re.compile(r"\b(?:as|like|than|what) (?:the )?$")
 _ACCORDING = re.compile(r"(?:\baccording to|\bas told by|\b(?:asked|prompted|ask|prompt|queried))(?: the)? ?$")
-_BY = re.compile(rf"\b(?:{_TOLD_BY})(?: [a-z]{{1,12}})? by:? (?:the |an? )?$")
-_LABEL_BY = re.compile(rf"\b(?:{_LABEL_TOLD_BY}) (?:by|with):? (?:the )?$")
+_BY = re.compile(rf"\b(?:{_AGENT_PARTICIPLES})(?: [a-z]{{1,12}})? by:? (?:the |an? )?$")
+_LABEL_BY = re.compile(rf"\b(?:{_LABEL_PARTICIPLES}) (?:by|with):? (?:the )?$")
 _WITH = re.compile(
-    rf"\b(?:{_TOLD_BY}|taken|obtained|simulation|prediction)(?: [a-z]{{1,12}})? (?:with|w/|using|via|from|through|per|in|by):? (?:the )?$"
+    rf"\b(?:{_AGENT_PARTICIPLES}|taken|obtained|simulation|prediction)(?: [a-z]{{1,12}})? (?:with|w/|using|via|from|through|per|in|by):? (?:the )?$"
 )
 _THING_OF = re.compile(
-    rf"\b(?:{_TOLD_THING})(?: (?:taken|supplied|given|made|generated|provided))?(?: is| was)? (?:by|from|via|per|using) (?:the )?$"
+    rf"\b(?:{_STATEMENT_NOUNS})(?: (?:taken|supplied|given|made|generated|provided))?(?: is| was)? (?:by|from|via|per|using) (?:the )?$"
 )
 _OF = re.compile(
     r"\b(?:predictions?|simulations?|guess(?:es)?|estimates?|hallucinations?|outputs?|answers?) of (?:the )?$"
@@ -205,12 +205,12 @@ _LOOSE = frozenset(
 )
 
 
-def is_told(use: Use) -> bool:
+def is_agent(use: NameUse) -> bool:
     """Return whether the name states something here, or names a source and not a thing."""
     # Small letters for the words, the original spelling where capitals decide.
     before, after = use.low[max(0, use.start - _BEHIND) : use.start], use.low[use.end : use.end + _AHEAD]
     if use.manner in ("label", "part"):
-        return _label_tells(use, before, after)
+        return _is_label_agent(use, before, after)
     # These forms occur with agents only, so they are decided before any companion is considered.
     if _SIZE.match(after) or _ACCORDING.search(before) or _BY.search(before) or _ITS_MODEL.match(after):
         return True
@@ -219,34 +219,34 @@ def is_told(use: Use) -> bool:
     # The thing itself can have some of the verbs: "GLM predicted means" is statistics.
     if (verb := _AGENT.match(after)) and verb[1] not in use.also:
         return True
-    return _beside_tells(use, before, after) if use.manner == "beside" else _thing_tells(use, before, after)
+    return _is_agent_beside(use, before, after) if use.manner == "beside" else _is_thing_agent(use, before, after)
 
 
-def _beside_tells(use: Use, before: str, after: str) -> bool:
+def _is_agent_beside(use: NameUse, before: str, after: str) -> bool:
     if _VERSION.match(after) or _NOUN.match(after) or _PROPER.match(after) or _MADE.match(after):
-        return not (_NOUN.match(after) and _companion_ahead(use, after, 1))
+        return not (_NOUN.match(after) and _has_companion_after(use, after, 1))
     if _LARGER.match(use.cased[use.end : use.end + _AHEAD]) or _FIELD.search(before) or _WITH.search(before):
         return True
     # "Opus 4.1" and not "OPUS 7.5": a version is written after a title, a measurement after an abbreviation.
     if _DECIMAL.match(after) and use.cased[use.start : use.end].istitle():
         return True
     if colon := _COLON.match(after):
-        return not _measured(use, after[colon.end() :])
-    if _companion_ahead(use, after) or _companion_behind(use, before):
+        return not _has_measurement(use, after[colon.end() :])
+    if _has_companion_after(use, after) or _has_companion_before(use, before):
         return False
     # An article and small letters make it an ordinary noun: "an opus".
     if re.search(r"\ban? $", before) and use.cased[use.start : use.end].islower():
         return False
     handled = re.match(rf"s? {_HANDLED}([a-z]{{3,}})", after)
     # What is handled is a thing, unless the verb is one that people use with models.
-    return not (handled and not re.fullmatch(_ASKED, handled[1]))
+    return not (handled and not re.fullmatch(_PROMPT_PARTICIPLES, handled[1]))
 
 
-def _thing_tells(use: Use, before: str, after: str) -> bool:
+def _is_thing_agent(use: NameUse, before: str, after: str) -> bool:
     if _TOLD_FIELD.search(before) or (_FIELD.search(before) and _ENDS.match(after)):
         return True
     is_maker = use.kind == "maker"
-    is_proper = _is_proper(use)
+    is_proper = _is_proper_name(use)
     if not is_proper:
         return False
     if is_maker and (
@@ -269,7 +269,7 @@ def _thing_tells(use: Use, before: str, after: str) -> bool:
     )
 
 
-def _label_tells(use: Use, before: str, after: str) -> bool:
+def _is_label_agent(use: NameUse, before: str, after: str) -> bool:
     if _LABEL_AGENT.match(after):
         return True
     if _ACCORDING.search(before) or _LABEL_BY.search(before) or _TOLD_FIELD.search(before):
@@ -281,7 +281,7 @@ def _label_tells(use: Use, before: str, after: str) -> bool:
     return use.manner == "part" and bool(_PART.match(after))
 
 
-def _is_proper(use: Use) -> bool:
+def _is_proper_name(use: NameUse) -> bool:
     """Return whether the text writes the name as a proper name: "o3" and not "O3", "Granite" and not "granite"."""
     written = use.cased[use.start : use.end]
     if any(sign.isdigit() for sign in written):  # only "o3" and "4o" are written in small letters by their makers
@@ -290,10 +290,10 @@ def _is_proper(use: Use) -> bool:
     return written[:1].isupper() and (len(written) < 4 or not written.isupper())
 
 
-def _companion_ahead(use: Use, after: str, near: int = _NEAR) -> bool:
+def _has_companion_after(use: NameUse, after: str, max_words: int = _NEAR) -> bool:
     """Return whether a companion follows in the same phrase; numbers and units between do not count."""
     words = 0
-    for match in _WORD.finditer(_clause(after)):
+    for match in _WORD.finditer(_first_clause(after)):
         word = match[0]
         if word in use.beside:
             return True
@@ -302,12 +302,12 @@ def _companion_ahead(use: Use, after: str, near: int = _NEAR) -> bool:
             return False
         if not word[0].isdigit() and word not in _UNITS:
             words += 1
-        if words == near:
+        if words == max_words:
             return False
     return False
 
 
-def _companion_behind(use: Use, before: str) -> bool:
+def _has_companion_before(use: NameUse, before: str) -> bool:
     ends = [match.end() for match in _CLAUSE_END.finditer(before)]
     phrase = before[ends[-1] :] if ends else before
     for word in reversed(_WORD.findall(phrase)[-_BACK:]):
@@ -318,7 +318,7 @@ def _companion_behind(use: Use, before: str) -> bool:
     return False
 
 
-def _measured(use: Use, after: str) -> bool:
+def _has_measurement(use: NameUse, after: str) -> bool:
     """Return whether a number with a unit of the thing follows: "GPT: 35 U/L"."""
     number = re.match(r"\s*[\d.,]+\s*", after)
     if number is None:
@@ -327,6 +327,6 @@ def _measured(use: Use, after: str) -> bool:
     return any(word in use.beside for word in _WORD.findall(after[number.end() : number.end() + 8]))
 
 
-def _clause(after: str) -> str:
+def _first_clause(after: str) -> str:
     end = _CLAUSE_END.search(after)
     return after[: end.start()] if end else after

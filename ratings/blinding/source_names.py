@@ -13,15 +13,15 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ratings.blinding.source_grammar import Use, is_told
+from ratings.blinding.source_grammar import NameUse, is_agent
 
-LEAST_MISSPELT = 6  # letters: with one wrong letter, shorter names become ordinary words
-_TWO_WRONG = 9  # letters of a name in which two may be wrong
-_LEAST_JOINED = 6  # letters of a name that may be split anywhere: "g Pt" is platinum
-_LEAST_SHORT = 4  # letters of a short name that is searched for misspelt where it states something
-_LEAST_PART = 4  # letters of a word of a source's name that is searched for by itself
+MIN_MISSPELT = 6  # letters: with one wrong letter, shorter names become ordinary words
+_MIN_TWO_ERRORS = 9  # letters of a name in which two may be wrong
+_MIN_SPLIT = 6  # letters of a name that may be split anywhere: "g Pt" is platinum
+_MIN_SHORT = 4  # letters of a short name that is searched for misspelt where it states something
+_MIN_PART = 4  # letters of a word of a source's name that is searched for by itself
 # The caches are bounded, because texts come from outside.
-_KEPT = 20_000  # texts and words in the cache: the same payload is checked for each study and audit
+_CACHE_SIZE = 20_000  # texts and words in the cache: the same payload is checked for each study and audit
 _TOKEN = re.compile(r"[a-z]+|\d+")
 _RUN = re.compile(r"[a-z0-9]+")
 _CASES = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -36,7 +36,7 @@ _LOOKALIKES = str.maketrans(
 _DIGITS = [str.maketrans("013457", "oieast"), str.maketrans("013457", "oleast")]  # the digit 1 can be an i or an l
 
 
-class Name(NamedTuple):
+class SourceName(NamedTuple):
     """A name as written, and its kind: "model", "maker", "cast", "source" or "speech"."""
 
     text: str
@@ -44,7 +44,7 @@ class Name(NamedTuple):
     misspelt: bool = False
 
 
-class Lab(NamedTuple):
+class LabWord(NamedTuple):
     """A laboratory's own use of a word. Without `beside`, every use is allowed in which the word states nothing.
 
     `also` are verbs that the thing can have too: "GLM predicted means". A word that is no name is allowed in every use.
@@ -56,7 +56,7 @@ class Lab(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-class Finding(NamedTuple):
+class NameFinding(NamedTuple):
     """A name that occurs in a text, as the text spells it, and its kind."""
 
     kind: str
@@ -79,7 +79,7 @@ class _Entry(NamedTuple):
     is_word: bool  # one correctly spelt word: only such names are searched for misspelt or inside other words
 
     @property
-    def weak(self) -> bool:
+    def depends_on_context(self) -> bool:
         return self.manner != ""
 
 
@@ -98,43 +98,45 @@ class Lexicon:
 
     def __init__(
         self,
-        names: Iterable[Name],
-        laboratory: Iterable[Lab],
+        names: Iterable[SourceName],
+        laboratory: Iterable[LabWord],
         other_words: Iterable[str],
         ordinary: Collection[str] = frozenset(),
     ) -> None:
         self.laboratory = tuple(laboratory)
-        self._lab = {_compact(lab.word): lab for lab in self.laboratory}
+        self._lab = {_join_tokens(lab.word): lab for lab in self.laboratory}
         self._other = frozenset(other_words)
         self._ordinary = ordinary
         self._entries: dict[str, _Entry] = {}
         given = list(names)
         for name in given:
-            self._add(name)
+            self._add_name(name)
         for name in given:
             if name.kind == "source":
-                self._add_parts(name)
+                self._add_name_parts(name)
         for text, lab in self._lab.items():
-            self._entries.setdefault(text, _allowed(lab))
+            self._entries.setdefault(text, _make_allowed_entry(lab))
         # Every beginning of a name, so that the search for a longer name ends as soon as none can follow.
         self._prefixes = {text[:end] for text in self._entries for end in range(1, len(text) + 1)}
         self._longest = max(map(len, self._entries), default=0)  # no name has more parts
         words = [t for t, entry in self._entries.items() if entry.is_word and t.isalpha()]
-        long = [t for t in words if len(t) >= LEAST_MISSPELT]
+        long = [t for t in words if len(t) >= MIN_MISSPELT]
         # Ordinary words are not searched for misspelt: their misspellings are ordinary words as well.
         self._misspelt = [t for t in long if self._entries[t].manner in ("", "beside")]
-        self._inside = [t for t in long if not self._entries[t].weak]
-        self._short = [t for t in words if _LEAST_SHORT <= len(t) < LEAST_MISSPELT and not self._entries[t].weak]
+        self._inside = [t for t in long if not self._entries[t].depends_on_context]
+        self._short = [
+            t for t in words if _MIN_SHORT <= len(t) < MIN_MISSPELT and not self._entries[t].depends_on_context
+        ]
         # Caches belong to the object, not the class: another list of names must not find old results.
-        self._near = lru_cache(_KEPT)(self._nearest)
-        self._found = lru_cache(_KEPT)(self._find)
+        self._near = lru_cache(_CACHE_SIZE)(self._find_misspelt_name)
+        self._found = lru_cache(_CACHE_SIZE)(self._find_uncached)
 
-    def find(self, text: str) -> tuple[Finding, ...]:
+    def find_names(self, text: str) -> tuple[NameFinding, ...]:
         """Return every name in a text, each spelling once."""
         return self._found(text)
 
-    def _add(self, name: Name) -> None:
-        parts = tuple(token.text for token in _tokens(folded(name.text)))
+    def _add_name(self, name: SourceName) -> None:
+        parts = tuple(token.text for token in _tokenize(fold_spelling(name.text)))
         compact = "".join(parts)
         # The first spelling of a name wins; one without any letter would match every number.
         if not any(part.isalpha() for part in parts) or compact in self._entries:
@@ -162,37 +164,37 @@ class Lexicon:
         word = text.strip().casefold()
         return len(parts) == 1 and (word in self._ordinary or word.removesuffix("s") in self._ordinary)
 
-    def _add_parts(self, name: Name) -> None:
+    def _add_name_parts(self, name: SourceName) -> None:
         """Add the words of a source's name that are not ordinary: "Kyoto" of "Kyoto simulator"."""
-        words = _RUN.findall(folded(name.text).casefold())
+        words = _RUN.findall(fold_spelling(name.text).casefold())
         for word in words if len(words) > 1 else ():
-            if word.isalpha() and len(word) >= _LEAST_PART and word not in self._ordinary:
+            if word.isalpha() and len(word) >= _MIN_PART and word not in self._ordinary:
                 empty: frozenset[str] = frozenset()
                 # `setdefault`: a listed name keeps its own kind.
                 self._entries.setdefault(word, _Entry("source", (word,), "part", empty, empty, False, False))
 
-    def _find(self, text: str) -> tuple[Finding, ...]:
-        folded_text = folded(text)
+    def _find_uncached(self, text: str) -> tuple[NameFinding, ...]:
+        folded_text = fold_spelling(text)
         lower = folded_text.casefold()
         # As for the tokens: positions must be the same in both texts, or the wrong characters would be read.
         cased = folded_text if len(lower) == len(folded_text) else lower
-        tokens = _tokens(folded_text)
-        hits = self._hits(lower, cased, tokens)
-        findings: dict[str, Finding] = {}
+        tokens = _tokenize(folded_text)
+        hits = self._find_hits(lower, cased, tokens)
+        findings: dict[str, NameFinding] = {}
         for index, hit in enumerate(hits):
             near = (hits[index - 1] if index else None, hits[index + 1] if index + 1 < len(hits) else None)
-            if self._is_found(lower, cased, hit) or _is_made(lower, hit, *near):
-                findings.setdefault(lower[hit.start : hit.end], Finding(hit.entry.kind, lower[hit.start : hit.end]))
+            if self._reveals_source(lower, cased, hit) or _is_maker_with_model(lower, hit, *near):
+                findings.setdefault(lower[hit.start : hit.end], NameFinding(hit.entry.kind, lower[hit.start : hit.end]))
         for match in _RUN.finditer(lower):
             near_name = self._near(match[0])
             if near_name and match[0] not in findings:
                 entry = self._entries[near_name[0]]._replace(manner=near_name[1])
-                if self._is_found(lower, cased, _Hit(entry, match.start(), match.end())):
+                if self._reveals_source(lower, cased, _Hit(entry, match.start(), match.end())):
                     # Each spelling is reported once, where it first states something.
-                    findings[match[0]] = Finding(entry.kind, match[0])
+                    findings[match[0]] = NameFinding(entry.kind, match[0])
         return tuple(findings.values())
 
-    def _hits(self, low: str, cased: str, tokens: list[_Token]) -> list[_Hit]:
+    def _find_hits(self, low: str, cased: str, tokens: list[_Token]) -> list[_Hit]:
         """Return every name in the text, in order, the longest at each position; none inside an allowed phrase."""
         hits: list[_Hit] = []
         allowed_end = 0
@@ -200,20 +202,20 @@ class Lexicon:
             # Inside an allowed phrase nothing is a name, so its tokens are skipped.
             if token.start < allowed_end:
                 continue
-            if hit := self._name_at(low, cased, tokens, index):
+            if hit := self._find_name_at(low, cased, tokens, index):
                 if hit.entry.manner == "allowed":
                     allowed_end = hit.end
                 else:
                     hits.append(hit)
         return hits
 
-    def _is_found(self, low: str, cased: str, hit: _Hit) -> bool:
+    def _reveals_source(self, low: str, cased: str, hit: _Hit) -> bool:
         entry = hit.entry
-        if not entry.weak:
+        if not entry.depends_on_context:
             return True
-        return is_told(Use(entry.manner, entry.kind, low, cased, hit.start, hit.end, entry.beside, entry.also))
+        return is_agent(NameUse(entry.manner, entry.kind, low, cased, hit.start, hit.end, entry.beside, entry.also))
 
-    def _name_at(self, low: str, cased: str, tokens: list[_Token], at: int) -> _Hit | None:
+    def _find_name_at(self, low: str, cased: str, tokens: list[_Token], at: int) -> _Hit | None:
         """Return the longest name that begins with this token."""
         joined, best = "", None
         gaps: list[int] = []
@@ -228,14 +230,14 @@ class Lexicon:
             if joined not in self._prefixes:
                 break
             entry = self._entries.get(joined)
-            if entry and _may_be_split(joined, entry, tokens[at : at + len(gaps) + 1], low, cased, gaps):
+            if entry and _is_valid_split(joined, entry, tokens[at : at + len(gaps) + 1], low, cased, gaps):
                 best = _Hit(entry, tokens[at].start, token.end)
-        return best or self._plural_at(low, tokens[at])
+        return best or self._find_plural_at(low, tokens[at])
 
-    def _plural_at(self, low: str, token: _Token) -> _Hit | None:
+    def _find_plural_at(self, low: str, token: _Token) -> _Hit | None:
         """Return a name in the plural, to be read as a thing: "the Falcons were inverted", "as GPTs predicted"."""
         # A plural that is an ordinary word by itself is not the plural of a name.
-        if not (token.text.endswith("s") and len(token.text) > _LEAST_SHORT - 1) or token.text in self._other:
+        if not (token.text.endswith("s") and len(token.text) > _MIN_SHORT - 1) or token.text in self._other:
             return None
         entry = self._entries.get(token.text[:-1])
         if entry is None or entry.manner == "allowed" or not entry.is_word:
@@ -244,37 +246,33 @@ class Lexicon:
             return None
         return _Hit(entry._replace(manner="label"), token.start, token.end)
 
-    def _nearest(self, word: str) -> tuple[str, str] | None:
+    def _find_misspelt_name(self, word: str) -> tuple[str, str] | None:
         """Return the name that one word misspells or contains, and how it is read; None for other words."""
         if word in self._other or word in self._entries or word.isdigit():
             return None
-        if found := self._nearly(word):
+        if found := self._match_long_name(word):
             return found, self._entries[found].manner
         letters = word.rstrip("0123456789")
-        if (
-            len(letters) < (3 if letters != word else _LEAST_SHORT + 1)
-            or not letters.isalpha()
-            or letters in self._other
-        ):
+        if len(letters) < (3 if letters != word else _MIN_SHORT + 1) or not letters.isalpha() or letters in self._other:
             return None
         # The same first letter is required, which excludes most ordinary words before the distance is computed.
         short = next((name for name in self._short if letters[0] == name[0] and _is_misspelt(letters, name)), None)
         return (short, "part") if short else None
 
-    def _nearly(self, word: str) -> str | None:
-        if len(word) < LEAST_MISSPELT - 1:
+    def _match_long_name(self, word: str) -> str | None:
+        if len(word) < MIN_MISSPELT - 1:
             return None
         # Names are built with this ending; the part before it can be anything.
         if word.endswith("gpt"):
             return "gpt" if "gpt" in self._entries else None
         if not word.isalpha():
-            return self._with_digits(word)
+            return self._match_with_digits(word)
         for name in self._misspelt:
             if _is_misspelt(word, name) or (word.startswith(name) and _ADDED.match(word, len(name))):
                 return name
         return next((name for name in self._inside if name in word), None)
 
-    def _with_digits(self, word: str) -> str | None:
+    def _match_with_digits(self, word: str) -> str | None:
         if sum(sign.isalpha() for sign in word) < 3:
             return None
         for table in _DIGITS:
@@ -284,18 +282,18 @@ class Lexicon:
         return None
 
 
-def folded(text: str) -> str:
+def fold_spelling(text: str) -> str:
     """Return the text with one spelling of each letter and without invisible characters; case is kept."""
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(  # Cf: invisible characters; Mn: accents, separate after NFKD
             sign for sign in decomposed if unicodedata.category(sign) not in ("Cf", "Mn") and sign != "\ufffd"
         )
-        text = "".join(_lookalike(sign) for sign in text)
+        text = "".join(_replace_lookalike(sign) for sign in text)
     return text
 
 
-def _lookalike(sign: str) -> str:
+def _replace_lookalike(sign: str) -> str:
     if sign.isascii():
         return sign
     low = sign.lower()
@@ -303,7 +301,7 @@ def _lookalike(sign: str) -> str:
     return same.upper() if same != low and sign != low else same
 
 
-def _tokens(plain: str) -> list[_Token]:
+def _tokenize(plain: str) -> list[_Token]:
     """Return runs of letters and of digits; letters are split where the case changes, so "DeepSeek" is two."""
     low = plain.casefold()
     # Some letters change their length in casefold; then the small letters serve for both, so that positions agree.
@@ -320,16 +318,16 @@ def _tokens(plain: str) -> list[_Token]:
     return tokens
 
 
-def _compact(text: str) -> str:
-    return "".join(token.text for token in _tokens(folded(text)))
+def _join_tokens(text: str) -> str:
+    return "".join(token.text for token in _tokenize(fold_spelling(text)))
 
 
-def _allowed(lab: Lab) -> _Entry:
-    parts = tuple(token.text for token in _tokens(folded(lab.word)))
+def _make_allowed_entry(lab: LabWord) -> _Entry:
+    parts = tuple(token.text for token in _tokenize(fold_spelling(lab.word)))
     return _Entry("", parts, "allowed", frozenset(), frozenset(), False, False)
 
 
-def _is_made(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bool:
+def _is_maker_with_model(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bool:
     """Return whether a maker directly precedes its model: "Amazon Titan" is neither a river nor a microscope."""
     if hit.entry.kind == "maker" and after is not None and after.entry.kind == "model":
         return bool(_MAKES.fullmatch(low, hit.end, after.start))
@@ -338,7 +336,7 @@ def _is_made(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bo
     return False
 
 
-def _may_be_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, cased: str, gaps: list[int]) -> bool:
+def _is_valid_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, cased: str, gaps: list[int]) -> bool:
     """Return whether the parts of a name may be separated like this, and it begins and ends with a word of the text."""
     start, end = tokens[0].start, tokens[-1].end
     if (start and low[start - 1].isalpha() and low[start].isalpha()) or (
@@ -346,28 +344,28 @@ def _may_be_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, ca
     ):
         return False
     if entry.tight and any(" " in low[one.end : other.start] for one, other in pairwise(tokens)):
-        return _is_titled(cased, tokens)
-    if not any(gaps) or len(joined) >= _LEAST_JOINED or tuple(token.text for token in tokens) == entry.parts:
+        return _is_title_case(cased, tokens)
+    if not any(gaps) or len(joined) >= _MIN_SPLIT or tuple(token.text for token in tokens) == entry.parts:
         return True
     return all(len(token.text) == 1 for token in tokens)
 
 
-def _is_titled(cased: str, tokens: list[_Token]) -> bool:
+def _is_title_case(cased: str, tokens: list[_Token]) -> bool:
     """Return whether two parts are written as one name, "Command R"; "Command A" may be the first of two commands."""
     first, last = (cased[token.start] for token in (tokens[0], tokens[-1]))
     return len(tokens) == 2 and first.isupper() and last.isupper() and last not in "AI"
 
 
 def _is_misspelt(word: str, name: str) -> bool:
-    allowed = 2 if len(name) >= _TWO_WRONG else 1
+    allowed = 2 if len(name) >= _MIN_TWO_ERRORS else 1
     # Cheap exclusions first: the distance takes time proportional to the product of the lengths.
     if abs(len(word) - len(name)) > allowed or (word[0] != name[0] and sorted(word[:2]) != sorted(name[:2])):
         return False
     # A plural or a past tense is no misspelling.
-    return _distance(word, name) <= allowed and word not in (name + "s", name + "ed")
+    return _edit_distance(word, name) <= allowed and word not in (name + "s", name + "ed")
 
 
-def _distance(one: str, other: str) -> int:
+def _edit_distance(one: str, other: str) -> int:
     """Return the number of letters inserted, deleted, changed or exchanged with their neighbour (Damerau-Levenshtein)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
@@ -382,36 +380,38 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-class Written(NamedTuple):
+class NameFile(NamedTuple):
     """The content of a data file of names."""
 
-    names: list[Name]
-    laboratory: list[Lab]
+    names: list[SourceName]
+    laboratory: list[LabWord]
     other_words: list[str]
     ordinary_words: list[str]
 
 
-def read(data: Mapping[str, object]) -> Written:
+def parse_name_file(data: Mapping[str, object]) -> NameFile:
     """Return the content of a data file. Raises ValueError with everything that is wrong in it."""
     kinds = {"makers": "maker", "models": "model", "misspelt": "model", "speech": "speech"}
     # All problems at once, so that the editor of the file need not correct them one at a time.
     problems = [
-        f"{key}: unknown key; allowed: {', '.join([*kinds, *_MORE])}" for key in data if key not in {*kinds, *_MORE}
+        f"{key}: unknown key; allowed: {', '.join([*kinds, *_OTHER_KEYS])}"
+        for key in data
+        if key not in {*kinds, *_OTHER_KEYS}
     ]
-    names: list[Name] = []
+    names: list[SourceName] = []
     for key, kind in kinds.items():
-        names += [Name(text, kind, key == "misspelt") for text in _texts(data, key, problems)]
+        names += [SourceName(text, kind, key == "misspelt") for text in _get_texts(data, key, problems)]
     laboratory = []
-    for index, row in enumerate(_list(data, "laboratory", problems)):
-        if lab := _lab_of(row, f"laboratory[{index}]", problems):
+    for index, row in enumerate(_get_list(data, "laboratory", problems)):
+        if lab := _parse_lab_word(row, f"laboratory[{index}]", problems):
             laboratory.append(lab)
-    other_words, ordinary_words = (_texts(data, key, problems) for key in ("other_words", "ordinary_words"))
+    other_words, ordinary_words = (_get_texts(data, key, problems) for key in ("other_words", "ordinary_words"))
     if problems:
         raise ValueError("\n".join(problems))
-    return Written(names, laboratory, other_words, ordinary_words)
+    return NameFile(names, laboratory, other_words, ordinary_words)
 
 
-def _lab_of(row: object, place: str, problems: list[str]) -> Lab | None:
+def _parse_lab_word(row: object, place: str, problems: list[str]) -> LabWord | None:
     values = row if isinstance(row, dict) else {}
     word, reason = values.get("word"), values.get("reason")
     if not (isinstance(word, str) and word and isinstance(reason, str) and reason):
@@ -420,13 +420,13 @@ def _lab_of(row: object, place: str, problems: list[str]) -> Lab | None:
     lists = {key: values.get(key, []) for key in ("beside", "also")}
     invalid = [k for k, v in lists.items() if not (isinstance(v, list) and all(isinstance(one, str) for one in v))]
     problems += [f"{place}.{key}: {lists[key]!r} is not a list of words" for key in invalid]
-    return None if invalid else Lab(word, reason, tuple(lists["beside"]), tuple(lists["also"]))
+    return None if invalid else LabWord(word, reason, tuple(lists["beside"]), tuple(lists["also"]))
 
 
-_MORE = ("laboratory", "other_words", "ordinary_words")
+_OTHER_KEYS = ("laboratory", "other_words", "ordinary_words")
 
 
-def _list(data: Mapping[str, object], key: str, problems: list[str]) -> list[object]:
+def _get_list(data: Mapping[str, object], key: str, problems: list[str]) -> list[object]:
     value = data.get(key)
     if isinstance(value, list):
         return value
@@ -434,7 +434,7 @@ def _list(data: Mapping[str, object], key: str, problems: list[str]) -> list[obj
     return []
 
 
-def _texts(data: Mapping[str, object], key: str, problems: list[str]) -> list[str]:
-    values = _list(data, key, problems)
+def _get_texts(data: Mapping[str, object], key: str, problems: list[str]) -> list[str]:
+    values = _get_list(data, key, problems)
     problems += [f"{key}: {value!r} is not a name" for value in values if not (isinstance(value, str) and value)]
     return [value for value in values if isinstance(value, str)]

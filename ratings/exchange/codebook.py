@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 # The order is the order of the columns in ratings.csv: add new columns at the end, readers may use positions.
 # Columns whose meaning ends in (sealed) are those of exports.SEALED.
-MEANINGS: Mapping[str, str] = {
+COLUMN_MEANINGS: Mapping[str, str] = {
     "study": "short name of the study",
     "item": "code of the item; it is random and does not reveal where the item came from; empty before unblinding if imported is 1",
     "pair": "shared by all versions of one transition: an original and its twins (sealed)",

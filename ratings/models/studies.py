@@ -79,18 +79,18 @@ class Study(models.Model):
         return self.status == "unblinded"
 
     @property
-    def draw(self) -> int:
+    def random_seed(self) -> int:
         """Return the seed of item orders, slots and arms."""
         # With the salt, because the seed is in the document and in every copy of the study: anybody who knew the
         # full value could compute the assignments. 7 bytes fit into a signed 64-bit integer.
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{self.salt}".encode()).digest()[:7])
 
     @property
-    def answers(self) -> tuple[str, str]:
+    def answer_labels(self) -> tuple[str, str]:
         """Return the labels of the verdicts yes and no."""
         return ("Plausible", "Not plausible") if self.kind == TRANSITION else ("Sufficient", "Not sufficient")
 
-    def may_become(self, status: str) -> bool:
+    def can_change_to(self, status: str) -> bool:
         return status in self.MOVES[self.status]
 
 
@@ -125,14 +125,14 @@ class StudyEvent(models.Model):
         super().save(*args, **kwargs)
 
     @classmethod
-    def record(cls, study: Study, content: study_events.Content, by: User | None = None) -> Self:
+    def record_event(cls, study: Study, content: study_events.Content, by: User | None = None) -> Self:
         """Add an event to the study's log."""
-        return cls.objects.create(study=study, kind=content.kind, by=by, data=content.to_json())
+        return cls.objects.create(study=study, kind=content.kind, by=by, data=content.to_dict())
 
     @property
-    def content(self) -> study_events.Content | study_events.LegacyText:
+    def typed_content(self) -> study_events.Content | study_events.LegacyText:
         """Return the typed data. Raises ContentError if the row was changed without this model."""
-        return study_events.read_content(self.kind, self.data)
+        return study_events.load_content(self.kind, self.data)
 
 
 class GuideVersion(models.Model):

@@ -26,7 +26,7 @@ class Content(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
     kind: ClassVar[str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields as they are stored."""
         return self.model_dump(mode="json")
 
@@ -301,7 +301,7 @@ def parse_content(kind: str, data: Any) -> Content:
         raise ContentError(f"{kind}: {location}: {first['msg']}") from error
 
 
-def read_content(kind: str, data: Any) -> Content | LegacyText:
+def load_content(kind: str, data: Any) -> Content | LegacyText:
     """Return stored content, which may be a sentence of an earlier release. Raises ContentError for anything else."""
     if isinstance(data, Mapping) and set(data) == {LEGACY} and isinstance(data[LEGACY], str):
         return LegacyText(text=data[LEGACY])

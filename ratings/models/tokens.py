@@ -37,7 +37,7 @@ class ApiToken(models.Model):
         return f"API token {self.name}"
 
     @property
-    def state(self) -> str:
+    def validity_state(self) -> str:
         """Return "live", "expired" or "revoked"."""
         if self.revoked_at:
             return "revoked"

@@ -59,45 +59,45 @@ class Plan(BaseModel):
     simulated_raters: RaterPlan
 
 
-class Names(NamedTuple):
+class ReplicationNames(NamedTuple):
     """The names of the parts of a replication. With scripted replies all names show it, so that nothing is mixed up."""
 
     scripted: bool
 
     @property
-    def prefix(self) -> str:
+    def name_prefix(self) -> str:
         return SCRIPTED_PREFIX if self.scripted else ""
 
     @property
-    def replication(self) -> str:
-        return f"{self.prefix}paper"
+    def replication_name(self) -> str:
+        return f"{self.name_prefix}paper"
 
     @property
-    def transitions(self) -> str:
-        return f"{self.prefix}paper-transitions"
+    def transitions_slug(self) -> str:
+        return f"{self.name_prefix}paper-transitions"
 
     @property
-    def evidence(self) -> str:
-        return f"{self.prefix}paper-evidence"
+    def evidence_slug(self) -> str:
+        return f"{self.name_prefix}paper-evidence"
 
     @property
-    def benchmark(self) -> str:
+    def benchmark_name(self) -> str:
         return "The paper's benchmark, scripted replies" if self.scripted else "The paper's benchmark"
 
-    def cast(self, name: str) -> str:
+    def get_cast_name(self, name: str) -> str:
         """Return the name of the cast that plays instead of the paper's cast."""
-        return f"{self.prefix}{name}"
+        return f"{self.name_prefix}{name}"
 
-    def submission(self, part: str) -> str:
+    def build_submission_id(self, part: str) -> str:
         """Return the submission id of a run of this replication."""
         # Runs with the same submission id are one run: this is what makes the command repeatable.
-        return f"{self.prefix}paper-{part}"
+        return f"{self.name_prefix}paper-{part}"
 
-    def title(self, text: str) -> str:
+    def format_title(self, text: str) -> str:
         return f"{text} (scripted replies)" if self.scripted else text
 
 
-def read_plan(path: Path = PATH) -> Plan:
+def load_plan(path: Path = PATH) -> Plan:
     """Load the plan. Raises PlanFileError with every problem."""
     try:
         plan = Plan.model_validate_json(path.read_bytes())
@@ -140,20 +140,20 @@ def find_changes(before: Mapping[str, Any], plan: Plan, fixed: Collection[str]) 
     with suppress(ValidationError):
         before = Plan.model_validate(before).model_dump()  # keys that an older version did not store get their defaults
     old_values, new_values = (
-        dict(_flatten({name: data.get(name) for name in fixed})) for data in (before, plan.model_dump())
+        dict(_flatten_values({name: data.get(name) for name in fixed})) for data in (before, plan.model_dump())
     )
     changed_names = [name for name in {**old_values, **new_values} if old_values.get(name) != new_values.get(name)]
     return [f"{name} was {old_values.get(name)} and is now {new_values.get(name)}" for name in changed_names]
 
 
-def _flatten(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in data.items():
+def _flatten_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flatten(value, f"{within}{name}.")
+            yield from _flatten_values(value, f"{prefix}{name}.")
         else:
-            yield f"{within}{name}", ", ".join(value) if isinstance(value, list) else str(value)
+            yield f"{prefix}{name}", ", ".join(value) if isinstance(value, list) else str(value)
 
 
-def write_plan(plan: Plan, path: Path) -> None:
+def save_plan(plan: Plan, path: Path) -> None:
     """Write the plan in the format of `load_plan`."""
     path.write_text(json.dumps(plan.model_dump(), indent=2) + "\n", encoding="utf-8")

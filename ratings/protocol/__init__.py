@@ -9,8 +9,8 @@ May import: ratings.blinding.
 Without Django.
 """
 
-from ratings.protocol.found import Found
+from ratings.protocol.candidate_items import CandidateItem
 from ratings.protocol.planning import Arm, PlanError
-from ratings.protocol.protocols import ProtocolError, StudyProtocol
+from ratings.protocol.study_protocol import ProtocolError, StudyProtocol
 
-__all__ = ["Arm", "Found", "PlanError", "ProtocolError", "StudyProtocol"]
+__all__ = ["Arm", "CandidateItem", "PlanError", "ProtocolError", "StudyProtocol"]

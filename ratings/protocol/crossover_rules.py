@@ -7,19 +7,19 @@ from typing import Any
 FIELDS = (
     "kind", "design", "conditions", "washout_days", "sources", "items_per_rater", "repeats", "display",
 )  # fmt: skip
-_OTHERS = 'choose design "crossed" or "balanced" instead'
+_OTHER_DESIGNS = 'choose design "crossed" or "balanced" instead'
 Document = Mapping[str, Any]
 
 
-def problems(data: Document) -> list[str]:
+def find_crossover_problems(data: Document) -> list[str]:
     """Return what cannot be combined with a crossover, each with an alternative; [] for other designs."""
     if data.get("design") != "crossover":
-        return _only_in_a_crossover(data)
+        return _find_crossover_only_fields(data)
     conditions = data.get("conditions")
-    messages = _refused(data)
+    messages = _find_excluded_options(data)
     if conditions is None:
         return [*messages, "conditions: is missing; a crossover compares sources, twins or screens"]
-    n_screens = _arms(data.get("display", {}))
+    n_screens = _count_screens(data.get("display", {}))
     # The two screens are the conditions; with any other number of arms the sessions could not be balanced.
     if conditions == "screens":
         return (
@@ -32,18 +32,20 @@ def problems(data: Document) -> list[str]:
             f"display: makes {n_screens} screens; a crossover of {conditions} has one screen for all: keep one of each list, "
             'or compare screens with conditions "screens"'
         )
-    return messages + (_sources(data["sources"]) if conditions == "sources" else _twins(data["sources"]))
+    return messages + (
+        _check_equal_sources(data["sources"]) if conditions == "sources" else _check_equal_twins(data["sources"])
+    )
 
 
-def _only_in_a_crossover(data: Document) -> list[str]:
+def _find_crossover_only_fields(data: Document) -> list[str]:
     fields = [name for name in ("conditions", "washout_days") if data.get(name) is not None]
     return [f'{name}: is {data[name]!r}; it requires design "crossover": leave it out' for name in fields]
 
 
-def _refused(data: Document) -> list[str]:
+def _find_excluded_options(data: Document) -> list[str]:
     messages = []
     if data["kind"] == "evidence_sufficiency":
-        messages.append(f"design: a record of evidence has no versions to compare: {_OTHERS}")
+        messages.append(f"design: a record of evidence has no versions to compare: {_OTHER_DESIGNS}")
     if data.get("repeats"):
         messages.append(
             f"repeats: is {data['repeats']}; in a crossover no item is shown twice: choose 0, or measure test-retest "
@@ -57,7 +59,7 @@ def _refused(data: Document) -> list[str]:
     return messages
 
 
-def _arms(display: Mapping[str, Any]) -> int:
+def _count_screens(display: Mapping[str, Any]) -> int:
     fields = ("layouts", "context", "marks")
     n_screens = 1
     for name in fields:
@@ -65,14 +67,14 @@ def _arms(display: Mapping[str, Any]) -> int:
     return n_screens
 
 
-def _sources(sources: list[Mapping[str, Any]]) -> list[str]:
+def _check_equal_sources(sources: list[Mapping[str, Any]]) -> list[str]:
     """Return a problem unless two casts are requested with the same number of each planted error, and of none."""
     if not sources:  # only imported items, which are checked when the study opens
         return []
     # No set: a set has no fixed order, and the message must be the same each time.
     casts = list(dict.fromkeys(source["cast"] for source in sources))
     if len(casts) != 2:
-        return [f"sources: contains {_many(len(casts), 'cast')}; a crossover of sources compares exactly 2"]
+        return [f"sources: contains {_format_count(len(casts), 'cast')}; a crossover of sources compares exactly 2"]
     # Equal counts per planted error: otherwise the error rate would differ between the conditions and explain the
     # difference by itself.
     counts_by_cast = [
@@ -84,7 +86,7 @@ def _sources(sources: list[Mapping[str, Any]]) -> list[str]:
     return [f"sources: {casts[0]} has {first} and {casts[1]} has {second}; both must have the same counts"]
 
 
-def _twins(sources: list[Mapping[str, Any]]) -> list[str]:
+def _check_equal_twins(sources: list[Mapping[str, Any]]) -> list[str]:
     """Return a problem unless there is one cast of originals and as many twins as originals."""
     if not sources:
         return []
@@ -96,10 +98,10 @@ def _twins(sources: list[Mapping[str, Any]]) -> list[str]:
     if len(originals) == 1 and counts["originals"] == counts["twins"]:
         return []
     return [
-        f"sources: contains {_many(len(originals), 'cast')} of originals, {_many(counts['originals'], 'original')} and "
-        f"{_many(counts['twins'], 'twin')}; a crossover of twins has one cast of originals and as many twins as originals"
+        f"sources: contains {_format_count(len(originals), 'cast')} of originals, {_format_count(counts['originals'], 'original')} and "
+        f"{_format_count(counts['twins'], 'twin')}; a crossover of twins has one cast of originals and as many twins as originals"
     ]
 
 
-def _many(n: int, noun: str) -> str:
+def _format_count(n: int, noun: str) -> str:
     return f"{n} {noun}{'s' * (n != 1)}"

@@ -37,18 +37,18 @@ def find_reference(perturbation: str | None, truth: bool | None) -> str:
     return DECLARED_RIGHT if truth else DECLARED_WRONG
 
 
-def read_label(reference: str) -> int | None:
+def reference_to_label(reference: str) -> int | None:
     """Return 1 for an item without an error, 0 for one with an error, None if unknown."""
     return 0 if reference in WITH_ERROR else 1 if reference in WITHOUT_ERROR else None
 
 
 # An unknown origin must not appear as "none": files would then count the item as unperturbed.
-def show_perturbation(perturbation: str, reference: str) -> str | None:
+def public_perturbation(perturbation: str, reference: str) -> str | None:
     """Return the perturbation for files and programs: None if nobody stated what was done to the item."""
     return perturbation if reference in (PLANTED, UNPERTURBED) else None
 
 
-def name_kind(perturbation: str, reference: str) -> str:
+def name_contrast_group(perturbation: str, reference: str) -> str:
     """Return the group of an item in contrasts: its planted error or none, or what else its reference is based on."""
     return perturbation if reference in (PLANTED, UNPERTURBED) else reference or "not known"
 

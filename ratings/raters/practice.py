@@ -15,12 +15,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings.blinding import allow_list
-from ratings.blinding.lanes import Payload
+from ratings.blinding.material_rows import Payload
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater
-from ratings.protocol import protocols
+from ratings.protocol import study_protocol
 
 FILES = {TRANSITION: "transition.json", EVIDENCE: "evidence.json"}
-MOST = 3
+MAX_ITEMS = 3
 
 
 @dataclass(frozen=True)
@@ -41,42 +41,44 @@ class PracticeItem:
     target: tuple[str, ...]
 
 
-class Result(NamedTuple):
+class PracticeResult(NamedTuple):
     right: int
     of: int
 
 
-def wanted(seat: Rater) -> int:
+def count_requested(seat: Rater) -> int:
     """Return how many practice items the study asks for, without the spare one."""
-    requested = seat.study.protocol.get("practice", protocols.StudyProtocol.practice)
-    return min(int(requested), MOST)  # a stored document can ask for more than there are files for today
+    requested = seat.study.protocol.get("practice", study_protocol.StudyProtocol.practice)
+    return min(int(requested), MAX_ITEMS)  # a stored document can ask for more than there are files for today
 
 
-def pending(seat: Rater) -> bool:
+def is_pending(seat: Rater) -> bool:
     """Return whether the rater still has practice to do."""
-    return seat.practised_at is None and wanted(seat) > 0
+    return seat.practised_at is None and count_requested(seat) > 0
 
 
-def result(seat: Rater) -> Result:
+def get_result(seat: Rater) -> PracticeResult:
     """Return how many of the items answered so far were right."""
     answers_right = list(seat.practice_answers.values_list("right", flat=True))
-    return Result(sum(answers_right), len(answers_right))
+    return PracticeResult(sum(answers_right), len(answers_right))
 
 
-def asked(seat: Rater, given: Mapping[str, PracticeAnswer] | None = None) -> list[PracticeItem]:
+def list_items(seat: Rater, given_answers: Mapping[str, PracticeAnswer] | None = None) -> list[PracticeItem]:
     """Return the rater's items in order: those the study asks for, and the spare one if needed."""
-    given = answers(seat) if given is None else given
-    all_items = items(seat.study.kind)
+    given_answers = answers_by_key(seat) if given_answers is None else given_answers
+    all_items = load_items(seat.study.kind)
     # The last ones: the order of the file decides what a shorter practice leaves out.
-    regular = [item for item in all_items if not item.spare][-wanted(seat) :] if wanted(seat) else []
-    return regular + [item for item in all_items if item.spare] if _failed(regular, given) else regular
+    regular = [item for item in all_items if not item.spare][-count_requested(seat) :] if count_requested(seat) else []
+    return (
+        regular + [item for item in all_items if item.spare] if _needs_spare_item(regular, given_answers) else regular
+    )
 
 
-def answers(seat: Rater) -> dict[str, PracticeAnswer]:
+def answers_by_key(seat: Rater) -> dict[str, PracticeAnswer]:
     return {answer.key: answer for answer in seat.practice_answers.all()}
 
 
-def answer(seat: Rater, item: PracticeItem, verdict: bool, confidence: int) -> PracticeAnswer:
+def store_answer(seat: Rater, item: PracticeItem, verdict: bool, confidence: int) -> PracticeAnswer:
     """Store the first answer to this item and return it; later answers return the first."""
     right = verdict == item.answer
     values = {"verdict": verdict, "confidence": confidence, "right": right}
@@ -84,15 +86,15 @@ def answer(seat: Rater, item: PracticeItem, verdict: bool, confidence: int) -> P
     return PracticeAnswer.objects.get_or_create(rater=seat, key=item.key, defaults=values)[0]
 
 
-def passed(seat: Rater) -> bool:
+def has_passed(seat: Rater) -> bool:
     """Return whether two thirds of all answers were right."""
-    right, of = result(seat)
+    right, of = get_result(seat)
     # Integers instead of a comparison with 2/3, which floating point cannot represent.
     return 3 * right >= 2 * of
 
 
 @transaction.atomic
-def begin(seat: Rater) -> None:
+def finish_practice(seat: Rater) -> None:
     """Record that guide and practice are done, so items can be rated. A second call changes nothing."""
     now = timezone.now()
     for field in ("practised_at", "started_at"):
@@ -103,22 +105,22 @@ def begin(seat: Rater) -> None:
 
 # The file does not change while the process runs.
 @cache
-def items(kind: str) -> tuple[PracticeItem, ...]:
+def load_items(kind: str) -> tuple[PracticeItem, ...]:
     """Return all practice items for studies of this kind, in the order of the file."""
     # Read as UTF-8 explicitly: the locale of a server may be another.
     entries = json.loads((settings.FIXTURES_DIR / "practice" / FILES[kind]).read_text("utf-8"))
-    return tuple(_item(kind, entry) for entry in entries)
+    return tuple(_parse_item(kind, entry) for entry in entries)
 
 
-def _failed(first: Sequence[PracticeItem], given: Mapping[str, PracticeAnswer]) -> bool:
+def _needs_spare_item(regular: Sequence[PracticeItem], given_answers: Mapping[str, PracticeAnswer]) -> bool:
     """Return whether all of these were answered, and fewer than two thirds of them rightly."""
-    if not first or any(item.key not in given for item in first):
+    if not regular or any(item.key not in given_answers for item in regular):
         return False
-    return 3 * sum(given[item.key].right for item in first) < 2 * len(first)
+    return 3 * sum(given_answers[item.key].right for item in regular) < 2 * len(regular)
 
 
-def _item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
-    payload, context, target = _transition(entry) if kind == TRANSITION else _evidence(entry)
+def _parse_item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
+    payload, context, target = _blind_transition_entry(entry) if kind == TRANSITION else _blind_evidence_entry(entry)
     return PracticeItem(
         key=entry["key"],
         spare=entry.get("spare", False),
@@ -131,12 +133,12 @@ def _item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
     )
 
 
-def _transition(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
+def _blind_transition_entry(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
     step = entry["step"]
     # The planted error is located by the same function as in real items, so practice teaches the same keys.
-    target = allow_list.targets(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
+    target = allow_list.find_error_keys(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
     return allow_list.blind_transition(step), allow_list.blind_context(entry["goal"], entry["before"]), tuple(target)
 
 
-def _evidence(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
+def _blind_evidence_entry(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
     return allow_list.blind_evidence(entry["goal"], entry["steps"]), {}, tuple(entry["wrong"])

@@ -6,6 +6,6 @@ requests the next item.
 May import: ratings.models, ratings.protocol, ratings.studies, wetbench_site.
 """
 
-from ratings.rating.answering import Answer, RateResult
+from ratings.rating.submit import Answer, SubmissionResult
 
-__all__ = ["Answer", "RateResult"]
+__all__ = ["Answer", "SubmissionResult"]

@@ -8,6 +8,6 @@ May import: ratings.blinding, ratings.models, ratings.protocol, ratings.raters, 
 simulation.casts, simulation.jobs, simulation.lab, simulation.models, simulation.runs.
 """
 
-from ratings.results.rows import BlindRow, RatingRow, blind_rows, rating_rows
+from ratings.results.rating_rows import BlindRow, RatingRow, iter_blind_rows, iter_rating_rows
 
-__all__ = ["BlindRow", "RatingRow", "blind_rows", "rating_rows"]
+__all__ = ["BlindRow", "RatingRow", "iter_blind_rows", "iter_rating_rows"]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ratings.models import Benchmark, ItemSource, Study
-from ratings.results.rows import source_name
+from ratings.results.rating_rows import format_source_name
 
 # Paths into the JSON of the frozen run configuration.
 _MODEL = "run__setup__cast__transition_model__model"
@@ -33,7 +33,7 @@ def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
         role = "transition_model" if perturbation == "none" else "twin_maker"
         # None stays in the set: a source that only partly comes from a model is not that model's.
         declared = DeclaredModel(model, role) if model else None
-        models_by_source.setdefault(source_name(label, perturbation), set()).add(declared)
+        models_by_source.setdefault(format_source_name(label, perturbation), set()).add(declared)
     unique_models = {name: next(iter(models)) for name, models in models_by_source.items() if len(models) == 1}
     return {name: declared for name, declared in unique_models.items() if declared is not None}
 
@@ -57,12 +57,12 @@ def find_successors(study: Study | None, benchmark: Benchmark | None) -> dict[st
             declarations += rows.values_list(column, flat=True).distinct()
     if benchmark is not None:
         declarations += benchmark.runs.order_by().values_list("setup__cast__successor_of", flat=True)
-    return _by_original(declaration for declaration in declarations if declaration)
+    return _group_by_original(declaration for declaration in declarations if declaration)
 
 
-def _by_original(told: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+def _group_by_original(declarations: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     successors_of: dict[str, set[str]] = defaultdict(set)
-    for declaration in told:
+    for declaration in declarations:
         for successor, original in declaration.items():
             successors_of[original].add(successor)
     return {original: tuple(sorted(successors)) for original, successors in successors_of.items()}

@@ -13,26 +13,26 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ratings.blinding.marking import MISSING
+from ratings.blinding.mark_keys import MISSING
 from ratings.models import EVIDENCE, TRANSITION, Study
 from ratings.protocol import StudyProtocol
-from ratings.protocol.planning import Place, Planned
-from ratings.protocol.planning.nouns import FIRST
-from ratings.protocol.reference import read_label
-from ratings.raters import simulated
-from ratings.raters.simulated import Skill
-from ratings.results.analyses import reading, sections_contrasts, sections_detection
+from ratings.protocol.planning import PlannedAssignment, PlannedItem
+from ratings.protocol.planning.plan_types import FIRST
+from ratings.protocol.reference import reference_to_label
+from ratings.raters import simulated_raters
+from ratings.raters.simulated_raters import Skill
+from ratings.results.analyses import rating_columns, sections_contrasts, sections_detection
 from ratings.results.analyses.document import MIN_OVERLAP
-from ratings.results.analyses.tables import records
-from ratings.results.empty_cells_advice import Facts, advise
-from ratings.results.rows import RatingRow
-from ratings.stats import Estimate, panel, panel_words
+from ratings.results.analyses.tables import list_records
+from ratings.results.empty_cells_advice import PlanFacts, suggest_change
+from ratings.results.rating_rows import RatingRow
+from ratings.stats import Estimate, summary, summary_text
 from ratings.stats.agreement import dawid_skene
-from ratings.stats.contrasts import gather_pool
-from ratings.stats.estimates import estimate
+from ratings.stats.contrasts import build_rating_pool
+from ratings.stats.estimates import build_estimate
 from ratings.studies import crossover, lifecycle
-from ratings.studies.pool import opening
-from ratings.studies.pool.opening import Preview
+from ratings.studies.pool import freeze
+from ratings.studies.pool.freeze import OpeningPreview
 
 REHEARSALS = 20
 RESAMPLES = 50  # enough to see whether an interval is withheld, too few to report it
@@ -54,7 +54,7 @@ _BY_ANSWERS = (
 )  # fmt: skip
 
 
-class Key(NamedTuple):
+class ResultKind(NamedTuple):
     """A kind of result. `scope`: its arguments without the names of raters; `of`: "", "rater" or "pair"."""
 
     stat: str
@@ -62,7 +62,7 @@ class Key(NamedTuple):
     of: str
 
 
-class Cells(NamedTuple):
+class MissingCells(NamedTuple):
     """How many results of a kind there are, and the reasons of those that lack their number or their interval."""
 
     n: int
@@ -72,14 +72,14 @@ class Cells(NamedTuple):
     where: str
 
 
-class Warning(NamedTuple):
+class EmptyResult(NamedTuple):
     """A result that will be empty.
 
     `sure`: by the design, whatever raters answer; otherwise it was empty in `times` of the rehearsals. For results of each
     rater or pair it may be some of them; `where` says so. `missing`: "number" or "interval"; `change`: what would provide it.
     """
 
-    key: Key
+    key: ResultKind
     name: str
     where: str
     missing: str
@@ -90,20 +90,20 @@ class Warning(NamedTuple):
     change: str
 
     @property
-    def expected(self) -> bool:
+    def is_expected(self) -> bool:
         """Return whether it was empty in every rehearsal, because of the expected answers and not of the design alone."""
         return not self.sure and self.times == self.of_times
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the warning as it is in the plan's JSON."""
         return {
             "result": self.key.stat, "name": self.name, "of": self.where, "missing": self.missing,
-            "by": "design" if self.sure else "expected answers" if self.expected else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
+            "by": "design" if self.sure else "expected answers" if self.is_expected else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
             "reason": self.reason, "change": self.change,
         }  # fmt: skip
 
 
-class Line(NamedTuple):
+class SuggestedChange(NamedTuple):
     """A change and the results that need it, with what they are of and the reasons.
 
     `often`: the largest share of rehearsals in which one of them was empty.
@@ -120,32 +120,32 @@ class Line(NamedTuple):
 class Forecast(NamedTuple):
     """All warnings of a plan. `skipped`: why the plan could not be rehearsed."""
 
-    warnings: tuple[Warning, ...]
+    warnings: tuple[EmptyResult, ...]
     skipped: str = ""
 
     @property
-    def by_design(self) -> list[Line]:
+    def by_design(self) -> list[SuggestedChange]:
         """Return what will be empty whatever raters answer."""
-        return _lines(warning for warning in self.warnings if warning.sure)
+        return _group_by_change(warning for warning in self.warnings if warning.sure)
 
     @property
-    def by_expected(self) -> list[Line]:
+    def by_expected(self) -> list[SuggestedChange]:
         """Return what was empty in all rehearsals because of the expected answers."""
-        return _lines(warning for warning in self.warnings if warning.expected)
+        return _group_by_change(warning for warning in self.warnings if warning.is_expected)
 
     @property
-    def by_answers(self) -> list[Line]:
+    def by_answers(self) -> list[SuggestedChange]:
         """Return what was empty in some of the rehearsals."""
-        return _lines(warning for warning in self.warnings if not warning.sure and not warning.expected)
+        return _group_by_change(warning for warning in self.warnings if not warning.sure and not warning.is_expected)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return all warnings, one by one, for programs."""
-        return {"empty": [warning.to_json() for warning in self.warnings], "not_rehearsed": self.skipped}
+        return {"empty": [warning.to_dict() for warning in self.warnings], "not_rehearsed": self.skipped}
 
 
-def _lines(warnings: Iterable[Warning]) -> list[Line]:
+def _group_by_change(warnings: Iterable[EmptyResult]) -> list[SuggestedChange]:
     """Return the suggested changes: for numbers first, then for intervals; the change that provides most results first."""
-    groups: dict[tuple[str, str], list[Warning]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[EmptyResult]] = defaultdict(list)
     for warning in warnings:
         groups[warning.missing, warning.change].append(warning)
     changes = []
@@ -158,21 +158,23 @@ def _lines(warnings: Iterable[Warning]) -> list[Line]:
             for values in zip(*((warning.name, warning.where, warning.reason) for warning in same_change), strict=True)
         ]
         changes.append(
-            Line(change, missing, columns[0], columns[1], f"{most_often.times} of {most_often.of_times}", columns[2])
+            SuggestedChange(
+                change, missing, columns[0], columns[1], f"{most_often.times} of {most_often.of_times}", columns[2]
+            )
         )
     return changes
 
 
-def forecast(study: Study, raters: int | None = None) -> Forecast:
+def forecast_empty_results(study: Study, raters: int | None = None) -> Forecast:
     """Return what the results of a draft would lack if it were opened now. Raises PlanError and ProtocolError as opening does."""
-    protocol = lifecycle.read_protocol(study.protocol)
-    return of_plan(protocol, opening.preview(protocol, study, raters))
+    protocol = lifecycle.parse_protocol(study.protocol)
+    return forecast_plan(protocol, freeze.preview_opening(protocol, study, raters))
 
 
-def plan_to_json(study: Study, raters: int | None = None) -> dict[str, Any]:
+def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
     """Return the plan of a draft for programs: its sizes, the items of each rater by source, and what would be empty."""
-    protocol = lifecycle.read_protocol(study.protocol)
-    plan = opening.preview(protocol, study, raters)
+    protocol = lifecycle.parse_protocol(study.protocol)
+    plan = freeze.preview_opening(protocol, study, raters)
     lines = [
         {
             "rater": f"R{row.rater + 1:02}", "items": row.total, "repeats": row.repeats,
@@ -182,48 +184,48 @@ def plan_to_json(study: Study, raters: int | None = None) -> dict[str, Any]:
     ]  # fmt: skip
     sizes = {"items": plan.items, "raters": plan.seats, "ratings": plan.ratings, "shared": list(plan.matrix.shared)}
     sizes |= {"identical_cases": plan.alike.cases, "cases": plan.alike.of} if protocol.is_crossover else {}
-    return {"study": study.slug, **sizes, "lines": lines, **of_plan(protocol, plan).to_json()}
+    return {"study": study.slug, **sizes, "lines": lines, **forecast_plan(protocol, plan).to_dict()}
 
 
-def of_plan(protocol: StudyProtocol, plan: Preview) -> Forecast:
+def forecast_plan(protocol: StudyProtocol, plan: OpeningPreview) -> Forecast:
     """Return what the results of this plan would lack."""
-    assignments = plan.places or _as_if_dealt(protocol, plan)
+    assignments = plan.places or _assign_pool_evenly(protocol, plan)
     if len(assignments) > MOST_RATINGS:
         return Forecast(
             (), f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
         )
     # Fewer rehearsals of large plans keep the page fast; large plans also leave less to chance.
     times = REHEARSALS if len(assignments) <= MANY_RATINGS else FEWER_REHEARSALS
-    rehearsed = [cells(_results(protocol, plan, assignments, seed)) for seed in range(times)]
-    facts = _facts(protocol, plan, assignments)
-    warnings: list[Warning] = []
+    rehearsed = [collect_cells(_rehearse_results(protocol, plan, assignments, seed)) for seed in range(times)]
+    facts = _collect_facts(protocol, plan, assignments)
+    warnings: list[EmptyResult] = []
     # A kind can be absent from a rehearsal, where no answer gave rise to it.
     for key in dict.fromkeys(key for cells_of in rehearsed for key in cells_of):
-        warnings += _warnings(key, times, [cells_of[key] for cells_of in rehearsed if key in cells_of], facts)
+        warnings += _iter_warnings(key, times, [cells_of[key] for cells_of in rehearsed if key in cells_of], facts)
     return Forecast(tuple(warnings))
 
 
-def cells(results: Sequence[Estimate]) -> dict[Key, Cells]:
+def collect_cells(results: Sequence[Estimate]) -> dict[ResultKind, MissingCells]:
     """Return the results by kind: those of single raters together, and those of pairs of raters together."""
-    groups: dict[Key, list[Estimate]] = defaultdict(list)
+    groups: dict[ResultKind, list[Estimate]] = defaultdict(list)
     for row in results:
-        groups[_key(row)].append(row)
-    return {key: _counted(key, rows) for key, rows in groups.items()}
+        groups[_get_kind(row)].append(row)
+    return {key: _summarise_cells(key, rows) for key, rows in groups.items()}
 
 
-def _key(row: Estimate) -> Key:
+def _get_kind(row: Estimate) -> ResultKind:
     rater_or_pair = "pair" if "raters" in row.args else "rater" if "rater" in row.args else ""
     scope = {name: str(value) for name, value in row.args.items() if name not in ("rater", "raters")}
-    return Key(row.stat, tuple(sorted(scope.items())), rater_or_pair)
+    return ResultKind(row.stat, tuple(sorted(scope.items())), rater_or_pair)
 
 
-def _counted(key: Key, rows: Sequence[Estimate]) -> Cells:
+def _summarise_cells(key: ResultKind, rows: Sequence[Estimate]) -> MissingCells:
     not_by_construction = [row for row in rows if not row.reason.startswith(_BY_CONSTRUCTION)]
     scope_args = {name: value for name, value in rows[0].args.items() if name not in ("rater", "raters")}
-    summary_line = panel_words.line(rows[0]._replace(args=scope_args))
+    summary_line = summary_text.describe_estimate(rows[0]._replace(args=scope_args))
     rater_label = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
-    remainder = summary_line.of.removeprefix("all together").lstrip(", ") if rater_label else summary_line.of
-    return Cells(
+    remainder = summary_line.scope.removeprefix("all together").lstrip(", ") if rater_label else summary_line.scope
+    return MissingCells(
         len(rows),
         tuple(row.reason for row in not_by_construction if row.value is None),
         tuple(row.reason for row in not_by_construction if row.value is not None and row.low is None),
@@ -237,54 +239,63 @@ def is_by_design(n: int, reasons: Sequence[str]) -> bool:
     return len(reasons) == n and not any(phrase in reason for phrase in _BY_ANSWERS for reason in reasons)
 
 
-def _warnings(key: Key, times: int, seen: Sequence[Cells], facts: Facts) -> Iterator[Warning]:
+def _iter_warnings(
+    key: ResultKind, times: int, rehearsed: Sequence[MissingCells], facts: PlanFacts
+) -> Iterator[EmptyResult]:
     for missing in ("number", "interval"):
-        reasons = [cell.without_number if missing == "number" else cell.without_interval for cell in seen]
+        reasons = [cell.without_number if missing == "number" else cell.without_interval for cell in rehearsed]
         if not any(reasons):
             continue
         design_reasons = [
-            cell_reasons for cell, cell_reasons in zip(seen, reasons, strict=True) if is_by_design(cell.n, cell_reasons)
+            cell_reasons
+            for cell, cell_reasons in zip(rehearsed, reasons, strict=True)
+            if is_by_design(cell.n, cell_reasons)
         ]
         # Without a number there is no interval either, whatever the design.
         is_always_missing = all(
-            len(cell.without_number) + (missing == "interval") * len(cell.without_interval) == cell.n for cell in seen
+            len(cell.without_number) + (missing == "interval") * len(cell.without_interval) == cell.n
+            for cell in rehearsed
         )
-        sure = bool(design_reasons) and is_always_missing and len(seen) == times
+        sure = bool(design_reasons) and is_always_missing and len(rehearsed) == times
         reason = next(cell_reasons[0] for cell_reasons in [*design_reasons, *reasons] if cell_reasons)
-        change = advise(key.stat, dict(key.scope), missing, reason, facts)
-        where = seen[0].where if is_always_missing else _some(seen[0].where)
-        yield Warning(key, seen[0].name, where, missing, sure, sum(map(bool, reasons)), times, reason, change)
+        change = suggest_change(key.stat, dict(key.scope), missing, reason, facts)
+        where = rehearsed[0].where if is_always_missing else _replace_each_by_some(rehearsed[0].where)
+        yield EmptyResult(key, rehearsed[0].name, where, missing, sure, sum(map(bool, reasons)), times, reason, change)
 
 
-def _some(where: str) -> str:
+def _replace_each_by_some(where: str) -> str:
     """Return what results are of, if not all raters or pairs lack theirs."""
     return where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
 
 
-def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> list[Estimate]:
-    data = reading.gather(_rows(protocol, plan, places, seed))
-    results = panel.panel(data.table, data.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
-    results += sections_detection.find_localisation(data)
+def _rehearse_results(
+    protocol: StudyProtocol, plan: OpeningPreview, places: Sequence[PlannedAssignment], seed: int
+) -> list[Estimate]:
+    data = rating_columns.build_analysis_data(_iter_simulated_rows(protocol, plan, places, seed))
+    results = summary.compute_summary(data.table, data.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
+    results += sections_detection.compute_localisation(data)
     # Contrasts need ratings; the results above already have their reasons.
     if not len(data.table):
         return results
-    conditions = {str(_code(item.key)): item.condition for item in plan.planned if item.condition}
+    conditions = {str(_compute_item_code(item.key)): item.condition for item in plan.planned if item.condition}
     names = crossover.name_conditions(protocol, (item.source for item in plan.planned)) if conditions else ("", "")
-    contrasts = sections_contrasts.find_by_design(gather_pool(data.table), conditions, names)
+    contrasts = sections_contrasts.iter_design_contrasts(build_rating_pool(data.table), conditions, names)
     return results + [
-        _contrast(row.family, row.first, row.second, row.quantity, row.difference, row.low, row.high, row.reason)
+        _build_contrast_result(
+            row.family, row.first, row.second, row.quantity, row.difference, row.low, row.high, row.reason
+        )
         for row in contrasts
     ]
 
 
-def read_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
+def list_design_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
     """Return those contrasts of a results table that follow from the plan, in the form of the forecast."""
     names = ("family", "first", "second", "quantity", "difference", "low", "high", "reason")
-    rows = [row for row in records(table) if row["family"] in sections_contrasts.BY_DESIGN]
-    return [_contrast(*(row[name] for name in names)) for row in rows]
+    rows = [row for row in list_records(table) if row["family"] in sections_contrasts.BY_DESIGN]
+    return [_build_contrast_result(*(row[name] for name in names)) for row in rows]
 
 
-def _contrast(
+def _build_contrast_result(
     family: str,
     first: str,
     second: str,
@@ -292,38 +303,51 @@ def _contrast(
     value: float | None,
     low: float | None,
     high: float | None,
-    why: str,
+    reason: str,
 ) -> Estimate:
     args = {"family": family, "quantity": quantity, "sides": f"{first} less {second}"}
     interval = None if low is None or high is None else (low, high)
-    return estimate("contrast", value, {}, args=args, interval=interval, reason="" if interval else why)
+    return build_estimate("contrast", value, {}, args=args, interval=interval, reason="" if interval else reason)
 
 
-def _rows(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> Iterator[RatingRow]:
+def _iter_simulated_rows(
+    protocol: StudyProtocol, plan: OpeningPreview, places: Sequence[PlannedAssignment], seed: int
+) -> Iterator[RatingRow]:
     items = {item.key: item for item in plan.planned}
-    codes = {key: _code(key) for key in items}
+    codes = {key: _compute_item_code(key) for key in items}
     for assignment in places:
-        yield _row(protocol, plan, items[assignment.key], assignment, codes[assignment.key], seed)
+        yield _simulate_row(protocol, plan, items[assignment.key], assignment, codes[assignment.key], seed)
 
 
-def _code(key: str) -> uuid.UUID:
+def _compute_item_code(key: str) -> uuid.UUID:
     # Not random: the same plan gives the same warnings each time it is shown.
     return uuid.UUID(int=random.Random(f"code/{key}").getrandbits(128))
 
 
-def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, code: uuid.UUID, seed: int) -> RatingRow:
+def _simulate_row(
+    protocol: StudyProtocol,
+    plan: OpeningPreview,
+    item: PlannedItem,
+    place: PlannedAssignment,
+    code: uuid.UUID,
+    seed: int,
+) -> RatingRow:
     label = f"R{place.rater + 1:02}"
     # Another stream for a repeat or the second session: a rater need not answer the same twice.
     rater_seed = label if (place.occasion, place.session) == (FIRST, 1) else f"{label} {place.occasion} {place.session}"
     origin = plan.origins.get(item.key, {})
     target, reference = origin.get("target", []), origin.get("reference", "")
     if protocol.kind == EVIDENCE:
-        verdict, confidence = simulated.judge_evidence(_says(origin), item.key, label, SKILL, seed, rater_seed)
+        verdict, confidence = simulated_raters.judge_evidence(
+            _get_classifier_verdict(origin), item.key, label, SKILL, seed, rater_seed
+        )
     else:
-        error = simulated.find_error(item.source[1], reference)
-        verdict, confidence = simulated.judge_transition(error, item.key, label, SKILL, seed, rater_seed)
+        error = simulated_raters.error_kind(item.source[1], reference)
+        verdict, confidence = simulated_raters.judge_transition(error, item.key, label, SKILL, seed, rater_seed)
     reports_error = not verdict and place.marks != "off"
-    marked_rows = simulated.mark_rows(target, [MISSING], item.key, SKILL, seed, rater_seed) if reports_error else ()
+    marked_rows = (
+        simulated_raters.choose_marks(target, [MISSING], item.key, SKILL, seed, rater_seed) if reports_error else ()
+    )
     return RatingRow(
         item=code, rater=label, number=place.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
         opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=place.position, occasion=place.occasion,
@@ -340,27 +364,27 @@ def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, co
 _WHEN = datetime(2026, 1, 1, tzinfo=UTC)  # no result depends on dates
 
 
-def _says(origin: Mapping[str, Any]) -> bool:
+def _get_classifier_verdict(origin: Mapping[str, Any]) -> bool:
     verdicts = origin.get("verdicts") or {}
     return bool(verdicts[min(verdicts)]) if verdicts else bool(origin.get("truth"))
 
 
-def _as_if_dealt(protocol: StudyProtocol, plan: Preview) -> tuple[Place, ...]:
+def _assign_pool_evenly(protocol: StudyProtocol, plan: OpeningPreview) -> tuple[PlannedAssignment, ...]:
     """Return the assignments of a plan whose design leaves them to the raters' arrival."""
     # A pool assigns nothing before raters come: rehearse it as if all raters took equal shares.
     even = replace(protocol, design="balanced")
-    return tuple(opening.assign(even, protocol.seed, plan.planned, plan.seats))
+    return tuple(freeze.plan_assignments(even, protocol.seed, plan.planned, plan.seats))
 
 
-def _facts(protocol: StudyProtocol, plan: Preview, places: Sequence[Place]) -> Facts:
+def _collect_facts(protocol: StudyProtocol, plan: OpeningPreview, places: Sequence[PlannedAssignment]) -> PlanFacts:
     origins = [plan.origins.get(item.key, {}) for item in plan.planned]
     references = [origin.get("reference", "") for origin in origins]
-    return Facts(
+    return PlanFacts(
         kind="transition" if protocol.kind == TRANSITION else "evidence",
         design=protocol.design,
         items=len(plan.planned),
-        unperturbed=sum(read_label(reference) == 1 for reference in references),
-        planted=sum(read_label(reference) == 0 for reference in references),
+        unperturbed=sum(reference_to_label(reference) == 1 for reference in references),
+        planted=sum(reference_to_label(reference) == 0 for reference in references),
         unstated=sum("imported_id" in origin and not origin["reference"] for origin in origins),
         located=sum(bool(origin.get("target")) for origin in origins),
         raters=len({place.rater for place in places}),

@@ -18,7 +18,7 @@ FEWEST_RATERS = 3  # the least for an interval over new raters
 FEWEST_SHARED = 20  # items two raters must share for their kappa to enter the mean (document.MIN_OVERLAP)
 
 
-class Facts(NamedTuple):
+class PlanFacts(NamedTuple):
     """The sizes of a plan.
 
     `unperturbed` and `planted` count items with a known reference, `unstated` imported items without one, `located` items
@@ -39,7 +39,7 @@ class Facts(NamedTuple):
     marks: bool
 
 
-def advise(stat: str, scope: Mapping[str, str], missing: str, reason: str, facts: Facts) -> str:
+def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: str, facts: PlanFacts) -> str:
     """Return what to change, as a sentence without its full stop."""
     if stat.startswith("retest"):
         if facts.design == "crossover":
@@ -49,29 +49,29 @@ def advise(stat: str, scope: Mapping[str, str], missing: str, reason: str, facts
         return "repeat more items, or ask for more items"
     # Before the classes: with too few items both classes can be there and still no answer be wrong.
     if "no rating is incorrect" in reason:
-        return f"ask for more items{_of(scope)}: at the planning values a rater may give no wrong answer"
+        return f"ask for more items{_format_scope(scope)}: at the planning values a rater may give no wrong answer"
     # A missing class explains an empty cell better than its size does, so it comes first.
-    if stat in DETECTION and (suggestion := _classes(stat, facts)):
+    if stat in DETECTION and (suggestion := _suggest_classes(stat, facts)):
         return suggestion
     if missing == "interval" and "new raters" in scope.values() and facts.raters < FEWEST_RATERS:
         return f"ask for at least {FEWEST_RATERS} raters"
     if stat == "contrast":
-        return _contrast(reason, facts)
+        return _suggest_for_contrast(reason, facts)
     if stat in AGREEMENT:
-        return _agreement(scope, reason, facts)
+        return _suggest_for_agreement(scope, reason, facts)
     if stat == "localisation":
-        return _localisation(facts)
+        return _suggest_for_localisation(facts)
     if stat.startswith("dawid_skene"):
         return f"ask for at least {FEWEST_RATERS} raters and {FEWEST_RATERS} ratings per item"
     if missing == "interval" and facts.raters < FEWEST_RATERS:
-        return f"ask for at least {FEWEST_RATERS} raters, or for more items{_of(scope)}"
-    return f"ask for more items{_of(scope)} or more ratings per item"
+        return f"ask for at least {FEWEST_RATERS} raters, or for more items{_format_scope(scope)}"
+    return f"ask for more items{_format_scope(scope)} or more ratings per item"
 
 
-def _localisation(facts: Facts) -> str:
+def _suggest_for_localisation(facts: PlanFacts) -> str:
     """Return what marks need before they can show that an error was reported for the right reason."""
     if not facts.planted:
-        return _classes("sensitivity", facts)
+        return _suggest_classes("sensitivity", facts)
     if not facts.marks:
         return "let raters mark the rows that are wrong"
     if not facts.located:
@@ -79,46 +79,46 @@ def _localisation(facts: Facts) -> str:
     return "ask for more items with a planted error at a known location"
 
 
-def _contrast(reason: str, facts: Facts) -> str:
+def _suggest_for_contrast(reason: str, facts: PlanFacts) -> str:
     """Return what a difference between two sets of ratings needs."""
     if "fewer than three raters" in reason:
         return f"ask for at least {FEWEST_RATERS} raters on each side, or let the same raters rate both"
     if facts.raters < FEWEST_RATERS:
         return f"ask for at least {FEWEST_RATERS} raters who rate both sides"
     if "both unperturbed and planted" in reason:
-        if suggestion := _classes("contrast", facts):
+        if suggestion := _suggest_classes("contrast", facts):
             return suggestion
         return "include unperturbed and planted items on both sides"
     return "ask for more items on each side, or for more raters who rate both"
 
 
-def _classes(stat: str, facts: Facts) -> str:
+def _suggest_classes(stat: str, facts: PlanFacts) -> str:
     """Return what a number that compares two classes of items needs first, or "" if both classes are there."""
     lacks_unperturbed = stat != "sensitivity" and not facts.unperturbed
     lacks_planted = stat != "specificity" and not facts.planted
     if not lacks_unperturbed and not lacks_planted:
         return ""
     if facts.kind == "evidence":
-        return _records(lacks_unperturbed, facts)
+        return _suggest_records(lacks_unperturbed, facts)
     if facts.unstated:
         return "state the perturbation of the imported items (column `perturbation`) or their truth (column `truth`)"
     return "include unperturbed items" if lacks_unperturbed else "include items with planted errors"
 
 
-def _records(wants_right: bool, facts: Facts) -> str:
+def _suggest_records(lacks_sufficient: bool, facts: PlanFacts) -> str:
     """Return what evidence records need. Their reference is a declared truth or nothing."""
     if facts.unstated:
         return "state whether the evidence of the imported records is sufficient (column `truth`)"
     if not facts.unperturbed and not facts.planted:
         return "no change helps: evidence records have no planted errors; import items whose reference is known"
-    return f"also import records that are declared {'sufficient' if wants_right else 'insufficient'}"
+    return f"also import records that are declared {'sufficient' if lacks_sufficient else 'insufficient'}"
 
 
-def _agreement(scope: Mapping[str, str], reason: str, facts: Facts) -> str:
+def _suggest_for_agreement(scope: Mapping[str, str], reason: str, facts: PlanFacts) -> str:
     if facts.per_item < 2:
         return "ask for at least 2 ratings per item"
     if "rarer verdict" in reason or "one and the same" in reason:
-        return f"ask for more items{_of(scope)}: at this share of errors the rarer verdict is too rare"
+        return f"ask for more items{_format_scope(scope)}: at this share of errors the rarer verdict is too rare"
     min_overlap = int(scope.get("min_overlap", "1"))
     # Sharing nothing at all needs another remedy than sharing too little.
     if facts.shared[1] == 0 or "no item was rated by both" in reason:
@@ -127,10 +127,10 @@ def _agreement(scope: Mapping[str, str], reason: str, facts: Facts) -> str:
         enough = f"so that two raters share {FEWEST_SHARED}"
         # Every rater already rates every item: more ratings per item are impossible, only items help.
         if facts.per_item >= facts.raters:
-            return f"ask for more items{_of(scope)}, {enough}"
-        return f"ask for more ratings per item, fewer raters or more items{_of(scope)}, {enough}"
-    return f"ask for more items{_of(scope)} or more ratings per item"
+            return f"ask for more items{_format_scope(scope)}, {enough}"
+        return f"ask for more ratings per item, fewer raters or more items{_format_scope(scope)}, {enough}"
+    return f"ask for more items{_format_scope(scope)} or more ratings per item"
 
 
-def _of(scope: Mapping[str, str]) -> str:
+def _format_scope(scope: Mapping[str, str]) -> str:
     return " of each source" if "source" in scope else ""

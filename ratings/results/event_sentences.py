@@ -9,12 +9,12 @@ from functools import singledispatch
 
 from ratings.models import study_events as events
 from ratings.models.study_events import Content, LegacyText
-from ratings.protocol.planning import Alike
+from ratings.protocol.planning import IdenticalCases
 from ratings.results.analyses.filters import Filters
-from ratings.stats.nouns import counted
+from ratings.stats.text import format_count
 from ratings.studies import crossover
 
-Names = Mapping[int, str]  # current username by account number
+AccountNames = Mapping[int, str]  # current username by account number
 
 _TITLES = {
     "guide": "guide revised",
@@ -36,7 +36,7 @@ def title_event(kind: str, content: Content | LegacyText) -> str:
     return _TITLES.get(kind, kind)
 
 
-def describe_event(content: Content | LegacyText, names: Names) -> str:
+def describe_event(content: Content | LegacyText, names: AccountNames) -> str:
     """Return the details as text; "" if there are none. `names` must have every account of the event that still exists."""
     if isinstance(content, events.MemberChanged):
         # Apart from the dispatch below because it alone needs the names of accounts.
@@ -51,7 +51,7 @@ def describe_content(content: Content | LegacyText) -> str:
     return ""
 
 
-def _describe_member(content: events.MemberChanged, names: Names) -> str:
+def _describe_member(content: events.MemberChanged, names: AccountNames) -> str:
     who = f"{names.get(content.account, 'deleted')} (account {content.account})"
     return f"{who} is {_ROLES[content.role]}" if content.granted and content.role else f"{who} no longer has a role"
 
@@ -73,18 +73,18 @@ def _describe_duplicated(content: events.Duplicated) -> str:
 
 @describe_content.register
 def _describe_opened(content: events.Opened) -> str:
-    parts = [f"{counted(content.items, 'item')}, {counted(content.raters, 'rater')}"]
+    parts = [f"{format_count(content.items, 'item')}, {format_count(content.raters, 'rater')}"]
     if content.left_out:
-        parts.append(f"{counted(content.left_out, 'item')} of unblinded studies left out")
+        parts.append(f"{format_count(content.left_out, 'item')} of unblinded studies left out")
     if content.shown:
-        parts.append(f"{counted(content.shown, 'item')} of episodes that are part of unblinded studies")
-    parts.append(crossover.say_alike(Alike(content.identical_cases, content.cases)))
+        parts.append(f"{format_count(content.shown, 'item')} of episodes that are part of unblinded studies")
+    parts.append(crossover.describe_identical_cases(IdenticalCases(content.identical_cases, content.cases)))
     return "; ".join(filter(None, parts))
 
 
 @describe_content.register
 def _describe_reopened(content: events.Reopened) -> str:
-    assigned = f"{counted(content.dealt, 'item')} assigned" if content.dealt else ""
+    assigned = f"{format_count(content.dealt, 'item')} assigned" if content.dealt else ""
     return "; ".join(filter(None, [assigned, _describe_left(content.left)]))
 
 
@@ -100,18 +100,18 @@ def _describe_invited(content: events.Invited) -> str:
 
 @describe_content.register
 def _describe_reminded(content: events.Reminded) -> str:
-    return _count_plainly(content.raters, "rater")
+    return _count_without_separator(content.raters, "rater")
 
 
 @describe_content.register
-def _describe_seat(content: events.Joined | events.Erased) -> str:
+def _describe_rater(content: events.Joined | events.Erased) -> str:
     return content.rater
 
 
 @describe_content.register
 def _describe_withdrawn(content: events.Withdrawn) -> str:
     rule = "ratings discarded" if content.dropped else "ratings kept"
-    reassigned = f"{counted(content.dealt, 'item')} reassigned to others"
+    reassigned = f"{format_count(content.dealt, 'item')} reassigned to others"
     return "; ".join(filter(None, [f"{content.rater}, {rule}", reassigned, _describe_left(content.left)]))
 
 
@@ -121,24 +121,24 @@ def _describe_simulated(content: events.Simulated) -> str:
 
 
 @describe_content.register
-def _describe_seats_added(content: events.SeatsAdded) -> str:
-    return f"{', '.join(content.added)} added, with {counted(content.items, 'item')}"
+def _describe_raters_added(content: events.SeatsAdded) -> str:
+    return f"{', '.join(content.added)} added, with {format_count(content.items, 'item')}"
 
 
 @describe_content.register
-def _describe_seats_replanned(content: events.SeatsReplanned) -> str:
+def _describe_raters_replanned(content: events.SeatsReplanned) -> str:
     return f"open rater places: {content.free} became {content.raters}"
 
 
 @describe_content.register
 def _describe_items_added(content: events.ItemsAdded) -> str:
-    return "; ".join(filter(None, [counted(content.items, "item"), _describe_left(content.left)]))
+    return "; ".join(filter(None, [format_count(content.items, "item"), _describe_left(content.left)]))
 
 
 @describe_content.register
 def _describe_items_imported(content: events.ItemsImported) -> str:
     # Blinded archives leave the sources out.
-    return ": ".join(filter(None, [_count_plainly(content.items, "item"), ", ".join(content.sources)]))
+    return ": ".join(filter(None, [_count_without_separator(content.items, "item"), ", ".join(content.sources)]))
 
 
 @describe_content.register
@@ -148,7 +148,9 @@ def _describe_imports_removed(content: events.ImportsRemoved) -> str:
 
 @describe_content.register
 def _describe_ratings_imported(content: events.RatingsImported) -> str:
-    return f"{_count_plainly(content.ratings, 'rating')} by {_count_plainly(content.raters, 'rater')}"
+    return (
+        f"{_count_without_separator(content.ratings, 'rating')} by {_count_without_separator(content.raters, 'rater')}"
+    )
 
 
 @describe_content.register
@@ -166,7 +168,7 @@ def _describe_audited(content: events.Audited) -> str:
 
 
 @describe_content.register
-def _describe_look(content: events.InterimLook) -> str:
+def _describe_interim_analysis(content: events.InterimLook) -> str:
     moment = (
         f"at {content.ratings} of {content.planned} planned ratings" if content.ratings else "before the first snapshot"
     )
@@ -174,13 +176,13 @@ def _describe_look(content: events.InterimLook) -> str:
 
 
 @describe_content.register
-def _describe_look_by_source(content: events.InterimLookBySource) -> str:
+def _describe_interim_analysis_by_source(content: events.InterimLookBySource) -> str:
     return f"interim analysis: {content.shown} of {content.sources} sources with at least {content.least} ratings"
 
 
 @describe_content.register
 def _describe_table(content: events.TableExported) -> str:
-    filters = Filters.from_json(content.filters).said if content.filters else content.filters_text
+    filters = Filters.from_dict(content.filters).description if content.filters else content.filters_text
     return f"{_describe_variant(content.blinded)}. {filters}".rstrip(". ")
 
 
@@ -196,7 +198,7 @@ def _describe_api(content: events.ApiExported) -> str:
 
 
 @describe_content.register
-def _describe_machine_ordered(content: events.MachineOrdered) -> str:
+def _describe_machine_requested(content: events.MachineOrdered) -> str:
     content_shown = "payload and context" if content.with_context else "payload alone"
     return f"{content.rater}, {content.name}: {content.items} items to rate, {content_shown}"
 
@@ -208,27 +210,29 @@ def _describe_machine_rated(content: events.MachineRated) -> str:
 
 
 @describe_content.register
-def _describe_taken_back(content: events.ItemsTakenBack) -> str:
+def _describe_items_reassigned(content: events.ItemsTakenBack) -> str:
     if content.rater:
-        elsewhere = f"who can see {counted(content.items, 'item')} in another study or in the laboratory"
+        elsewhere = f"who can see {format_count(content.items, 'item')} in another study or in the laboratory"
         return f"{content.rater}, {elsewhere}: not assigned to them"
     parts = (
-        [f"{counted(content.items, 'item')} not assigned to raters who can see them elsewhere"] if content.items else []
+        [f"{format_count(content.items, 'item')} not assigned to raters who can see them elsewhere"]
+        if content.items
+        else []
     )
     if content.incomplete:
-        parts.append(f"{counted(content.incomplete, 'case')} of the crossover left incomplete")
+        parts.append(f"{format_count(content.incomplete, 'case')} of the crossover left incomplete")
     return "; ".join(filter(None, [*parts, _describe_left(content.left)]))
 
 
 def _describe_left(left: int) -> str:
-    return f"{counted(left, 'item')} unassigned until another rater is added" if left else ""
+    return f"{format_count(left, 'item')} unassigned until another rater is added" if left else ""
 
 
 def _describe_variant(blinded: bool) -> str:
     return "blinded" if blinded else "with sources"
 
 
-def _count_plainly(number: int, noun: str) -> str:
+def _count_without_separator(number: int, noun: str) -> str:
     """Return a count such as "2000 items"."""
     # Not `counted`, which writes 2,000: logs and archives have always had these sentences without a separator.
     return f"{number} {noun}{'s' * (number != 1)}"

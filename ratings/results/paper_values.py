@@ -15,7 +15,7 @@ from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ratings.stats.estimates import CONSENSUS, MAJORITY
-from simulation.lab import positions
+from simulation.lab import json_lines
 
 PATH = Path(settings.BASE_DIR) / "fixtures" / "paper_values.json"
 
@@ -27,7 +27,12 @@ Quantity = Literal[
     "human_model_agreement", "model_agreement", "conditional_agreement", "sufficient_rate", "majority_sufficient_rate",
     "consensus_sufficient_rate", "pass_at_k",
 ]  # fmt: skip
-_OF_SEVERAL = ("model_agreement", "conditional_agreement", "majority_sufficient_rate", "consensus_sufficient_rate")
+_QUANTITIES_OF_SEVERAL_MODELS = (
+    "model_agreement",
+    "conditional_agreement",
+    "majority_sufficient_rate",
+    "consensus_sufficient_rate",
+)
 # Allowed range of a value. Every quantity that is not listed is a share or an area, from 0 to 1.
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "mean_confidence": (1, 5),
@@ -83,7 +88,7 @@ class PaperValue(BaseModel):
         subject = f" for {self.model} as {self.role.replace('_', ' ')}" if self.model and self.role else ""
         if self.value is None and self.range is None:
             return f"Published{subject}: no value, {self.reason} ({self.where})."
-        value_text = _format(self.value, self.quantity) if self.value is not None else self._format_range()
+        value_text = _format_value(self.value, self.quantity) if self.value is not None else self._format_range()
         spread = f" ± {self.sd:g}" if self.sd is not None else ""
         return f"Published{subject}: {value_text}{spread} ({self.format_basis()}; {self.where})."
 
@@ -93,7 +98,9 @@ class PaperValue(BaseModel):
             return NOT_REPORTED
         n_text = f"n = {self.n:,}" if self.n is not None else "n not reported"
         interval_text = (
-            f"95% interval {' to '.join(_format(end, self.quantity) for end in self.interval)}" if self.interval else ""
+            f"95% interval {' to '.join(_format_value(end, self.quantity) for end in self.interval)}"
+            if self.interval
+            else ""
         )
         return f"{n_text}, {interval_text or 'interval not reported'}"
 
@@ -104,7 +111,7 @@ class PaperValue(BaseModel):
 
     def _format_range(self) -> str:
         assert self.range is not None
-        return " to ".join(_format(end, self.quantity) for end in self.range)
+        return " to ".join(_format_value(end, self.quantity) for end in self.range)
 
 
 _NUMBERS = (
@@ -117,7 +124,7 @@ _NUMBERS = (
 )
 
 
-def _format(value: float, quantity: str) -> str:
+def _format_value(value: float, quantity: str) -> str:
     return f"{value:g}" if quantity in _NUMBERS else f"{100 * value:.3g}%"
 
 
@@ -135,24 +142,26 @@ def read_paper_values(path: Path = PATH) -> PaperValues:
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text, parse_constant=positions.refuse_constant, object_pairs_hook=positions.take_each_once)
+        data = json.loads(
+            text, parse_constant=json_lines.reject_constant, object_pairs_hook=json_lines.reject_duplicates
+        )
     except OSError as error:
-        raise PaperValuesError([f"{positions.shown(path)}: cannot be read: {error.strerror}"]) from error
+        raise PaperValuesError([f"{json_lines.format_path(path)}: cannot be read: {error.strerror}"]) from error
     except (ValueError, RecursionError) as error:
-        raise PaperValuesError([positions.unreadable(path, text, error)]) from error
+        raise PaperValuesError([json_lines.describe_invalid_json(path, text, error)]) from error
     problems, values = [], None
     try:
         values = PaperValues.model_validate_json(text)
     except ValidationError as error:
-        problems += [_describe(problem) for problem in error.errors()]
+        problems += [_describe_problem(problem) for problem in error.errors()]
     # Also when types are wrong: an editor of the file should see all problems at once.
     problems += _find_faults(data)
     if problems or values is None:
-        raise PaperValuesError(positions.located(path, problems))
+        raise PaperValuesError(json_lines.locate_problems(path, problems))
     return values
 
 
-def _describe(problem: Mapping[str, Any]) -> str:
+def _describe_problem(problem: Mapping[str, Any]) -> str:
     """Return a problem as "location: what is wrong and what is allowed"."""
     location = ""
     for part in problem["loc"]:
@@ -178,10 +187,10 @@ def _find_faults(data: Any) -> Iterator[str]:
         yield from (f"{location}.{fault}" for fault in _find_entry_faults(entry))
         if entry.key in keys:
             yield f"{location}.key: {entry.key!r} is used twice, first in values[{keys[entry.key]}]"
-        elif (first_index := identities.get(_identify(entry))) is not None:
+        elif (first_index := identities.get(_get_identity(entry))) is not None:
             yield f"{location}: has the same quantity, study, model, role, error and k as values[{first_index}]"
         keys.setdefault(entry.key, index)
-        identities.setdefault(_identify(entry), index)
+        identities.setdefault(_get_identity(entry), index)
 
 
 def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
@@ -200,9 +209,9 @@ def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
     # Keys that belong to some quantities only: the model above cannot express this.
     if (entry.k is not None) != (entry.quantity == "pass_at_k"):
         yield f"k: is {'required' if entry.k is None else 'allowed only'} with the quantity pass_at_k"
-    if (entry.models is not None) != (entry.quantity in _OF_SEVERAL):
+    if (entry.models is not None) != (entry.quantity in _QUANTITIES_OF_SEVERAL_MODELS):
         rule = "is required with" if entry.models is None else "is allowed only with"
-        yield f"models: {rule} the quantities {', '.join(_OF_SEVERAL)}"
+        yield f"models: {rule} the quantities {', '.join(_QUANTITIES_OF_SEVERAL_MODELS)}"
     if entry.models and len(set(entry.models)) < len(entry.models):
         yield "models: lists a model twice"
     if entry.models and entry.model and entry.model not in entry.models:
@@ -227,58 +236,58 @@ def find_paper_value(
     """Return the paper's entry for exactly this quantity, study, declared model, role, error type and k, or None."""
     identity = (quantity, study, model, role, error, k)
     # An exact match: a number of another model or role must never appear beside ours.
-    return next((entry for entry in load_paper_values() if _identify(entry) == identity), None)
+    return next((entry for entry in load_paper_values() if _get_identity(entry) == identity), None)
 
 
 # Labels of ensembles of the paper's classifiers only, in benchmarks where others judged too.
 ENSEMBLES = {MAJORITY: "majority of the paper's models", CONSENSUS: "all of the paper's models"}
-_OF_ENSEMBLES = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
+_ENSEMBLE_QUANTITIES = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
 
 
-def find_published_fraction(who: str, kind: str, models: Collection[str] = ()) -> "PaperValue | str | None":
+def find_published_fraction(judge: str, kind: str, models: Collection[str] = ()) -> "PaperValue | str | None":
     """Return the paper's share of records judged sufficient (Fig. 4) by this classifier or ensemble.
 
     For an ensemble of other `models` than the paper's, return the reason why it is not comparable.
     """
     if kind == "classifier":
-        return find_paper_value("sufficient_rate", "evidence_sufficiency", model=who, role="evidence_classifier")
-    entry = find_ensemble(who) if kind == "ensemble" else None
+        return find_paper_value("sufficient_rate", "evidence_sufficiency", model=judge, role="evidence_classifier")
+    entry = find_ensemble(judge) if kind == "ensemble" else None
     if entry is None or set(entry.models or ()) == set(models):
         return entry
     return "the paper's number is of other classifiers"
 
 
-def find_ensemble(who: str) -> PaperValue | None:
+def find_ensemble(ensemble: str) -> PaperValue | None:
     """Return the paper's entry for what most of its classifiers, or all of them, judge sufficient."""
-    quantity = _OF_ENSEMBLES.get(who)
+    quantity = _ENSEMBLE_QUANTITIES.get(ensemble)
     return find_paper_value(quantity, "evidence_sufficiency", role="evidence_classifier") if quantity else None
 
 
 NO_ENTRY = "the paper has no such number"
 
 
-def pair_with_reasons(found: Iterable[PaperValue | str | None]) -> list[tuple[float | None, str]]:
+def pair_with_reasons(matches: Iterable[PaperValue | str | None]) -> list[tuple[float | None, str]]:
     """Return value and reason for each row of a table: the paper's value, or the reason why there is none.
 
     If the paper has a value for none of the rows, the reasons are left out as well and the column stays empty.
     """
-    entries = list(found)
+    entries = list(matches)
     if not any(isinstance(entry, PaperValue) for entry in entries):
         return [(None, "")] * len(entries)
-    return [_pair(entry) for entry in entries]
+    return [_pair_with_reason(entry) for entry in entries]
 
 
-def _pair(one: PaperValue | str | None) -> tuple[float | None, str]:
-    if isinstance(one, PaperValue):
-        return one.value, "" if one.value is not None else one.reason or NO_ENTRY
-    return None, one or NO_ENTRY
+def _pair_with_reason(entry: PaperValue | str | None) -> tuple[float | None, str]:
+    if isinstance(entry, PaperValue):
+        return entry.value, "" if entry.value is not None else entry.reason or NO_ENTRY
+    return None, entry or NO_ENTRY
 
 
-def _identify(entry: PaperValue) -> tuple[Any, ...]:
+def _get_identity(entry: PaperValue) -> tuple[Any, ...]:
     return entry.quantity, entry.study, entry.model, entry.role, entry.error, entry.k
 
 
-def each_value(matches: Callable[[PaperValue], bool]) -> Iterator[PaperValue]:
+def iter_values(matches: Callable[[PaperValue], bool]) -> Iterator[PaperValue]:
     """Yield the entries that match, in the order of the file."""
     return filter(matches, load_paper_values())
 

@@ -17,38 +17,38 @@ ERASED = "erased"  # shown instead of the username once the personal data was er
 class LogLine(NamedTuple):
     """One event as pages show it."""
 
-    at: datetime
+    time: datetime
     by: User | None
     title: str
-    words: str
+    description: str
 
 
 def describe_events(events: Iterable[StudyEvent]) -> list[LogLine]:
     """Return a log line for each event, in the given order. One query loads the names of all accounts."""
     event_list = list(events)
-    names = read_names(event_list)
+    names = load_account_names(event_list)
     return [
         LogLine(
             row.at,
             row.by,
-            event_sentences.title_event(row.kind, row.content),
-            event_sentences.describe_event(row.content, names),
+            event_sentences.title_event(row.kind, row.typed_content),
+            event_sentences.describe_event(row.typed_content, names),
         )
         for row in event_list
     ]
 
 
-def read_names(events: Sequence[StudyEvent]) -> dict[int, str]:
+def load_account_names(events: Sequence[StudyEvent]) -> dict[int, str]:
     """Return the current username of each account in these events, by account number. Deleted accounts are missing."""
     # A log can have thousands of events but names few accounts: one query for all of them.
-    account_numbers = set(_list_accounts(events))
+    account_numbers = set(_iter_accounts(events))
     if not account_numbers:
         return {}
     accounts = User.objects.filter(pk__in=account_numbers).values_list("pk", "username", "rater_profile__erased_at")
     return {number: ERASED if erased_at else username for number, username, erased_at in accounts}
 
 
-def _list_accounts(events: Iterable[StudyEvent]) -> Iterator[int]:
+def _iter_accounts(events: Iterable[StudyEvent]) -> Iterator[int]:
     for event in events:
-        if event.kind == MemberChanged.kind and isinstance(content := event.content, MemberChanged):
+        if event.kind == MemberChanged.kind and isinstance(content := event.typed_content, MemberChanged):
             yield content.account

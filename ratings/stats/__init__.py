@@ -9,6 +9,6 @@ Without Django.
 """
 
 from ratings.stats.estimates import Estimate
-from ratings.stats.table import Ratings
+from ratings.stats.ratings_table import Ratings
 
 __all__ = ["Estimate", "Ratings"]

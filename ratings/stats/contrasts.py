@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ratings.stats import detection
-from ratings.stats.areas import mrmc, mrmc_two
+from ratings.stats.areas import mrmc, mrmc_comparison
 from ratings.stats.areas.delong import is_extreme
-from ratings.stats.areas.mrmc_two import TwoConditions
-from ratings.stats.differences import Counts, Side, compare_shares, count_clusters
-from ratings.stats.table import Bools, Floats, Ints, Ratings
+from ratings.stats.areas.mrmc_comparison import TwoConditions
+from ratings.stats.differences import ContrastCounts, Side, compare_shares, count_clusters
+from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings
 
 RATERS, MACHINES = "raters", "raters and machines"
 OTHERS, PEOPLE = "the others", "raters"
@@ -47,7 +47,7 @@ class Contrast(NamedTuple):
     first: str
     second: str
     quantity: str
-    counts: Counts
+    counts: ContrastCounts
     first_value: float | None = None
     second_value: float | None = None
     low: float | None = None
@@ -62,7 +62,7 @@ class Contrast(NamedTuple):
             return None
         return self.first_value - self.second_value
 
-    def cells(self, p_holm: float | None, reference_name: str) -> list[Any]:
+    def to_table_row(self, p_holm: float | None, reference_name: str) -> list[Any]:
         """Return the cells of the contrast's table row."""
         return [
             self.family, self.first, self.second, self.quantity, self.first_value, self.second_value, self.difference,
@@ -71,7 +71,7 @@ class Contrast(NamedTuple):
         ]  # fmt: skip
 
 
-class Pool(NamedTuple):
+class RatingPool(NamedTuple):
     """Judged ratings of a contrast with the properties of their items; shapes (n,) beside the table's own columns.
 
     `cluster`: number of the thing that the item is a version of; `case`: the same for versions of one error type and
@@ -86,51 +86,51 @@ class Pool(NamedTuple):
     error: Any
     deff: float
 
-    def side(self, mask: Bools, answers: Floats) -> Side:
+    def select_side(self, mask: Bools, answers: Floats) -> Side:
         return Side(answers[mask], self.cluster[mask], self.table.rater[mask])
 
     @property
-    def rate(self) -> Floats:
+    def yes_answers(self) -> Floats:
         return self.table.verdict.astype(np.float64)
 
     @property
-    def correct(self) -> Floats:
-        return self.table.correct.astype(np.float64)
+    def correct_answers(self) -> Floats:
+        return self.table.is_correct.astype(np.float64)
 
     @property
-    def known(self) -> Bools:
+    def has_reference(self) -> Bools:
         """Which ratings are of items with a reference."""
         is_known: Bools = self.table.reference >= 0
         return is_known
 
 
-def gather_pool(own: Ratings) -> Pool:
+def build_rating_pool(ratings: Ratings) -> RatingPool:
     """Return the ratings of a table with the numbers of their cases.
 
     The table's factor `error` names the planted error of each rating's item; sources are named by it (see rows.source_name).
     The factor `kind`, if there is one, has "declared right", "declared wrong" or "not known" instead for items without a stated
     perturbation. Items without a pair form clusters of their own.
     """
-    no_error = (np.zeros(len(own), dtype=np.int64), ("none",))
-    codes, names = own.factors.get("error", no_error)
-    kind_codes, kinds = own.factors.get("kind", own.factors.get("error", no_error))
+    no_error = (np.zeros(len(ratings), dtype=np.int64), ("none",))
+    codes, names = ratings.factors.get("error", no_error)
+    kind_codes, kinds = ratings.factors.get("kind", ratings.factors.get("error", no_error))
     error = (
         np.array([name or "none" for name in kinds], dtype=np.str_)[kind_codes]
-        if len(own)
+        if len(ratings)
         else np.zeros(0, dtype=np.str_)
     )
     label = np.array(
-        [name.removesuffix(f", {kind} error") for name in own.sources for kind in names] or [""], dtype=np.str_
+        [name.removesuffix(f", {kind} error") for name in ratings.sources for kind in names] or [""], dtype=np.str_
     ).reshape(-1, len(names) or 1)
-    pair = [pair or code for pair, code in zip(own.pairs or own.items, own.items, strict=True)]
-    cluster = np.unique(np.array(pair, dtype=np.str_), return_inverse=True)[1][own.item]
-    case = np.unique(np.stack([cluster, codes, own.reference]), axis=1, return_inverse=True)[1].reshape(-1)
+    pair = [pair or code for pair, code in zip(ratings.pairs or ratings.items, ratings.items, strict=True)]
+    cluster = np.unique(np.array(pair, dtype=np.str_), return_inverse=True)[1][ratings.item]
+    case = np.unique(np.stack([cluster, codes, ratings.reference]), axis=1, return_inverse=True)[1].reshape(-1)
     # Needed where a side's answers are all alike and have no design effect of their own.
-    deff = detection.find_design_effect(own) if own.binary and len(own) else 1.0
-    return Pool(own, cluster, case, label[own.source, codes], error, deff)
+    deff = detection.compute_design_effect(ratings) if ratings.is_binary and len(ratings) else 1.0
+    return RatingPool(ratings, cluster, case, label[ratings.source, codes], error, deff)
 
 
-def contrast_shares(
+def compute_share_contrast(
     family: str, names: tuple[str, str], quantity: str, sides: tuple[Side, Side], deff: float, fixed: str = ""
 ) -> Contrast:
     """Return the row of a difference of two shares. `fixed`: the method's name where a side is one rater or one machine."""
@@ -147,63 +147,68 @@ def contrast_shares(
     return Contrast(family, *names, quantity, difference.counts, *values, method, difference.reason)
 
 
-def contrast_detection(family: str, names: tuple[str, str], first: Pool, second: Pool) -> Iterator[Contrast]:
+def iter_detection_contrasts(
+    family: str, names: tuple[str, str], first: RatingPool, second: RatingPool
+) -> Iterator[Contrast]:
     """Yield the differences of the mean area, of the pooled area and of d' of two sets of ratings.
 
     Nothing if neither has both unperturbed and planted items.
     """
-    if not any(_has_both(pool.table) for pool in (first, second)):
+    if not any(_has_both_classes(pool.table) for pool in (first, second)):
         return
     columns = _number_cases(
-        (first, second), [mrmc.columns(pool.table, pool.table.signed)[0] for pool in (first, second)]
+        (first, second),
+        [mrmc.build_rater_columns(pool.table, pool.table.signed_ratings)[0] for pool in (first, second)],
     )
-    comparison = mrmc_two.compare_conditions(columns[0], columns[1])
+    comparison = mrmc_comparison.compare_conditions(columns[0], columns[1])
     if isinstance(comparison, str):
         comparison = next(
             filter(
                 None,
                 (
-                    _explain_none(pool, pool_columns)
+                    _explain_no_column(pool, pool_columns)
                     for pool, pool_columns in zip((first, second), columns, strict=True)
                 ),
             ),
             comparison,
         )
     only_common = not isinstance(comparison, str) and comparison.dropped > 0
-    empty_row = Contrast(family, *names, AREA, _count_scored((first, second), only_common))
-    yield _of_conditions(empty_row, comparison)
-    yield _of_u_statistic(empty_row._replace(quantity=AREA_U), (first, second), comparison)
-    yield _of_d_prime(empty_row._replace(quantity=D_PRIME), (first, second))
+    empty_row = Contrast(family, *names, AREA, _count_scored_clusters((first, second), only_common))
+    yield _fill_comparison(empty_row, comparison)
+    yield _fill_u_statistic(empty_row._replace(quantity=AREA_U), (first, second), comparison)
+    yield _fill_d_prime(empty_row._replace(quantity=D_PRIME), (first, second))
 
 
-def _explain_none(pool: Pool, columns: Sequence[mrmc.Column]) -> str:
+def _explain_no_column(pool: RatingPool, columns: Sequence[mrmc.RaterColumn]) -> str:
     """Return why no rater of this condition has an area; "" if one has."""
-    return "" if columns else mrmc.nothing(pool.table, pool.table.signed)
+    return "" if columns else mrmc.explain_no_area(pool.table, pool.table.signed_ratings)
 
 
-def _count_scored(pools: tuple[Pool, Pool], only_common: bool) -> Counts:
+def _count_scored_clusters(pools: tuple[RatingPool, RatingPool], only_common: bool) -> ContrastCounts:
     """Return the sample sizes of areas: ratings with a reference and a confidence; `only_common`: of raters of both conditions."""
     first, second = ({pool.table.raters[index] for index in np.unique(pool.table.rater)} for pool in pools)
     common = first & second
     sides = []
     for pool in pools:
-        mask = pool.known & np.isfinite(pool.table.signed)
+        mask = pool.has_reference & np.isfinite(pool.table.signed_ratings)
         if only_common:
             mask &= np.array([name in common for name in pool.table.raters], dtype=np.bool_)[pool.table.rater]
-        sides.append(pool.side(mask, pool.rate))
+        sides.append(pool.select_side(mask, pool.yes_answers))
     return count_clusters(sides[0], sides[1])
 
 
-def _has_both(own: Ratings) -> bool:
-    return bool((own.reference == 0).any() and (own.reference == 1).any())
+def _has_both_classes(ratings: Ratings) -> bool:
+    return bool((ratings.reference == 0).any() and (ratings.reference == 1).any())
 
 
-def _number_cases(pools: tuple[Pool, Pool], columns: Sequence[Sequence[mrmc.Column]]) -> list[list[mrmc.Column]]:
+def _number_cases(
+    pools: tuple[RatingPool, RatingPool], columns: Sequence[Sequence[mrmc.RaterColumn]]
+) -> list[list[mrmc.RaterColumn]]:
     """Return the columns of both conditions with one numbering of cases: versions of one thing are one case.
 
     If a rater has several versions of one case in one condition, every item is a case of its own, in both conditions.
     """
-    if any(is_repeated(pool.table, pool.case) for pool in pools):
+    if any(has_repeated_cases(pool.table, pool.case) for pool in pools):
         return [list(pool_columns) for pool_columns in columns]
     numbered = []
     for pool, pool_columns in zip(pools, columns, strict=True):
@@ -216,65 +221,72 @@ def _number_cases(pools: tuple[Pool, Pool], columns: Sequence[Sequence[mrmc.Colu
     return numbered
 
 
-def _of_conditions(blank: Contrast, found: TwoConditions | str) -> Contrast:
+def _fill_comparison(row: Contrast, comparison: TwoConditions | str) -> Contrast:
     """Return the row with the numbers of two conditions, or with the reason why there are none."""
-    if isinstance(found, str):
-        return blank._replace(reason=found)
-    dropped = f"{found.dropped} raters who read only one left out" if found.dropped else ""
-    return blank._replace(
-        first_value=found.first,
-        second_value=found.second,
-        low=found.test.low,
-        high=found.test.high,
-        p=found.test.p,
-        method="" if found.test.low is None else "delong" if found.readers == 1 else "or_two_conditions",
-        reason="; ".join(filter(None, (found.reason, dropped))),
+    if isinstance(comparison, str):
+        return row._replace(reason=comparison)
+    dropped = f"{comparison.dropped} raters who read only one left out" if comparison.dropped else ""
+    return row._replace(
+        first_value=comparison.first,
+        second_value=comparison.second,
+        low=comparison.test.low,
+        high=comparison.test.high,
+        p=comparison.test.p,
+        method="" if comparison.test.low is None else "delong" if comparison.raters == 1 else "or_two_conditions",
+        reason="; ".join(filter(None, (comparison.reason, dropped))),
     )
 
 
-def _of_u_statistic(blank: Contrast, pools: tuple[Pool, Pool], averages: TwoConditions | str) -> Contrast:
+def _fill_u_statistic(
+    empty_row: Contrast, pools: tuple[RatingPool, RatingPool], mean_areas: TwoConditions | str
+) -> Contrast:
     """Return the row of the pooled areas' difference; its interval has the degrees of freedom of the raters' mean areas."""
-    if isinstance(averages, str):
-        return blank._replace(reason=averages)
-    if any(is_repeated(pool.table, pool.case) for pool in pools):
-        return blank._replace(reason="a rater has read several versions of one case in one condition")
+    if isinstance(mean_areas, str):
+        return empty_row._replace(reason=mean_areas)
+    if any(has_repeated_cases(pool.table, pool.case) for pool in pools):
+        return empty_row._replace(reason="a rater has read several versions of one case in one condition")
     raters = sorted({pool.table.raters[index] for pool in pools for index in np.unique(pool.table.rater)})
     cases = max(int(pool.case.max(initial=0)) for pool in pools) + 1
-    grids = [mrmc_two.arrange_readings(pool.table, pool.table.signed, pool.case, raters, cases) for pool in pools]
-    statistic = mrmc_two.compare_areas(grids[0], grids[1], paired=averages.parts is not None)
+    grids = [
+        mrmc_comparison.build_score_grid(pool.table, pool.table.signed_ratings, pool.case, raters, cases)
+        for pool in pools
+    ]
+    statistic = mrmc_comparison.compare_pooled_areas(grids[0], grids[1], paired=mean_areas.parts is not None)
     if isinstance(statistic, str):
-        return blank._replace(reason=statistic)
-    row = blank._replace(first_value=statistic.first, second_value=statistic.second)
-    if averages.test.low is None or not statistic.se > 0:
-        return row._replace(reason=statistic.reason or averages.reason)
-    df, rater_df = averages.test.df, max(1, averages.readers - 1)
+        return empty_row._replace(reason=statistic)
+    row = empty_row._replace(first_value=statistic.first, second_value=statistic.second)
+    if mean_areas.test.low is None or not statistic.se > 0:
+        return row._replace(reason=statistic.reason or mean_areas.reason)
+    df, rater_df = mean_areas.test.df, max(1, mean_areas.raters - 1)
     # The variance with replacement is large enough near 1 as well, and that of each single area is far too large.
-    if mrmc_two.INCOMPLETE in statistic.reason:
-        p, low, high = mrmc_two.infer(statistic.first - statistic.second, statistic.se, df)
+    if mrmc_comparison.INCOMPLETE in statistic.reason:
+        p, low, high = mrmc_comparison.infer_difference(statistic.first - statistic.second, statistic.se, df)
         assert low is not None and high is not None  # the standard error is above 0
         return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=statistic.reason)
     means = [
-        mrmc_two.Mean(value, se, min(df, rater_df) if is_extreme(value) else df, mrmc_two.count_readings(grid))
+        mrmc_comparison.ConditionMean(
+            value, se, min(df, rater_df) if is_extreme(value) else df, mrmc_comparison.count_read_cases(grid)
+        )
         for value, se, grid in zip((statistic.first, statistic.second), statistic.own_se, grids, strict=True)
     ]
     # Unbiased, but alone it covered 91 % with eight raters. The mean areas are the same here, so their error is a lower limit.
-    se = max(statistic.se, averages.test.se)
-    p, low, high = mrmc_two.infer_areas((means[0], means[1]), se, df, mrmc.AREAS)
+    se = max(statistic.se, mean_areas.test.se)
+    p, low, high = mrmc_comparison.infer_area_difference((means[0], means[1]), se, df, mrmc.AREA_RANGE)
     return row._replace(low=low, high=high, p=p, method="u_statistic", reason=statistic.reason)
 
 
-def _of_d_prime(blank: Contrast, pools: tuple[Pool, Pool]) -> Contrast:
+def _fill_d_prime(empty_row: Contrast, pools: tuple[RatingPool, RatingPool]) -> Contrast:
     """Return the row of the difference of d', without an interval where the correction of the rates moves it far."""
-    columns = _number_cases(pools, [detection.columns(pool.table, detection.D_PRIME)[0] for pool in pools])
-    row = _of_conditions(blank, mrmc_two.compare_conditions(columns[0], columns[1], mrmc.ANYWHERE))
+    columns = _number_cases(pools, [detection.build_signal_columns(pool.table, detection.D_PRIME)[0] for pool in pools])
+    row = _fill_comparison(empty_row, mrmc_comparison.compare_conditions(columns[0], columns[1], mrmc.UNBOUNDED))
     if row.low is None or row.high is None:
         return row
     shifts = [
-        detection.find_shift(detection.D_PRIME, detection.outcomes(pool.table), pool_columns)
+        detection.compute_shift(detection.D_PRIME, detection.count_outcomes(pool.table), pool_columns)
         for pool, pool_columns in zip(pools, columns, strict=True)
     ]
     # A shift that both conditions share cancels in the difference.
-    if abs(shifts[0] - shifts[1]) <= detection.MOST_SHIFT * (row.high - row.low) / 2:
+    if abs(shifts[0] - shifts[1]) <= detection.MAX_SHIFT * (row.high - row.low) / 2:
         return row
     shift_reason = detection.explain_shift(shifts[0] - shifts[1], "difference")
     return row._replace(
@@ -282,31 +294,36 @@ def _of_d_prime(blank: Contrast, pools: tuple[Pool, Pool]) -> Contrast:
     )
 
 
-def is_repeated(table: Ratings, case: Ints) -> bool:
+def has_repeated_cases(table: Ratings, case: Ints) -> bool:
     """Return whether a rater has rated a case with a reference more than once. `case`: shape (ratings,)."""
     has_reference = table.reference >= 0
     keys = case[has_reference] * (int(table.rater.max(initial=0)) + 1) + table.rater[has_reference]
     return len(np.unique(keys)) < len(keys)
 
 
-def restrict(pool: Pool, mask: Bools) -> Pool:
+def select_pool(pool: RatingPool, mask: Bools) -> RatingPool:
     """Return the pool of these ratings only."""
-    return Pool(
-        pool.table.where(mask), pool.cluster[mask], pool.case[mask], pool.label[mask], pool.error[mask], pool.deff
+    return RatingPool(
+        pool.table.select_ratings(mask),
+        pool.cluster[mask],
+        pool.case[mask],
+        pool.label[mask],
+        pool.error[mask],
+        pool.deff,
     )
 
 
-def contrast_rates(
-    family: str, names: tuple[str, str], pool: Pool, first: Bools, second: Bools, fixed: str = ""
+def compute_rate_contrast(
+    family: str, names: tuple[str, str], pool: RatingPool, first: Bools, second: Bools, fixed: str = ""
 ) -> Contrast:
-    sides = (pool.side(first, pool.rate), pool.side(second, pool.rate))
-    return contrast_shares(family, names, RATE, sides, pool.deff, fixed)
+    sides = (pool.select_side(first, pool.yes_answers), pool.select_side(second, pool.yes_answers))
+    return compute_share_contrast(family, names, RATE, sides, pool.deff, fixed)
 
 
-def contrast_known(
+def iter_reference_contrasts(
     family: str,
     names: tuple[str, str],
-    pool: Pool,
+    pool: RatingPool,
     masks: tuple[Bools, Bools],
     fixed: str = "",
     quantities: Collection[str] = tuple(REFERENCES_OF),
@@ -315,25 +332,25 @@ def contrast_known(
 
     A quantity is left out if neither side has an item for it.
     """
-    sides = [(pool, mask, pool.rate) for mask in masks]
-    rows = _contrast_answers(family, names, sides[0], sides[1], pool.deff, fixed)
+    sides = [(pool, mask, pool.yes_answers) for mask in masks]
+    rows = _iter_answer_contrasts(family, names, sides[0], sides[1], pool.deff, fixed)
     yield from (row for row in rows if row.quantity in quantities)
 
 
-def contrast_verdicts(
-    family: str, names: tuple[str, str], pool: Pool, mask: Bools, other: Floats
+def iter_verdict_contrasts(
+    family: str, names: tuple[str, str], pool: RatingPool, mask: Bools, other: Floats
 ) -> Iterator[Contrast]:
     """Yield the differences between the verdicts of these ratings and `other` verdicts of the same ratings (0 or 1, shape (n,))."""
-    sides = (pool.side(mask, pool.rate), pool.side(mask, other))
-    yield contrast_shares(family, names, RATE, sides, pool.deff)
-    yield from _contrast_answers(family, names, (pool, mask, pool.rate), (pool, mask, other), pool.deff)
+    sides = (pool.select_side(mask, pool.yes_answers), pool.select_side(mask, other))
+    yield compute_share_contrast(family, names, RATE, sides, pool.deff)
+    yield from _iter_answer_contrasts(family, names, (pool, mask, pool.yes_answers), (pool, mask, other), pool.deff)
 
 
-def _contrast_answers(
+def _iter_answer_contrasts(
     family: str,
     names: tuple[str, str],
-    first: tuple[Pool, Bools, Floats],
-    second: tuple[Pool, Bools, Floats],
+    first: tuple[RatingPool, Bools, Floats],
+    second: tuple[RatingPool, Bools, Floats],
     deff: float,
     fixed: str = "",
 ) -> Iterator[Contrast]:
@@ -342,49 +359,56 @@ def _contrast_answers(
         sides = []
         for pool, mask, verdicts in (first, second):
             in_class = mask & np.isin(pool.table.reference, references)
-            sides.append(pool.side(in_class, (verdicts == pool.table.reference).astype(np.float64)))
+            sides.append(pool.select_side(in_class, (verdicts == pool.table.reference).astype(np.float64)))
         if any(len(side.answers) for side in sides):
-            yield contrast_shares(family, names, quantity, (sides[0], sides[1]), deff, fixed)
+            yield compute_share_contrast(family, names, quantity, (sides[0], sides[1]), deff, fixed)
 
 
-def contrast_machine(pool: Pool, name: str, given: Mapping[str, int]) -> Iterator[Contrast]:
+def iter_machine_contrasts(pool: RatingPool, name: str, verdicts: Mapping[str, int]) -> Iterator[Contrast]:
     """Yield a machine against all raters on the items that both judged: for this machine, and for raters as a sample."""
-    machine = _gather_machine(pool, given)
+    machine = _build_machine_pool(pool, verdicts)
     if not len(machine.table):
         return
     shared = np.isin(pool.table.item, machine.table.item)
     all_ratings = np.ones(len(machine.table), dtype=np.bool_)
     rater_count = len(np.unique(pool.table.rater[shared]))
     names, method = (name, PEOPLE), "difference_machine" if rater_count > 1 else "difference_machine_rater"
-    sides = (machine.side(all_ratings, machine.rate), pool.side(shared, pool.rate))
-    yield contrast_shares(MACHINES, names, RATE, sides, pool.deff, method)
-    yield from _contrast_answers(
-        MACHINES, names, (machine, all_ratings, machine.rate), (pool, shared, pool.rate), pool.deff, method
+    sides = (machine.select_side(all_ratings, machine.yes_answers), pool.select_side(shared, pool.yes_answers))
+    yield compute_share_contrast(MACHINES, names, RATE, sides, pool.deff, method)
+    yield from _iter_answer_contrasts(
+        MACHINES,
+        names,
+        (machine, all_ratings, machine.yes_answers),
+        (pool, shared, pool.yes_answers),
+        pool.deff,
+        method,
     )
 
 
-def contrast_machines(
-    pool: Pool, names: tuple[str, str], first: Mapping[str, int], second: Mapping[str, int]
+def iter_machine_pair_contrasts(
+    pool: RatingPool, names: tuple[str, str], first: Mapping[str, int], second: Mapping[str, int]
 ) -> Iterator[Contrast]:
     """Yield a machine against another on the items that both and a rater judged: for these two machines."""
     common = first.keys() & second.keys()
     machines = [
-        _gather_machine(pool, {code: verdicts[code] for code in common}, place)
+        _build_machine_pool(pool, {code: verdicts[code] for code in common}, place)
         for place, verdicts in ((1, first), (2, second))
     ]
     if not len(machines[0].table):
         return
     all_ratings, method = np.ones(len(machines[0].table), dtype=np.bool_), "difference_machines"
     a, b = machines
-    sides = (a.side(all_ratings, a.rate), b.side(all_ratings, b.rate))
-    yield contrast_shares(MACHINES, names, RATE, sides, 1.0, method)
-    yield from _contrast_answers(MACHINES, names, (a, all_ratings, a.rate), (b, all_ratings, b.rate), 1.0, method)
+    sides = (a.select_side(all_ratings, a.yes_answers), b.select_side(all_ratings, b.yes_answers))
+    yield compute_share_contrast(MACHINES, names, RATE, sides, 1.0, method)
+    yield from _iter_answer_contrasts(
+        MACHINES, names, (a, all_ratings, a.yes_answers), (b, all_ratings, b.yes_answers), 1.0, method
+    )
 
 
-def _gather_machine(pool: Pool, given: Mapping[str, int], place: int = 1) -> Pool:
+def _build_machine_pool(pool: RatingPool, verdicts_by_item: Mapping[str, int], place: int = 1) -> RatingPool:
     """Return a machine's verdicts on the items of this pool as ratings by one more rater, `place` numbers after the last."""
     codes = {code: index for index, code in enumerate(pool.table.items)}
-    judged = {codes[code]: verdict for code, verdict in sorted(given.items()) if code in codes}
+    judged = {codes[code]: verdict for code, verdict in sorted(verdicts_by_item.items()) if code in codes}
     items, verdicts = (np.array(list(values), dtype=np.int64) for values in (judged, judged.values()))
     last_rater = int(pool.table.rater.max(initial=0))
     cluster = np.zeros(len(pool.table.items), dtype=np.int64)
@@ -401,12 +425,12 @@ def _gather_machine(pool: Pool, given: Mapping[str, int], place: int = 1) -> Poo
         factors={},
     )
     empty_labels = np.zeros(len(items), dtype=np.str_)
-    return Pool(table, cluster[items], items, empty_labels, empty_labels, pool.deff)
+    return RatingPool(table, cluster[items], items, empty_labels, empty_labels, pool.deff)
 
 
-def contrast_rater(pool: Pool, at: int) -> Iterator[Contrast]:
+def iter_rater_contrasts(pool: RatingPool, rater_index: int) -> Iterator[Contrast]:
     """Yield the rater of this number against the others, on the items that this rater and at least one other judged."""
-    of_rater: Bools = pool.table.rater == at
+    of_rater: Bools = pool.table.rater == rater_index
     rated = np.zeros(len(pool.table.items), dtype=np.bool_)
     rated[pool.table.item[of_rater]] = True
     of_others = ~of_rater & rated[pool.table.item]
@@ -415,7 +439,7 @@ def contrast_rater(pool: Pool, at: int) -> Iterator[Contrast]:
     of_rater = of_rater & shared[pool.table.item]
     if not of_rater.any():
         return
-    names = (pool.table.raters[at], OTHERS)
+    names = (pool.table.raters[rater_index], OTHERS)
     method = "difference_rater" if len(np.unique(pool.table.rater[of_others])) > 1 else "difference_pair"
-    yield contrast_rates(RATERS, names, pool, of_rater, of_others, method)
-    yield from contrast_known(RATERS, names, pool, (of_rater, of_others), method)
+    yield compute_rate_contrast(RATERS, names, pool, of_rater, of_others, method)
+    yield from iter_reference_contrasts(RATERS, names, pool, (of_rater, of_others), method)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Args = Mapping[str, Any]
-N = Mapping[str, int]
+SampleSizes = Mapping[str, int]
 
 LEVEL = 0.95
 MAJORITY, CONSENSUS = "majority of the models", "all models"  # names of ensembles in tables of models
@@ -71,7 +71,7 @@ class Estimate(NamedTuple):
     low: float | None
     high: float | None
     method: str
-    n: N
+    n: SampleSizes
     reason: str = ""
     reference: str = ""
 
@@ -79,19 +79,19 @@ class Estimate(NamedTuple):
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for files and pages: no NaN, no infinity, args and n in their own order."""
         return {**self._asdict(), "args": dict(self.args), "n": dict(self.n)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Estimate":
-        return cls(**{name: data[name] for name in cls._fields})
+    def from_dict(cls, values: Mapping[str, Any]) -> "Estimate":
+        return cls(**{name: values[name] for name in cls._fields})
 
 
-def estimate(
+def build_estimate(
     stat: str,
     value: float | None,
-    n: N,
+    n: SampleSizes,
     *,
     args: Args | None = None,
     interval: tuple[float, float] | None = None,
@@ -117,7 +117,7 @@ def estimate(
     return Estimate(stat, dict(args or {}), number, low, high, method if interval else "", counts, reason)
 
 
-def generator(seed: int, stat: str, args: Args | None = None) -> np.random.Generator:
+def build_generator(seed: int, stat: str, args: Args | None = None) -> np.random.Generator:
     """Return the random generator of one statistic: a stream of the seed that no other statistic uses."""
     # The stream depends on statistic and args, so adding a statistic changes the numbers of no other.
     stream = json.dumps([stat, dict(args or {})], sort_keys=True, ensure_ascii=False)

@@ -9,36 +9,44 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ratings.stats.agreement.agreement import LEAST_FOR_INTERVAL, MIN_OVERLAP, average, choose_pairs, explain_few
+from ratings.stats.agreement.pairwise import (
+    MIN_ITEMS_FOR_INTERVAL,
+    MIN_OVERLAP,
+    choose_pairs,
+    estimate_pair_means,
+    explain_few_items,
+)
 from ratings.stats.estimates import CONSENSUS as CONSENSUS
 from ratings.stats.estimates import MAJORITY as MAJORITY
-from ratings.stats.estimates import Estimate, estimate, generator
-from ratings.stats.intervals import CO_MINORITY, CORRECTED, THESE, of_these_raters
-from ratings.stats.pair_resampling import Scoped, mean_of_defined, resampled_cells
-from ratings.stats.pairing import Pairs, pairs_of
-from ratings.stats.proportions import rate
-from ratings.stats.resampling import Resampled, widening
-from ratings.stats.table import Floats, Ratings, Row, build
+from ratings.stats.estimates import Estimate, build_estimate, build_generator
+from ratings.stats.intervals import CO_MINORITY, ITEM_BOOTSTRAP, ITEM_BOOTSTRAP_CORRECTED, compute_these_raters_interval
+from ratings.stats.pair_resampling import ScopedPairs, compute_defined_mean, iter_resampled_cells
+from ratings.stats.proportions import estimate_rate
+from ratings.stats.rater_pairs import RaterPairs, tabulate_pairs
+from ratings.stats.ratings_table import Floats, RatingRecord, Ratings, build_ratings_table
+from ratings.stats.resampling import ResampledInterval, compute_widening
 
 PEOPLE, LEAVE_ONE_OUT = "raters with each other", "each rater with the others"
 # A mean over raters of one model's kappas varies less than a mean over pairs of raters, so it needs fewer rare verdicts.
 CO_MINORITY_MODEL = 3.0
-LEAST_FOR_DIFFERENCE = (
+MIN_ITEMS_FOR_DIFFERENCE = (
     50  # items; with 40 the interval of a difference of kappas covered 78 to 90 % (bench/coverage.py)
 )
-_MODEL = "\uffff"  # prefix of a model's name in the joined table: no rater has it, and it sorts models after people
+_MODEL_PREFIX = (
+    "\uffff"  # prefix of a model's name in the joined table: no rater has it, and it sorts models after people
+)
 
 Verdicts = Mapping[str, int]  # item -> 1 or 0
 
 
-class Standing(NamedTuple):
+class ModelComparison(NamedTuple):
     """One row of Table 1. kind: people, ensemble, or the declared kind of the model (machine, classifier).
 
     `difference`: the model's kappa with a rater minus that rater's mean kappa with the other raters on the same items,
     averaged over raters; undefined for people.
     """
 
-    who: str
+    name: str
     kind: str
     agreement: Estimate
     kappa: Estimate
@@ -52,7 +60,7 @@ class Ensemble(NamedTuple):
     ties: int
 
 
-class _Measured(NamedTuple):
+class _Means(NamedTuple):
     """Means over raters or pairs, shape (n,): a single value, or one per resample."""
 
     agreement: Floats
@@ -60,7 +68,7 @@ class _Measured(NamedTuple):
     difference: Floats | None
 
 
-class Cell(NamedTuple):
+class MatrixCell(NamedTuple):
     """A cell of a matrix of models. `value` is None where `base` is 0; n: items that both judged; base: denominator of the share."""
 
     row: str
@@ -73,7 +81,7 @@ class Cell(NamedTuple):
 class Fraction(NamedTuple):
     """The share of 1 among the items that one model or rater judged, with the Wilson interval; None if none was judged."""
 
-    who: str
+    name: str
     k: int
     n: int
     share: float | None
@@ -81,14 +89,14 @@ class Fraction(NamedTuple):
     high: float | None
 
 
-def common_items(table: Ratings, models: Mapping[str, Verdicts]) -> set[str]:
+def find_common_items(table: Ratings, models: Mapping[str, Verdicts]) -> set[str]:
     """Return the items that at least two raters rated and every model judged."""
     ratings_per_item = np.bincount(table.item, minlength=len(table.items))
     rated = {item for item, n in zip(table.items, ratings_per_item, strict=True) if n >= 2}
     return rated.intersection(*models.values()) if models else rated
 
 
-def standings(
+def compare_models(
     table: Ratings,
     models: Mapping[str, Verdicts],
     *,
@@ -96,22 +104,25 @@ def standings(
     min_overlap: int = MIN_OVERLAP,
     seed: int = 0,
     resamples: int = 2000,
-) -> list[Standing]:
+) -> list[ModelComparison]:
     """Return Table 1: people (twice: mean over pairs, and leave-one-out), each model, and ensembles of two or more models.
 
     Intervals: items resampled within source, these raters. Raises ValueError where verdicts are not 1 and 0.
     """
-    if not table.binary:
+    if not table.is_binary:
         raise ValueError("models are compared with people on verdicts of 1 and 0")
-    people = _of_items(table, common_items(table, models))
-    all_models = {**models, **(_ensembles(models) if len(models) > 1 else {})}
+    people = _select_items(table, find_common_items(table, models))
+    all_models = {**models, **(_build_ensembles(models) if len(models) > 1 else {})}
     kind_of = dict.fromkeys(all_models, "ensemble") | dict.fromkeys(models, "machine") | dict(kinds or {})
-    joined = _Joined(people, all_models, min_overlap)
+    joined = _JoinedTable(people, all_models, min_overlap)
     kind_by_model = {name: kind_of[name] for name in all_models}
-    return [_people(people, min_overlap, seed, resamples), *joined.rows(kind_by_model, seed, resamples)]
+    return [
+        _compare_people(people, min_overlap, seed, resamples),
+        *joined.iter_comparisons(kind_by_model, seed, resamples),
+    ]
 
 
-def majority(models: Mapping[str, Verdicts]) -> Ensemble:
+def compute_majority(models: Mapping[str, Verdicts]) -> Ensemble:
     """Return the strict majority of the models that judged an item; a tie is 0."""
     votes: dict[str, list[int]] = {}
     for verdicts in models.values():
@@ -123,32 +134,32 @@ def majority(models: Mapping[str, Verdicts]) -> Ensemble:
     )
 
 
-def consensus(models: Mapping[str, Verdicts]) -> dict[str, int]:
+def compute_consensus(models: Mapping[str, Verdicts]) -> dict[str, int]:
     """Return 1 where all models have 1, among the items that all of them judged."""
     judged = set.intersection(*(set(verdicts) for verdicts in models.values())) if models else set()
     return {item: min(verdicts[item] for verdicts in models.values()) for item in sorted(judged)}
 
 
-def agreement_matrix(models: Mapping[str, Verdicts]) -> list[Cell]:
+def build_agreement_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]:
     """Return the share of items with equal verdicts of row and column, of the items that both judged."""
-    return [_cell(row, col, models) for row in models for col in models]
+    return [_compute_cell(row, col, models) for row in models for col in models]
 
 
-def conditional_matrix(models: Mapping[str, Verdicts]) -> list[Cell]:
+def build_conditional_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]:
     """Return the share of 1 by the column's model, of the items that both judged and for which the row's has 1. Not symmetric."""
-    return [_cell(row, col, models, given=True) for row in models for col in models]
+    return [_compute_cell(row, col, models, is_conditional=True) for row in models for col in models]
 
 
-def fractions(models: Mapping[str, Verdicts]) -> list[Fraction]:
+def estimate_fractions(models: Mapping[str, Verdicts]) -> list[Fraction]:
     """Return the share of 1 of each model."""
-    rates = {name: rate([verdict == 1 for verdict in verdicts.values()]) for name, verdicts in models.items()}
+    rates = {name: estimate_rate([verdict == 1 for verdict in verdicts.values()]) for name, verdicts in models.items()}
     return [
         Fraction(name, rate_of_model.k, rate_of_model.n, rate_of_model.value, rate_of_model.low, rate_of_model.high)
         for name, rate_of_model in rates.items()
     ]
 
 
-def of_raters(table: Ratings) -> dict[str, dict[str, int]]:
+def collect_rater_verdicts(table: Ratings) -> dict[str, dict[str, int]]:
     """Return the raters' verdicts in the same form as those of models, for the rows and columns of the matrices."""
     verdicts: dict[str, dict[str, int]] = {table.raters[index]: {} for index in np.unique(table.rater)}
     for rater, item, verdict in zip(table.rater, table.item, table.verdict, strict=True):
@@ -156,38 +167,42 @@ def of_raters(table: Ratings) -> dict[str, dict[str, int]]:
     return verdicts
 
 
-def _cell(row: str, col: str, models: Mapping[str, Verdicts], given: bool = False) -> Cell:
+def _compute_cell(row: str, col: str, models: Mapping[str, Verdicts], is_conditional: bool = False) -> MatrixCell:
     row_verdicts, column_verdicts = models[row], models[col]
     common_items = [item for item in row_verdicts if item in column_verdicts]
-    base = [item for item in common_items if row_verdicts[item] == 1] if given else common_items
-    matches = sum(column_verdicts[item] == 1 if given else column_verdicts[item] == row_verdicts[item] for item in base)
-    return Cell(row, col, matches / len(base) if base else None, len(common_items), len(base))
+    base = [item for item in common_items if row_verdicts[item] == 1] if is_conditional else common_items
+    matches = sum(
+        column_verdicts[item] == 1 if is_conditional else column_verdicts[item] == row_verdicts[item] for item in base
+    )
+    return MatrixCell(row, col, matches / len(base) if base else None, len(common_items), len(base))
 
 
-def _ensembles(models: Mapping[str, Verdicts]) -> dict[str, Verdicts]:
-    return {MAJORITY: majority(models).verdicts, CONSENSUS: consensus(models)}
+def _build_ensembles(models: Mapping[str, Verdicts]) -> dict[str, Verdicts]:
+    return {MAJORITY: compute_majority(models).verdicts, CONSENSUS: compute_consensus(models)}
 
 
-def _of_items(table: Ratings, items: set[str]) -> Ratings:
+def _select_items(table: Ratings, items: set[str]) -> Ratings:
     is_kept = np.array([item in items for item in table.items], dtype=np.bool_)
-    return table.where(is_kept[table.item])
+    return table.select_ratings(is_kept[table.item])
 
 
-def _people(own: Ratings, min_overlap: int, seed: int, resamples: int) -> Standing:
+def _compare_people(ratings: Ratings, min_overlap: int, seed: int, resamples: int) -> ModelComparison:
     by_statistic = {
         row.stat: row
-        for row in average(own, min_overlap, seed=seed, resamples=resamples)
+        for row in estimate_pair_means(ratings, min_overlap, seed=seed, resamples=resamples)
         if dict(row.args) == {"min_overlap": min_overlap}
     }
     kappa = by_statistic["avg_pairwise_kappa"]
-    return Standing(PEOPLE, "people", by_statistic["avg_pairwise_agreement"], kappa, _no_difference(kappa))
+    return ModelComparison(
+        PEOPLE, "people", by_statistic["avg_pairwise_agreement"], kappa, _build_undefined_difference(kappa)
+    )
 
 
-def _no_difference(kappa: Estimate) -> Estimate:
-    return estimate("model_difference", None, kappa.n, reason="people are what the models are compared with")
+def _build_undefined_difference(kappa: Estimate) -> Estimate:
+    return build_estimate("model_difference", None, kappa.n, reason="people are what the models are compared with")
 
 
-class _Joined:
+class _JoinedTable:
     """People and models in one table, and the pairs used: two people, or a person and a model, with enough items in common; for
     people or a model without such a pair, all pairs with an item in common.
     """
@@ -195,100 +210,108 @@ class _Joined:
     def __init__(self, people: Ratings, models: Mapping[str, Verdicts], min_overlap: int) -> None:
         self.min_overlap = min_overlap
         # The models have no references, pairs or factors, and an item of a table must have one of each.
-        rows = [row._replace(reference=None, pair="", factors={}) for row in people.rows()]
+        rows = [row._replace(reference=None, pair="", factors={}) for row in people.to_records()]
         source = {row.item: row.source for row in rows}
         rows += [
-            Row(item, _MODEL + name, verdict, source=source[item])
+            RatingRecord(item, _MODEL_PREFIX + name, verdict, source=source[item])
             for name, verdicts in models.items()
             for item, verdict in verdicts.items()
             if item in source
         ]
-        self.table = build(rows)
-        is_model = np.array([name.startswith(_MODEL) for name in self.table.raters], dtype=np.bool_)
-        all_pairs = pairs_of(self.table)
+        self.table = build_ratings_table(rows)
+        is_model = np.array([name.startswith(_MODEL_PREFIX) for name in self.table.raters], dtype=np.bool_)
+        all_pairs = tabulate_pairs(self.table)
         # Models sort after people, so this removes the pairs of two models.
-        all_pairs = all_pairs.where(~is_model[all_pairs.first])
+        all_pairs = all_pairs.select_pairs(~is_model[all_pairs.first])
         pair_model = np.where(is_model[all_pairs.second], all_pairs.second, -1)
         is_used = np.zeros(len(all_pairs), dtype=np.bool_)
         for model_index in np.unique(pair_model):
-            is_used[pair_model == model_index] = choose_pairs(all_pairs.n[pair_model == model_index], min_overlap)
-        self.used = all_pairs.where(is_used)
+            is_used[pair_model == model_index] = choose_pairs(
+                all_pairs.shared_items[pair_model == model_index], min_overlap
+            )
+        self.used = all_pairs.select_pairs(is_used)
         self.model = np.where(is_model[self.used.second], self.used.second, -1)  # of each pair used; -1: two people
-        self.others = self._incidence()
+        self.others = self._build_incidence()
 
-    def _incidence(self) -> csr_array:
+    def _build_incidence(self) -> csr_array:
         """Return which pairs of people each person is in, shape (raters, pairs used)."""
         people = np.flatnonzero(self.model < 0)
         person = np.concatenate([self.used.first[people], self.used.second[people]])
         shape = (len(self.table.raters), len(self.used))
         return csr_array((np.ones(len(person)), (person, np.concatenate([people, people]))), shape=shape)
 
-    def measured(self, agreement: Floats, kappa: Floats) -> dict[str, _Measured]:
+    def compute_means(self, agreement: Floats, kappa: Floats) -> dict[str, _Means]:
         """Return for "" (leave-one-out) and each model its means over raters. Shapes (pairs, n) to (n,), NaN where undefined."""
-        with_others = _Measured(_average(self.others, agreement), _average(self.others, kappa), None)
-        means = {"": _Measured(mean_of_defined(with_others.agreement), mean_of_defined(with_others.kappa), None)}
+        with_others = _Means(_average_rows(self.others, agreement), _average_rows(self.others, kappa), None)
+        means = {"": _Means(compute_defined_mean(with_others.agreement), compute_defined_mean(with_others.kappa), None)}
         for model_index in np.unique(self.model[self.model >= 0]):
             of_model = self.model == model_index
             difference = kappa[of_model] - with_others.kappa[self.used.first[of_model]]
-            name = self.table.raters[model_index].removeprefix(_MODEL)
-            means[name] = _Measured(
-                mean_of_defined(agreement[of_model]), mean_of_defined(kappa[of_model]), mean_of_defined(difference)
+            name = self.table.raters[model_index].removeprefix(_MODEL_PREFIX)
+            means[name] = _Means(
+                compute_defined_mean(agreement[of_model]),
+                compute_defined_mean(kappa[of_model]),
+                compute_defined_mean(difference),
             )
         return means
 
-    def rows(self, names: Mapping[str, str], seed: int, resamples: int) -> Iterator[Standing]:
+    def iter_comparisons(self, names: Mapping[str, str], seed: int, resamples: int) -> Iterator[ModelComparison]:
         """Yield the leave-one-out row, then one for each of these models (name -> kind)."""
-        observed = self.measured(self.used.agreement[:, None], self.used.kappa[:, None])
-        rng = generator(seed, "human_model")
-        resampled: dict[str, list[_Measured]] = {name: [] for name in observed}
-        for cells in resampled_cells(Scoped(self.table, self.used), self.table.item_source, resamples, rng):
-            for name, means in self.measured(self.used.agreements(cells), self.used.kappas(cells)).items():
+        observed = self.compute_means(self.used.percent_agreement[:, None], self.used.cohen_kappa[:, None])
+        rng = build_generator(seed, "human_model")
+        resampled: dict[str, list[_Means]] = {name: [] for name in observed}
+        for cells in iter_resampled_cells(ScopedPairs(self.table, self.used), self.table.item_source, resamples, rng):
+            for name, means in self.compute_means(
+                self.used.compute_agreement(cells), self.used.compute_kappa(cells)
+            ).items():
                 resampled[name].append(means)
         for name, kind in {"": "people", **names}.items():
-            yield self._standing(name, kind, observed.get(name), resampled.get(name, []))
+            yield self._build_comparison(name, kind, observed.get(name), resampled.get(name, []))
 
-    def _standing(self, name: str, kind: str, now: _Measured | None, drawn: Sequence[_Measured]) -> Standing:
-        pairs = self._pairs(name)
-        n, no_pairs = self._n(name, pairs), self._why_none(name, pairs)
+    def _build_comparison(
+        self, name: str, kind: str, observed: _Means | None, resampled: Sequence[_Means]
+    ) -> ModelComparison:
+        pairs = self._select_pairs(name)
+        n, no_pairs = self._count_sample(name, pairs), self._explain_no_pairs(name, pairs)
         args = {"min_overlap": self.min_overlap, **({"model": name} if name else {})}
-        few_items = self._few(pairs)
-        too_few = few_items or _too_few(pairs, CO_MINORITY_MODEL if name else CO_MINORITY)
+        few_items = self._explain_small_overlap(pairs)
+        too_few = few_items or _explain_unreliable_kappa(pairs, CO_MINORITY_MODEL if name else CO_MINORITY)
         stats = ("model_agreement", "model_kappa", "model_difference") if name else _LEAVE_ONE_OUT
         sources = len(np.unique(self.table.source))
         estimates = []
-        for stat, field in zip(stats, _Measured._fields, strict=True):
-            value = getattr(now, field) if now else None
-            resamples = [getattr(means, field) for means in drawn]
+        for stat, field in zip(stats, _Means._fields, strict=True):
+            value = getattr(observed, field) if observed else None
+            resamples = [getattr(means, field) for means in resampled]
             if not name and field == "difference":
-                estimates.append(estimate(stat, None, n, args=args, reason=_THEMSELVES))
+                estimates.append(build_estimate(stat, None, n, args=args, reason=_NO_DIFFERENCE))
             else:
-                withheld = "" if field == "agreement" and not few_items and not _shares_too_little(pairs) else too_few
-                if field == "difference" and (people := self._few(self._pairs(""))):
+                withheld = "" if field == "agreement" and not few_items and not _has_small_overlap(pairs) else too_few
+                if field == "difference" and (people := self._explain_small_overlap(self._select_pairs(""))):
                     withheld = withheld or people
-                elif field == "difference" and n["items"] < LEAST_FOR_DIFFERENCE:
-                    withheld = (
-                        f"{n['items']} items; below {LEAST_FOR_DIFFERENCE} no interval of the difference is reliable"
-                    )
+                elif field == "difference" and n["items"] < MIN_ITEMS_FOR_DIFFERENCE:
+                    withheld = f"{n['items']} items; below {MIN_ITEMS_FOR_DIFFERENCE} no interval of the difference is reliable"
                 replicates = np.concatenate([np.zeros(0), *resamples])
-                interval_basis = _Drawn(replicates, widening(n["items"], sources), field != "agreement", withheld)
-                estimates.append(_estimate(stat, args, n, no_pairs, value, interval_basis))
-        return Standing(name or LEAVE_ONE_OUT, kind, *estimates)
+                interval_basis = _IntervalBasis(
+                    replicates, compute_widening(n["items"], sources), field != "agreement", withheld
+                )
+                estimates.append(_build_model_estimate(stat, args, n, no_pairs, value, interval_basis))
+        return ModelComparison(name or LEAVE_ONE_OUT, kind, *estimates)
 
-    def _pairs(self, name: str) -> Pairs:
+    def _select_pairs(self, name: str) -> RaterPairs:
         if not name:
-            return self.used.where(self.model < 0)
-        if _MODEL + name not in self.table.raters:
-            return self.used.where(np.zeros(len(self.used), dtype=np.bool_))
-        return self.used.where(self.model == self.table.raters.index(_MODEL + name))
+            return self.used.select_pairs(self.model < 0)
+        if _MODEL_PREFIX + name not in self.table.raters:
+            return self.used.select_pairs(np.zeros(len(self.used), dtype=np.bool_))
+        return self.used.select_pairs(self.model == self.table.raters.index(_MODEL_PREFIX + name))
 
-    def _n(self, name: str, pairs: Pairs) -> dict[str, int]:
+    def _count_sample(self, name: str, pairs: RaterPairs) -> dict[str, int]:
         """Return the items and ratings of people behind the row, and the numbers of its used and undefined pairs."""
         people = np.union1d(pairs.first, pairs.second) if not name else pairs.first
-        ratings = self.table.where(np.isin(self.table.rater, people))
-        if _MODEL + name in self.table.raters:
-            model_items = self.table.of_rater(_MODEL + name).item
-            ratings = ratings.where(np.isin(ratings.item, model_items))
-        undefined = int(np.isnan(pairs.kappa).sum())
+        ratings = self.table.select_ratings(np.isin(self.table.rater, people))
+        if _MODEL_PREFIX + name in self.table.raters:
+            model_items = self.table.select_rater(_MODEL_PREFIX + name).item
+            ratings = ratings.select_ratings(np.isin(ratings.item, model_items))
+        undefined = int(np.isnan(pairs.cohen_kappa).sum())
         return {
             "items": len(np.unique(ratings.item)),
             "raters": len(people),
@@ -297,35 +320,33 @@ class _Joined:
             "pairs_undefined": undefined,
         }
 
-    def _why_none(self, name: str, pairs: Pairs) -> str:
+    def _explain_no_pairs(self, name: str, pairs: RaterPairs) -> str:
         if len(pairs):
             return ""
         if not name:
             return "no pair of raters has one of these items in common"
         return "no item was judged by the model and rated by a person"
 
-    def _few(self, pairs: Pairs) -> str:
+    def _explain_small_overlap(self, pairs: RaterPairs) -> str:
         """Return why a mean over these pairs is a point estimate from few items, or ""."""
-        return explain_few(pairs.n, self.min_overlap)
+        return explain_few_items(pairs.shared_items, self.min_overlap)
 
 
-def _shares_too_little(pairs: Pairs) -> bool:
-    return len(pairs) > 0 and bool(pairs.n.min() < LEAST_FOR_INTERVAL)
+def _has_small_overlap(pairs: RaterPairs) -> bool:
+    return len(pairs) > 0 and bool(pairs.shared_items.min() < MIN_ITEMS_FOR_INTERVAL)
 
 
 _LEAVE_ONE_OUT = ("leave_one_out_agreement", "leave_one_out_kappa", "model_difference")
-_THEMSELVES = "people are what the models are compared with"
+_NO_DIFFERENCE = "people are what the models are compared with"
 
 
-def _too_few(pairs: Pairs, floor: float) -> str:
+def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
     """Return why an interval of these pairs' kappa would not be reliable; "" if it may be given. `floor`: of their co-minority count."""
     if not len(pairs):
         return ""
-    if _shares_too_little(pairs):
-        return (
-            f"a pair shares only {pairs.n.min():.0f} items; below {LEAST_FOR_INTERVAL} no interval of kappa is reliable"
-        )
-    if (co_minority := float(np.mean(pairs.minority))) < floor:
+    if _has_small_overlap(pairs):
+        return f"a pair shares only {pairs.shared_items.min():.0f} items; below {MIN_ITEMS_FOR_INTERVAL} no interval of kappa is reliable"
+    if (co_minority := float(np.mean(pairs.co_minority))) < floor:
         return (
             f"by chance a pair would both give the rarer verdict on {co_minority:.1f} items; "
             f"below {floor:.0f} no interval of kappa is reliable"
@@ -333,43 +354,43 @@ def _too_few(pairs: Pairs, floor: float) -> str:
     return ""
 
 
-class _Drawn(NamedTuple):
+class _IntervalBasis(NamedTuple):
     """What an interval is computed from (see intervals.compute_these_raters_interval). `withheld`: why it is not given, whatever the rest is."""
 
     replicates: Floats
     widening: float
-    corrected: bool
-    refused: str
+    bias_corrected: bool
+    withheld: str
 
 
-def _estimate(
+def _build_model_estimate(
     stat: str,
     args: Mapping[str, object],
     n: Mapping[str, int],
-    why: str,
+    no_pairs: str,
     value: Floats | None,
-    drawn: _Drawn,
+    basis: _IntervalBasis,
 ) -> Estimate:
     if value is None or np.isnan(value[0]):
         undefined_reason = "0/0 in every pair: both gave one and the same answer throughout"
         if stat == "model_difference":
             undefined_reason = "there is no kappa of a rater both with the model and with another rater"
-        return estimate(stat, None, n, args=args, reason=why or undefined_reason)
+        return build_estimate(stat, None, n, args=args, reason=no_pairs or undefined_reason)
     # A difference of two kappas, each between -1 and 1.
     within = (-2, 2) if stat == "model_difference" else (-1, 1)
-    resampled = of_these_raters(
-        float(value[0]), drawn.replicates, corrected=drawn.corrected, widening=drawn.widening, within=within
+    resampled = compute_these_raters_interval(
+        float(value[0]), basis.replicates, bias_corrected=basis.bias_corrected, widening=basis.widening, within=within
     )
-    if drawn.refused:
-        resampled = Resampled(None, reason=drawn.refused)
+    if basis.withheld:
+        resampled = ResampledInterval(None, reason=basis.withheld)
     extra_n = {"undefined_resamples": resampled.undefined} if resampled.undefined else {}
-    method = CORRECTED if drawn.corrected else THESE
-    return estimate(
+    method = ITEM_BOOTSTRAP_CORRECTED if basis.bias_corrected else ITEM_BOOTSTRAP
+    return build_estimate(
         stat, value[0], {**n, **extra_n}, args=args, interval=resampled.interval, method=method, reason=resampled.reason
     )
 
 
-def _average(which: csr_array, values: Floats) -> Floats:
+def _average_rows(which: csr_array, values: Floats) -> Floats:
     """Return for each row of `which` the mean of its defined values, shapes (pairs, n) to (rows, n)."""
     defined = np.isfinite(values)
     with np.errstate(divide="ignore", invalid="ignore"):

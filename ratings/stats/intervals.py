@@ -6,23 +6,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ratings.stats.estimates import LEVEL, Estimate, estimate
-from ratings.stats.quantiles import NORMAL, find_student_quantile
-from ratings.stats.resampling import Resampled, around, jackknife_variance, percentile, replicate_variance
-from ratings.stats.table import Floats, Ratings
+from ratings.stats.estimates import LEVEL, Estimate, build_estimate
+from ratings.stats.quantiles import NORMAL, student_quantile
+from ratings.stats.ratings_table import Floats, Ratings
+from ratings.stats.resampling import (
+    ResampledInterval,
+    compute_jackknife_variance,
+    compute_percentile_interval,
+    compute_replicate_variance,
+    compute_symmetric_interval,
+)
 
-THESE, CORRECTED, FISHER = "item_bootstrap", "item_bootstrap_corrected", "item_bootstrap_fisher"
-NEW, NEW_T = "item_bootstrap_rater_jackknife", "item_bootstrap_rater_jackknife_t"
+ITEM_BOOTSTRAP, ITEM_BOOTSTRAP_CORRECTED, ITEM_BOOTSTRAP_FISHER = (
+    "item_bootstrap",
+    "item_bootstrap_corrected",
+    "item_bootstrap_fisher",
+)
+RATER_JACKKNIFE, RATER_JACKKNIFE_T = "item_bootstrap_rater_jackknife", "item_bootstrap_rater_jackknife_t"
 NEW_RATERS = {"target": "new raters"}
 SKEWED = 0.85  # share of the commonest verdict from which kappa no longer reflects how far raters agree
 # Co-minority count: items on which two raters would both give the rarer verdict by chance. Below the first number there is no
 # interval of kappa for these raters; below the second there is none for new raters either, whose interval is wider.
 CO_MINORITY, CO_MINORITY_NEW = 5.0, 1.0
 FEW_RATERS = 4  # below it the normal quantile is too short
-LEAST_RATERS = 3  # below it there is no interval for new raters
-HELD = "widened to include the interval for these raters"
+MIN_RATERS = 3  # below it there is no interval for new raters
+WIDENED = "widened to include the interval for these raters"
 TOO_FEW_RATERS = "an interval for new raters needs at least three raters"
-WITHOUT_ONE = "undefined without one of the raters, so there is no interval for new raters"
+UNDEFINED_WITHOUT_A_RATER = "undefined without one of the raters, so there is no interval for new raters"
 
 
 class Uncertainty(NamedTuple):
@@ -38,18 +48,18 @@ class Uncertainty(NamedTuple):
     """
 
     replicates: Floats
-    left_out: Floats
-    student: bool = False
+    leave_one_out: Floats
+    use_student: bool = False
     # Pairs that share few items have kappas that are too small, in the sample and once more in its resamples.
-    corrected: bool = False
+    bias_corrected: bool = False
     fisher: bool = False
     linear: bool = False
     widening: float = 1.0
-    refused: str = ""
-    refused_new: str = ""
+    withheld: str = ""
+    withheld_new: str = ""
 
 
-class Found(NamedTuple):
+class PointEstimate(NamedTuple):
     """A coefficient before its intervals. `reason` says why the value is None."""
 
     stat: str
@@ -59,34 +69,49 @@ class Found(NamedTuple):
     reason: str = ""
 
 
-def with_intervals(found: Found, by: Uncertainty) -> Iterator[Estimate]:
+def build_interval_rows(point: PointEstimate, uncertainty: Uncertainty) -> Iterator[Estimate]:
     """Yield two rows of a value: with the interval for these raters, and (args target: new raters) with that for new raters.
 
     The second interval includes the first.
     """
-    if found.value is None:
+    if point.value is None:
         for extra in ({}, NEW_RATERS):
-            yield estimate(found.stat, None, found.n, args={**found.args, **extra}, reason=found.reason)
+            yield build_estimate(point.stat, None, point.n, args={**point.args, **extra}, reason=point.reason)
         return
-    resampled = of_these_raters(found.value, by.replicates, corrected=by.corrected, widening=by.widening)
-    if by.fisher and resampled.interval:
+    resampled = compute_these_raters_interval(
+        point.value, uncertainty.replicates, bias_corrected=uncertainty.bias_corrected, widening=uncertainty.widening
+    )
+    if uncertainty.fisher and resampled.interval:
         resampled = resampled._replace(
-            interval=_by_fisher(found.value, by.widening**2 * replicate_variance(by.replicates))
+            interval=_compute_fisher_interval(
+                point.value, uncertainty.widening**2 * compute_replicate_variance(uncertainty.replicates)
+            )
         )
-    these = Resampled(None, reason=by.refused) if by.refused else resampled
+    these = ResampledInterval(None, reason=uncertainty.withheld) if uncertainty.withheld else resampled
     # An interval that also covers new raters cannot be narrower than one for these raters.
-    new_raters = _holding(these, _of_new_raters(found.value, by)) if resampled.interval or by.refused_new else resampled
-    methods = CORRECTED if by.corrected else FISHER if by.fisher else THESE, NEW_T if _takes_t(by) else NEW
-    rows: tuple[tuple[Resampled, str, dict[str, str], str], ...] = (
-        (these, methods[0], {}, by.refused),
-        (new_raters, methods[1], NEW_RATERS, by.refused_new),
+    new_raters = (
+        _widen_to_include(these, _compute_new_raters_interval(point.value, uncertainty))
+        if resampled.interval or uncertainty.withheld_new
+        else resampled
+    )
+    methods = (
+        ITEM_BOOTSTRAP_CORRECTED
+        if uncertainty.bias_corrected
+        else ITEM_BOOTSTRAP_FISHER
+        if uncertainty.fisher
+        else ITEM_BOOTSTRAP,
+        RATER_JACKKNIFE_T if _uses_student_t(uncertainty) else RATER_JACKKNIFE,
+    )
+    rows: tuple[tuple[ResampledInterval, str, dict[str, str], str], ...] = (
+        (these, methods[0], {}, uncertainty.withheld),
+        (new_raters, methods[1], NEW_RATERS, uncertainty.withheld_new),
     )
     for interval_row, method, extra, refused in rows:
-        args = {**found.args, **extra}
-        n = {**found.n, "undefined_resamples": resampled.undefined} if resampled.undefined and not refused else found.n
-        yield estimate(
-            found.stat,
-            found.value,
+        args = {**point.args, **extra}
+        n = {**point.n, "undefined_resamples": resampled.undefined} if resampled.undefined and not refused else point.n
+        yield build_estimate(
+            point.stat,
+            point.value,
             n,
             args=args,
             interval=interval_row.interval,
@@ -95,93 +120,101 @@ def with_intervals(found: Found, by: Uncertainty) -> Iterator[Estimate]:
         )
 
 
-def _holding(these: Resampled, new: Resampled) -> Resampled:
+def _widen_to_include(these_raters: ResampledInterval, new_raters: ResampledInterval) -> ResampledInterval:
     """Return the smallest interval that includes both, with the reason if the second was widened."""
-    if these.interval is None or new.interval is None:
-        return new
+    if these_raters.interval is None or new_raters.interval is None:
+        return new_raters
     # Percentiles can be skewed and then exceed an interval that is symmetric around the value.
-    hull = min(these.interval[0], new.interval[0]), max(these.interval[1], new.interval[1])
-    return new if hull == new.interval else new._replace(interval=hull, reason=HELD)
+    hull = min(these_raters.interval[0], new_raters.interval[0]), max(these_raters.interval[1], new_raters.interval[1])
+    return new_raters if hull == new_raters.interval else new_raters._replace(interval=hull, reason=WIDENED)
 
 
-def of_these_raters(
-    value: float, replicates: Floats, *, corrected: bool, widening: float, within: tuple[float, float] = (-1, 1)
-) -> Resampled:
+def compute_these_raters_interval(
+    value: float, replicates: Floats, *, bias_corrected: bool, widening: float, within: tuple[float, float] = (-1, 1)
+) -> ResampledInterval:
     """Return percentiles of the replicates, or a normal interval minus their bias, for these raters and new items (see Uncertainty)."""
-    percentiles = percentile(replicates, widening=widening)
-    if not corrected or percentiles.interval is None:
+    percentiles = compute_percentile_interval(replicates, widening=widening)
+    if not bias_corrected or percentiles.interval is None:
         return percentiles
     # The replicates repeat the bias of the sample, so their mean shows how large it is.
     bias = float(np.nanmean(replicates)) - value
     return percentiles._replace(
-        interval=around(value - bias, widening**2 * replicate_variance(replicates), within=within)
+        interval=compute_symmetric_interval(
+            value - bias, widening**2 * compute_replicate_variance(replicates), within=within
+        )
     )
 
 
-def _by_fisher(value: float, variance: float) -> tuple[float, float]:
+def _compute_fisher_interval(value: float, variance: float) -> tuple[float, float]:
     """Return tanh(atanh(value) +- 1.96 * se / (1 - value^2)): Fisher's z (1915, Biometrika 10:507) by the delta method."""
-    low, high = around(atanh(value), variance / (1 - value**2) ** 2, within=(-inf, inf))
+    low, high = compute_symmetric_interval(atanh(value), variance / (1 - value**2) ** 2, within=(-inf, inf))
     return tanh(low), tanh(high)
 
 
-def _of_new_raters(value: float, by: Uncertainty) -> Resampled:
+def _compute_new_raters_interval(value: float, uncertainty: Uncertainty) -> ResampledInterval:
     """Return value +- quantile * sqrt(V_item + V_rater), V_item from the bootstrap and V_rater from the jackknife.
 
     With three raters V_rater has two degrees of freedom. Then, and for coefficients that are nearly means of ratings with any
     number of raters, the degrees of freedom are Satterthwaite's; a linear coefficient of three raters instead adds the squared
     half-widths of its two parts.
     """
-    if by.refused_new:
-        return Resampled(None, reason=by.refused_new)
-    rater_count = len(by.left_out)
-    if rater_count < LEAST_RATERS:
-        return Resampled(None, reason=TOO_FEW_RATERS)
+    if uncertainty.withheld_new:
+        return ResampledInterval(None, reason=uncertainty.withheld_new)
+    rater_count = len(uncertainty.leave_one_out)
+    if rater_count < MIN_RATERS:
+        return ResampledInterval(None, reason=TOO_FEW_RATERS)
     # Jackknife and not bootstrap: a resample of raters would pair a rater with a copy of the same rater, who
     # always agree.
-    rater_variance = jackknife_variance(by.left_out)
-    item_variance = replicate_variance(by.replicates)
+    rater_variance = compute_jackknife_variance(uncertainty.leave_one_out)
+    item_variance = compute_replicate_variance(uncertainty.replicates)
     variance = item_variance + rater_variance
     if np.isnan(variance):
-        return Resampled(None, reason=WITHOUT_ONE)
+        return ResampledInterval(None, reason=UNDEFINED_WITHOUT_A_RATER)
     # The jackknife of a linear coefficient does not overstate V_rater, so one pooled quantile would be too short
     # for it.
-    if by.linear and _are_few(by):
-        ratio = find_student_quantile((1 + LEVEL) / 2, rater_count - 1) / NORMAL
-        return Resampled(around(value, item_variance + ratio**2 * rater_variance))
-    pooled_df = (rater_count - 1) * (variance / rater_variance) ** 2 if _takes_t(by) and rater_variance else None
-    return Resampled(around(value, variance, df=rater_count - 1 if by.student else pooled_df))
+    if uncertainty.linear and _has_few_raters(uncertainty):
+        ratio = student_quantile((1 + LEVEL) / 2, rater_count - 1) / NORMAL
+        return ResampledInterval(compute_symmetric_interval(value, item_variance + ratio**2 * rater_variance))
+    pooled_df = (
+        (rater_count - 1) * (variance / rater_variance) ** 2
+        if _uses_student_t(uncertainty) and rater_variance
+        else None
+    )
+    return ResampledInterval(
+        compute_symmetric_interval(value, variance, df=rater_count - 1 if uncertainty.use_student else pooled_df)
+    )
 
 
-def _takes_t(by: Uncertainty) -> bool:
-    return by.student or by.linear or _are_few(by)
+def _uses_student_t(uncertainty: Uncertainty) -> bool:
+    return uncertainty.use_student or uncertainty.linear or _has_few_raters(uncertainty)
 
 
-def _are_few(by: Uncertainty) -> bool:
-    return len(by.left_out) < FEW_RATERS
+def _has_few_raters(uncertainty: Uncertainty) -> bool:
+    return len(uncertainty.leave_one_out) < FEW_RATERS
 
 
 class Scope(NamedTuple):
     """The ratings that one coefficient is computed from: all, or those of one source. `args` becomes part of the result."""
 
     args: Mapping[str, str]
-    own: Ratings
+    ratings: Ratings
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         return self.args.get("source", "all sources together")
 
 
-def scopes(table: Ratings) -> list[Scope]:
+def list_scopes(table: Ratings) -> list[Scope]:
     """Return all ratings, then those of each source; only the first if there is one source."""
     sources = [table.sources[index] for index in np.unique(table.source)]
     is_single = len(sources) < 2
     return [
         Scope({}, table),
-        *([] if is_single else [Scope({"source": name}, table.of_source(name)) for name in sources]),
+        *([] if is_single else [Scope({"source": name}, table.select_source(name)) for name in sources]),
     ]
 
 
-def too_rare(items: float, floor: float) -> str:
+def explain_rare_verdict(items: float, floor: float) -> str:
     """Return why no interval is given where the rarer verdict is rare, or "" if one may be given.
 
     `items`: on how many items two raters would both give the rarer verdict by chance.
@@ -192,7 +225,7 @@ def too_rare(items: float, floor: float) -> str:
     return f"by chance two raters would both give the rarer verdict on {items:.1f} items; below {floor:.0f} no interval is reliable"
 
 
-def commonest(table: Ratings) -> tuple[int, float]:
+def find_commonest_category(table: Ratings) -> tuple[int, float]:
     """Return the index of the category that most ratings have, and its share. Raises ValueError for a table without ratings."""
     counts = np.bincount(table.verdict, minlength=len(table.categories))
     return int(np.argmax(counts)), float(np.max(counts) / len(table))

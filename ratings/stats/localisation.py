@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ratings.stats import proportions
-from ratings.stats.estimates import Estimate, estimate
-from ratings.stats.table import natural
+from ratings.stats.estimates import Estimate, build_estimate
+from ratings.stats.ratings_table import natural_sort_key
 
 LOCALISATION = "localisation"
 
 
-class Marked(NamedTuple):
+class CalledError(NamedTuple):
     """An item with an error that this rater rated not plausible; `localised` is True if a mark hits the planted row.
 
     None where this cannot be determined: no marks were requested, or the location is unknown. A rater who left no mark where marks
@@ -25,28 +25,30 @@ class Marked(NamedTuple):
     localised: bool | None
 
 
-def localisation(rows: Iterable[Marked]) -> list[Estimate]:
+def estimate_localisation(rows: Iterable[CalledError]) -> list[Estimate]:
     """Return the share of localised errors among the called errors for which it is known: of all, of each source, each rater, each
     rater and source. The order of the rows changes no number.
     """
-    ordered = sorted(rows, key=lambda row: (row.item, natural(row.rater)))
+    ordered = sorted(rows, key=lambda row: (row.item, natural_sort_key(row.rater)))
     sources = sorted({row.source for row in ordered})
-    raters = sorted({row.rater for row in ordered}, key=natural)
-    results = [_share(ordered, {})]
-    results += [_share([row for row in ordered if row.source == source], {"source": source}) for source in sources]
+    raters = sorted({row.rater for row in ordered}, key=natural_sort_key)
+    results = [_estimate_share(ordered, {})]
+    results += [
+        _estimate_share([row for row in ordered if row.source == source], {"source": source}) for source in sources
+    ]
     for rater in raters:
-        results += _of_rater([row for row in ordered if row.rater == rater], rater, sources)
+        results += _estimate_rater([row for row in ordered if row.rater == rater], rater, sources)
     return results
 
 
-def _of_rater(theirs: Sequence[Marked], rater: str, sources: Sequence[str]) -> Iterator[Estimate]:
-    yield _share(theirs, {"rater": rater})
+def _estimate_rater(rater_rows: Sequence[CalledError], rater: str, sources: Sequence[str]) -> Iterator[Estimate]:
+    yield _estimate_share(rater_rows, {"rater": rater})
     for source in sources:
-        if of_source := [row for row in theirs if row.source == source]:
-            yield _share(of_source, {"rater": rater, "source": source})
+        if of_source := [row for row in rater_rows if row.source == source]:
+            yield _estimate_share(of_source, {"rater": rater, "source": source})
 
 
-def _share(rows: Sequence[Marked], args: Mapping[str, str]) -> Estimate:
+def _estimate_share(rows: Sequence[CalledError], args: Mapping[str, str]) -> Estimate:
     """Return the share with items and raters as clusters; `untold` counts the rows in which it is unknown."""
     known = [row for row in rows if row.localised is not None]
     item, rater = ([row.item for row in known], [row.rater for row in known])
@@ -59,13 +61,13 @@ def _share(rows: Sequence[Marked], args: Mapping[str, str]) -> Estimate:
     }
     if not known:
         reason = "no called error has marks that can be compared" if rows else "no error was called implausible"
-        return estimate(LOCALISATION, None, n, args=args, reason=reason)
+        return build_estimate(LOCALISATION, None, n, args=args, reason=reason)
     answers = np.array([float(bool(row.localised)) for row in known])
     # The clusters need numbers only; which item or rater they belong to does not matter.
     codes = [np.unique(names, return_inverse=True)[1] for names in (item, rater)]
-    interval = proportions.clustered(answers, codes[0], codes[1])
+    interval = proportions.compute_clustered_interval(answers, codes[0], codes[1])
     constant_reason = "all are alike; the interval treats the ratings as independent" if np.isnan(interval.deff) else ""
     reason = interval.reason or constant_reason
-    return estimate(
+    return build_estimate(
         LOCALISATION, answers.mean(), n, args=args, interval=interval.interval, method=interval.method, reason=reason
     )

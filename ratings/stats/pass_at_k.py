@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binomtest, t
 
-from ratings.stats.estimates import LEVEL, Estimate, estimate, generator
-from ratings.stats.proportions import wilson
-from ratings.stats.resampling import SAME, percentile, percentile_p, widening
-from ratings.stats.table import Floats
+from ratings.stats.estimates import LEVEL, Estimate, build_estimate, build_generator
+from ratings.stats.proportions import compute_wilson_interval
+from ratings.stats.ratings_table import Floats
+from ratings.stats.resampling import EQUAL_WITHIN, compute_percentile_interval, compute_percentile_p, compute_widening
 
-LEAST_TASKS = 5  # fewer do not show how tasks differ
-_AT_ONCE = 2_000_000  # sampled numbers in memory at once: 16 MB
+MIN_TASKS = 5  # fewer do not show how tasks differ
+_MAX_SAMPLED = 2_000_000  # sampled numbers in memory at once: 16 MB
 
 
-class Attempts(NamedTuple):
+class TaskReplicates(NamedTuple):
     """One experiment (task): `n` replicates by an agent; `successes` of them reached the goal."""
 
     task: str
@@ -24,7 +24,7 @@ class Attempts(NamedTuple):
     successes: int
 
 
-def pass_at_k(n: int, successes: int, k: int) -> float | None:
+def compute_pass_at_k(n: int, successes: int, k: int) -> float | None:
     """Return 1 - C(n-c, k) / C(n, k): the share of k-subsets of n replicates that contain a success; None below k replicates.
 
     The unbiased estimator of Chen et al. 2021 (arXiv 2107.03374, equation 1), in its product form. Raises ValueError unless
@@ -41,7 +41,7 @@ def pass_at_k(n: int, successes: int, k: int) -> float | None:
     return 1.0 - prod(1.0 - k / i for i in range(n - successes + 1, n + 1))
 
 
-def mean_pass_at_k(agent: str, tasks: Sequence[Attempts], k: int) -> Estimate:
+def estimate_mean_pass_at_k(agent: str, tasks: Sequence[TaskReplicates], k: int) -> Estimate:
     """Return the mean over tasks. It is undefined as soon as one task has fewer than k replicates.
 
     Interval for new tasks with as many replicates: Wilson with the effective number of tasks, n_eff = p(1-p) / V with V the
@@ -57,28 +57,34 @@ def mean_pass_at_k(agent: str, tasks: Sequence[Attempts], k: int) -> Estimate:
         "successes": sum(task.successes for task in tasks),
     }
     if not tasks or short_tasks:
-        return estimate("pass_at_k", None, n, args=args, reason=_too_few(tasks, short_tasks, k))
-    values = _values(tasks, k)
+        return build_estimate("pass_at_k", None, n, args=args, reason=_explain_short_tasks(tasks, short_tasks, k))
+    values = _compute_task_values(tasks, k)
     value = float(values.mean())
     # Tasks that are all alike have no variance; the exact binomial interval needs none.
     if value in (0.0, 1.0):
         low, high = binomtest(round(value) * len(tasks), len(tasks)).proportion_ci(LEVEL)
-        return estimate("pass_at_k", value, n, args=args, interval=(low, high), method="clopper_pearson")
-    if len(tasks) < LEAST_TASKS:
-        reason = f"an interval needs {LEAST_TASKS} experiments"
-        return estimate("pass_at_k", value, n, args=args, reason=reason)
+        return build_estimate("pass_at_k", value, n, args=args, interval=(low, high), method="clopper_pearson")
+    if len(tasks) < MIN_TASKS:
+        reason = f"an interval needs {MIN_TASKS} experiments"
+        return build_estimate("pass_at_k", value, n, args=args, reason=reason)
     if np.ptp(values) == 0:
         reason = "all experiments have the same value, which does not show how others would differ"
-        return estimate("pass_at_k", value, n, args=args, reason=reason)
+        return build_estimate("pass_at_k", value, n, args=args, reason=reason)
     # The values already vary as their replicates do, so these are no second source of variance.
     # Percentiles of resampled tasks covered less often near 1.
     effective_tasks = value * (1 - value) * len(values) / float(np.var(values, ddof=1))
-    interval = wilson(value, effective_tasks, float(t.ppf((1 + LEVEL) / 2, len(values) - 1)))
-    return estimate("pass_at_k", value, n, args=args, interval=interval, method="wilson_tasks")
+    interval = compute_wilson_interval(value, effective_tasks, float(t.ppf((1 + LEVEL) / 2, len(values) - 1)))
+    return build_estimate("pass_at_k", value, n, args=args, interval=interval, method="wilson_tasks")
 
 
-def compare(
-    first: str, second: str, by_agent: Mapping[str, Sequence[Attempts]], k: int, *, seed: int, resamples: int = 10_000
+def compare_agents(
+    first: str,
+    second: str,
+    by_agent: Mapping[str, Sequence[TaskReplicates]],
+    k: int,
+    *,
+    seed: int,
+    resamples: int = 10_000,
 ) -> list[Estimate]:
     """Return first minus second over the experiments that both have with k replicates: the difference, and its two-sided p-value.
 
@@ -93,41 +99,43 @@ def compare(
     names = ("pass_at_k_difference", "pass_at_k_difference_p")
     if not common:
         reason = f"no experiment has {'a replicate' if k == 1 else f'{k} replicates'} by both agents"
-        return [estimate(name, None, n, args=args, reason=reason) for name in names]
+        return [build_estimate(name, None, n, args=args, reason=reason) for name in names]
     task_pairs = [first_tasks[task] for task in common], [second_tasks[task] for task in common]
-    differences = _values(task_pairs[0], k) - _values(task_pairs[1], k)
+    differences = _compute_task_values(task_pairs[0], k) - _compute_task_values(task_pairs[1], k)
     difference = float(differences.mean())
-    exact = _mcnemar(*task_pairs, args) if k == 1 and all(task.n == 1 for side in task_pairs for task in side) else []
+    exact = (
+        _test_mcnemar(*task_pairs, args) if k == 1 and all(task.n == 1 for side in task_pairs for task in side) else []
+    )
     # McNemar's test is exact, so it is given for few tasks as well.
-    if len(common) < LEAST_TASKS or not resamples:
-        reason = f"an interval needs {LEAST_TASKS} experiments" if resamples else "the interval needs resampling"
+    if len(common) < MIN_TASKS or not resamples:
+        reason = f"an interval needs {MIN_TASKS} experiments" if resamples else "the interval needs resampling"
         rows = [
-            estimate(names[0], difference, n, args=args, reason=reason),
-            estimate(names[1], None, n, args=args, reason=reason),
+            build_estimate(names[0], difference, n, args=args, reason=reason),
+            build_estimate(names[1], None, n, args=args, reason=reason),
         ]
         return rows + exact
     if not differences.any():
         reason = "both agents did equally well on every experiment"
         return [
-            estimate(names[0], 0.0, n, args=args, reason=reason),
-            estimate(names[1], 1.0, n, args=args, reason=reason),
+            build_estimate(names[0], 0.0, n, args=args, reason=reason),
+            build_estimate(names[1], 1.0, n, args=args, reason=reason),
             *exact,
         ]
-    if np.ptp(differences) < SAME:
+    if np.ptp(differences) < EQUAL_WITHIN:
         reason = "the difference is the same on every experiment, so resampling shows no uncertainty"
         return [
-            estimate(names[0], difference, n, args=args, reason=reason),
-            estimate(names[1], None, n, args=args, reason=reason),
+            build_estimate(names[0], difference, n, args=args, reason=reason),
+            build_estimate(names[1], None, n, args=args, reason=reason),
             *exact,
         ]
     # Rounded, because sums of the same tasks in another order differ in the last digit.
     # The same draws for both agents: difficult tasks are difficult for both. Interval and p use the same
     # widening, so they agree.
-    replicates = np.round(_means(differences, resamples, generator(seed, names[0], args)), 12)
-    widening_factor = widening(len(differences))
-    resampled = percentile(replicates, widening=widening_factor)
+    replicates = np.round(_resample_means(differences, resamples, build_generator(seed, names[0], args)), 12)
+    widening_factor = compute_widening(len(differences))
+    resampled = compute_percentile_interval(replicates, widening=widening_factor)
     return [
-        estimate(
+        build_estimate(
             names[0],
             difference,
             n,
@@ -136,12 +144,14 @@ def compare(
             method="paired_bootstrap",
             reason=resampled.reason,
         ),
-        estimate(names[1], percentile_p(replicates, widening=widening_factor), n, args=args),
+        build_estimate(names[1], compute_percentile_p(replicates, widening=widening_factor), n, args=args),
         *exact,
     ]
 
 
-def _mcnemar(first: Sequence[Attempts], second: Sequence[Attempts], args: Mapping[str, object]) -> list[Estimate]:
+def _test_mcnemar(
+    first: Sequence[TaskReplicates], second: Sequence[TaskReplicates], args: Mapping[str, object]
+) -> list[Estimate]:
     """Return McNemar's exact test (1947) of the experiments in which only one of the two agents succeeded."""
     only_first = sum(a.successes > b.successes for a, b in zip(first, second, strict=True))
     only_second = sum(a.successes < b.successes for a, b in zip(first, second, strict=True))
@@ -149,15 +159,15 @@ def _mcnemar(first: Sequence[Attempts], second: Sequence[Attempts], args: Mappin
     n = {"tasks": len(first), "only_first": only_first, "only_second": only_second}
     value = float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
     reason = "" if discordant else "both agents did equally well on every experiment"
-    return [estimate("mcnemar_p", value, n, args=args, reason=reason)]
+    return [build_estimate("mcnemar_p", value, n, args=args, reason=reason)]
 
 
-def _values(tasks: Sequence[Attempts], k: int) -> Floats:
-    values = [pass_at_k(task.n, task.successes, k) for task in tasks]
+def _compute_task_values(tasks: Sequence[TaskReplicates], k: int) -> Floats:
+    values = [compute_pass_at_k(task.n, task.successes, k) for task in tasks]
     return np.array([value for value in values if value is not None], dtype=np.float64)
 
 
-def _too_few(tasks: Sequence[Attempts], short: int, k: int) -> str:
+def _explain_short_tasks(tasks: Sequence[TaskReplicates], short: int, k: int) -> str:
     if not tasks:
         return "there are no replicates"
     if k == 1:
@@ -166,11 +176,11 @@ def _too_few(tasks: Sequence[Attempts], short: int, k: int) -> str:
     return f"{short} of {len(tasks)} experiments have fewer than {k} replicates; the smallest number is {smallest}"
 
 
-def _means(each: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    portions = _portions(resamples, len(each))
-    return np.concatenate([each[rng.integers(0, len(each), (size, len(each)))].mean(axis=1) for size in portions])
+def _resample_means(values: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+    portions = _split_resamples(resamples, len(values))
+    return np.concatenate([values[rng.integers(0, len(values), (size, len(values)))].mean(axis=1) for size in portions])
 
 
-def _portions(resamples: int, width: int) -> list[int]:
-    block_size = max(1, _AT_ONCE // width)
+def _split_resamples(resamples: int, width: int) -> list[int]:
+    block_size = max(1, _MAX_SAMPLED // width)
     return [min(block_size, resamples - done) for done in range(0, resamples, block_size)]

@@ -15,15 +15,21 @@ from scipy.stats import betabinom, norm, t
 
 from ratings.stats.areas import delong, mrmc
 from ratings.stats.areas.mrmc import OneCondition
-from ratings.stats.intervals import CO_MINORITY_NEW, LEAST_RATERS, TOO_FEW_RATERS, WITHOUT_ONE, too_rare
-from ratings.stats.pairing import left_out, pairs_of
-from ratings.stats.proportions import wilson
-from ratings.stats.resampling import jackknife_variance
-from ratings.stats.table import Floats, Ints, Ratings
+from ratings.stats.intervals import (
+    CO_MINORITY_NEW,
+    MIN_RATERS,
+    TOO_FEW_RATERS,
+    UNDEFINED_WITHOUT_A_RATER,
+    explain_rare_verdict,
+)
+from ratings.stats.proportions import compute_wilson_interval
+from ratings.stats.rater_pairs import compute_leave_one_out_means, tabulate_pairs
+from ratings.stats.ratings_table import Floats, Ints, Ratings
+from ratings.stats.resampling import compute_jackknife_variance
 
 Z = float(norm.ppf(0.975))
-MORE_RATERS = (2, 4)
-MORE_ITEMS = (1.5, 2.0)
+ADDED_RATERS = (2, 4)
+ITEM_FACTORS = (1.5, 2.0)
 
 
 class Design(NamedTuple):
@@ -34,20 +40,20 @@ class Design(NamedTuple):
     per_item: float
 
     @property
-    def ratings(self) -> float:
+    def rating_count(self) -> float:
         return self.items * self.per_item
 
-    def with_raters(self, more: int) -> "Design":
+    def add_raters(self, more: int) -> "Design":
         """Return the design with more raters, each rating as many items as the present ones."""
         raters = self.raters + more
         return Design(raters, self.items, min(raters, self.per_item * raters / self.raters))
 
-    def with_items(self, times: float) -> "Design":
+    def scale_items(self, times: float) -> "Design":
         """Return the design with `times` as many items, each rated as often as now."""
         return self._replace(items=round(self.items * times))
 
 
-class Components(NamedTuple):
+class VarianceComponents(NamedTuple):
     """Variance components of a verdict as shares of p(1 - p). kappa_raters: variance of kappa that one rater contributes.
 
     rho_item: correlation of two raters' verdicts on one item; rho_rater: of one rater's verdicts on two items. `kappa` is
@@ -59,7 +65,7 @@ class Components(NamedTuple):
     rho_rater: float
     kappa: float | None
     kappa_raters: float | None
-    why: str = ""
+    reason: str = ""
 
 
 class AucComponents(NamedTuple):
@@ -75,72 +81,74 @@ class AucComponents(NamedTuple):
     raters: int
 
 
-class Step(NamedTuple):
+class PrecisionStep(NamedTuple):
     """The expected precision of a study of this shape. `is_present`: the present shape. half_width is None where `description` says why."""
 
-    what: str  # rate, kappa or auc
+    quantity: str  # rate, kappa or auc
     source: str
     raters: int
     items: int
     half_width: float | None
-    now: bool
-    said: str
+    is_present: bool
+    description: str
 
 
 HalfWidth = Callable[[Design], float | None]
-Why = Callable[[Design], str]  # the reason why there is no half-width
+ExplainMissing = Callable[[Design], str]  # the reason why there is no half-width
 
 
-def design_of(table: Ratings) -> Design:
+def measure_design(table: Ratings) -> Design:
     """Return the average shape of a table. Raises ValueError without ratings."""
     if not len(table):
         raise ValueError("there are no ratings yet")
-    n = table.n
+    n = table.sample_sizes
     return Design(n["raters"], n["items"], n["ratings"] / n["items"])
 
 
-def components(table: Ratings) -> Components:
+def estimate_components(table: Ratings) -> VarianceComponents:
     """Return moment estimates: mean products of residuals over pairs of ratings of one item, and of one rater. Never below 0.
 
     Raises ValueError where the table is not binary or has no ratings.
     """
-    if not table.binary or not len(table):
+    if not table.is_binary or not len(table):
         raise ValueError("variance components need ratings of 1 and 0")
     share = float(table.verdict.mean())
     residuals: Floats = table.verdict - np.float64(share)
     variance = share * (1 - share)
-    by_item, by_rater = (_correlation(residuals, codes, variance) for codes in (table.item, table.rater))
+    by_item, by_rater = (_compute_correlation(residuals, codes, variance) for codes in (table.item, table.rater))
     # The two correlations are parts of one variance and cannot exceed it together.
     by_item = min(by_item, 1 - by_rater)
-    rater_pairs = pairs_of(table)
-    kappas = rater_pairs.kappa[np.isfinite(rater_pairs.kappa)]
+    rater_pairs = tabulate_pairs(table)
+    kappas = rater_pairs.cohen_kappa[np.isfinite(rater_pairs.cohen_kappa)]
     kappa = float(kappas.mean()) if len(kappas) else None
-    if table.n["raters"] < LEAST_RATERS:
-        return Components(share, by_item, by_rater, kappa, None, TOO_FEW_RATERS)
-    leave_one_out = left_out(rater_pairs, rater_pairs.kappa)
+    if table.sample_sizes["raters"] < MIN_RATERS:
+        return VarianceComponents(share, by_item, by_rater, kappa, None, TOO_FEW_RATERS)
+    leave_one_out = compute_leave_one_out_means(rater_pairs, rater_pairs.cohen_kappa)
     if not np.all(np.isfinite(leave_one_out)):
-        return Components(share, by_item, by_rater, kappa, None, WITHOUT_ONE)
-    return Components(share, by_item, by_rater, kappa, len(leave_one_out) * jackknife_variance(leave_one_out))
+        return VarianceComponents(share, by_item, by_rater, kappa, None, UNDEFINED_WITHOUT_A_RATER)
+    return VarianceComponents(
+        share, by_item, by_rater, kappa, len(leave_one_out) * compute_jackknife_variance(leave_one_out)
+    )
 
 
-def auc_components(table: Ratings, source: str) -> AucComponents | None:
+def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None:
     """Return components for the signed rating of this error source against the unperturbed items (Obuchowski and Rockette's); None below two raters."""
-    ratings = table.against_unperturbed(source)
-    rater_columns, _ = mrmc.columns(ratings, ratings.signed)
+    ratings = table.select_against_unperturbed(source)
+    rater_columns, _ = mrmc.build_rater_columns(ratings, ratings.signed_ratings)
     if len(rater_columns) < 2:
         return None
-    condition = mrmc.one_condition(rater_columns)
+    condition = mrmc.analyse_condition(rater_columns)
     if not all(map(math.isfinite, (condition.msr, condition.cov2, condition.var_error))):
         return None
     # Moment estimates can be negative by chance; a variance cannot.
     cov2 = max(condition.cov2, 0.0)
     between = max(condition.msr - condition.var_error + cov2, 0.0)
     return AucComponents(
-        condition.mean, between, cov2, max(condition.var_error, cov2), ratings.n["items"], condition.raters
+        condition.mean, between, cov2, max(condition.var_error, cov2), ratings.sample_sizes["items"], condition.raters
     )
 
 
-def rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Ints, per_rater: Ints) -> float:
+def compute_rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Ints, per_rater: Ints) -> float:
     """Return the variance of a share of N ratings: p(1-p)/N^2 [N + rho_item sum m(m-1) + rho_rater sum n(n-1)].
 
     per_item, per_rater: how many ratings each item and each rater has.
@@ -150,7 +158,7 @@ def rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Int
     return float(share * (1 - share) * inflated / n**2)
 
 
-def kappa_variance(share: float, kappa: float, items: int, per_item: float) -> float:
+def compute_kappa_variance(share: float, kappa: float, items: int, per_item: float) -> float:
     """Return the large-sample variance of kappa over `items` items with this many ratings each, these raters, equal shares.
 
     The delta method on kappa = 1 - A/pq, A the mean of y(m-y)/(m(m-1)) over items with y of m verdicts 1, y beta-binomial with
@@ -158,16 +166,16 @@ def kappa_variance(share: float, kappa: float, items: int, per_item: float) -> f
     """
     # Some items have one rating and contribute nothing to kappa; the others have two.
     if per_item < 2:
-        return _kappa_variance(share, kappa, 2) / max(items * (per_item - 1), 1e-9)
+        return _compute_item_kappa_variance(share, kappa, 2) / max(items * (per_item - 1), 1e-9)
     # Between whole numbers of ratings per item, part of the items has one more.
     low = math.floor(per_item)
     fraction = per_item - low
-    at_low = _kappa_variance(share, kappa, low)
-    at_high = _kappa_variance(share, kappa, low + 1) if fraction else at_low
+    at_low = _compute_item_kappa_variance(share, kappa, low)
+    at_high = _compute_item_kappa_variance(share, kappa, low + 1) if fraction else at_low
     return ((1 - fraction) * at_low + fraction * at_high) / items
 
 
-def auc_variance(auc: float, positives: int, negatives: int, per_item: float = 1, rho: float = 0) -> float:
+def compute_auc_variance(auc: float, positives: int, negatives: int, per_item: float = 1, rho: float = 0) -> float:
     """Return Hanley and McNeil's (1982) variance of an AUC, with this many ratings of each item, correlated by rho.
 
     For planning before anything is measured: `positives` and `negatives` are numbers of ratings.
@@ -177,93 +185,107 @@ def auc_variance(auc: float, positives: int, negatives: int, per_item: float = 1
     return variance / (positives * negatives) * (1 + (per_item - 1) * rho)
 
 
-def rate_half_width(found: Components, design: Design) -> float | None:
+def compute_rate_half_width(components: VarianceComponents, design: Design) -> float | None:
     """Return half of the Wilson interval with the effective n and Student's t, as rates have it; None below two clusters."""
     clusters = min(design.items, design.raters) if design.raters > 1 else design.items
-    if clusters < 2 or not 0 < found.share < 1:
+    if clusters < 2 or not 0 < components.share < 1:
         return None
     per_item = np.full(design.items, design.per_item)
-    per_rater = np.full(design.raters, design.ratings / design.raters)
-    variance = rate_variance(found.share, found.rho_item, found.rho_rater, per_item, per_rater)
-    effective_ratings = min(design.ratings, found.share * (1 - found.share) / variance)
-    low, high = wilson(found.share, effective_ratings, float(t.ppf(0.975, clusters - 1)))
+    per_rater = np.full(design.raters, design.rating_count / design.raters)
+    variance = compute_rate_variance(components.share, components.rho_item, components.rho_rater, per_item, per_rater)
+    effective_ratings = min(design.rating_count, components.share * (1 - components.share) / variance)
+    low, high = compute_wilson_interval(components.share, effective_ratings, float(t.ppf(0.975, clusters - 1)))
     return (high - low) / 2
 
 
-def kappa_half_width(found: Components, design: Design) -> float | None:
+def compute_kappa_half_width(components: VarianceComponents, design: Design) -> float | None:
     """Return the half-width from the variances over items and between raters, normal quantile; None where `explain_no_kappa` says why."""
-    if no_kappa(found, design) or found.kappa is None or found.kappa_raters is None:
+    if explain_no_kappa(components, design) or components.kappa is None or components.kappa_raters is None:
         return None
-    variance = kappa_variance(found.share, found.kappa, design.items, design.per_item)
-    return Z * math.sqrt(variance + found.kappa_raters / design.raters)
+    variance = compute_kappa_variance(components.share, components.kappa, design.items, design.per_item)
+    return Z * math.sqrt(variance + components.kappa_raters / design.raters)
 
 
-def no_kappa(found: Components, design: Design) -> str:
+def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
     """Return why results of this shape have no kappa, or no interval of one for new raters; "" if they have."""
-    if found.kappa is None or not 0 < found.share < 1 or design.per_item <= 1:
+    if components.kappa is None or not 0 < components.share < 1 or design.per_item <= 1:
         return _NO_KAPPA
-    if found.why or design.raters < LEAST_RATERS:
-        return found.why or TOO_FEW_RATERS
-    return too_rare(design.items * min(found.share, 1 - found.share) ** 2, CO_MINORITY_NEW)
+    if components.reason or design.raters < MIN_RATERS:
+        return components.reason or TOO_FEW_RATERS
+    return explain_rare_verdict(design.items * min(components.share, 1 - components.share) ** 2, CO_MINORITY_NEW)
 
 
-def auc_half_width(found: AucComponents | None, design: Design) -> float | None:
+def compute_auc_half_width(components: AucComponents | None, design: Design) -> float | None:
     """Return the half-width by Obuchowski and Rockette's standard error with Hillis' degrees of freedom, new raters and new items.
 
     Of an area near 1 half of the logit's interval. None where `explain_no_auc` says why.
     """
-    if found is None or no_auc(found, design):
+    if components is None or explain_no_auc(components, design):
         return None
-    condition = _one_condition(found, design)
-    low, high = mrmc.new_raters(condition, mrmc.AREAS if delong.is_extreme(condition.mean) else mrmc.ANYWHERE)
+    condition = _project_condition(components, design)
+    low, high = mrmc.compute_new_raters_interval(
+        condition, mrmc.AREA_RANGE if delong.is_extreme(condition.mean) else mrmc.UNBOUNDED
+    )
     return (high - low) / 2
 
 
-def no_auc(found: AucComponents | None, design: Design) -> str:
+def explain_no_auc(components: AucComponents | None, design: Design) -> str:
     """Return why results of this shape have no mean AUC, or no interval of it for new raters; "" if they have."""
-    if found is None:
+    if components is None:
         return _NO_AUC
-    if min(found.raters, design.raters) < LEAST_RATERS:
+    if min(components.raters, design.raters) < MIN_RATERS:
         return mrmc.TWO_RATERS
-    return "" if _one_condition(found, design).se > 0 else mrmc.ALL_ALIKE
+    return "" if _project_condition(components, design).se > 0 else mrmc.ALL_ALIKE
 
 
-def _one_condition(found: AucComponents, design: Design) -> OneCondition:
+def _project_condition(components: AucComponents, design: Design) -> OneCondition:
     """Return the expected measurements of a study of this shape."""
-    raters, scale = design.raters, found.items / design.items
+    raters, scale = design.raters, components.items / design.items
     # Variances and covariances of areas fall with the number of items, the variance between raters does not.
-    error, cov2 = scale * found.error, scale * found.cov2
-    return mrmc.of_parts(found.value, raters, found.between + error - cov2, cov2, error)
+    error, cov2 = scale * components.error, scale * components.cov2
+    return mrmc.analyse_components(components.value, raters, components.between + error - cov2, cov2, error)
 
 
-def next_steps(table: Ratings) -> list[Step]:
+def list_next_steps(table: Ratings) -> list[PrecisionStep]:
     """Return the present precision and that with more raters or items: rates and kappa of each source, AUC of each error source.
 
     With one or no source, of all ratings together. Nothing that needs a reference where none is known.
     """
-    if not table.binary or not len(table):
+    if not table.is_binary or not len(table):
         return []
     sources = [table.sources[index] for index in np.unique(table.source)]
-    steps: list[Step] = []
+    steps: list[PrecisionStep] = []
     for name in sources:
-        ratings = table.of_source(name)
-        verdict_components = components(ratings)
-        steps += _steps(
-            "rate", name, ratings, partial(rate_half_width, verdict_components), partial(_no_rate, verdict_components)
+        ratings = table.select_source(name)
+        verdict_components = estimate_components(ratings)
+        steps += _list_steps(
+            "rate",
+            name,
+            ratings,
+            partial(compute_rate_half_width, verdict_components),
+            partial(_explain_no_rate, verdict_components),
         )
     for name in dict.fromkeys(["" if len(sources) > 1 else sources[0], *sources]):
-        ratings = table.of_source(name) if name else table
-        verdict_components = components(ratings)
-        steps += _steps(
-            "kappa", name, ratings, partial(kappa_half_width, verdict_components), partial(no_kappa, verdict_components)
+        ratings = table.select_source(name) if name else table
+        verdict_components = estimate_components(ratings)
+        steps += _list_steps(
+            "kappa",
+            name,
+            ratings,
+            partial(compute_kappa_half_width, verdict_components),
+            partial(explain_no_kappa, verdict_components),
         )
     if not np.any(table.reference == 1):
         return steps
     for name in table.error_sources:
-        ratings = table.against_unperturbed(name)
-        components_of_auc = auc_components(table, name)
-        steps += _steps(
-            "auc", name, ratings, partial(auc_half_width, components_of_auc), partial(no_auc, components_of_auc)
+        ratings = table.select_against_unperturbed(name)
+        components_of_auc = estimate_auc_components(table, name)
+        steps += _list_steps(
+            "auc",
+            name,
+            ratings,
+            partial(compute_auc_half_width, components_of_auc),
+            partial(explain_no_auc, components_of_auc),
         )
     return steps
 
@@ -272,84 +294,104 @@ _NO_KAPPA = "kappa is undefined so far: two raters need items in common and verd
 _NO_AUC = "three raters who rated two unperturbed and two planted items with their confidence are needed first"
 
 
-def _no_rate(found: Components, design: Design) -> str:
-    return "all verdicts are alike so far" if found.share in (0.0, 1.0) else "two raters and two items are needed first"
+def _explain_no_rate(components: VarianceComponents, design: Design) -> str:
+    return (
+        "all verdicts are alike so far"
+        if components.share in (0.0, 1.0)
+        else "two raters and two items are needed first"
+    )
 
 
 _PLANNED_AUC = 0.75  # planning value while no AUC may be computed
 
 
-def planned_auc_steps(design: Design, *, negative_share: float = 0.25, rho: float = 0.2) -> list[Step]:
+def list_planned_auc_steps(design: Design, *, negative_share: float = 0.25, rho: float = 0.2) -> list[PrecisionStep]:
     """Return the AUC's precision from planning values (Hanley and McNeil), for studies whose truth is sealed."""
 
-    def half_width(shape: Design) -> float | None:
-        negatives = round(shape.ratings * negative_share)
-        positives = round(shape.ratings) - negatives
+    def compute_planned_half_width(shape: Design) -> float | None:
+        negatives = round(shape.rating_count * negative_share)
+        positives = round(shape.rating_count) - negatives
         if not positives or not negatives:
             return None
-        return Z * math.sqrt(auc_variance(_PLANNED_AUC, positives, negatives, shape.per_item, rho))
+        return Z * math.sqrt(compute_auc_variance(_PLANNED_AUC, positives, negatives, shape.per_item, rho))
 
-    return list(_of_designs("auc", "", _designs(design), half_width, lambda shape: "there are no ratings yet"))
+    return list(
+        _iter_design_steps(
+            "auc", "", _list_designs(design), compute_planned_half_width, lambda shape: "there are no ratings yet"
+        )
+    )
 
 
-def _steps(what: str, source: str, own: Ratings, half_width: HalfWidth, nothing: Why) -> Iterator[Step]:
-    return _of_designs(what, source, _designs(design_of(own)), half_width, nothing)
+def _list_steps(
+    quantity: str, source: str, ratings: Ratings, half_width: HalfWidth, explain_missing: ExplainMissing
+) -> Iterator[PrecisionStep]:
+    return _iter_design_steps(quantity, source, _list_designs(measure_design(ratings)), half_width, explain_missing)
 
 
-def _designs(now: Design) -> list[tuple[str, Design]]:
-    raters = [(_more(more, "rater"), now.with_raters(more)) for more in MORE_RATERS]
-    items = [(f"{_TIMES[times]} the items", now.with_items(times)) for times in MORE_ITEMS]
+def _list_designs(now: Design) -> list[tuple[str, Design]]:
+    raters = [(_describe_more(more, "rater"), now.add_raters(more)) for more in ADDED_RATERS]
+    items = [(f"{_TIMES[times]} the items", now.scale_items(times)) for times in ITEM_FACTORS]
     return [("", now), *raters, *items]
 
 
 # Half of the range of a share, a kappa or an AUC: an interval that wide excludes nothing.
-WHOLE_SCALE = {"rate": 0.5, "kappa": 1.0, "auc": 0.5}
+HALF_SCALE = {"rate": 0.5, "kappa": 1.0, "auc": 0.5}
 _TIMES = {1.5: "half again", 2.0: "twice"}
 _NUMBERS = {2: "two", 4: "four"}
 
 
-def _more(more: int, noun: str) -> str:
+def _describe_more(more: int, noun: str) -> str:
     return f"{_NUMBERS.get(more, more)} more {noun}s"
 
 
-def _of_designs(
-    what: str, source: str, designs: Sequence[tuple[str, Design]], half_width: HalfWidth, nothing: Why
-) -> Iterator[Step]:
+def _iter_design_steps(
+    quantity: str,
+    source: str,
+    designs: Sequence[tuple[str, Design]],
+    half_width: HalfWidth,
+    explain_missing: ExplainMissing,
+) -> Iterator[PrecisionStep]:
     present_half_width, present_design = half_width(designs[0][1]), designs[0][1]
     for name, design in designs if present_half_width is not None else designs[:1]:
         expected = half_width(design)
-        if expected is not None and expected >= WHOLE_SCALE[what]:
+        if expected is not None and expected >= HALF_SCALE[quantity]:
             description = f"{name or 'now'}: as wide as the whole scale, so it shows nothing"
-            yield Step(what, source, design.raters, design.items, None, not name, description)
+            yield PrecisionStep(quantity, source, design.raters, design.items, None, not name, description)
             continue
         description = (
-            nothing(design)
+            explain_missing(design)
             if expected is None
-            else _said(name, expected, present_half_width or 0.0, present_design.raters == 1, WHOLE_SCALE[what])
+            else _describe_step(
+                name, expected, present_half_width or 0.0, present_design.raters == 1, HALF_SCALE[quantity]
+            )
         )
-        yield Step(what, source, design.raters, design.items, expected, not name, description)
+        yield PrecisionStep(quantity, source, design.raters, design.items, expected, not name, description)
 
 
-def _said(name: str, found: float, now: float, one_rater: bool, whole: float) -> str:
+def _describe_step(name: str, expected: float, present: float, one_rater: bool, half_scale: float) -> str:
     """Return the half-width in words."""
     # One rater's interval is for that rater, those of more raters for any: the two are not compared.
     if not name:
-        return f"now ±{found:.2f}{' for this rater alone' if one_rater else ''}"
-    return f"{name}: ±{found:.2f} for new raters" if one_rater or now >= whole else f"{name}: {now:.2f} to {found:.2f}"
+        return f"now ±{expected:.2f}{' for this rater alone' if one_rater else ''}"
+    return (
+        f"{name}: ±{expected:.2f} for new raters"
+        if one_rater or present >= half_scale
+        else f"{name}: {present:.2f} to {expected:.2f}"
+    )
 
 
-def _correlation(residuals: Floats, codes: Ints, spread: float) -> float:
+def _compute_correlation(residuals: Floats, codes: Ints, variance: float) -> float:
     """Return the mean product of the residuals of two ratings of one cluster as a share of the variance; at least 0, at most 1."""
     sums, squares = (np.bincount(codes, weights=values) for values in (residuals, residuals**2))
     counts = np.bincount(codes).astype(np.float64)
     pairs = float(np.sum(counts * (counts - 1)))
-    if not pairs or not spread:
+    if not pairs or not variance:
         return 0.0
     # The square of a sum minus the sum of squares is the sum over all ordered pairs.
-    return float(min(1.0, max(0.0, np.sum(sums**2 - squares) / pairs / spread)))
+    return float(min(1.0, max(0.0, np.sum(sums**2 - squares) / pairs / variance)))
 
 
-def _kappa_variance(share: float, kappa: float, per_item: int) -> float:
+def _compute_item_kappa_variance(share: float, kappa: float, per_item: int) -> float:
     """Return the variance that one item contributes."""
     yes_count = np.arange(per_item + 1)
     # The beta-binomial distribution needs a correlation strictly between 0 and 1.

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from ratings.stats.estimates import LEVEL, Estimate, estimate
-from ratings.stats.quantiles import NORMAL, find_student_quantile
-from ratings.stats.table import Floats, Ints, Ratings
+from ratings.stats.estimates import LEVEL, Estimate, build_estimate
+from ratings.stats.quantiles import NORMAL, student_quantile
+from ratings.stats.ratings_table import Floats, Ints, Ratings
 
 RATE = "plausibility_rate"
 MEAN_CONFIDENCE = "mean_confidence"
@@ -32,7 +32,7 @@ class Rate(NamedTuple):
     reason: str = ""
 
 
-class Clustered(NamedTuple):
+class ClusteredInterval(NamedTuple):
     """An interval of a share whose answers are clustered; None, with the reason, where there is none.
 
     `deff` is the design effect, n / effective n. NaN where the answers are all alike.
@@ -44,7 +44,7 @@ class Clustered(NamedTuple):
     reason: str = ""
 
 
-def rate(answers: Sequence[bool]) -> Rate:
+def estimate_rate(answers: Sequence[bool]) -> Rate:
     """Return the share of True, with every answer counting equally."""
     k, n = sum(answers), len(answers)
     if n == 0:
@@ -53,7 +53,7 @@ def rate(answers: Sequence[bool]) -> Rate:
     return Rate(k / n, float(interval.low), float(interval.high), k, n)
 
 
-def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
+def compute_wilson_interval(share: float, n: float, quantile: float) -> tuple[float, float]:
     """Return Wilson's score interval (1927) of a share of n answers; n may be an effective one, the quantile normal or Student's."""
     square = quantile**2 / n
     centre = (share + square / 2) / (1 + square)
@@ -64,7 +64,7 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
     )
 
 
-def clustered(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0) -> Clustered:
+def compute_clustered_interval(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0) -> ClusteredInterval:
     """Return the interval of mean(answers) for new items and new raters, or for new items alone if all answers are one rater's.
 
     Variance of the mean by items and by raters, V = V_item + V_rater - V_rating (Cameron, Gelbach and Miller 2011), but
@@ -77,29 +77,33 @@ def clustered(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0) ->
     # One rater's answers have items as their only clusters.
     clusters = min(len(np.unique(item)), n if one_rater else len(np.unique(rater)))
     if clusters < 2:
-        return Clustered(None, method, math.nan, "a single item says nothing about other items")
+        return ClusteredInterval(None, method, math.nan, "a single item says nothing about other items")
     # Answers that are all alike have no variance and so no design effect of their own.
     is_constant = share in (0.0, 1.0)
     design_effect = (
-        math.nan if is_constant else _variance(answers - share, item, rater, one_rater) * n / (share * (1 - share))
+        math.nan
+        if is_constant
+        else _compute_variance(answers - share, item, rater, one_rater) * n / (share * (1 - share))
     )
     effective = n / max(1.0, deff if is_constant else design_effect)
-    return Clustered(
-        wilson(share, effective, find_student_quantile((1 + LEVEL) / 2, clusters - 1)), method, design_effect
+    return ClusteredInterval(
+        compute_wilson_interval(share, effective, student_quantile((1 + LEVEL) / 2, clusters - 1)),
+        method,
+        design_effect,
     )
 
 
-def _variance(residuals: Floats, item: Ints, rater: Ints, one_rater: bool) -> float:
-    item_variance = _of_clusters(residuals, item)
+def _compute_variance(residuals: Floats, item: Ints, rater: Ints, one_rater: bool) -> float:
+    item_variance = _compute_cluster_variance(residuals, item)
     if one_rater:
         return item_variance
-    rater_variance = _of_clusters(residuals, rater)
-    rating_variance = _of_clusters(residuals, np.arange(len(residuals)))
+    rater_variance = _compute_cluster_variance(residuals, rater)
+    rating_variance = _compute_cluster_variance(residuals, np.arange(len(residuals)))
     # The difference can be smaller than one of its parts, or negative, by chance.
     return max(item_variance + rater_variance - rating_variance, item_variance, rater_variance)
 
 
-def _of_clusters(residuals: Floats, cluster: Ints) -> float:
+def _compute_cluster_variance(residuals: Floats, cluster: Ints) -> float:
     """Return the variance of the mean when whole clusters are sampled, with the correction g / (g - 1) for g clusters."""
     sums = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=residuals)
     return float(len(sums) / (len(sums) - 1) * np.sum(sums**2) / len(residuals) ** 2)
@@ -107,37 +111,39 @@ def _of_clusters(residuals: Floats, cluster: Ints) -> float:
 
 class _Group(NamedTuple):
     args: Mapping[str, str]
-    own: Ratings
+    ratings: Ratings
 
     @property
-    def answers(self) -> Floats:
-        return self.own.verdict.astype(np.float64)
+    def yes_answers(self) -> Floats:
+        return self.ratings.verdict.astype(np.float64)
 
 
-def rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
+def estimate_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
     """Return the share of verdict 1 for each source, rater or name of a factor with ratings; `by=None`: of all of them together.
 
     Two rows each: the interval with items and raters as clusters, and (args interval: wilson) the one that treats ratings
     as independent. Groups in which all verdicts are alike use the design effect of the others. Tables that are not
     binary have no rates. Raises KeyError for a factor that the table does not have.
     """
-    if not table.binary:
+    if not table.is_binary:
         return []
-    groups = list(_groups(table, by))
-    intervals = [clustered(group.answers, group.own.item, group.own.rater) for group in groups]
-    shared_deff = _shared_deff(
-        [(interval.deff, len(group.own)) for interval, group in zip(intervals, groups, strict=True)]
+    groups = list(_iter_groups(table, by))
+    intervals = [
+        compute_clustered_interval(group.yes_answers, group.ratings.item, group.ratings.rater) for group in groups
+    ]
+    shared_deff = _average_design_effect(
+        [(interval.deff, len(group.ratings)) for interval, group in zip(intervals, groups, strict=True)]
     )
     rows: list[Estimate] = []
     for group, interval in zip(groups, intervals, strict=True):
         if math.isnan(interval.deff) and interval.interval is not None:
-            interval = _all_alike(group, shared_deff)
-        rows += _rows(group, interval)
-    return rows or [estimate(RATE, None, _counts(table), reason=NO_RATINGS)]
+            interval = _estimate_constant_group(group, shared_deff)
+        rows += _build_rate_rows(group, interval)
+    return rows or [build_estimate(RATE, None, _count_verdicts(table), reason=NO_RATINGS)]
 
 
-def _all_alike(group: _Group, shared: float) -> Clustered:
-    interval = clustered(group.answers, group.own.item, group.own.rater, deff=shared)
+def _estimate_constant_group(group: _Group, shared: float) -> ClusteredInterval:
+    interval = compute_clustered_interval(group.yes_answers, group.ratings.item, group.ratings.rater, deff=shared)
     reason = (
         f"all verdicts are alike; the interval uses the design effect of the other groups, {shared:.1f}"
         if shared > 1
@@ -146,50 +152,64 @@ def _all_alike(group: _Group, shared: float) -> Clustered:
     return interval._replace(reason=reason)
 
 
-def _shared_deff(found: Sequence[tuple[float, int]]) -> float:
+def _average_design_effect(group_effects: Sequence[tuple[float, int]]) -> float:
     """Return the mean design effect of the groups that have one, weighted by ratings; at least 1."""
-    defined = [(max(1.0, deff), n) for deff, n in found if not math.isnan(deff)]
+    defined = [(max(1.0, deff), n) for deff, n in group_effects if not math.isnan(deff)]
     return sum(deff * n for deff, n in defined) / sum(n for _, n in defined) if defined else 1.0
 
 
-def _rows(group: _Group, found: Clustered) -> Iterator[Estimate]:
-    n, args = _counts(group.own), dict(group.args)
-    share = float(group.answers.mean())
-    wilson_interval = wilson(share, len(group.own), NORMAL)
-    yield estimate(RATE, share, n, args=args, interval=found.interval, method=found.method, reason=found.reason)
+def _build_rate_rows(group: _Group, clustered_interval: ClusteredInterval) -> Iterator[Estimate]:
+    n, args = _count_verdicts(group.ratings), dict(group.args)
+    share = float(group.yes_answers.mean())
+    wilson_interval = compute_wilson_interval(share, len(group.ratings), NORMAL)
+    yield build_estimate(
+        RATE,
+        share,
+        n,
+        args=args,
+        interval=clustered_interval.interval,
+        method=clustered_interval.method,
+        reason=clustered_interval.reason,
+    )
     # The usual interval in publications: shown under its own name for comparison, though too narrow for new
     # raters.
-    yield estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=wilson_interval, method="wilson")
+    yield build_estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=wilson_interval, method="wilson")
 
 
-def mean_confidences(table: Ratings, by: str | None = "source") -> list[Estimate]:
+def estimate_mean_confidences(table: Ratings, by: str | None = "source") -> list[Estimate]:
     """Return the mean confidence, 1 to 5, of each group; `by=None`: of all together. Ratings without a confidence are left out.
 
     The variance of the mean has items and raters as clusters, as in `compute_clustered_interval`; Student's t with one degree of
     freedom less than the smaller number of clusters, limited to 1 to 5.
     """
-    with_confidence = table.where(np.isfinite(table.confidence))
-    rows = [_mean_confidence(group) for group in _groups(with_confidence, by)]
-    return rows or [estimate(MEAN_CONFIDENCE, None, with_confidence.n, reason="no rating has a confidence")]
+    with_confidence = table.select_ratings(np.isfinite(table.confidence))
+    rows = [_estimate_mean_confidence(group) for group in _iter_groups(with_confidence, by)]
+    return rows or [
+        build_estimate(MEAN_CONFIDENCE, None, with_confidence.sample_sizes, reason="no rating has a confidence")
+    ]
 
 
-def _mean_confidence(group: _Group) -> Estimate:
-    ratings = group.own
-    mean, one_rater = float(ratings.confidence.mean()), ratings.n["raters"] == 1
-    clusters = ratings.n["items"] if one_rater else min(ratings.n["items"], ratings.n["raters"])
+def _estimate_mean_confidence(group: _Group) -> Estimate:
+    ratings = group.ratings
+    mean, one_rater = float(ratings.confidence.mean()), ratings.sample_sizes["raters"] == 1
+    clusters = (
+        ratings.sample_sizes["items"]
+        if one_rater
+        else min(ratings.sample_sizes["items"], ratings.sample_sizes["raters"])
+    )
     method = "mean_items" if one_rater else "mean_cluster"
     interval, reason = None, "a single item says nothing about other items"
     if clusters > 1:
-        half_width = find_student_quantile((1 + LEVEL) / 2, clusters - 1) * math.sqrt(
-            _variance(ratings.confidence - mean, ratings.item, ratings.rater, one_rater)
+        half_width = student_quantile((1 + LEVEL) / 2, clusters - 1) * math.sqrt(
+            _compute_variance(ratings.confidence - mean, ratings.item, ratings.rater, one_rater)
         )
         interval, reason = (max(1.0, mean - half_width), min(5.0, mean + half_width)), ""
         if half_width == 0:
             interval, reason = None, "all confidences are the same value, so there is no interval"
-    return estimate(
+    return build_estimate(
         MEAN_CONFIDENCE,
         mean,
-        ratings.n,
+        ratings.sample_sizes,
         args=group.args,
         interval=interval,
         method=method if interval else "",
@@ -197,40 +217,44 @@ def _mean_confidence(group: _Group) -> Estimate:
     )
 
 
-def weighted(table: Ratings, by: str | None = "source") -> list[Estimate]:
+def estimate_weighted_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
     """Return the same shares with every item, and with every rater, counting equally instead of every rating."""
-    if not table.binary:
+    if not table.is_binary:
         return []
     reason = "beside the rate by ratings, which has the interval"
     rows = []
-    for group in _groups(table, by):
-        for kind, cluster in (("item", group.own.item), ("rater", group.own.rater)):
-            share = _mean_of_means(group.answers, cluster)
-            rows.append(estimate(f"{RATE}_{kind}_weighted", share, _counts(group.own), args=group.args, reason=reason))
+    for group in _iter_groups(table, by):
+        for kind, cluster in (("item", group.ratings.item), ("rater", group.ratings.rater)):
+            share = _average_cluster_means(group.yes_answers, cluster)
+            rows.append(
+                build_estimate(
+                    f"{RATE}_{kind}_weighted", share, _count_verdicts(group.ratings), args=group.args, reason=reason
+                )
+            )
     return rows
 
 
-def _mean_of_means(answers: Floats, cluster: Ints) -> float:
+def _average_cluster_means(answers: Floats, cluster: Ints) -> float:
     codes = np.unique(cluster, return_inverse=True)[1]
     return float(np.mean(np.bincount(codes, weights=answers) / np.bincount(codes)))
 
 
-def _counts(table: Ratings) -> dict[str, int]:
-    return {**table.n, "yes": int(np.sum(table.verdict == 1))}
+def _count_verdicts(table: Ratings) -> dict[str, int]:
+    return {**table.sample_sizes, "yes": int(np.sum(table.verdict == 1))}
 
 
-def _groups(table: Ratings, by: str | None) -> Iterator[_Group]:
+def _iter_groups(table: Ratings, by: str | None) -> Iterator[_Group]:
     if not len(table):
         return
     if by is None:
         yield _Group({}, table)
         return
-    codes, names = _column(table, by)
+    codes, names = _select_factor(table, by)
     for code in np.unique(codes):
-        yield _Group({by: names[code]}, table.where(codes == code))
+        yield _Group({by: names[code]}, table.select_ratings(codes == code))
 
 
-def _column(table: Ratings, by: str) -> tuple[Ints, tuple[Any, ...]]:
+def _select_factor(table: Ratings, by: str) -> tuple[Ints, tuple[Any, ...]]:
     if by == "source":
         return table.source, table.sources
     if by == "rater":

@@ -12,11 +12,11 @@ from ratings.stats.estimates import LEVEL
 NORMAL = float(ndtri((1 + LEVEL) / 2))  # of a 95 % interval
 
 
-def find_normal_quantile(share: float) -> float:
+def normal_quantile(share: float) -> float:
     """Return the value below which this share of the standard normal distribution lies."""
     return float(ndtri(share))
 
 
-def find_student_quantile(share: float, df: float) -> float:
+def student_quantile(share: float, df: float) -> float:
     """Return the value below which this share of Student's t with `df` degrees of freedom lies; normal if `df` is infinite."""
     return float(ndtri(share)) if math.isinf(df) else float(stdtrit(df, share))

@@ -7,15 +7,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from ratings.stats.estimates import LEVEL
-from ratings.stats.quantiles import NORMAL, find_normal_quantile, find_student_quantile
-from ratings.stats.table import Floats, Ints
+from ratings.stats.quantiles import NORMAL, normal_quantile, student_quantile
+from ratings.stats.ratings_table import Floats, Ints
 
-UNDEFINED_AT_MOST = 0.05  # share of the replicates; with more there is no interval
-SAME = 1e-12  # replicates this close are equal but for rounding
-CELLS = 2_000_000  # weights in memory at once: 16 MB of int64
+MAX_UNDEFINED_SHARE = 0.05  # share of the replicates; with more there is no interval
+EQUAL_WITHIN = 1e-12  # replicates this close are equal but for rounding
+MAX_CELLS = 2_000_000  # weights in memory at once: 16 MB of int64
 
 
-class Resampled(NamedTuple):
+class ResampledInterval(NamedTuple):
     """An interval from replicates, or None with the reason. `undefined` is the number of replicates that were left out."""
 
     interval: tuple[float, float] | None
@@ -23,60 +23,60 @@ class Resampled(NamedTuple):
     reason: str = ""
 
 
-NOT_RESAMPLED = Resampled(None, reason="the interval needs resampling")
+NOT_RESAMPLED = ResampledInterval(None, reason="the interval needs resampling")
 
 
-def item_weights(strata: Ints, resamples: int, rng: np.random.Generator) -> Ints:
+def sample_item_weights(strata: Ints, resamples: int, rng: np.random.Generator) -> Ints:
     """Return how often each item is sampled in each resample, shape (resamples, len(strata)), int64.
 
     `strata[i]` is the stratum of item i (its source). Each stratum is sampled with replacement to its own size. Items with a negative
     stratum are in no resample and weigh 0.
     """
-    chunks = list(weight_chunks(strata, resamples, rng))
+    chunks = list(iter_weight_chunks(strata, resamples, rng))
     return np.concatenate(chunks) if chunks else np.zeros((0, len(strata)), dtype=np.int64)
 
 
-def weight_chunks(strata: Ints, resamples: int, rng: np.random.Generator) -> Iterator[Ints]:
+def iter_weight_chunks(strata: Ints, resamples: int, rng: np.random.Generator) -> Iterator[Ints]:
     """Yield the rows of `sample_item_weights` in blocks: the same numbers in the same order."""
     # The number of items per source is fixed by the design, so it must not vary between resamples.
     strata_items = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata[strata >= 0])]
     # Blocks bound the memory: 2,000 resamples of a million items would take 16 GB.
-    block_size = max(1, CELLS // max(1, len(strata)))
+    block_size = max(1, MAX_CELLS // max(1, len(strata)))
     for start in range(0, resamples, block_size):
         block = min(block_size, resamples - start)
         weights = np.zeros((block, len(strata)), dtype=np.int64)
         for items in strata_items:
-            weights[:, items] = _drawn(len(items), block, rng)
+            weights[:, items] = _sample_counts(len(items), block, rng)
         yield weights
 
 
-def rater_weights(n: int, resamples: int, rng: np.random.Generator) -> Ints:
+def sample_rater_weights(n: int, resamples: int, rng: np.random.Generator) -> Ints:
     """Return how often each of n raters is sampled in each resample, shape (resamples, n)."""
-    return item_weights(np.zeros(n, dtype=np.int64), resamples, rng)
+    return sample_item_weights(np.zeros(n, dtype=np.int64), resamples, rng)
 
 
-def pattern_chunks(counts: Ints, resamples: int, rng: np.random.Generator) -> Iterator[Ints]:
+def iter_pattern_chunks(counts: Ints, resamples: int, rng: np.random.Generator) -> Iterator[Ints]:
     """Yield how many of the resampled items of one stratum have each pattern, in blocks of shape (rows, len(counts)).
 
     `counts`: items of each pattern. The distribution equals that of sampling the items one by one and counting their patterns.
     """
-    total, block_size = int(counts.sum()), max(1, CELLS // max(1, len(counts)))
+    total, block_size = int(counts.sum()), max(1, MAX_CELLS // max(1, len(counts)))
     for start in range(0, resamples, block_size):
         block = min(block_size, resamples - start)
         if 2 * len(counts) > total:  # with many patterns, counting sampled items is faster than a multinomial
             ends = np.cumsum(counts)
-            yield np.add.reduceat(_drawn(total, block, rng), ends - counts, axis=1)
+            yield np.add.reduceat(_sample_counts(total, block, rng), ends - counts, axis=1)
         else:
             yield rng.multinomial(total, counts / total, size=block).astype(np.int64)
 
 
-def _drawn(n: int, resamples: int, rng: np.random.Generator) -> Ints:
+def _sample_counts(n: int, resamples: int, rng: np.random.Generator) -> Ints:
     # int32 halves the memory of the sampled indices.
     sampled = rng.integers(0, n, size=(resamples, n), dtype=np.int32)
     return np.array([np.bincount(row, minlength=n) for row in sampled], dtype=np.int64).reshape(resamples, n)
 
 
-def widening(items: int, strata: int = 1) -> float:
+def compute_widening(items: int, strata: int = 1) -> float:
     """Return the factor by which percentiles are too narrow if this number of items is resampled within strata: at least 1.
 
     sqrt(N / (N - S)) for the variance that sampling with replacement loses, times Student's t over the normal quantile
@@ -85,10 +85,10 @@ def widening(items: int, strata: int = 1) -> float:
     degrees = items - strata
     if degrees < 1:
         return float("inf")
-    return float(np.sqrt(items / degrees) * find_student_quantile((1 + LEVEL) / 2, degrees) / NORMAL)
+    return float(np.sqrt(items / degrees) * student_quantile((1 + LEVEL) / 2, degrees) / NORMAL)
 
 
-def percentile(values: Floats, *, widening: float = 1.0) -> Resampled:
+def compute_percentile_interval(values: Floats, *, widening: float = 1.0) -> ResampledInterval:
     """Return the percentile interval of replicates (NaN where undefined), with quantiles `widening` times as many normal deviates out.
 
     There is no interval if more than 5 % of the replicates are undefined or all are equal.
@@ -97,29 +97,29 @@ def percentile(values: Floats, *, widening: float = 1.0) -> Resampled:
         return NOT_RESAMPLED
     defined = values[np.isfinite(values)]
     undefined = len(values) - len(defined)
-    if undefined > UNDEFINED_AT_MOST * len(values):
-        return Resampled(
+    if undefined > MAX_UNDEFINED_SHARE * len(values):
+        return ResampledInterval(
             None, undefined, f"undefined in {undefined} of {len(values)} resamples, so there is no interval"
         )
     # Equal replicates say nothing about the error of the estimate; an interval of width 0 would claim certainty.
-    if np.ptp(defined) < SAME:
-        return Resampled(None, undefined, "every resample gives the same value, so there is no interval")
+    if np.ptp(defined) < EQUAL_WITHIN:
+        return ResampledInterval(None, undefined, "every resample gives the same value, so there is no interval")
     upper = float(ndtr(widening * NORMAL))
     low, high = np.quantile(defined, [1 - upper, upper])
-    return Resampled((float(low), float(high)), undefined)
+    return ResampledInterval((float(low), float(high)), undefined)
 
 
-def percentile_p(values: Floats, *, widening: float = 1.0) -> float:
+def compute_percentile_p(values: Floats, *, widening: float = 1.0) -> float:
     """Return the two-sided p-value of no difference: 1 minus the level of the percentile interval that just reaches 0.
 
     It is never below what this number of replicates can resolve.
     """
     # The same rule as for the interval, so that p < .05 exactly where the 95 % interval excludes 0.
-    tail = min(_at_most_zero(values), _at_most_zero(-values))
-    return min(1.0, 2 * float(ndtr(find_normal_quantile(tail) / widening)))
+    tail = min(_find_tail_share(values), _find_tail_share(-values))
+    return min(1.0, 2 * float(ndtr(normal_quantile(tail) / widening)))
 
 
-def _at_most_zero(values: Floats) -> float:
+def _find_tail_share(values: Floats) -> float:
     """Return the largest share whose quantile, interpolated as in `compute_percentile_interval`, is at most 0; always above 0."""
     ordered = np.sort(values)
     below = int(np.searchsorted(ordered, 0.0, side="right"))
@@ -130,26 +130,26 @@ def _at_most_zero(values: Floats) -> float:
     return max(float(position) / (len(ordered) - 1), 1 / (len(ordered) + 1))
 
 
-def jackknife_variance(left_out: Sequence[float] | Floats) -> float:
+def compute_jackknife_variance(leave_one_out: Sequence[float] | Floats) -> float:
     """Return (m-1)/m times the sum of squared deviations of the m leave-one-out values from their mean (Tukey's jackknife).
 
     NaN for fewer than two values, or if one of them is NaN.
     """
-    values = np.asarray(left_out, dtype=np.float64)
+    values = np.asarray(leave_one_out, dtype=np.float64)
     if len(values) < 2:
         return float("nan")
     return float((len(values) - 1) / len(values) * np.sum((values - values.mean()) ** 2))
 
 
-def replicate_variance(values: Floats) -> float:
+def compute_replicate_variance(values: Floats) -> float:
     """Return the variance of the defined replicates; NaN if fewer than two are defined or more than 5 % are undefined."""
     defined = values[np.isfinite(values)]
-    if len(defined) < 2 or len(values) - len(defined) > UNDEFINED_AT_MOST * len(values):
+    if len(defined) < 2 or len(values) - len(defined) > MAX_UNDEFINED_SHARE * len(values):
         return float("nan")
     return float(np.var(defined, ddof=1))
 
 
-def around(
+def compute_symmetric_interval(
     value: float,
     variance: float,
     *,
@@ -157,6 +157,6 @@ def around(
     within: tuple[float, float] = (-1, 1),
 ) -> tuple[float, float]:
     """Return value +- quantile * sqrt(variance), normal or Student's t with `df`, limited to the range of the statistic."""
-    quantile = NORMAL if df is None else find_student_quantile((1 + LEVEL) / 2, df)
+    quantile = NORMAL if df is None else student_quantile((1 + LEVEL) / 2, df)
     half_width = quantile * float(np.sqrt(variance))
     return max(within[0], value - half_width), min(within[1], value + half_width)

@@ -10,19 +10,39 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
 from django.http import Http404
 
-from ratings.accounts.signing_in import Door, Opened, look_at_link, make_link, mark_used, open_link, revoke_links
+from ratings.accounts.signing_in import (
+    LinkEffect,
+    LinkResult,
+    create_link,
+    expire_unused_links,
+    open_link,
+    peek_link,
+    revoke_links,
+)
 from ratings.models import Assignment, Rater, Study
 from wetbench_site.prepared_queries import PreparedQuery
 
 __all__ = [
-    "Door", "Opened", "Visitor", "assignment_for", "look_at_link", "make_link", "mark_used", "open_link", "revoke_links", "role_in",
-    "seat_for", "seats_of", "studies_of", "study_for",
+    "LinkEffect",
+    "LinkResult",
+    "Visitor",
+    "create_link",
+    "expire_unused_links",
+    "get_assignment_or_404",
+    "get_rater_or_404",
+    "get_role",
+    "get_study_or_404",
+    "list_raters",
+    "list_studies",
+    "open_link",
+    "peek_link",
+    "revoke_links",
 ]  # fmt: skip
 Visitor = User | AnonymousUser
-_RATED = ("open", "paused", "closed", "unblinded")
+_OPENED_STATUSES = ("open", "paused", "closed", "unblinded")
 
 
-def role_in(user: Visitor, study: Study) -> str:
+def get_role(user: Visitor, study: Study) -> str:
     """Return "superuser", "admin" (creator or appointed) or "analyst" of this study; "" for everyone else."""
     if not user.is_authenticated:
         return ""
@@ -35,16 +55,16 @@ def role_in(user: Visitor, study: Study) -> str:
     return member.role if member else ""
 
 
-def study_for(user: Visitor, name: str, *roles: str) -> Study:
+def get_study_or_404(user: Visitor, name: str, *roles: str) -> Study:
     """Return the study with this slug for users who have one of these roles in it; superusers have every role."""
     study = Study.objects.filter(slug=name).first() if user.is_authenticated else None
     # One answer for a missing study and a missing role: a 403 would reveal that the study exists.
-    if study is None or role_in(user, study) not in ("superuser", *roles):
+    if study is None or get_role(user, study) not in ("superuser", *roles):
         raise Http404
     return study
 
 
-def studies_of(user: Visitor) -> QuerySet[Study]:
+def list_studies(user: Visitor) -> QuerySet[Study]:
     """Return the studies in which this user has a role."""
     if not user.is_authenticated:
         return Study.objects.none()
@@ -55,26 +75,26 @@ def studies_of(user: Visitor) -> QuerySet[Study]:
     return Study.objects.filter(has_role).distinct()
 
 
-def seats_of(user: Visitor) -> QuerySet[Rater]:
+def list_raters(user: Visitor) -> QuerySet[Rater]:
     """Return this user's raters in studies that were opened, including those who withdrew."""
     if not user.is_authenticated:
         return Rater.objects.none()
-    return Rater.objects.select_related("study").filter(user_id=user.pk, study__status__in=_RATED)
+    return Rater.objects.select_related("study").filter(user_id=user.pk, study__status__in=_OPENED_STATUSES)
 
 
-def seat_for(user: Visitor, code: UUID) -> Rater:
+def get_rater_or_404(user: Visitor, code: UUID) -> Rater:
     """Return this user's own rater with this code."""
-    if (seat := seats_of(user).filter(code=code).first()) is None:
+    if (seat := list_raters(user).filter(code=code).first()) is None:
         raise Http404
     return seat
 
 
-def assignment_for(user: Visitor, code: UUID, *also: str) -> Assignment:
+def get_assignment_or_404(user: Visitor, code: UUID, *related: str) -> Assignment:
     """Return the user's own assignment with its item, never anyone else's.
 
     Assignments of a rater who withdrew raise 404. `also` names related rows to load with it: "rating", "draft".
     """
-    assignment = _own(*also).first(code, user.pk) if user.is_authenticated else None
+    assignment = _prepare_own_assignment(*related).find_first(code, user.pk) if user.is_authenticated else None
     if assignment is None:
         raise Http404
     return assignment
@@ -82,10 +102,12 @@ def assignment_for(user: Visitor, code: UUID, *also: str) -> Assignment:
 
 # One prepared query for each set of related rows: it runs with every page that a rater opens.
 @cache
-def _own(*also: str) -> PreparedQuery[Assignment]:
-    def own(code: UUID, user: int) -> QuerySet[Assignment]:
-        rows = Assignment.objects.select_related("item", "rater__study", *also).order_by()
-        rows = rows.filter(rater__user_id=user, rater__withdrawn_at__isnull=True, rater__study__status__in=_RATED)
+def _prepare_own_assignment(*related: str) -> PreparedQuery[Assignment]:
+    def filter_own_assignments(code: UUID, user: int) -> QuerySet[Assignment]:
+        rows = Assignment.objects.select_related("item", "rater__study", *related).order_by()
+        rows = rows.filter(
+            rater__user_id=user, rater__withdrawn_at__isnull=True, rater__study__status__in=_OPENED_STATUSES
+        )
         return rows.filter(code=code)
 
-    return PreparedQuery(own, "uuid", "number")
+    return PreparedQuery(filter_own_assignments, "uuid", "number")

@@ -11,25 +11,25 @@ from django.db.models import Max
 from django.db.models.functions import Coalesce, Greatest
 
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
-from ratings.protocol import Arm, Found, PlanError, StudyProtocol, planning
-from ratings.protocol.planning import Alike, Planned
-from ratings.protocol.planning.nouns import Source
-from ratings.stats.nouns import counted
+from ratings.protocol import Arm, CandidateItem, PlanError, StudyProtocol, planning
+from ratings.protocol.planning import IdenticalCases, PlannedItem
+from ratings.protocol.planning.plan_types import Source
+from ratings.stats.text import format_count
 from ratings.studies import designs
 
 SCREENS = (1, 2)
 
 
-def choose(every: Sequence[Found], protocol: StudyProtocol) -> list[Found]:
+def choose_items(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> list[CandidateItem]:
     """Return the items of a crossover: both versions of each case, including imported items. Raises PlanError if there are too few."""
-    imported = [found for found in every if found.origin.get("imported_id")]
-    drawable = _stock(every)
+    imported = [found for found in candidate_items if found.origin.get("imported_id")]
+    drawable = _index_drawable_items(candidate_items)
     requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
     candidates = [found.candidate for found in drawable.values()]
     if protocol.conditions == "screens":
-        chosen = planning.choose(candidates, requested, protocol.seed, versions=1)
-        return [_on_screen(f, n) for f in [*(drawable[c.key] for c in chosen), *imported] for n in SCREENS]
-    first = _first_of(protocol)
+        chosen = planning.choose_items(candidates, requested, protocol.seed, versions=1)
+        return [_copy_for_screen(f, n) for f in [*(drawable[c.key] for c in chosen), *imported] for n in SCREENS]
+    first = _map_counterparts(protocol)
     cases = planning.choose_cases(candidates, first, {source: requested[source] for source in first}, protocol.seed)
     versions = [version for case in cases for version in case]
     # One of both would make a case of three versions, which two sessions cannot separate.
@@ -40,41 +40,43 @@ def choose(every: Sequence[Found], protocol: StudyProtocol) -> list[Found]:
     return [drawable[version.key] for version in versions] + imported
 
 
-def count_alike(every: Sequence[Found], protocol: StudyProtocol) -> Alike:
+def count_identical_cases(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> IdenticalCases:
     """Return how many cases a crossover of sources leaves out because both gave the identical outcome, and of how many."""
     if protocol.conditions != "sources":
-        return Alike()
-    return planning.count_alike((found.candidate for found in _stock(every).values()), _first_of(protocol))
+        return IdenticalCases()
+    return planning.count_identical_cases(
+        (found.candidate for found in _index_drawable_items(candidate_items).values()), _map_counterparts(protocol)
+    )
 
 
-def say_alike(alike: Alike) -> str:
+def describe_identical_cases(alike: IdenticalCases) -> str:
     """Return a sentence on the cases left out and what is then compared; "" if none is left out."""
     if not alike.cases:
         return ""
     return (
-        f"{alike.cases} of {counted(alike.of, 'case')} left out, on which both sources gave the identical outcome; what is "
+        f"{alike.cases} of {format_count(alike.of, 'case')} left out, on which both sources gave the identical outcome; what is "
         "compared are cases on which they differ"
     )
 
 
-def _stock(every: Sequence[Found]) -> dict[str, Found]:
+def _index_drawable_items(candidate_items: Sequence[CandidateItem]) -> dict[str, CandidateItem]:
     """Return the items that may be drawn from the pool, by key, without those whose content is that of an imported item."""
-    imported_contents = {found.candidate.content for found in every if found.origin.get("imported_id")}
+    imported_contents = {found.candidate.content for found in candidate_items if found.origin.get("imported_id")}
     return {
         f.candidate.key: f
-        for f in every
+        for f in candidate_items
         if not f.origin.get("imported_id") and f.candidate.content not in imported_contents
     }
 
 
-def conditions(protocol: StudyProtocol, chosen: Sequence[Found]) -> dict[str, int]:
+def map_conditions(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> dict[str, int]:
     """Return the condition, 1 or 2, of each of these items by its key."""
     if protocol.conditions == "screens":
         return {found.candidate.key: found.screen for found in chosen}
     sources = {found.candidate.key: found.candidate.source for found in chosen}
     if protocol.conditions == "twins":
         return {key: 1 if perturbation == "none" else 2 for key, (_, perturbation) in sources.items()}
-    casts = _both_casts(protocol, (cast for cast, _ in sources.values()))
+    casts = _list_casts(protocol, (cast for cast, _ in sources.values()))
     if len(casts) != 2:
         raise PlanError(
             f"the items come from {len(casts)} sources ({', '.join(casts)}); a crossover compares exactly 2"
@@ -82,13 +84,13 @@ def conditions(protocol: StudyProtocol, chosen: Sequence[Found]) -> dict[str, in
     return {key: 1 + casts.index(cast) for key, (cast, _) in sources.items()}
 
 
-def arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
+def map_arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
     """Return how each condition is shown: on its own screen, or both on the only screen."""
-    all_arms = designs.arms_of(protocol)
+    all_arms = designs.list_arms_of(protocol)
     return {1: all_arms[0], 2: all_arms[-1]}
 
 
-def under_their_pairs(planned: Sequence[Planned]) -> list[Planned]:
+def replace_pairs(planned: Sequence[PlannedItem]) -> list[PlannedItem]:
     """Return the plan of frozen items with their stored pairs."""
     # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
     rows = ItemSource.objects.filter(item__in=[int(item.key) for item in planned])
@@ -96,20 +98,20 @@ def under_their_pairs(planned: Sequence[Planned]) -> list[Planned]:
     return [item._replace(pair=str(pairs[int(item.key)])) for item in planned]
 
 
-def stored_conditions(study: Study) -> dict[str, int]:
+def load_conditions(study: Study) -> dict[str, int]:
     """Return the condition, 1 or 2, of every frozen item of a crossover study, by its key."""
-    protocol = designs.protocol_of(study)
+    protocol = designs.load_study_protocol(study)
     rows = ItemSource.objects.filter(item__study=study).order_by("item_id")
     rows_of_items = list(rows.values_list("item_id", "item__screen", "label", "perturbation"))
     if protocol.conditions == "screens":
         return {str(item): screen for item, screen, _, _ in rows_of_items}
     if protocol.conditions == "twins":
         return {str(item): 1 if perturbation == "none" else 2 for item, _, _, perturbation in rows_of_items}
-    casts = _both_casts(protocol, (label for _, _, label, _ in rows_of_items))
+    casts = _list_casts(protocol, (label for _, _, label, _ in rows_of_items))
     return {str(item): 1 + casts.index(label) for item, _, label, _ in rows_of_items}
 
 
-def _both_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
+def _list_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
     """Return the casts that a crossover of sources compares, that of condition 1 first."""
     # The document's order first, then imported labels: dict keeps the first of each.
     return list(dict.fromkeys([*(source.cast for source in protocol.sources), *sorted(labels)]))
@@ -119,23 +121,23 @@ def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple
     """Return the names of conditions 1 and 2 in results. `sources` are those of the study's items, including imported ones."""
     item_sources = sorted(set(sources))
     if protocol.conditions == "screens":
-        screens = arms(protocol)
+        screens = map_arms(protocol)
         differences = [
-            pair for pair in zip(*(_screen_words(screens[n]) for n in SCREENS), strict=True) if pair[0] != pair[1]
+            pair for pair in zip(*(_describe_arm(screens[n]) for n in SCREENS), strict=True) if pair[0] != pair[1]
         ]
         return ", ".join(first for first, _ in differences), ", ".join(second for _, second in differences)
     if protocol.conditions == "twins":
         errors = {perturbation for _, perturbation in item_sources} - {"none"}
         return "original", f"twin, {errors.pop()} error" if len(errors) == 1 else "twin"
     first_name, second_name, *_ = [
-        *_both_casts(protocol, (label for label, _ in item_sources)),
+        *_list_casts(protocol, (label for label, _ in item_sources)),
         "condition 1",
         "condition 2",
     ]
     return first_name, second_name
 
 
-def _screen_words(arm: Arm) -> tuple[str, str, str]:
+def _describe_arm(arm: Arm) -> tuple[str, str, str]:
     """Return an arm in the words of the contrasts of display arms."""
     context = "yes" if arm.with_context else "no"
     return f"layout: {arm.layout}", f"goal and earlier steps: {context}", f"marks: {arm.marks}"
@@ -143,7 +145,7 @@ def _screen_words(arm: Arm) -> tuple[str, str, str]:
 
 def describe_cases(study: Study) -> str:
     """Return on which cases the two conditions are compared, if not on all there are; else ""."""
-    if not designs.is_crossover(study) or designs.protocol_of(study).conditions != "sources":
+    if not designs.is_crossover(study) or designs.load_study_protocol(study).conditions != "sources":
         return ""
     return (
         "Conditions are compared on steps on which the two sources differ: steps with identical outcomes of both are left "
@@ -151,23 +153,23 @@ def describe_cases(study: Study) -> str:
     )
 
 
-def find_names(study: Study) -> tuple[str, str]:
+def load_condition_names(study: Study) -> tuple[str, str]:
     """Return the names of the two conditions of a crossover study; two empty names for any other study."""
     if not designs.is_crossover(study):
         return "", ""
     rows = ItemSource.objects.filter(item__study=study).order_by().values_list("label", "perturbation").distinct()
-    return name_conditions(designs.protocol_of(study), rows)
+    return name_conditions(designs.load_study_protocol(study), rows)
 
 
-def find_conditions(study: Study) -> dict[str, int]:
+def load_conditions_by_code(study: Study) -> dict[str, int]:
     """Return the condition, 1 or 2, of every frozen item by its code; {} for a study that is not a crossover."""
     if not designs.is_crossover(study):
         return {}
     codes = dict(study.items.values_list("pk", "code"))
-    return {str(codes[int(key)]): number for key, number in stored_conditions(study).items()}
+    return {str(codes[int(key)]): number for key, number in load_conditions(study).items()}
 
 
-def opens_at(seat: Rater) -> datetime | None:
+def compute_session_2_start(seat: Rater) -> datetime | None:
     """Return when the rater may start session 2; None while session 1 is not finished, and for simulated raters.
 
     The washout begins with the last answer of session 1 or its last correction, whichever is later.
@@ -179,7 +181,7 @@ def opens_at(seat: Rater) -> datetime | None:
         return None
     ratings = Rating.objects.filter(assignment__in=session_1).order_by()
     last_answer = ratings.aggregate(last=Max(Greatest("submitted_at", Coalesce("revised_at", "submitted_at"))))["last"]
-    return last_answer + timedelta(days=designs.protocol_of(seat.study).washout_days) if last_answer else None
+    return last_answer + timedelta(days=designs.load_study_protocol(seat.study).washout_days) if last_answer else None
 
 
 def is_too_early(assignment: Assignment, now: datetime) -> bool:
@@ -190,16 +192,16 @@ def is_too_early(assignment: Assignment, now: datetime) -> bool:
     seat = assignment.rater
     if Assignment.objects.filter(rater=seat, session=1, rating__isnull=True, released_at__isnull=True).exists():
         return True
-    session_start = opens_at(seat)
+    session_start = compute_session_2_start(seat)
     return session_start is not None and now < session_start
 
 
-def has_begun(seat: Rater) -> bool:
+def has_begun_session_2(seat: Rater) -> bool:
     """Return whether the rater was shown an item of session 2: from then on answers of session 1 cannot be seen or changed."""
     return Assignment.objects.filter(rater=seat, session=2, opened_at__isnull=False).exists()
 
 
-def _first_of(protocol: StudyProtocol) -> dict[Source, Source]:
+def _map_counterparts(protocol: StudyProtocol) -> dict[Source, Source]:
     """Return for each source of condition 2 the source of its counterpart in condition 1."""
     casts = list(dict.fromkeys(source.cast for source in protocol.sources))
     if protocol.conditions == "sources":
@@ -208,6 +210,6 @@ def _first_of(protocol: StudyProtocol) -> dict[Source, Source]:
     return {(s.cast, s.perturbation): (originals[0], "none") for s in protocol.sources if s.perturbation != "none"}
 
 
-def _on_screen(found: Found, screen: int) -> Found:
-    copy_candidate = found.candidate._replace(key=f"{found.candidate.key}/screen {screen}")
-    return found._replace(candidate=copy_candidate, screen=screen)
+def _copy_for_screen(item: CandidateItem, screen: int) -> CandidateItem:
+    copy_candidate = item.candidate._replace(key=f"{item.candidate.key}/screen {screen}")
+    return item._replace(candidate=copy_candidate, screen=screen)

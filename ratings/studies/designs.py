@@ -3,15 +3,15 @@
 from datetime import timedelta
 
 from ratings.models import Rater, Study
-from ratings.protocol import Arm, StudyProtocol, planning, protocols
-from ratings.protocol.protocol_problems import CROSSED
+from ratings.protocol import Arm, StudyProtocol, planning, study_protocol
+from ratings.protocol.document_errors import CROSSED
 
 
-def protocol_of(study: Study) -> StudyProtocol:
-    return protocols.stored(study.protocol)
+def load_study_protocol(study: Study) -> StudyProtocol:
+    return study_protocol.load_protocol(study.protocol)
 
 
-def is_pool(study: Study) -> bool:
+def is_pool_study(study: Study) -> bool:
     """Return whether raters reserve items as they come for them; nothing is assigned before."""
     return bool(study.protocol.get("design") == "pool")
 
@@ -26,19 +26,21 @@ def is_crossover(study: Study) -> bool:
     return bool(study.protocol.get("design") == "crossover")
 
 
-def lease(study: Study) -> timedelta:
-    return timedelta(minutes=protocol_of(study).lease_minutes)
+def get_reservation_time(study: Study) -> timedelta:
+    return timedelta(minutes=load_study_protocol(study).lease_minutes)
 
 
-def arms_of(protocol: StudyProtocol) -> tuple[Arm, ...]:
+def list_arms_of(protocol: StudyProtocol) -> tuple[Arm, ...]:
     display = protocol.display
-    return planning.every_arm(display.layouts, display.context, display.marks)
+    return planning.list_arms(display.layouts, display.context, display.marks)
 
 
-def arm(seat: Rater) -> Arm:
+def get_arm(seat: Rater) -> Arm:
     """Return how this rater is shown items: their own arm, or the study's first arm if arms change from item to item."""
-    protocol = protocol_of(seat.study)
-    all_arms = arms_of(protocol)
+    protocol = load_study_protocol(seat.study)
+    all_arms = list_arms_of(protocol)
     return (
-        planning.arm_of_seat(all_arms, seat.study.draw, seat.number) if protocol.display.by == "rater" else all_arms[0]
+        planning.arm_of_rater(all_arms, seat.study.random_seed, seat.number)
+        if protocol.display.by == "rater"
+        else all_arms[0]
     )

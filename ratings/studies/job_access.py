@@ -15,52 +15,52 @@ from ratings.studies import access
 from simulation.models import Job
 
 # Analysts see the progress of these. Only admins of the study start, stop and retry them.
-FOR_ADMINS = ("audit", "import_items", "import_ratings", "machine_rating")
+ADMIN_JOB_KINDS = ("audit", "import_items", "import_ratings", "machine_rating")
 
 
-class Seen(NamedTuple):
+class JobAccess(NamedTuple):
     """A job, the study it is about (None for a benchmark), and what the user may do with it."""
 
     job: Job
     study: Study | None
     role: str  # "superuser", "admin" or "analyst" in the study; "staff" with a benchmark
-    may_steer: bool
+    may_control: bool
 
 
-def seen(user: access.Visitor, code: UUID) -> Seen:
+def get_job_or_404(user: access.Visitor, code: UUID) -> JobAccess:
     """Return the job with this code for those who may see its subject: admins and analysts of a study, staff for a benchmark."""
     job = Job.objects.filter(code=code).first() if user.is_authenticated else None
     if job is None:
         raise Http404
-    return look(user, job)
+    return get_job_access(user, job)
 
 
-def look(user: access.Visitor, job: Job) -> Seen:
+def get_job_access(user: access.Visitor, job: Job) -> JobAccess:
     """Return what this user may do with the job. Raises 404 if that is nothing."""
-    study = _study(user, job.subject)
+    study = _get_study_of_subject(user, job.subject)
     if study is None:
-        return Seen(job, None, "staff", True)
-    if _of_another(job, study):
+        return JobAccess(job, None, "staff", True)
+    if _is_of_earlier_study(job, study):
         raise Http404
-    role = access.role_in(user, study)
-    return Seen(job, study, role, role != "analyst" or job.kind not in FOR_ADMINS)
+    role = access.get_role(user, study)
+    return JobAccess(job, study, role, role != "analyst" or job.kind not in ADMIN_JOB_KINDS)
 
 
-def open_to(user: User, jobs: Sequence[Job]) -> set[int]:
+def find_visible_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
     """Return the keys of those of these jobs that this user may see."""
     visible: set[int] = set()
     # By subject and not by job: two queries for each study, however many jobs it has.
     for job_subject in {job.subject for job in jobs}:
         try:
-            study = _study(user, job_subject)
+            study = _get_study_of_subject(user, job_subject)
         except Http404:
             continue
         jobs_of_subject = [job for job in jobs if job.subject == job_subject]
-        visible |= {job.pk for job in jobs_of_subject if study is None or not _of_another(job, study)}
+        visible |= {job.pk for job in jobs_of_subject if study is None or not _is_of_earlier_study(job, study)}
     return visible
 
 
-def sealed(job: Job) -> bool:
+def is_sealed(job: Job) -> bool:
     """Return whether this job rates by a model in a study that is not unblinded."""
     subject_kind, _, slug = job.subject.partition("/")
     # Its verdicts are shown nowhere before unblinding, not even to staff.
@@ -69,22 +69,22 @@ def sealed(job: Job) -> bool:
     return Study.objects.filter(slug=slug).exclude(status="unblinded").exists()
 
 
-def subject(study: Study) -> str:
+def format_subject(study: Study) -> str:
     """Return the subject under which the jobs of a study are stored."""
     return f"study/{study.slug}"
 
 
-def _study(user: access.Visitor, about: str) -> Study | None:
+def _get_study_of_subject(user: access.Visitor, job_subject: str) -> Study | None:
     """Return the study of this subject, or None for a benchmark. Raises 404 for users who may not see it."""
-    subject_kind, _, slug = about.partition("/")
+    subject_kind, _, slug = job_subject.partition("/")
     if subject_kind == "study":
-        return access.study_for(user, slug, "admin", "analyst")
+        return access.get_study_or_404(user, slug, "admin", "analyst")
     if not (isinstance(user, User) and user.is_staff):
         raise Http404
     return None
 
 
-def _of_another(job: Job, study: Study) -> bool:
+def _is_of_earlier_study(job: Job, study: Study) -> bool:
     """Return whether the job belongs to an earlier draft with the same slug."""
     # A deleted draft leaves its jobs, and its slug may be used again: the new study's people must not see them.
     return bool(job.created_at < study.created_at)

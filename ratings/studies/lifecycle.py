@@ -13,72 +13,74 @@ from django.utils import timezone
 
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent, study_events
 from ratings.models.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
-from ratings.protocol import ProtocolError, StudyProtocol, protocols
+from ratings.protocol import ProtocolError, StudyProtocol, study_protocol
 from ratings.studies import designs
 from ratings.studies.errors import StudyError
-from ratings.studies.pool import opening, pool
-from ratings.studies.pool.pool import Stock
-from ratings.studies.progress import stopping
-from ratings.studies.seats import redealing, taking_back
+from ratings.studies.pool import freeze, pool
+from ratings.studies.pool.pool import SourceStock
+from ratings.studies.progress import stop_rule
+from ratings.studies.seats import reassign, release_items
 from simulation.models import CatalogueEntry
-from wetbench_site.observability.audit_log import security_event
+from wetbench_site.observability.audit_log import log_security_event
 
 Actor = User | None
 
 
-def find(name: str) -> Study:
+def get_study(slug_or_code: str) -> Study:
     """Return the study with this slug or code. Raises StudyError, listing the studies there are."""
-    is_match = Q(slug=name)
+    is_match = Q(slug=slug_or_code)
     with suppress(ValueError):  # not a UUID: then it can only be a slug
-        is_match |= Q(code=UUID(name))
+        is_match |= Q(code=UUID(slug_or_code))
     if study := Study.objects.filter(is_match).first():
         return study
     known = ", ".join(Study.objects.values_list("slug", flat=True)) or "none yet"
-    raise StudyError(f"There is no study {name[:80]!r}. Known studies: {known}")
+    raise StudyError(f"There is no study {slug_or_code[:80]!r}. Known studies: {known}")
 
 
-def read_protocol(data: Any) -> StudyProtocol:
+def parse_protocol(data: Any) -> StudyProtocol:
     """Return the study document, checked against the casts, experiments and actions of this laboratory. Raises ProtocolError."""
-    return protocols.read(data, pool.known_casts(), pool.known_experiments(), known_actions())
+    return study_protocol.parse_protocol(data, pool.list_casts(), pool.list_experiments(), list_bench_actions())
 
 
-def problems_of(document: Mapping[str, Any]) -> list[str]:
+def find_opening_problems(document: Mapping[str, Any]) -> list[str]:
     """Return what prevents this document from opening here and now, apart from items; [] if nothing does."""
-    return protocols.problems(document, pool.known_casts(), pool.known_experiments(), known_actions())
+    return study_protocol.find_problems(document, pool.list_casts(), pool.list_experiments(), list_bench_actions())
 
 
-def known_actions() -> list[str]:
+def list_bench_actions() -> list[str]:
     """Return the actions that an item may show: those that do something at the bench."""
     return list(CatalogueEntry.objects.exclude(kind="control").order_by("name").values_list("name", flat=True))
 
 
-def pool_report(protocol: StudyProtocol, study: Study | None = None) -> list[Stock]:
+def report_pool(protocol: StudyProtocol, study: Study | None = None) -> list[SourceStock]:
     """Return for each source how many items the study wants and how many the pool has."""
-    return pool.stock(protocol, study)
+    return pool.count_stock(protocol, study)
 
 
 @transaction.atomic
 def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
     """Create a draft. Raises ProtocolError if the slug is taken."""
     # Not a check and then an insert: another request may take the slug at this moment.
-    study, created = Study.objects.get_or_create(slug=protocol.slug, defaults={**_columns(protocol), "created_by": by})
+    study, created = Study.objects.get_or_create(
+        slug=protocol.slug, defaults={**_draft_columns(protocol), "created_by": by}
+    )
     if not created:
         raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; choose another one"])
     GuideVersion.objects.create(study=study, number=1, text=protocol.guide, by=by)
-    log(study, Created(), by)
+    log_event(study, Created(), by)
     return study
 
 
 @transaction.atomic
 def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: str = "") -> Study:
     """Replace the document of the draft and return the draft. Its URL changes with the slug. The last writer wins, and is logged."""
-    draft = _locked(study, "edited", "draft")
+    draft = _lock_study(study, "edited", "draft")
     if Study.objects.exclude(pk=draft.pk).filter(slug=protocol.slug).exists():
         raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; choose another one"])
     # Columns only: the caller's object may be older than the row.
-    Study.objects.filter(pk=draft.pk).update(slug=protocol.slug, **_columns(protocol))
+    Study.objects.filter(pk=draft.pk).update(slug=protocol.slug, **_draft_columns(protocol))
     GuideVersion.objects.filter(study=draft, number=1).update(text=protocol.guide, by=by, at=timezone.now())
-    log(draft, Edited(part=part), by)
+    log_event(draft, Edited(part=part), by)
     draft.refresh_from_db()
     return draft
 
@@ -86,7 +88,7 @@ def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: st
 @transaction.atomic
 def delete_draft(study: Study) -> None:
     """Delete the draft with its log. Nobody was ever asked to rate, so nothing is stored of it."""
-    draft = _locked(study, "deleted", "draft")
+    draft = _lock_study(study, "deleted", "draft")
     # The log, role changes and audits protect their study from deletion; those of a draft are deleted with it.
     draft.events.all().delete()
     draft.membership_changes.all().delete()
@@ -99,31 +101,31 @@ def delete_draft(study: Study) -> None:
 
 
 @transaction.atomic
-def duplicate(study: Study, by: Actor = None) -> Study:
+def duplicate_study(study: Study, by: Actor = None) -> Study:
     """Create a new draft with the same document, seed and imported items, and without ratings."""
-    document = {**study.protocol, **_free_name(study), "guide": study.guide}
-    copy = create_study(protocols.stored(document), by)
+    document = {**study.protocol, **_find_free_name(study), "guide": study.guide}
+    copy = create_study(study_protocol.load_protocol(document), by)
     imported = list(study.imported_items.all())
     for row in imported:
         # Who imported an item, and when, is copied: that person knows where the item came from.
         row.pk, row._state.adding, row.study, row.by = None, True, copy, row.by or by
     ImportedItem.objects.bulk_create(imported, batch_size=500)
-    log(copy, Duplicated(source=study.slug), by)
+    log_event(copy, Duplicated(source=study.slug), by)
     return copy
 
 
 @transaction.atomic
 def open_study(study: Study, raters: int | None = None, by: Actor = None) -> None:
     """Choose and freeze the blinded items, create the raters and their assignments. Raises PlanError if that cannot be done."""
-    study = _locked(study, "opened", "draft")
-    protocol = read_protocol(study.protocol)
+    study = _lock_study(study, "opened", "draft")
+    protocol = parse_protocol(study.protocol)
     if not (protocol.sources or study.imported_items.exists()):
         raise StudyError(f"{study.name} has no items: add a source, or import items")
     if protocol.is_crossed and raters not in (None, protocol.ratings_per_item):
         raise StudyError(
             f"In a crossed design every rater rates every item: it needs {protocol.ratings_per_item} raters, not {raters}"
         )
-    size = opening.fill(study, protocol, raters or protocol.raters)
+    size = freeze.freeze_study(study, protocol, raters or protocol.raters)
     # The document states what was created, so that a duplicate opens with as many raters.
     study.protocol["raters"] = size.seats
     study.save(update_fields=["protocol"])
@@ -135,63 +137,71 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
         identical_cases=size.alike.cases,
         cases=size.alike.of,
     )
-    _move(study, "open", content, by, opened_at=timezone.now())
+    _change_status(study, "open", content, by, opened_at=timezone.now())
 
 
 @transaction.atomic
-def pause(study: Study, by: Actor = None) -> None:
+def pause_study(study: Study, by: Actor = None) -> None:
     """Stop accepting ratings for some time. Raters see that the study is paused; nothing they did is lost."""
-    _move(_locked(study, "paused", "open"), "paused", study_events.Paused(), by)
+    _change_status(_lock_study(study, "paused", "open"), "paused", study_events.Paused(), by)
 
 
 @transaction.atomic
-def resume(study: Study, by: Actor = None) -> None:
+def resume_study(study: Study, by: Actor = None) -> None:
     """Accept ratings again after a pause."""
-    _move(_locked(study, "resumed", "paused"), "open", study_events.Resumed(), by)
+    _change_status(_lock_study(study, "resumed", "paused"), "open", study_events.Resumed(), by)
 
 
 @transaction.atomic
-def close(study: Study, by: Actor = None) -> None:
+def close_study(study: Study, by: Actor = None) -> None:
     """Stop accepting ratings; those submitted remain sealed."""
-    _move(_locked(study, "closed", "open", "paused"), "closed", study_events.Closed(), by, closed_at=timezone.now())
+    _change_status(
+        _lock_study(study, "closed", "open", "paused"), "closed", study_events.Closed(), by, closed_at=timezone.now()
+    )
 
 
 @transaction.atomic
-def reopen(study: Study, by: Actor = None) -> None:
+def reopen_study(study: Study, by: Actor = None) -> None:
     """Accept ratings again in a closed study, and reassign what raters left while it was closed.
 
     Raises StudyError if the study is unblinded: by then its sources may have been seen.
     """
-    locked = _locked(study, "reopened", "closed")
-    _move(locked, "open", _deal_freed(locked), by, closed_at=None)
+    locked = _lock_study(study, "reopened", "closed")
+    _change_status(locked, "open", _reassign_freed(locked), by, closed_at=None)
     # While it was closed, other studies may have been unblinded that contain versions of its items.
-    taking_back.take_back_readable(locked)
+    release_items.release_readable_items(locked)
 
 
 @transaction.atomic
-def unblind(study: Study, by: Actor) -> None:
+def unblind_study(study: Study, by: Actor) -> None:
     """Break the seal of a closed study, permanently. Doing it again changes nothing."""
     if Study.objects.select_for_update().get(pk=study.pk).is_unblinded:
         return
-    _move(_locked(study, "unblinded", "closed"), "unblinded", study_events.Unblinded(), by, unblinded_at=timezone.now())
+    _change_status(
+        _lock_study(study, "unblinded", "closed"),
+        "unblinded",
+        study_events.Unblinded(),
+        by,
+        unblinded_at=timezone.now(),
+    )
     # Insiders of this study can now read its sources, and running studies may contain versions of the same items.
-    taking_back.take_back_beside(study)
+    release_items.release_in_related_studies(study)
 
 
 @transaction.atomic
 def close_and_unblind(study: Study, by: Actor) -> None:
     """Close and unblind, each with its event: for commands, which cannot ask a person in between."""
     if Study.objects.select_for_update().get(pk=study.pk).status in ("open", "paused"):
-        close(study, by)
-    unblind(study, by)
+        close_study(study, by)
+    unblind_study(study, by)
 
 
 @transaction.atomic
 def revise_guide(study: Study, text: str, by: Actor = None) -> int:
     """Store a new version of the instructions while raters rate, and return its number. Each rater sees it before their next item."""
-    locked = _locked(study, "given new instructions", "open", "paused")
+    locked = _lock_study(study, "given new instructions", "open", "paused")
     text = text.replace("\r\n", "\n")  # as browsers send line breaks
-    if problems := protocols.guide_problems(text):
+    if problems := study_protocol.find_guide_problems(text):
         raise ProtocolError(problems)
     # Saving without a change must not send every rater through the guide again.
     if text == locked.guide:
@@ -199,34 +209,34 @@ def revise_guide(study: Study, text: str, by: Actor = None) -> int:
     number = locked.guide_version + 1
     Study.objects.filter(pk=locked.pk).update(guide=text, guide_version=number)
     GuideVersion.objects.create(study=locked, number=number, text=text, by=by)
-    log(locked, GuideRevised(version=number), by)
+    log_event(locked, GuideRevised(version=number), by)
     return number
 
 
-def stop_met(study: Study) -> bool:
+def is_stop_rule_met(study: Study) -> bool:
     """Return whether the study's stop rule is met; until then every number is interim."""
-    return stopping.look(study).met
+    return stop_rule.evaluate_stop_rule(study).met
 
 
-def log(study: Study, content: Content, by: Actor = None) -> None:
+def log_event(study: Study, content: Content, by: Actor = None) -> None:
     """Add an event to the study's log. If it concerns the seal or access, add it to the security log as well."""
-    StudyEvent.record(study, content, by)
-    if content.kind in _SECURITY:
+    StudyEvent.record_event(study, content, by)
+    if content.kind in _SECURITY_EVENT_KINDS:
         # Without the event's content: a rater's label beside an account in the system log would undo the
         # pseudonym.
-        security_event(content.kind, None, study=study.slug, user=by.pk if by else None)
+        log_security_event(content.kind, None, study=study.slug, user=by.pk if by else None)
 
 
-_SECURITY = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
+_SECURITY_EVENT_KINDS = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
 
 
-def _columns(protocol: StudyProtocol) -> dict[str, Any]:
+def _draft_columns(protocol: StudyProtocol) -> dict[str, Any]:
     """Return the columns of a draft that repeat its document."""
     return {
         "name": protocol.name,
         "kind": protocol.kind,
         "question": protocol.question,
-        "protocol": protocol.to_json(),
+        "protocol": protocol.to_document(),
         "seed": protocol.seed,
         "ratings_per_item": protocol.ratings_per_item,
         "guide": protocol.guide,
@@ -234,15 +244,15 @@ def _columns(protocol: StudyProtocol) -> dict[str, Any]:
     }
 
 
-def _deal_freed(study: Study) -> Reopened:
+def _reassign_freed(study: Study) -> Reopened:
     """Reassign what raters left while the study was closed. Return how much was reassigned and how much waits for another rater."""
-    if designs.is_pool(study):
+    if designs.is_pool_study(study):
         return Reopened()
-    dealt = redealing.deal_free(study, redealing.takers(study))
-    return Reopened(dealt=dealt.given, left=dealt.left)
+    dealt = reassign.assign_free_slots(study, reassign.list_eligible_raters(study))
+    return Reopened(dealt=dealt.assigned, left=dealt.unassigned)
 
 
-def _free_name(study: Study) -> dict[str, str]:
+def _find_free_name(study: Study) -> dict[str, str]:
     """Return the name and slug of a copy: "-copy", or the first of "-copy-2", "-copy-3" ... that is free."""
     used_slugs = set(Study.objects.values_list("slug", flat=True))
     suffixes = ["copy", *(f"copy-{number}" for number in range(2, len(used_slugs) + 3))]
@@ -251,15 +261,17 @@ def _free_name(study: Study) -> dict[str, str]:
     return {"slug": f"{study.slug[:68]}-{suffix}", "name": f"{study.name[:105]} ({suffix.replace('-', ' ')})"}
 
 
-def _locked(study: Study, done: str, *needs: str) -> Study:
+def _lock_study(study: Study, action: str, *statuses: str) -> Study:
     locked = Study.objects.select_for_update().get(pk=study.pk)
-    if locked.status not in needs:
-        raise StudyError(f"{locked.name} is {locked.status}; only a study that is {' or '.join(needs)} can be {done}")
+    if locked.status not in statuses:
+        raise StudyError(
+            f"{locked.name} is {locked.status}; only a study that is {' or '.join(statuses)} can be {action}"
+        )
     return locked
 
 
-def _move(study: Study, status: str, content: Content, by: Actor, **times: datetime | None) -> None:
-    if not study.may_become(status):
+def _change_status(study: Study, status: str, content: Content, by: Actor, **times: datetime | None) -> None:
+    if not study.can_change_to(status):
         raise StudyError(f"{study.name} is {study.status} and cannot become {status}")
     Study.objects.filter(pk=study.pk).update(status=status, **times)
-    log(study, content, by)
+    log_event(study, content, by)

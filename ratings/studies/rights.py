@@ -25,7 +25,7 @@ class Period(NamedTuple):
     ended_at: datetime | None
 
 
-def note_rights(
+def record_rights(
     instance: User, raw: bool = False, update_fields: Collection[str] | None = None, **kwargs: object
 ) -> None:
     """Record changed rights; a receiver of `post_save`."""
@@ -35,12 +35,12 @@ def note_rights(
         return
     with transaction.atomic():
         gained_rights = [
-            right for flag, right in _FLAGS.items() if _note(instance, right, bool(getattr(instance, flag)))
+            right for flag, right in _FLAGS.items() if _update_period(instance, right, bool(getattr(instance, flag)))
         ]
         if gained_rights:
-            from ratings.studies.seats import taking_back  # it imports this module
+            from ratings.studies.seats import release_items  # it imports this module
 
-            taking_back.take_back_from(instance)
+            release_items.release_items_of_account(instance)
 
 
 def find_periods(accounts: Mapping[int, User]) -> dict[int, list[Period]]:
@@ -58,7 +58,7 @@ def find_periods(accounts: Mapping[int, User]) -> dict[int, list[Period]]:
     return periods
 
 
-def _note(user: User, right: str, has: bool) -> bool:
+def _update_period(user: User, right: str, has: bool) -> bool:
     """Begin or end a period. Return whether the right is new."""
     if has:
         values: dict[str, Any] = {"user": user, "right": right, "ended_at": None}

@@ -2,29 +2,27 @@
 
 from ratings.models import TRANSITION, Assignment, Rater
 
-_MINUTES = {
+_MINUTES_PER_ITEM = {
     True: 2,
     False: 5,
 }  # minutes for one outcome, for a full record: an estimate, shown before anybody has rated
-_READING = 10  # minutes for the guide and the practice items
+_PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
 
 
-def items_of(seat: Rater) -> int | None:
+def count_items(seat: Rater) -> int | None:
     """Return how many items the rater is to rate, or None where items are reserved one at a time."""
     return Assignment.objects.filter(rater=seat, released_at__isnull=True).count() or None
 
 
-def time_needed(seat: Rater, items: int | None) -> str:
+def describe_time_needed(seat: Rater, items: int | None) -> str:
     """Return an estimate in a sentence."""
-    minutes_per_item = _MINUTES[seat.study.kind == TRANSITION]
+    minutes_per_item = _MINUTES_PER_ITEM[seat.study.kind == TRANSITION]
     if items is None:
-        return f"About {_READING} minutes to start with, then about {minutes_per_item} minutes per item"
-    return (
-        f"About {_spoken(_READING + items * minutes_per_item)} in all; you can stop and come back as often as you like"
-    )
+        return f"About {_PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"
+    return f"About {_format_duration(_PREPARATION_MINUTES + items * minutes_per_item)} in all; you can stop and come back as often as you like"
 
 
-def _spoken(minutes: int) -> str:
+def _format_duration(minutes: int) -> str:
     # Rounded up to five minutes, and to half hours from an hour on: more digits would promise too much.
     if minutes < 55:
         return f"{-(-minutes // 5) * 5} minutes"

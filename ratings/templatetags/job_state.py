@@ -3,17 +3,17 @@
 from django import template
 from django.template import Context
 
-from ratings.web import job_states
+from ratings.web import job_status
 from simulation.models import Job
 
 register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def job_state(context: Context, job: Job) -> job_states.JobState:
+def job_state(context: Context, job: Job) -> job_status.JobStatus:
     """Return the job's status for the current user; without a request in the context, no buttons are offered."""
     request = context.get("request")
-    return job_states.state(job, request.user if request is not None else None)
+    return job_status.describe_job(job, request.user if request is not None else None)
 
 
 @register.simple_tag(takes_context=True)

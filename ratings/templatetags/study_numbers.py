@@ -6,14 +6,14 @@ register = template.Library()
 
 
 @register.filter("percent")
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """Return a share as a whole percentage, or "undefined" for None."""
     # Formatted as % first: multiplying by 100 would round some shares differently.
     return "undefined" if share is None else f"{share:.0%}".replace("%", " %")
 
 
 @register.filter("seconds")
-def seconds(number: float | None) -> str:
+def format_seconds(number: float | None) -> str:
     """Return a time per item; a dash if there is none yet."""
     if number is None:
         return "–"
@@ -21,6 +21,6 @@ def seconds(number: float | None) -> str:
 
 
 @register.filter("words")
-def words(code: str) -> str:
+def replace_underscores(code: str) -> str:
     """Return an internal name, such as an error kind, with spaces in place of underscores."""
     return code.replace("_", " ")

@@ -10,21 +10,21 @@ from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST, require_safe
 
-from ratings.accounts import confirming, second_step
-from ratings.exchange.archive import orders
-from ratings.raters.machines import machines
+from ratings.accounts import reauthentication_pages, two_factor
+from ratings.exchange.archive import archive_requests
+from ratings.raters.machines import model_raters
 from ratings.studies import StudyError, job_access
-from ratings.studies.job_access import Seen
-from ratings.web.guards import StudyRequest
+from ratings.studies.job_access import JobAccess
+from ratings.web.decorators import StudyRequest
 from simulation.jobs import job_files, job_kinds, jobs
 from simulation.lab.errors import LabError
 from simulation.models import Job
 
 
 @require_safe
-def job(request: StudyRequest, job: UUID) -> HttpResponse:
+def show_job(request: StudyRequest, job: UUID) -> HttpResponse:
     """Show the job's page; for htmx only the fragment, which polls until the job has ended."""
-    permitted = _seen(request, job)
+    permitted = _get_permitted_job(request, job)
     partial = request.htmx and not request.htmx.history_restore_request
     context = {
         "job": permitted.job,
@@ -33,7 +33,7 @@ def job(request: StudyRequest, job: UUID) -> HttpResponse:
         "may_run": permitted.role in ("superuser", "admin"),
     }
     if not partial:
-        context["title"] = job_kinds.title(permitted.job.kind)
+        context["title"] = job_kinds.get_title(permitted.job.kind)
     response = render(request, "ratings/_job.html" if partial else "ratings/job.html", context)
     patch_vary_headers(response, ["HX-Request"])
     add_never_cache_headers(response)
@@ -41,10 +41,12 @@ def job(request: StudyRequest, job: UUID) -> HttpResponse:
 
 
 @require_safe
-def job_file(request: StudyRequest, job: UUID, file: int) -> HttpResponseBase:
+def download_job_file(request: StudyRequest, job: UUID, file: int) -> HttpResponseBase:
     """Stream a result file of the job. Downloads of a study's archive are recorded in the study's log."""
-    permitted = _seen(request, job)
-    result_file = next((candidate for candidate in job_files.whole(permitted.job) if candidate.pk == file), None)
+    permitted = _get_permitted_job(request, job)
+    result_file = next(
+        (candidate for candidate in job_files.list_finished_files(permitted.job) if candidate.pk == file), None
+    )
     if result_file is None or permitted.job.status != "done":
         raise Http404
     headers = {
@@ -53,23 +55,23 @@ def job_file(request: StudyRequest, job: UUID, file: int) -> HttpResponseBase:
         "Cache-Control": "private, no-store",
     }
     if (
-        permitted.job.kind == orders.KIND
-        and permitted.job.params["variant"] != orders.BLINDED
-        and (challenge := confirming.ask(request))
+        permitted.job.kind == archive_requests.JOB_KIND
+        and permitted.job.params["variant"] != archive_requests.BLINDED
+        and (challenge := reauthentication_pages.ask_to_sign_in(request))
     ):
         return challenge
     # A HEAD request transfers nothing, so it is not recorded as a download.
-    if request.method == "GET" and permitted.study and permitted.job.kind == orders.KIND:
-        orders.taken(permitted.study, permitted.job, request.user, result_file.sha256)
-    pieces = job_files.read(result_file) if request.method == "GET" else iter(())
+    if request.method == "GET" and permitted.study and permitted.job.kind == archive_requests.JOB_KIND:
+        archive_requests.log_download(permitted.study, permitted.job, request.user, result_file.sha256)
+    pieces = job_files.iter_file(result_file) if request.method == "GET" else iter(())
     return StreamingHttpResponse(pieces, content_type=result_file.content_type, headers=headers)
 
 
 @require_POST
 def cancel_job(request: StudyRequest, job: UUID) -> HttpResponse:
     """Ask the worker to stop the job. The worker first completes the step it has started."""
-    permitted = _steered(request, job)
-    if jobs.cancel(permitted.job):
+    permitted = _get_controllable_job(request, job)
+    if jobs.cancel_job(permitted.job):
         messages.success(request, "The job is being stopped.")
     else:
         messages.info(request, "The job has already ended.")
@@ -79,37 +81,37 @@ def cancel_job(request: StudyRequest, job: UUID) -> HttpResponse:
 @require_POST
 def retry_job(request: StudyRequest, job: UUID) -> HttpResponse:
     """Run the same work again as a new job. A model rater continues its existing job instead."""
-    permitted = _steered(request, job)
+    permitted = _get_controllable_job(request, job)
     next_job: Job | None = permitted.job
     try:
-        if permitted.job.kind == machines.KIND:
-            next_job = machines.again(permitted.job, request.user).job
+        if permitted.job.kind == model_raters.KIND:
+            next_job = model_raters.retry_job(permitted.job, request.user).job
         else:
-            next_job = jobs.retry(permitted.job, request.user)
-    except (jobs.Failed, StudyError, LabError) as error:
+            next_job = jobs.retry_job(permitted.job, request.user)
+    except (jobs.JobFailed, StudyError, LabError) as error:
         messages.error(request, str(error))
     if next_job is None:
         messages.info(request, "Nothing is left to rate.")
     return redirect("ratings:job", (next_job or permitted.job).code)
 
 
-def _seen(request: StudyRequest, code: UUID) -> Seen:
-    permitted = job_access.seen(request.user, code)
+def _get_permitted_job(request: StudyRequest, code: UUID) -> JobAccess:
+    permitted = job_access.get_job_or_404(request.user, code)
     # Jobs are outside the pages of a study, so `study_page` has not checked this.
-    second_step.require(request, permitted.role)
+    two_factor.require_two_factor(request, permitted.role)
     return permitted
 
 
-def _steered(request: StudyRequest, code: UUID) -> Seen:
-    permitted = _seen(request, code)
-    if not permitted.may_steer:
+def _get_controllable_job(request: StudyRequest, code: UUID) -> JobAccess:
+    permitted = _get_permitted_job(request, code)
+    if not permitted.may_control:
         raise Http404
     return permitted
 
 
 urls: list[URLPattern] = [
-    path("jobs/<uuid:job>/", job, name="job"),
-    path("jobs/<uuid:job>/files/<int:file>/", job_file, name="job_file"),
+    path("jobs/<uuid:job>/", show_job, name="job"),
+    path("jobs/<uuid:job>/files/<int:file>/", download_job_file, name="job_file"),
     path("jobs/<uuid:job>/cancel/", cancel_job, name="cancel_job"),
     path("jobs/<uuid:job>/retry/", retry_job, name="retry_job"),
 ]

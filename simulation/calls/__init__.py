@@ -7,6 +7,6 @@ worst-case cost before a request leaves. `rate_limit` and `limit_settings` restr
 May import: simulation.casts, simulation.leases, simulation.models, simulation.providers, wetbench_site.
 """
 
-from simulation.calls.journal import Dial, Line, dial
+from simulation.calls.replay import Connector, ModelConnection, connect
 
-__all__ = ["Dial", "Line", "dial"]
+__all__ = ["Connector", "ModelConnection", "connect"]

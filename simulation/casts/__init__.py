@@ -7,6 +7,6 @@ not affect it. `casting` creates the objects that run the roles; `availability` 
 May import: simulation.lab, simulation.llm, simulation.models, simulation.offline, simulation.providers.
 """
 
-from simulation.casts.setups import Player, Setup
+from simulation.casts.run_config import RoleConfig, RunConfig
 
-__all__ = ["Player", "Setup"]
+__all__ = ["RoleConfig", "RunConfig"]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from simulation.casts.model_entries import check_name, count, text, wrong
-from simulation.lab import entries
+from simulation.casts.model_entries import check_count, check_name, check_text, format_problem
+from simulation.lab import validation
 
 ROLES = ("agent", "transition_model", "evidence_classifier")
 PLAYS = {
@@ -16,7 +16,7 @@ PLAYS = {
 SCAFFOLDS = ("plain", "react", "plan")
 HISTORIES = ("full", "window", "summary")
 EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
-LEAST_THINKING = 1024  # tokens; Anthropic's minimum
+MIN_THINKING_TOKENS = 1024  # tokens; Anthropic's minimum
 _FIELDS = {"name", "description", "panel", "successor_of", *ROLES}
 _PARAMS = {"max_tokens", "temperature", "thinking_budget", "effort"}
 
@@ -25,40 +25,40 @@ Models = Mapping[str, Mapping[str, Any]]  # every known model by name, as in its
 
 def check_cast(data: Mapping[str, Any], models: Models) -> list[str]:
     """Return every problem of one cast as "field: what is wrong and what is allowed"."""
-    problems = entries.unknown(data, _FIELDS) + check_name(data) + text(data, "description", 2000)
+    problems = validation.find_unknown_fields(data, _FIELDS) + check_name(data) + check_text(data, "description", 2000)
     name = data.get("name")
     # These names are taken: a person as agent is "human", and rule-based casts begin with "offline".
     if isinstance(name, str) and (name == "human" or name.startswith("offline")):
-        problems.append(wrong("name", name, "a name that is neither human nor begins with offline"))
+        problems.append(format_problem("name", name, "a name that is neither human nor begins with offline"))
     for role in ROLES:
-        problems += [f"{role}{problem}" for problem in _check_player(data.get(role), role, models)]
+        problems += [f"{role}{problem}" for problem in _check_role(data.get(role), role, models)]
     return problems + _check_panel(data, models) + _check_successors(data, models)
 
 
-def complete(data: Mapping[str, Any]) -> dict[str, Any]:
+def complete_cast(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same cast with all defaults written out."""
-    agent = _complete(data["agent"])
+    agent = _complete_role(data["agent"])
     if "model" in agent:
         # Defaults are written out when the file is loaded, so that a later change of a default does not change a stored
         # cast.
         agent = {**agent, "scaffold": agent.get("scaffold", "react"), "history": agent.get("history", {"kind": "full"})}
-    others = {role: _complete(data[role]) for role in ROLES[1:]}
-    panel = [_complete(player) for player in data.get("panel", ())]
+    others = {role: _complete_role(data[role]) for role in ROLES[1:]}
+    panel = [_complete_role(player) for player in data.get("panel", ())]
     completed = {"name": data["name"], "description": data["description"], "agent": agent, **others, "panel": panel}
     # Left out when empty, because the configuration of casts without it must keep its digest.
     return completed | ({"successor_of": dict(data["successor_of"])} if data.get("successor_of") else {})
 
 
-def players(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_roles(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return every role of a valid cast: agent, transition model, classifier, panel."""
     return [*(cast[role] for role in ROLES), *cast.get("panel", ())]
 
 
-def player_name(player: Mapping[str, Any]) -> str:
+def role_name(player: Mapping[str, Any]) -> str:
     return str(player.get("model") or player["plays"])
 
 
-def _complete(player: Mapping[str, Any]) -> dict[str, Any]:
+def _complete_role(player: Mapping[str, Any]) -> dict[str, Any]:
     if "plays" in player:
         return dict(player)
     return {**player, "params": {"temperature": None, "thinking_budget": None, "effort": "", **player["params"]}}
@@ -68,10 +68,10 @@ def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
     """Check the panel. Verdicts are stored by classifier, so nobody may judge the same episode twice."""
     panel = data.get("panel", [])
     if not isinstance(panel, list):
-        return [wrong("panel", panel, "a list of players")]
+        return [format_problem("panel", panel, "a list of players")]
     problems = []
     for index, player in enumerate(panel):
-        problems += [f"panel[{index}]{problem}" for problem in _check_player(player, "evidence_classifier", models)]
+        problems += [f"panel[{index}]{problem}" for problem in _check_role(player, "evidence_classifier", models)]
     if problems or not isinstance(data.get("evidence_classifier"), Mapping):
         return problems
     # Compared by the name under which a verdict is stored.
@@ -83,50 +83,54 @@ def _check_successors(data: Mapping[str, Any], models: Models) -> list[str]:
     """Check `successor_of`: models of the cast, each with the model of the paper that it replaces."""
     successors = data.get("successor_of", {})
     if not isinstance(successors, Mapping):
-        return [wrong("successor_of", successors, 'an object like {"a model of the cast": "the model it succeeds"}')]
-    own_models = {player.get("model") for player in _listed_players(data)}
+        return [
+            format_problem(
+                "successor_of", successors, 'an object like {"a model of the cast": "the model it succeeds"}'
+            )
+        ]
+    own_models = {player.get("model") for player in _list_valid_roles(data)}
     problems = []
     for name, original in successors.items():
         if name not in own_models:
             problems.append(f"successor_of.{name}: no role of the cast uses this model")
         if not isinstance(original, str) or original not in models or original == name:
-            problems.append(wrong(f"successor_of.{name}", original, "the name of another known model"))
+            problems.append(format_problem(f"successor_of.{name}", original, "the name of another known model"))
     return problems
 
 
-def _listed_players(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_valid_roles(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the roles of a cast that may be invalid elsewhere."""
     panel = data.get("panel")
     entries_ = [*(data.get(role) for role in ROLES), *(panel if isinstance(panel, list) else ())]
     return [player for player in entries_ if isinstance(player, Mapping)]
 
 
-def _check_player(player: Any, role: str, models: Models) -> list[str]:
+def _check_role(player: Any, role: str, models: Models) -> list[str]:
     """Return problems of one role, each with the rest of its path: ".field: ..." or ": ..."."""
     # Exactly one of the two: rules and a model for the same role would leave open who answers.
     if not isinstance(player, Mapping) or ("plays" in player) == ("model" in player):
-        return [wrong("", player, 'an object with either "plays" or "model"')]
+        return [format_problem("", player, 'an object with either "plays" or "model"')]
     if "plays" in player:
         allowed = PLAYS[role]
-        problems = entries.unknown(player, {"plays"})
+        problems = validation.find_unknown_fields(player, {"plays"})
         if player["plays"] not in allowed:
-            problems.append(wrong("plays", player["plays"], ", ".join(allowed)))
+            problems.append(format_problem("plays", player["plays"], ", ".join(allowed)))
         return [f".{problem}" for problem in problems]
-    return [f".{problem}" for problem in _check_speaker(player, role, models)]
+    return [f".{problem}" for problem in _check_model_role(player, role, models)]
 
 
-def _check_speaker(player: Mapping[str, Any], role: str, models: Models) -> list[str]:
+def _check_model_role(player: Mapping[str, Any], role: str, models: Models) -> list[str]:
     extra_fields = {"scaffold", "history"} if role == "agent" else set()
-    problems = entries.unknown(player, {"model", "params", *extra_fields})
+    problems = validation.find_unknown_fields(player, {"model", "params", *extra_fields})
     name = player["model"]
     if not isinstance(name, str) or name not in models:
-        return [*problems, wrong("model", name, ", ".join(sorted(models)) or "no model is known")]
+        return [*problems, format_problem("model", name, ", ".join(sorted(models)) or "no model is known")]
     params = player.get("params")
     if not isinstance(params, Mapping):
-        return [*problems, wrong("params", params, "an object with max_tokens")]
+        return [*problems, format_problem("params", params, "an object with max_tokens")]
     problems += [f"params.{problem}" for problem in _check_params(params, models[name])]
     if player.get("scaffold", "react") not in SCAFFOLDS:
-        problems.append(wrong("scaffold", player["scaffold"], ", ".join(SCAFFOLDS)))
+        problems.append(format_problem("scaffold", player["scaffold"], ", ".join(SCAFFOLDS)))
     return problems + _check_history(player.get("history", {"kind": "full"}))
 
 
@@ -136,26 +140,30 @@ def _check_params(params: Mapping[str, Any], model: Mapping[str, Any]) -> list[s
     # Any limit is accepted if the model declares none.
     max_output = limit if isinstance(limit, int) and limit > 0 else 10**6
     # The upper limit is that of this model; the provider would reject a longer reply only when the first call is sent.
-    problems = entries.unknown(params, _PARAMS) + count(params, "max_tokens", 1, max_output, empty=False)
+    problems = validation.find_unknown_fields(params, _PARAMS) + check_count(
+        params, "max_tokens", 1, max_output, empty=False
+    )
     if not problems:
         # Thinking is part of the reply's tokens, so it must leave room for an answer.
-        problems += count(params, "thinking_budget", LEAST_THINKING, max(params["max_tokens"] - 1, LEAST_THINKING))
+        problems += check_count(
+            params, "thinking_budget", MIN_THINKING_TOKENS, max(params["max_tokens"] - 1, MIN_THINKING_TOKENS)
+        )
     if params.get("temperature") is not None and not _is_temperature(params["temperature"]):
         problems.append(
-            wrong("temperature", params["temperature"], 'a number from 0 to 2 in quotes, like "0.7", or null')
+            format_problem("temperature", params["temperature"], 'a number from 0 to 2 in quotes, like "0.7", or null')
         )
     if params.get("effort", "") not in EFFORTS:
-        problems.append(wrong("effort", params["effort"], ", ".join(word or "empty" for word in EFFORTS)))
+        problems.append(format_problem("effort", params["effort"], ", ".join(word or "empty" for word in EFFORTS)))
     return problems
 
 
 def _check_history(history: Any) -> list[str]:
     if not isinstance(history, Mapping) or history.get("kind") not in HISTORIES:
         # Only a window and a summary have a number of steps.
-        return [wrong("history", history, f'an object with "kind": {", ".join(HISTORIES)}')]
-    problems = entries.unknown(history, {"kind", "k"})
+        return [format_problem("history", history, f'an object with "kind": {", ".join(HISTORIES)}')]
+    problems = validation.find_unknown_fields(history, {"kind", "k"})
     if history["kind"] != "full":
-        problems += count(history, "k", 1, 1000, empty=False)
+        problems += check_count(history, "k", 1, 1000, empty=False)
     return [f"history.{problem}" for problem in problems]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from simulation.casts.setups import PERSON, Player, Setup
+from simulation.casts.run_config import PERSON, RoleConfig, RunConfig
 from simulation.lab import material_checks
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.errors import LabError
@@ -13,11 +13,11 @@ from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Situation, TransitionModel
 from simulation.llm.agent import LLMAgent
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
+from simulation.llm.model_rater import LLMRater, RatingKind
 from simulation.llm.perturber import LLMPerturber
 from simulation.llm.prompts.prompt_sets import PromptTexts
-from simulation.llm.rater import Kind, LLMRater
 from simulation.llm.transition_model import LLMTransitionModel
-from simulation.offline import truths
+from simulation.offline import hidden_truth
 from simulation.offline.agent import ProtocolAgent
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.handlers import HANDLERS
@@ -25,7 +25,7 @@ from simulation.offline.injectors import Injector
 from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import PHASES
-from simulation.providers import Speaker
+from simulation.providers import CompletionFunction
 
 
 class Judge(NamedTuple):
@@ -52,11 +52,11 @@ class CastInfo(NamedTuple):
     transition_model: str
     evidence_classifier: str
 
-    def setup(self) -> Setup:
+    def to_run_config(self) -> RunConfig:
         """Return the run configuration; rules need neither models nor prompts."""
         # The first classifier alone: rule-based casts have no panel.
-        roles = (Player(self.agent), Player(self.transition_model), (Player(self.evidence_classifier),))
-        return Setup(*roles, models={}, prompt_sha256="")
+        roles = (RoleConfig(self.agent), RoleConfig(self.transition_model), (RoleConfig(self.evidence_classifier),))
+        return RunConfig(*roles, models={}, prompt_sha256="")
 
 
 RULES, CHECKLIST = "offline/rules", "offline/checklist"
@@ -93,7 +93,7 @@ class UnknownCastError(LabError):
     """There is no cast of that name; the message lists the existing ones."""
 
 
-def known(name: str) -> CastInfo:
+def get_rule_based_cast(name: str) -> CastInfo:
     """Return the rule-based cast of that name. Raises UnknownCastError."""
     if name not in CASTS:
         raise UnknownCastError(f"There is no rule-based cast {name!r}. Rule-based casts: {', '.join(CASTS)}")
@@ -101,12 +101,12 @@ def known(name: str) -> CastInfo:
 
 
 @dataclass(frozen=True)
-class Person:
+class HumanAgent:
     """A person as agent, whose chosen action is returned."""
 
     chosen: Action | None
 
-    def choose(self, situation: Situation) -> Action:
+    def choose_action(self, situation: Situation) -> Action:
         if self.chosen is None:
             # A unit that needs a person waits; it must not be run before they have chosen.
             raise LabError("nobody has chosen an action yet")
@@ -114,24 +114,28 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Prompter:
+class PromptTools:
     """What language models need to run: a completion function for each role, the texts of a prompt set, the agent's notes."""
 
-    speaker: Callable[[Player], Speaker]
+    speaker: Callable[[RoleConfig], CompletionFunction]
     texts: Callable[[], PromptTexts]
     memory: dict[str, Any]
 
 
-def cast(setup: Setup, spec: ExperimentSpec, seed: int, prompter: Prompter, chosen: Action | None = None) -> Cast:
+def build_cast(
+    setup: RunConfig, spec: ExperimentSpec, seed: int, prompter: PromptTools, chosen: Action | None = None
+) -> Cast:
     """Return the roles of one episode. The same seed gives the same episode if no language model or person takes part."""
     return Cast(
-        agent=_agent(setup.agent, spec, seed, prompter, chosen),
-        transition_model=_transition_model(setup.transition_model, spec, seed, prompter),
-        judges=tuple(Judge(player.name, _classifier(player, setup, spec, prompter)) for player in setup.classifiers),
+        agent=_build_agent(setup.agent, spec, seed, prompter, chosen),
+        transition_model=_build_transition_model(setup.transition_model, spec, seed, prompter),
+        judges=tuple(
+            Judge(player.name, _build_classifier(player, setup, spec, prompter)) for player in setup.classifiers
+        ),
     )
 
 
-def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Prompter) -> Perturber:
+def build_perturber(setup: RunConfig, perturbation: Perturbation, seed: int, prompter: PromptTools) -> Perturber:
     """Return the creator of twins in this cast: its transition model."""
     player = setup.transition_model
     # The role that simulates outcomes also plants the errors.
@@ -140,33 +144,39 @@ def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Pro
     return Injector(perturbation, seed)
 
 
-def rater(setup: Setup, kind: Kind, question: str, guide: str, prompter: Prompter) -> LLMRater:
+def build_rater(setup: RunConfig, kind: RatingKind, question: str, guide: str, prompter: PromptTools) -> LLMRater:
     """Return the model rater of a run configuration. Raises LabError if it has none."""
     if setup.rater is None or not setup.rater.model:
         raise LabError("this run configuration has no model rater")
-    player, limit = setup.rater, setup.context_limit(setup.rater)
+    player, limit = setup.rater, setup.get_context_limit(setup.rater)
     return LLMRater(prompter.speaker(player), prompter.texts(), kind, question, guide, limit, player.params.max_tokens)
 
 
-def _agent(player: Player, spec: ExperimentSpec, seed: int, prompter: Prompter, chosen: Action | None) -> Agent:
+def _build_agent(
+    player: RoleConfig, spec: ExperimentSpec, seed: int, prompter: PromptTools, chosen: Action | None
+) -> Agent:
     if player.model:
         speak, texts = prompter.speaker(player), prompter.texts()
         return LLMAgent(speak, texts, player.scaffold, player.history, prompter.memory)
     if player.plays == PERSON:
-        return Person(chosen)
+        return HumanAgent(chosen)
     return AGENTS[player.plays](spec, seed)
 
 
-def _transition_model(player: Player, spec: ExperimentSpec, seed: int, prompter: Prompter) -> TransitionModel:
+def _build_transition_model(
+    player: RoleConfig, spec: ExperimentSpec, seed: int, prompter: PromptTools
+) -> TransitionModel:
     if player.model:
         return LLMTransitionModel(prompter.speaker(player), prompter.texts())
     return RuleBasedTransitionModel(seed, spec.truth)
 
 
-def _classifier(player: Player, setup: Setup, spec: ExperimentSpec, prompter: Prompter) -> EvidenceClassifier:
+def _build_classifier(
+    player: RoleConfig, setup: RunConfig, spec: ExperimentSpec, prompter: PromptTools
+) -> EvidenceClassifier:
     if not player.model:
         return ChecklistClassifier(spec.rubric)
-    limit = setup.context_limit(player)
+    limit = setup.get_context_limit(player)
     return LLMEvidenceClassifier(prompter.speaker(player), prompter.texts(), limit, player.params.max_tokens)
 
 
@@ -180,8 +190,11 @@ def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
 def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
     """Return every problem of the parts that only the offline transition model reads: hidden truth and phases."""
     materials = data.get("materials", [])
-    return _check_phases(materials) + truths.check(
-        data.get("truth", {}), catalogue, material_checks.components(materials), material_checks.keys(materials)
+    return _check_phases(materials) + hidden_truth.check_truth(
+        data.get("truth", {}),
+        catalogue,
+        material_checks.list_components(materials),
+        material_checks.list_keys(materials),
     )
 
 

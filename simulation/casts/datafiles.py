@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simulation.casts import casting
-from simulation.lab import catalogue, experiments, positions
+from simulation.lab import catalogue, experiments, json_lines
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import CatalogueError
 from simulation.lab.experiments import ExperimentSpec
@@ -18,28 +18,30 @@ class DataFiles(NamedTuple):
     experiments: list[tuple[ExperimentSpec, dict[str, Any]]]
 
 
-def read(directory: Path) -> DataFiles:
+def load_data_files(directory: Path) -> DataFiles:
     """Return the content of a directory. Raises CatalogueError with every problem as "path:line: field: what is wrong and what is allowed"."""
     # Checked first: an empty directory would otherwise be valid.
-    _need_files(directory)
-    actions, raw_actions = catalogue.read_directory(directory / "actions")
-    specs = experiments.read_directory(directory / "experiments", actions)
+    _check_not_empty(directory)
+    actions, raw_actions = catalogue.load_catalogue(directory / "actions")
+    specs = experiments.load_experiments(directory / "experiments", actions)
     problems = []
     # Handlers and hidden truth are checked here, because the pure laboratory must not import the simulator.
     for name, problem in casting.check_handlers(actions):
-        problems += positions.located(directory / "actions" / f"{name}.json", [f"handler: {problem}"])
+        problems += json_lines.locate_problems(directory / "actions" / f"{name}.json", [f"handler: {problem}"])
     for spec, data in specs:
         path = directory / "experiments" / f"{spec.slug}.json"
-        problems += positions.located(path, casting.check_truth(data, actions))
+        problems += json_lines.locate_problems(path, casting.check_truth(data, actions))
     if problems:
         raise CatalogueError("\n".join(problems))
     return DataFiles(actions, raw_actions, specs)
 
 
-def _need_files(directory: Path) -> None:
+def _check_not_empty(directory: Path) -> None:
     # A wrong directory must not look like a laboratory without actions: `load_lab` would remove the existing
     # ones.
     empty = [kind for kind in ("actions", "experiments") if not any((directory / kind).glob("*.json"))]
     if empty:
-        missing = [f"{positions.shown(directory / kind)}: contains no data file; needed: *.json" for kind in empty]
+        missing = [
+            f"{json_lines.format_path(directory / kind)}: contains no data file; needed: *.json" for kind in empty
+        ]
         raise CatalogueError("\n".join(missing))

@@ -11,7 +11,7 @@ MILLION: Final = Decimal(1_000_000)
 MICRO: Final = Decimal("0.000001")  # precision of the call log
 # English has about four bytes per token; barcodes, numbers, JSON and other scripts approach two. Half the bytes
 # exceeds the count of any tokenizer in use for such prompts, including the few tokens around each message.
-BYTES_PER_TOKEN_AT_WORST: Final = 2
+MIN_BYTES_PER_TOKEN: Final = 2
 
 
 class Price(NamedTuple):
@@ -24,14 +24,14 @@ class Price(NamedTuple):
     output: Decimal | None = None
 
 
-class WorstCase(NamedTuple):
+class MaxUsage(NamedTuple):
     """The maximum of one call. `cost` is None if the model has no price."""
 
     tokens: int
     cost: Decimal | None
 
 
-def cost(usage: Usage | None, price: Price | None) -> Decimal | None:
+def compute_cost(usage: Usage | None, price: Price | None) -> Decimal | None:
     """Return the cost of the tokens to the millionth of a dollar; None if any used class has no price."""
     if usage is None or price is None:
         return None
@@ -46,49 +46,49 @@ def cost(usage: Usage | None, price: Price | None) -> Decimal | None:
     parts = [None if each is None else tokens * each for tokens, each in used if tokens]
     priced = [part for part in parts if part is not None]
     # A partial sum would look like a low cost.
-    return money(sum(priced, Decimal(0)) / MILLION) if len(priced) == len(parts) else None
+    return round_money(sum(priced, Decimal(0)) / MILLION) if len(priced) == len(parts) else None
 
 
-def snapshot(price: Price) -> dict[str, str]:
+def price_to_json(price: Price) -> dict[str, str]:
     """Return the classes that have a price, as JSON with every digit."""
     return {name: str(each) for name, each in price._asdict().items() if each is not None}
 
 
-def from_snapshot(told: Mapping[str, Any]) -> Price | None:
+def price_from_json(data: Mapping[str, Any]) -> Price | None:
     """Return the price stored with a call; None if there was none."""
-    classes = {name: Decimal(told[name]) for name in Price._fields if name in told}
+    classes = {name: Decimal(data[name]) for name in Price._fields if name in data}
     return Price(**classes) if classes else None
 
 
-def worst_case(prompt: Prompt | int, max_tokens: int, price: Price | None) -> WorstCase:
+def compute_max_usage(prompt: Prompt | int, max_tokens: int, price: Price | None) -> MaxUsage:
     """Return the maximum of one call: a prompt (or its UTF-8 bytes) without caching, and a reply at its limit."""
-    size = prompt if isinstance(prompt, int) else prompt_bytes(prompt)
-    inputs = -(-size // BYTES_PER_TOKEN_AT_WORST)  # rounded up
-    return WorstCase(inputs + max_tokens, None if price is None else _most(inputs, max_tokens, price))
+    size = prompt if isinstance(prompt, int) else count_prompt_bytes(prompt)
+    inputs = -(-size // MIN_BYTES_PER_TOKEN)  # rounded up
+    return MaxUsage(inputs + max_tokens, None if price is None else _max_cost(inputs, max_tokens, price))
 
 
-def prompt_bytes(prompt: Prompt) -> int:
+def count_prompt_bytes(prompt: Prompt) -> int:
     """Return the length of all texts in UTF-8 bytes. An unpaired surrogate counts as its replacement."""
     texts = (prompt.system, *(message.text for message in prompt.messages))
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
-def missing(price: Price | None, caching: str) -> list[str]:
+def missing_classes(price: Price | None, caching: str) -> list[str]:
     """Return the classes that a model with such caching (WireOptions.caching) bills and that have no price."""
     billed = {"breakpoint": ("cache_read", "cache_write_5m"), "automatic": ("cache_read",)}.get(caching, ())
     return [name for name in ("input", *billed, "output") if getattr(price, name, None) is None]
 
 
-def money(amount: Decimal, rounding: str = ROUND_HALF_EVEN) -> Decimal:
+def round_money(amount: Decimal, rounding: str = ROUND_HALF_EVEN) -> Decimal:
     """Return the amount rounded to the precision of the call log."""
     return amount.quantize(MICRO, rounding)
 
 
-def _most(inputs: int, outputs: int, price: Price) -> Decimal | None:
+def _max_cost(inputs: int, outputs: int, price: Price) -> Decimal | None:
     """Return the maximum, rounded up, so that no call costs more than was reserved for it."""
     if price.input is None or price.output is None:
         return None
     classes = (price.input, price.cache_read, price.cache_write_5m, price.cache_write_1h)
     # Caching can make input more expensive than without, so the highest class is assumed.
     highest = max(each for each in classes if each is not None)
-    return money((inputs * highest + outputs * price.output) / MILLION, ROUND_CEILING)
+    return round_money((inputs * highest + outputs * price.output) / MILLION, ROUND_CEILING)

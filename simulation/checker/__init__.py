@@ -9,8 +9,8 @@ May import: simulation.lab.
 Without Django.
 """
 
-from simulation.checker.checks import check
+from simulation.checker.checks import check_transition
 from simulation.checker.findings import Finding
 from simulation.checker.reading.transition import TransitionError
 
-__all__ = ["Finding", "TransitionError", "check"]
+__all__ = ["Finding", "TransitionError", "check_transition"]

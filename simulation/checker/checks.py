@@ -7,66 +7,66 @@ from simulation.checker.amounts import (
     balance,
     calibration,
     concentrations,
-    counted,
+    counted_amounts,
     dilutions,
     inheritance,
     masses,
     wells,
 )
-from simulation.checker.findings import Finding, Ran, Report, Said, report, undecided
-from simulation.checker.materials import containers, materials, outputs, ranges, states, surroundings, times
+from simulation.checker.findings import Decided, Finding, Findings, Report, build_report, undecided_finding
+from simulation.checker.materials import containers, materials, outputs, ranges, states, storage_conditions, times
 from simulation.checker.reading import transition
-from simulation.checker.records import fields, observables, readings, sentences, settings, slips
+from simulation.checker.records import fields, observables, readings, sentences, settings, unit_errors
 from simulation.lab.actions import Catalogue
 
 # In order of the codes. The order does not affect the result: a report sorts its findings.
-CHECKS: tuple[tuple[str, Callable[[transition.Transition], Said]], ...] = (
-    ("L01", materials.origins),
-    ("L02", balance.volumes),
-    ("L03", dilutions.dilutions),
+CHECKS: tuple[tuple[str, Callable[[transition.Transition], Findings]], ...] = (
+    ("L01", materials.check_origins),
+    ("L02", balance.check_volumes),
+    ("L03", dilutions.check_dilutions),
     # One code may have several checks: concentrations, weighed solids and counted amounts have little code in
     # common.
-    ("L04", concentrations.amounts),
-    ("L04", masses.solids),
-    ("L04", counted.kept),
-    ("L05", containers.containers),
-    ("L06", states.physical),
-    ("L07", balance.overdraw),
-    ("L08", materials.consumed),
-    ("L09", materials.supplies),
-    ("L10", fields.leaks),
-    ("L11", fields.enums),
-    ("L12", slips.unit_slips),
-    ("L13", times.clock),
-    ("L14", surroundings.conditions),
-    ("L15", observables.measured),
-    ("L16", settings.echoes),
-    ("L16", sentences.told),
-    ("L17", observables.limits),
-    ("L18", outputs.counts),
-    ("L19", inheritance.inheritance),
-    ("L20", readings.agreement),
-    ("L20", calibration.order),
-    ("L21", wells.wells),
-    ("L22", fields.coherence),
-    ("L23", ranges.ranges),
+    ("L04", concentrations.check_component_amounts),
+    ("L04", masses.check_masses),
+    ("L04", counted_amounts.check_counted_amounts),
+    ("L05", containers.check_containers),
+    ("L06", states.check_physical_states),
+    ("L07", balance.check_overdraw),
+    ("L08", materials.check_used_up),
+    ("L09", materials.check_unlimited_supplies),
+    ("L10", fields.check_leaks),
+    ("L11", fields.check_enumerations),
+    ("L12", unit_errors.check_units),
+    ("L13", times.check_times),
+    ("L14", storage_conditions.check_storage_conditions),
+    ("L15", observables.check_measured_quantities),
+    ("L16", settings.check_settings),
+    ("L16", sentences.check_sentences),
+    ("L17", observables.check_limits),
+    ("L18", outputs.check_output_count),
+    ("L19", inheritance.check_identity),
+    ("L20", readings.check_readings),
+    ("L20", calibration.check_signal_order),
+    ("L21", wells.check_wells),
+    ("L22", fields.check_coherence),
+    ("L23", ranges.check_ranges),
 )
 
 
-def check(data: Any, catalogue: Catalogue | None = None) -> Report:
+def check_transition(data: Any, catalogue: Catalogue | None = None) -> Report:
     """Return the report of all checks L01 to L24 on a transition given as plain JSON.
 
     Raises TransitionError if the data is not a transition.
     """
-    transition_read = transition.read(data, catalogue)
-    return report(item for code, run in CHECKS for item in _said(code, run, transition_read))
+    transition_read = transition.parse_transition(data, catalogue)
+    return build_report(item for code, run in CHECKS for item in _run_check(code, run, transition_read))
 
 
-def _said(
-    code: str, one: Callable[[transition.Transition], Said], read: transition.Transition
-) -> Iterator[Finding | Ran]:
+def _run_check(
+    code: str, run: Callable[[transition.Transition], Findings], parsed: transition.Transition
+) -> Iterator[Finding | Decided]:
     try:
-        yield from one(read)
+        yield from run(parsed)
     except ArithmeticError:
         # Input is foreign and may hold numbers near the limits of Decimal. One such number must not stop the other checks.
-        yield undecided(code, read.action, "numbers too large or too small to compare")
+        yield undecided_finding(code, parsed.action, "numbers too large or too small to compare")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 ERROR, WARNING, INFO = "error", "warning", "info"
 OK, UNDECIDABLE = "ok", "undecidable"
 # Shown beside each finding; docs/checker.md describes the checks in full.
-LAWS: Mapping[str, str] = {
+CHECK_TITLES: Mapping[str, str] = {
     "L01": "origin of materials",
     "L02": "volume balance",
     "L03": "dilution",
@@ -32,7 +32,7 @@ LAWS: Mapping[str, str] = {
     "L23": "possible values",
     "L24": "prompt text",
 }
-CODES = tuple(LAWS)
+CODES = tuple(CHECK_TITLES)
 
 
 class Finding(NamedTuple):
@@ -52,27 +52,27 @@ class Finding(NamedTuple):
         return {key: value for key, value in self._asdict().items() if key != "tolerance"}
 
 
-class Ran(NamedTuple):
+class Decided(NamedTuple):
     """A check of this code had the data it needs and made a comparison; `quantity` if it compared an amount."""
 
     code: str
     quantity: bool = False
 
 
-Said = Iterator[Finding | Ran]
+Findings = Iterator[Finding | Decided]
 
 
-def error(code: str, subject: str, expected: str, got: str, text: str, tolerance: str = "") -> Finding:
+def error_finding(code: str, subject: str, expected: str, got: str, text: str, tolerance: str = "") -> Finding:
     """Return a finding that something is impossible."""
     return Finding(code, ERROR, True, subject, expected, got, tolerance, text)
 
 
-def warning(code: str, subject: str, expected: str, got: str, text: str, decidable: bool = True) -> Finding:
+def warning_finding(code: str, subject: str, expected: str, got: str, text: str, decidable: bool = True) -> Finding:
     """Return a finding that does not affect the verdict."""
     return Finding(code, WARNING, decidable, subject, expected, got, "", text)
 
 
-def undecided(code: str, subject: str, text: str) -> Finding:
+def undecided_finding(code: str, subject: str, text: str) -> Finding:
     """Return the finding that the check applies here but lacks data to decide."""
     return Finding(code, INFO, False, subject, "", "", "", text)
 
@@ -86,11 +86,11 @@ class Report(NamedTuple):
     undecided: tuple[str, ...]
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def error_findings(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity == ERROR)
 
     @property
-    def coverage(self) -> float:
+    def decided_share(self) -> float:
         """Share of the applicable codes that could be decided, from 0 to 1."""
         applicable = set(self.decided) | set(self.undecided)
         return len(self.decided) / len(applicable) if applicable else 0.0
@@ -99,13 +99,13 @@ class Report(NamedTuple):
         return {"verdict": self.verdict, "findings": [finding.to_json() for finding in self.findings]}
 
 
-def report(said: Iterable[Finding | Ran]) -> Report:
+def build_report(items: Iterable[Finding | Decided]) -> Report:
     """Return the report; its verdict is error if any finding is, undecidable if no amount was compared, otherwise ok."""
-    said = list(said)
+    items = list(items)
     # Two ways to reach the same finding (two checks of one code) must not be listed twice; sorting makes reports
     # comparable.
-    findings = tuple(sorted({item for item in said if isinstance(item, Finding)}))
-    decisions = [item for item in said if isinstance(item, Ran)]
+    findings = tuple(sorted({item for item in items if isinstance(item, Finding)}))
+    decisions = [item for item in items if isinstance(item, Decided)]
     decided = {item.code for item in decisions} | {finding.code for finding in findings if finding.decidable}
     has_quantity = any(item.quantity for item in decisions)
     has_error = any(finding.severity == ERROR for finding in findings)

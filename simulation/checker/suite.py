@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from simulation.checker import lines
+from simulation.checker import transition_lines
 from simulation.checker.findings import CODES, ERROR, UNDECIDABLE
-from simulation.checker.lines import Line
+from simulation.checker.transition_lines import CheckedLine
 from simulation.lab.actions import Catalogue
 
 # Labels of this project and of other simulators.
 CORRECT = ("correct", "none", "0")
 WRONG = ("type1", "type2", "obvious", "subtle", "1", "2")
 # A warning counts as found for these codes: leaked text never decides a verdict.
-WARNED = ("L10", "L24")
+WARNING_CODES = ("L10", "L24")
 
 
 class Share(NamedTuple):
@@ -27,10 +27,10 @@ class Share(NamedTuple):
         return f"{self.part} of {self.whole}" + (f" ({100 * self.part / self.whole:.0f} %)" if self.whole else "")
 
     @property
-    def value(self) -> float | None:
+    def fraction(self) -> float | None:
         return self.part / self.whole if self.whole else None
 
-    def plus(self, hit: bool) -> "Share":
+    def add_case(self, hit: bool) -> "Share":
         """Return the share with one more case, which is part of it if `hit`."""
         return Share(self.part + hit, self.whole + 1)
 
@@ -54,56 +54,58 @@ class SuiteResult:
     misses: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
 
-    def add(self, line: Line) -> None:
+    def add_line(self, line: CheckedLine) -> None:
         """Add the result of one line to the counts."""
         if line.report is None:
             self.malformed += 1
             return
         truth = str(line.data.get("truth", "")).lower()
-        self.undecidable = self.undecidable.plus(line.report.verdict == UNDECIDABLE)
+        self.undecidable = self.undecidable.add_case(line.report.verdict == UNDECIDABLE)
         if truth in CORRECT:
-            self._correct(line)
+            self._count_correct_line(line)
         # Errors that only an expert can see are no fault of the checks; they are left out of recall.
         elif truth in WRONG and line.data.get("decidable") is False:
-            self.beyond = self.beyond.plus(line.report.verdict == ERROR)
+            self.beyond = self.beyond.add_case(line.report.verdict == ERROR)
         elif truth in WRONG:
-            self._wrong(line)
+            self._count_wrong_line(line)
 
-    def _correct(self, line: Line) -> None:
+    def _count_correct_line(self, line: CheckedLine) -> None:
         assert line.report is not None
-        codes = {finding.code for finding in line.report.errors}
-        self.false_alarms = self.false_alarms.plus(bool(codes))
+        codes = {finding.code for finding in line.report.error_findings}
+        self.false_alarms = self.false_alarms.add_case(bool(codes))
         for code in codes:
             self.alarms_by_code[code] = self.alarms_by_code.get(code, 0) + 1
         self.alarms += [f"{line.data.get('id')}: {', '.join(sorted(codes))}"] if codes else []
 
-    def _wrong(self, line: Line) -> None:
+    def _count_wrong_line(self, line: CheckedLine) -> None:
         assert line.report is not None
         broken = str(line.data.get("code", ""))
-        error_codes = {finding.code for finding in line.report.errors}
+        error_codes = {finding.code for finding in line.report.error_findings}
         decided_codes = {finding.code for finding in line.report.findings if finding.decidable}
-        is_found = bool(error_codes) or (broken in WARNED and broken in decided_codes)
-        self.recall = self.recall.plus(is_found)
-        self.recall_by_code[broken] = self.recall_by_code.get(broken, NOTHING).plus(is_found)
-        self.named_by_code[broken] = self.named_by_code.get(broken, NOTHING).plus(broken in error_codes | decided_codes)
+        is_found = bool(error_codes) or (broken in WARNING_CODES and broken in decided_codes)
+        self.recall = self.recall.add_case(is_found)
+        self.recall_by_code[broken] = self.recall_by_code.get(broken, NOTHING).add_case(is_found)
+        self.named_by_code[broken] = self.named_by_code.get(broken, NOTHING).add_case(
+            broken in error_codes | decided_codes
+        )
         for code in error_codes:
             self.found_by_code[code] = self.found_by_code.get(code, 0) + 1
         self.misses += [] if is_found else [f"{line.data.get('id')}: {broken}"]
 
 
-def measure(path: Path, catalogue: Catalogue | None = None) -> SuiteResult:
+def measure_suite(path: Path, catalogue: Catalogue | None = None) -> SuiteResult:
     """Run the checks on a labelled file and count the results."""
     with path.open("rb") as stream:
-        return tally(lines.read(stream, catalogue))
+        return tally_lines(transition_lines.check_lines(stream, catalogue))
 
 
-def tally(read: Iterable[Line]) -> SuiteResult:
+def tally_lines(lines_checked: Iterable[CheckedLine]) -> SuiteResult:
     result = SuiteResult()
-    for line in read:
-        result.add(line)
+    for line in lines_checked:
+        result.add_line(line)
     return result
 
 
-def by_finding(result: SuiteResult) -> list[tuple[str, int, int]]:
+def count_findings_by_code(result: SuiteResult) -> list[tuple[str, int, int]]:
     """Return (code, wrong lines with an error of this code, correct lines with a false alarm of this code) for every code."""
     return [(code, result.found_by_code.get(code, 0), result.alarms_by_code.get(code, 0)) for code in CODES]

@@ -21,39 +21,41 @@ SUITES = (
 START, END = "<!-- suites: written by python -m simulation.checker.tables -->", "<!-- end of suites -->"
 
 
-def measured() -> str:
+def format_tables() -> str:
     """Measure all suites; return a summary table and a table of recall by code."""
-    action_types = catalogue.read_directory(ROOT / "fixtures" / "actions")[0]
-    results = [(title, suite.measure(ROOT / "fixtures" / "checker" / name, action_types)) for name, title in SUITES]
-    return "\n".join([*_short(results), "", *_by_code(results)])
+    action_types = catalogue.load_catalogue(ROOT / "fixtures" / "actions")[0]
+    results = [
+        (title, suite.measure_suite(ROOT / "fixtures" / "checker" / name, action_types)) for name, title in SUITES
+    ]
+    return "\n".join([*_format_summary(results), "", *_format_codes(results)])
 
 
-def with_tables(page: str) -> str:
+def insert_tables(page: str) -> str:
     """Return the page with new tables between the markers."""
     before, _, rest = page.partition(START)
     after = rest.partition(END)[2]
-    return f"{before}{START}\n\n{measured()}\n\n{END}{after}"
+    return f"{before}{START}\n\n{format_tables()}\n\n{END}{after}"
 
 
-def _short(found: list[tuple[str, SuiteResult]]) -> list[str]:
+def _format_summary(results: list[tuple[str, SuiteResult]]) -> list[str]:
     rows = [
         "| Suite | Decidable errors found | Correct lines called wrong | Undecidable lines | Other errors found |",
         "|---|---|---|---|---|",
     ]
-    rows += [f"| {title} | {r.recall} | {r.false_alarms} | {r.undecidable} | {r.beyond} |" for title, r in found]
+    rows += [f"| {title} | {r.recall} | {r.false_alarms} | {r.undecidable} | {r.beyond} |" for title, r in results]
     return rows
 
 
-def _by_code(found: list[tuple[str, SuiteResult]]) -> list[str]:
-    headings = " | ".join(f"{title.split(',')[0]}: found, under this code, false alarms" for title, _ in found)
-    rows = [f"| Code | {headings} |", "|---|" + "---|" * len(found)]
-    return rows + [f"| {code} | {' | '.join(_cell(result, code) for _, result in found)} |" for code in CODES]
+def _format_codes(results: list[tuple[str, SuiteResult]]) -> list[str]:
+    headings = " | ".join(f"{title.split(',')[0]}: found, under this code, false alarms" for title, _ in results)
+    rows = [f"| Code | {headings} |", "|---|" + "---|" * len(results)]
+    return rows + [f"| {code} | {' | '.join(_format_cell(result, code) for _, result in results)} |" for code in CODES]
 
 
-def _cell(result: SuiteResult, code: str) -> str:
+def _format_cell(result: SuiteResult, code: str) -> str:
     by_code, named = result.recall_by_code.get(code, NOTHING), result.named_by_code.get(code, NOTHING)
     return f"{by_code.part} of {by_code.whole}, {named.part}, {result.alarms_by_code.get(code, 0)}"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(insert_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -18,63 +18,63 @@ from django.db import connection
 from kombu.exceptions import OperationalError
 
 from simulation.engine import workers
-from simulation.leases.leases import DATABASE_AWAY
+from simulation.leases.leases import DATABASE_UNAVAILABLE
 from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.tasks")
-PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is delivered first: people wait for jobs
-_at_work = ExitStack()
+MESSAGE_PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is delivered first: people wait for jobs
+_worker_contexts = ExitStack()
 _stopping = threading.Event()
-_heard = 0.0  # monotonic seconds
+_last_message_at = 0.0  # monotonic seconds
 
 
 @shared_task(name="simulation.advance")
-def advance(kind: str, code: str, **_later: Any) -> None:
+def run_row(kind: str, code: str, **_later: Any) -> None:
     """Run units of a job, episode or twin if it is claimable, and send a message for the work that is left."""
-    global _heard
-    _heard = time.monotonic()
+    global _last_message_at
+    _last_message_at = time.monotonic()
     try:
-        if workers.play_on(kind, code, _stopping.is_set):
-            publish(kind, code)
-    except DATABASE_AWAY as error:
+        if workers.run_row(kind, code, _stopping.is_set):
+            send_message(kind, code)
+    except DATABASE_UNAVAILABLE as error:
         log.warning("the database is unavailable; the dispatcher will notify again for %s: %s", code, error)
 
 
-def ring(kind: str, code: str) -> bool:
+def notify(kind: str, code: str) -> bool:
     """Mark the row as notified and send a message. Return False if the broker is down."""
     # Marked first: otherwise the dispatcher would send a message every second until a worker takes the row.
-    workers.rung(kind, code)
-    return publish(kind, code)
+    workers.mark_notified(kind, code)
+    return send_message(kind, code)
 
 
-def publish(kind: str, code: str) -> bool:
+def send_message(kind: str, code: str) -> bool:
     """Send one message. Return False if the broker is down; the dispatcher then sends another later."""
     try:
         # No retry: each could block for seconds, and the dispatcher repeats what was lost.
-        advance.apply_async((kind, code), retry=False, priority=PRIORITY[kind])
+        run_row.apply_async((kind, code), retry=False, priority=MESSAGE_PRIORITY[kind])
     except (OperationalError, OSError) as error:
         log.warning("the broker did not accept the message for %s: %s", code, error)
         return False
     return True
 
 
-def waiting() -> int:
+def count_queued_messages() -> int:
     """Return how many messages no worker has taken yet."""
-    with advance.app.connection_or_acquire() as broker:
+    with run_row.app.connection_or_acquire() as broker:
         try:
-            return int(broker.default_channel.queue_declare(advance.app.conf.task_default_queue).message_count)
+            return int(broker.default_channel.queue_declare(run_row.app.conf.task_default_queue).message_count)
         except (*broker.connection_errors, *broker.channel_errors) as error:
             log.warning("could not get the number of queued messages from the broker: %s", error)
             # as if the queue were full: no messages are added to a broker whose state is unknown
-            return workers.BELLS
+            return workers.MAX_QUEUED_MESSAGES
 
 
 @contextmanager
-def looking() -> Iterator[None]:
+def poll_without_messages() -> Iterator[None]:
     """Run claimable rows in a thread of this worker while no messages arrive."""
     # One row at a time: slower than all threads of the worker, but work never stops for want of a broker.
     stop = threading.Event()
-    thread = threading.Thread(target=_look, args=(stop,), daemon=True, name="look")
+    thread = threading.Thread(target=_poll_database, args=(stop,), daemon=True, name="look")
     thread.start()
     try:
         yield
@@ -83,39 +83,41 @@ def looking() -> Iterator[None]:
         thread.join()
 
 
-def _look(done: threading.Event) -> None:
+def _poll_database(stop: threading.Event) -> None:
     try:
-        while not done.wait(settings.RING_AGAIN_SECONDS):
-            while not (done.is_set() or _stopping.is_set()) and _deaf() and workers.try_next(_stopping):
-                log.warning("no broker messages for %.0f s; found work by polling the database", _silence())
+        while not stop.wait(settings.RING_AGAIN_SECONDS):
+            while not (stop.is_set() or _stopping.is_set()) and _messages_overdue() and workers.try_next_row(_stopping):
+                log.warning(
+                    "no broker messages for %.0f s; found work by polling the database", _seconds_since_last_message()
+                )
             release_connection()
     finally:
         connection.close()
 
 
-def _deaf() -> bool:
+def _messages_overdue() -> bool:
     """Return whether the dispatcher must have sent a message by now if any row is claimable."""
-    return _silence() > 2 * settings.RING_AGAIN_SECONDS
+    return _seconds_since_last_message() > 2 * settings.RING_AGAIN_SECONDS
 
 
-def _silence() -> float:
-    return time.monotonic() - _heard
+def _seconds_since_last_message() -> float:
+    return time.monotonic() - _last_message_at
 
 
 @worker_ready.connect
-def _announce(**_signal: Any) -> None:
-    global _heard
-    _heard = time.monotonic()
-    _at_work.enter_context(workers.announced("celery"))
-    _at_work.enter_context(looking())
+def _on_worker_ready(**_signal: Any) -> None:
+    global _last_message_at
+    _last_message_at = time.monotonic()
+    _worker_contexts.enter_context(workers.worker_registered("celery"))
+    _worker_contexts.enter_context(poll_without_messages())
 
 
 @worker_shutting_down.connect
-def _stop_soon(**_signal: Any) -> None:
+def _on_worker_shutting_down(**_signal: Any) -> None:
     """Finish the units under way after SIGTERM, and release their rows."""
     _stopping.set()
 
 
 @worker_shutdown.connect
-def _fall_silent(**_signal: Any) -> None:
-    _at_work.close()
+def _on_worker_shutdown(**_signal: Any) -> None:
+    _worker_contexts.close()

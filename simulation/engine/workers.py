@@ -16,80 +16,80 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation.calls import ledger, spending
-from simulation.engine import runner, tidying, twinning
+from simulation.calls import call_log, run_usage
+from simulation.engine import cleanup, perturb, runner
 from simulation.jobs import jobs
 from simulation.leases import Lease, leases
 from simulation.leases.leases import Row
 from simulation.models import Episode, Job, Run, Twin, Worker
-from simulation.runs import control, queueing
+from simulation.runs import control, create
 from wetbench_site.database import release_connection
 from wetbench_site.observability import log_context
 
 log = logging.getLogger("wetbench.workers")
-BELLS = 500  # without workers, repeated messages would fill the broker
+MAX_QUEUED_MESSAGES = 500  # without workers, repeated messages would fill the broker
 # In the order of the search: people wait for jobs.
-ROWS: dict[str, type[Job] | type[Episode] | type[Twin]] = {"job": Job, "episode": Episode, "twin": Twin}
-_at_jobs = 0  # threads of this process that run a job
-_counting = threading.Lock()
+ROW_MODELS: dict[str, type[Job] | type[Episode] | type[Twin]] = {"job": Job, "episode": Episode, "twin": Twin}
+_job_threads = 0  # threads of this process that run a job
+_job_threads_lock = threading.Lock()
 
 
-def play(kind: str, code: object) -> bool:
+def run_one_unit(kind: str, code: object) -> bool:
     """Run the next unit of a row and no more. Return True if the row was claimed and its next unit can start at once."""
-    return play_on(kind, code, lambda: True)
+    return run_row(kind, code, lambda: True)
 
 
-def play_on(kind: str, code: object, stop: Callable[[], bool]) -> bool:
+def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
     """Run a row unit after unit for up to TURN_SECONDS. Return True if it was released with work left: send a message for it."""
     # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their
     # turn.
     deadline = time.monotonic() + settings.TURN_SECONDS
     if kind == "job":
-        return _play_on(leases.claim(Job, code), jobs.advance, deadline, stop)
+        return _run_units(leases.claim_row(Job, code), jobs.run_job_unit, deadline, should_stop)
     if kind == "episode":
-        return _play_on(leases.claim(Episode, code), runner.advance, deadline, stop)
-    return _play_on(leases.claim(Twin, code), twinning.advance, deadline, stop)
+        return _run_units(leases.claim_row(Episode, code), runner.run_episode_unit, deadline, should_stop)
+    return _run_units(leases.claim_row(Twin, code), perturb.run_twin_unit, deadline, should_stop)
 
 
-def _play_on(
-    lease: Lease[Row] | None, advance: Callable[[Lease[Row]], bool], until: float, stop: Callable[[], bool]
+def _run_units(
+    lease: Lease[Row] | None, run_unit: Callable[[Lease[Row]], bool], deadline: float, should_stop: Callable[[], bool]
 ) -> bool:
     if lease is None:
         return False
-    lease.keep = True
-    while _advance(lease, advance) and lease.left:
-        if stop() or time.monotonic() > until:
-            return lease.hand_back()
-        if not lease.go_on():
+    lease.keep_after_commit = True
+    while _run_logged_unit(lease, run_unit) and lease.has_work_left:
+        if should_stop() or time.monotonic() > deadline:
+            return lease.release_between_units()
+        if not lease.can_continue():
             return False
     return False
 
 
-def _advance(lease: Lease[Row], advance: Callable[[Lease[Row]], bool]) -> bool:
+def _run_logged_unit(lease: Lease[Row], run_unit: Callable[[Lease[Row]], bool]) -> bool:
     """Run one unit. Log lines of the unit have the row and the step."""
     row = lease.row
     position: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
-    with log_context.bind(type(row).__name__.lower(), row.code, **position):
-        return advance(lease)
+    with log_context.bind_facts(type(row).__name__.lower(), row.code, **position):
+        return run_unit(lease)
 
 
-def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:
+def run_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
     """Find a claimable row, one of the oldest, and run it as far as possible. Return False if there was none."""
-    for kind, model in ROWS.items():
-        with _place_at(kind, among) as may_take:
+    for kind, model in ROW_MODELS.items():
+        with _reserve_job_thread(kind, threads) as may_take:
             if not may_take:
                 continue
             rows = model.objects.claimable().order_by("pk")
             if run:
                 rows = rows.filter(run=run)
-            codes = list(rows.values_list("code", flat=True)[:among])
+            codes = list(rows.values_list("code", flat=True)[:threads])
             if not codes:
                 continue
             # One of as many rows as there are threads: if all threads took the oldest row, all but one would fail
             # to claim it.
             code = random.choice(codes)
             try:
-                play_on(kind, code, stop.is_set)
+                run_row(kind, code, stop.is_set)
             finally:
                 release_connection()
             return True
@@ -97,36 +97,36 @@ def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> 
 
 
 @contextmanager
-def _place_at(kind: str, threads: int) -> Iterator[bool]:
+def _reserve_job_thread(kind: str, threads: int) -> Iterator[bool]:
     """Yield whether this thread may run a row of that kind."""
-    global _at_jobs
+    global _job_threads
     if kind != "job":
         yield True
         return
-    with _counting:
+    with _job_threads_lock:
         # Jobs can take long. At most half of the threads run them, so that episodes continue.
-        is_free = _at_jobs < max(1, threads // 2)
-        _at_jobs += is_free
+        is_free = _job_threads < max(1, threads // 2)
+        _job_threads += is_free
     try:
         yield is_free
     finally:
-        with _counting:
-            _at_jobs -= is_free
+        with _job_threads_lock:
+            _job_threads -= is_free
 
 
-def work(stop: threading.Event, threads: int) -> None:
+def run_worker(stop: threading.Event, threads: int) -> None:
     """Run claimable rows until `stop` is set. This worker needs no broker."""
     try:
-        if expired := leases.expire_dead():
+        if expired := leases.expire_dead_leases():
             log.info("took over %d rows of workers that died on this machine", expired)
-    except leases.DATABASE_AWAY as error:
+    except leases.DATABASE_UNAVAILABLE as error:
         log.warning("the database is unavailable; leases of workers that died expire by themselves: %s", error)
     worker_threads = [
-        threading.Thread(target=_work_on, args=(stop, None, threads), name=f"worker-{n}") for n in range(threads)
+        threading.Thread(target=_run_rows, args=(stop, None, threads), name=f"worker-{n}") for n in range(threads)
     ]
     for thread in worker_threads:
         thread.start()
-    with announced("embedded"), sweeping():
+    with worker_registered("embedded"), periodic_sweep():
         release_connection()
         while not stop.wait(settings.POLL_SECONDS):
             pass
@@ -134,20 +134,20 @@ def work(stop: threading.Event, threads: int) -> None:
         thread.join()
 
 
-def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], None]) -> queueing.RunProgress:
+def run_to_end(run: Run, threads: int, watch: Callable[[create.RunProgress], None]) -> create.RunProgress:
     """Run all rows of one run in this process, and call `watch` with its progress. With one thread, only the caller's thread works."""
-    leases.expire_dead()
+    leases.expire_dead_leases()
     stop = threading.Event()
     worker_threads = [
-        threading.Thread(target=_work_on, args=(stop, run, threads), daemon=True) for _ in range(threads - 1)
+        threading.Thread(target=_run_rows, args=(stop, run, threads), daemon=True) for _ in range(threads - 1)
     ]
     for thread in worker_threads:
         thread.start()
     try:
-        with announced("command"), sweeping():
-            while not (current := queueing.progress(run)).finished:
+        with worker_registered("command"), periodic_sweep():
+            while not (current := create.get_progress(run)).is_finished:
                 watch(current)
-                if not try_next(stop, run, threads):
+                if not try_next_row(stop, run, threads):
                     release_connection()
                     stop.wait(settings.POLL_SECONDS / 5)
     finally:
@@ -158,11 +158,11 @@ def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], Non
     return current
 
 
-def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], None]) -> queueing.RunProgress:
+def wait_for_run(run: Run, threads: int, watch: Callable[[create.RunProgress], None]) -> create.RunProgress:
     """Wait until a run has ended. If no worker is alive, run it in this process."""
-    while not (current := queueing.progress(run)).finished:
-        if not queueing.workers_alive():
-            return play_run(run, threads, watch)
+    while not (current := create.get_progress(run)).is_finished:
+        if not create.has_live_worker():
+            return run_to_end(run, threads, watch)
         watch(current)
         release_connection()
         time.sleep(settings.POLL_SECONDS)
@@ -170,27 +170,27 @@ def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], 
     return current
 
 
-def dispatch(stop: threading.Event, ring: Callable[[str, str], bool], waiting: Callable[[], int]) -> None:
+def run_dispatcher(stop: threading.Event, notify: Callable[[str, str], bool], count_queued: Callable[[], int]) -> None:
     """Every POLL_SECONDS, send messages for claimable rows that got none recently, so lost messages are repeated."""
-    with announced("dispatcher"), sweeping():
+    with worker_registered("dispatcher"), periodic_sweep():
         while not stop.wait(settings.POLL_SECONDS):
             try:
-                for kind, code in due(max(0, BELLS - waiting())):
+                for kind, code in list_rows_to_notify(max(0, MAX_QUEUED_MESSAGES - count_queued())):
                     # If the broker rejects one message, the others are not tried: each could block for seconds.
-                    if stop.is_set() or not ring(kind, code):
+                    if stop.is_set() or not notify(kind, code):
                         break
-            except leases.DATABASE_AWAY as error:
+            except leases.DATABASE_UNAVAILABLE as error:
                 log.warning("the database is unavailable; trying again: %s", error)
                 close_old_connections()
             release_connection()
 
 
-def due(limit: int = BELLS) -> list[tuple[str, str]]:
+def list_rows_to_notify(limit: int = MAX_QUEUED_MESSAGES) -> list[tuple[str, str]]:
     """Return the kind and code of rows that need a message now: jobs first, then the oldest."""
     since = timezone.now() - timedelta(seconds=settings.RING_AGAIN_SECONDS)
     rows = [
         (kind, str(code))
-        for kind, model in ROWS.items()
+        for kind, model in ROW_MODELS.items()
         for code in model.objects.claimable()
         .filter(Q(rung_at__isnull=True) | Q(rung_at__lt=since))
         .order_by("pk")
@@ -199,32 +199,32 @@ def due(limit: int = BELLS) -> list[tuple[str, str]]:
     return rows[:limit]
 
 
-def rung(kind: str, code: str) -> None:
-    ROWS[kind].objects.filter(code=code).update(rung_at=timezone.now())
+def mark_notified(kind: str, code: str) -> None:
+    ROW_MODELS[kind].objects.filter(code=code).update(rung_at=timezone.now())
 
 
 @contextmanager
-def announced(kind: str) -> Iterator[None]:
+def worker_registered(kind: str) -> Iterator[None]:
     """Register this process as a live worker in the database, refresh that at every heartbeat, and remove it at the end."""
     stop = threading.Event()
-    _say(kind)
-    heartbeat = threading.Thread(target=_announce, args=(kind, stop), daemon=True, name="announce")
+    _record_heartbeat(kind)
+    heartbeat = threading.Thread(target=_send_heartbeats, args=(kind, stop), daemon=True, name="announce")
     heartbeat.start()
     try:
         yield
     finally:
         stop.set()
         heartbeat.join()
-        with suppress(*leases.DATABASE_AWAY):
+        with suppress(*leases.DATABASE_UNAVAILABLE):
             Worker.objects.filter(owner=leases.owner_name()).delete()
 
 
 @contextmanager
-def sweeping() -> Iterator[None]:
+def periodic_sweep() -> Iterator[None]:
     """Run the periodic repairs in a thread of this process."""
     stop = threading.Event()
     # Calls of workers that died would otherwise occupy their slots for ever.
-    sweeper = threading.Thread(target=_sweep, args=(stop,), daemon=True, name="sweep")
+    sweeper = threading.Thread(target=_sweep_periodically, args=(stop,), daemon=True, name="sweep")
     sweeper.start()
     try:
         yield
@@ -233,17 +233,17 @@ def sweeping() -> Iterator[None]:
         sweeper.join()
 
 
-def _sweep(done: threading.Event) -> None:
+def _sweep_periodically(stop: threading.Event) -> None:
     try:
-        while not done.wait(settings.SWEEP_SECONDS):
+        while not stop.wait(settings.SWEEP_SECONDS):
             try:
-                if lost := ledger.sweep():
+                if lost := call_log.mark_lost_calls():
                     log.info("%d calls were lost with their workers", lost)
-                control.end_stopped()
-                jobs.sweep()
-                tidying.tidy()
-                spending.recount_live()
-            except leases.DATABASE_AWAY as error:
+                control.end_stopped_episodes()
+                jobs.sweep_jobs()
+                cleanup.run_due_cleanup()
+                run_usage.recount_live_runs()
+            except leases.DATABASE_UNAVAILABLE as error:
                 log.warning("could not sweep; trying again: %s", error)
                 close_old_connections()
             except (
@@ -257,40 +257,40 @@ def _sweep(done: threading.Event) -> None:
         connection.close()
 
 
-def _announce(kind: str, done: threading.Event) -> None:
+def _send_heartbeats(kind: str, stop: threading.Event) -> None:
     try:
-        while not done.wait(settings.HEARTBEAT_SECONDS):
-            _say(kind)
+        while not stop.wait(settings.HEARTBEAT_SECONDS):
+            _record_heartbeat(kind)
             release_connection()
     finally:
         connection.close()
 
 
-def _say(kind: str) -> None:
+def _record_heartbeat(kind: str) -> None:
     try:
         Worker.objects.update_or_create(owner=leases.owner_name(), defaults={"kind": kind, "seen_at": timezone.now()})
         # Workers that were killed cannot remove their own rows.
         Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(days=1)).delete()
-    except leases.DATABASE_AWAY as error:
+    except leases.DATABASE_UNAVAILABLE as error:
         log.warning("could not record this worker's heartbeat; trying again: %s", error)
         close_old_connections()
 
 
-def _work_on(stop: threading.Event, run: Run | None, among: int) -> None:
+def _run_rows(stop: threading.Event, run: Run | None, threads: int) -> None:
     try:
         while not stop.is_set():
-            if not try_next(stop, run, among):
+            if not try_next_row(stop, run, threads):
                 release_connection()
                 stop.wait(settings.POLL_SECONDS)
     finally:
         connection.close()
 
 
-def try_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:
+def try_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
     """Return `run_next_row`, or False after logging an exception."""
     try:
-        return play_next(stop, run, among)
-    except leases.DATABASE_AWAY as error:
+        return run_next_row(stop, run, threads)
+    except leases.DATABASE_UNAVAILABLE as error:
         log.warning("the database is unavailable; trying again: %s", error)
     except Exception:  # the thread must survive for the next row; a row that always fails ends as "worker lost"
         log.exception("a row failed unexpectedly; it will be tried again")

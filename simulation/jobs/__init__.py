@@ -7,6 +7,6 @@ workers may run on other hosts.
 May import: simulation.leases, simulation.models, wetbench_site.
 """
 
-from simulation.jobs.jobs import Failed, Outcome, Work, handles, request
+from simulation.jobs.jobs import JobFailed, Outcome, Work, register_handler, request_job
 
-__all__ = ["Failed", "Outcome", "Work", "handles", "request"]
+__all__ = ["JobFailed", "Outcome", "Work", "register_handler", "request_job"]

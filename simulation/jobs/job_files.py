@@ -15,14 +15,14 @@ from django.utils import timezone
 
 from simulation.models import Job, JobChunk, JobFile
 
-PIECE = 1 << 18  # bytes; every piece of a file but the last has this size
-_REMOVED_AT_ONCE = 20  # keeps each sweep short; the next one removes more
+PIECE_SIZE = 1 << 18  # bytes; every piece of a file but the last has this size
+_MAX_JOBS_PER_SWEEP = 20  # keeps each sweep short; the next one removes more
 Pieces = Iterable[bytes]
-Commit = Callable[[Callable[[], Any]], Any]
-Watch = Callable[[int, int], None]  # bytes read, bytes in total
+CommitWrite = Callable[[Callable[[], Any]], Any]
+OnProgress = Callable[[int, int], None]  # bytes read, bytes in total
 
 
-class FileGone(LookupError):  # noqa: N818  # a state of the file, not a fault
+class FileRemoved(LookupError):  # noqa: N818  # a state of the file, not a fault
     """The file was removed while it was read."""
 
 
@@ -34,27 +34,27 @@ class Upload:
     content_type: str
     stream: BinaryIO  # must be seekable: it is read twice, once for its digest
 
-    def hashed(self) -> tuple[str, str]:
+    def compute_digest(self) -> tuple[str, str]:
         """Return the name and the SHA-256 of the file."""
         digest = hashlib.sha256()
-        for piece in self.pieces():
+        for piece in self.iter_pieces():
             digest.update(piece)
         return self.name, digest.hexdigest()
 
-    def pieces(self) -> Iterator[bytes]:
+    def iter_pieces(self) -> Iterator[bytes]:
         self.stream.seek(0)
-        while piece := self.stream.read(PIECE):
+        while piece := self.stream.read(PIECE_SIZE):
             yield piece
 
 
-class Reading(io.BufferedReader):
+class StoredFileReader(io.BufferedReader):
     """A stored file, open for reading and seeking."""
 
 
-class _Stored(io.RawIOBase):
+class _StoredFile(io.RawIOBase):
     """The raw stream under StoredFileReader."""
 
-    def __init__(self, file: JobFile, watch: Watch) -> None:
+    def __init__(self, file: JobFile, watch: OnProgress) -> None:
         self._file, self._on_progress, self._position = file, watch, 0
         self._number, self._piece = -1, b""
 
@@ -76,10 +76,10 @@ class _Stored(io.RawIOBase):
         if self._position >= self._file.size:
             return 0
         # All pieces but the last have the same size, so the position gives the piece.
-        number, inside = divmod(self._position, PIECE)
+        number, inside = divmod(self._position, PIECE_SIZE)
         # The last piece is cached: the buffered reader asks for much less than a piece at a time.
         if number != self._number:
-            self._number, self._piece = number, _piece(self._file, number)
+            self._number, self._piece = number, _load_piece(self._file, number)
         self._on_progress(self._position, self._file.size)
         part = self._piece[inside : inside + len(buffer)]
         buffer[: len(part)] = part
@@ -87,44 +87,44 @@ class _Stored(io.RawIOBase):
         return len(part)
 
 
-def opened(job: Job, name: str, watch: Watch = lambda _at, _size: None) -> Reading:
+def open_input(job: Job, name: str, on_progress: OnProgress = lambda _at, _size: None) -> StoredFileReader:
     """Open the file of that name that came with the request. Raise KeyError if there is none."""
     file = job.files.filter(role="in", name=name).first()
     if file is None:
         raise KeyError(name)
-    return Reading(_Stored(file, watch))
+    return StoredFileReader(_StoredFile(file, on_progress))
 
 
-def read(file: JobFile) -> Iterator[bytes]:
+def iter_file(file: JobFile) -> Iterator[bytes]:
     """Yield the file's bytes in order, one piece at a time. Raise FileRemoved if it is removed in the meantime."""
-    for number in range(-(-file.size // PIECE)):
-        yield _piece(file, number)
+    for number in range(-(-file.size // PIECE_SIZE)):
+        yield _load_piece(file, number)
 
 
-def put(job: Job, name: str, content_type: str, pieces: Pieces, commit: Commit) -> JobFile:
+def store_output(job: Job, name: str, content_type: str, pieces: Pieces, commit_write: CommitWrite) -> JobFile:
     """Store an output file of a job."""
     # Each piece is a transaction of its own, so the job's row is never locked for long. An unfinished file has no
     # digest.
-    file = commit(lambda: _begun(job, name, content_type))
-    return _filled(file, pieces, commit)
+    file = commit_write(lambda: _create_output(job, name, content_type))
+    return _store_pieces(file, pieces, commit_write)
 
 
-def take_in(job: Job, uploads: Sequence[Upload]) -> None:
+def store_inputs(job: Job, uploads: Sequence[Upload]) -> None:
     """Store the files of a request, in the caller's transaction."""
     for upload in uploads:
         file = JobFile.objects.create(job=job, role="in", name=upload.name, content_type=upload.content_type, size=0)
-        _filled(file, upload.pieces(), lambda write: write())
+        _store_pieces(file, upload.iter_pieces(), lambda write: write())
 
 
-def hand_on(job: Job, to: Job) -> None:
+def move_inputs(job: Job, retry: Job) -> None:
     """Move the files of a request to the job that retries it."""
-    job.files.filter(role="in").update(job=to)
+    job.files.filter(role="in").update(job=retry)
 
 
-def remove_old(before: datetime) -> int:
+def remove_expired_files(before: datetime) -> int:
     """Remove the files of some jobs that ended before that time, and record it in their results. Return the number of jobs."""
     expired = Job.objects.filter(status__in=Job.ENDED, ended_at__lt=before, files__isnull=False)
-    jobs = list(expired.order_by("pk").distinct()[:_REMOVED_AT_ONCE])
+    jobs = list(expired.order_by("pk").distinct()[:_MAX_JOBS_PER_SWEEP])
     for job in jobs:
         with transaction.atomic():
             removed = {"files_removed": timezone.now().isoformat(timespec="seconds")}
@@ -135,44 +135,44 @@ def remove_old(before: datetime) -> int:
     return len(jobs)
 
 
-def whole(job: Job) -> list[JobFile]:
+def list_finished_files(job: Job) -> list[JobFile]:
     """Return the finished output files of a job, by name."""
     # The digest is stored last, so a file without one is unfinished.
     return list(job.files.filter(role="out").exclude(sha256="").order_by("name"))
 
 
-def _begun(job: Job, name: str, content_type: str) -> JobFile:
+def _create_output(job: Job, name: str, content_type: str) -> JobFile:
     # A unit that was interrupted may have left part of this file.
     job.files.filter(role="out", name=name).delete()
     return JobFile.objects.create(job=job, role="out", name=name, content_type=content_type, size=0)
 
 
-def _filled(file: JobFile, pieces: Pieces, commit: Commit) -> JobFile:
+def _store_pieces(file: JobFile, pieces: Pieces, commit_write: CommitWrite) -> JobFile:
     digest, size = hashlib.sha256(), 0
-    for number, piece in enumerate(_even(pieces)):
+    for number, piece in enumerate(_iter_equal_pieces(pieces)):
         digest.update(piece)
         size += len(piece)
         chunk = JobChunk(file=file, number=number, data=piece)
-        commit(chunk.save)
+        commit_write(chunk.save)
     file.size, file.sha256 = size, digest.hexdigest()
-    commit(lambda: JobFile.objects.filter(pk=file.pk).update(size=file.size, sha256=file.sha256))
+    commit_write(lambda: JobFile.objects.filter(pk=file.pk).update(size=file.size, sha256=file.sha256))
     return file
 
 
-def _even(pieces: Pieces) -> Iterator[bytes]:
+def _iter_equal_pieces(pieces: Pieces) -> Iterator[bytes]:
     """Yield the same bytes in pieces of PIECE_SIZE; the last one is shorter."""
     buffer = bytearray()
     for piece in pieces:
         buffer += piece
-        while len(buffer) >= PIECE:
-            yield bytes(buffer[:PIECE])
-            del buffer[:PIECE]
+        while len(buffer) >= PIECE_SIZE:
+            yield bytes(buffer[:PIECE_SIZE])
+            del buffer[:PIECE_SIZE]
     if buffer:
         yield bytes(buffer)
 
 
-def _piece(file: JobFile, number: int) -> bytes:
+def _load_piece(file: JobFile, number: int) -> bytes:
     data = JobChunk.objects.filter(file=file, number=number).values_list("data", flat=True).first()
     if data is None:
-        raise FileGone(file.name)
+        raise FileRemoved(file.name)
     return bytes(data)

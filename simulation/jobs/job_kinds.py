@@ -15,52 +15,52 @@ Outcome = Mapping[str, Any]
 Handler = Callable[["Work"], Outcome]
 
 
-class Declared(NamedTuple):
+class DeclaredKind(NamedTuple):
     """A kind's title for people, and the module whose import registers its handler."""
 
     title: str
     module: str
 
 
-_declared: dict[str, Declared] = {}
+_declared_kinds: dict[str, DeclaredKind] = {}
 _handlers: dict[str, Handler] = {}
 
 
-def declare(kind: str, title: str, module: str) -> None:
+def declare_kind(kind: str, title: str, module: str) -> None:
     """Declare a kind without importing its module. Raise ValueError if another module has declared it."""
-    declaration = Declared(title, module)
-    if _declared.setdefault(kind, declaration) != declaration:
+    declaration = DeclaredKind(title, module)
+    if _declared_kinds.setdefault(kind, declaration) != declaration:
         raise ValueError(f"jobs of kind {kind!r} are declared twice")
 
 
-def handles(kind: str) -> Callable[[Handler], Handler]:
+def register_handler(kind: str) -> Callable[[Handler], Handler]:
     """Return a decorator that registers the handler of a declared kind."""
 
-    def register(handler: Handler) -> Handler:
+    def register_function(handler: Handler) -> Handler:
         if _handlers.setdefault(kind, handler) is not handler:
             raise ValueError(f"two handlers for jobs of kind {kind!r}")
         return handler
 
-    return register
+    return register_function
 
 
-def handler(kind: str) -> Handler | None:
+def find_handler(kind: str) -> Handler | None:
     """Return the handler of this kind, importing its module if necessary, or None if there is none."""
-    if kind not in _handlers and kind in _declared:
-        import_module(_declared[kind].module)
+    if kind not in _handlers and kind in _declared_kinds:
+        import_module(_declared_kinds[kind].module)
     return _handlers.get(kind)
 
 
-def known(kind: str) -> bool:
+def is_declared(kind: str) -> bool:
     """Return whether the kind is declared. Imports nothing."""
-    return kind in _declared
+    return kind in _declared_kinds
 
 
-def title(kind: str) -> str:
+def get_title(kind: str) -> str:
     """Return the kind's title for people. Imports nothing."""
     # A kind of a newer or older release may be in the database without being declared here.
-    return _declared[kind].title if kind in _declared else _plain(kind)
+    return _declared_kinds[kind].title if kind in _declared_kinds else _format_kind(kind)
 
 
-def _plain(kind: str) -> str:
+def _format_kind(kind: str) -> str:
     return kind.replace("_", " ").capitalize()

@@ -23,30 +23,30 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from simulation.jobs import job_files, job_kinds
-from simulation.jobs.job_files import Reading
+from simulation.jobs.job_files import StoredFileReader
 from simulation.jobs.job_files import Upload as Upload
 from simulation.jobs.job_kinds import Outcome as Outcome
-from simulation.jobs.job_kinds import handles as handles
-from simulation.leases import Fenced, Lease, leases, units
-from simulation.leases import Wait as Wait
+from simulation.jobs.job_kinds import register_handler as register_handler
+from simulation.leases import Lease, LeaseLost, leases, unit_outcomes
+from simulation.leases import RetryLater as RetryLater
 from simulation.models import Job, JobFile, Leased, Run
 from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.jobs")
 Made = TypeVar("Made")
 
-_TRIES = 5  # of a request that meets concurrent ones for the same work
-_UNKNOWN_SECONDS = 30
+_MAX_ATTEMPTS = 5  # of a request that meets concurrent ones for the same work
+_UNKNOWN_KIND_SECONDS = 30
 
-MORE: Final[Outcome] = MappingProxyType({})
+MORE_WORK: Final[Outcome] = MappingProxyType({})
 """What a handler returns (this very object, not a copy) if its unit is over and the job has another one."""
 
 
-class Failed(Exception):  # noqa: N818  # a message for people, not a fault of this program
+class JobFailed(Exception):  # noqa: N818  # a message for people, not a fault of this program
     """The work cannot be done. The message gives the reason and what to do, for people."""
 
 
-class Cancelled(Exception):  # noqa: N818  # a state, not a fault
+class JobCancelled(Exception):  # noqa: N818  # a state, not a fault
     """A person cancelled the job. Handlers must not catch this."""
 
 
@@ -55,8 +55,8 @@ class Work:
     """One unit of a job. Everything that it writes is written only while this worker holds the job."""
 
     lease: Lease[Job]
-    finished: Outcome | None = None  # by `finish_job`
-    _told: float = field(default=-1e9, repr=False)  # monotonic seconds
+    stored_result: Outcome | None = None  # by `finish_job`
+    _reported_at: float = field(default=-1e9, repr=False)  # monotonic seconds
 
     @property
     def job(self) -> Job:
@@ -67,62 +67,64 @@ class Work:
         """The parameters of the request."""
         return dict(self.job.params)
 
-    def tell(self, step: int, of: int = 0, said: str = "") -> None:
+    def report_progress(self, step: int, total: int = 0, message: str = "") -> None:
         """Store how far the job is (`total` 0: unknown) and a message for people.
 
         Raises LeaseLost if another worker took over the job, JobCancelled if a person cancelled it. Do not call it inside a
         transaction: the progress would not be visible before the transaction ends.
         """
         # At most twice per poll of a page, so that handlers may call this in a tight loop.
-        if time.monotonic() - self._told < settings.POLL_SECONDS / 2:
+        if time.monotonic() - self._reported_at < settings.POLL_SECONDS / 2:
             return
-        self._told = time.monotonic()
-        if not self.lease.still_ours(step=step, of=of, said=said[:200]):
-            raise Fenced
+        self._reported_at = time.monotonic()
+        if not self.lease.commit_progress(step=step, of=total, said=message[:200]):
+            raise LeaseLost
         if Job.objects.filter(pk=self.job.pk, cancel_requested_at__isnull=False).exists():
-            raise Cancelled
+            raise JobCancelled
 
-    def commit(self, also: Callable[[], Made]) -> Made:
+    def commit_write(self, write: Callable[[], Made]) -> Made:
         """Call `write` in a transaction that also checks the lease. Raise LeaseLost, with nothing written, if another worker took over."""
         with transaction.atomic():
-            result = also()
+            result = write()
             # The check comes last: the row is not locked while `write` works, so heartbeats are not delayed.
-            if not self.lease.still_ours():
-                raise Fenced
+            if not self.lease.commit_progress():
+                raise LeaseLost
         return result
 
-    def finish(self, also: Callable[[], Outcome]) -> Outcome:
+    def finish_job(self, write: Callable[[], Outcome]) -> Outcome:
         """Call `write` and end the job with the result that it returns, in one transaction.
 
         The handler must return the result of this method.
         """
         with transaction.atomic():
-            result = dict(also())
-            if not _finish(self.lease, result):
-                raise Fenced
-        self.finished = result
+            result = dict(write())
+            if not _finish_job(self.lease, result):
+                raise LeaseLost
+        self.stored_result = result
         return result
 
-    def put(self, name: str, content_type: str, pieces: job_files.Pieces) -> JobFile:
+    def store_file(self, name: str, content_type: str, pieces: job_files.Pieces) -> JobFile:
         """Store an output file of the job, piece by piece. Replaces an unfinished file of the same name."""
-        return job_files.put(self.job, name, content_type, pieces, self.commit)
+        return job_files.store_output(self.job, name, content_type, pieces, self.commit_write)
 
-    def input(self, name: str) -> Reading:
+    def open_input(self, name: str) -> StoredFileReader:
         """Open the input file of that name for reading and seeking. Raise KeyError if there is none.
 
         Reading it reports progress, so do not read it inside a transaction.
         """
-        return job_files.opened(
-            self.job, name, lambda position, size: self.tell(position >> 10, size >> 10, "KiB of the file read")
+        return job_files.open_input(
+            self.job,
+            name,
+            lambda position, size: self.report_progress(position >> 10, size >> 10, "KiB of the file read"),
         )
 
 
-def request(
+def request_job(
     kind: str,
     params: Mapping[str, Any],
     *,
     subject: str,
-    by: AbstractBaseUser | None = None,
+    user: AbstractBaseUser | None = None,
     run: Run | None = None,
     files: Sequence[Upload] = (),
     reuse: bool = False,
@@ -132,17 +134,17 @@ def request(
     With `reuse`, a finished job is also returned while it has its files. Two requests are the same if kind, subject,
     params and the contents of the files are the same. Raises ValueError if the kind is not declared.
     """
-    if not job_kinds.known(kind):
+    if not job_kinds.is_declared(kind):
         raise ValueError(f"no handler is declared for jobs of kind {kind!r}")
-    digests = [upload.hashed() for upload in files]
-    key = _key(kind, subject, params, digests)
-    if reuse and (done := _done(key)):
+    digests = [upload.compute_digest() for upload in files]
+    key = _compute_key(kind, subject, params, digests)
+    if reuse and (done := _find_finished(key)):
         return done
-    row = Job(kind=kind, key=key, params=dict(params), subject=subject, run=run, asked_by=by)  # type: ignore[misc]
-    return _shared(row, lambda job: job_files.take_in(job, files))
+    row = Job(kind=kind, key=key, params=dict(params), subject=subject, run=run, asked_by=user)  # type: ignore[misc]
+    return _find_or_create(row, lambda job: job_files.store_inputs(job, files))
 
 
-def cancel(job: Job) -> bool:
+def cancel_job(job: Job) -> bool:
     """Cancel the job: at once if no worker holds it, else when its worker next checks. Return False if it has ended.
 
     A request for the same work withdraws the cancellation while the job is still running.
@@ -150,12 +152,12 @@ def cancel(job: Job) -> bool:
     now = timezone.now()
     unfinished = Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE)
     return (
-        _end(unfinished.filter(_nobodys(now)), cancel_requested_at=now)
+        _cancel_rows(unfinished.filter(_is_unleased(now)), cancel_requested_at=now)
         or unfinished.update(cancel_requested_at=now) == 1
     )
 
 
-def retry(job: Job, by: AbstractBaseUser | None = None) -> Job:
+def retry_job(job: Job, user: AbstractBaseUser | None = None) -> Job:
     """Return a new job for the same work as one that failed or was cancelled. A second call returns the same job.
 
     Raises JobFailed if its input has been removed.
@@ -166,20 +168,20 @@ def retry(job: Job, by: AbstractBaseUser | None = None) -> Job:
     if job.status not in ("failed", "cancelled"):
         return job
     if (job.result or {}).get("inputs_removed"):
-        raise Failed("The uploaded file has been removed since. Upload it again.")
+        raise JobFailed("The uploaded file has been removed since. Upload it again.")
     retried = Job(
         kind=job.kind, key=job.key, params=job.params, subject=job.subject, run=job.run, retry_of=job,
-        asked_by=by or job.asked_by,  # type: ignore[misc]
+        asked_by=user or job.asked_by,  # type: ignore[misc]
     )  # fmt: skip
-    return _shared(retried, lambda created: job_files.hand_on(job, created))
+    return _find_or_create(retried, lambda created: job_files.move_inputs(job, created))
 
 
-def advance(lease: Lease[Job]) -> bool:
+def run_job_unit(lease: Lease[Job]) -> bool:
     """Run one unit of a job. Return True if its result is committed and there may be more to do."""
-    return units.played(lease, lambda: _play(lease))
+    return unit_outcomes.run_unit(lease, lambda: _run_handler(lease))
 
 
-def play_here(job: Job, watch: Callable[[Job], None] = lambda _: None) -> Job:
+def run_job_here(job: Job, on_progress: Callable[[Job], None] = lambda _: None) -> Job:
     """Wait until a job has ended, for commands: run it in this process, or wait for the worker that holds it.
 
     A job whose run is paused is returned as it is. `watch` is called with the job after every unit that runs here, and
@@ -190,68 +192,70 @@ def play_here(job: Job, watch: Callable[[Job], None] = lambda _: None) -> Job:
             row: Job = Job.objects.select_related("run").get(pk=job.pk)
             if row.status in Job.ENDED or (row.run and row.run.paused_at):
                 return row
-            if lease := leases.claim(Job, row.code):
-                _play_on(lease, watch)
+            if lease := leases.claim_row(Job, row.code):
+                _run_units(lease, on_progress)
                 continue
-            watch(row)
-        except leases.DATABASE_AWAY as error:
+            on_progress(row)
+        except leases.DATABASE_UNAVAILABLE as error:
             log.warning("the database is unavailable; trying again: %s", error)
             close_old_connections()
         release_connection()
         time.sleep(settings.POLL_SECONDS / 5)
 
 
-def sweep() -> int:
+def sweep_jobs() -> int:
     """End cancelled jobs that no worker holds, and remove the files of jobs that ended long ago. Return the number of the latter."""
     cancelled = Job.objects.filter(cancel_requested_at__isnull=False, status__in=Leased.RUNNABLE)
-    _end(cancelled.filter(_nobodys(timezone.now())))
-    return job_files.remove_old(timezone.now() - timedelta(days=settings.JOB_FILE_DAYS))
+    _cancel_rows(cancelled.filter(_is_unleased(timezone.now())))
+    return job_files.remove_expired_files(timezone.now() - timedelta(days=settings.JOB_FILE_DAYS))
 
 
-def _play(lease: Lease[Job]) -> bool:
+def _run_handler(lease: Lease[Job]) -> bool:
     job, work = lease.row, Work(lease)
     try:
         if job.cancel_requested_at:
-            raise Cancelled
-        handler = job_kinds.handler(job.kind)
+            raise JobCancelled
+        handler = job_kinds.find_handler(job.kind)
         if handler is None:
-            raise Wait(_UNKNOWN_SECONDS, "old_worker")  # requested by a newer version; its workers will start soon
+            raise RetryLater(
+                _UNKNOWN_KIND_SECONDS, "old_worker"
+            )  # requested by a newer version; its workers will start soon
         result = handler(work)
-    except Cancelled:
-        if not lease.stopped():
+    except JobCancelled:
+        if not lease.cancel_if_requested():
             # The cancellation was withdrawn in this moment: release the job, so that this unit runs again.
-            lease.hand_back()
+            lease.release_between_units()
         return False
-    except Failed as error:
-        return lease.finish("failed", error=str(error)[:4000])
-    if work.finished is not None:
+    except JobFailed as error:
+        return lease.finish_row("failed", error=str(error)[:4000])
+    if work.stored_result is not None:
         return True
-    return lease.commit(begun=True) if result is MORE else _finish(lease, dict(result))
+    return lease.commit_changes(begun=True) if result is MORE_WORK else _finish_job(lease, dict(result))
 
 
-def _finish(lease: Lease[Job], result: Outcome) -> bool:
-    return lease.finish("done", result=result, said="")
+def _finish_job(lease: Lease[Job], result: Outcome) -> bool:
+    return lease.finish_row("done", result=result, said="")
 
 
-def _play_on(lease: Lease[Job], watch: Callable[[Job], None]) -> None:
+def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:
     """Run units until no work is left."""
-    lease.keep = True
+    lease.keep_after_commit = True
     try:
-        while advance(lease) and lease.left and lease.go_on():
-            watch(lease.row)
+        while run_job_unit(lease) and lease.has_work_left and lease.can_continue():
+            on_progress(lease.row)
     except BaseException:
         # Ctrl-C must not leave the job leased: release it at once, so that another worker can continue.
-        with suppress(*leases.DATABASE_AWAY):
-            lease.hand_back()
+        with suppress(*leases.DATABASE_UNAVAILABLE):
+            lease.release_between_units()
         raise
 
 
-def _shared(row: Job, fill: Callable[[Job], None]) -> Job:
+def _find_or_create(row: Job, fill: Callable[[Job], None]) -> Job:
     """Return the job under way that has the key of `row`, or store `row` and fill it."""
-    for attempts_left in reversed(range(_TRIES)):
+    for attempts_left in reversed(range(_MAX_ATTEMPTS)):
         existing: Job | None = Job.objects.filter(key=row.key, status__in=Leased.RUNNABLE).first()
         if existing is not None:
-            if existing.cancel_requested_at is None or _taken_back(existing):
+            if existing.cancel_requested_at is None or _withdraw_cancellation(existing):
                 return existing
             continue
         try:
@@ -263,31 +267,31 @@ def _shared(row: Job, fill: Callable[[Job], None]) -> Job:
             row.pk = None
             if not attempts_left:
                 raise
-    raise RuntimeError(f"{row} ended {_TRIES} times while it was requested")
+    raise RuntimeError(f"{row} ended {_MAX_ATTEMPTS} times while it was requested")
 
 
-def _taken_back(job: Job) -> bool:
+def _withdraw_cancellation(job: Job) -> bool:
     """Withdraw a cancellation. Return False if the job has ended."""
     return Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE).update(cancel_requested_at=None) == 1
 
 
-def _done(key: str) -> Job | None:
+def _find_finished(key: str) -> Job | None:
     finished = Job.objects.filter(key=key, status="done").exclude(result__has_key="files_removed")
     done: Job | None = finished.order_by("-pk").first()
     return done
 
 
-def _end(rows: Any, **more: Any) -> bool:
+def _cancel_rows(rows: Any, **changes: Any) -> bool:
     ended = {"status": "cancelled", "ended_at": timezone.now(), "reason": "", "error": "", "not_before": None}
     # The fence rises, so a worker that was presumed dead cannot write to the job any more.
-    return bool(rows.update(fence=F("fence") + 1, lease_until=None, **ended, **more))
+    return bool(rows.update(fence=F("fence") + 1, lease_until=None, **ended, **changes))
 
 
-def _nobodys(now: datetime) -> Q:
+def _is_unleased(now: datetime) -> Q:
     return Q(lease_until__isnull=True) | Q(lease_until__lt=now)
 
 
-def _key(kind: str, subject: str, params: Mapping[str, Any], files: Sequence[tuple[str, str]]) -> str:
+def _compute_key(kind: str, subject: str, params: Mapping[str, Any], files: Sequence[tuple[str, str]]) -> str:
     parts = [kind, subject, params, [list(file) for file in files]]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

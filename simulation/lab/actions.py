@@ -43,7 +43,7 @@ class Duration(NamedTuple):
     per_material: bool = False
     total: tuple[tuple[str, ...], ...] = ()
 
-    def of(self, values: Mapping[str, Any], materials: int) -> int:
+    def total_seconds(self, values: Mapping[str, Any], materials: int) -> int:
         """Return full seconds, given the typed values of the parameters."""
         parameter_seconds = values[self.parameter] if self.parameter else None
         seconds = Decimal(self.seconds) if parameter_seconds is None else Decimal(parameter_seconds)
@@ -77,7 +77,7 @@ class ActionType:
     handler: str = ""
     echo: tuple[str, ...] = ()  # parameters that the instrument repeats in its record
 
-    def values(self, action: Action) -> dict[str, Any]:
+    def parse_parameters(self, action: Action) -> dict[str, Any]:
         """Return typed values of all parameters, with defaults (None where there is none). Raises ParameterError if any is invalid."""
         allowed = {parameter.name for parameter in self.parameters}
         if unknown := sorted(set(action.parameters) - allowed):
@@ -89,19 +89,19 @@ class ActionType:
             text = action.parameters.get(parameter.name, parameter.default)
             if text is None:
                 if parameter.required:
-                    raise ParameterError(f"{self.name} needs {parameter.name}: {parameter.allowed()}")
+                    raise ParameterError(f"{self.name} needs {parameter.name}: {parameter.describe_allowed()}")
                 values[parameter.name] = None
             else:
-                values[parameter.name] = parameter.read(text)
+                values[parameter.name] = parameter.parse_value(text)
         return values
 
-    def seconds(self, action: Action) -> int:
+    def compute_seconds(self, action: Action) -> int:
         """Return the duration of a valid action in seconds. Raises ParameterError like `parse_parameters`."""
-        values = self.values(action)
+        values = self.parse_parameters(action)
         # Selected materials are used, not processed, so they do not lengthen the action.
-        return self.duration.of(values, len(set(action.materials) - self.named(values)))
+        return self.duration.total_seconds(values, len(set(action.materials) - self.selected_materials(values)))
 
-    def named(self, values: Mapping[str, Any]) -> set[str]:
+    def selected_materials(self, values: Mapping[str, Any]) -> set[str]:
         """Return the barcodes in selectors: materials that the action uses, as opposed to those it processes."""
         selected = [values[p.name] for p in self.parameters if p.type.endswith("material_selector")]
         return {code for value in selected if value for code in ((value,) if isinstance(value, str) else value)}
@@ -116,50 +116,54 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self.types)
 
-    def without(self, name: str) -> "Catalogue":
+    def without_action(self, name: str) -> "Catalogue":
         """Return the same catalogue without one action."""
         if name not in self.types:
             return self
         return Catalogue({key: kind for key, kind in self.types.items() if key != name})
 
-    def find(self, name: str) -> ActionType | None:
+    def find_type(self, name: str) -> ActionType | None:
         """Return the type of that name, with or without the prefix `Experiment`, or None; `Submit` is short for the long name."""
         # Both spellings occur: with and without the prefix.
         short = name.removeprefix("Experiment")
         return self.types.get(name) or self.types.get(SUBMIT if short == "Submit" else short)
 
-    def read(self, action: Action) -> Action:
+    def normalise_action(self, action: Action) -> Action:
         """Return the action under its catalogue name; unchanged if the catalogue does not have it."""
         # An unknown action stays as the agent wrote it; the rejection quotes it.
-        action_type = self.find(action.name)
+        action_type = self.find_type(action.name)
         return Action(action_type.name, action.materials, action.parameters) if action_type else action
 
-    def refuse(self, action: Action, inventory: Inventory) -> str:
+    def find_rejection(self, action: Action, inventory: Inventory) -> str:
         """Return why the action cannot be tried, or "" if it can. This needs no model call."""
-        action_type = self.find(action.name)
+        action_type = self.find_type(action.name)
         if action_type is None:
             # 60 characters of a text that may be hostile.
             return f"There is no action {action.name[:60]!r}. Known actions: {', '.join(sorted(self.types))}"
         try:
-            values = action_type.values(action)
+            values = action_type.parse_parameters(action)
         except ParameterError as error:
             return str(error)
-        return _refuse_materials(action_type, action, values, inventory)
+        return _find_material_rejection(action_type, action, values, inventory)
 
 
-def _refuse_materials(known: ActionType, action: Action, values: Mapping[str, Any], inventory: Inventory) -> str:
-    if not known.min_materials <= len(action.materials) <= known.max_materials:
-        allowed = f"{known.min_materials} to {known.max_materials}"
-        return f"{known.name} takes {allowed} materials ({known.inputs}); {len(action.materials)} were given"
+def _find_material_rejection(
+    action_type: ActionType, action: Action, values: Mapping[str, Any], inventory: Inventory
+) -> str:
+    if not action_type.min_materials <= len(action.materials) <= action_type.max_materials:
+        allowed = f"{action_type.min_materials} to {action_type.max_materials}"
+        return (
+            f"{action_type.name} takes {allowed} materials ({action_type.inputs}); {len(action.materials)} were given"
+        )
     if len(set(action.materials)) != len(action.materials):
-        return f"{known.name} names a material twice"
+        return f"{action_type.name} names a material twice"
     for code in action.materials:
         material: Material | None = inventory.get(code)
         if material is None:
             return f"There is no material {code[:20]!r} on the bench"
-        if not material.usable:
+        if not material.is_usable:
             return f"{material.name} ({code}) is not available any more"
-    for parameter in known.parameters:
+    for parameter in action_type.parameters:
         selected = values[parameter.name]
         if selected is None or not parameter.type.endswith("material_selector"):
             continue

@@ -7,8 +7,8 @@ from typing import Any
 
 from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
 from simulation.lab.errors import LabError
-from simulation.lab.manifest import MANIFEST, fulfil
-from simulation.lab.materials import UNLIMITED, Draft, Inventory, Material, fresh_barcode
+from simulation.lab.manifest import MANIFEST, fulfil_request
+from simulation.lab.materials import UNLIMITED, Inventory, Material, NewMaterial, make_unused_barcode
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.lab.roles import Situation, TranscriptStep, TransitionModel
 
@@ -36,7 +36,7 @@ class Step:
     outcome: Outcome
     barcodes: tuple[str, ...]
 
-    def transcript(self) -> TranscriptStep:
+    def to_transcript(self) -> TranscriptStep:
         outputs = []
         for code, draft in zip(self.barcodes, self.outcome.new_materials, strict=True):
             output = draft.to_json()
@@ -49,7 +49,7 @@ class Step:
             ended_at=self.ended_at,
             action=self.action.name,
             parameters=dict(self.action.parameters),
-            inputs=tuple(material.seen() for material in self.inputs),
+            inputs=tuple(material.to_visible() for material in self.inputs),
             outputs=tuple(outputs),
             observations=tuple(observation.to_json() for observation in self.outcome.new_observations),
             rejected=self.outcome.failure_reason if not self.outcome.success else "",
@@ -65,7 +65,7 @@ class Bench:
     inventory: Inventory
     seed: int
     max_steps: int = 100
-    manifest: tuple[Draft, ...] | None = None  # what ManifestMaterials may provide; None: off, as in a benchmark
+    manifest: tuple[NewMaterial, ...] | None = None  # what ManifestMaterials may provide; None: off, as in a benchmark
     history: list[Step] = field(default_factory=list)
     elapsed: int = 0
     ending: Ending | None = None
@@ -73,21 +73,21 @@ class Bench:
     def __post_init__(self) -> None:
         if self.manifest is None:
             # Removed from the catalogue, not only rejected, so that an agent is not offered it.
-            self.catalogue = self.catalogue.without(MANIFEST)
+            self.catalogue = self.catalogue.without_action(MANIFEST)
 
-    def replay(self, steps: Iterable[Step]) -> None:
+    def replay_steps(self, steps: Iterable[Step]) -> None:
         """Append recorded steps without asking any role again."""
         for step in steps:
-            self._append(step)
+            self._append_step(step)
 
     @property
-    def steps(self) -> int:
+    def steps_used(self) -> int:
         """The number of attempted actions that count against `max_steps`, rejected ones included."""
         return sum(1 for step in self.history if self._costs_step(step))
 
     @property
     # Only consecutive rejections end an episode, so the count starts at the end of the history.
-    def rejections_running(self) -> int:
+    def consecutive_rejections(self) -> int:
         count = 0
         for step in reversed(self.history):
             if step.outcome.success:
@@ -95,103 +95,108 @@ class Bench:
             count += 1
         return count
 
-    def situation(self) -> Situation:
+    def get_situation(self) -> Situation:
         return Situation(
-            self.goal, self.catalogue, self.inventory, tuple(self.history), self.elapsed, self.max_steps - self.steps
+            self.goal,
+            self.catalogue,
+            self.inventory,
+            tuple(self.history),
+            self.elapsed,
+            self.max_steps - self.steps_used,
         )
 
-    def attempt(self, action: Action) -> tuple[Action, Outcome | None]:
+    def resolve_action(self, action: Action) -> tuple[Action, Outcome | None]:
         """Return the action under its catalogue name, and its outcome if no transition model is needed for it."""
-        action = self.catalogue.read(action)
-        if reason := self.catalogue.refuse(action, self.inventory):
-            return action, Outcome.rejected(reason, RejectedBy.CATALOGUE)
+        action = self.catalogue.normalise_action(action)
+        if reason := self.catalogue.find_rejection(action, self.inventory):
+            return action, Outcome.make_rejected(reason, RejectedBy.CATALOGUE)
         if action.name in (SUBMIT, QUIT):
             return action, Outcome(success=True)
         if action.name == MANIFEST:
-            return action, fulfil(action, self.manifest or (), self.inventory)
+            return action, fulfil_request(action, self.manifest or (), self.inventory)
         return action, None
 
-    def record(self, action: Action, outcome: Outcome) -> Step:
+    def record_outcome(self, action: Action, outcome: Outcome) -> Step:
         """Append an outcome to the history: assign barcodes, advance the clock, and end the episode if a rule says so.
 
         Raises LabError, without changing anything, if no bench could have this outcome.
         """
         # Inputs are stored as they were before the step, because the inventory shows them as they are now.
         inputs = tuple(m for code in action.materials if (m := self.inventory.get(code)))
-        if problem := _problem(outcome, inputs):
+        if problem := _find_problem(outcome, inputs):
             raise LabError(f"{action.name} was answered with an impossible outcome: {problem}")
         number = len(self.history) + 1
-        action_type = self.catalogue.find(action.name)
+        action_type = self.catalogue.find_type(action.name)
         accepted = outcome.success and action_type is not None
         step = Step(
             number=number,
             started_at=self.elapsed,
             # A rejected action takes no time: nothing was done.
-            ended_at=self.elapsed + (action_type.seconds(action) if accepted and action_type else 0),
+            ended_at=self.elapsed + (action_type.compute_seconds(action) if accepted and action_type else 0),
             action=action,
             inputs=inputs,
             outcome=outcome,
-            barcodes=self._barcodes(number, outcome),
+            barcodes=self._assign_barcodes(number, outcome),
         )
-        self._append(step)
+        self._append_step(step)
         return step
 
-    def step(self, action: Action, model: TransitionModel) -> Step:
+    def take_step(self, action: Action, model: TransitionModel) -> Step:
         """Try one action. An action that the catalogue rejects costs a step but no model call."""
-        action, outcome = self.attempt(action)
-        return self.record(action, outcome or model.predict(action, self.situation()))
+        action, outcome = self.resolve_action(action)
+        return self.record_outcome(action, outcome or model.predict_outcome(action, self.get_situation()))
 
-    def transcript(self) -> tuple[TranscriptStep, ...]:
+    def get_transcript(self) -> tuple[TranscriptStep, ...]:
         """Return what every classifier receives: all actions in order with their settings, materials, timing and observations."""
         # Submitting and quitting are decisions of the agent and no evidence.
-        return tuple(self._full(step) for step in self.history if step.action.name not in (SUBMIT, QUIT))
+        return tuple(self._with_defaults(step) for step in self.history if step.action.name not in (SUBMIT, QUIT))
 
-    def _full(self, step: Step) -> TranscriptStep:
+    def _with_defaults(self, step: Step) -> TranscriptStep:
         """Return the step with the defaults of parameters that the agent omitted."""
-        transcript_step, action_type = step.transcript(), self.catalogue.find(step.action.name)
+        transcript_step, action_type = step.to_transcript(), self.catalogue.find_type(step.action.name)
         if action_type is None or not step.outcome.success:
             return transcript_step
         defaults = {p.name: p.default for p in action_type.parameters if p.default is not None}
         return transcript_step._replace(parameters={**defaults, **transcript_step.parameters})
 
-    def _append(self, step: Step) -> None:
+    def _append_step(self, step: Step) -> None:
         self.history.append(step)
         self.elapsed = step.ended_at
         if step.outcome.success:
             input_barcodes = [material.barcode for material in step.inputs]
-            self.inventory = self.inventory.changed(
+            self.inventory = self.inventory.after_step(
                 step.outcome.new_materials, step.barcodes, input_barcodes, step.ended_at
             )
-        self.ending = self._ending(step)
+        self.ending = self._find_ending(step)
 
-    def _ending(self, step: Step) -> Ending | None:
+    def _find_ending(self, step: Step) -> Ending | None:
         if step.outcome.success and step.action.name == SUBMIT:
             return Ending.SUBMITTED
         if step.outcome.success and step.action.name == QUIT:
             return Ending.QUIT
-        if self.rejections_running >= REJECTIONS_ALLOWED:
+        if self.consecutive_rejections >= REJECTIONS_ALLOWED:
             return Ending.REJECTED_OUT
-        if self.steps >= self.max_steps:
+        if self.steps_used >= self.max_steps:
             return Ending.TRUNCATED
         return None
 
-    def _barcodes(self, number: int, outcome: Outcome) -> tuple[str, ...]:
+    def _assign_barcodes(self, number: int, outcome: Outcome) -> tuple[str, ...]:
         taken = {material.barcode for material in self.inventory}
         codes = []
         for index, draft in enumerate(outcome.new_materials):
             # What continues an input keeps the barcode of its vessel; everything else gets a new one.
-            code = draft.replaces or fresh_barcode(self.seed, number, index, taken)
+            code = draft.replaces or make_unused_barcode(self.seed, number, index, taken)
             taken.add(code)
             codes.append(code)
         return tuple(codes)
 
     def _costs_step(self, step: Step) -> bool:
-        action_type = self.catalogue.find(step.action.name)
+        action_type = self.catalogue.find_type(step.action.name)
         # An action that the catalogue does not know costs a step as well, or an agent could guess names without limit.
         return action_type is None or action_type.costs_step
 
 
-def _problem(outcome: Outcome, inputs: Sequence[Material]) -> str:
+def _find_problem(outcome: Outcome, inputs: Sequence[Material]) -> str:
     """Return why the environment rejects this outcome of an action on these materials, or ""."""
     if outcome.success == bool(outcome.failure_reason):
         return "it is accepted with a reason for rejection, or rejected without one"
@@ -201,7 +206,7 @@ def _problem(outcome: Outcome, inputs: Sequence[Material]) -> str:
     limited = {material.barcode for material in inputs if material.available_for_use != UNLIMITED}
     input_barcodes = {material.barcode for material in inputs}
     for draft in outcome.new_materials:
-        if problem := draft.problem():
+        if problem := draft.find_problem():
             return problem
         if foreign := set(draft.derived_from) - input_barcodes:
             return f"{draft.name} comes from {min(foreign)!r}, which is not among the materials of the action"

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from simulation.lab import positions, quantities
+from simulation.lab import json_lines, quantities
 from simulation.lab.actions import FIDELITIES, KINDS, ActionType, Catalogue, Duration
 from simulation.lab.errors import CatalogueError, LabError
 from simulation.lab.parameters import PARAMETER_TYPES, Parameter
@@ -21,25 +21,25 @@ _PARAMETER_FIELDS = {
     "pattern", "max_length",
 }  # fmt: skip
 
-_LARGEST = 10**12  # beyond it a bound is a typing error
+_MAX_NUMBER = 10**12  # beyond it a bound is a typing error
 _VALUE_TYPES = ("select", "range", "range_with_units", "boolean")  # of values inside an object
 
 
-def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
+def load_catalogue(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
     """Return the catalogue of a directory and its raw entries. Raises CatalogueError with all problems of all files."""
-    entries, problems = read_files(directory)
+    entries, problems = load_json_files(directory)
     for name, data in entries:
-        messages = check(data)
+        messages = check_action_type(data)
         if isinstance(data, Mapping) and data.get("name") != name.removesuffix(".json"):
             messages.append(f"name: must be the file's name, {name.removesuffix('.json')!r}")
-        problems += positions.located(directory / name, messages)
+        problems += json_lines.locate_problems(directory / name, messages)
     if problems:
         raise CatalogueError("\n".join(problems))
     raw_entries = [data for _, data in entries]
-    return build(raw_entries), raw_entries
+    return build_catalogue(raw_entries), raw_entries
 
 
-def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
+def load_json_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
     """Return (name, content) of every JSON file of a directory, and "path:line: what is wrong" for invalid ones."""
     entries, problems = [], []
     for path in sorted(directory.glob("*.json")):  # sorted, so that problems have the same order on every system
@@ -49,29 +49,29 @@ def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
             data = json.loads(
                 # Strict parsing: NaN is no JSON, and of two equal fields the parser would silently use the last.
                 text,
-                parse_constant=positions.refuse_constant,
-                object_pairs_hook=positions.take_each_once,
+                parse_constant=json_lines.reject_constant,
+                object_pairs_hook=json_lines.reject_duplicates,
             )
-            _need_plain_text(json.dumps(data, ensure_ascii=False))
+            _check_storable(json.dumps(data, ensure_ascii=False))
             entries.append((path.name, data))
         except (ValueError, RecursionError) as error:
-            problems.append(positions.unreadable(path, text, error))
+            problems.append(json_lines.describe_invalid_json(path, text, error))
     return entries, problems
 
 
-def _need_plain_text(text: str) -> None:
+def _check_storable(text: str) -> None:
     """Raise ValueError for unpaired surrogates and NUL, which no database stores."""
     text.encode()
     if "\\u0000" in text:
         raise ValueError("contains the character NUL")
 
 
-def build(entries: Iterable[Mapping[str, Any]]) -> Catalogue:
+def build_catalogue(entries: Iterable[Mapping[str, Any]]) -> Catalogue:
     """Return the catalogue of validated entries (from files or rows)."""
-    return Catalogue({entry["name"]: _action_type(entry) for entry in entries})
+    return Catalogue({entry["name"]: _build_action_type(entry) for entry in entries})
 
 
-def check(data: Any) -> list[str]:
+def check_action_type(data: Any) -> list[str]:
     """Return every problem of one entry as "field: what is wrong and what is allowed"."""
     if not isinstance(data, Mapping):
         return ["the file must contain one JSON object"]
@@ -119,14 +119,14 @@ def _check_duration(duration: Any, parameters: Mapping[str, Any]) -> list[str]:
         return ['duration: must be {"default": "10 min"}, optionally with "parameter", "sum" or "per_material"']
     problems = []
     try:
-        if quantities.parse(duration.get("default"), "duration").value < 0:
+        if quantities.parse_quantity(duration.get("default"), "duration").value < 0:
             problems.append("duration.default: must be zero or more")
     except LabError as error:
         problems.append(f"duration.default: {error}")
     if not isinstance(duration.get("per_material", False), bool):
         problems.append("duration.per_material: must be true or false")
     terms = duration.get("sum", [])
-    if not isinstance(terms, list) or not all(_texts(term) for term in terms):
+    if not isinstance(terms, list) or not all(_is_text_list(term) for term in terms):
         return [*problems, "duration.sum: must be a list of lists of parameters, each list a product"]
     typed = {name: (kind.get("type"), kind.get("dimension")) for name, kind in parameters.items()}
     times = [name for name, of in typed.items() if of == ("range_with_units", "duration")]
@@ -135,15 +135,17 @@ def _check_duration(duration: Any, parameters: Mapping[str, Any]) -> list[str]:
         problems.append(
             f"duration.parameter: is {duration['parameter']!r}; allowed: {', '.join(times) or 'none is a duration'}"
         )
-    return problems + [_a_product(term, times, numbers) for term in terms if not _is_time(term, times, numbers)]
+    return problems + [
+        _describe_term_problem(term, times, numbers) for term in terms if not _is_duration_term(term, times, numbers)
+    ]
 
 
-def _is_time(term: list[str], times: list[str], numbers: list[str]) -> bool:
+def _is_duration_term(term: list[str], times: list[str], numbers: list[str]) -> bool:
     """Return whether a term is one duration, optionally times numbers."""
     return sum(name in times for name in term) == 1 and all(name in times or name in numbers for name in term)
 
 
-def _a_product(term: list[str], times: list[str], numbers: list[str]) -> str:
+def _describe_term_problem(term: list[str], times: list[str], numbers: list[str]) -> str:
     allowed = f"one of {', '.join(times)}" + (f", times any of {', '.join(numbers)}" if numbers else "")
     return f"duration.sum: contains {term}; allowed: {allowed}"
 
@@ -161,12 +163,12 @@ def _check_parameter(data: Any) -> list[str]:
     kind = data.get("type")
     if kind not in PARAMETER_TYPES:
         return [*problems, f"type: is {kind!r}; allowed: {', '.join(PARAMETER_TYPES)}"]
-    if kind in ("select", "multiselect") and not _texts(data.get("options")):
+    if kind in ("select", "multiselect") and not _is_text_list(data.get("options")):
         problems.append("options: a select needs a list of at least one text")
     if kind == "object":
         problems += _check_keys(data.get("keys"))
-    if kind == "range_with_units" and data.get("dimension") not in quantities.dimensions():
-        problems.append(f"dimension: is {data.get('dimension')!r}; allowed: {', '.join(quantities.dimensions())}")
+    if kind == "range_with_units" and data.get("dimension") not in quantities.list_dimensions():
+        problems.append(f"dimension: is {data.get('dimension')!r}; allowed: {', '.join(quantities.list_dimensions())}")
         return problems
     if kind in ("range", "range_with_units"):
         problems += _check_bounds(data)
@@ -176,7 +178,7 @@ def _check_parameter(data: Any) -> list[str]:
     if not problems and data.get("default") is not None:
         try:
             # The default must pass the same parser that reads agents' values.
-            _parameter(data).read(data["default"])
+            _build_parameter(data).parse_value(data["default"])
         except LabError as error:
             problems.append(f"default: {error}")
     return problems
@@ -185,7 +187,7 @@ def _check_parameter(data: Any) -> list[str]:
 def _check_keys(keys: Any) -> list[str]:
     """Check the declared keys of an object: names, or names with a type (a parameter without a name)."""
     if not isinstance(keys, Mapping):
-        return [] if _texts(keys) else ["keys: an object must declare its keys, as a list of texts or by name"]
+        return [] if _is_text_list(keys) else ["keys: an object must declare its keys, as a list of texts or by name"]
     problems = [] if keys else ["keys: an object must declare at least one key"]
     for key, kind in keys.items():
         if not isinstance(kind, Mapping) or kind.get("type") not in _VALUE_TYPES:
@@ -209,7 +211,7 @@ def _check_text(data: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _texts(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(text, str) and text for text in value)
 
 
@@ -219,9 +221,9 @@ def _check_bounds(data: Mapping[str, Any]) -> list[str]:
     for key in ("minimum", "maximum"):
         try:
             if data["type"] == "range":
-                bounds[key] = _plain_number(data[key])
+                bounds[key] = _parse_number(data[key])
             else:
-                bounds[key] = quantities.parse(data.get(key), data["dimension"]).value
+                bounds[key] = quantities.parse_quantity(data.get(key), data["dimension"]).value
         except (LabError, KeyError, ArithmeticError) as error:
             problems.append(f"{key}: both bounds are needed: {error}")
     if len(bounds) == 2 and bounds["minimum"] > bounds["maximum"]:
@@ -229,24 +231,24 @@ def _check_bounds(data: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _plain_number(written: Any) -> Decimal:
-    number = Decimal(str(written))
+def _parse_number(value: Any) -> Decimal:
+    number = Decimal(str(value))
     # Decimal accepts "Infinity" and "NaN", which are no bounds.
-    if isinstance(written, bool) or not number.is_finite() or abs(number) > _LARGEST:
-        raise CatalogueError(f"is {written!r}; allowed: a number up to {_LARGEST}")
+    if isinstance(value, bool) or not number.is_finite() or abs(number) > _MAX_NUMBER:
+        raise CatalogueError(f"is {value!r}; allowed: a number up to {_MAX_NUMBER}")
     return number
 
 
-def _parameter(data: Mapping[str, Any]) -> Parameter:
+def _build_parameter(data: Mapping[str, Any]) -> Parameter:
     built: dict[str, Any] = {"options": tuple(data["options"])} if "options" in data else {}
     if isinstance(keys := data.get("keys"), Mapping):
-        built["keys"] = {key: _parameter({"name": key, "description": key, **kind}) for key, kind in keys.items()}
+        built["keys"] = {key: _build_parameter({"name": key, "description": key, **kind}) for key, kind in keys.items()}
     elif keys:
         built["keys"] = dict.fromkeys(keys)
     return Parameter(**{**data, **built})
 
 
-def _action_type(data: Mapping[str, Any]) -> ActionType:
+def _build_action_type(data: Mapping[str, Any]) -> ActionType:
     duration, counts = data["duration"], data.get("materials", {"min": 1, "max": 96})
     return ActionType(
         name=data["name"],
@@ -254,12 +256,12 @@ def _action_type(data: Mapping[str, Any]) -> ActionType:
         description=data["description"],
         inputs=data["inputs"],
         outputs=data["outputs"],
-        parameters=tuple(_parameter(p) for p in data.get("parameters", [])),
+        parameters=tuple(_build_parameter(p) for p in data.get("parameters", [])),
         min_materials=counts["min"],
         max_materials=counts["max"],
         costs_step=data.get("costs_step", True),
         duration=Duration(
-            int(quantities.parse(duration["default"], "duration").value),
+            int(quantities.parse_quantity(duration["default"], "duration").value),
             duration.get("parameter", ""),
             duration.get("per_material", False),
             tuple(tuple(term) for term in duration.get("sum", ())),

@@ -6,13 +6,15 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from simulation.lab.materials import Draft
+from simulation.lab.materials import NewMaterial
 from simulation.lab.outcomes import Observation, Outcome
 
 # Lineage is not compared, because raters do not see it.
-_DRAFT = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
+_MATERIAL_FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
 
-_NOUGHTS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)")  # trailing zeros after the decimal point
+_TRAILING_ZEROS = re.compile(
+    r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)"
+)  # trailing zeros after the decimal point
 _GAP = re.compile(r"(?<=\d)[\s-](?=[^\W\d_]|[°%])")  # between a number and its unit
 _LITRES = re.compile(r"(?<=\d)([uμmn]?)l\b")
 _MICRO = re.compile(r"(?<=\d)u(?=[LgMm])")
@@ -35,63 +37,63 @@ class Difference(NamedTuple):
 class _Pair(NamedTuple):
     """Two corresponding entries and their index; None where one list has no counterpart."""
 
-    at: int
+    position: int
     old: Entry | None
     new: Entry | None
 
 
-def differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
+def find_differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
     """Return every difference in success, reason, materials and observations, in that order.
 
     Reasoning, lineage and hidden ledgers are ignored. So are the order of a list, spaces, two codes of one character,
     the notation of a number with its unit (10.0 mL, 10mL) and capitals in the name of a property.
     """
     return (
-        *_values("success", before.success, after.success),
-        *_values("failure_reason", before.failure_reason, after.failure_reason),
-        *_lists(
+        *_compare_values("success", before.success, after.success),
+        *_compare_values("failure_reason", before.failure_reason, after.failure_reason),
+        *_compare_lists(
             "new_materials",
-            [_material(draft) for draft in before.new_materials],
-            [_material(draft) for draft in after.new_materials],
+            [_material_entry(draft) for draft in before.new_materials],
+            [_material_entry(draft) for draft in after.new_materials],
             # From certain to uncertain: the same vessel, the same content, the same name.
-            (lambda e: str(e["replaces"]), _whole, lambda e: _plain(e["name"])),
+            (lambda e: str(e["replaces"]), _full_text, lambda e: _normalise_text(e["name"])),
         ),
-        *_lists(
+        *_compare_lists(
             "new_observations",
-            [_observation(seen) for seen in before.new_observations],
-            [_observation(seen) for seen in after.new_observations],
-            (_whole, lambda e: _plain(e["description"])),
+            [_observation_entry(seen) for seen in before.new_observations],
+            [_observation_entry(seen) for seen in after.new_observations],
+            (_full_text, lambda e: _normalise_text(e["description"])),
         ),
     )
 
 
-def _material(draft: Draft) -> Entry:
+def _material_entry(draft: NewMaterial) -> Entry:
     fields = draft.to_json()
-    return {"replaces": draft.replaces, "shown": {name: fields[name] for name in _DRAFT}, "name": draft.name}
+    return {"replaces": draft.replaces, "shown": {name: fields[name] for name in _MATERIAL_FIELDS}, "name": draft.name}
 
 
-def _observation(seen: Observation) -> Entry:
+def _observation_entry(seen: Observation) -> Entry:
     return {"shown": seen.to_json(), "description": seen.description}
 
 
-def _whole(entry: Entry) -> str:
+def _full_text(entry: Entry) -> str:
     return json.dumps(entry["shown"], sort_keys=True, default=str)
 
 
-def _lists(name: str, old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> Iterator[Difference]:
-    for pair in _paired(old, new, keys):
-        path = f"{name}[{pair.at}]"
+def _compare_lists(name: str, old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> Iterator[Difference]:
+    for pair in _pair_entries(old, new, keys):
+        path = f"{name}[{pair.position}]"
         if pair.old is None or pair.new is None:
             yield Difference(path, pair.old and pair.old["shown"], pair.new and pair.new["shown"])
         else:
-            yield from _values(path, pair.old["shown"], pair.new["shown"])
+            yield from _compare_values(path, pair.old["shown"], pair.new["shown"])
 
 
-def _paired(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> list[_Pair]:
+def _pair_entries(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> list[_Pair]:
     """Pair entries with the same first key, then those with the same second, and finally by order."""
     matches: dict[int, int] = {}
     free = list(range(len(old)))
-    for key in (*keys, _any):
+    for key in (*keys, _constant_key):
         by_key: dict[str, list[int]] = {}
         for at in free:
             by_key.setdefault(key(old[at]), []).append(at)
@@ -104,53 +106,53 @@ def _paired(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> 
     return pairs + [_Pair(at, old[at], None) for at in free]
 
 
-def _any(entry: Entry) -> str:
+def _constant_key(entry: Entry) -> str:
     return "any"
 
 
-def _values(path: str, old: Any, new: Any) -> Iterator[Difference]:
+def _compare_values(path: str, old: Any, new: Any) -> Iterator[Difference]:
     """Yield differences of two JSON values, as deep as both have the same shape."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         # A property that is only spelt differently must not appear as removed and added.
-        spelt = _spelt_as(old, new)
+        spelt = _match_spelling(old, new)
         renamed_old = {spelt[key]: value for key, value in old.items()}
         for key in sorted({*renamed_old, *new}):
-            yield from _values(f"{path}.{key}", renamed_old.get(key), new.get(key))
+            yield from _compare_values(f"{path}.{key}", renamed_old.get(key), new.get(key))
     elif _is_list(old) and _is_list(new) and len(old) == len(new):
         for at, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
-            yield from _values(f"{path}[{at}]", old_item, new_item)
-    elif not _same(old, new):
+            yield from _compare_values(f"{path}[{at}]", old_item, new_item)
+    elif not _reads_same(old, new):
         yield Difference(path, old, new)
 
 
-def _spelt_as(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+def _match_spelling(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     """Return each name of `old` as spelt in `new`: the same, or with other capitals and dashes if unambiguous."""
     # Two new names that fold to the same text are ambiguous, so neither is taken for the old one.
-    new_names = [_folded(key) for key in new if key not in old]
-    free = {_folded(key): key for key in new if key not in old and new_names.count(_folded(key)) == 1}
-    return {key: key if key in new else free.pop(_folded(key), key) for key in old}
+    new_names = [_fold_key(key) for key in new if key not in old]
+    free = {_fold_key(key): key for key in new if key not in old and new_names.count(_fold_key(key)) == 1}
+    return {key: key if key in new else free.pop(_fold_key(key), key) for key in old}
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _same(old: Any, new: Any) -> bool:
+def _reads_same(old: Any, new: Any) -> bool:
     """Return whether both read the same: 5 and "5" do, 5 and 5.0 as well, true and 1 do not."""
     if isinstance(old, str | int | float) and isinstance(new, str | int | float):
         # True equals 1 in Python, but "true" and "1" differ on a page.
         both_numbers = not isinstance(old, str | bool) and not isinstance(new, str | bool)
-        return (old == new) if both_numbers else _plain(str(old)) == _plain(str(new))
+        return (old == new) if both_numbers else _normalise_text(str(old)) == _normalise_text(str(new))
     return bool(old == new)
 
 
-def _plain(text: str) -> str:
+def _normalise_text(text: str) -> str:
     """Return the text without differences of notation: 10.0 mL, 10mL, 10 ml and 10-mL all become 10mL."""
     # NFKC unifies the two codes of µ and full-width characters.
     text_nfkc = " ".join(unicodedata.normalize("NFKC", text).split())
-    text_nfkc = _GAP.sub("", _NOUGHTS.sub(r"\1\2", text_nfkc))
+    text_nfkc = _GAP.sub("", _TRAILING_ZEROS.sub(r"\1\2", text_nfkc))
     return _MICRO.sub("μ", _LITRES.sub(r"\1L", text_nfkc))
 
 
-def _folded(key: str) -> str:
+def _fold_key(key: str) -> str:
     return re.sub(r"[\s_-]+", " ", unicodedata.normalize("NFKC", key).casefold()).strip()

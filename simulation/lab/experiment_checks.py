@@ -6,8 +6,8 @@ from typing import Any
 
 from simulation.lab import material_checks, rubrics
 from simulation.lab.actions import Action, ActionType, Catalogue
-from simulation.lab.entries import each, named, texts, twice, unknown
 from simulation.lab.errors import LabError
+from simulation.lab.validation import check_each, check_texts, find_duplicates, find_unknown_fields, list_names
 
 ROLES = ("control", "calibration", "sample", "preparation", "")
 
@@ -16,15 +16,15 @@ _FIELDS = {
     "manifest", "shortfalls",
 }  # fmt: skip
 _STEP_FIELDS = {"action", "materials", "parameters", "yields", "role"}
-_MOST = 1000  # materials in an outcome
+_MAX_MATERIALS = 1000  # materials in an outcome
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
-def check(data: Any, catalogue: Catalogue) -> list[str]:
+def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
     """Return every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
     if not isinstance(data, Mapping):
         return ["the file must contain one JSON object"]
-    problems = unknown(data, _FIELDS) + texts(data, ("slug", "name", "group", "goal", "provenance"))
+    problems = find_unknown_fields(data, _FIELDS) + check_texts(data, ("slug", "name", "group", "goal", "provenance"))
     if isinstance(data.get("slug"), str) and not _SLUG.fullmatch(data["slug"]):
         problems.append(f"slug: is {data['slug']!r}; allowed: small letters and digits, joined by single hyphens")
     steps = data.get("max_steps")
@@ -36,12 +36,12 @@ def check(data: Any, catalogue: Catalogue) -> list[str]:
     not_lists = [f"{key}: must be a list" for key, value in lists.items() if not isinstance(value, list)]
     if not_lists:
         return problems + not_lists
-    problems += material_checks.check(lists["materials"])
+    problems += material_checks.check_materials(lists["materials"])
     problems += _check_manifest(data.get("manifest", []), lists["materials"])
-    problems += _check_protocol(lists["protocol"], named(lists["materials"], "key"), catalogue)
+    problems += _check_protocol(lists["protocol"], list_names(lists["materials"], "key"), catalogue)
     # Wells become materials of their own when the plate is used, so a rubric may name them.
-    names = named([*lists["materials"], *material_checks.wells(lists["materials"])], "name")
-    problems += rubrics.check(lists["rubric"], names, catalogue)
+    names = list_names([*lists["materials"], *material_checks.list_wells(lists["materials"])], "name")
+    problems += rubrics.check_rubric(lists["rubric"], names, catalogue)
     return problems + _check_shortfalls(data.get("shortfalls", []), lists["protocol"], lists["rubric"])
 
 
@@ -49,10 +49,10 @@ def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
     """Check the manifest: consumables, common reagents and vessels, never a sample and never a result."""
     if not isinstance(manifest, list):
         return ["manifest: must be a list of materials"]
-    problems = each("manifest", manifest, material_checks.check_material)
+    problems = check_each("manifest", manifest, material_checks.check_material)
     for key in ("key", "name"):
-        all_names = [*named(materials, key), *named(manifest, key)]
-        repeated = sorted({name for name in named(manifest, key) if all_names.count(name) > 1})
+        all_names = [*list_names(materials, key), *list_names(manifest, key)]
+        repeated = sorted({name for name in list_names(manifest, key) if all_names.count(name) > 1})
         problems += [f"manifest: the {key} {name!r} occurs twice" for name in repeated]
     for index, entry in enumerate(manifest):
         contents = entry.get("contents", {}) if isinstance(entry, Mapping) else {}
@@ -70,10 +70,10 @@ def _check_shortfalls(shortfalls: Any, protocol: list[Any], rubric: list[Any]) -
     """Check named shortfalls: the protocol without those steps (from 1) misses that line of the rubric."""
     if not isinstance(shortfalls, list):
         return ["shortfalls: must be a list"]
-    lines = named(rubric, "line")
+    lines = list_names(rubric, "line")
 
-    def check_one(entry: Mapping[str, Any]) -> list[str]:
-        problems = unknown(entry, {"name", "without", "missing"}) + texts(entry, ("name",))
+    def check_shortfall(entry: Mapping[str, Any]) -> list[str]:
+        problems = find_unknown_fields(entry, {"name", "without", "missing"}) + check_texts(entry, ("name",))
         steps = entry.get("without")
         if not isinstance(steps, list) or not steps or any(step not in range(1, len(protocol) + 1) for step in steps):
             problems.append(f"without: is {steps!r}; allowed: a list of steps from 1 to {len(protocol)}")
@@ -81,7 +81,7 @@ def _check_shortfalls(shortfalls: Any, protocol: list[Any], rubric: list[Any]) -
             problems.append(f"missing: is {entry.get('missing')!r}; allowed: {', '.join(lines)}")
         return problems
 
-    return each("shortfalls", shortfalls, check_one) + twice("shortfalls", "name", shortfalls)
+    return check_each("shortfalls", shortfalls, check_shortfall) + find_duplicates("shortfalls", "name", shortfalls)
 
 
 def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) -> list[str]:
@@ -103,24 +103,24 @@ def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) 
 
 
 def _check_step(step: Mapping[str, Any], known: list[str], catalogue: Catalogue) -> list[str]:
-    problems = unknown(step, _STEP_FIELDS)
+    problems = find_unknown_fields(step, _STEP_FIELDS)
     if step.get("role", "") not in ROLES:
         problems.append(f"role: is {step.get('role')!r}; allowed: {', '.join(role or 'empty' for role in ROLES)}")
     problems += _check_yields(step.get("yields", {}), known)
     materials, parameters = step.get("materials", []), step.get("parameters", {})
     if not isinstance(materials, list) or not isinstance(parameters, Mapping):
         return [*problems, "materials and parameters: must be a list and an object"]
-    refs = list(materials) + [name for value in parameters.values() for name in references(value)]
+    refs = list(materials) + [name for value in parameters.values() for name in find_references(value)]
     problems += [f"materials: {ref!r} is not on the bench yet; allowed: {', '.join(known)}" for ref in refs
                  if ref not in known]  # fmt: skip
-    action = catalogue.find(step["action"]) if isinstance(step.get("action"), str) else None
+    action = catalogue.find_type(step["action"]) if isinstance(step.get("action"), str) else None
     if action is None:
         allowed = ", ".join(sorted(catalogue.types))
         return [*problems, f"action: is {step.get('action')!r}; allowed: {allowed}"]
-    return problems + _check_use(action, materials, parameters)
+    return problems + _check_parameters(action, materials, parameters)
 
 
-def _check_use(action: ActionType, materials: list[Any], parameters: Mapping[str, Any]) -> list[str]:
+def _check_parameters(action: ActionType, materials: list[Any], parameters: Mapping[str, Any]) -> list[str]:
     problems = []
     if not action.min_materials <= len(materials) <= action.max_materials:
         problems.append(
@@ -129,12 +129,14 @@ def _check_use(action: ActionType, materials: list[Any], parameters: Mapping[str
         )
     try:
         # The references are replaced by bare names, because the parameter's type expects a barcode.
-        action.values(Action(action.name, (), {name: without_marks(value) for name, value in parameters.items()}))
+        action.parse_parameters(
+            Action(action.name, (), {name: strip_reference_marks(value) for name, value in parameters.items()})
+        )
     except LabError as error:
         problems.append(f"parameters: {error}")
     selectors = [p.name for p in action.parameters if p.type.endswith("material_selector") and p.name in parameters]
     for name in selectors:
-        if not (refs := references(parameters[name])) or any(ref not in materials for ref in refs):
+        if not (refs := find_references(parameters[name])) or any(ref not in materials for ref in refs):
             allowed = ", ".join(f"@{ref}" for ref in materials)
             problems.append(
                 f"parameters.{name}: is {parameters[name]!r}; allowed, from the step's materials: {allowed}"
@@ -144,21 +146,22 @@ def _check_use(action: ActionType, materials: list[Any], parameters: Mapping[str
 
 def _check_yields(yields: Any, known: list[str]) -> list[str]:
     if not isinstance(yields, Mapping) or any(
-        isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < _MOST for index in yields.values()
+        isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < _MAX_MATERIALS
+        for index in yields.values()
     ):
-        return [f"yields: must map labels to positions in the outcome's new materials, from 0 to {_MOST - 1}"]
+        return [f"yields: must map labels to positions in the outcome's new materials, from 0 to {_MAX_MATERIALS - 1}"]
     return [f"yields.{label}: occurs twice; allowed: a name no material has yet" for label in yields if label in known]
 
 
-def references(value: Any) -> list[str]:
+def find_references(value: Any) -> list[str]:
     """Return the "@ref" texts inside a parameter's value, without the @."""
     if isinstance(value, str):
         return [value[1:]] if value.startswith("@") else []
-    return [name for part in value for name in references(part)] if isinstance(value, list | tuple) else []
+    return [name for part in value for name in find_references(part)] if isinstance(value, list | tuple) else []
 
 
-def without_marks(value: Any) -> Any:
+def strip_reference_marks(value: Any) -> Any:
     """Return the value with every "@ref" as a bare name, the form of a barcode."""
     if isinstance(value, str):
         return value.removeprefix("@")
-    return [without_marks(part) for part in value] if isinstance(value, list | tuple) else value
+    return [strip_reference_marks(part) for part in value] if isinstance(value, list | tuple) else value

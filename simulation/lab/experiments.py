@@ -6,11 +6,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from simulation.lab import experiment_checks, material_checks, positions, quantities
+from simulation.lab import experiment_checks, json_lines, material_checks, quantities
 from simulation.lab.actions import Catalogue
-from simulation.lab.catalogue import read_files
+from simulation.lab.catalogue import load_json_files
 from simulation.lab.errors import CatalogueError
-from simulation.lab.materials import Draft
+from simulation.lab.materials import NewMaterial
 
 
 @dataclass(frozen=True)
@@ -27,42 +27,42 @@ class ExperimentSpec:
     group: str
     goal: str
     max_steps: int
-    materials: tuple[tuple[str, Draft], ...]
+    materials: tuple[tuple[str, NewMaterial], ...]
     truth: Mapping[str, Any] = field(default_factory=dict)
     protocol: tuple[Mapping[str, Any], ...] = ()
     rubric: tuple[Mapping[str, Any], ...] = ()
     provenance: str = ""
-    manifest: tuple[tuple[str, Draft], ...] = ()
+    manifest: tuple[tuple[str, NewMaterial], ...] = ()
     shortfalls: tuple[Mapping[str, Any], ...] = ()
 
-    def drafts(self) -> tuple[Draft, ...]:
+    def initial_materials(self) -> tuple[NewMaterial, ...]:
         return tuple(draft for _, draft in self.materials)
 
 
-def read_directory(directory: Path, catalogue: Catalogue) -> list[tuple[ExperimentSpec, dict[str, Any]]]:
+def load_experiments(directory: Path, catalogue: Catalogue) -> list[tuple[ExperimentSpec, dict[str, Any]]]:
     """Return every experiment of a directory with its raw data. Raises CatalogueError with all problems."""
-    entries, problems = read_files(directory)
+    entries, problems = load_json_files(directory)
     for name, data in entries:
         problems += check_file(directory / name, data, catalogue)
     if problems:
         raise CatalogueError("\n".join(problems))
-    return [(build(data), data) for _, data in entries]
+    return [(build_experiment(data), data) for _, data in entries]
 
 
 def check_file(path: Path, data: Any, catalogue: Catalogue) -> list[str]:
     """Return every problem of one experiment file as "path:line: entry.field: what is wrong and what is allowed"."""
-    problems = check(data, catalogue)
+    problems = check_experiment(data, catalogue)
     if isinstance(data, Mapping) and data.get("slug") != path.stem:
         problems.append(f"slug: must be the file's name, {path.stem!r}")
-    return positions.located(path, problems)
+    return json_lines.locate_problems(path, problems)
 
 
-def check(data: Any, catalogue: Catalogue) -> list[str]:
+def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
     """Return every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
-    return experiment_checks.check(data, catalogue)
+    return experiment_checks.check_experiment(data, catalogue)
 
 
-def build(data: Mapping[str, Any]) -> ExperimentSpec:
+def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
     """Return the experiment of a validated entry (from a file or a row)."""
     return ExperimentSpec(
         slug=data["slug"],
@@ -70,28 +70,28 @@ def build(data: Mapping[str, Any]) -> ExperimentSpec:
         group=data["group"],
         goal=data["goal"],
         max_steps=data["max_steps"],
-        materials=tuple((entry["key"], _draft(entry)) for entry in data["materials"]),
+        materials=tuple((entry["key"], _build_material(entry)) for entry in data["materials"]),
         truth=data.get("truth", {}),
         protocol=tuple(data.get("protocol", ())),
         rubric=tuple(data.get("rubric", ())),
         provenance=data.get("provenance", ""),
-        manifest=tuple((entry["key"], _draft(entry)) for entry in data.get("manifest", ())),
+        manifest=tuple((entry["key"], _build_material(entry)) for entry in data.get("manifest", ())),
         shortfalls=tuple(data.get("shortfalls", ())),
     )
 
 
-def _draft(entry: Mapping[str, Any]) -> Draft:
-    return Draft(
+def _build_material(entry: Mapping[str, Any]) -> NewMaterial:
+    return NewMaterial(
         name=entry["name"],
-        properties=_visible(entry),
+        properties=_visible_properties(entry),
         available_for_use=entry["available_for_use"],
         material_type=entry["material_type"],
         environmental_condition=entry["environmental_condition"],
-        ledger=_ledger(entry),
+        ledger=_build_ledger(entry),
     )
 
 
-def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _visible_properties(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties, including every known concentration or, without a volume, amount.
 
     Amounts are formatted as the laboratory always formats them, so that nothing changes its appearance when it is first used.
@@ -99,53 +99,53 @@ def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
     properties = dict(entry["properties"])
     for name in ("volume", "mass"):
         if name in properties:
-            properties[name] = quantities.show(quantities.parse(properties[name], name).value, name)
+            properties[name] = quantities.format_quantity(quantities.parse_quantity(properties[name], name).value, name)
     for component, content in entry.get("contents", {}).items():
         if not content["known"]:
             # An unknown concentration is what the experiment is about; it appears in the ledger only.
             continue
         if "concentration" in content:
-            dimension, value = material_checks.concentration(content)
+            dimension, value = material_checks.parse_concentration(content)
             # Formatted by the same function as outcomes: a differently written value would look like a change.
-            properties[f"{component} concentration"] = quantities.show_concentration(component, value, dimension)
+            properties[f"{component} concentration"] = quantities.format_concentration(component, value, dimension)
         elif "volume" not in properties:
-            dimension, amount = material_checks.read_content(content, None)
-            properties.setdefault(f"{component} amount", quantities.show(amount, dimension))
+            dimension, amount = material_checks.parse_content(content, None)
+            properties.setdefault(f"{component} amount", quantities.format_quantity(amount, dimension))
     return properties
 
 
-def _ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _build_ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
     # Decimal text, because JSON numbers would be read back as binary fractions.
     """Return the hidden ledger: amounts as decimal text in the base unit of their dimension, volume in µL (None: none)."""
     volume_text = entry["properties"].get("volume")
-    volume = quantities.parse(volume_text, "volume").value if volume_text else None
+    volume = quantities.parse_quantity(volume_text, "volume").value if volume_text else None
     ledger = {
         "key": entry["key"],
-        "components": {name: _component(content, volume) for name, content in entry.get("contents", {}).items()},
+        "components": {name: _build_component(content, volume) for name, content in entry.get("contents", {}).items()},
         "origins": {entry["key"]: "1"},
-        "volume": None if volume is None else _plain(volume),
+        "volume": None if volume is None else _format_decimal(volume),
     }
     if "tare" in entry:
-        ledger["tare"] = _plain(quantities.parse(entry["tare"], "mass").value)
+        ledger["tare"] = _format_decimal(quantities.parse_quantity(entry["tare"], "mass").value)
     if "wells" in entry:
-        ledger["wells"] = [_well(well) for well in entry["wells"]]
+        ledger["wells"] = [_build_well(well) for well in entry["wells"]]
     return ledger
 
 
-def _well(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _build_well(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "well": entry["well"],
         "name": entry["name"],
-        "properties": _visible(entry),
-        "ledger": _ledger(entry),
+        "properties": _visible_properties(entry),
+        "ledger": _build_ledger(entry),
     }
 
 
-def _component(content: Mapping[str, Any], volume: Decimal | None) -> dict[str, Any]:
-    dimension, amount = material_checks.read_content(content, volume)
+def _build_component(content: Mapping[str, Any], volume: Decimal | None) -> dict[str, Any]:
+    dimension, amount = material_checks.parse_content(content, volume)
     kind = {"kind": content["kind"]} if "kind" in content else {}
-    return {"dimension": dimension, "amount": _plain(amount), "known": content["known"], **kind}
+    return {"dimension": dimension, "amount": _format_decimal(amount), "known": content["known"], **kind}
 
 
-def _plain(amount: Decimal) -> str:
+def _format_decimal(amount: Decimal) -> str:
     return format(amount.normalize(), "f")  # no exponent, so that equal amounts have equal text

@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
-from simulation.lab.entries import each, named, texts, twice, unknown
 from simulation.lab.errors import CatalogueError, LabError
 from simulation.lab.materials import AVAILABILITY, CONDITIONS, CONTENT_KINDS, MATERIAL_TYPES
+from simulation.lab.validation import check_each, check_texts, find_duplicates, find_unknown_fields, list_names
 
 _MATERIAL_FIELDS = {
     "key", "name", "properties", "available_for_use", "material_type", "environmental_condition", "contents", "tare",
@@ -38,7 +38,7 @@ _AMOUNTS = ("mass", "amount", "count", "volume", "enzyme_units")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
-def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
+def parse_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
     """Return (dimension, amount in the base unit) of a component in a material of that volume in µL. Raises CatalogueError if invalid."""
     # Both would be two statements about the same content, which could differ.
     if ("concentration" in content) == ("amount" in content):
@@ -52,39 +52,45 @@ def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[st
     return amount_dimension, value * volume / divisor
 
 
-def concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
+def parse_concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
     """Return (dimension of the amount, concentration in its base unit). Raises CatalogueError if it is no concentration."""
     dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
     return _CONCENTRATIONS[dimension][0], value
 
 
-def check(materials: Sequence[Any]) -> list[str]:
+def check_materials(materials: Sequence[Any]) -> list[str]:
     """Return every problem of the initial materials of an experiment."""
-    materials_and_wells = list(materials) + wells(materials)
+    materials_and_wells = list(materials) + list_wells(materials)
     problems = [] if materials else ["materials: must contain at least one material"]
-    problems += each("materials", materials, check_material)
-    return problems + twice("materials", "key", materials_and_wells) + twice("materials", "name", materials_and_wells)
+    problems += check_each("materials", materials, check_material)
+    return (
+        problems
+        + find_duplicates("materials", "key", materials_and_wells)
+        + find_duplicates("materials", "name", materials_and_wells)
+    )
 
 
-def wells(materials: Iterable[Any]) -> list[Any]:
+def list_wells(materials: Iterable[Any]) -> list[Any]:
     """Return the wells of all plates among them."""
     plates = [entry["wells"] for entry in materials if isinstance(entry, Mapping) and "wells" in entry]
     return [well for plate in plates if isinstance(plate, list) for well in plate]
 
 
-def keys(materials: Sequence[Any]) -> list[str]:
+def list_keys(materials: Sequence[Any]) -> list[str]:
     """Return the keys of all materials and wells: the origins that a truth may name."""
-    return named(materials, "key") + named(wells(materials), "key")
+    return list_names(materials, "key") + list_names(list_wells(materials), "key")
 
 
-def components(materials: Sequence[Any]) -> set[str]:
+def list_components(materials: Sequence[Any]) -> set[str]:
     """Return the names of all components in any of them."""
-    all_contents = [entry.get("contents") for entry in [*materials, *wells(materials)] if isinstance(entry, Mapping)]
+    all_contents = [
+        entry.get("contents") for entry in [*materials, *list_wells(materials)] if isinstance(entry, Mapping)
+    ]
     return {name for contents in all_contents if isinstance(contents, Mapping) for name in contents}
 
 
 def check_material(data: Mapping[str, Any]) -> list[str]:
-    problems = unknown(data, _MATERIAL_FIELDS) + texts(data, ("key", "name")) + _check_key(data)
+    problems = find_unknown_fields(data, _MATERIAL_FIELDS) + check_texts(data, ("key", "name")) + _check_key(data)
     for key, allowed in (
         ("available_for_use", AVAILABILITY),
         ("material_type", MATERIAL_TYPES),
@@ -99,13 +105,13 @@ def check_material(data: Mapping[str, Any]) -> list[str]:
         problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
     if str(data.get("environmental_condition")).endswith("_conditions") and "temperature" not in properties:
         problems.append("properties.temperature: is missing; allowed: that of the incubator")
-    problems += _check_room(properties)
+    problems += _check_capacity(properties)
     problems += _check_contents(data.get("contents", {}), properties) + _check_tare(data)
     return problems + (_check_wells(data["wells"]) if "wells" in data else [])
 
 
-def _check_room(properties: Mapping[str, Any]) -> list[str]:
-    volume, capacity = _volume(properties), _volume(properties, "container_capacity")
+def _check_capacity(properties: Mapping[str, Any]) -> list[str]:
+    volume, capacity = _parse_volume(properties), _parse_volume(properties, "container_capacity")
     if volume is None or capacity is None or volume <= capacity:
         return []
     return [f"properties.volume: is {properties['volume']!r}; allowed: no more than container_capacity"]
@@ -113,7 +119,7 @@ def _check_room(properties: Mapping[str, Any]) -> list[str]:
 
 def _check_tare(data: Mapping[str, Any]) -> list[str]:
     try:
-        is_valid = "tare" not in data or quantities.parse(data["tare"], "mass").value > 0
+        is_valid = "tare" not in data or quantities.parse_quantity(data["tare"], "mass").value > 0
     except LabError as error:
         return [f"tare: {error}"]
     return [] if is_valid else [f"tare: is {data['tare']!r}; allowed: more than zero"]
@@ -123,17 +129,17 @@ def _check_wells(plate: Any) -> list[str]:
     """Check the wells of a plate that becomes one material per well on the bench."""
     if not isinstance(plate, list) or not plate:
         return ["wells: must be a list of at least one well"]
-    return each("wells", plate, _check_well) + twice("wells", "well", plate)
+    return check_each("wells", plate, _check_well) + find_duplicates("wells", "well", plate)
 
 
 def _check_well(data: Mapping[str, Any]) -> list[str]:
-    problems = unknown(data, _WELL_FIELDS) + texts(data, ("well", "key", "name")) + _check_key(data)
+    problems = find_unknown_fields(data, _WELL_FIELDS) + check_texts(data, ("well", "key", "name")) + _check_key(data)
     properties = data.get("properties")
     if not isinstance(properties, Mapping):
         return [*problems, f"properties: is {properties!r}; allowed: an object of texts"]
     for key, value in properties.items():
         problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
-    return problems + _check_room(properties) + _check_contents(data.get("contents", {}), properties)
+    return problems + _check_capacity(properties) + _check_contents(data.get("contents", {}), properties)
 
 
 def _check_key(data: Mapping[str, Any]) -> list[str]:
@@ -148,7 +154,7 @@ def _check_property(key: str, value: Any) -> list[str]:
     dimension = _MEASURED.get(key)
     try:
         # Temperatures may be below zero.
-        if dimension and quantities.parse(value, dimension).value < 0 and dimension != "temperature":
+        if dimension and quantities.parse_quantity(value, dimension).value < 0 and dimension != "temperature":
             return [f"is {value!r}; allowed: no less than zero"]
     except quantities.QuantityError as error:
         return [str(error)]
@@ -164,20 +170,20 @@ def _check_contents(contents: Any, properties: Mapping[str, Any]) -> list[str]:
         if not isinstance(content, Mapping):
             problems.append(f'{place}: allowed: {{"concentration" or "amount": "1 mg/mL", "known": true or false}}')
             continue
-        problems += [f"{place}.{problem}" for problem in unknown(content, _CONTENT_FIELDS)]
+        problems += [f"{place}.{problem}" for problem in find_unknown_fields(content, _CONTENT_FIELDS)]
         if not isinstance(content.get("known"), bool):
             problems.append(f"{place}.known: is {content.get('known')!r}; allowed: true, false")
         if content.get("kind", CONTENT_KINDS[0]) not in CONTENT_KINDS:
             problems.append(f"{place}.kind: is {content['kind']!r}; allowed: {', '.join(CONTENT_KINDS)}")
         try:
-            read_content(content, _volume(properties))
+            parse_content(content, _parse_volume(properties))
         except LabError as error:
             problems.append(f"{place}: {error}")
-        problems += _check_shown(component, content, properties)
+        problems += _check_matches_contents(component, content, properties)
     return problems
 
 
-def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
+def _check_matches_contents(component: str, content: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
     """Return a problem unless the properties show what a component contains, and nothing where that is unknown."""
     name = f"{component} concentration"
     if name not in properties:
@@ -188,7 +194,7 @@ def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping
     for dimension in _CONCENTRATIONS:
         try:
             texts = (properties[name], content.get("concentration"))
-            shown_value, content_value = (quantities.parse(text, dimension).value for text in texts)
+            shown_value, content_value = (quantities.parse_quantity(text, dimension).value for text in texts)
         except quantities.QuantityError:
             continue
         return (
@@ -199,9 +205,9 @@ def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping
     return [f"properties.{name}: is {properties[name]!r}; allowed: {content.get('concentration')!r}, as in contents"]
 
 
-def _volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | None:
+def _parse_volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | None:
     try:
-        return quantities.parse(properties[name], "volume").value
+        return quantities.parse_quantity(properties[name], "volume").value
     except (KeyError, quantities.QuantityError):
         return None
 
@@ -209,10 +215,10 @@ def _volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | No
 def _parse_any(text: Any, dimensions: Iterable[str]) -> tuple[str, Decimal]:
     for dimension in dimensions if isinstance(text, str) else ():
         try:
-            value = quantities.parse(text, dimension).value
+            value = quantities.parse_quantity(text, dimension).value
         except quantities.QuantityError:
             continue
         if value >= 0:
             return dimension, value
-    units = ", ".join(unit for dimension in dimensions for unit in quantities.units(dimension) if unit)
+    units = ", ".join(unit for dimension in dimensions for unit in quantities.list_units(dimension) if unit)
     raise CatalogueError(f"is {text!r}; allowed: zero or more, as text with a unit of {units}")

@@ -30,7 +30,7 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 @dataclass(frozen=True)
-class Draft:
+class NewMaterial:
     """A material returned by a transition model, before the environment assigns its barcode and times.
 
     `replaces` is the barcode of the material this one continues (it keeps that barcode); `derived_from` are the
@@ -47,7 +47,7 @@ class Draft:
     taken: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, Any] = field(default_factory=dict)
 
-    def problem(self) -> str:
+    def find_problem(self) -> str:
         """Return what makes it impossible on any bench, or "" if nothing."""
         if not self.name.strip():
             return "a material has no name"
@@ -93,10 +93,10 @@ class Material:
     ledger: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         return self.available_for_use != NOT_AVAILABLE
 
-    def seen(self) -> dict[str, Any]:
+    def to_visible(self) -> dict[str, Any]:
         """Return everything that agents and raters may see of it: all but the hidden ledger."""
         return {
             "barcode": self.barcode,
@@ -110,7 +110,7 @@ class Material:
         }
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.seen(), "ledger": dict(self.ledger)}
+        return {**self.to_visible(), "ledger": dict(self.ledger)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -138,28 +138,30 @@ class Inventory:
             raise KeyError(barcode)
         return material
 
-    def usable(self) -> list[Material]:
-        return [m for m in self.materials if m.usable]
+    def list_usable(self) -> list[Material]:
+        return [m for m in self.materials if m.is_usable]
 
-    def changed(self, drafts: Sequence[Draft], barcodes: Sequence[str], touched: Iterable[str], now: int) -> Self:
+    def after_step(
+        self, new_materials: Sequence[NewMaterial], barcodes: Sequence[str], processed: Iterable[str], now: int
+    ) -> Self:
         """Return the inventory after a step: new materials under their barcodes, inputs that were not returned removed from use.
 
         `barcodes[i]` belongs to `drafts[i]`. A processed material that is neither unlimited nor returned is used up, because
         the transition model must return what remains of it.
         """
-        by_barcode = dict(zip(barcodes, drafts, strict=True))
-        touched = set(touched)
+        by_barcode = dict(zip(barcodes, new_materials, strict=True))
+        processed = set(processed)
         materials = []
         for material in self.materials:
             # Popped, so that only new materials remain for the end of the list.
             if draft := by_barcode.pop(material.barcode, None):
-                materials.append(_placed(draft, material.barcode, material.created_at, now))
+                materials.append(_with_barcode(draft, material.barcode, material.created_at, now))
             # The model must return what is left; what it does not return no longer exists.
-            elif material.barcode in touched and material.available_for_use != UNLIMITED:
+            elif material.barcode in processed and material.available_for_use != UNLIMITED:
                 materials.append(replace(material, available_for_use=NOT_AVAILABLE, last_modified=now))
             else:
                 materials.append(material)
-        materials += [_placed(draft, barcode, now, now) for barcode, draft in by_barcode.items()]
+        materials += [_with_barcode(draft, barcode, now, now) for barcode, draft in by_barcode.items()]
         return type(self)(tuple(materials))
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -170,7 +172,7 @@ class Inventory:
         return cls(tuple(Material.from_json(m) for m in data))
 
 
-def barcode(seed: int, *place: object) -> str:
+def make_barcode(seed: int, *place: object) -> str:
     """Return a barcode `MAT-XXXXXXXX` that depends only on the episode's seed and the position it is made for."""
     # `repr` of a tuple separates the parts; joined digits would give (1, 12) and (11, 2) the same code.
     number = int.from_bytes(hashlib.sha256(repr((seed, *place)).encode()).digest()[:8])
@@ -181,27 +183,27 @@ def barcode(seed: int, *place: object) -> str:
     return f"MAT-{letters}"
 
 
-def place_all(drafts: Iterable[Draft], seed: int) -> Inventory:
+def build_inventory(drafts: Iterable[NewMaterial], seed: int) -> Inventory:
     """Return the initial bench of an episode, each material with a barcode of this episode."""
     materials: list[Material] = []
     used: set[str] = set()
     for index, draft in enumerate(drafts):
-        code = fresh_barcode(seed, 0, index, used)
+        code = make_unused_barcode(seed, 0, index, used)
         used.add(code)
-        materials.append(_placed(draft, code, 0, 0))
+        materials.append(_with_barcode(draft, code, 0, 0))
     return Inventory(tuple(materials))
 
 
-def fresh_barcode(seed: int, step: int, index: int, taken: Iterable[str]) -> str:
+def make_unused_barcode(seed: int, step: int, index: int, used: Iterable[str]) -> str:
     """Return a barcode not in `taken`. The same inputs give the same barcode, so a repeated step changes nothing."""
-    taken, salt = set(taken), 0
+    used, salt = set(used), 0
     # Collisions are rare but possible; the salt makes the choice reproducible.
-    while (code := barcode(seed, step, index, salt)) in taken:
+    while (code := make_barcode(seed, step, index, salt)) in used:
         salt += 1
     return code
 
 
-def _placed(draft: Draft, code: str, created_at: int, now: int) -> Material:
+def _with_barcode(draft: NewMaterial, code: str, created_at: int, now: int) -> Material:
     return Material(
         barcode=code,
         name=draft.name,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from simulation.lab.materials import Draft
+from simulation.lab.materials import NewMaterial
 
 MEASUREMENT_TYPES = ("visual", "quantitative", "qualitative", "instrumental")
 
@@ -44,7 +44,7 @@ class Outcome:
     """What a transition model returns for one action. A rejected outcome has a reason and changes nothing."""
 
     success: bool
-    new_materials: tuple[Draft, ...] = ()
+    new_materials: tuple[NewMaterial, ...] = ()
     new_observations: tuple[Observation, ...] = ()
     reasoning: str = ""
     failure_reason: str = ""
@@ -52,7 +52,7 @@ class Outcome:
     fidelity: str = ""
 
     @classmethod
-    def rejected(cls, reason: str, by: RejectedBy = RejectedBy.TRANSITION_MODEL) -> Self:
+    def make_rejected(cls, reason: str, by: RejectedBy = RejectedBy.TRANSITION_MODEL) -> Self:
         return cls(success=False, failure_reason=reason, rejected_by=by)
 
     def to_json(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Outcome:
         return cls(
             **{
                 **data,
-                "new_materials": tuple(Draft.from_json(m) for m in data["new_materials"]),
+                "new_materials": tuple(NewMaterial.from_json(m) for m in data["new_materials"]),
                 "new_observations": tuple(Observation(**o) for o in data["new_observations"]),
             }
         )
@@ -84,7 +84,7 @@ class PerturbedOutcome(NamedTuple):
     kind: str  # the injector's name, for example "dilution_slip"; "" if a model created it and nobody has named it
     rule: str  # the rule it breaks, in words
     field: str  # the changed field, for example "new_materials[1].properties.volume"
-    why: str  # why the outcome is now wrong, with the numbers
+    explanation: str  # why the outcome is now wrong, with the numbers
 
 
 @dataclass(frozen=True)

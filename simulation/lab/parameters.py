@@ -21,7 +21,7 @@ PARAMETER_TYPES = (
     "text",
 )
 
-_LONGEST_OBJECT = 2000  # characters; an object is short
+_MAX_OBJECT_LENGTH = 2000  # characters; an object is short
 # Bounded repetitions: a text of millions of digits must not be converted.
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
@@ -47,24 +47,26 @@ class Parameter:
     pattern: str = ""
     max_length: int = 300
 
-    def read(self, value: Any) -> Any:
+    def parse_value(self, value: Any) -> Any:
         """Return the typed value: Decimal in the dimension's base unit, bool, str, tuple of str, or dict. Raises ParameterError."""
         # One method per entry of PARAMETER_TYPES.
         return getattr(self, f"_read_{self.type}")(value)
 
-    def allowed(self) -> str:
+    def describe_allowed(self) -> str:
         """Return what may be written here, for people."""
         match self.type:
             case "select" | "multiselect":
                 return ("one of " if self.type == "select" else "any of ") + ", ".join(self.options)
             case "range" | "range_with_units":
-                unit = f", in {'/'.join(u for u in quantities.units(self.dimension) if u)}" if self.dimension else ""
+                unit = (
+                    f", in {'/'.join(u for u in quantities.list_units(self.dimension) if u)}" if self.dimension else ""
+                )
                 return f"{self.minimum} to {self.maximum}{unit}"
             case "boolean":
                 return "true or false"
             case "object":
                 return "keys " + ", ".join(
-                    f"{key} ({kind.allowed()})" if kind else key for key, kind in self.keys.items()
+                    f"{key} ({kind.describe_allowed()})" if kind else key for key, kind in self.keys.items()
                 )
             case "text":
                 return f"text of at most {self.max_length} characters"
@@ -73,28 +75,30 @@ class Parameter:
 
     def _read_select(self, value: Any) -> str:
         if not isinstance(value, str) or value not in self.options:
-            raise ParameterError(f"{self.name} is {value!r}; it must be {self.allowed()}")
+            raise ParameterError(f"{self.name} is {value!r}; it must be {self.describe_allowed()}")
         return value
 
     def _read_multiselect(self, value: Any) -> tuple[str, ...]:
-        chosen = _list(value)
+        chosen = _split_list(value)
         if not chosen or any(v not in self.options for v in chosen):
-            raise ParameterError(f"{self.name} is {value!r}; it must be {self.allowed()}")
+            raise ParameterError(f"{self.name} is {value!r}; it must be {self.describe_allowed()}")
         return chosen
 
     def _read_range(self, value: Any) -> Decimal:
         # Booleans are integers in Python; "true" is no number here.
         if isinstance(value, bool) or not _PLAIN_NUMBER.fullmatch(str(value).strip()):
-            raise ParameterError(f"{self.name} is {value!r}; it must be a number from {self.allowed()}")
-        return self._bounded(Decimal(str(value).strip()), value, Decimal(str(self.minimum)), Decimal(str(self.maximum)))
+            raise ParameterError(f"{self.name} is {value!r}; it must be a number from {self.describe_allowed()}")
+        return self._check_bounds(
+            Decimal(str(value).strip()), value, Decimal(str(self.minimum)), Decimal(str(self.maximum))
+        )
 
     def _read_range_with_units(self, value: Any) -> Decimal:
         try:
-            amount = quantities.parse(value, self.dimension).value
+            amount = quantities.parse_quantity(value, self.dimension).value
         except quantities.QuantityError as error:
             raise ParameterError(f"{self.name}: {error}") from error
-        low, high = (quantities.parse(bound, self.dimension).value for bound in (self.minimum, self.maximum))
-        return self._bounded(amount, value, low, high)
+        low, high = (quantities.parse_quantity(bound, self.dimension).value for bound in (self.minimum, self.maximum))
+        return self._check_bounds(amount, value, low, high)
 
     def _read_boolean(self, value: Any) -> bool:
         if value is True or value == "true":
@@ -105,21 +109,21 @@ class Parameter:
 
     def _read_object(self, value: Any) -> dict[str, Any]:
         """Return the declared keys with their typed values; text like `{FSC:400 V,SSC:500 V}` is parsed as well."""
-        pairs = _pairs(value) if isinstance(value, str) else value
+        pairs = _parse_pairs(value) if isinstance(value, str) else value
         if not isinstance(pairs, Mapping) or not pairs or any(key not in self.keys for key in pairs):
             raise ParameterError(f"{self.name} is {value!r}; it takes the keys {', '.join(self.keys)}")
         return {
-            key: part if (kind := self.keys[key]) is None else kind._read_inside(part) for key, part in pairs.items()
+            key: part if (kind := self.keys[key]) is None else kind._parse_nested(part) for key, part in pairs.items()
         }
 
-    def _read_inside(self, value: Any) -> Any:
+    def _parse_nested(self, value: Any) -> Any:
         """Return a value inside an object. A bare number is in the base unit if both bounds are, as the paper's {FSC:400} is in V."""
         # A bare number is accepted only if it cannot mean another unit.
         if self.type == "range_with_units" and _is_plain_number(value):
-            base_unit = quantities.kept_unit(self.dimension)
-            if all(quantities.unit(bound, self.dimension) == base_unit for bound in (self.minimum, self.maximum)):
-                return self.read(f"{value} {base_unit}".strip())
-        return self.read(value)
+            base_unit = quantities.base_unit(self.dimension)
+            if all(quantities.parse_unit(bound, self.dimension) == base_unit for bound in (self.minimum, self.maximum)):
+                return self.parse_value(f"{value} {base_unit}".strip())
+        return self.parse_value(value)
 
     def _read_material_selector(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -127,7 +131,7 @@ class Parameter:
         return value
 
     def _read_multi_material_selector(self, value: Any) -> tuple[str, ...]:
-        chosen = _list(value)
+        chosen = _split_list(value)
         if not chosen:
             raise ParameterError(f"{self.name} is {value!r}; it must be one or more barcodes")
         return chosen
@@ -139,9 +143,9 @@ class Parameter:
             raise ParameterError(f"{self.name} is {value[:60]!r}; {self.description}")
         return value
 
-    def _bounded(self, amount: Decimal, written: Any, low: Decimal, high: Decimal) -> Decimal:
+    def _check_bounds(self, amount: Decimal, written: Any, low: Decimal, high: Decimal) -> Decimal:
         if not low <= amount <= high:
-            raise ParameterError(f"{self.name} is {written}; it must be {self.allowed()}")
+            raise ParameterError(f"{self.name} is {written}; it must be {self.describe_allowed()}")
         return amount
 
 
@@ -155,7 +159,7 @@ def _is_plain_number(value: Any) -> bool:
     return _PLAIN_NUMBER.fullmatch(str(value).strip()) is not None
 
 
-def _list(value: Any) -> tuple[str, ...]:
+def _split_list(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         # A list may be written as text, as in the paper's format.
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -164,10 +168,10 @@ def _list(value: Any) -> tuple[str, ...]:
     return ()
 
 
-def _pairs(text: str) -> dict[str, str] | None:
+def _parse_pairs(text: str) -> dict[str, str] | None:
     """Return `{key:value,key:value}` as a dict, or None if it is not in this form. Keys and values contain no commas."""
     stripped = text.strip()
-    if len(stripped) > _LONGEST_OBJECT or not (stripped.startswith("{") and stripped.endswith("}")):
+    if len(stripped) > _MAX_OBJECT_LENGTH or not (stripped.startswith("{") and stripped.endswith("}")):
         return None
     pairs = [part.partition(":") for part in stripped[1:-1].split(",")]
     if not all(colon for _, colon, _ in pairs):

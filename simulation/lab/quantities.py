@@ -72,7 +72,16 @@ _READABLE = {
     "conductivity": ("µS/cm", "mS/cm"),
 }
 # Dimensions that are always displayed in the base unit.
-_AS_KEPT = ("flow", "pressure", "density", "power_density", "viscosity", "scan_rate", "activity", "enzyme_units")
+_ALWAYS_BASE_UNIT = (
+    "flow",
+    "pressure",
+    "density",
+    "power_density",
+    "viscosity",
+    "scan_rate",
+    "activity",
+    "enzyme_units",
+)
 # Other spellings of the same unit. Variants of the micro and degree signs are folded before the look-up.
 _SPELLINGS = {
     "uL": "µL", "ul": "µL", "µl": "µL", "ml": "mL", "l": "L", "nl": "nL", "ug": "µg", "umol": "µmol", "uM": "µM",
@@ -105,7 +114,7 @@ _SPELLINGS = {
     "degree": "°", "degrees": "°", "C/min": "°C/min", "degC/min": "°C/min", "U/ml": "U/mL", "units": "U",
     "IU": "U", "IU/mL": "U/mL", "units/mL": "U/mL", "mU/ml": "mU/mL", "mtorr": "mTorr",
 }  # fmt: skip
-_LARGEST = 10**15
+_MAX_INTEGER = 10**15
 # Characters that look alike on a page but are different code points.
 _FOLD = str.maketrans(
     {"μ": "µ", "º": "°", "˚": "°", "℃": "°C", "−": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "⋅": "·"}
@@ -125,52 +134,54 @@ class Quantity(NamedTuple):
     dimension: str
 
 
-def kept_unit(dimension: str) -> str:
+def base_unit(dimension: str) -> str:
     """Return the unit in which amounts of a dimension are stored, for example µL for volume."""
     return _TABLE[dimension][0]
 
 
-def units(dimension: str) -> tuple[str, ...]:
+def list_units(dimension: str) -> tuple[str, ...]:
     """Return every unit in which a dimension may be written."""
     return tuple(_TABLE[dimension][1])
 
 
-def dimensions() -> tuple[str, ...]:
+def list_dimensions() -> tuple[str, ...]:
     return tuple(_TABLE)
 
 
-def parse(text: object, dimension: str) -> Quantity:
+def parse_quantity(text: object, dimension: str) -> Quantity:
     """Parse "50 µL" as a volume. A bare number is seconds for a duration and rejected elsewhere (except for counts). Raises QuantityError."""
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
-        raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {_example(dimension)}")
+        raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {_example_text(dimension)}")
     # Python raises ValueError when converting an integer of thousands of digits to text.
-    folded = "" if isinstance(text, int) and abs(text) > _LARGEST else str(text).translate(_FOLD).strip()
+    folded = "" if isinstance(text, int) and abs(text) > _MAX_INTEGER else str(text).translate(_FOLD).strip()
     match = _NUMBER.fullmatch(folded)
     if not match:
-        raise QuantityError(f"{_short(text)} is not a quantity; write a number and a unit, like {_example(dimension)}")
+        raise QuantityError(
+            f"{_shorten(text)} is not a quantity; write a number and a unit, like {_example_text(dimension)}"
+        )
     number, unit = Decimal(match[1]), match[2].strip()
     if not unit and dimension == "duration":
         # Seconds, because that is the unit of the clock.
         unit = "s"
-    return Quantity(number * _factor(_known_unit(unit, dimension, text), dimension), dimension)
+    return Quantity(number * _conversion_factor(_validate_unit(unit, dimension, text), dimension), dimension)
 
 
-def unit(text: object, dimension: str) -> str:
+def parse_unit(text: object, dimension: str) -> str:
     """Return the unit in which a quantity is written, in our spelling: µL for "50 ul"."""
-    parse(text, dimension)
+    parse_quantity(text, dimension)
     match = _NUMBER.fullmatch(str(text).translate(_FOLD).strip())
     unit_text = match[2].strip() if match else ""
-    return _known_unit(unit_text or ("s" if dimension == "duration" else ""), dimension, text)
+    return _validate_unit(unit_text or ("s" if dimension == "duration" else ""), dimension, text)
 
 
-def show(value: Decimal, dimension: str, unit: str = "") -> str:
+def format_quantity(value: Decimal, dimension: str, unit: str = "") -> str:
     """Format an amount for people: in `unit`, or in the unit that gives a number between 1 and 1000."""
     display_unit = unit or _readable_unit(value, dimension)
-    number = plain(value / _factor(display_unit, dimension))
+    number = format_number(value / _conversion_factor(display_unit, dimension))
     return f"{number} {display_unit}".strip()
 
 
-def plain(number: Decimal) -> str:
+def format_number(number: Decimal) -> str:
     """Return a decimal without exponent or trailing zeros, with at most six significant digits."""
     with localcontext() as context:
         # Six digits: more would be artefacts of a division.
@@ -183,7 +194,7 @@ def plain(number: Decimal) -> str:
     return "0" if text in ("-0", "") else text
 
 
-def tidy(number: Decimal) -> Decimal:
+def round_for_display(number: Decimal) -> Decimal:
     """Round a computed number for display: up to four significant digits stay, longer ones are rounded to three."""
     return number if len(number.normalize().as_tuple().digits) <= 4 else Context(prec=3).plus(number)
 
@@ -198,23 +209,23 @@ PER_VOLUME = {
 }
 
 
-def show_concentration(name: str, value: Decimal, dimension: str) -> str:
+def format_concentration(name: str, value: Decimal, dimension: str) -> str:
     """Format the concentration of a substance with amounts in `dimension`, rounded for display; cells are shown per mL."""
     unit = "cells/mL" if dimension == "count" and "cells" in name else ""
-    return show(tidy(value), PER_VOLUME[dimension], unit)
+    return format_quantity(round_for_display(value), PER_VOLUME[dimension], unit)
 
 
-def _known_unit(unit: str, dimension: str, text: object) -> str:
+def _validate_unit(unit: str, dimension: str, text: object) -> str:
     unit = _SPELLINGS.get(unit, unit)
     if unit not in _TABLE[dimension][1]:
-        allowed = ", ".join(u for u in units(dimension) if u)
-        raise QuantityError(f"{_short(text)} is not a {dimension.replace('_', ' ')}; units allowed: {allowed}")
+        allowed = ", ".join(u for u in list_units(dimension) if u)
+        raise QuantityError(f"{_shorten(text)} is not a {dimension.replace('_', ' ')}; units allowed: {allowed}")
     return unit
 
 
 # Cached, because Pint is slow and the same few units occur in every step.
 @cache
-def _factor(unit: str, dimension: str) -> Decimal:
+def _conversion_factor(unit: str, dimension: str) -> Decimal:
     base, table = _TABLE[dimension]
     if unit in _SIZES:
         return _SIZES[unit]
@@ -231,22 +242,22 @@ def _readable_unit(value: Decimal, dimension: str) -> str:
     base, table = _TABLE[dimension]
     if table[base] is None:
         return base
-    if dimension in _AS_KEPT:
+    if dimension in _ALWAYS_BASE_UNIT:
         return base
     best = base
     for unit in _READABLE.get(dimension, tuple(table)):
-        size = abs(value / _factor(unit, dimension))
+        size = abs(value / _conversion_factor(unit, dimension))
         if size >= 1:
             best = unit
     return best
 
 
-def _example(dimension: str) -> str:
-    return f'"{f"10 {kept_unit(dimension)}".strip()}"'
+def _example_text(dimension: str) -> str:
+    return f'"{f"10 {base_unit(dimension)}".strip()}"'
 
 
-def _short(text: object) -> str:
-    if isinstance(text, int) and abs(text) > _LARGEST:
+def _shorten(text: object) -> str:
+    if isinstance(text, int) and abs(text) > _MAX_INTEGER:
         return "so large a number"
     text_repr = repr(str(text))
     return text_repr if len(text_repr) <= 60 else text_repr[:57] + "...'"

@@ -41,22 +41,22 @@ class TranscriptStep(NamedTuple):
 class Agent(Protocol):
     """Chooses the next action."""
 
-    def choose(self, situation: Situation) -> Action: ...
+    def choose_action(self, situation: Situation) -> Action: ...
 
 
 class TransitionModel(Protocol):
     """Answers an action with new materials and observations, or rejects it."""
 
-    def predict(self, action: Action, situation: Situation) -> Outcome: ...
+    def predict_outcome(self, action: Action, situation: Situation) -> Outcome: ...
 
 
 class EvidenceClassifier(Protocol):
     """Judges whether the transcript is sufficient for the goal, from these two alone."""
 
-    def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict: ...
+    def judge_evidence(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict: ...
 
 
 class Perturber(Protocol):
     """Returns an outcome with one planted error for an action whose correct outcome is known."""
 
-    def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome: ...
+    def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome: ...

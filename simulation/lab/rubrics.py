@@ -68,7 +68,7 @@ _LISTS = ("actions", "of", "not_of", "each", "brackets", "after", "about")
 _FIELDS = set(RubricLine.__dataclass_fields__)
 
 
-def check(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> list[str]:
+def check_rubric(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> list[str]:
     """Return every problem of a rubric for an experiment whose initial materials have those names."""
     problems = [] if rubric else ["rubric: must contain at least one line"]
     # Lines refer to each other by name, so the names are collected before the lines are checked.
@@ -77,7 +77,7 @@ def check(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> 
     for index, line in enumerate(rubric):
         before = (
             # `after` may only name earlier lines: otherwise two lines could depend on each other.
-            _earlier(rubric[: lines.index(line["line"])])
+            _list_earlier_names(rubric[: lines.index(line["line"])])
             if isinstance(line, Mapping) and line.get("line") in lines
             else []
         )
@@ -88,7 +88,7 @@ def check(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> 
     return problems
 
 
-def _earlier(rubric: Sequence[Any]) -> list[str]:
+def _list_earlier_names(rubric: Sequence[Any]) -> list[str]:
     """Return what a later line may name: lines, and `one_of` groups."""
     candidates = [line.get(key) for key in ("line", "one_of") for line in rubric if isinstance(line, Mapping)]
     return list(dict.fromkeys(name for name in candidates if isinstance(name, str) and name))
@@ -122,14 +122,14 @@ def _check_line(
     about = data.get("about", [])
     if not isinstance(about, list) or not all(isinstance(word, str) and word for word in about):
         problems.append(f"about: is {about!r}; allowed: a list of texts")
-    problems += _check_seen(data) + _check_elapsed(data.get("elapsed", {}), before)
+    problems += _check_visible(data) + _check_elapsed(data.get("elapsed", {}), before)
     problems += _check_shares(data.get("shares", {}), names, before)
     if not data.get("actions"):
         problems.append(f"actions: must name at least one; allowed: {', '.join(sorted(catalogue.types))}")
     return problems + _check_spread(data.get("spread", {}), before) + _check_conditions(data, catalogue)
 
 
-def _check_seen(data: Mapping[str, Any]) -> list[str]:
+def _check_visible(data: Mapping[str, Any]) -> list[str]:
     """Check conditions on visible properties, and bounds of a reading."""
     properties, signal = data.get("properties", {}), data.get("signal", {})
     if not isinstance(properties, Mapping) or not isinstance(signal, Mapping):
@@ -155,7 +155,7 @@ def _check_elapsed(elapsed: Any, before: Sequence[str]) -> list[str]:
         problems.append(f"elapsed.since: is {elapsed.get('since')!r}; allowed: {', '.join(before)}")
     for key in {"at_least", "at_most"} & set(elapsed):
         try:
-            quantities.parse(elapsed[key], "duration")
+            quantities.parse_quantity(elapsed[key], "duration")
         except LabError as error:
             problems.append(f"elapsed.{key}: {error}")
     return problems
@@ -186,10 +186,10 @@ def _check_spread(spread: Any, before: Sequence[str]) -> list[str]:
     return [f"spread: contains {name!r}; allowed: {', '.join(before)}" for name in spread if name not in before]
 
 
-def _check_list(key: str, written: Any, allowed: Sequence[str]) -> list[str]:
-    if not isinstance(written, list):
-        return [f"{key}: is {written!r}; allowed: a list of {', '.join(allowed)}"]
-    return [f"{key}: contains {name!r}; allowed: {', '.join(allowed)}" for name in written if name not in allowed]
+def _check_list(key: str, values: Any, allowed: Sequence[str]) -> list[str]:
+    if not isinstance(values, list):
+        return [f"{key}: is {values!r}; allowed: a list of {', '.join(allowed)}"]
+    return [f"{key}: contains {name!r}; allowed: {', '.join(allowed)}" for name in values if name not in allowed]
 
 
 def _check_conditions(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
@@ -226,12 +226,12 @@ def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -
     return problems
 
 
-def _check_amount(name: str, written: str, actions: Sequence[ActionType]) -> list[str]:
+def _check_amount(name: str, text: str, actions: Sequence[ActionType]) -> list[str]:
     """Check that a condition compares with a value that the parameter itself could have."""
     problems = []
     for parameter in (p for action in actions for p in action.parameters if p.name == name):
         try:
-            parameter.read(written)
+            parameter.parse_value(text)
         except LabError as error:
             problems.append(str(error))
     return problems

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from simulation.casts import datafiles
-from simulation.checker.suite import SuiteResult, measure
-from simulation.lab import telling
+from simulation.checker.suite import SuiteResult, measure_suite
+from simulation.lab import rendering
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
-from simulation.lab_report.rehearsal import Ablation, Rehearsal, rehearse
+from simulation.lab_report.protocol_check import Ablation, ProtocolCheck, check_protocol
 from simulation.offline.checklist import Finding
 
 
@@ -19,23 +19,25 @@ class LabReport:
     """Actions, checked experiments, and the checker's results on the labelled files of a directory of data files."""
 
     catalogue: Catalogue
-    rehearsals: tuple[Rehearsal, ...]
+    protocol_checks: tuple[ProtocolCheck, ...]
     suites: tuple[tuple[str, SuiteResult], ...]
     seed: int
 
     @property
-    def faults(self) -> list[str]:
-        return [f"{rehearsal.spec.slug}: {fault}" for rehearsal in self.rehearsals for fault in rehearsal.faults]
+    def all_faults(self) -> list[str]:
+        return [
+            f"{rehearsal.spec.slug}: {fault}" for rehearsal in self.protocol_checks for fault in rehearsal.all_faults
+        ]
 
 
-def report(
-    directory: Path, seed: int, only: Sequence[str] = (), say: Callable[[str], None] = lambda _: None
+def build_report(
+    directory: Path, seed: int, only: Sequence[str] = (), report_progress: Callable[[str], None] = lambda _: None
 ) -> LabReport:
     """Load the data files and check the protocol of every experiment, or only of those in `only`.
 
     Raises LabError for an unknown experiment, CatalogueError if a file is wrong.
     """
-    actions, _, files = datafiles.read(directory)
+    actions, _, files = datafiles.load_data_files(directory)
     specs = [spec for spec, _ in files]
     slugs = [spec.slug for spec in specs]
     if unknown := [slug for slug in only if slug not in slugs]:
@@ -43,86 +45,86 @@ def report(
     rehearsals = []
     for spec in specs:
         if not only or spec.slug in only:
-            say(spec.slug)
-            rehearsals.append(rehearse(spec, actions, seed))
+            report_progress(spec.slug)
+            rehearsals.append(check_protocol(spec, actions, seed))
     # The checker's suites do not depend on the experiments, so a report of some of them leaves them out.
     labelled_files = [] if only else sorted((directory / "checker").glob("*.jsonl"))
     suites = []
     for path in labelled_files:
-        say(f"checker, {path.name}")
-        suites.append((path.stem, measure(path, actions)))
+        report_progress(f"checker, {path.name}")
+        suites.append((path.stem, measure_suite(path, actions)))
     return LabReport(actions, tuple(rehearsals), tuple(suites), seed)
 
 
-def to_json(told: LabReport) -> dict[str, Any]:
+def report_to_json(lab_report: LabReport) -> dict[str, Any]:
     return {
-        "seed": told.seed,
-        "actions": [action_json(kind) for kind in told.catalogue.types.values()],
-        "experiments": [_experiment_json(rehearsal) for rehearsal in told.rehearsals],
-        "checker": {name: _suite_json(result) for name, result in told.suites},
-        "faults": told.faults,
+        "seed": lab_report.seed,
+        "actions": [action_to_json(kind) for kind in lab_report.catalogue.types.values()],
+        "experiments": [_experiment_to_json(rehearsal) for rehearsal in lab_report.protocol_checks],
+        "checker": {name: _suite_to_json(result) for name, result in lab_report.suites},
+        "faults": lab_report.all_faults,
     }
 
 
-def action_json(kind: ActionType) -> dict[str, Any]:
+def action_to_json(kind: ActionType) -> dict[str, Any]:
     return {
         "name": kind.name,
         "kind": kind.kind,
         "parameters": len(kind.parameters),
-        "time": time_taken(kind),
+        "time": describe_duration(kind),
         "badge": kind.fidelity,
     }
 
 
-def time_taken(kind: ActionType) -> str:
+def describe_duration(kind: ActionType) -> str:
     """Describe how long an action takes: a fixed time or a parameter, and what is added to it."""
     duration = kind.duration
-    text = duration.parameter or telling.clock(duration.seconds)
+    text = duration.parameter or rendering.format_clock(duration.seconds)
     text += "".join(f" + {' x '.join(term)}" for term in duration.total)
     return f"{text}, each" if duration.per_material else text
 
 
-def verdict(valid: bool) -> str:
+def format_verdict(valid: bool) -> str:
     return "VALID" if valid else "INVALID"
 
 
-def _experiment_json(rehearsal: Rehearsal) -> dict[str, Any]:
+def _experiment_to_json(rehearsal: ProtocolCheck) -> dict[str, Any]:
     spec, reference = rehearsal.spec, rehearsal.reference
     return {
         "slug": spec.slug,
         "name": spec.name,
         "group": spec.group,
         "max_steps": spec.max_steps,
-        "materials": [draft.name for draft in spec.drafts()],
+        "materials": [draft.name for draft in spec.initial_materials()],
         "protocol_steps": reference.steps,
         "elapsed_seconds": reference.elapsed,
         "refused": list(reference.refused),
-        "reference": verdict(reference.valid),
-        "rubric": [_finding_json(finding) for finding in reference.findings],
-        "without_line": [_cut_json(cut) for cut in rehearsal.lines],
-        "unused_lines": list(rehearsal.unused),
-        "shortfalls": [_cut_json(cut) for cut in rehearsal.shortfalls],
-        "faults": rehearsal.faults,
+        "reference": format_verdict(reference.valid),
+        "rubric": [_finding_to_json(finding) for finding in reference.findings],
+        "without_line": [_ablation_to_json(cut) for cut in rehearsal.line_ablations],
+        "unused_lines": list(rehearsal.unused_lines),
+        "shortfalls": [_ablation_to_json(cut) for cut in rehearsal.shortfall_ablations],
+        "faults": rehearsal.all_faults,
     }
 
 
-def _suite_json(result: SuiteResult) -> dict[str, Any]:
+def _suite_to_json(result: SuiteResult) -> dict[str, Any]:
     shares = {name: getattr(result, name) for name in ("recall", "false_alarms", "undecidable", "beyond")}
     shares_json = {name: {"part": share.part, "whole": share.whole} for name, share in shares.items()}
     by_code = {code: {"part": s.part, "whole": s.whole} for code, s in sorted(result.recall_by_code.items())}
     return {**shares_json, "malformed": result.malformed, "recall_by_code": by_code}
 
 
-def _finding_json(finding: Finding) -> dict[str, Any]:
-    return {"name": finding.line.line, **finding.to_json()}
+def _finding_to_json(finding: Finding) -> dict[str, Any]:
+    return {"name": finding.line.line, **finding.to_dict()}
 
 
-def _cut_json(cut: Ablation) -> dict[str, Any]:
+def _ablation_to_json(ablation: Ablation) -> dict[str, Any]:
     return {
-        "name": cut.name,
-        "without": list(cut.without),
-        "verdict": verdict(cut.valid),
-        "ending": cut.ending,
-        "missed": list(cut.missed),
-        "fault": cut.fault,
+        "name": ablation.name,
+        "without": list(ablation.removed_steps),
+        "verdict": format_verdict(ablation.valid),
+        "ending": ablation.ending,
+        "missed": list(ablation.missed),
+        "fault": ablation.fault,
     }

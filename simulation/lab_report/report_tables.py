@@ -4,42 +4,44 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from simulation.checker.suite import SuiteResult
-from simulation.lab import telling
-from simulation.lab_report.rehearsal import Ablation, Rehearsal
-from simulation.lab_report.report import LabReport, action_json, verdict
+from simulation.lab import rendering
+from simulation.lab_report.protocol_check import Ablation, ProtocolCheck
+from simulation.lab_report.report import LabReport, action_to_json, format_verdict
 
-_FEW = 4  # missed rubric lines named in a table
-_WIDEST = 76  # characters of a line's text in a table
+_MAX_LINES_NAMED = 4  # missed rubric lines named in a table
+_MAX_TEXT_WIDTH = 76  # characters of a line's text in a table
 
 
-def to_text(told: LabReport) -> str:
-    kinds = [action_json(kind) for kind in told.catalogue.types.values()]
+def format_report(lab_report: LabReport) -> str:
+    kinds = [action_to_json(kind) for kind in lab_report.catalogue.types.values()]
     parts = [
         f"ACTIONS ({len(kinds)}; {sum(kind['parameters'] for kind in kinds)} parameters)",
-        table(
+        format_table(
             ("action", "kind", "parameters", "badge", "time"),
-            [(k["name"], k["kind"], k["parameters"], k["badge"], _cut(k["time"])) for k in kinds],
+            [(k["name"], k["kind"], k["parameters"], k["badge"], _shorten_text(k["time"])) for k in kinds],
         ),
-        f"EXPERIMENTS ({len(told.rehearsals)}; {sum(r.reference.valid for r in told.rehearsals)} reference protocols "
-        f"VALID offline, seed {told.seed})\n"
+        f"EXPERIMENTS ({len(lab_report.protocol_checks)}; {sum(r.reference.valid for r in lab_report.protocol_checks)} reference protocols "
+        f"VALID offline, seed {lab_report.seed})\n"
         "steps: in the reference protocol, of: maximum allowed; lines, shortfalls: INVALID without them, as required",
-        table(
+        format_table(
             ("experiment", "group", "materials", "steps", "of", "time", "refused", "reference", "lines", "shortfalls"),
-            [_summary(rehearsal) for rehearsal in told.rehearsals],
+            [_format_summary_row(rehearsal) for rehearsal in lab_report.protocol_checks],
         ),
-        *map(_details, told.rehearsals),
-        *([_checker(told.suites)] if told.suites else []),
-        "FAULTS\n" + "\n".join(told.faults) if told.faults else "No faults: every required part is necessary.",
+        *map(_format_details, lab_report.protocol_checks),
+        *([_format_checker_results(lab_report.suites)] if lab_report.suites else []),
+        "FAULTS\n" + "\n".join(lab_report.all_faults)
+        if lab_report.all_faults
+        else "No faults: every required part is necessary.",
     ]
     return "\n\n".join(parts)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def format_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return columns as wide as their widest entry, numbers right-aligned."""
-    lines = [tuple(map(str, row)) for row in (heads, *rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    lines = [tuple(map(str, row)) for row in (headings, *rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     right_aligned = [
-        all(line[column].isdigit() for line in lines[1:]) and len(lines) > 1 for column in range(len(heads))
+        all(line[column].isdigit() for line in lines[1:]) and len(lines) > 1 for column in range(len(headings))
     ]
     return "\n".join(
         "  ".join(
@@ -50,7 +52,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     )
 
 
-def _summary(rehearsal: Rehearsal) -> tuple[Any, ...]:
+def _format_summary_row(rehearsal: ProtocolCheck) -> tuple[Any, ...]:
     spec, reference = rehearsal.spec, rehearsal.reference
     return (
         spec.slug,
@@ -58,52 +60,69 @@ def _summary(rehearsal: Rehearsal) -> tuple[Any, ...]:
         len(spec.materials),
         reference.steps,
         spec.max_steps,
-        telling.clock(reference.elapsed),
+        rendering.format_clock(reference.elapsed),
         len(reference.refused),
-        verdict(reference.valid),
-        _score(rehearsal.lines),
-        _score(rehearsal.shortfalls),
+        format_verdict(reference.valid),
+        _format_score(rehearsal.line_ablations),
+        _format_score(rehearsal.shortfall_ablations),
     )
 
 
-def _score(cuts: Sequence[Ablation]) -> str:
-    return f"{sum(not ablation.fault for ablation in cuts)}/{len(cuts)}"
+def _format_score(ablations: Sequence[Ablation]) -> str:
+    return f"{sum(not ablation.fault for ablation in ablations)}/{len(ablations)}"
 
 
-def _details(rehearsal: Rehearsal) -> str:
+def _format_details(rehearsal: ProtocolCheck) -> str:
     """Return the bench, the verdict without the steps of each rubric line, and the verdict of each shortfall."""
     texts = {finding.line.line: f"{finding.line.line}: {finding.line.text}" for finding in rehearsal.reference.findings}
-    rows = [(_cut(texts[c.name]), _numbers(c.without), verdict(c.valid), _note(c)) for c in rehearsal.lines]
+    rows = [
+        (
+            _shorten_text(texts[c.name]),
+            _format_steps(c.removed_steps),
+            format_verdict(c.valid),
+            _describe_missed_lines(c),
+        )
+        for c in rehearsal.line_ablations
+    ]
     routes = {finding.line.line: finding.line.route for finding in rehearsal.reference.findings}
-    reasons = {name: "of another route" if routes[name] else "no step counts for it" for name in rehearsal.unused}
-    rows += [(_cut(texts[name]), "none", "-", reasons[name]) for name in rehearsal.unused]
-    shortfall_rows = [(_cut(c.name), _numbers(c.without), verdict(c.valid), _note(c)) for c in rehearsal.shortfalls]
+    reasons = {name: "of another route" if routes[name] else "no step counts for it" for name in rehearsal.unused_lines}
+    rows += [(_shorten_text(texts[name]), "none", "-", reasons[name]) for name in rehearsal.unused_lines]
+    shortfall_rows = [
+        (_shorten_text(c.name), _format_steps(c.removed_steps), format_verdict(c.valid), _describe_missed_lines(c))
+        for c in rehearsal.shortfall_ablations
+    ]
     parts = [
-        f"{rehearsal.spec.slug}: reference {verdict(rehearsal.reference.valid)}",
-        f"On the bench: {'; '.join(draft.name for draft in rehearsal.spec.drafts())}",
-        table(("line of the rubric", "without steps", "verdict", "missed"), rows),
+        f"{rehearsal.spec.slug}: reference {format_verdict(rehearsal.reference.valid)}",
+        f"On the bench: {'; '.join(draft.name for draft in rehearsal.spec.initial_materials())}",
+        format_table(("line of the rubric", "without steps", "verdict", "missed"), rows),
     ]
     return "\n".join(
         [
             *parts,
-            *([table(("shortfall", "without steps", "verdict", "missed"), shortfall_rows)] if shortfall_rows else []),
+            *(
+                [format_table(("shortfall", "without steps", "verdict", "missed"), shortfall_rows)]
+                if shortfall_rows
+                else []
+            ),
         ]
     )
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+def _shorten_text(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT_WIDTH else f"{text[: _MAX_TEXT_WIDTH - 1]}…"
 
 
-def _note(cut: Ablation) -> str:
+def _describe_missed_lines(ablation: Ablation) -> str:
     """Return the first missed lines and the fault; the JSON report lists all lines."""
-    missed = ", ".join(cut.missed[:_FEW]) + (f" and {len(cut.missed) - _FEW} more" if len(cut.missed) > _FEW else "")
+    missed = ", ".join(ablation.missed[:_MAX_LINES_NAMED]) + (
+        f" and {len(ablation.missed) - _MAX_LINES_NAMED} more" if len(ablation.missed) > _MAX_LINES_NAMED else ""
+    )
     # A run that was not submitted is INVALID for that reason alone.
-    note = missed if cut.ending == "submitted" else f"{missed} (ended as {cut.ending})"
-    return f"{note} <- {cut.fault}" if cut.fault else note
+    note = missed if ablation.ending == "submitted" else f"{missed} (ended as {ablation.ending})"
+    return f"{note} <- {ablation.fault}" if ablation.fault else note
 
 
-def _numbers(steps: Sequence[int]) -> str:
+def _format_steps(steps: Sequence[int]) -> str:
     """Return step numbers with neighbours joined: 3-5, 8."""
     runs: list[list[int]] = []
     for step in steps:
@@ -114,7 +133,7 @@ def _numbers(steps: Sequence[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def _checker(suites: Sequence[tuple[str, SuiteResult]]) -> str:
+def _format_checker_results(suites: Sequence[tuple[str, SuiteResult]]) -> str:
     rows = [(name, r.recall, r.false_alarms, r.undecidable, r.beyond, r.malformed) for name, r in suites]
     headings = (
         "labelled file",
@@ -124,4 +143,4 @@ def _checker(suites: Sequence[tuple[str, SuiteResult]]) -> str:
         "other errors found",
         "malformed",
     )
-    return f"CHECKER (per code: docs/checker.md)\n{table(headings, rows)}"
+    return f"CHECKER (per code: docs/checker.md)\n{format_table(headings, rows)}"

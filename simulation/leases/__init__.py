@@ -6,7 +6,7 @@ A claim raises the row's fence, and every commit requires that fence, so a worke
 May import: simulation.casts, simulation.lab, simulation.llm, simulation.models.
 """
 
-from simulation.leases.interruptions import Fenced, GaveUp, Held, Wait
+from simulation.leases.interruptions import Blocked, LeaseLost, RetriesExhausted, RetryLater
 from simulation.leases.leases import Lease
 
-__all__ = ["Fenced", "GaveUp", "Held", "Lease", "Wait"]
+__all__ = ["Blocked", "Lease", "LeaseLost", "RetriesExhausted", "RetryLater"]

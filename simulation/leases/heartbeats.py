@@ -18,7 +18,7 @@ from simulation.models import Leased
 log = logging.getLogger("wetbench.leases")
 
 
-class Held(NamedTuple):
+class LeaseKey(NamedTuple):
     """A row that a unit of this process holds, and the fence of its claim."""
 
     model: type[Leased]
@@ -27,65 +27,65 @@ class Held(NamedTuple):
 
 
 _lock = threading.Lock()
-_held: dict[Held, float] = {}  # seconds of the monotonic clock
-_beating: threading.Thread | None = None
+_renewed_at: dict[LeaseKey, float] = {}  # seconds of the monotonic clock
+_heartbeat_thread: threading.Thread | None = None
 
 
-def lease_end() -> datetime:
+def compute_lease_end() -> datetime:
     return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)
 
 
 @contextmanager
-def kept(model: type[Leased], pk: int, fence: int) -> Iterator[None]:
+def keep_renewed(model: type[Leased], pk: int, fence: int) -> Iterator[None]:
     """Renew the row's lease at every heartbeat inside this context, as long as the fence is still current."""
-    key = Held(model, pk, fence)
+    key = LeaseKey(model, pk, fence)
     with _lock:
-        _held[key] = time.monotonic()
-        _start()
+        _renewed_at[key] = time.monotonic()
+        _ensure_heartbeat_thread()
     try:
         yield
     finally:
         with _lock:
-            _held.pop(key, None)
+            _renewed_at.pop(key, None)
 
 
-def _start() -> None:
-    global _beating
+def _ensure_heartbeat_thread() -> None:
+    global _heartbeat_thread
     # The thread ends when nothing is leased (see _run_heartbeat), so an idle process has none, and fork and exit
     # are
     # clean. The caller holds _lock: otherwise two units could start two threads.
-    if _beating is None or not _beating.is_alive():
-        _beating = threading.Thread(target=_beat, daemon=True, name="heartbeat")
-        _beating.start()
+    if _heartbeat_thread is None or not _heartbeat_thread.is_alive():
+        _heartbeat_thread = threading.Thread(target=_run_heartbeat, daemon=True, name="heartbeat")
+        _heartbeat_thread.start()
 
 
-def _beat() -> None:
-    global _beating
+def _run_heartbeat() -> None:
+    global _heartbeat_thread
     try:
         while True:
             # Much shorter than a heartbeat: leases taken at any time are renewed on time, and the thread ends
             # soon after the last one.
             time.sleep(min(settings.HEARTBEAT_SECONDS / 3, 0.5))
             with _lock:
-                if not _held:
-                    _beating = None
+                if not _renewed_at:
+                    _heartbeat_thread = None
                     return
                 due = [
                     key
-                    for key, renewed_at in _held.items()
+                    for key, renewed_at in _renewed_at.items()
                     if time.monotonic() - renewed_at >= settings.HEARTBEAT_SECONDS
                 ]
             if due:
-                _renew(due)
+                _renew_leases(due)
     finally:
         connection.close()
 
 
-def _renew(due: list[Held]) -> None:
+def _renew_leases(due: list[LeaseKey]) -> None:
     now = time.monotonic()
     try:
         for model in {key.model for key in due}:
-            _rows(model, due).update(lease_until=lease_end())
+            _filter_held_rows(model, due).update(lease_until=compute_lease_end())
     except (OperationalError, InterfaceError):
         log.warning("could not renew %d leases; trying again", len(due))
         # The entries stay due, so the next round tries again; a lease lasts for several heartbeats.
@@ -95,10 +95,10 @@ def _renew(due: list[Held]) -> None:
     with _lock:
         # Only those still there: a unit may have ended during the UPDATE, and adding it again would renew it for
         # ever.
-        _held.update({key: now for key in due if key in _held})
+        _renewed_at.update({key: now for key in due if key in _renewed_at})
 
 
-def _rows(model: Any, due: list[Held]) -> Any:
+def _filter_held_rows(model: Any, due: list[LeaseKey]) -> Any:
     """Return the rows of this model that are still leased under the fences of `due`."""
     held = Q()
     for key in due:

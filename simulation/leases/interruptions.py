@@ -3,15 +3,15 @@
 from simulation.lab.errors import LabError
 
 
-class UnitSpent(Exception):  # noqa: N818  # not an error: the next unit continues from the call log
+class CallDone(Exception):  # noqa: N818  # not an error: the next unit continues from the call log
     """The unit's one new call was answered; further calls belong to the next unit."""
 
 
-class Fenced(Exception):  # noqa: N818  # as above
+class LeaseLost(Exception):  # noqa: N818  # as above
     """Another worker took over the row. The late answer is stored in the call log and is not used."""
 
 
-class Wait(Exception):  # noqa: N818  # as above
+class RetryLater(Exception):  # noqa: N818  # as above
     """The call cannot be made now, or failed with a transient error."""
 
     def __init__(self, seconds: float, reason: str, error: str = "") -> None:
@@ -19,7 +19,7 @@ class Wait(Exception):  # noqa: N818  # as above
         self.seconds, self.reason, self.error = seconds, reason, error
 
 
-class Held(Exception):  # noqa: N818  # as above
+class Blocked(Exception):  # noqa: N818  # as above
     """A person must act before the call can be made: add a key, raise a budget, or change a request that was refused."""
 
     def __init__(self, reason: str, error: str) -> None:
@@ -27,7 +27,7 @@ class Held(Exception):  # noqa: N818  # as above
         self.reason, self.error = reason, error
 
 
-class GaveUp(LabError):  # noqa: N818  # as above
+class RetriesExhausted(LabError):  # noqa: N818  # as above
     """The call failed as often as the retry policy allows."""
 
     def __init__(self, reason: str, error: str) -> None:

@@ -25,19 +25,19 @@ from simulation.models import Episode, Job, Leased, Twin
 
 log = logging.getLogger("wetbench.leases")
 Row = TypeVar("Row", Episode, Twin, Job)
-LEASED = (Job, Episode, Twin)
+LEASED_MODELS = (Job, Episode, Twin)
 # Locked, restarted or unreachable: no row is to blame, so no row may fail because of it.
-DATABASE_AWAY = (OperationalError, InterfaceError)
+DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 # Fields of the run that people may change while a worker keeps one of its rows.
-_ASKED = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
-_PROCESS = uuid.uuid4().hex[:8]
+_RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
+_PROCESS_TOKEN = uuid.uuid4().hex[:8]
 
 
 def owner_name() -> str:
     """Return host:pid:token of this process."""
     # Host and process id let a restarted worker find dead owners on its machine; the token keeps names unique when
     # the system uses a process id again.
-    return f"{socket.gethostname()}:{os.getpid()}:{_PROCESS}"
+    return f"{socket.gethostname()}:{os.getpid()}:{_PROCESS_TOKEN}"
 
 
 @dataclass
@@ -46,39 +46,39 @@ class Lease(Generic[Row]):
 
     row: Row
     fence: int
-    fresh: bool = False  # no unit of the row's phase was started before, so no calls are logged for it
-    since: float = field(default_factory=time.monotonic)  # monotonic seconds
-    left: bool = False  # after a commit: the next unit can start at once
-    keep: bool = False  # if work is left; spares a claim and a message for each unit
+    is_first_unit: bool = False  # no unit of the row's phase was started before, so no calls are logged for it
+    confirmed_at: float = field(default_factory=time.monotonic)  # monotonic seconds
+    has_work_left: bool = False  # after a commit: the next unit can start at once
+    keep_after_commit: bool = False  # if work is left; spares a claim and a message for each unit
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def keep_renewed(self) -> Iterator[None]:
         """Renew the lease while a slow call runs. A call shorter than a heartbeat costs no query."""
-        with heartbeats.kept(type(self.row), self.row.pk, self.fence):
+        with heartbeats.keep_renewed(type(self.row), self.row.pk, self.fence):
             yield
 
-    def renew(self) -> bool:
+    def renew_lease(self) -> bool:
         """Extend the lease by its full duration from now. Return False if a newer fence took over."""
-        self.since = time.monotonic()
-        return bool(self._mine().update(lease_until=heartbeats.lease_end()) == 1)
+        self.confirmed_at = time.monotonic()
+        return bool(self._filter_own_row().update(lease_until=heartbeats.compute_lease_end()) == 1)
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Return whether this worker still holds the row."""
         # A lease cannot have expired within a quarter of its duration, so no query is needed: this runs twice per
         # model call.
-        return time.monotonic() - self.since < settings.LEASE_SECONDS / 4 or self.renew()
+        return time.monotonic() - self.confirmed_at < settings.LEASE_SECONDS / 4 or self.renew_lease()
 
-    def commit(self, also: Callable[[], object] | None = None, **changes: Any) -> bool:
+    def commit_changes(self, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
         """Write `changes`, call `extra_write` in the same transaction, and release the lease unless it is kept.
 
         Return False if a newer fence took over; then nothing is written.
         """
-        _check_move(self.row, changes.get("status", self.row.status))
+        _check_status_change(self.row, changes.get("status", self.row.status))
         released = {"lease_until": None, "not_before": None, "lost_leases": 0, "begun": False}
         changes = {**released, **changes}
-        work_left, fresh = _left(self.row, changes), not changes["begun"]
-        if work_left and self.keep:
-            changes |= {"lease_until": heartbeats.lease_end(), "begun": True, "rung_at": None}
+        work_left, fresh = _has_work_left(self.row, changes), not changes["begun"]
+        if work_left and self.keep_after_commit:
+            changes |= {"lease_until": heartbeats.compute_lease_end(), "begun": True, "rung_at": None}
         else:
             # The caller sends the message for the next unit, so the row counts as notified. If the process dies before it
             # sends the message, the dispatcher sends it again after a while.
@@ -86,79 +86,79 @@ class Lease(Generic[Row]):
         # If the connection breaks here, the exception does not show whether the commit succeeded. Nothing infers it:
         # the next claim reads the row.
         with transaction.atomic():
-            if self._mine().update(**changes) != 1:
+            if self._filter_own_row().update(**changes) != 1:
                 log.warning("%s was taken over by another worker; this late result is discarded", self.row.code)
                 return False
-            if also:
-                also()
+            if extra_write:
+                extra_write()
         # Only after the transaction: a failed commit must leave the row in memory as it was.
-        self.left, self.fresh, self.since = work_left, fresh, time.monotonic()
+        self.has_work_left, self.is_first_unit, self.confirmed_at = work_left, fresh, time.monotonic()
         for name, value in changes.items():
             setattr(self.row, name, value)
         return True
 
-    def go_on(self) -> bool:
+    def can_continue(self) -> bool:
         """Return whether the next unit of a kept row may start. Reload what people may have requested since the last unit."""
         own_fields: list[str] = [] if isinstance(self.row, Twin) else ["cancel_requested_at"]
-        rows = list(self._mine().values_list(*(f"run__{name}" for name in _ASKED), *own_fields))
+        rows = list(self._filter_own_row().values_list(*(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *own_fields))
         # no row: a newer fence took over, or the row ended
         if not rows:
             return False
-        for name, value in zip(own_fields, rows[0][len(_ASKED) :], strict=True):
+        for name, value in zip(own_fields, rows[0][len(_RUN_LIMIT_FIELDS) :], strict=True):
             setattr(self.row, name, value)
         if self.row.run is None:  # a job that calls no model
             return True
-        for name, value in zip(_ASKED, rows[0], strict=False):
+        for name, value in zip(_RUN_LIMIT_FIELDS, rows[0], strict=False):
             setattr(self.row.run, name, value)
         if self.row.run.paused_at is None:
             return True
         # Not notified, so that the dispatcher sends a message as soon as the run is resumed.
-        self._mine().update(lease_until=None, rung_at=None)
+        self._filter_own_row().update(lease_until=None, rung_at=None)
         return False
 
-    def hand_back(self) -> bool:
+    def release_between_units(self) -> bool:
         """Release a kept row between two units. Return False if a newer fence took over."""
         # The caller sends a message for the row now: mark it, so that the dispatcher does not send a second one.
-        return bool(self._mine().update(lease_until=None, rung_at=timezone.now()) == 1)
+        return bool(self._filter_own_row().update(lease_until=None, rung_at=timezone.now()) == 1)
 
-    def still_ours(self, **changes: Any) -> bool:
+    def commit_progress(self, **changes: Any) -> bool:
         """Write `changes` of progress and keep the lease. Return False if a newer fence took over.
 
         Call it as the last statement of a transaction.
         """
-        self.since = time.monotonic()
+        self.confirmed_at = time.monotonic()
         # This locks the row until the transaction ends: nobody can claim it, and heartbeats wait. So it comes
         # last.
-        return bool(self._mine().update(lease_until=heartbeats.lease_end(), **changes) == 1)
+        return bool(self._filter_own_row().update(lease_until=heartbeats.compute_lease_end(), **changes) == 1)
 
-    def stopped(self) -> bool:
+    def cancel_if_requested(self) -> bool:
         """Cancel the row as a person requested. Return False if the request was withdrawn or a newer fence took over."""
         ended = {"status": "cancelled", "ended_at": timezone.now(), "lease_until": None, "not_before": None}
         # The condition is part of the UPDATE: a request withdrawn in this moment must not cancel the row.
-        return bool(self._mine().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
+        return bool(self._filter_own_row().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
 
-    def finish(self, status: str, also: Callable[[], object] | None = None, **changes: Any) -> bool:
+    def finish_row(self, status: str, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
         """Commit the final status of the row."""
-        return self.commit(also, status=status, ended_at=timezone.now(), **changes)
+        return self.commit_changes(extra_write, status=status, ended_at=timezone.now(), **changes)
 
-    def wait(self, seconds: float, reason: str, error: str = "") -> bool:
+    def schedule_retry(self, seconds: float, reason: str, error: str = "") -> bool:
         """Release the row until some seconds have passed, and store the reason for the wait."""
         retry_at = timezone.now() + timedelta(seconds=seconds)
-        return self.commit(status="waiting", begun=True, not_before=retry_at, reason=reason, error=error)
+        return self.commit_changes(status="waiting", begun=True, not_before=retry_at, reason=reason, error=error)
 
-    def release(self) -> None:
+    def release_after_fault(self) -> None:
         """Release the row without a result after a fault of the database. If this fails too, the lease expires by itself."""
         # the connection that failed may still be in this thread
         close_old_connections()
         retry_at = timezone.now() + timedelta(seconds=settings.POLL_SECONDS)
-        with suppress(*DATABASE_AWAY):
-            self._mine().update(lease_until=None, not_before=retry_at, rung_at=None)
+        with suppress(*DATABASE_UNAVAILABLE):
+            self._filter_own_row().update(lease_until=None, not_before=retry_at, rung_at=None)
 
-    def _mine(self) -> Any:
+    def _filter_own_row(self) -> Any:
         return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
 
 
-def claim(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:
+def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:
     """Claim a row for this worker. Return None if there is nothing to do on it or another worker was faster."""
     candidates = model.objects.unheld() if replay else model.objects.claimable()
     row = candidates.for_work().filter(code=code).first()
@@ -171,7 +171,7 @@ def claim(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | 
         "reason": "",
         "error": "",
         "lease_owner": owner_name(),
-        "lease_until": heartbeats.lease_end(),
+        "lease_until": heartbeats.compute_lease_end(),
         "lost_leases": lost_leases,
         "begun": True,
         "started_at": row.started_at or timezone.now(),
@@ -187,28 +187,28 @@ def claim(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | 
     lease = Lease(row, row.fence, fresh)
     # A row that kills its workers (out of memory, say) would otherwise kill one after the other.
     if lost_leases >= settings.LOST_LEASES_ALLOWED:
-        lease.finish(
+        lease.finish_row(
             "failed", reason="worker_lost", error=f"worker lost: {lost_leases} workers in a row died on this step"
         )
         return None
     return lease
 
 
-def expire_dead() -> int:
+def expire_dead_leases() -> int:
     """Expire the leases of processes of this machine that no longer run, and return how many.
 
     After a restart, work continues at once instead of after a full lease.
     """
     expired = 0
-    for model in LEASED:
+    for model in LEASED_MODELS:
         held = model.objects.filter(status__in=Leased.RUNNABLE, lease_until__gt=timezone.now())
         owners = set(held.values_list("lease_owner", flat=True))
-        dead = [owner for owner in owners if _is_dead(owner)]
+        dead = [owner for owner in owners if _is_dead_owner(owner)]
         expired += held.filter(lease_owner__in=dead).update(lease_until=timezone.now() - timedelta(seconds=1))
     return expired
 
 
-def _is_dead(owner: str) -> bool:
+def _is_dead_owner(owner: str) -> bool:
     host, pid, _ = [*owner.split(":"), "", ""][:3]
     if host != socket.gethostname() or not pid.isdigit() or owner == owner_name():
         return False
@@ -222,12 +222,12 @@ def _is_dead(owner: str) -> bool:
     return False
 
 
-def _left(row: Episode | Twin | Job, changes: Mapping[str, Any]) -> bool:
+def _has_work_left(row: Episode | Twin | Job, changes: Mapping[str, Any]) -> bool:
     """Return whether the next unit of the row can start at once after these changes."""
     awaits = changes.get("awaits_person", row.awaits_person)
     return changes.get("status", row.status) in Leased.RUNNABLE and not awaits and changes["not_before"] is None
 
 
-def _check_move(row: Episode | Twin | Job, status: str) -> None:
+def _check_status_change(row: Episode | Twin | Job, status: str) -> None:
     if status != row.status and status not in row.MOVES[row.status]:
         raise ValueError(f"{row} cannot change from {row.status} to {status}")

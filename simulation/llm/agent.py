@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.lab import telling, wire
+from simulation.lab import action_format, rendering
 from simulation.lab.actions import Action, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
@@ -13,14 +13,14 @@ from simulation.lab.roles import Situation
 from simulation.llm.errors import Refusal, TooLong
 from simulation.llm.prompts import histories
 from simulation.llm.prompts.prompt_sets import PromptTexts
-from simulation.llm.replies.cleaning import answer
-from simulation.providers import Message, Prompt, Speaker
+from simulation.llm.replies.cleaning import extract_answer
+from simulation.providers import CompletionFunction, Message, Prompt
 from simulation.providers.base import Stop
 
-FORMS = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}
+PROMPT_FILES = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}
 TURNS = 3  # how often one prompt is sent before a truncated or empty answer is the agent's mistake
-_LONGEST = {"thought": 2_000, "plan": 4_000, "summary": 8_000}  # characters stored in memory
-_SAID = {"plan": "plan", "summary": "summary of the history"}
+_MAX_STORED = {"thought": 2_000, "plan": 4_000, "summary": 8_000}  # characters stored in memory
+_ANSWER_NAMES = {"plan": "plan", "summary": "summary of the history"}
 _ACTION_LINE = re.compile(r"^[ \t*#>`]*ACTION[ \t*`]*:", re.IGNORECASE | re.MULTILINE)
 _LABEL = re.compile(r"[\s*#>`]*(?:THOUGHT|PLAN|SUMMARY)[ \t*`]*:[ \t*]*", re.IGNORECASE)
 
@@ -32,74 +32,76 @@ class LLMAgent:
     Notes are written only when the step has a result, so that a step that runs again sends the same prompts.
     """
 
-    speak: Speaker
+    speak: CompletionFunction
     texts: PromptTexts
     scaffold: str
     history: Mapping[str, Any]
     memory: dict[str, Any]
 
     def __post_init__(self) -> None:
-        if self.scaffold not in FORMS:
-            raise LabError(f"scaffold is {self.scaffold!r}; allowed: {', '.join(FORMS)}")
-        self._history = histories.read(self.history)
+        if self.scaffold not in PROMPT_FILES:
+            raise LabError(f"scaffold is {self.scaffold!r}; allowed: {', '.join(PROMPT_FILES)}")
+        self._history = histories.parse_history(self.history)
 
-    def choose(self, situation: Situation) -> Action:
+    def choose_action(self, situation: Situation) -> Action:
         """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""
         # A copy: notes are stored only when the step has a result, so a unit that runs again sends the same prompts.
         notes = {**self.memory, "thoughts": dict(self.memory.get("thoughts", {}))}
-        system = self.texts.fill("agent.system.txt", actions=_catalogue(situation))
+        system = self.texts.fill_in("agent.system.txt", actions=_render_catalogue(situation))
         try:
             # The summary comes before the plan and the action, because both read it.
-            self._summarise(situation, system, notes)
-            self._plan(situation, system, notes)
-            reply = self._say(self._prompt(situation, system, notes, FORMS[self.scaffold], "act"))
-            if self.scaffold == "react" and (thought := _thought(reply)):
+            self._update_summary(situation, system, notes)
+            self._write_plan(situation, system, notes)
+            reply = self._request_answer(
+                self._build_prompt(situation, system, notes, PROMPT_FILES[self.scaffold], "act")
+            )
+            if self.scaffold == "react" and (thought := _extract_thought(reply)):
                 notes["thoughts"][str(len(situation.history) + 1)] = thought
             # An unparsable reply is a rejected step of the agent, not an error of ours.
-            action = wire.read_text(reply)
-        except wire.WireError:
+            action = action_format.parse_action_text(reply)
+        except action_format.ActionFormatError:
             # The agent's mistake is a step as well, so the notes that led to it are kept.
             self.memory.update(notes)
             raise
         self.memory.update(notes)
         return action
 
-    def _plan(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
+    def _write_plan(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
         """Ask for the plan before the first action, if the scaffold has one. It is part of every later prompt."""
         if self.scaffold == "plan" and not noted.get("plan"):
-            reply = self._say(self._prompt(situation, system, noted, "agent.plan.txt", "plan"))
-            noted["plan"] = _kept(reply, "plan")
+            reply = self._request_answer(self._build_prompt(situation, system, noted, "agent.plan.txt", "plan"))
+            noted["plan"] = _shorten_note(reply, "plan")
 
-    def _summarise(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
+    def _update_summary(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
         """Renew the summary from the last one and the steps that have left the window."""
         last = noted.get("summary", {"upto": 0, "text": ""})
-        upto = self._history.summarised(len(situation.history))
+        upto = self._history.count_summarised(len(situation.history))
         # Only every k steps: between them the prompt keeps its beginning, which providers cache.
         if upto <= last["upto"]:
             return
-        steps = histories.in_full(situation.history[last["upto"] : upto], noted["thoughts"])
+        steps = histories.render_steps(situation.history[last["upto"] : upto], noted["thoughts"])
         # The last summary and the new steps, never the full history, which may be longer than the context.
         parts = [f"STEPS 1 TO {last['upto']}, SUMMARISED\n{last['text']}"] if last["upto"] else []
-        request = self.texts.fill("agent.summary.txt", goal=situation.goal, history="\n\n".join([*parts, steps]))
-        reply = self._say(Prompt(system, (Message("user", request),), "summary", self.texts.sha256))
-        noted["summary"] = {"upto": upto, "text": _kept(reply, "summary")}
+        request = self.texts.fill_in("agent.summary.txt", goal=situation.goal, history="\n\n".join([*parts, steps]))
+        reply = self._request_answer(Prompt(system, (Message("user", request),), "summary", self.texts.sha256))
+        noted["summary"] = {"upto": upto, "text": _shorten_note(reply, "summary")}
 
-    def _prompt(self, now: Situation, system: str, noted: Mapping[str, Any], form: str, purpose: str) -> Prompt:
+    def _build_prompt(self, now: Situation, system: str, noted: Mapping[str, Any], form: str, purpose: str) -> Prompt:
         """The situation, what only grows first (providers keep a prefix), and then the form of the answer."""
         summary = noted.get("summary", {}).get("text", "")
-        situation_text = self.texts.fill(
+        situation_text = self.texts.fill_in(
             "agent.user.txt",
             # The history comes before what changes in every step, so that a cached prefix stays valid.
             goal=now.goal,
-            history=histories.told(self._history, now.history, noted["thoughts"], summary),
-            time=f"{telling.clock(now.elapsed)} since the start; {now.steps_left} actions left",
-            materials=telling.ages(now.inventory, now.elapsed),
-            notes=_notes(now, noted.get("plan", "")),
+            history=histories.render_history(self._history, now.history, noted["thoughts"], summary),
+            time=f"{rendering.format_clock(now.elapsed)} since the start; {now.steps_left} actions left",
+            materials=rendering.render_ages(now.inventory, now.elapsed),
+            notes=_render_notes(now, noted.get("plan", "")),
         )
         text = f"{situation_text}\n\n{self.texts.files[form].strip()}"
         return Prompt(system, (Message("user", text),), purpose, self.texts.sha256)
 
-    def _say(self, prompt: Prompt) -> str:
+    def _request_answer(self, prompt: Prompt) -> str:
         """Return a complete answer. A truncated or empty one is requested again with the same prompt, then raises ActionFormatError."""
         problem = ""
         # The same prompt again: nothing in it was wrong.
@@ -109,35 +111,40 @@ class LLMAgent:
                 raise Refusal(completion.refusal)
             if completion.stop is Stop.CONTEXT:
                 raise TooLong("the agent's prompt is longer than the model takes")
-            reply = answer(completion.text)
+            reply = extract_answer(completion.text)
             if completion.stop is Stop.MAX_TOKENS:
                 problem = "was cut off at the longest length allowed"
             elif not reply:
                 problem = "was empty"
             else:
                 return reply
-        raise wire.WireError(f"The {_SAID.get(prompt.purpose, 'answer')} {problem}, {TURNS} times: write less")
+        raise action_format.ActionFormatError(
+            f"The {_ANSWER_NAMES.get(prompt.purpose, 'answer')} {problem}, {TURNS} times: write less"
+        )
 
 
-def _catalogue(situation: Situation) -> str:
-    return "\n".join(map(_action, situation.catalogue.types.values()))
+def _render_catalogue(situation: Situation) -> str:
+    return "\n".join(map(_render_action_cached, situation.catalogue.types.values()))
 
 
-def _action(kind: ActionType) -> str:
-    cached = _told.get(id(kind))
+def _render_action_cached(kind: ActionType) -> str:
+    cached = _rendered.get(id(kind))
     if cached is None or cached[0] is not kind:
-        if len(_told) > _MOST_TOLD:
-            _told.clear()
-        cached = _told[id(kind)] = (kind, telling.action(kind))  # kept with its text, so that its id cannot be reused
+        if len(_rendered) > _MAX_RENDERED:
+            _rendered.clear()
+        cached = _rendered[id(kind)] = (
+            kind,
+            rendering.render_action(kind),
+        )  # kept with its text, so that its id cannot be reused
     return cached[1]
 
 
 # Rendered actions by id: they are the longest part of a prompt and never change.
-_told: dict[int, tuple[ActionType, str]] = {}
-_MOST_TOLD = 1000
+_rendered: dict[int, tuple[ActionType, str]] = {}
+_MAX_RENDERED = 1000
 
 
-def _notes(now: Situation, plan: str) -> str:
+def _render_notes(now: Situation, plan: str) -> str:
     """Return the plan, and the number of consecutive rejections."""
     # The agent learns how close the limit is, because the episode ends without a warning otherwise.
     rejected = 0
@@ -149,14 +156,14 @@ def _notes(now: Situation, plan: str) -> str:
     return "\n\n".join(notes)
 
 
-def _thought(written: str) -> str:
+def _extract_thought(written: str) -> str:
     """Return the text before the action, without its label."""
     match = _ACTION_LINE.search(written)
-    return _kept(written[: match.start()] if match else "", "thought")
+    return _shorten_note(written[: match.start()] if match else "", "thought")
 
 
-def _kept(written: str, what: str) -> str:
+def _shorten_note(written: str, what: str) -> str:
     """Return the text without its label, shortened to what memory stores."""
     label = _LABEL.match(written)
-    text, limit = written[label.end() if label else 0 :].strip(), _LONGEST[what]
+    text, limit = written[label.end() if label else 0 :].strip(), _MAX_STORED[what]
     return text if len(text) <= limit else f"{text[:limit].rstrip()} ..."

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from simulation.lab.errors import LabError
 
-_SHOWN = 5  # problems in one line of a message
+_MAX_LISTED = 5  # problems in one line of a message
 
 
 class Refusal(LabError):  # noqa: N818  # a result, not an error
@@ -21,18 +21,18 @@ class MalformedCompletion(LabError):  # noqa: N818  # as above
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
-        super().__init__(summary(problems))
+        super().__init__(summarise_problems(problems))
 
-    def last(self, reason: str) -> LabError:
+    def final_error(self, reason: str) -> LabError:
         """Return the error to raise when no turn is left."""
         return NoUsableAnswer(reason, self.problems)
 
 
-class Recognisable(MalformedCompletion):
+class RecognisableTwin(MalformedCompletion):
     """A twin whose form reveals that it is not the original."""
 
-    def last(self, reason: str) -> LabError:
-        return Unusable(f"the twin can be told from the original by its form: {summary(self.problems)}")
+    def final_error(self, reason: str) -> LabError:
+        return UnusableTwin(f"the twin can be told from the original by its form: {summarise_problems(self.problems)}")
 
 
 class NoUsableAnswer(LabError):  # noqa: N818  # as above
@@ -40,10 +40,10 @@ class NoUsableAnswer(LabError):  # noqa: N818  # as above
 
     def __init__(self, reason: str, problems: Sequence[str] = ()) -> None:
         self.reason = reason
-        super().__init__(f"no usable answer of the model: {summary(problems)}")
+        super().__init__(f"no usable answer of the model: {summarise_problems(problems)}")
 
 
-class Unusable(LabError):  # noqa: N818  # as above
+class UnusableTwin(LabError):  # noqa: N818  # as above
     """A twin is well-formed and still unusable: it does not differ, does not explain its error, or reveals it."""
 
 
@@ -51,7 +51,7 @@ class TooLong(LabError):  # noqa: N818  # as above
     """The prompt exceeds the model's context."""
 
 
-def summary(problems: Sequence[str]) -> str:
+def summarise_problems(problems: Sequence[str]) -> str:
     """Return the first problems in one line, and how many more there are."""
-    more = f" (and {len(problems) - _SHOWN} more)" if len(problems) > _SHOWN else ""
-    return "; ".join(problems[:_SHOWN]) + more
+    more = f" (and {len(problems) - _MAX_LISTED} more)" if len(problems) > _MAX_LISTED else ""
+    return "; ".join(problems[:_MAX_LISTED]) + more

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
 from simulation.llm.errors import MalformedCompletion, TooLong
-from simulation.llm.prompts.framing import framed, framed_lines, line
+from simulation.llm.prompts.delimiters import delimit_json, delimit_lines, format_json_line
 from simulation.llm.prompts.prompt_sets import PromptTexts
-from simulation.llm.prompts.records import parts, record
-from simulation.llm.replies.tags import read_verdict
-from simulation.llm.turns import ask
-from simulation.providers import Message, Prompt, Speaker
+from simulation.llm.prompts.transcript import render_record, split_record
+from simulation.llm.repair_loop import request_answer
+from simulation.llm.replies.verdict_tags import parse_verdict
+from simulation.providers import CompletionFunction, Message, Prompt
 
 REPAIRS = 1  # repair turns
-MOST_PARTS = 20  # parts of a record, which bounds the calls of one verdict
+MAX_PARTS = 20  # parts of a record, which bounds the calls of one verdict
 _BYTES_PER_TOKEN = 2  # without a tokeniser: texts with numbers and units have two to four bytes per token
 
 
@@ -22,85 +22,88 @@ _BYTES_PER_TOKEN = 2  # without a tokeniser: texts with numbers and units have t
 class LLMEvidenceClassifier:
     """Judges a record by prompting a model. A record beyond `context_limit` tokens is summarised first, which the verdict states."""
 
-    speak: Speaker
+    speak: CompletionFunction
     texts: PromptTexts
     context_limit: int | None
     max_tokens: int
 
-    def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
+    def judge_evidence(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
         """Return the verdict. Raises Refusal, TooLong if not even a summary fits, or NoUsableAnswer; there is no default verdict."""
         # Once as a whole if it fits: a summary can lose what a verdict depends on.
-        prompt = self._question(goal, record(transcript))
-        if self._fits(prompt):
-            return self._verdict(prompt)
-        prompt = self._question(goal, self._summary(goal, transcript))
-        if not self._fits(prompt):
+        prompt = self._build_question(goal, render_record(transcript))
+        if self._fits_context(prompt):
+            return self._request_verdict(prompt)
+        prompt = self._build_question(goal, self._summarise_record(goal, transcript))
+        if not self._fits_context(prompt):
             raise TooLong(f"not even the summary of the record fits the {self.context_limit} tokens the model reads")
-        return replace(self._verdict(prompt), summarised=True)
+        return replace(self._request_verdict(prompt), summarised=True)
 
-    def _verdict(self, prompt: Prompt) -> Verdict:
-        return ask(
+    def _request_verdict(self, prompt: Prompt) -> Verdict:
+        return request_answer(
             self.speak,
             prompt,
-            read_verdict,
-            lambda told: self.texts.fill("classification.repair.txt", problems=told),
+            parse_verdict,
+            lambda told: self.texts.fill_in("classification.repair.txt", problems=told),
             REPAIRS,
             "no_verdict",
         )
 
-    def _question(self, goal: str, observation: str) -> Prompt:
-        text = self.texts.fill(
+    def _build_question(self, goal: str, observation: str) -> Prompt:
+        text = self.texts.fill_in(
             "classification.txt",
             observation=observation,
-            interpretation=framed("GOAL", goal),
-            examples=self.texts.examples(),
+            interpretation=delimit_json("GOAL", goal),
+            examples=self.texts.render_examples(),
         )
-        return self._prompt(text, "verdict")
+        return self._build_prompt(text, "verdict")
 
-    def _summary(self, goal: str, transcript: Sequence[TranscriptStep]) -> str:
+    def _summarise_record(self, goal: str, transcript: Sequence[TranscriptStep]) -> str:
         """Return the summaries of the record's parts in order, one call for each."""
-        room = self._room(goal)
-        pieces = parts(transcript, room)
+        room = self._available_bytes(goal)
+        pieces = split_record(transcript, room)
         # Checked before the first call, so that a hopeless record costs nothing.
-        if len(pieces) > MOST_PARTS:
+        if len(pieces) > MAX_PARTS:
             raise TooLong(
-                f"the record would have to be summarised in {len(pieces)} parts; at most {MOST_PARTS} are tried"
+                f"the record would have to be summarised in {len(pieces)} parts; at most {MAX_PARTS} are tried"
             )
         prompts = [self._summary_prompt(goal, piece) for piece in pieces]
-        if not all(map(self._fits, prompts)):
+        if not all(map(self._fits_context, prompts)):
             raise TooLong(f"a single step of the record exceeds the {self.context_limit} tokens the model reads")
         # No repair: a summary has no format that could be wrong.
-        summaries = [ask(self.speak, prompt, _something, str, 0, "no_verdict") for prompt in prompts]
-        lines = [line({"part": at, "of": len(summaries), "summary": text}) for at, text in enumerate(summaries, 1)]
-        return framed_lines("SUMMARY", lines)
+        summaries = [request_answer(self.speak, prompt, _require_text, str, 0, "no_verdict") for prompt in prompts]
+        lines = [
+            format_json_line({"part": at, "of": len(summaries), "summary": text})
+            for at, text in enumerate(summaries, 1)
+        ]
+        return delimit_lines("SUMMARY", lines)
 
     def _summary_prompt(self, goal: str, observation: str) -> Prompt:
-        text = self.texts.fill("summary.txt", observation=observation, interpretation=framed("GOAL", goal))
-        return self._prompt(text, "summary")
+        text = self.texts.fill_in("summary.txt", observation=observation, interpretation=delimit_json("GOAL", goal))
+        return self._build_prompt(text, "summary")
 
-    def _prompt(self, written: str, purpose: str) -> Prompt:
+    def _build_prompt(self, written: str, purpose: str) -> Prompt:
         return Prompt("", (Message("user", written),), purpose, self.texts.sha256)
 
-    def _room(self, goal: str) -> int:
+    def _available_bytes(self, goal: str) -> int:
         # The frame without any line has the length of everything but the record.
         """Return the bytes of a record that fit into a summary prompt."""
-        frame = self._summary_prompt(goal, framed_lines("RECORD", []))
+        frame = self._summary_prompt(goal, delimit_lines("RECORD", []))
         room = (self.context_limit or 0) - self.max_tokens
-        return max(1, room * _BYTES_PER_TOKEN - _bytes(frame))
+        return max(1, room * _BYTES_PER_TOKEN - _prompt_bytes(frame))
 
-    def _fits(self, prompt: Prompt) -> bool:
+    def _fits_context(self, prompt: Prompt) -> bool:
         """Return whether prompt and reply fit into the context, assuming the most tokens that the prompt can have."""
         if self.context_limit is None:
             return True
         # Rounded up, and with the full length of a reply, because a prompt that is too long fails at the provider.
-        return -(-_bytes(prompt) // _BYTES_PER_TOKEN) + self.max_tokens <= self.context_limit
+        return -(-_prompt_bytes(prompt) // _BYTES_PER_TOKEN) + self.max_tokens <= self.context_limit
 
 
-def _bytes(prompt: Prompt) -> int:
+def _prompt_bytes(prompt: Prompt) -> int:
     return sum(len(message.text.encode()) for message in prompt.messages) + len(prompt.system.encode())
 
 
-def _something(text: str) -> str:
+def _require_text(text: str) -> str:
     """Return a summary. Raises MalformedCompletion if it is empty."""
     if not text.strip():
         raise MalformedCompletion("The summary is empty")

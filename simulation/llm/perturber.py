@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulation.lab.actions import Action
-from simulation.lab.differences import Difference, differences
+from simulation.lab.differences import Difference, find_differences
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
-from simulation.llm.errors import Unusable
+from simulation.llm.errors import UnusableTwin
 from simulation.llm.prompts.prompt_sets import PromptTexts
-from simulation.llm.prompts.questions import Question, question
-from simulation.llm.replies import giveaways
-from simulation.llm.replies.parsing import Reading
-from simulation.llm.transition_model import annotated, plain_prompt, read
-from simulation.providers import Message, Prompt, Speaker
+from simulation.llm.prompts.transition_prompt import TransitionQuestion, build_question
+from simulation.llm.replies import tells
+from simulation.llm.replies.parsing import ParsedOutcome
+from simulation.llm.transition_model import append_notes, build_plain_prompt, request_outcome
+from simulation.providers import CompletionFunction, Message, Prompt
 
-LONGEST_FIELD = 200  # the column of a path
+MAX_FIELD_LENGTH = 200  # the column of a path
 _NO_EXPLANATION = {
     "",
     "none",
@@ -40,46 +40,50 @@ _FILES = {
 class LLMPerturber:
     """Answers an action with a planted error of the given type. With Perturbation.NONE it answers as well as it can."""
 
-    speak: Speaker
+    speak: CompletionFunction
     texts: PromptTexts
     perturbation: Perturbation
 
-    def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
+    def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
         """Return the twin's outcome. Raises Refusal, TooLong or NoUsableAnswer; UnusableTwin if it does not differ, does not explain its error,
         or is recognisable by its form.
 
         `field` is the only path that differs, or "" if several do. The model never sees the correct outcome.
         """
-        asked = question(action, situation)
+        asked = build_question(action, situation)
         planted = self.perturbation is not Perturbation.NONE
 
-        def gives_away(reading: Reading) -> tuple[str, ...]:
-            return giveaways.problems(action, asked.inputs.materials, correct, reading.outcome, reading.secret)
+        def find_tells(reading: ParsedOutcome) -> tuple[str, ...]:
+            return tells.find_tells(action, asked.inputs.materials, correct, reading.outcome, reading.secret)
 
-        prompt = self._prompt(asked)
-        reading = read(self.speak, self.texts, prompt, action, asked, "no_twin", gives_away if planted else None)
-        changed = differences(correct, reading.outcome)
-        explanation = _explained(reading, changed) if planted else ""
+        prompt = self._build_prompt(asked)
+        reading = request_outcome(
+            self.speak, self.texts, prompt, action, asked, "no_twin", find_tells if planted else None
+        )
+        changed = find_differences(correct, reading.outcome)
+        explanation = _get_explanation(reading, changed) if planted else ""
         # A twin that is rejected would differ by its ending and not by an error.
         if correct.success and not reading.outcome.success:
-            raise Unusable(f"the other model rejects what was accepted: {reading.outcome.failure_reason}")
+            raise UnusableTwin(f"the other model rejects what was accepted: {reading.outcome.failure_reason}")
         # Several differences have no single location, so the error could not be marked.
-        only = changed[0].path if len(changed) == 1 and len(changed[0].path) <= LONGEST_FIELD else ""
-        return PerturbedOutcome(annotated(reading), "", "", only, explanation)
+        only = changed[0].path if len(changed) == 1 and len(changed[0].path) <= MAX_FIELD_LENGTH else ""
+        return PerturbedOutcome(append_notes(reading), "", "", only, explanation)
 
-    def _prompt(self, asked: Question) -> Prompt:
+    def _build_prompt(self, asked: TransitionQuestion) -> Prompt:
         if self.perturbation is Perturbation.NONE:
-            return plain_prompt(self.texts, asked)
+            return build_plain_prompt(self.texts, asked)
         system, user = _FILES[self.perturbation]
-        text = self.texts.fill(user, **asked.values())
-        return Prompt(self.texts.fill(system), (Message("user", text),), "perturb", self.texts.sha256, wants_json=True)
+        text = self.texts.fill_in(user, **asked.placeholder_values())
+        return Prompt(
+            self.texts.fill_in(system), (Message("user", text),), "perturb", self.texts.sha256, wants_json=True
+        )
 
 
-def _explained(reading: Reading, changed: Sequence[Difference]) -> str:
+def _get_explanation(reading: ParsedOutcome, changed: Sequence[Difference]) -> str:
     """Return the twin's own explanation of its error. Raises UnusableTwin if there is none."""
     if not changed:
-        raise Unusable("the twin does not differ from the original in anything that can be seen")
+        raise UnusableTwin("the twin does not differ from the original in anything that can be seen")
     # Punctuation and spaces are removed, so that "N/A." and "n / a" count as no explanation.
     if re.sub(r"[\W_]", "", reading.secret).casefold() in _NO_EXPLANATION:
-        raise Unusable("the twin does not say what is wrong with it: nothing follows SECRET: in its reasoning")
+        raise UnusableTwin("the twin does not say what is wrong with it: nothing follows SECRET: in its reasoning")
     return reading.secret

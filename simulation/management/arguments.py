@@ -9,10 +9,10 @@ from django.core.management.base import CommandError
 from simulation.models import Run
 
 
-def between(low: int, high: int) -> Callable[[str], int]:
+def integer_between(low: int, high: int) -> Callable[[str], int]:
     """Return a parser of integers within these bounds. Other text is a bad argument, and the command exits with 2."""
 
-    def read(text: str) -> int:
+    def parse_integer(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
@@ -21,10 +21,10 @@ def between(low: int, high: int) -> Callable[[str], int]:
             raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
         return number
 
-    return read
+    return parse_integer
 
 
-def run_named(code: str) -> Run:
+def get_run(code: str) -> Run:
     """Return the run of that code. Raise CommandError, and exit with 2, if there is none."""
     try:
         return Run.objects.get(code=UUID(code))

@@ -15,9 +15,9 @@ class ProgressLine:
 
     def __call__(self, now: RunProgress) -> None:
         counts = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in sorted(now.by_status.items()))
-        self.say(f"{self.label}: {now.ended} of {now.total} ended ({counts})", last=now.finished)
+        self.show_progress(f"{self.label}: {now.ended} of {now.total} ended ({counts})", last=now.is_finished)
 
-    def say(self, text: str, last: bool = False) -> None:
+    def show_progress(self, text: str, last: bool = False) -> None:
         if text == self.last and not last:
             return
         if self.out.isatty():

@@ -16,7 +16,7 @@ from simulation.models.episodes import (
 from simulation.models.jobs import Job, JobChunk, JobFile, JobQuerySet
 from simulation.models.laboratory import CatalogueEntry, Experiment
 from simulation.models.language import CastDefinition, LanguageModel, ModelPrice, PromptSet
-from simulation.models.orders import REASONS, Leased, LeasedQuerySet, PaperPlan, Run, Worker
+from simulation.models.runs import REASONS, Leased, LeasedQuerySet, PaperPlan, Run, Worker
 
 __all__ = [
     "PERTURBATIONS",

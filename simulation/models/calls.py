@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from simulation.models.episodes import Episode, Twin
 from simulation.models.jobs import Job
-from simulation.models.orders import Run
+from simulation.models.runs import Run
 
 
 class CallText(models.Model):

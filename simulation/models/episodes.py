@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from simulation.lab.outcomes import Perturbation
 from simulation.models.laboratory import Experiment
-from simulation.models.orders import REASONS, Leased, Run
+from simulation.models.runs import REASONS, Leased, Run
 
 PERTURBATIONS = [
     (Perturbation.NONE.value, "none"),
@@ -95,7 +95,7 @@ class Episode(Leased):
         return f"{self.experiment.name}, {self.cast}, replicate {self.replicate}"
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.status in self.ENDED
 
 

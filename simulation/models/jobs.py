@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation.models.orders import Leased, LeasedQuerySet, Run
+from simulation.models.runs import Leased, LeasedQuerySet, Run
 
 
 class JobQuerySet(LeasedQuerySet):

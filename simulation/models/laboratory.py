@@ -11,7 +11,7 @@ class Experiment(models.Model):
     group = models.CharField(max_length=80)
     goal = models.TextField()
     max_steps = models.PositiveSmallIntegerField()
-    data = models.JSONField(help_text="the whole data file, read by simulation.lab.experiments.build")
+    data = models.JSONField(help_text="the whole data file, read by simulation.lab.experiments.build_experiment")
     sha256 = models.CharField(max_length=64)
 
     class Meta:
@@ -22,7 +22,7 @@ class Experiment(models.Model):
 
 
 class CatalogueEntry(models.Model):
-    """One action type as data; `simulation.lab.catalogue.build` parses it."""
+    """One action type as data; `simulation.lab.catalogue.build_catalogue` parses it."""
 
     name = models.CharField(max_length=80, unique=True)
     kind = models.CharField(max_length=20)

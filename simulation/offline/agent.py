@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulation.lab.actions import SUBMIT, Action, Catalogue
-from simulation.lab.experiment_checks import references
+from simulation.lab.experiment_checks import find_references
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.roles import Situation
-from simulation.offline.lapses import planned_protocol
+from simulation.offline.careless_agent import plan_careless_protocol
 
 
 class ProtocolAgent:
@@ -15,9 +15,9 @@ class ProtocolAgent:
 
     def __init__(self, spec: ExperimentSpec, seed: int, lapses: bool = False) -> None:
         self.keys = tuple(key for key, _ in spec.materials)
-        self.steps = planned_protocol(spec, seed)[0] if lapses else spec.protocol
+        self.steps = plan_careless_protocol(spec, seed)[0] if lapses else spec.protocol
 
-    def choose(self, situation: Situation) -> Action:
+    def choose_action(self, situation: Situation) -> Action:
         """Return the first planned step not tried yet. Steps whose materials never came into being are skipped."""
         # Submitting needs a step of its own.
         if situation.steps_left <= 1:
@@ -28,7 +28,7 @@ class ProtocolAgent:
         # gave.
         tried = iter(situation.history)
         for step in self.steps:
-            action = _resolve(step, barcodes, situation.catalogue)
+            action = _resolve_step(step, barcodes, situation.catalogue)
             if action is None:
                 continue
             done = next(tried, None)
@@ -40,7 +40,7 @@ class ProtocolAgent:
         return Action(SUBMIT)
 
 
-def _resolve(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Catalogue) -> Action | None:
+def _resolve_step(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Catalogue) -> Action | None:
     """Return the step with barcodes in place of names, or None if it needs a material that is missing.
 
     A missing material is dropped from the list if nothing else depends on it. A step that yields materials is skipped
@@ -48,18 +48,20 @@ def _resolve(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Ca
     """
     missing = [reference for reference in step["materials"] if reference not in barcodes]
     parameters = step.get("parameters", {})
-    references_in_parameters = [reference for value in parameters.values() for reference in references(value)]
-    action_type = catalogue.find(step["action"])
+    references_in_parameters = [reference for value in parameters.values() for reference in find_references(value)]
+    action_type = catalogue.find_type(step["action"])
     fewest = action_type.min_materials if action_type else 0
     if missing and (step.get("yields") or len(step["materials"]) - len(missing) < max(1, fewest)):
         return None
     if any(reference not in barcodes for reference in references_in_parameters):
         return None
     chosen = tuple(barcodes[reference] for reference in step["materials"] if reference not in missing)
-    return Action(step["action"], chosen, {name: _filled(value, barcodes) for name, value in parameters.items()})
+    return Action(
+        step["action"], chosen, {name: _fill_references(value, barcodes) for name, value in parameters.items()}
+    )
 
 
-def _filled(value: Any, barcodes: Mapping[str, str]) -> Any:
+def _fill_references(value: Any, barcodes: Mapping[str, str]) -> Any:
     if isinstance(value, str) and value.startswith("@"):
         return barcodes[value[1:]]
-    return [_filled(part, barcodes) for part in value] if isinstance(value, list | tuple) else value
+    return [_fill_references(part, barcodes) for part in value] if isinstance(value, list | tuple) else value

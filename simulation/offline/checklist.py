@@ -10,11 +10,11 @@ from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import RubricLine
-from simulation.offline.conditions import different_values, fits, follows
-from simulation.offline.evidence import Reading, readings
+from simulation.offline.conditions import collect_distinct_values, follows_earlier_lines, matches_line
+from simulation.offline.evidence import Reading, collect_readings
 
-_NAMED = 4  # names listed before "and n more"
-_APART = Decimal("1.05")  # ratio; shares closer than this count as equal
+_LISTED_NAMES = 4  # names listed before "and n more"
+_DISTINCT_RATIO = Decimal("1.05")  # ratio; shares closer than this count as equal
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Finding:
     met: bool
     reason: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         steps = sorted({reading.step for reading in self.counted})
         return {
             "line": self.line.text,
@@ -46,50 +46,54 @@ class ChecklistClassifier:
         if not self.lines:
             raise LabError("a checklist needs at least one line")
 
-    def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
+    def judge_evidence(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
         if self.goal and goal != self.goal:
             raise LabError("this checklist belongs to another goal")
-        return _verdict(self.findings(transcript))
+        return _build_verdict(self.evaluate_lines(transcript))
 
-    def findings(self, transcript: Sequence[TranscriptStep]) -> list[Finding]:
+    def evaluate_lines(self, transcript: Sequence[TranscriptStep]) -> list[Finding]:
         """Evaluate every line against this record, in the rubric's order."""
-        all_readings = readings(transcript)
+        all_readings = collect_readings(transcript)
         by_line: dict[str, Finding] = {}
         by_name: dict[str, Finding] = {}  # findings by line, and by group what any line of the group counted
         for line in self.lines:
-            finding = _different(_spread(_count(line, all_readings, by_name), by_name), by_name)
+            finding = _require_distinct_shares(
+                _require_spread(_evaluate_line(line, all_readings, by_name), by_name), by_name
+            )
             by_line[line.line] = by_name[line.line] = finding
             if line.one_of:
                 before = by_name[line.one_of].counted if line.one_of in by_name else ()
                 by_name[line.one_of] = replace(finding, counted=(*before, *finding.counted))
         # Brackets are checked last: a line may bracket the signals of lines that follow it.
-        return [_bracketed(finding, by_line) for finding in by_line.values()]
+        return [_require_brackets(finding, by_line) for finding in by_line.values()]
 
 
-def _count(line: RubricLine, all_readings: Sequence[Reading], earlier_findings: Mapping[str, Finding]) -> Finding:
+def _evaluate_line(
+    line: RubricLine, all_readings: Sequence[Reading], earlier_findings: Mapping[str, Finding]
+) -> Finding:
     earlier = [earlier_findings[name].counted for name in line.after]
-    candidates = [reading.about(line.about) for reading in all_readings] if line.about else all_readings
+    candidates = [reading.filter_observations(line.about) for reading in all_readings] if line.about else all_readings
     counted = tuple(
         reading
         for reading in candidates
-        if fits(line, reading)
-        and follows(reading, earlier)
-        and _in_time(line, reading, earlier_findings)
-        and (not line.shares.get("known") or bool(_shares(reading, line.shares, earlier_findings)))
+        if matches_line(line, reading)
+        and follows_earlier_lines(reading, earlier)
+        and _is_in_time(line, reading, earlier_findings)
+        and (not line.shares.get("known") or bool(_find_shares(reading, line.shares, earlier_findings)))
     )
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
         missing = [name for name in line.each if len(things[name]) < line.at_least]
-        reason = f"too few of {_some(missing)}" if missing else f"all of {_some(line.each)}"
+        reason = f"too few of {_abbreviate_names(missing)}" if missing else f"all of {_abbreviate_names(line.each)}"
         return Finding(line, counted, not missing, f"{reason}; {line.at_least} of each needed")
     if line.distinct:
-        what, number = f"different values of {line.distinct}", len(different_values(counted, line.distinct))
+        what, number = f"different values of {line.distinct}", len(collect_distinct_values(counted, line.distinct))
     else:
         what, number = "materials", len({reading.barcode for reading in counted})
     return Finding(line, counted, number >= line.at_least, f"{what} counted: {number}, needed: {line.at_least}")
 
 
-def _spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
+def _require_spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
     """Return the finding, not met if the counted materials descend from too few of those that another line counted."""
     for name, least in finding.line.spread.items():
         parents = frozenset(reading.barcode for reading in earlier_findings[name].counted)
@@ -99,7 +103,7 @@ def _spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Findin
     return finding
 
 
-def _different(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
+def _require_distinct_shares(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
     """Return the finding, not met if the counted materials contain too few distinct shares of an initial material.
 
     If the shares are of what an earlier line counted, all must be of the same material: three lysates, each diluted once,
@@ -110,23 +114,25 @@ def _different(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Fin
         return finding
     series: dict[str, list[Decimal]] = {}
     for reading in finding.counted:
-        for name, share in _shares(reading, shares, earlier_findings).items():
+        for name, share in _find_shares(reading, shares, earlier_findings).items():
             series.setdefault(name, []).append(share)
-    number = max((_apart(sorted(values)) for values in series.values()), default=0)
+    number = max((_count_distinct_shares(sorted(values)) for values in series.values()), default=0)
     reason = f"{finding.reason}; different shares of {shares['of']}: {number}, needed: {shares['different']}"
     return replace(finding, met=finding.met and number >= shares["different"], reason=reason)
 
 
-def _apart(sorted_shares: Sequence[Decimal]) -> int:
+def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
     """Return how many of these shares differ by more than rounding and pipetting explain."""
     number, last = 0, None
     for share in sorted_shares:
-        if last is None or share > last * _APART:
+        if last is None or share > last * _DISTINCT_RATIO:
             number, last = number + 1, share
     return number
 
 
-def _shares(reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]) -> dict[str, Decimal]:
+def _find_shares(
+    reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]
+) -> dict[str, Decimal]:
     """Return the known shares that a line asks about, by what they are shares of: now, or when an earlier line counted the material."""
     if "at" in shares:
         earlier_readings = [
@@ -150,7 +156,7 @@ def _shares(reading: Reading, shares: Mapping[str, Any], earlier_findings: Mappi
     return {code: share for code, share in values.items() if share is not None}
 
 
-def _in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, Finding]) -> bool:
+def _is_in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, Finding]) -> bool:
     """Return whether the time since the first step of the other line on the material or an ancestor is within bounds."""
     if not line.elapsed:
         return True
@@ -160,25 +166,25 @@ def _in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, 
         return False
     seconds = Decimal(reading.started_at - min(start_times))
     low, high = (line.elapsed.get(name) for name in ("at_least", "at_most"))
-    return (not low or seconds >= quantities.parse(low, "duration").value) and (
-        not high or seconds <= quantities.parse(high, "duration").value
+    return (not low or seconds >= quantities.parse_quantity(low, "duration").value) and (
+        not high or seconds <= quantities.parse_quantity(high, "duration").value
     )
 
 
-def _some(names: Sequence[str]) -> str:
+def _abbreviate_names(names: Sequence[str]) -> str:
     """Return the names as a list; if there are many, the first few and the number of others."""
     # One name more than the limit is listed in full: it takes no more room than "and 1 more".
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED + 1 else ""
-    return ", ".join(names[:_NAMED] if more else names) + more
+    more = f" and {len(names) - _LISTED_NAMES} more" if len(names) > _LISTED_NAMES + 1 else ""
+    return ", ".join(names[:_LISTED_NAMES] if more else names) + more
 
 
-def _bracketed(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
+def _require_brackets(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
     """Return the finding, not met if signals of the lines it must bracket are outside its own signals."""
     line = finding.line
     if not (finding.met and line.brackets):
         return finding
-    own_signals = _signals(finding)
-    sample_signals = [signal for name in line.brackets for signal in _signals(earlier_findings[name])]
+    own_signals = _list_signals(finding)
+    sample_signals = [signal for name in line.brackets for signal in _list_signals(earlier_findings[name])]
     if not own_signals or not sample_signals:
         return replace(finding, met=False, reason=f"{finding.reason}; no sample signal to compare them with")
     outside = [signal for signal in sample_signals if not min(own_signals) <= signal <= max(own_signals)]
@@ -186,14 +192,14 @@ def _bracketed(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Fin
     return replace(finding, met=not outside, reason=f"{finding.reason}; {reason}")
 
 
-def _signals(finding: Finding) -> list[Decimal]:
-    return [reading.signal for reading in finding.counted if reading.signal is not None]
+def _list_signals(finding: Finding) -> list[Decimal]:
+    return [reading.first_number for reading in finding.counted if reading.first_number is not None]
 
 
-def _verdict(findings: Sequence[Finding]) -> Verdict:
+def _build_verdict(findings: Sequence[Finding]) -> Verdict:
     """Return the verdict. Its confidence is 0.5 plus half the share of judged lines that support it."""
-    required = _judged([finding for finding in findings if not finding.line.route])
-    judged = [*required, *_judged(_best_route(findings))]
+    required = _select_judged([finding for finding in findings if not finding.line.route])
+    judged = [*required, *_select_judged(_choose_best_route(findings))]
     met = [finding for finding in judged if finding.met]
     sufficient = len(met) == len(judged)
     speaking = len(met) if sufficient else len(judged) - len(met)
@@ -202,27 +208,27 @@ def _verdict(findings: Sequence[Finding]) -> Verdict:
         sufficient=sufficient,
         reasoning=f"{len(met)} of {len(judged)} lines met. " + ("Missing: " + "; ".join(missed) if missed else ""),
         confidence=round(0.5 + 0.5 * speaking / len(judged), 3),
-        goal_relevance="directly supports goal" if sufficient else _relevance(len(met)),
+        goal_relevance="directly supports goal" if sufficient else _describe_relevance(len(met)),
         evidence_strength="strong" if sufficient else "moderate" if 2 * len(met) >= len(judged) else "weak",
-        lines=tuple(finding.to_json() for finding in findings),
+        lines=tuple(finding.to_dict() for finding in findings),
     )
 
 
-def _best_route(findings: Sequence[Finding]) -> list[Finding]:
+def _choose_best_route(findings: Sequence[Finding]) -> list[Finding]:
     """Return the lines of the route with the largest share met; an empty list if the rubric has no routes."""
     routes: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.line.route:
             routes.setdefault(finding.line.route, []).append(finding)
-    return max(routes.values(), key=_share_met, default=[])
+    return max(routes.values(), key=_compute_share_met, default=[])
 
 
-def _share_met(findings: Sequence[Finding]) -> float:
-    judged = _judged(findings)
+def _compute_share_met(findings: Sequence[Finding]) -> float:
+    judged = _select_judged(findings)
     return sum(finding.met for finding in judged) / len(judged)
 
 
-def _judged(findings: Sequence[Finding]) -> list[Finding]:
+def _select_judged(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings that count. Of a group of which one is enough, that is one that is met, or else the first."""
     chosen: dict[tuple[str, str], Finding] = {}
     for finding in findings:
@@ -232,5 +238,5 @@ def _judged(findings: Sequence[Finding]) -> list[Finding]:
     return list(chosen.values())
 
 
-def _relevance(met: int) -> str:
+def _describe_relevance(met: int) -> str:
     return "partially supports goal" if met else "does not support goal"

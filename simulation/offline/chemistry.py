@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
-from simulation.offline.job import Job, present
-from simulation.offline.ledger import ZERO, Component, Contents, grain
+from simulation.offline.action_context import ActionContext, has_components
+from simulation.offline.ledger import ZERO, Component, Contents, round_to_grain
 from simulation.offline.vessels import Vessel
 
 # Dimension of a concentration -> dimension of the amount in a millilitre.
@@ -19,94 +19,102 @@ _AMOUNTS = {
     "number_density": "count",
     "activity": "enzyme_units",
 }
-AT_ONCE = "*"  # the action of a reaction that occurs wherever its substances meet
+ANY_ACTION = "*"  # the action of a reaction that occurs wherever its substances meet
 
 
-def develop(context: Job, vessel: Vessel) -> None:
+def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
     """Apply everything declared for this action and these conditions, in the order of declaration."""
-    for reaction in context.declared("reactions"):
-        if present(vessel, reaction.get("needs", ())):
-            _react(context, vessel, reaction)
-    for growth in context.declared("growth"):
-        if present(vessel, growth.get("needs", ())):
-            _grow(context, vessel, growth)
-    for killing in context.declared("survival"):
-        _kill(vessel, killing)
+    for reaction in context.list_declared("reactions"):
+        if has_components(vessel, reaction.get("needs", ())):
+            _apply_reaction(context, vessel, reaction)
+    for growth in context.list_declared("growth"):
+        if has_components(vessel, growth.get("needs", ())):
+            _apply_growth(context, vessel, growth)
+    for killing in context.list_declared("survival"):
+        _apply_survival(vessel, killing)
 
 
-def meet(context: Job, vessel: Vessel) -> None:
+def react_on_contact(context: ActionContext, vessel: Vessel) -> None:
     """Apply the reactions that occur as soon as their substances meet, such as a precipitate on mixing."""
     for reaction in context.truth.get("reactions", ()):
-        if reaction["action"] == AT_ONCE and present(vessel, reaction.get("needs", ())):
-            _react(context, vessel, reaction)
+        if reaction["action"] == ANY_ACTION and has_components(vessel, reaction.get("needs", ())):
+            _apply_reaction(context, vessel, reaction)
 
 
-def _react(context: Job, vessel: Vessel, reaction: Mapping[str, Any]) -> None:
+def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[str, Any]) -> None:
     if reaction.get("phase_from", vessel.phase) != vessel.phase:
         return
-    product, remainders = _product(context, vessel.contents, reaction)
+    product, remainders = _compute_product(context, vessel.contents, reaction)
     vessel.phase = reaction.get("phase_to", vessel.phase)
     for name, amount in remainders.items():
         part = vessel.contents.components.get(name)
         if part is None:
             continue
         # A remainder of zero is certain; any other remainder is unknown until somebody measures it.
-        vessel.contents = vessel.contents.changed(name, part._replace(amount=amount, known=part.known and amount == 0))
+        vessel.contents = vessel.contents.with_component(
+            name, part._replace(amount=amount, known=part.known and amount == 0)
+        )
     for name in reaction.get("uses", ()):
         part = vessel.contents.components[name]
-        vessel.contents = vessel.contents.changed(name, part._replace(amount=ZERO))
+        vessel.contents = vessel.contents.with_component(name, part._replace(amount=ZERO))
     if product is not None:
-        _add(context, vessel, reaction, product)
+        _add_product(context, vessel, reaction, product)
 
 
-def _add(context: Job, vessel: Vessel, reaction: Mapping[str, Any], product: Component) -> None:
+def _add_product(context: ActionContext, vessel: Vessel, reaction: Mapping[str, Any], product: Component) -> None:
     name = reaction["makes"]
     if product.amount is not None:
-        noise = context.noise(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
-        before = vessel.contents.amount(name)
+        noise = context.compute_noise_factor(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
+        before = vessel.contents.get_amount(name)
         # Rounded after the noise, because a noise factor has more digits than the ledger counts.
-        product = product._replace(amount=None if before is None else before + grain(product.amount * noise))
-    vessel.contents = vessel.contents.changed(name, product._replace(kind=reaction.get("kind", "")))
+        product = product._replace(amount=None if before is None else before + round_to_grain(product.amount * noise))
+    vessel.contents = vessel.contents.with_component(name, product._replace(kind=reaction.get("kind", "")))
 
 
-_Left = dict[str, Decimal | None]  # what remains of the substances that a reaction partly consumes
+_Remainders = dict[str, Decimal | None]  # what remains of the substances that a reaction partly consumes
 
 
-def _product(context: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component | None, _Left]:
+def _compute_product(
+    context: ActionContext, contents: Contents, reaction: Mapping[str, Any]
+) -> tuple[Component | None, _Remainders]:
     """Return the product before noise, and what is left of its substances. The amount is not known to people until measured."""
     if "makes" not in reaction:
         return None, {}
     if "poisson" in reaction:
         poisson = reaction["poisson"]
-        agents = contents.amount(poisson["agent"])
+        agents = contents.get_amount(poisson["agent"])
         effective_agents = None if agents is None else agents * Decimal(poisson.get("efficiency", "1"))
-        return Component("count", _hit(contents.amount(poisson["targets"]), effective_agents), False), {}
+        return Component(
+            "count", _compute_poisson_hits(contents.get_amount(poisson["targets"]), effective_agents), False
+        ), {}
     if "per_volume" in reaction:
-        dimension, density = read_concentration(reaction["per_volume"])
+        dimension, density = parse_concentration(reaction["per_volume"])
         volume = contents.volume
         return Component(dimension, None if volume is None else density * volume / 1000, False), {}
     if "consumes" in reaction:
-        return _stoichiometric(contents, reaction)
-    return _converted(context, contents, reaction)
+        return _compute_stoichiometric_product(contents, reaction)
+    return _compute_converted_product(context, contents, reaction)
 
 
-def _stoichiometric(contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Left]:
+def _compute_stoichiometric_product(contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Remainders]:
     """Return as much product as the scarcest substance allows, and what is left of each substance."""
     needs = {name: Decimal(per_product) for name, per_product in reaction["consumes"].items()}
-    amounts = {name: contents.amount(name) for name in needs}
+    amounts = {name: contents.get_amount(name) for name in needs}
     known = {name: amount for name, amount in amounts.items() if amount is not None}
     dimension = reaction["dimension"]
     # With one amount unknown, neither the scarcest substance nor any remainder is known.
     if len(known) < len(needs):
         return Component(dimension, None, False), dict.fromkeys(needs)
-    product = grain(min(known[name] / per_product for name, per_product in needs.items()))
-    remainders: _Left = {
-        name: max(ZERO, known[name] - grain(product * per_product)) for name, per_product in needs.items()
+    product = round_to_grain(min(known[name] / per_product for name, per_product in needs.items()))
+    remainders: _Remainders = {
+        name: max(ZERO, known[name] - round_to_grain(product * per_product)) for name, per_product in needs.items()
     }
     return Component(dimension, product, False), remainders
 
 
-def _converted(context: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Left]:
+def _compute_converted_product(
+    context: ActionContext, contents: Contents, reaction: Mapping[str, Any]
+) -> tuple[Component, _Remainders]:
     """Return `ratio` of product for each unit of the source.
 
     With a half-time t, the share 1 - 2^(-duration/t) is converted, and that much of the source is gone. Without one the
@@ -118,13 +126,13 @@ def _converted(context: Job, contents: Contents, reaction: Mapping[str, Any]) ->
         return Component(dimension, None, False), {}
     if "half_time" not in reaction:
         return Component(dimension, source.amount * Decimal(reaction["ratio"]), False), {}
-    half_time = quantities.parse(reaction["half_time"], "duration").value
-    converted = grain(source.amount * (1 - Decimal(2) ** (-context.number("duration") / half_time)))
+    half_time = quantities.parse_quantity(reaction["half_time"], "duration").value
+    converted = round_to_grain(source.amount * (1 - Decimal(2) ** (-context.get_number("duration") / half_time)))
     product = Component(dimension, converted * Decimal(reaction["ratio"]), False)
     return product, {reaction["from"]: source.amount - converted}
 
 
-def _hit(targets: Decimal | None, agents: Decimal | None) -> Decimal | None:
+def _compute_poisson_hits(targets: Decimal | None, agents: Decimal | None) -> Decimal | None:
     """Return how many of n targets are hit at least once if the agents hit them at random: n (1 - exp(-agents/n)).
 
     This is n times one minus the Poisson probability of no hit. None if either number is unknown.
@@ -134,50 +142,50 @@ def _hit(targets: Decimal | None, agents: Decimal | None) -> Decimal | None:
     return targets * (1 - (-agents / targets).exp())
 
 
-def _grow(context: Job, vessel: Vessel, growth: Mapping[str, Any]) -> None:
+def _apply_growth(context: ActionContext, vessel: Vessel, growth: Mapping[str, Any]) -> None:
     """Multiply the components by 2^(duration/doubling time), up to the declared density of the first component."""
-    doubling = quantities.parse(growth["doubling_time"], "duration").value
-    factor = Decimal(2) ** (context.number("duration") / doubling)
-    density = vessel.contents.concentration(growth["components"][0])
+    doubling = quantities.parse_quantity(growth["doubling_time"], "duration").value
+    factor = Decimal(2) ** (context.get_number("duration") / doubling)
+    density = vessel.contents.compute_concentration(growth["components"][0])
     if "limit" in growth and density:
-        limit = read_concentration(growth["limit"])[1]
+        limit = parse_concentration(growth["limit"])[1]
         # At least 1: a culture already above the limit stops growing but does not shrink.
         factor = max(Decimal(1), min(factor, limit / density))
     for name in growth["components"]:
         part = vessel.contents.components.get(name)
         if part is not None:
-            amount = None if part.amount is None else grain(part.amount * factor)
-            vessel.contents = vessel.contents.changed(name, part._replace(amount=amount, known=False))
+            amount = None if part.amount is None else round_to_grain(part.amount * factor)
+            vessel.contents = vessel.contents.with_component(name, part._replace(amount=amount, known=False))
 
 
-def _kill(vessel: Vessel, killing: Mapping[str, Any]) -> None:
+def _apply_survival(vessel: Vessel, killing: Mapping[str, Any]) -> None:
     """Keep the share 1 / (1 + (c/half)^n) of each component at a concentration c of the agent (a Hill curve)."""
-    dose = vessel.contents.concentration(killing["agent"])
+    dose = vessel.contents.compute_concentration(killing["agent"])
     for name in killing["components"]:
         part = vessel.contents.components.get(name)
         if part is None or dose == 0:
             continue
         # An unknown dose leaves an unknown number alive, not all of them.
         if dose is None or part.amount is None:
-            vessel.contents = vessel.contents.changed(name, part._replace(amount=None, known=False))
+            vessel.contents = vessel.contents.with_component(name, part._replace(amount=None, known=False))
             continue
-        half_concentration = read_concentration(killing["half"])[1]
-        alive = grain(part.amount / (1 + (dose / half_concentration) ** Decimal(killing["n"])))
-        vessel.contents = vessel.contents.changed(name, part._replace(amount=alive, known=False))
+        half_concentration = parse_concentration(killing["half"])[1]
+        alive = round_to_grain(part.amount / (1 + (dose / half_concentration) ** Decimal(killing["n"])))
+        vessel.contents = vessel.contents.with_component(name, part._replace(amount=alive, known=False))
         if "into" in killing:
-            before = vessel.contents.amount(killing["into"])
+            before = vessel.contents.get_amount(killing["into"])
             dead = None if before is None else before + part.amount - alive
-            vessel.contents = vessel.contents.changed(killing["into"], part._replace(amount=dead, known=False))
+            vessel.contents = vessel.contents.with_component(killing["into"], part._replace(amount=dead, known=False))
 
 
-def read_concentration(text: str) -> tuple[str, Decimal]:
+def parse_concentration(text: str) -> tuple[str, Decimal]:
     """Return (dimension of the amount, concentration in its base unit) for a text such as "30 ng/µL".
 
     Raises QuantityError if it is not a concentration.
     """
     for dimension, amount in _AMOUNTS.items():
         try:
-            return amount, quantities.parse(text, dimension).value
+            return amount, quantities.parse_quantity(text, dimension).value
         except quantities.QuantityError:
             continue
     raise quantities.QuantityError(f"{text!r} is not a concentration")

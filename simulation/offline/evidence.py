@@ -13,7 +13,7 @@ from simulation.lab.roles import TranscriptStep
 _CONCENTRATING = (
     "Evaporate", "Lyophilize", "DryingOven", "Desiccate", "Dialysis", "SolidPhaseExtraction", "AttemptDNAExtraction",
 )  # fmt: skip
-_APART = "SeparateWells"  # each well becomes an origin of its own
+_SEPARATING_ACTION = "SeparateWells"  # each well becomes an origin of its own
 _ROUNDING = Decimal("0.002")  # relative; volumes in a transcript are rounded
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
@@ -39,10 +39,10 @@ class Reading:
     observations: tuple[tuple[str, str], ...]  # description and value
 
     @property
-    def values(self) -> tuple[str, ...]:
+    def observed_values(self) -> tuple[str, ...]:
         return tuple(value for _, value in self.observations if value)
 
-    def about(self, words: Sequence[str]) -> "Reading":
+    def filter_observations(self, words: Sequence[str]) -> "Reading":
         """Return a copy with only the observations that contain one of these words."""
         matching = [
             observation
@@ -52,9 +52,9 @@ class Reading:
         return replace(self, observations=tuple(matching))
 
     @property
-    def signal(self) -> Decimal | None:
+    def first_number(self) -> Decimal | None:
         """The first number in the observed values, or None if there is none."""
-        match = next((match for value in self.values if (match := _NUMBER.search(value))), None)
+        match = next((match for value in self.observed_values if (match := _NUMBER.search(value))), None)
         return Decimal(match[0]) if match else None
 
 
@@ -66,23 +66,23 @@ class _Lineage:
     known: bool  # whether the shares of initial materials are complete
 
 
-def readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
+def collect_readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
     """Return a reading for every material of every accepted step, in order. Lineage follows `replaces` and `derived_from`."""
     known: dict[str, _Lineage] = {}
     collected: list[Reading] = []
     for step in transcript:
         if not step.rejected:
-            collected += _read(step, known)
+            collected += _iter_step_readings(step, known)
     return collected
 
 
-def _read(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Reading]:
+def _iter_step_readings(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Reading]:
     for material in step.inputs:
-        lineages.setdefault(material["barcode"], _first_seen(material))
+        lineages.setdefault(material["barcode"], _start_lineage(material))
     # A copy: outputs of a step descend from materials as they were before it, not from each other.
     before = dict(lineages)
     for output in step.outputs:
-        lineages[output["barcode"]] = _descent(step.action, output, before)
+        lineages[output["barcode"]] = _trace_lineage(step.action, output, before)
     materials = {material["barcode"]: material for material in step.outputs}
     materials |= {material["barcode"]: material for material in step.inputs}
     after = {material["barcode"]: material["properties"] for material in step.outputs}
@@ -98,43 +98,44 @@ def _read(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Readi
             shares=lineages[code].shares,
             properties={**material["properties"], **after.get(code, {})},
             observations=tuple(
-                (observation["description"], str(observation["value"])) for observation in _observations(step, material)
+                (observation["description"], str(observation["value"]))
+                for observation in _find_observations(step, material)
             ),
         )
 
 
-def _first_seen(material: Mapping[str, Any]) -> _Lineage:
+def _start_lineage(material: Mapping[str, Any]) -> _Lineage:
     """Return the lineage of a material without history. One present at the start is its own origin; any other has none."""
     names = {material["name"]} if material["created_at"] == 0 else set()
     return _Lineage(frozenset(names), frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1)), True)
 
 
-def _descent(action: str, output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> _Lineage:
+def _trace_lineage(action: str, output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> _Lineage:
     sources = [code for code in (output["replaces"], *output["derived_from"]) if code in before]
     origins = frozenset[str]().union(*(before[code].origins for code in sources))
     ancestors = frozenset({output["barcode"]}).union(*(before[code].ancestors for code in sources))
-    if action == _APART:
+    if action == _SEPARATING_ACTION:
         return _Lineage(origins | {output["name"]}, ancestors, {output["name"]: Decimal(1)}, True)
     if action in _CONCENTRATING:
         return _Lineage(origins, ancestors, {}, False)
-    return _Lineage(origins, ancestors, *_shares(output, before))
+    return _Lineage(origins, ancestors, *_compute_shares(output, before))
 
 
-def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[dict[str, Decimal], bool]:
+def _compute_shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[dict[str, Decimal], bool]:
     """Return (v/v shares, whether those of initial materials are complete).
 
     The shares are those of the volumes taken from each source, and of what was there before. Nothing is known if a volume is
     not displayed or the volumes do not add up.
     """
     own_code = output["replaces"]
-    volumes_taken = {code: _volume(text) for code, text in output.get("taken", {}).items()}
+    volumes_taken = {code: _parse_volume(text) for code, text in output.get("taken", {}).items()}
     if set(output["derived_from"]) - set(volumes_taken) or None in volumes_taken.values():
         return {}, False
     poured = {code: volume for code, volume in volumes_taken.items() if volume}
     if not poured:
         return (dict(before[own_code].shares), before[own_code].known) if own_code in before else ({}, False)
-    total = _volume(output["properties"].get("volume"))
-    own_volume = None if total is None else _rest(total, sum(poured.values(), Decimal(0)))
+    total = _parse_volume(output["properties"].get("volume"))
+    own_volume = None if total is None else _compute_remainder(total, sum(poured.values(), Decimal(0)))
     if not total or own_volume is None or (own_volume and own_code not in before) or not before.keys() >= poured.keys():
         return {}, False
     parts = {code: volume / total for code, volume in poured.items()}
@@ -149,24 +150,24 @@ def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[
     return {name: share for name, share in shares.items() if name in before}, False
 
 
-def _rest(total: Decimal, poured: Decimal) -> Decimal | None:
+def _compute_remainder(total: Decimal, poured: Decimal) -> Decimal | None:
     """Return the volume that was there before, or None if more was poured in than there is now."""
     remainder = total - poured
     # Displayed volumes are rounded, so a difference within the rounding means an empty vessel.
     return Decimal(0) if abs(remainder) <= total * _ROUNDING else remainder if remainder > 0 else None
 
 
-def _volume(text: Any) -> Decimal | None:
+def _parse_volume(text: Any) -> Decimal | None:
     """Return a volume in µL, zero for a mass, or None for anything else."""
     for dimension, factor in (("volume", 1), ("mass", 0)):
         try:
-            return quantities.parse(text, dimension).value * factor
+            return quantities.parse_quantity(text, dimension).value * factor
         except quantities.QuantityError:
             continue
     return None
 
 
-def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _find_observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the observations of a material, found by its name in the description, else by its position among the inputs."""
     names = [other["name"] for other in step.inputs]
     codes = [other["barcode"] for other in step.inputs]
@@ -177,7 +178,7 @@ def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Map
         mentioning = [
             observation
             for observation in step.observations
-            if _names(observation["description"], material["name"], names)
+            if _mentions_material(observation["description"], material["name"], names)
         ]
         if mentioning:
             return mentioning
@@ -186,7 +187,7 @@ def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Map
     return list(step.observations) if len(codes) == 1 else []
 
 
-def _names(description: str, name: str, others: Sequence[str]) -> bool:
+def _mentions_material(description: str, name: str, others: Sequence[str]) -> bool:
     """Return whether the description mentions this material itself, not only one whose longer name contains its name."""
     for other in others:
         if name != other and name in other:

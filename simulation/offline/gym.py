@@ -13,7 +13,7 @@ import gymnasium
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
-from simulation.lab.environment.env import Players, WetLabEnv
+from simulation.lab.environment.env import SimulatedRoles, WetLabEnv
 from simulation.lab.errors import CatalogueError
 from simulation.lab.experiments import ExperimentSpec
 from simulation.offline.checklist import ChecklistClassifier
@@ -22,7 +22,7 @@ from simulation.offline.rules import RuleBasedTransitionModel
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
-def slugs(directory: Path = FIXTURES) -> list[str]:
+def list_slugs(directory: Path = FIXTURES) -> list[str]:
     """Return the names of the experiment files, sorted. No file is read."""
     return sorted(path.stem for path in (directory / "experiments").glob("*.json"))
 
@@ -31,43 +31,47 @@ def environment_id(slug: str) -> str:
     return f"WetBench/{slug}-v0"
 
 
-def make(slug: str, render_mode: str | None = None, manifest: bool = False, directory: Path = FIXTURES) -> WetLabEnv:
+def make_environment(
+    slug: str, render_mode: str | None = None, manifest: bool = False, directory: Path = FIXTURES
+) -> WetLabEnv:
     """Return the environment of one experiment. Raises CatalogueError if it is unknown or a data file is wrong."""
-    return WetLabEnv(_experiment(slug, directory), _catalogue(directory), offline_players, render_mode, manifest)
+    return WetLabEnv(
+        _load_experiment(slug, directory), _load_catalogue(directory), build_offline_roles, render_mode, manifest
+    )
 
 
-def offline_players(spec: ExperimentSpec, seed: int) -> Players:
-    return Players(RuleBasedTransitionModel(seed, spec.truth), ChecklistClassifier(spec.rubric))
-
-
-@cache
-def _catalogue(directory: Path) -> Catalogue:
-    return catalogue.read_directory(directory / "actions")[0]
+def build_offline_roles(spec: ExperimentSpec, seed: int) -> SimulatedRoles:
+    return SimulatedRoles(RuleBasedTransitionModel(seed, spec.truth), ChecklistClassifier(spec.rubric))
 
 
 @cache
-def _experiment(slug: str, directory: Path) -> ExperimentSpec:
+def _load_catalogue(directory: Path) -> Catalogue:
+    return catalogue.load_catalogue(directory / "actions")[0]
+
+
+@cache
+def _load_experiment(slug: str, directory: Path) -> ExperimentSpec:
     """Return one experiment. Mistakes in the files of other experiments are ignored."""
     path = directory / "experiments" / f"{slug}.json"
-    entries, problems = catalogue.read_files(path.parent)
+    entries, problems = catalogue.load_json_files(path.parent)
     data = dict(entries).get(path.name)
     if data is None:
         own_problems = [problem for problem in problems if path.name in problem]
         raise CatalogueError(
-            "\n".join(own_problems) or f"No experiment {slug!r}; there are {', '.join(slugs(directory))}"
+            "\n".join(own_problems) or f"No experiment {slug!r}; there are {', '.join(list_slugs(directory))}"
         )
-    if problems := experiments.check_file(path, data, _catalogue(directory)):
+    if problems := experiments.check_file(path, data, _load_catalogue(directory)):
         raise CatalogueError("\n".join(problems))
-    return experiments.build(data)
+    return experiments.build_experiment(data)
 
 
-def register() -> None:
+def register_environments() -> None:
     """Register every experiment with Gymnasium. Safe to repeat."""
     # As text, not the function itself: specifications with text can be written to JSON and read in another process.
-    entry_point = f"{make.__module__}:{make.__name__}"
-    for slug in slugs():
+    entry_point = f"{make_environment.__module__}:{make_environment.__name__}"
+    for slug in list_slugs():
         if environment_id(slug) not in gymnasium.registry:
             gymnasium.register(environment_id(slug), entry_point=entry_point, kwargs={"slug": slug})
 
 
-register()
+register_environments()

@@ -9,9 +9,9 @@ from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.parameters import ParameterError
 from simulation.lab.roles import Situation
-from simulation.offline.chemistry import meet
+from simulation.offline.action_context import ActionContext
+from simulation.offline.chemistry import react_on_contact
 from simulation.offline.handlers import HANDLERS
-from simulation.offline.job import Job
 from simulation.offline.vessels import RefusalError, Vessel
 
 # Handlers that put materials into an incubator, or leave them where they are. All others end on the bench.
@@ -27,19 +27,19 @@ class RuleBasedTransitionModel:
         self.seed = seed
         self.truth = truth or {}
 
-    def predict(self, action: Action, situation: Situation) -> Outcome:
+    def predict_outcome(self, action: Action, situation: Situation) -> Outcome:
         """Return the outcome of an action that the catalogue accepts, or a rejection that states the reason with its numbers."""
         try:
             # A local context, so that the precision does not leak into the caller's arithmetic.
             with localcontext(_EXACT):
-                context = self._job(action, situation)
-                _handler(context.kind)(context)
-                return _outcome(context)
+                context = self._build_context(action, situation)
+                _get_handler(context.action_type)(context)
+                return _build_outcome(context)
         except (RefusalError, ParameterError) as refusal:
-            return Outcome.rejected(str(refusal))
+            return Outcome.make_rejected(str(refusal))
 
-    def _job(self, action: Action, situation: Situation) -> Job:
-        kind = situation.catalogue.find(action.name)
+    def _build_context(self, action: Action, situation: Situation) -> ActionContext:
+        kind = situation.catalogue.find_type(action.name)
         if kind is None:
             raise RefusalError(f"There is no action {action.name[:60]!r}")
         vessels = {}
@@ -47,39 +47,39 @@ class RuleBasedTransitionModel:
             material = situation.inventory.get(code)
             if material is None:
                 raise RefusalError(f"There is no material {code[:20]!r} on the bench")
-            vessels[code] = Vessel.open(material, situation.elapsed)
-        return Job(
-            kind=kind,
-            values=kind.values(action),
-            written=action.parameters,
+            vessels[code] = Vessel.from_material(material, situation.elapsed)
+        return ActionContext(
+            action_type=kind,
+            values=kind.parse_parameters(action),
+            parameters_as_written=action.parameters,
             vessels=vessels,
             truth=self.truth,
             # The step number is part of the seed: repeating an action gives new noise, replaying a step gives the
             # same.
-            place=(self.seed, len(situation.history) + 1),
-            names={material.name for material in situation.inventory},
+            seed_parts=(self.seed, len(situation.history) + 1),
+            taken_names={material.name for material in situation.inventory},
         )
 
 
-def _handler(kind: ActionType) -> Callable[[Job], None]:
+def _get_handler(kind: ActionType) -> Callable[[ActionContext], None]:
     if kind.handler not in HANDLERS:
         raise LabError(f"the rule-based cast has no handler {kind.handler!r} for {kind.name}")
     return HANDLERS[kind.handler]
 
 
-def _outcome(context: Job) -> Outcome:
+def _build_outcome(context: ActionContext) -> Outcome:
     """Return changed materials in the order of the action, then new ones. Unlimited materials are never returned."""
     changed = [vessel for vessel in context.vessels.values() if not vessel.unlimited]
     # Contact reactions come last: only now is everything poured that this step pours.
-    for vessel in (*changed, *context.made):
-        meet(context, vessel)
-    if context.kind.handler not in _IN_PLACE:
-        for vessel in (*changed, *context.made):
-            vessel.come_out()
+    for vessel in (*changed, *context.new_vessels):
+        react_on_contact(context, vessel)
+    if context.action_type.handler not in _IN_PLACE:
+        for vessel in (*changed, *context.new_vessels):
+            vessel.leave_incubator()
     return Outcome(
         success=True,
-        new_materials=tuple(vessel.draft() for vessel in (*changed, *context.made)),
-        new_observations=tuple(context.seen),
-        reasoning=context.how or f"{context.kind.name}: state carried over unchanged.",
-        fidelity=context.kind.fidelity,
+        new_materials=tuple(vessel.build_new_material() for vessel in (*changed, *context.new_vessels)),
+        new_observations=tuple(context.observations),
+        reasoning=context.reasoning or f"{context.action_type.name}: state carried over unchanged.",
+        fidelity=context.action_type.fidelity,
     )

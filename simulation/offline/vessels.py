@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
-from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Draft, Material
+from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents
 from simulation.offline.sources import Sources
 
@@ -24,11 +24,11 @@ _TEMPERATURES = {
     "incubating_conditions": "37", "cell_culture_conditions": "37",
 }  # fmt: skip
 # (temperature in °C, seconds): above this temperature each started millilitre takes this long to thaw.
-_THAWING = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
+_THAWING_TIMES = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
 # Properties of the container. They do not move with the contents.
-_OF_THE_VESSEL = ("container", "container_capacity", "dead_volume")
+_CONTAINER_PROPERTIES = ("container", "container_capacity", "dead_volume")
 # Properties of a liquid that no longer apply once something is added to it.
-OF_THE_LIQUID = (
+LIQUID_PROPERTIES = (
     "appearance",
     "pH",
     "purity",
@@ -75,9 +75,9 @@ class Vessel:
     wells: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
-    def open(cls, material: Material, now: int) -> "Vessel":
+    def from_material(cls, material: Material, now: int) -> "Vessel":
         """Return a working copy of a material as it is now: thawed if it was frozen and has been warm for long enough."""
-        contents = _read_contents(material)
+        contents = _load_contents(material)
         component_lines = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
         vessel = cls(
             name=material.name,
@@ -94,13 +94,13 @@ class Vessel:
             wells=material.ledger.get("wells", ()),
         )
         # Time that passed in earlier steps counts as well, although no action was done to this material.
-        vessel.thaw(vessel.temperature(), Decimal(now - material.last_modified))
+        vessel.thaw_if_warm(vessel.get_temperature(), Decimal(now - material.last_modified))
         return vessel
 
     @classmethod
     def from_supply(cls, supply: "Vessel", name: str) -> "Vessel":
         """Return a new empty container out of a supply of them."""
-        properties = {key: supply.properties[key] for key in _OF_THE_VESSEL if key in supply.properties}
+        properties = {key: supply.properties[key] for key in _CONTAINER_PROPERTIES if key in supply.properties}
         return cls(name[:120], properties, Contents(), EMPTY, tare=supply.tare)
 
     @property
@@ -109,29 +109,29 @@ class Vessel:
         return self.unlimited and self.phase in (EMPTY, CONSUMABLE)
 
     @property
-    def settled(self) -> tuple[str, ...]:
+    def settled_components(self) -> tuple[str, ...]:
         """Components in the pellet, attached to the dish or bound to the vessel. The liquid can be taken off them."""
         loose = {SEDIMENTED: (CELLS, PARTICLES), PELLET: (CELLS, PARTICLES), ADHERENT: (CELLS,)}
-        return self.contents.of_kind(ATTACHED, *loose.get(self.phase, ()))
+        return self.contents.list_components_of_kind(ATTACHED, *loose.get(self.phase, ()))
 
-    def draft(self) -> Draft:
-        return Draft(
+    def build_new_material(self) -> NewMaterial:
+        return NewMaterial(
             name=self.name,
-            properties=self._shown(),
+            properties=self._build_visible_properties(),
             available_for_use=NOT_AVAILABLE if self.used_up else AVAILABLE,
             material_type=self.material_type,
             environmental_condition=self.condition,
             replaces=self.barcode,
             derived_from=tuple(self.sources),
-            taken=self.sources.shown(),
-            ledger=self._ledger(),
+            taken=self.sources.format_amounts(),
+            ledger=self._build_ledger(),
         )
 
-    def _ledger(self) -> dict[str, Any]:
+    def _build_ledger(self) -> dict[str, Any]:
         extras: dict[str, Any] = {} if self.tare is None else {"tare": format(self.tare, "f")}
-        return self.contents.write(self.key) | extras | ({"wells": list(self.wells)} if self.wells else {})
+        return self.contents.to_ledger(self.key) | extras | ({"wells": list(self.wells)} if self.wells else {})
 
-    def net_mass(self) -> Decimal | None:
+    def compute_net_mass(self) -> Decimal | None:
         """Return the mass of the contents in µg, or None if unknown.
 
         It is the bulk mass if there is one, else the sum of dry components, else volume times a known density.
@@ -139,60 +139,60 @@ class Vessel:
         if self.contents.mass is not None:
             return self.contents.mass
         if not self.contents.volume:
-            return self.contents.dry_mass() if self._is_dry() else None
+            return self.contents.compute_dry_mass() if self._is_dry() else None
         if "density" not in self.properties:
             return None
         # 1 g/mL is 1000 µg/µL.
-        return self.contents.volume * quantities.parse(self.properties["density"], "density").value * 1000
+        return self.contents.volume * quantities.parse_quantity(self.properties["density"], "density").value * 1000
 
     def _is_dry(self) -> bool:
         """Whether there is no liquid and the solid components, if any, are named."""
         return self.contents.volume is not None and (self.phase == EMPTY or bool(self.contents.components))
 
-    def temperature(self) -> Decimal:
+    def get_temperature(self) -> Decimal:
         """Return the temperature of the surroundings in °C."""
         written = self.properties.get("temperature")
         # Only incubators are set to a temperature; elsewhere the condition determines it.
         if written and self.condition in _INCUBATORS:
-            return quantities.parse(written, "temperature").value
+            return quantities.parse_quantity(written, "temperature").value
         return Decimal(_TEMPERATURES[self.condition])
 
-    def thaw(self, temperature: Decimal, seconds: Decimal) -> None:
+    def thaw_if_warm(self, temperature: Decimal, seconds: Decimal) -> None:
         """Thaw a frozen material if it is above its freezing point for long enough."""
-        needed = self._thawing(temperature) if self.phase == FROZEN else None
+        needed = self._compute_thawing_time(temperature) if self.phase == FROZEN else None
         if needed is not None and seconds >= needed:
-            self.phase = SUSPENSION if cells_in(self.contents) else LIQUID
+            self.phase = SUSPENSION if list_cell_components(self.contents) else LIQUID
 
-    def freeze(self, temperature: Decimal) -> None:
+    def freeze_if_cold(self, temperature: Decimal) -> None:
         """Freeze the contents at more than five degrees below their freezing point."""
         # A liquid without a known freezing point is treated as water.
-        if temperature < self._freezing_point() - 5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
+        if temperature < self._get_freezing_point() - 5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
             self.phase = FROZEN
 
-    def come_out(self) -> None:
+    def leave_incubator(self) -> None:
         """Move a material that was worked on outside its incubator to the bench."""
         if self.condition in _INCUBATORS:
-            self.place("room_temp")
+            self.move_to_condition("room_temp")
 
-    def place(self, condition: str, **surroundings: str) -> None:
+    def move_to_condition(self, condition: str, **surroundings: str) -> None:
         """Move the vessel to other surroundings."""
         self.condition = condition
         for name in _SURROUNDINGS:
             self.properties.pop(name, None)
         self.properties |= {name.replace("_", " "): value for name, value in surroundings.items()}
 
-    def volume(self) -> Decimal:
+    def get_volume(self) -> Decimal:
         if self.contents.volume is None:
             raise RefusalError(f"critically unclear: the volume of {self.name} is not known")
         return self.contents.volume
 
-    def capacity(self) -> Decimal:
+    def get_capacity(self) -> Decimal:
         written = self.properties.get("container_capacity")
         if not written:
             raise RefusalError(f"critically unclear: how much the container of {self.name} holds is not known")
-        return quantities.parse(written, "volume").value
+        return quantities.parse_quantity(written, "volume").value
 
-    def need_liquid(self, doing: str = "pipetted") -> None:
+    def require_liquid(self, doing: str = "pipetted") -> None:
         """Raise RefusalError unless the contents are a liquid or a suspension."""
         if self.phase == FROZEN:
             raise RefusalError(f"frozen: thaw it first ({self.name})")
@@ -203,20 +203,24 @@ class Vessel:
                 f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}"
             )
 
-    def draw(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
+    def draw_volume(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
         """Remove and return a volume; only the liquid if there is a pellet. An unlimited material stays unchanged.
 
         Raises RefusalError if the contents cannot be pipetted or the volume is below `minimum` or more than there is.
         """
-        self.need_liquid()
+        self.require_liquid()
         if volume < minimum:
-            raise RefusalError(f"below the instrument's minimum of {show(minimum)}: {show(volume)} of {self.name}")
+            raise RefusalError(
+                f"below the instrument's minimum of {format_volume(minimum)}: {format_volume(volume)} of {self.name}"
+            )
         if self.unlimited:
             return self._draw_unlimited(volume)
-        if volume > self.volume():
-            raise RefusalError(f"short of volume: needs {show(volume)}, {show(self.volume())} usable in {self.name}")
-        moved = self._give(volume)
-        self.notice_empty()
+        if volume > self.get_volume():
+            raise RefusalError(
+                f"short of volume: needs {format_volume(volume)}, {format_volume(self.get_volume())} usable in {self.name}"
+            )
+        moved = self._remove_volume(volume)
+        self.mark_used_up_if_empty()
         return moved
 
     def draw_mass(self, mass: Decimal | None) -> Contents:
@@ -228,14 +232,14 @@ class Vessel:
         elif self.contents.mass is None:
             raise RefusalError(f"critically unclear: the mass of {self.name} is not known")
         elif mass > self.contents.mass:
-            available = quantities.show(self.contents.mass, "mass")
+            available = quantities.format_quantity(self.contents.mass, "mass")
             raise RefusalError(
-                f"short of mass: needs {quantities.show(mass, 'mass')}, {available} usable in {self.name}"
+                f"short of mass: needs {quantities.format_quantity(mass, 'mass')}, {available} usable in {self.name}"
             )
         else:
             share = mass / self.contents.mass
-        moved, self.contents = self.contents.split(share, self.settled)
-        self.sources.scale(1 - share)
+        moved, self.contents = self.contents.split_share(share, self.settled_components)
+        self.sources.scale_amounts(1 - share)
         self.used_up = share == 1
         return moved
 
@@ -244,49 +248,51 @@ class Vessel:
 
         Raises RefusalError if there is nothing to separate the liquid from, or too little liquid.
         """
-        has_attached = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.of_kind(ATTACHED))
+        has_attached = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.list_components_of_kind(ATTACHED))
         if self.phase not in (SEDIMENTED, PELLET, ADHERENT) and not has_attached:
             raise RefusalError(
                 f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet"
             )
         if self.unlimited:
             raise RefusalError(f"unlimited: {self.name} cannot be changed")
-        requested = self.volume() if volume is None else volume
-        if requested > self.volume():
-            raise RefusalError(f"short of volume: needs {show(requested)}, {show(self.volume())} usable in {self.name}")
+        requested = self.get_volume() if volume is None else volume
+        if requested > self.get_volume():
+            raise RefusalError(
+                f"short of volume: needs {format_volume(requested)}, {format_volume(self.get_volume())} usable in {self.name}"
+            )
         if requested == 0:
             return Contents()
-        moved = self._give(requested)
+        moved = self._remove_volume(requested)
         if self.phase == SEDIMENTED and self.contents.volume == 0:
             self.phase = PELLET
         return moved
 
-    def _give(self, volume: Decimal) -> Contents:
+    def _remove_volume(self, volume: Decimal) -> Contents:
         """Remove and return a volume. What was poured in during this step leaves in proportion."""
-        before = self.volume()
-        moved, self.contents = self.contents.take(volume, self.settled)
-        self.sources.scale(1 - volume / before)
+        before = self.get_volume()
+        moved, self.contents = self.contents.take_volume(volume, self.settled_components)
+        self.sources.scale_amounts(1 - volume / before)
         return moved
 
-    def pour(self, contents: Contents, source: "Vessel") -> None:
+    def pour_in(self, contents: Contents, source: "Vessel") -> None:
         """Add what was removed from another vessel. Raises RefusalError if it does not fit or cannot be poured."""
-        self._need_room(contents)
+        self._require_room(contents)
         if self.contents.volume == 0:
             # The liquid was taken off before, so nothing of it is in the new mixture.
-            self.sources.poured_off()
+            self.sources.clear_liquids()
         if self.phase == EMPTY:
             self.phase = source.phase if source.phase != SEDIMENTED else LIQUID
             if not contents.volume and source.phase not in SOLIDS:
                 self.phase = LIQUID
-            self.properties |= _inherited(source.properties)
+            self.properties |= _select_inherited_properties(source.properties)
             self.material_type = source.material_type
         else:
-            self._mix_in(source)
+            self._update_after_mixing(source)
         # The mass of empty contents is None; adding them would make a known mass unknown.
         self.contents = self.contents + contents if not self._is_void() else contents
-        self.sources.add(source, contents)
+        self.sources.add_from_vessel(source, contents)
 
-    def notice_empty(self) -> None:
+    def mark_used_up_if_empty(self) -> None:
         """Mark an emptied vessel as used up, unless components stayed behind."""
         if self.contents.volume == 0:
             self.used_up = not self.contents.components
@@ -294,13 +300,13 @@ class Vessel:
 
     def _draw_unlimited(self, volume: Decimal) -> Contents:
         if self.contents.volume:
-            return replace(self.contents.split(volume / self.contents.volume)[0], volume=volume)
+            return replace(self.contents.split_share(volume / self.contents.volume)[0], volume=volume)
         if self.contents.components:
             # Without a volume, amounts give no concentration, and any share would be a guess.
             raise RefusalError(f"critically unclear: the concentrations in {self.name} are not known")
         return Contents({}, self.contents.origins, volume)
 
-    def _need_room(self, contents: Contents) -> None:
+    def _require_room(self, contents: Contents) -> None:
         if self.unlimited:
             raise RefusalError(f"unlimited: {self.name} cannot be changed; pour into a container or a limited material")
         if self.phase == FROZEN:
@@ -309,21 +315,21 @@ class Vessel:
             raise RefusalError(f"wrong phase: {self.name} is {self.phase}; nothing can be poured into it")
         if contents.volume is None:
             raise RefusalError(f"critically unclear: the volume to pour into {self.name} is not known")
-        after = self.volume() + contents.volume
-        if contents.volume and after > self.capacity():
+        after = self.get_volume() + contents.volume
+        if contents.volume and after > self.get_capacity():
             raise RefusalError(
-                f"too small a container: {show(self.capacity())} capacity, {show(after)} would be in it ({self.name})"
+                f"too small a container: {format_volume(self.get_capacity())} capacity, {format_volume(after)} would be in it ({self.name})"
             )
 
-    def _mix_in(self, source: "Vessel") -> None:
+    def _update_after_mixing(self, source: "Vessel") -> None:
         self._extend_medium(source)
-        for name in [key for key in self.properties if key in OF_THE_LIQUID or key.endswith(" concentration")]:
+        for name in [key for key in self.properties if key in LIQUID_PROPERTIES or key.endswith(" concentration")]:
             del self.properties[name]
         if self.phase == PELLET:
             self.phase = SEDIMENTED
         elif self.phase in ("solid", "powder"):
             # Named components that are neither cells nor particles dissolve. For anything else that is unknown.
-            dissolves = self.contents.components and not self.contents.of_kind(CELLS, PARTICLES)
+            dissolves = self.contents.components and not self.contents.list_components_of_kind(CELLS, PARTICLES)
             self.phase = LIQUID if dissolves else SUSPENSION
         elif self.phase == LIQUID and source.phase == SUSPENSION:
             self.phase = SUSPENSION
@@ -339,19 +345,19 @@ class Vessel:
     def _is_void(self) -> bool:
         return self.contents.volume == 0 and not self.contents.components and not self.contents.origins
 
-    def _freezing_point(self) -> Decimal:
+    def _get_freezing_point(self) -> Decimal:
         """Return the freezing point in °C; that of water if none is shown."""
         written = self.properties.get("freezing point")
-        return quantities.parse(written, "temperature").value if written else ZERO
+        return quantities.parse_quantity(written, "temperature").value if written else ZERO
 
-    def _thawing(self, temperature: Decimal) -> int | None:
-        if self.contents.volume is None or temperature <= self._freezing_point():
+    def _compute_thawing_time(self, temperature: Decimal) -> int | None:
+        if self.contents.volume is None or temperature <= self._get_freezing_point():
             return None
         # Rounded up by integer division of the negative number.
         millilitres = -(-self.contents.volume // 1000)
-        return next((int(millilitres) * seconds for above, seconds in _THAWING if temperature > above), None)
+        return next((int(millilitres) * seconds for above, seconds in _THAWING_TIMES if temperature > above), None)
 
-    def _shown(self) -> dict[str, Any]:
+    def _build_visible_properties(self) -> dict[str, Any]:
         """Return the properties with the current phase, volume, mass and known concentrations."""
         visible: dict[str, Any] = {"phase": self.phase}
         if self.phase == GEL:
@@ -359,49 +365,49 @@ class Vessel:
             return visible | self.properties
         volume, mass = self.contents.volume, self.contents.mass
         if volume is not None and (volume > 0 or self.phase not in (*SOLIDS, EMPTY)):
-            visible["volume"] = show(volume)
+            visible["volume"] = format_volume(volume)
         if mass is not None and (mass > 0 or self.phase in SOLIDS):
-            visible["mass"] = quantities.show(mass, "mass")
+            visible["mass"] = quantities.format_quantity(mass, "mass")
         other_properties = {
             key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")
         }
-        return {**visible, **other_properties, **self.contents.shown()}
+        return {**visible, **other_properties, **self.contents.format_known_components()}
 
 
-def cells_in(contents: Contents) -> tuple[str, ...]:
+def list_cell_components(contents: Contents) -> tuple[str, ...]:
     """Return the components that are cells. They settle in a centrifuge, attach to a dish and stay on a filter."""
-    return contents.of_kind(CELLS)
+    return contents.list_components_of_kind(CELLS)
 
 
-def show(volume: Decimal) -> str:
-    return quantities.show(volume, "volume")
+def format_volume(volume: Decimal) -> str:
+    return quantities.format_quantity(volume, "volume")
 
 
-def pool(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
+def pool_waste(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
     """Return a used-up vessel with everything discarded in one action, so that all amounts stay accounted for."""
     total = Contents()
     for contents, _ in parts:
         total = total + contents
     waste = Vessel(name[:120], {}, total, LIQUID, used_up=True)
     for contents, source in parts:
-        waste.sources.add(source, contents)
+        waste.sources.add_from_vessel(source, contents)
     return waste
 
 
-def _read_contents(material: Material) -> Contents:
+def _load_contents(material: Material) -> Contents:
     """Return the ledger, completed from the properties. A solid or an empty container has no liquid."""
-    contents = Contents.read(material.ledger)
+    contents = Contents.from_ledger(material.ledger)
     properties: Mapping[str, Any] = material.properties
     volume, mass = contents.volume, contents.mass
     if volume is None and properties.get("volume"):
-        volume = quantities.parse(properties["volume"], "volume").value
+        volume = quantities.parse_quantity(properties["volume"], "volume").value
     if volume is None and properties.get("phase") in (*SOLIDS, EMPTY):
         volume = ZERO
     if mass is None and properties.get("mass"):
-        mass = quantities.parse(properties["mass"], "mass").value
+        mass = quantities.parse_quantity(properties["mass"], "mass").value
     return replace(contents, volume=volume, mass=mass)
 
 
-def _inherited(properties: Mapping[str, Any]) -> dict[str, Any]:
-    left_behind = (*_OF_THE_VESSEL, *_SURROUNDINGS, "volume", "mass", "phase")
+def _select_inherited_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    left_behind = (*_CONTAINER_PROPERTIES, *_SURROUNDINGS, "volume", "mass", "phase")
     return {key: value for key, value in properties.items() if key not in left_behind}

@@ -8,6 +8,6 @@ May import: nothing else of ours.
 Without Django.
 """
 
-from simulation.providers.base import Endpoint, ErrorClass, Message, Prompt, ProviderError, Speaker
+from simulation.providers.base import CompletionFunction, Endpoint, ErrorClass, Message, Prompt, ProviderError
 
-__all__ = ["Endpoint", "ErrorClass", "Message", "Prompt", "ProviderError", "Speaker"]
+__all__ = ["CompletionFunction", "Endpoint", "ErrorClass", "Message", "Prompt", "ProviderError"]

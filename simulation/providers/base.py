@@ -24,7 +24,7 @@ class Prompt:
     prompt_set: str = ""  # hash of its prompt set
     wants_json: bool = False
 
-    def answered(self, reply: str, purpose: str, more: str) -> "Prompt":
+    def with_reply(self, reply: str, purpose: str, more: str) -> "Prompt":
         """Return the same conversation with the model's reply and a further message."""
         turns = (*self.messages, Message("assistant", reply), Message("user", more))
         return Prompt(self.system, turns, purpose, self.prompt_set, self.wants_json)
@@ -184,7 +184,7 @@ PROVIDERS: Mapping[str, ProviderInfo] = {
 }
 
 
-class Speaker(Protocol):
+class CompletionFunction(Protocol):
     """Sends a prompt to a model and returns its completion. The only access of a role to the outside world."""
 
     def __call__(self, prompt: Prompt) -> Completion: ...
@@ -193,8 +193,8 @@ class Speaker(Protocol):
 class Connection(Protocol):
     """Sends requests to one endpoint. One call is one HTTP attempt, without retries."""
 
-    def prepare(self, prompt: Prompt, params: Params) -> WireRequest: ...
+    def prepare_request(self, prompt: Prompt, params: Params) -> WireRequest: ...
 
-    def send(self, request: WireRequest, deadline: float) -> Completion:
+    def send_request(self, request: WireRequest, deadline: float) -> Completion:
         """Return the completion within `deadline` seconds. Raises ProviderUnavailable or ProviderRefused otherwise."""
         ...

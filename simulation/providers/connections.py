@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from simulation.providers import anthropic, clients, faults, openai, options, wire
+from simulation.providers import anthropic, clients, errors, openai, options, wire
 from simulation.providers.base import (
     PROVIDERS,
     Completion,
@@ -30,68 +30,70 @@ class MissingKey(ValueError):  # noqa: N818  # a state, not an error
 
 
 class Dialect(NamedTuple):
-    choice: Callable[[Params, Endpoint], options.Choice]
-    body: Callable[[Prompt, Mapping[str, Any], Endpoint], dict[str, Any]]
-    read: Callable[[Reply, str], Completion]
+    choose_options: Callable[[Params, Endpoint], options.ChosenOptions]
+    build_body: Callable[[Prompt, Mapping[str, Any], Endpoint], dict[str, Any]]
+    parse_reply: Callable[[Reply, str], Completion]
 
 
 DIALECTS = {
-    "anthropic": Dialect(anthropic.choice, anthropic.body, anthropic.read),
-    "openai": Dialect(openai.choice, openai.body, openai.read),
+    "anthropic": Dialect(anthropic.choose_options, anthropic.build_body, anthropic.parse_reply),
+    "openai": Dialect(openai.choose_options, openai.build_body, openai.parse_reply),
 }
 
 
-def endpoint(provider: str, model_id: str, options: WireOptions, environ: Mapping[str, str] | None = None) -> Endpoint:
+def make_endpoint(
+    provider: str, model_id: str, options: WireOptions, environ: Mapping[str, str] | None = None
+) -> Endpoint:
     """Return the model with its address and key in this environment. Raises ValueError for an unknown provider, MissingKey otherwise."""
     if provider not in PROVIDERS:
         raise ValueError(f"provider: {provider!r} is none of {', '.join(PROVIDERS)}")
     info, values = PROVIDERS[provider], os.environ if environ is None else environ
-    key = key_of(provider, values)
+    key = get_key(provider, values)
     if info.needs_key and not key:
         raise MissingKey(f"{info.key_variable} is not set: {provider} needs a key")
     if not re.fullmatch(r"[\x21-\x7e]*", key):
         raise MissingKey(f"{info.key_variable} contains spaces or characters that no key has")
     base_url = values.get(info.base_url_variable, "").strip() or info.base_url
-    return Endpoint(provider, model_id, options, _address(base_url, info.base_url_variable), key)
+    return Endpoint(provider, model_id, options, _validate_address(base_url, info.base_url_variable), key)
 
 
-def key_of(provider: str, environ: Mapping[str, str]) -> str:
+def get_key(provider: str, environ: Mapping[str, str]) -> str:
     """Return the provider's key, from its variable or the file named by NAME_FILE; "" if there is none."""
     # The content of a file is never put into the environment, which every child process receives.
     name = PROVIDERS[provider].key_variable
-    return (environ.get(name) or _in_file(environ.get(f"{name}_FILE", ""))).strip()
+    return (environ.get(name) or _read_key_file(environ.get(f"{name}_FILE", ""))).strip()
 
 
 @cache
-def _in_file(file: str) -> str:
+def _read_key_file(file: str) -> str:
     """Return the content of the key file, cached: logs redact the key that it contained at the start."""
     return Path(file).read_text(encoding="utf-8") if file else ""
 
 
-def connect(endpoint: Endpoint, transport: httpx2.BaseTransport | None = None) -> Connection:
+def open_connection(endpoint: Endpoint, transport: httpx2.BaseTransport | None = None) -> Connection:
     """Return a connection to an endpoint, safe to share between threads. Raises ValueError for contradictory options."""
-    options.check(endpoint.options)
+    options.check_options(endpoint.options)
     return WireConnection(endpoint, transport)
 
 
-def read(endpoint: Endpoint, reply: Reply) -> Completion:
+def parse_reply(endpoint: Endpoint, reply: Reply) -> Completion:
     """Return the completion in a reply, new or stored. Raises the matching ProviderError."""
-    if not wire.succeeded(reply) and not _is_envelope(reply):
-        raise faults.fault(reply, {})
-    return dialect(endpoint).read(reply, endpoint.model_id)
+    if not wire.is_success(reply) and not _is_envelope(reply):
+        raise errors.make_error(reply, {})
+    return get_dialect(endpoint).parse_reply(reply, endpoint.model_id)
 
 
-def prepare(endpoint: Endpoint, prompt: Prompt, params: Params) -> WireRequest:
+def prepare_request(endpoint: Endpoint, prompt: Prompt, params: Params) -> WireRequest:
     """Return the request that every connection to this endpoint sends for a prompt: same prompt, same bytes."""
-    api = dialect(endpoint)
-    choice = api.choice(params, endpoint)
-    body = _merged(api.body(prompt, choice.effective, endpoint), endpoint.options.extra_body)
+    api = get_dialect(endpoint)
+    choice = api.choose_options(params, endpoint)
+    body = _merge_fields(api.build_body(prompt, choice.effective, endpoint), endpoint.options.extra_body)
     version = endpoint.options.api_version
     headers = {"anthropic-version": version} if version and _is_anthropic(endpoint) else {}
-    return WireRequest(body, headers, choice.effective, choice.dropped, wire.sha256(body, headers))
+    return WireRequest(body, headers, choice.effective, choice.dropped, wire.hash_request(body, headers))
 
 
-def dialect(endpoint: Endpoint) -> Dialect:
+def get_dialect(endpoint: Endpoint) -> Dialect:
     return DIALECTS[PROVIDERS[endpoint.provider].dialect]
 
 
@@ -101,14 +103,14 @@ class WireConnection:
     def __init__(self, endpoint: Endpoint, transport: httpx2.BaseTransport | None) -> None:
         self.endpoint, self.transport = endpoint, transport
 
-    def prepare(self, prompt: Prompt, params: Params) -> WireRequest:
-        return prepare(self.endpoint, prompt, params)
+    def prepare_request(self, prompt: Prompt, params: Params) -> WireRequest:
+        return prepare_request(self.endpoint, prompt, params)
 
-    def send(self, request: WireRequest, deadline: float) -> Completion:
-        return read(self.endpoint, clients.exchange(self.endpoint, request, deadline, self.transport))
+    def send_request(self, request: WireRequest, deadline: float) -> Completion:
+        return parse_reply(self.endpoint, clients.send_once(self.endpoint, request, deadline, self.transport))
 
 
-def _address(base_url: str, variable: str) -> str:
+def _validate_address(base_url: str, variable: str) -> str:
     try:
         parts = urlsplit(base_url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -123,7 +125,7 @@ def _address(base_url: str, variable: str) -> str:
 
 def _is_envelope(reply: Reply) -> bool:
     try:
-        return bool(wire.envelope(reply))
+        return bool(wire.parse_envelope(reply))
     except ProviderError:
         return False
 
@@ -132,11 +134,11 @@ def _is_anthropic(endpoint: Endpoint) -> bool:
     return PROVIDERS[endpoint.provider].dialect == "anthropic"
 
 
-def _merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_fields(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body with the extra fields; objects in both are merged, and the extra fields win."""
-    merged = {name: {**body[name], **value} for name, value in extra.items() if _objects(body.get(name), value)}
+    merged = {name: {**body[name], **value} for name, value in extra.items() if _are_objects(body.get(name), value)}
     return {**body, **extra, **merged}
 
 
-def _objects(*values: object) -> bool:
+def _are_objects(*values: object) -> bool:
     return all(isinstance(value, Mapping) for value in values)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from simulation.providers import faults, options, wire
+from simulation.providers import errors, options, wire
 from simulation.providers.base import Completion, Endpoint, Params, Prompt, Reply, Stop, Usage
 
 PATH = "/chat/completions"
-HOTTEST = Decimal(2)
+MAX_TEMPERATURE = Decimal(2)
 STOPS = {
     "length": Stop.MAX_TOKENS,
     "max_tokens": Stop.MAX_TOKENS,
@@ -21,55 +21,58 @@ STOPS = {
 }  # with any other reason the text is used as it is
 
 
-def choice(params: Params, endpoint: Endpoint) -> options.Choice:
+def choose_options(params: Params, endpoint: Endpoint) -> options.ChosenOptions:
     """Return which parameters are sent."""
     takes_budget = endpoint.provider in ("gemini", "openrouter")
-    return options.choose(params, endpoint.options, 0, HOTTEST, takes_budget)
+    return options.choose_options(params, endpoint.options, 0, MAX_TEMPERATURE, takes_budget)
 
 
-def body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
+def build_body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
     """Return the JSON fields of a request in sending order."""
     wants = endpoint.options
-    fields: dict[str, Any] = {"model": endpoint.model_id, "messages": _messages(prompt, wants.caching == "breakpoint")}
+    fields: dict[str, Any] = {
+        "model": endpoint.model_id,
+        "messages": _build_messages(prompt, wants.caching == "breakpoint"),
+    }
     fields[wants.max_tokens_field] = effective["max_tokens"]
     if "temperature" in effective:
         fields["temperature"] = float(effective["temperature"])
     if prompt.wants_json and wants.json_mode:
         fields["response_format"] = {"type": "json_object"}
-    return fields | _thinking(effective, endpoint.provider)
+    return fields | _thinking_fields(effective, endpoint.provider)
 
 
-def read(reply: Reply, requested: str) -> Completion:
+def parse_reply(reply: Reply, requested: str) -> Completion:
     """Return the completion in a reply. Raises the matching ProviderError if it has no answer."""
-    data = wire.envelope(reply)
-    error = faults.error_of(data)
-    if error is not None or not wire.succeeded(reply):
-        return _refused(reply, data, error or {}, requested)
+    data = wire.parse_envelope(reply)
+    error = errors.find_error(data)
+    if error is not None or not wire.is_success(reply):
+        return _refusal_or_raise(reply, data, error or {}, requested)
     choices = data.get("choices")
-    if not choices and (blocked := _blocked(data)):
-        return _refusal(reply, data, blocked, requested)
+    if not choices and (blocked := _find_block_reason(data)):
+        return _build_refusal(reply, data, blocked, requested)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise wire.garbled(reply, "the reply holds no choices")
-    broken = wire.mapping(choices[0].get("error"))
+        raise wire.make_garbled_error(reply, "the reply holds no choices")
+    broken = wire.as_mapping(choices[0].get("error"))
     if broken or choices[0].get("finish_reason") == "error":  # OpenRouter: the model stopped with an error
-        raise faults.fault(reply, broken or {"message": "the model broke off"})
-    return _completion(reply, data, choices[0], requested)
+        raise errors.make_error(reply, broken or {"message": "the model broke off"})
+    return _build_completion(reply, data, choices[0], requested)
 
 
-def usage(said: Mapping[str, Any]) -> Usage | None:
+def parse_usage(data: Mapping[str, Any]) -> Usage | None:
     """Return tokens by class, or None if missing. The prompt count includes cached tokens."""
-    prompt, completion = wire.count(said.get("prompt_tokens")), wire.count(said.get("completion_tokens"))
-    total = wire.count(said.get("total_tokens"))
-    if completion is None and said.get("completion_tokens") is None and total is not None:
+    prompt, completion = wire.parse_count(data.get("prompt_tokens")), wire.parse_count(data.get("completion_tokens"))
+    total = wire.parse_count(data.get("total_tokens"))
+    if completion is None and data.get("completion_tokens") is None and total is not None:
         completion = 0  # Gemini reports none if thinking used all tokens
     if prompt is None or completion is None:
         return None
-    details = wire.mapping(said.get("prompt_tokens_details"))
+    details = wire.as_mapping(data.get("prompt_tokens_details"))
     cache_read, cache_written = (
-        wire.count(details.get("cached_tokens")) or 0,
-        wire.count(details.get("cache_write_tokens")) or 0,
+        wire.parse_count(details.get("cached_tokens")) or 0,
+        wire.parse_count(details.get("cache_write_tokens")) or 0,
     )
-    reasoning = wire.count(wire.mapping(said.get("completion_tokens_details")).get("reasoning_tokens")) or 0
+    reasoning = wire.parse_count(wire.as_mapping(data.get("completion_tokens_details")).get("reasoning_tokens")) or 0
     # Gemini excludes thinking from the completion count; it is only part of the total
     uncounted = max(0, (total or 0) - prompt - completion)
     return Usage(
@@ -82,29 +85,29 @@ def usage(said: Mapping[str, Any]) -> Usage | None:
     )
 
 
-def cost(said: Mapping[str, Any]) -> Decimal | None:
+def parse_cost(data: Mapping[str, Any]) -> Decimal | None:
     """Return US dollars if reported; with an own key at the upstream provider, its cost is added."""
-    own_cost = wire.money(said.get("cost"))
-    upstream = wire.money(wire.mapping(said.get("cost_details")).get("upstream_inference_cost"))
+    own_cost = wire.parse_money(data.get("cost"))
+    upstream = wire.parse_money(wire.as_mapping(data.get("cost_details")).get("upstream_inference_cost"))
     return (
         own_cost + upstream
-        if own_cost is not None and upstream is not None and said.get("is_byok") is True
+        if own_cost is not None and upstream is not None and data.get("is_byok") is True
         else own_cost
     )
 
 
-def _messages(prompt: Prompt, breakpoint_: bool) -> list[dict[str, Any]]:
+def _build_messages(prompt: Prompt, breakpoint_: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [
-        {"role": turn.role, "content": wire.sendable(turn.text)} for turn in prompt.messages
+        {"role": turn.role, "content": wire.make_sendable(turn.text)} for turn in prompt.messages
     ]
     if not prompt.system:
         return messages
-    text = wire.sendable(prompt.system)
+    text = wire.make_sendable(prompt.system)
     block = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
     return [{"role": "system", "content": [block] if breakpoint_ else text}, *messages]
 
 
-def _thinking(effective: Mapping[str, Any], provider: str) -> dict[str, Any]:
+def _thinking_fields(effective: Mapping[str, Any], provider: str) -> dict[str, Any]:
     """Return a thinking budget or an effort in the format of each server."""
     budget, effort = effective.get("thinking_budget"), effective.get("effort")
     if provider == "openrouter" and (budget is not None or effort):
@@ -114,61 +117,61 @@ def _thinking(effective: Mapping[str, Any], provider: str) -> dict[str, Any]:
     return {"reasoning_effort": effort} if effort else {}
 
 
-def _completion(reply: Reply, data: Mapping[str, Any], first: Mapping[str, Any], requested: str) -> Completion:
-    message, usage_data = wire.mapping(first.get("message")), wire.mapping(data.get("usage"))
-    refused = wire.word(message.get("refusal"), 2000)
+def _build_completion(reply: Reply, data: Mapping[str, Any], first: Mapping[str, Any], requested: str) -> Completion:
+    message, usage_data = wire.as_mapping(first.get("message")), wire.as_mapping(data.get("usage"))
+    refused = wire.parse_word(message.get("refusal"), 2000)
     reason = str(first.get("finish_reason") or "").lower()[:100]
     stop = Stop.REFUSAL if refused else STOPS.get(reason.partition(":")[0], Stop.STOP)  # content_filter: SAFETY
     return Completion(
-        text=_text(message.get("content"), reply),
+        text=_join_text(message.get("content"), reply),
         stop=stop,
-        usage=usage(usage_data),
-        served_model=wire.word(data.get("model"), 200) or requested,
-        served_provider=wire.word(data.get("provider"), 120),
-        request_id=wire.request_id(reply.headers, data),
-        cost=cost(usage_data),
+        usage=parse_usage(usage_data),
+        served_model=wire.parse_word(data.get("model"), 200) or requested,
+        served_provider=wire.parse_word(data.get("provider"), 120),
+        request_id=wire.find_request_id(reply.headers, data),
+        cost=parse_cost(usage_data),
         refusal=(refused or reason) if stop is Stop.REFUSAL else "",
         reply=reply,
     )
 
 
-def _text(content: object, reply: Reply) -> str:
+def _join_text(content: object, reply: Reply) -> str:
     """Return the answer's text; a missing one is "", parts are joined."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
-        raise wire.garbled(reply, "the answer's content is no text")
-    parts = (wire.mapping(part).get("text") for part in content)
+        raise wire.make_garbled_error(reply, "the answer's content is no text")
+    parts = (wire.as_mapping(part).get("text") for part in content)
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _refused(reply: Reply, data: Mapping[str, Any], error: Mapping[str, Any], requested: str) -> Completion:
+def _refusal_or_raise(reply: Reply, data: Mapping[str, Any], error: Mapping[str, Any], requested: str) -> Completion:
     """Return a refusal if the provider's own filter stopped the prompt; raise for every other error."""
-    reason = faults.refusal(reply, error)
+    reason = errors.find_refusal(reply, error)
     if not reason:
-        raise faults.fault(reply, error)
-    return _refusal(reply, data, reason, requested)
+        raise errors.make_error(reply, error)
+    return _build_refusal(reply, data, reason, requested)
 
 
-def _blocked(data: Mapping[str, Any]) -> str:
+def _find_block_reason(data: Mapping[str, Any]) -> str:
     """Return why Gemini did not pass the prompt to the model, or "". It answers with no choices and a reason."""
-    feedback = (wire.mapping(data.get(name)) for name in ("prompt_feedback", "promptFeedback"))
-    places = [data, *feedback, wire.mapping(data.get("error"))]
-    reasons = (wire.word(place.get(name), 200) for place in places for name in ("block_reason", "blockReason"))
+    feedback = (wire.as_mapping(data.get(name)) for name in ("prompt_feedback", "promptFeedback"))
+    places = [data, *feedback, wire.as_mapping(data.get("error"))]
+    reasons = (wire.parse_word(place.get(name), 200) for place in places for name in ("block_reason", "blockReason"))
     reason = next(filter(None, reasons), "")
     return reason or next((word for word in data.values() if word == "PROHIBITED_CONTENT"), "")
 
 
-def _refusal(reply: Reply, data: Mapping[str, Any], reason: str, requested: str) -> Completion:
-    identity = wire.request_id(reply.headers, data)
-    usage_data = wire.mapping(data.get("usage"))
+def _build_refusal(reply: Reply, data: Mapping[str, Any], reason: str, requested: str) -> Completion:
+    identity = wire.find_request_id(reply.headers, data)
+    usage_data = wire.as_mapping(data.get("usage"))
     return Completion(
         "",
         Stop.REFUSAL,
-        usage(usage_data),
+        parse_usage(usage_data),
         requested,
         request_id=identity,
-        cost=cost(usage_data),
+        cost=parse_cost(usage_data),
         refusal=reason,
         reply=reply,
     )

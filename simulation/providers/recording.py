@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulation.providers import connections, faults, wire
+from simulation.providers import connections, errors, wire
 from simulation.providers.base import (
     Completion,
     Endpoint,
@@ -45,13 +45,13 @@ class RecordedCall:
     error_class: str = ""
     error: str = ""
 
-    def answer(self, endpoint: Endpoint) -> Completion:
+    def replay(self, endpoint: Endpoint) -> Completion:
         """Return the completion of the call, parsed again, or raise its error."""
         if self.reply is not None and not self.error_class:
-            return connections.read(endpoint, self.reply)
+            return connections.parse_reply(endpoint, self.reply)
         error_class = ErrorClass(self.error_class)
-        kind = ProviderUnavailable if error_class in faults.TRANSIENT else ProviderRefused
-        wait = wire.retry_after(self.reply.headers) if self.reply else None
+        kind = ProviderUnavailable if error_class in errors.TRANSIENT else ProviderRefused
+        wait = wire.parse_retry_after(self.reply.headers) if self.reply else None
         raise kind(error_class, self.error, wait, self.reply)
 
 
@@ -60,16 +60,16 @@ class Recording:
     header: Mapping[str, Any] = field(default_factory=dict)
     calls: tuple[RecordedCall, ...] = ()
 
-    def of(self, **key: Any) -> tuple[RecordedCall, ...]:
+    def select_calls(self, **key: Any) -> tuple[RecordedCall, ...]:
         """Return the calls whose key has these values."""
         return tuple(call for call in self.calls if all(call.key.get(name) == value for name, value in key.items()))
 
 
-def write(path: Path, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
+def write_recording(path: Path, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
     """Write the complete recording or nothing, and return the number of calls. An existing file is replaced."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
         try:
-            n_calls = _written(file.write, header, calls)
+            n_calls = _write_calls(file.write, header, calls)
             file.flush()
             os.fsync(file.fileno())
         except BaseException:
@@ -79,14 +79,16 @@ def write(path: Path, header: Mapping[str, Any], calls: Iterable[RecordedCall]) 
     return n_calls
 
 
-def read(path: Path) -> Recording:
+def load_recording(path: Path) -> Recording:
     """Return the recording in a file. Raises RecordingError with line and field."""
     with path.open(encoding="utf-8", errors="replace") as file:
         lines = enumerate(file, start=1)
-        header = _object(path, *next(lines, (1, "")))
+        header = _parse_object(path, *next(lines, (1, "")))
         if header.pop("recording", None) != VERSION:
             raise RecordingError(f"{path}: line 1: recording: must be {VERSION}")
-        calls = tuple(_call(path, number, _object(path, number, line)) for number, line in lines if line.strip())
+        calls = tuple(
+            _parse_call(path, number, _parse_object(path, number, line)) for number, line in lines if line.strip()
+        )
     return Recording(header, calls)
 
 
@@ -102,32 +104,32 @@ class ReplayConnection:
         self._left = {sha256: iter(same) for sha256, same in by_hash.items()}
         self._lock = threading.Lock()
 
-    def prepare(self, prompt: Prompt, params: Params) -> WireRequest:
-        return connections.prepare(self.endpoint, prompt, params)
+    def prepare_request(self, prompt: Prompt, params: Params) -> WireRequest:
+        return connections.prepare_request(self.endpoint, prompt, params)
 
-    def send(self, request: WireRequest, deadline: float) -> Completion:
+    def send_request(self, request: WireRequest, deadline: float) -> Completion:
         """Return the next recorded answer to this request. Raises ProviderRefused(BAD_REQUEST) if none is left."""
         with self._lock:
             call = next(self._left.get(request.sha256, iter(())), None)
         if call is None:
             raise ProviderRefused(ErrorClass.BAD_REQUEST, f"not in the recording: request {request.sha256[:12]}")
-        return call.answer(self.endpoint)
+        return call.replay(self.endpoint)
 
 
-def _written(say: Any, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
-    say(_line({"recording": VERSION, **header}))
+def _write_calls(write_line: Any, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
+    write_line(_format_line({"recording": VERSION, **header}))
     number = 0
     for call in calls:
-        say(_line(_plain(call)))
+        write_line(_format_line(_call_to_json(call)))
         number += 1
     return number
 
 
-def _line(value: Mapping[str, Any]) -> str:
+def _format_line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _plain(call: RecordedCall) -> dict[str, Any]:
+def _call_to_json(call: RecordedCall) -> dict[str, Any]:
     reply = call.reply or Reply(0, {}, b"")
     return {
         "key": dict(call.key),
@@ -140,7 +142,7 @@ def _plain(call: RecordedCall) -> dict[str, Any]:
     }
 
 
-def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+def _parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as problem:
@@ -155,11 +157,11 @@ KINDS: Mapping[str, type] = {
 }  # fmt: skip
 
 
-def _call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
+def _parse_call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
     location = f"{path}: line {number}"
     for name, kind in KINDS.items():
         if not isinstance(row.get(name), kind) or isinstance(row[name], bool):
-            raise RecordingError(f"{location}: {name}: must be {_WORDS[kind]}")
+            raise RecordingError(f"{location}: {name}: must be {_KIND_NAMES[kind]}")
     if row["error_class"] not in {"", *ErrorClass}:
         raise RecordingError(f"{location}: error_class: must be empty or one of {', '.join(ErrorClass)}")
     if not row["status"] and not row["error_class"]:
@@ -174,4 +176,4 @@ def _call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
     return RecordedCall(row["key"], row["request_sha256"], reply, row["error_class"], row["error"])
 
 
-_WORDS = {dict: "an object", str: "a text", int: "a whole number"}
+_KIND_NAMES = {dict: "an object", str: "a text", int: "a whole number"}

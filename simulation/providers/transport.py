@@ -12,7 +12,7 @@ import httpx2
 
 from simulation.providers import wire
 from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
-from simulation.providers.sockets import CONNECT_SECONDS, TimedBackend, ending_at
+from simulation.providers.deadline_sockets import CONNECT_SECONDS, TimedBackend, end_by
 
 POOL_SIZE = 16  # connections
 KEEPALIVE = [
@@ -20,25 +20,25 @@ KEEPALIVE = [
     *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)),
 ]  # fmt: skip
 # the body is passed on decoded, and no server may set cookies for later requests
-NOT_HANDED_ON = {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
+DROPPED_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
 
 
-def timeout(deadline: float) -> httpx2.Timeout:
+def make_timeout(deadline: float) -> httpx2.Timeout:
     """Return a call's total seconds in the form the transport expects: as its read timeout."""
     return httpx2.Timeout(max(deadline, 0.001), connect=CONNECT_SECONDS)
 
 
-def client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
+def create_client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
     """Return a client for one SDK client. A given transport is limited as well."""
     return httpx2.Client(
-        transport=Bounded(transport or Sockets()),
+        transport=LimitedTransport(transport or PooledTransport()),
         follow_redirects=False,
         trust_env=False,
         headers={"Accept-Encoding": "gzip, deflate"},
     )
 
 
-class Sockets(httpx2.BaseTransport):
+class PooledTransport(httpx2.BaseTransport):
     """HTTP/1.1 over pools of timed sockets. Raises what httpcore2 raises."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Sockets(httpx2.BaseTransport):
         # A pool checks every one of its connections for every request. Many small pools keep hundreds of calls as
         # cheap as one:
         # a request goes to the first pool with a free connection.
-        self._pools: list[_Pool] = []
+        self._pools: list[_CountedPool] = []
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         url, asked = request.url, httpcore2.Request
@@ -55,33 +55,33 @@ class Sockets(httpx2.BaseTransport):
         whole = asked(
             request.method, where, headers=request.headers.raw, content=request.read(), extensions=request.extensions
         )
-        pool = self._enter()
+        pool = self._acquire_pool()
         try:
             response = pool.sockets.handle_request(whole)
         except BaseException:
-            self._leave(pool)
+            self._release_pool(pool)
             raise
-        stream = _Stream(response, lambda: self._leave(pool))
+        stream = _Stream(response, lambda: self._release_pool(pool))
         return httpx2.Response(response.status, headers=response.headers, stream=stream)
 
     def close(self) -> None:
         for pool in self._pools:
             pool.sockets.close()
 
-    def _enter(self) -> "_Pool":
+    def _acquire_pool(self) -> "_CountedPool":
         with self._lock:
             pool = next((pool for pool in self._pools if pool.under_way < POOL_SIZE), None)
             if pool is None:
-                self._pools.append(pool := _Pool(self._ssl))
+                self._pools.append(pool := _CountedPool(self._ssl))
             pool.under_way += 1
             return pool
 
-    def _leave(self, pool: "_Pool") -> None:
+    def _release_pool(self, pool: "_CountedPool") -> None:
         with self._lock:
             pool.under_way -= 1
 
 
-class _Pool:
+class _CountedPool:
     """A few connections, and the number of requests that use them."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -96,7 +96,7 @@ class _Pool:
         )
 
 
-class Bounded(httpx2.BaseTransport):
+class LimitedTransport(httpx2.BaseTransport):
     """Reads a complete reply within the deadline and the byte limit (after decompression).
 
     Raises ProviderUnavailable: CONNECTION, TIMEOUT, or GARBLED, with the part received so far.
@@ -107,12 +107,12 @@ class Bounded(httpx2.BaseTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         ends = time.monotonic() + float(request.extensions["timeout"]["read"])
-        came = _Came()
-        with ending_at(ends), _translated(came, lambda: time.monotonic() >= ends):
+        came = _PartialReply()
+        with end_by(ends), _translate_errors(came, lambda: time.monotonic() >= ends):
             came.response = self.inner.handle_request(request)
-            came.read(ends)
+            came.read_body(ends)
         headers = [
-            (name, value) for name, value in came.response.headers.multi_items() if name.lower() not in NOT_HANDED_ON
+            (name, value) for name, value in came.response.headers.multi_items() if name.lower() not in DROPPED_HEADERS
         ]
         return httpx2.Response(came.response.status_code, headers=headers, content=bytes(came.body))
 
@@ -120,14 +120,14 @@ class Bounded(httpx2.BaseTransport):
         self.inner.close()
 
 
-class _Came:
+class _PartialReply:
     """The part of a reply received so far."""
 
     def __init__(self) -> None:
         self.response = httpx2.Response(0)
         self.body = bytearray()
 
-    def read(self, ends: float) -> None:
+    def read_body(self, ends: float) -> None:
         """Read the decoded body. Raises ReadTimeout after `ends`, _TooLong over the byte limit (and keeps the first bytes)."""
         try:
             for piece in self.response.iter_bytes():
@@ -140,8 +140,8 @@ class _Came:
         finally:
             self.response.close()
 
-    def reply(self) -> Reply | None:
-        headers = wire.kept_headers(self.response.headers)
+    def to_reply(self) -> Reply | None:
+        headers = wire.select_headers(self.response.headers)
         return Reply(self.response.status_code, headers, bytes(self.body)) if self.response.status_code else None
 
 
@@ -167,27 +167,27 @@ class _Stream(httpx2.SyncByteStream):
 
 
 @contextmanager
-def _translated(came: _Came, late: Callable[[], bool]) -> Iterator[None]:
+def _translate_errors(partial: _PartialReply, late: Callable[[], bool]) -> Iterator[None]:
     """Convert every error of a transfer to one of ours."""
     try:
         yield
     except _TooLong:
-        raise _fault(came, ErrorClass.GARBLED, f"the reply is longer than {wire.BYTE_CAP} bytes") from None
+        raise _make_error(partial, ErrorClass.GARBLED, f"the reply is longer than {wire.BYTE_CAP} bytes") from None
     except httpx2.DecodingError as problem:
-        raise _fault(came, ErrorClass.GARBLED, f"the reply's compression is broken: {problem}") from problem
+        raise _make_error(partial, ErrorClass.GARBLED, f"the reply's compression is broken: {problem}") from problem
     except (httpcore2.ConnectTimeout, httpx2.ConnectTimeout) as problem:
         error_class = ErrorClass.TIMEOUT if late() else ErrorClass.CONNECTION
-        raise _fault(came, error_class, f"no connection in time: {problem}") from problem
+        raise _make_error(partial, error_class, f"no connection in time: {problem}") from problem
     except (httpcore2.TimeoutException, httpx2.TimeoutException) as problem:
-        raise _fault(came, ErrorClass.TIMEOUT, "the call took longer than its deadline") from problem
+        raise _make_error(partial, ErrorClass.TIMEOUT, "the call took longer than its deadline") from problem
     except (OSError, httpx2.TransportError, *_CORE) as problem:
-        raise _fault(came, ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}") from problem
+        raise _make_error(partial, ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}") from problem
 
 
 _CORE = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol)
 
 
-def _fault(came: _Came, error_class: ErrorClass, message: str) -> ProviderUnavailable:
-    reply = came.reply()
-    identity = wire.request_id(reply.headers, {}) if reply else ""
-    return ProviderUnavailable(error_class, wire.shortened(wire.sendable(message), 500), None, reply, identity)
+def _make_error(partial: _PartialReply, error_class: ErrorClass, message: str) -> ProviderUnavailable:
+    reply = partial.to_reply()
+    identity = wire.find_request_id(reply.headers, {}) if reply else ""
+    return ProviderUnavailable(error_class, wire.shorten(wire.make_sendable(message), 500), None, reply, identity)

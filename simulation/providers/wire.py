@@ -11,72 +11,83 @@ from typing import Any, NoReturn
 from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
 
 BYTE_CAP = 4 * 1024 * 1024
-KEPT = {"content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms", "location", "server"}
-KEPT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-MOST_TOKENS = 2_000_000_000  # larger values are not token counts
-MOST_MONEY = 1_000_000  # dollars for one call; the call log stores eight digits before the point and six after it
+STORED_HEADERS = {
+    "content-type",
+    "date",
+    "request-id",
+    "x-request-id",
+    "retry-after",
+    "retry-after-ms",
+    "location",
+    "server",
+}
+STORED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+MAX_TOKENS = 2_000_000_000  # larger values are not token counts
+MAX_MONEY = 1_000_000  # dollars for one call; the call log stores eight digits before the point and six after it
 _MILLIONTH = Decimal("0.000001")
 
 
-def sendable(text: str) -> str:
+def make_sendable(text: str) -> str:
     """Return the text with U+FFFD for NUL and unpaired surrogates, which can neither be sent nor stored by PostgreSQL."""
     paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return paired.replace("\0", "\ufffd")
 
 
-def sha256(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+def hash_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
     """Return the hash of a request: sorted keys, UTF-8, no spaces. Raises ValueError for NaN and infinity."""
     request = {"body": body, "headers": headers}
     text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def succeeded(reply: Reply) -> bool:
+def is_success(reply: Reply) -> bool:
     return 200 <= reply.status < 300
 
 
-def envelope(reply: Reply) -> dict[str, Any]:
+def parse_envelope(reply: Reply) -> dict[str, Any]:
     """Return the JSON object of a reply's body; fractions are Decimals, invalid UTF-8 becomes U+FFFD.
 
     Raises ProviderUnavailable(GARBLED) if the body is anything else.
     """
     try:
-        data = json.loads(reply.body.decode("utf-8-sig", "replace"), parse_float=Decimal, parse_constant=_no_number)
+        data = json.loads(
+            reply.body.decode("utf-8-sig", "replace"), parse_float=Decimal, parse_constant=_reject_constant
+        )
     except (ValueError, RecursionError, InvalidOperation) as problem:
-        raise garbled(reply, f"the reply is not JSON ({shortened(str(problem), 120)})") from None
+        raise make_garbled_error(reply, f"the reply is not JSON ({shorten(str(problem), 120)})") from None
     if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors in a list
         data = data[0]
     if not isinstance(data, dict):
-        raise garbled(reply, "the reply is not a JSON object")
+        raise make_garbled_error(reply, "the reply is not a JSON object")
     return data
 
 
-def garbled(reply: Reply, what: str) -> ProviderUnavailable:
+def make_garbled_error(reply: Reply, what: str) -> ProviderUnavailable:
     """Return the error for an unreadable reply, with its beginning."""
-    start = shortened(reply.body[:400].decode("utf-8", "replace"), 200)
+    start = shorten(reply.body[:400].decode("utf-8", "replace"), 200)
     message = f"HTTP {reply.status}: {what}; it starts with: {start!r}"
     return ProviderUnavailable(
-        ErrorClass.GARBLED, message, retry_after(reply.headers), reply, request_id(reply.headers, {})
+        ErrorClass.GARBLED, message, parse_retry_after(reply.headers), reply, find_request_id(reply.headers, {})
     )
 
 
-def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def select_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers to store, in lower case, each at most 300 characters, at most 40."""
-    lower = ((name.lower(), sendable(value)[:300]) for name, value in headers.items())
-    stored = [(name, value) for name, value in lower if name in KEPT or name.startswith(KEPT_PREFIXES)]
+    lower = ((name.lower(), make_sendable(value)[:300]) for name, value in headers.items())
+    stored = [(name, value) for name, value in lower if name in STORED_HEADERS or name.startswith(STORED_PREFIXES)]
     return dict(stored[:40])
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait from retry-after-ms or retry-after (a number or a date); None if missing."""
-    milliseconds = number(headers.get("retry-after-ms"))
-    seconds = milliseconds / 1000 if milliseconds is not None else number(headers.get("retry-after"))
+    milliseconds = parse_number(headers.get("retry-after-ms"))
+    seconds = milliseconds / 1000 if milliseconds is not None else parse_number(headers.get("retry-after"))
     if seconds is None:
-        seconds = _until(headers.get("retry-after", ""), headers.get("date", ""))
+        seconds = _seconds_until(headers.get("retry-after", ""), headers.get("date", ""))
     return None if seconds is None else max(0.0, seconds)
 
 
-def number(value: object) -> float | None:
+def parse_number(value: object) -> float | None:
     """Return a finite number written as text (or with the unit s), else None."""
     try:
         parsed = Decimal(str(value).strip().removesuffix("s"))
@@ -85,40 +96,40 @@ def number(value: object) -> float | None:
         return None
 
 
-def count(value: object) -> int | None:
+def parse_count(value: object) -> int | None:
     """Return a number of tokens, or None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS else None
 
 
-def money(value: object) -> Decimal | None:
+def parse_money(value: object) -> Decimal | None:
     """Return US dollars from 0 to a million, to the millionth; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= MOST_MONEY:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= MAX_MONEY:
         return None
     return abs(Decimal(value)).quantize(_MILLIONTH)  # no negative zero
 
 
-def word(value: object, most: int) -> str:
+def parse_word(value: object, most: int) -> str:
     """Return a short text for a column; "" for anything that is not text."""
-    return shortened(sendable(value), most) if isinstance(value, str) else ""
+    return shorten(make_sendable(value), most) if isinstance(value, str) else ""
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def mapping(value: object) -> dict[str, Any]:
+def as_mapping(value: object) -> dict[str, Any]:
     """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def request_id(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
+def find_request_id(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
     """Return the provider's id of the call: a header, or a field of the body."""
     candidates: Iterator[object] = (headers.get(name) for name in ("request-id", "x-request-id"))
     identity = next((value for value in candidates if value), None) or data.get("request_id") or data.get("id")
-    return word(identity, 200)
+    return parse_word(identity, 200)
 
 
-def _until(moment: str, now: str) -> float | None:
+def _seconds_until(moment: str, now: str) -> float | None:
     try:
         target = parsedate_to_datetime(moment).timestamp()
     except (ValueError, TypeError, OverflowError):
@@ -129,5 +140,5 @@ def _until(moment: str, now: str) -> float | None:
         return target - time.time()
 
 
-def _no_number(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")

@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 
 import gymnasium
 
-from simulation.lab import telling
+from simulation.lab import rendering
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step
-from simulation.lab.environment.env import Players, WetLabEnv
+from simulation.lab.environment.env import SimulatedRoles, WetLabEnv
 from simulation.lab.errors import LabError
-from simulation.lab.materials import place_all
+from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import Situation, TranscriptStep
 
 SCHEMA = "wetbench-trajectory/1"
-_HIDDEN = "ledger"
+_HIDDEN_KEY = "ledger"
 
 
 class TrajectoryError(LabError):
     """A trajectory does not fit its environment. The message says at which step and in what they differ."""
 
 
-class Moment(NamedTuple):
+class StepResult(NamedTuple):
     """The environment's response to one action: the tuple of Gymnasium's `step`."""
 
     observation: str
@@ -37,15 +37,17 @@ class Moment(NamedTuple):
     info: dict[str, Any]
 
 
-def steps(bench: Bench, done: Iterable[Step], verdict: Verdict | None, thoughts: Mapping[str, str]) -> list[Any]:
+def build_steps(
+    bench: Bench, completed: Iterable[Step], verdict: Verdict | None, thoughts: Mapping[str, str]
+) -> list[Any]:
     """Return each step as a dict, with the observation before it.
 
     `bench` must be in its initial state, and is left in its final state.
     """
     lines = []
-    for step in done:
-        observation = telling.situation(bench.situation())
-        bench.replay([step])
+    for step in completed:
+        observation = rendering.render_situation(bench.get_situation())
+        bench.replay_steps([step])
         truncated = bench.ending is Ending.TRUNCATED
         succeeded = bench.ending is Ending.SUBMITTED and verdict is not None and verdict.sufficient
         lines.append(
@@ -53,8 +55,8 @@ def steps(bench: Bench, done: Iterable[Step], verdict: Verdict | None, thoughts:
                 "number": step.number,
                 "observation": observation,
                 "thought": thoughts.get(str(step.number), ""),
-                "action": None if _unreadable(step.outcome) else step.action.to_json(),
-                "outcome": _shown(step.outcome),
+                "action": None if _is_unreadable(step.outcome) else step.action.to_json(),
+                "outcome": _build_visible_outcome(step.outcome),
                 "reward": 1.0 if succeeded else 0.0,
                 "terminated": bench.ending is not None and not truncated,
                 "truncated": truncated,
@@ -63,23 +65,23 @@ def steps(bench: Bench, done: Iterable[Step], verdict: Verdict | None, thoughts:
     return lines
 
 
-def replay(env: "gymnasium.Env[Any, Any]", line: Mapping[str, Any]) -> list[Moment]:
+def replay_trajectory(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, Any]) -> list[StepResult]:
     """Run the actions of a trajectory with its recorded outcomes and verdict, and return the result of each step.
 
     `env` must be an environment of the trajectory's experiment, created with its `manifest`. Raises TrajectoryError at the
     first difference.
     """
-    lab_env = _fitting(env, line)
-    _set_up(env, lab_env, line)
-    observation, results = telling.situation(_bench(lab_env).situation()), []
-    for step in line["steps"]:
-        _need_same(step["number"], "observation", step["observation"], observation)
-        result = _step(env, lab_env, step)
+    lab_env = _get_matching_env(env, trajectory)
+    _set_up_env(env, lab_env, trajectory)
+    observation, results = rendering.render_situation(_get_bench(lab_env).get_situation()), []
+    for step in trajectory["steps"]:
+        _check_same(step["number"], "observation", step["observation"], observation)
+        result = _replay_step(env, lab_env, step)
         for name in ("reward", "terminated", "truncated"):
-            _need_same(step["number"], name, step[name], getattr(result, name))
+            _check_same(step["number"], name, step[name], getattr(result, name))
         observation = result.observation
         results.append(result)
-    _need_same("last", "observation", line["final_observation"], observation)
+    _check_same("last", "observation", trajectory["final_observation"], observation)
     return results
 
 
@@ -89,7 +91,7 @@ class RecordedTransitionModel:
 
     outcomes: Mapping[int, Outcome]
 
-    def predict(self, action: Action, situation: Situation) -> Outcome:
+    def predict_outcome(self, action: Action, situation: Situation) -> Outcome:
         number = len(situation.history) + 1
         if number not in self.outcomes:
             raise TrajectoryError(f"step {number}: no outcome is recorded")
@@ -102,76 +104,78 @@ class RecordedClassifier:
 
     verdict: Verdict | None
 
-    def judge(self, goal: str, transcript: Iterable[TranscriptStep]) -> Verdict:
+    def judge_evidence(self, goal: str, transcript: Iterable[TranscriptStep]) -> Verdict:
         if self.verdict is None:
             raise TrajectoryError("no verdict is recorded")
         return self.verdict
 
 
-def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
+def parse_verdict(data: Mapping[str, Any]) -> Verdict:
     return Verdict(**{**data, "lines": tuple(data["lines"])})
 
 
-def _unreadable(outcome: Outcome) -> bool:
+def _is_unreadable(outcome: Outcome) -> bool:
     return outcome.rejected_by == RejectedBy.PARSER
 
 
-def _shown(outcome: Outcome) -> dict[str, Any]:
+def _build_visible_outcome(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome as JSON without what no agent sees."""
     visible = outcome.to_json() | {"reasoning": ""}
-    materials = [{key: value for key, value in draft.items() if key != _HIDDEN} for draft in visible["new_materials"]]
+    materials = [
+        {key: value for key, value in draft.items() if key != _HIDDEN_KEY} for draft in visible["new_materials"]
+    ]
     return visible | {"new_materials": materials}
 
 
-def _fitting(env: "gymnasium.Env[Any, Any]", line: Mapping[str, Any]) -> WetLabEnv:
+def _get_matching_env(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, Any]) -> WetLabEnv:
     """Return the unwrapped environment. Raise TrajectoryError if it does not match the trajectory."""
-    if line.get("schema") != SCHEMA:
-        raise TrajectoryError(f"schema is {line.get('schema')!r}; it must be {SCHEMA!r}")
+    if trajectory.get("schema") != SCHEMA:
+        raise TrajectoryError(f"schema is {trajectory.get('schema')!r}; it must be {SCHEMA!r}")
     lab_env = env.unwrapped
     if not isinstance(lab_env, WetLabEnv):
         raise TrajectoryError(f"env is a {type(lab_env).__name__}; it must be a WetLabEnv")
     for name, expected, actual in (
-        ("experiment", line["experiment"], lab_env.experiment.slug),
-        ("manifest", line["manifest"], lab_env.manifest is not None),
+        ("experiment", trajectory["experiment"], lab_env.experiment.slug),
+        ("manifest", trajectory["manifest"], lab_env.manifest is not None),
     ):
         if expected != actual:
             raise TrajectoryError(f"{name} is {expected!r} in the trajectory, {actual!r} in the environment")
     return lab_env
 
 
-def _set_up(env: "gymnasium.Env[Any, Any]", inner: WetLabEnv, line: Mapping[str, Any]) -> None:
+def _set_up_env(env: "gymnasium.Env[Any, Any]", lab_env: WetLabEnv, trajectory: Mapping[str, Any]) -> None:
     """Put the environment into the initial state of the trajectory."""
     env.reset(seed=0)
-    seed, verdict = line["seed"], line["verdict"]
+    seed, verdict = trajectory["seed"], trajectory["verdict"]
     # Barcodes follow from the seed. Gymnasium derives its own seed, so the bench is set here and not by reset().
-    inventory = place_all(inner.experiment.drafts(), seed)
-    inner.bench = replace(_bench(inner), seed=seed, inventory=inventory, history=[])
-    outcomes = {step["number"]: Outcome.from_json(step["outcome"]) for step in line["steps"]}
-    recorded_verdict = verdict_from_json(verdict) if verdict else None
-    inner.players = Players(RecordedTransitionModel(outcomes), RecordedClassifier(recorded_verdict))
+    inventory = build_inventory(lab_env.experiment.initial_materials(), seed)
+    lab_env.bench = replace(_get_bench(lab_env), seed=seed, inventory=inventory, history=[])
+    outcomes = {step["number"]: Outcome.from_json(step["outcome"]) for step in trajectory["steps"]}
+    recorded_verdict = parse_verdict(verdict) if verdict else None
+    lab_env.players = SimulatedRoles(RecordedTransitionModel(outcomes), RecordedClassifier(recorded_verdict))
 
 
-def _step(env: "gymnasium.Env[Any, Any]", inner: WetLabEnv, step: Mapping[str, Any]) -> Moment:
+def _replay_step(env: "gymnasium.Env[Any, Any]", lab_env: WetLabEnv, step: Mapping[str, Any]) -> StepResult:
     """Run one recorded action."""
     if step["action"] is not None:
         observation, reward, terminated, truncated, info = env.step(step["action"])
-        return Moment(observation, float(reward), terminated, truncated, info)
-    bench = _bench(inner)
+        return StepResult(observation, float(reward), terminated, truncated, info)
+    bench = _get_bench(lab_env)
     # The agent's reply could not be parsed and its text is not stored, so it is recorded directly as a rejected
     # step.
-    bench.record(Action("(unreadable)"), Outcome.from_json(step["outcome"]))
+    bench.record_outcome(Action("(unreadable)"), Outcome.from_json(step["outcome"]))
     truncated = bench.ending is Ending.TRUNCATED
     ended = bench.ending is not None and not truncated
-    return Moment(telling.situation(bench.situation()), 0.0, ended, truncated, {})
+    return StepResult(rendering.render_situation(bench.get_situation()), 0.0, ended, truncated, {})
 
 
-def _bench(inner: WetLabEnv) -> Bench:
-    assert inner.bench is not None, "the environment was reset"
-    return inner.bench
+def _get_bench(lab_env: WetLabEnv) -> Bench:
+    assert lab_env.bench is not None, "the environment was reset"
+    return lab_env.bench
 
 
-def _need_same(number: object, name: str, recorded: object, played: object) -> None:
-    if recorded != played:
+def _check_same(number: object, name: str, recorded: object, replayed: object) -> None:
+    if recorded != replayed:
         raise TrajectoryError(
             f"step {number}: {name} differs from the recording; the experiment or the action catalogue has changed"
         )

@@ -8,7 +8,7 @@ May import: simulation.calls, simulation.casts, simulation.checker, simulation.j
 simulation.models.
 """
 
-from simulation.runs.queueing import Limits, RunProgress, Terms
-from simulation.runs.twin_samples import accepted_steps
+from simulation.runs.create import RunLimits, RunOptions, RunProgress
+from simulation.runs.twin_samples import list_accepted_steps
 
-__all__ = ["Limits", "RunProgress", "Terms", "accepted_steps"]
+__all__ = ["RunLimits", "RunOptions", "RunProgress", "list_accepted_steps"]

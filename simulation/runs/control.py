@@ -8,37 +8,43 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from simulation.calls import gates, spending
-from simulation.casts import roster, setups
+from simulation.calls import rate_limit, run_usage
+from simulation.casts import cast_availability, run_config
 from simulation.jobs import jobs
 from simulation.models import Episode, Job, MissingReview, ProviderGate, Run, Twin
-from simulation.runs import queueing
-from simulation.runs.queueing import Limits
+from simulation.runs import create
+from simulation.runs.create import RunLimits
 
 
-def stop(episode: Episode) -> bool:
+def stop_episode(episode: Episode) -> bool:
     """Stop an episode: at once, or before the next call of the worker that holds it. Return False if it has ended."""
     now = timezone.now()
     unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
-    if _end_requests(_unheld(unfinished, now), now) or _end(_unheld(unfinished, now), now, cancel_requested_at=now):
+    if _end_repeated_verdicts(_filter_unleased(unfinished, now), now) or _cancel_rows(
+        _filter_unleased(unfinished, now), now, cancel_requested_at=now
+    ):
         return True
     # The worker that holds it checks this before its next unit; end_stopped_episodes handles all other cases.
     return unfinished.update(cancel_requested_at=now) == 1
 
 
-def end_stopped() -> int:
+def end_stopped_episodes() -> int:
     """End episodes that were to be stopped and that no worker holds any more. Return how many."""
     now = timezone.now()
     # Their worker released them in another state: waiting, blocked, paused, or awaiting a person.
     requested = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
-    return _end_requests(_unheld(requested, now), now) + _end(_unheld(requested, now), now)
+    return _end_repeated_verdicts(_filter_unleased(requested, now), now) + _cancel_rows(
+        _filter_unleased(requested, now), now
+    )
 
 
 def stop_run(run: Run) -> int:
     """Stop all rows that have not ended. Return the number of rows that were stopped or are to be stopped."""
-    twins = _end(run.twins.exclude(status__in=Twin.ENDED), timezone.now())
-    stopped_jobs = sum(jobs.cancel(job) for job in run.jobs.exclude(status__in=Job.ENDED))
-    return twins + stopped_jobs + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+    twins = _cancel_rows(run.twins.exclude(status__in=Twin.ENDED), timezone.now())
+    stopped_jobs = sum(jobs.cancel_job(job) for job in run.jobs.exclude(status__in=Job.ENDED))
+    return (
+        twins + stopped_jobs + sum(stop_episode(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+    )
 
 
 def pause_run(run: Run) -> bool:
@@ -52,37 +58,37 @@ def resume_run(run: Run) -> bool:
 
 
 @transaction.atomic
-def fund(run: Run, **limits: Unpack[Limits]) -> Run:
+def set_limits(run: Run, **limits: Unpack[RunLimits]) -> Run:
     """Set the given limits, keep the others, and return the run, locked. This alone does not continue the run."""
-    queueing.refuse_unpriced(run.setup, limits.get("max_cost"))
+    create.check_prices(run.setup, limits.get("max_cost"))
     row: Run = Run.objects.select_for_update().get(pk=run.pk)
     if limits:
         Run.objects.filter(pk=row.pk).update(**limits)
         # The counters are kept only while the run has a limit, so they may be out of date.
-        spending.recount(row)
+        run_usage.recount_run(row)
     return row
 
 
 @transaction.atomic
-def continue_run(run: Run, **limits: Unpack[Limits]) -> int:
+def continue_run(run: Run, **limits: Unpack[RunLimits]) -> int:
     """Continue under these limits. Return the number of rows that were blocked by the budget."""
-    return _unblock(fund(run, **limits), ("budget",))
+    return _unblock_rows(set_limits(run, **limits), ("budget",))
 
 
 @transaction.atomic
-def reopen(run: Run) -> Run:
+def reopen_limiters(run: Run) -> Run:
     """Reopen the rate limiters of the run's providers, and return the run, locked. This alone does not continue the run."""
-    _open_gates(run)  # before the run is locked: see the lock order in rate_limit
+    _reopen_provider_limiters(run)  # before the run is locked: see the lock order in rate_limit
     row: Run = Run.objects.select_for_update().get(pk=run.pk)
     # So that a wrong model ID or option can be corrected without a new run.
-    _correct_unheard(row)
+    _reload_unanswered_models(row)
     return row
 
 
 @transaction.atomic
-def try_again(run: Run) -> int:
+def retry_blocked(run: Run) -> int:
     """Reopen the rate limiters, and queue all rows that are blocked by a key or a rejected request. Return their number."""
-    return _unblock(reopen(run), ("credentials", "bad_request"))
+    return _unblock_rows(reopen_limiters(run), ("credentials", "bad_request"))
 
 
 def retry_twin(twin: Twin) -> bool:
@@ -95,7 +101,7 @@ def retry_twin(twin: Twin) -> bool:
     return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **changes) == 1
 
 
-def _unheld(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode]:
+def _filter_unleased(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode]:
     return rows.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now))
 
 
@@ -130,7 +136,7 @@ def request_verdicts(episodes: QuerySet[Episode]) -> int:
     return requested
 
 
-def _end_requests(rows: QuerySet[Episode], now: datetime) -> int:
+def _end_repeated_verdicts(rows: QuerySet[Episode], now: datetime) -> int:
     """End episodes with repeated verdict requests as they had ended before. The verdicts stay missing."""
     waiting = list(rows.filter(verdict_requests__gt=0).values_list("pk", flat=True))
     MissingReview.objects.filter(episode__in=waiting).update(requested_at=None)
@@ -139,46 +145,46 @@ def _end_requests(rows: QuerySet[Episode], now: datetime) -> int:
     return int(episodes.update(fence=F("fence") + 1, **ended))
 
 
-def _end(rows: Any, now: datetime, **more: Any) -> int:
+def _cancel_rows(rows: Any, now: datetime, **changes: Any) -> int:
     """Cancel these rows, even if they are leased."""
     ended = {"status": "cancelled", "ended_at": now, "reason": "", "error": "", "not_before": None}
     # The fence rises: late results of a worker that holds one of them are discarded.
-    return int(rows.update(fence=F("fence") + 1, awaits_person=False, lease_until=None, **ended, **more))
+    return int(rows.update(fence=F("fence") + 1, awaits_person=False, lease_until=None, **ended, **changes))
 
 
-def _open_gates(run: Run) -> None:
+def _reopen_provider_limiters(run: Run) -> None:
     providers = {model["provider"] for model in run.setup.get("models", {}).values()}
     # One lock order for all processes, so that two of them cannot wait for each other.
     for name in sorted(ProviderGate.objects.values_list("name", flat=True)):
         if name.partition(":")[0] in providers:
-            gates.reopen(name)
+            rate_limit.reopen_limiter(name)
 
 
-def _correct_unheard(run: Run) -> None:
+def _reload_unanswered_models(run: Run) -> None:
     """Use the current definitions of models that have not answered in this run."""
     models = run.setup.get("models", {})
     answered = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
     # A model that has answered stays as it was: one run must not mix two definitions.
-    corrected = {**models, **roster.reached(set(models) - answered)}
+    corrected = {**models, **cast_availability.describe_models(set(models) - answered)}
     if corrected != models:
         setup = {**run.setup, "models": corrected}
-        Run.objects.filter(pk=run.pk).update(setup=setup, setup_sha256=setups.digest(setup))
+        Run.objects.filter(pk=run.pk).update(setup=setup, setup_sha256=run_config.hash_config(setup))
 
 
-def _unblock(run: Run, reasons: Sequence[str]) -> int:
+def _unblock_rows(run: Run, reasons: Sequence[str]) -> int:
     if run.replay:
         return 0  # only the command `replay_run` runs it
     changes = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
     rows = (run.episodes.all(), run.twins.all())
     unblocked = sum(queryset.filter(status="blocked", reason__in=reasons).update(**changes) for queryset in rows)
-    return unblocked + _tried_again(run, reasons)
+    return unblocked + _retry_last_job(run, reasons)
 
 
-def _tried_again(run: Run, reasons: Sequence[str]) -> int:
+def _retry_last_job(run: Run, reasons: Sequence[str]) -> int:
     """Retry the run's last job if it failed for one of these reasons. Return the number of jobs."""
     # Jobs fail where other rows are blocked, see run_unit.
     last_job = run.jobs.order_by("-pk").first()
     if last_job is None or last_job.status != "failed" or last_job.reason not in reasons:
         return 0
-    jobs.retry(last_job)
+    jobs.retry_job(last_job)
     return 1

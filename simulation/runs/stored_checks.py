@@ -13,26 +13,26 @@ from simulation.lab.bench import step_from_json
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome, Perturbation
 from simulation.models import Transition, Twin
-from simulation.runs import checking
+from simulation.runs import transition_checks
 
 log = logging.getLogger("wetbench.checking")
 Row = TypeVar("Row", Transition, Twin)
-Judge = Callable[[Row], dict[str, Any] | None]
-BATCH = 100
+CheckRow = Callable[[Row], dict[str, Any] | None]
+BATCH_SIZE = 100
 ORIGINAL = "original"
-KINDS = (ORIGINAL, Perturbation.OBVIOUS.value, Perturbation.SUBTLE.value)
+ROW_KINDS = (ORIGINAL, Perturbation.OBVIOUS.value, Perturbation.SUBTLE.value)
 VERDICTS = ("ok", "undecidable", "error")
 
 
 @dataclass
-class Tally:
+class CheckTally:
     """Verdicts by kind of row, and for each code the number of rows with that error by kind of row."""
 
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
     codes: Counter[tuple[str, str]] = field(default_factory=Counter)
     failed: int = 0
 
-    def add(self, kind: str, report: dict[str, Any] | None) -> None:
+    def count_report(self, kind: str, report: dict[str, Any] | None) -> None:
         if report is None:
             self.failed += 1
             return
@@ -41,56 +41,61 @@ class Tally:
         self.codes.update((code, kind) for code in error_codes)
 
     @property
-    def rows_met(self) -> int:
+    def rows_checked(self) -> int:
         return self.verdicts.total() + self.failed
 
-    def rows(self) -> list[tuple[str, list[int]]]:
+    def list_table_rows(self) -> list[tuple[str, list[int]]]:
         """Return (verdict or code, rows of each kind). Codes are listed only if one was found."""
         codes = sorted({code for code, _ in self.codes})
         return [
-            *((verdict, [self.verdicts[verdict, kind] for kind in KINDS]) for verdict in VERDICTS),
-            *((code, [self.codes[code, kind] for kind in KINDS]) for code in codes),
+            *((verdict, [self.verdicts[verdict, kind] for kind in ROW_KINDS]) for verdict in VERDICTS),
+            *((code, [self.codes[code, kind] for kind in ROW_KINDS]) for code in codes),
         ]
 
 
-def check(again: bool, checked: Callable[[int], None]) -> Tally:
+def check_stored(recheck_all: bool, on_progress: Callable[[int], None]) -> CheckTally:
     """Check rows without findings, or all rows with `recheck_all`, and store the findings. `checked` is called with the number done."""
-    tally, done = Tally(), 0
+    tally, done = CheckTally(), 0
     originals, twins = Transition.objects.all(), Twin.objects.filter(status="done").select_related("transition")
-    for number in chain(_batches(originals, again, _original, tally), _batches(twins, again, _twin, tally)):
+    for number in chain(
+        _check_in_batches(originals, recheck_all, _check_original, tally),
+        _check_in_batches(twins, recheck_all, _check_twin, tally),
+    ):
         done += number
-        checked(done)
+        on_progress(done)
     return tally
 
 
-def _original(row: Transition) -> dict[str, Any] | None:
-    return checking.findings(step_from_json(row.step))
+def _check_original(row: Transition) -> dict[str, Any] | None:
+    return transition_checks.compute_findings(step_from_json(row.step))
 
 
-def _twin(row: Twin) -> dict[str, Any] | None:
-    return checking.findings(step_from_json(row.transition.step), Outcome.from_json(row.outcome or {}))
+def _check_twin(row: Twin) -> dict[str, Any] | None:
+    return transition_checks.compute_findings(step_from_json(row.transition.step), Outcome.from_json(row.outcome or {}))
 
 
-def _batches(found: QuerySet[Row], again: bool, judge: Judge[Row], tally: Tally) -> Iterator[int]:
+def _check_in_batches(
+    queryset: QuerySet[Row], recheck_all: bool, check_row: CheckRow[Row], tally: CheckTally
+) -> Iterator[int]:
     """Store findings batch by batch, and yield the size of each batch."""
-    due = found if again else found.filter(findings__isnull=True)
+    due = queryset if recheck_all else queryset.filter(findings__isnull=True)
     # Load all keys first: a query that is read while its rows are updated may return a row twice.
     # Batches, so that an interrupted command keeps its work.
     primary_keys = list(due.order_by("pk").values_list("pk", flat=True).iterator())
-    for start in range(0, len(primary_keys), BATCH):
-        rows = list(found.filter(pk__in=primary_keys[start : start + BATCH]))
+    for start in range(0, len(primary_keys), BATCH_SIZE):
+        rows = list(queryset.filter(pk__in=primary_keys[start : start + BATCH_SIZE]))
         for row in rows:
-            report = _judged(row, judge)
-            tally.add(getattr(row, "perturbation", ORIGINAL), report)
+            report = _check_row(row, check_row)
+            tally.count_report(getattr(row, "perturbation", ORIGINAL), report)
             row.findings = report if report is not None else row.findings
-        found.model._default_manager.bulk_update(rows, ["findings"])
+        queryset.model._default_manager.bulk_update(rows, ["findings"])
         yield len(rows)
 
 
-def _judged(row: Row, judge: Judge[Row]) -> dict[str, Any] | None:
+def _check_row(row: Row, check_row: CheckRow[Row]) -> dict[str, Any] | None:
     """Return the report, or None after logging an exception if the stored row cannot be parsed."""
     try:
-        return judge(row)
+        return check_row(row)
     except (LabError, LookupError, TypeError, ValueError, AttributeError):
         log.exception("%s %s cannot be checked", type(row).__name__, row.pk)
         return None

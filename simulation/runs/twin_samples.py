@@ -15,11 +15,11 @@ class SampleTooLargeError(LabError):
     """More steps were requested than exist."""
 
 
-class AlreadyMadeError(LabError):
+class TwinsExistError(LabError):
     """Every requested twin exists already."""
 
 
-class Step(NamedTuple):
+class SampledStep(NamedTuple):
     """A step for the draw: identifiers that are the same on every database, and its primary key on this one."""
 
     experiment: str
@@ -34,7 +34,7 @@ class Step(NamedTuple):
         return self.experiment, self.action
 
 
-def accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
+def list_accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
     """Return the steps that twins can be created from."""
     ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
     return ended.filter(accepted=True, episode__experiment__in=experiments)
@@ -47,24 +47,24 @@ def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
     SampleTooLargeError if there are fewer steps.
     """
     columns = "episode__experiment__slug", "action_name", "episode__cast", "episode__replicate", "number", "pk"
-    all_steps = sorted(Step(*row) for row in steps.order_by().values_list(*columns))
+    all_steps = sorted(SampledStep(*row) for row in steps.order_by().values_list(*columns))
     if size > len(all_steps):
         raise SampleTooLargeError(
             f"a sample of {size:,} is larger than the pool, which has {len(all_steps):,} accepted steps"
         )
-    strata: dict[tuple[str, str], list[Step]] = defaultdict(list)
+    strata: dict[tuple[str, str], list[SampledStep]] = defaultdict(list)
     for step in all_steps:
         strata[step.stratum].append(step)
-    shares = allocate({name: len(stratum_steps) for name, stratum_steps in strata.items()}, size, seed)
+    shares = allocate_sample({name: len(stratum_steps) for name, stratum_steps in strata.items()}, size, seed)
     drawn = [
         step
         for name, stratum_steps in strata.items()
-        for step in sorted(stratum_steps, key=lambda step: _rank(step, seed))[: shares[name]]
+        for step in sorted(stratum_steps, key=lambda step: _compute_rank(step, seed))[: shares[name]]
     ]
     return [step.pk for step in sorted(drawn)]
 
 
-def allocate(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
+def allocate_sample(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
     """Return how many steps of each stratum to draw: `size` in total, and never more than a stratum has.
 
     One of each if `size` allows, the rest in proportion to what remains. Fractions are drawn by the seed with their size as
@@ -78,8 +78,8 @@ def allocate(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict
     shares = {name: minimum + rest * n // total_remaining for name, n in remaining.items()}
     # In units of 1/total_remaining the fractions add up to an integer. From a random start, the stratum at every
     # total_remaining-th unit gets one more step. Integers, so that no rounding differs between machines.
-    start, end = int.from_bytes(_digest(seed)) % total_remaining, 0
-    for name in sorted(remaining, key=lambda name: _digest(seed, *name)):
+    start, end = int.from_bytes(_hash_parts(seed)) % total_remaining, 0
+    for name in sorted(remaining, key=lambda name: _hash_parts(seed, *name)):
         begin, end = end, end + rest * remaining[name] % total_remaining
         shares[name] += (end - start + total_remaining - 1) // total_remaining - (
             begin - start + total_remaining - 1
@@ -87,11 +87,11 @@ def allocate(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict
     return shares
 
 
-def _digest(*parts: object) -> bytes:
+def _hash_parts(*parts: object) -> bytes:
     return sha256(repr(parts).encode()).digest()
 
 
-def _rank(step: Step, seed: int) -> bytes:
+def _compute_rank(step: SampledStep, seed: int) -> bytes:
     """Return the sort key of a step within its stratum."""
     # Without the primary key, which differs between databases.
-    return _digest(seed, *step[:-1])
+    return _hash_parts(seed, *step[:-1])

@@ -14,20 +14,20 @@ from django.utils import timezone
 from simulation.lab.errors import LabError
 from simulation.models import Twin, TwinDecision
 
-MOST_KIND = 60  # characters, as in the column Twin.kind
+MAX_KIND_LENGTH = 60  # characters, as in the column Twin.kind
 
 WRONG_LOCATION = "The error cannot be at"
 
 
-class NoSuchPlaceError(LabError):
+class UnknownLocationError(LabError):
     """The twin does not differ at that location. The message lists those where it does."""
 
 
-class NotToBeVettedError(LabError):
+class VettingError(LabError):
     """The twin is not finished, or the answers contradict each other. The message says which."""
 
 
-class Answers(NamedTuple):
+class VettingAnswers(NamedTuple):
     """A person's answers. Rules name their own kinds of error."""
 
     decision: str  # "accepted" or "rejected"; "relabelled" follows from `perturbation`
@@ -40,46 +40,46 @@ class Answers(NamedTuple):
     kind: str = ""  # the kind of error that a model has planted, in the person's words; "": not named
 
 
-def clean_kind(text: str) -> str:
+def normalise_kind(text: str) -> str:
     """Return the name of a kind of error as stored: lower-case words joined by underscores, like the names of rules."""
     return "_".join(re.findall(r"[^\W_]+", text.lower()))
 
 
-def known_kinds() -> list[str]:
+def list_known_kinds() -> list[str]:
     """Return the kinds of error of all twins, by name."""
     kinds = Twin.objects.exclude(kind="").order_by("kind")
     return list(kinds.values_list("kind", flat=True).distinct())
 
 
-def counts_as(twin: Twin) -> str:
+def get_error_type(twin: Twin) -> str:
     """Return the twin's error type in studies: the person's decision, else the planted type."""
     return twin.vetted_as or twin.perturbation
 
 
-def accepted(twins: QuerySet[Twin], by_person: bool) -> QuerySet[Twin]:
+def filter_accepted(twins: QuerySet[Twin], by_person: bool) -> QuerySet[Twin]:
     """Return twins that may enter a study; with `by_person`, only those that a person has accepted."""
     if by_person:
         return twins.filter(vetting="accepted", vetted_at__isnull=False)
-    return twins.filter(Q(vetting="accepted") | Q(vetting="") & ~_needs_a_person())
+    return twins.filter(Q(vetting="accepted") | Q(vetting="") & ~_needs_person())
 
 
-def accepted_unread(twins: QuerySet[Twin]) -> QuerySet[Twin]:
+def filter_accepted_unread(twins: QuerySet[Twin]) -> QuerySet[Twin]:
     """Return twins from models that may enter studies although no person has read them (`accept_unread`)."""
-    return twins.filter(_needs_a_person(), vetting="accepted", vetted_at__isnull=True)
+    return twins.filter(_needs_person(), vetting="accepted", vetted_at__isnull=True)
 
 
-def undecided(twins: QuerySet[Twin], by_person: bool = False) -> QuerySet[Twin]:
+def filter_undecided(twins: QuerySet[Twin], by_person: bool = False) -> QuerySet[Twin]:
     """Return twins that wait for a person: errors planted by models, or with `by_person` every twin that no person has read."""
     unread = twins.filter(status="done", vetted_at__isnull=True).exclude(vetting="rejected")
-    return unread if by_person else unread.filter(_needs_a_person(), vetting="")
+    return unread if by_person else unread.filter(_needs_person(), vetting="")
 
 
-def _needs_a_person() -> Q:
+def _needs_person() -> Q:
     """Match errors planted by models: an error without a rule. Another model's own answer has no planted error."""
     return Q(rule="") & ~Q(perturbation="none")
 
 
-def problems(twin: Twin, answers: Answers) -> list[str]:
+def find_problems(twin: Twin, answers: VettingAnswers) -> list[str]:
     """Return everything that prevents these answers from being stored, for people."""
     if twin.status != "done":
         return ["Only a finished twin can be vetted"]
@@ -91,8 +91,10 @@ def problems(twin: Twin, answers: Answers) -> list[str]:
     if answers.field and answers.field not in locations:
         differing = ", ".join(locations) or "no location"
         messages.append(f"{WRONG_LOCATION} {answers.field!r}; this twin differs at: {differing}")
-    if len(clean_kind(answers.kind)) > MOST_KIND:
-        messages.append(f"The kind of error has {len(clean_kind(answers.kind))} characters; the maximum is {MOST_KIND}")
+    if len(normalise_kind(answers.kind)) > MAX_KIND_LENGTH:
+        messages.append(
+            f"The kind of error has {len(normalise_kind(answers.kind))} characters; the maximum is {MAX_KIND_LENGTH}"
+        )
     if planted and answers.perturbation not in ("obvious", "subtle"):
         messages.append("Choose whether the error counts as obvious or subtle")
     if answers.decision == "accepted" and planted and answers.wrong is not True:
@@ -102,7 +104,7 @@ def problems(twin: Twin, answers: Answers) -> list[str]:
     return messages
 
 
-def find_place(twin: Twin) -> str:
+def find_error_location(twin: Twin) -> str:
     """Return the location of the twin's error before a person decides: the one its maker names, else the only location that differs, else ""."""
     paths = [str(difference["path"]) for difference in twin.diff]
     if twin.field in paths:
@@ -116,21 +118,21 @@ def is_named_by_person(twin: Twin) -> bool:
 
 
 @transaction.atomic
-def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
+def record_decision(twin: Twin, answers: VettingAnswers, user: User) -> TwinDecision:
     """Store a person's decision beside all earlier ones. Raise LabError if the answers are not valid."""
     # Lock and reload: two people may decide on the same twin at once, and the later decision must see the earlier
     # one.
     twin = Twin.objects.select_for_update(of=("self",)).get(pk=twin.pk)
-    if wrong := problems(twin, answers):
-        kind = NoSuchPlaceError if len(wrong) == 1 and wrong[0].startswith(WRONG_LOCATION) else NotToBeVettedError
+    if wrong := find_problems(twin, answers):
+        kind = UnknownLocationError if len(wrong) == 1 and wrong[0].startswith(WRONG_LOCATION) else VettingError
         raise kind("; ".join(wrong))
     label = answers.perturbation if twin.perturbation != "none" else "none"
     relabelled = answers.decision == "accepted" and label != twin.perturbation
     now = timezone.now()
-    twin.vetting, twin.vetted_by, twin.vetted_at = answers.decision, by, now
+    twin.vetting, twin.vetted_by, twin.vetted_at = answers.decision, user, now
     twin.vetted_as, twin.field = (label if relabelled else ""), answers.field
     if is_named_by_person(twin):
-        twin.kind = clean_kind(answers.kind)
+        twin.kind = normalise_kind(answers.kind)
     twin.save(update_fields=["vetting", "vetted_by", "vetted_at", "vetted_as", "field", "kind"])
     return TwinDecision.objects.create(
         twin=twin,
@@ -142,7 +144,7 @@ def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
         field=answers.field,
         kind=twin.kind,
         note=answers.note.strip(),
-        by=by,
+        by=user,
         at=now,
     )
 
@@ -153,10 +155,10 @@ def accept_unread(twins: QuerySet[Twin], note: str) -> int:
 
     They still wait for a person, and are excluded from studies that require a person's decision.
     """
-    accepted = list(undecided(twins).select_for_update(of=("self",)))
+    accepted = list(filter_undecided(twins).select_for_update(of=("self",)))
     for twin in accepted:
         twin.vetting = "accepted"
-        twin.field = find_place(twin)
+        twin.field = find_error_location(twin)
     Twin.objects.bulk_update(accepted, ["vetting", "field"], batch_size=200)
     TwinDecision.objects.bulk_create(
         TwinDecision(
@@ -172,12 +174,12 @@ def accept_by_rule(twins: QuerySet[Twin]) -> int:
     rule_twins = twins.filter(status="done", vetting="").exclude(rule="").exclude(perturbation="none")
     decisions = TwinDecision.objects.filter(twin=OuterRef("pk"))
     new_twins = list(rule_twins.exclude(Exists(decisions)).values_list("pk", "perturbation", "field"))
-    TwinDecision.objects.bulk_create(_rules_decision(pk, label, field) for pk, label, field in new_twins)
+    TwinDecision.objects.bulk_create(_build_rule_decision(pk, label, field) for pk, label, field in new_twins)
     Twin.objects.filter(pk__in=[pk for pk, _, _ in new_twins], vetting="").update(vetting="accepted")
     return len(new_twins)
 
 
-def _rules_decision(twin: int, perturbation: str, field: str) -> TwinDecision:
+def _build_rule_decision(twin: int, perturbation: str, field: str) -> TwinDecision:
     return TwinDecision(
         twin_id=twin,
         decision="accepted",
@@ -188,17 +190,17 @@ def _rules_decision(twin: int, perturbation: str, field: str) -> TwinDecision:
     )
 
 
-def queue(everything: bool = False) -> QuerySet[Twin]:
+def get_vetting_queue(include_rules: bool = False) -> QuerySet[Twin]:
     """Return twins that wait for a person, oldest first, including those accepted unread; with `everything`, also those accepted by rule."""
-    waiting = undecided(Twin.objects.all(), by_person=True).order_by("pk")
-    return waiting if everything else waiting.filter(_needs_a_person())
+    waiting = filter_undecided(Twin.objects.all(), by_person=True).order_by("pk")
+    return waiting if include_rules else waiting.filter(_needs_person())
 
 
-def history(twin: Twin) -> QuerySet[TwinDecision]:
+def list_decisions(twin: Twin) -> QuerySet[TwinDecision]:
     """Return all decisions on the twin, oldest first."""
     return twin.decisions.select_related("by").order_by("pk")
 
 
-def places(twin: Twin) -> list[Any]:
+def list_differences(twin: Twin) -> list[Any]:
     """Return the locations where the twin differs from its original."""
     return list(twin.diff)

@@ -6,6 +6,6 @@ May import: nothing else of ours.
 """
 
 from simulation.scripted_server.rules import FAULTS, Rule
-from simulation.scripted_server.running import Server, running, spawned
+from simulation.scripted_server.start import Server, run_in_process, run_in_thread
 
-__all__ = ["FAULTS", "Rule", "Server", "running", "spawned"]
+__all__ = ["FAULTS", "Rule", "Server", "run_in_process", "run_in_thread"]

@@ -6,11 +6,11 @@ import json
 import os
 import signal
 
-from simulation.scripted_server.running import serve
-from simulation.scripted_server.service import Options
+from simulation.scripted_server.service import ServerOptions
+from simulation.scripted_server.start import serve_until_cancelled
 
 
-def options() -> tuple[Options, int, bool]:
+def parse_options() -> tuple[ServerOptions, int, bool]:
     parser = argparse.ArgumentParser(
         prog="simulation.scripted_server", description="A local stand-in for the model providers."
     )
@@ -29,14 +29,14 @@ def options() -> tuple[Options, int, bool]:
     )
     args = parser.parse_args()
     faults = json.loads(args.faults)
-    return Options(args.latency, args.seed, args.most_at_once, faults, args.steps), args.port, args.with_parent
+    return ServerOptions(args.latency, args.seed, args.most_at_once, faults, args.steps), args.port, args.with_parent
 
 
-async def main() -> None:
-    chosen, port, with_parent = options()
+async def serve_until_stopped() -> None:
+    chosen, port, with_parent = parse_options()
     serving, loop = (
         # The URL is printed and flushed at once, because the process that started this one reads it from the pipe.
-        asyncio.create_task(serve(chosen, port, lambda url: print(url, flush=True))),
+        asyncio.create_task(serve_until_cancelled(chosen, port, lambda url: print(url, flush=True))),
         asyncio.get_running_loop(),
     )
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -51,4 +51,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(serve_until_stopped())

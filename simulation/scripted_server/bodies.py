@@ -4,10 +4,10 @@ import gzip
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from simulation.scripted_server import refusals
-from simulation.scripted_server.messages import Reply, json_reply
+from simulation.scripted_server import http_errors
+from simulation.scripted_server.answer_faults import NOT_UTF8
+from simulation.scripted_server.messages import Reply, make_json_reply
 from simulation.scripted_server.questions import Question
-from simulation.scripted_server.spoiling import NOT_UTF8
 
 if TYPE_CHECKING:
     from simulation.scripted_server.rules import Rule
@@ -17,7 +17,7 @@ _PAGE = b"<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body>
 _NO_UTF8 = b"\xff\xfe\xc3("
 
 
-def _html(reply: Reply, question: Question, rule: "Rule") -> Reply:
+def _as_html(reply: Reply, question: Question, rule: "Rule") -> Reply:
     """Return a gateway's HTML page, with status 200 unless the rule has another."""
     # Status 200 by default: a client that checks the status alone must not accept the page.
     return Reply(rule.status or 200, _PAGE, {"content-type": "text/html; charset=utf-8"})
@@ -28,15 +28,15 @@ def _error_in_200(reply: Reply, question: Question, rule: "Rule") -> Reply:
     # An error inside a successful reply: status codes alone are not enough to detect it.
     status = rule.status or 529
     kind = "rate_limit_error" if status == 429 else "overloaded_error"
-    return json_reply(200, refusals.envelope(question.flavour, status, kind, "Provider returned error"))
+    return make_json_reply(200, http_errors.build_envelope(question.flavour, status, kind, "Provider returned error"))
 
 
 def _no_choices(reply: Reply, question: Question, rule: "Rule") -> Reply:
     """Return JSON with an unknown envelope."""
-    return json_reply(200, {"object": "chat.completion", "choices": []})
+    return make_json_reply(200, {"object": "chat.completion", "choices": []})
 
 
-def _cut_json(reply: Reply, question: Question, rule: "Rule") -> Reply:
+def _truncate_json(reply: Reply, question: Question, rule: "Rule") -> Reply:
     """Return an envelope that ends in the middle, with a matching Content-Length."""
     # The length matches, so only the JSON parser notices.
     return reply._replace(body=reply.body[: len(reply.body) // 2])
@@ -55,10 +55,10 @@ def _gzip_bomb(reply: Reply, question: Question, rule: "Rule") -> Reply:
 
 
 BODIES: Mapping[str, Callable[[Reply, Question, "Rule"], Reply]] = {
-    "html": _html,
+    "html": _as_html,
     "error_in_200": _error_in_200,
     "no_choices": _no_choices,
-    "cut_json": _cut_json,
+    "cut_json": _truncate_json,
     "bad_utf8": _bad_utf8,
     "gzip_bomb": _gzip_bomb,
 }

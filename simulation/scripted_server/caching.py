@@ -4,9 +4,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from simulation.scripted_server.questions import Question, Tokens, encoded, tokens_in
+from simulation.scripted_server.questions import Question, Tokens, bytes_to_tokens, encode_text
 
-LEAST = 1024  # tokens: no provider caches a shorter prefix
+MIN_CACHED = 1024  # tokens: no provider caches a shorter prefix
 STEP = 128  # tokens: granularity of OpenAI's cache
 LOOK_BACK = 20  # blocks before a breakpoint in which Anthropic searches an older entry
 _SECONDS = {"5m": 300, "1h": 3600}
@@ -21,24 +21,24 @@ class PromptCaches:
         self._until: dict[str, dict[int, tuple[float, str]]] = defaultdict(dict)  # prefix -> valid until, ttl
         self._seen: dict[str, set[int]] = defaultdict(set)
 
-    def count(self, question: Question) -> Tokens:
+    def count_tokens(self, question: Question) -> Tokens:
         """Return the prompt's tokens by class, and cache what it asks to cache."""
         by_breakpoint = question.flavour.dialect == "anthropic"
-        return self._by_breakpoint(question) if by_breakpoint else self._by_prefix(question)
+        return self._count_by_breakpoint(question) if by_breakpoint else self._count_by_prefix(question)
 
-    def _by_breakpoint(self, question: Question) -> Tokens:
+    def _count_by_breakpoint(self, question: Question) -> Tokens:
         """Count up to the last `cache_control`: read if one of the blocks before it is cached, written beyond."""
         sizes, prefixes, total = [], [], 0
         prefix = 0
         for block in question.blocks:
-            data = encoded(block.text)
+            data = encode_text(block.text)
             # Chained hashes: each prefix is identified by all blocks up to it.
             total, prefix = total + len(data), hash((prefix, data))
-            sizes.append(tokens_in(total))
+            sizes.append(bytes_to_tokens(total))
             prefixes.append(prefix)
         # Below the minimum size, the provider ignores a breakpoint.
-        marks = [at for at, block in enumerate(question.blocks) if block.ttl and sizes[at] >= LEAST]
-        everything = tokens_in(total)
+        marks = [at for at, block in enumerate(question.blocks) if block.ttl and sizes[at] >= MIN_CACHED]
+        everything = bytes_to_tokens(total)
         if not marks:
             return Tokens(input_uncached=everything)
         entries, now, last = self._until[question.model], self.clock(), marks[-1]
@@ -55,9 +55,9 @@ class PromptCaches:
         long = question.blocks[last].ttl == "1h"
         return Tokens(everything - read - n_written, read, 0 if long else n_written, n_written if long else 0)
 
-    def _by_prefix(self, question: Question) -> Tokens:
+    def _count_by_prefix(self, question: Question) -> Tokens:
         """Count the longest prefix seen before, in full steps from the minimum."""
-        data = encoded("".join(block.text for block in question.blocks))
+        data = encode_text("".join(block.text for block in question.blocks))
         seen, step = self._seen[question.model], STEP * 4  # 128 tokens of four bytes
         prefix, steps, running = 0, 0, True
         for start in range(0, len(data) - step + 1, step):
@@ -66,5 +66,5 @@ class PromptCaches:
             running = running and prefix in seen
             steps += running
             seen.add(prefix)
-        cached = steps * STEP if steps * STEP >= LEAST else 0
-        return Tokens(tokens_in(len(data)) - cached, cached)
+        cached = steps * STEP if steps * STEP >= MIN_CACHED else 0
+        return Tokens(bytes_to_tokens(len(data)) - cached, cached)

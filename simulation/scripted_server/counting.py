@@ -10,7 +10,7 @@ from simulation.scripted_server.questions import Tokens
 
 
 @dataclass
-class Count:
+class RequestCounts:
     """Requests and tokens of one model. Tokens are those of replies that were sent completely."""
 
     requests: int = 0
@@ -24,7 +24,7 @@ class Count:
     faults: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(Tokens._fields, 0)))
 
-    def begin(self, role: str, fault: str) -> None:
+    def begin_request(self, role: str, fault: str) -> None:
         self.requests += 1
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)  # how many a worker really has under way
@@ -32,7 +32,7 @@ class Count:
         if fault:
             self.faults[fault] += 1
 
-    def end(self, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
+    def end_request(self, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
         """Count the end of a request. `status` None: the client did not get the complete reply."""
         self.in_flight -= 1
         # A reply that the client did not receive must not count, since the call log does not have it either.
@@ -45,11 +45,11 @@ class Count:
         if tokens:
             self.tokens.update(tokens._asdict())
 
-    def afresh(self) -> "Count":
+    def reset_totals(self) -> "RequestCounts":
         # Requests in flight continue across a reset and still end.
-        return Count(in_flight=self.in_flight, peak_in_flight=self.in_flight)
+        return RequestCounts(in_flight=self.in_flight, peak_in_flight=self.in_flight)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         numbers = ("requests", "sent", "gone", "in_flight", "peak_in_flight")
         counters = ("status", "roles", "faults", "tokens")
         return {
@@ -59,24 +59,24 @@ class Count:
         }
 
 
-class Counters:
+class CountersByModel:
     """One set of counts per model, and one in total."""
 
     def __init__(self) -> None:
-        self.total, self.models = Count(), dict[str, Count]()
+        self.total, self.models = RequestCounts(), dict[str, RequestCounts]()
 
-    def begin(self, model: str, role: str, fault: str) -> None:
-        for count in (self.total, self.models.setdefault(model, Count())):
-            count.begin(role, fault)
+    def begin_request(self, model: str, role: str, fault: str) -> None:
+        for count in (self.total, self.models.setdefault(model, RequestCounts())):
+            count.begin_request(role, fault)
 
-    def end(self, model: str, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
-        for count in (self.total, self.models.setdefault(model, Count())):
-            count.end(status, tokens, cost)
+    def end_request(self, model: str, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
+        for count in (self.total, self.models.setdefault(model, RequestCounts())):
+            count.end_request(status, tokens, cost)
 
-    def reset(self) -> None:
+    def reset_all(self) -> None:
         """Set everything to zero except requests in flight."""
-        self.total = self.total.afresh()
-        self.models = {name: count.afresh() for name, count in self.models.items()}
+        self.total = self.total.reset_totals()
+        self.models = {name: count.reset_totals() for name, count in self.models.items()}
 
-    def to_json(self) -> Mapping[str, Any]:
-        return {"total": self.total.to_json(), "models": {name: c.to_json() for name, c in self.models.items()}}
+    def to_dict(self) -> Mapping[str, Any]:
+        return {"total": self.total.to_dict(), "models": {name: c.to_dict() for name, c in self.models.items()}}

@@ -6,21 +6,21 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulation.scripted_server.messages import Reply, head
+from simulation.scripted_server.messages import Reply, format_head
 
 if TYPE_CHECKING:
     from simulation.scripted_server.rules import Rule
 
-_FOR_EVER = 24 * 3600.0  # seconds; longer than any timeout of a client
+_FOREVER_SECONDS = 24 * 3600.0  # seconds; longer than any timeout of a client
 
 
-class Link(NamedTuple):
+class ClientConnection(NamedTuple):
     """A connection with a client."""
 
     reader: asyncio.StreamReader
     outgoing: asyncio.StreamWriter
 
-    async def gone_within(self, seconds: float) -> bool:
+    async def wait_for_disconnect(self, seconds: float) -> bool:
         """Wait this long, or until the client disconnects; return whether it did."""
         try:
             async with asyncio.timeout(seconds):
@@ -33,7 +33,7 @@ class Link(NamedTuple):
         except ConnectionError:
             return True
 
-    async def write(self, data: bytes) -> bool:
+    async def send_bytes(self, data: bytes) -> bool:
         """Send the data and return whether the client is still connected."""
         try:
             self.outgoing.write(data)
@@ -43,14 +43,14 @@ class Link(NamedTuple):
             return False
         return not self.reader.at_eof()
 
-    async def trickle(self, data: bytes, seconds: float) -> bool:
+    async def send_slowly(self, data: bytes, seconds: float) -> bool:
         """Send one byte after the other, `seconds` apart."""
         for at in range(len(data)):
-            if not await self.write(data[at : at + 1]) or await self.gone_within(seconds):
+            if not await self.send_bytes(data[at : at + 1]) or await self.wait_for_disconnect(seconds):
                 return False
         return True
 
-    def reset(self) -> None:
+    def reset_connection(self) -> None:
         """End the connection with a TCP reset."""
         raw = self.outgoing.get_extra_info("socket")
         # With a linger time of zero, the kernel sends a reset instead of an orderly close.
@@ -58,54 +58,54 @@ class Link(NamedTuple):
         self.outgoing.transport.abort()
 
 
-async def plain(link: Link, reply: Reply, rule: "Rule | None" = None) -> bool:
+async def send_reply(link: ClientConnection, reply: Reply, rule: "Rule | None" = None) -> bool:
     """Send the complete reply at once. All deliveries return whether the client got the complete reply."""
-    return await link.write(head(reply) + reply.body)
+    return await link.send_bytes(format_head(reply) + reply.body)
 
 
-async def _reset(link: Link, reply: Reply, rule: "Rule") -> bool:
+async def _send_reset(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
     """Send a TCP reset instead of a reply; variant "half" after half of it."""
     if rule.variant == "half":
         # At least the head is sent, so that the client has begun to read.
-        await link.write((head(reply) + reply.body)[: len(reply.body) // 2])
-    link.reset()
+        await link.send_bytes((format_head(reply) + reply.body)[: len(reply.body) // 2])
+    link.reset_connection()
     return False
 
 
-async def _close(link: Link, reply: Reply, rule: "Rule") -> bool:
+async def _close_early(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
     """Close the connection instead of replying."""
     return False
 
 
-async def _drip(link: Link, reply: Reply, rule: "Rule") -> bool:
-    return await link.write(head(reply)) and await link.trickle(reply.body, rule.seconds or 0.5)
+async def _send_body_slowly(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
+    return await link.send_bytes(format_head(reply)) and await link.send_slowly(reply.body, rule.seconds or 0.5)
 
 
-async def _slow_headers(link: Link, reply: Reply, rule: "Rule") -> bool:
-    return await link.trickle(head(reply), rule.seconds or 0.5) and await link.write(reply.body)
+async def _send_head_slowly(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
+    return await link.send_slowly(format_head(reply), rule.seconds or 0.5) and await link.send_bytes(reply.body)
 
 
-async def _hang(link: Link, reply: Reply, rule: "Rule") -> bool:
-    await link.gone_within(_FOR_EVER)
+async def _hang_forever(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
+    await link.wait_for_disconnect(_FOREVER_SECONDS)
     return False
 
 
-async def _late(link: Link, reply: Reply, rule: "Rule") -> bool:
-    return not await link.gone_within(rule.seconds or 1.0) and await plain(link, reply)
+async def _send_late(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
+    return not await link.wait_for_disconnect(rule.seconds or 1.0) and await send_reply(link, reply)
 
 
-async def _cut_body(link: Link, reply: Reply, rule: "Rule") -> bool:
+async def _send_half_body(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
     """Send half of the promised Content-Length, then close."""
-    await link.write(head(reply) + reply.body[: len(reply.body) // 2])
+    await link.send_bytes(format_head(reply) + reply.body[: len(reply.body) // 2])
     return False
 
 
-DELIVERIES: Mapping[str, Callable[[Link, Reply, "Rule"], Awaitable[bool]]] = {
-    "reset": _reset,
-    "close": _close,
-    "drip": _drip,
-    "slow_headers": _slow_headers,
-    "hang": _hang,
-    "late": _late,
-    "cut_body": _cut_body,
+DELIVERIES: Mapping[str, Callable[[ClientConnection, Reply, "Rule"], Awaitable[bool]]] = {
+    "reset": _send_reset,
+    "close": _close_early,
+    "drip": _send_body_slowly,
+    "slow_headers": _send_head_slowly,
+    "hang": _hang_forever,
+    "late": _send_late,
+    "cut_body": _send_half_body,
 }

@@ -5,25 +5,25 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from simulation.scripted_server.reading import OUTCOMES, Role
+from simulation.scripted_server.prompt_reading import OUTCOMES, Role
 
 
-def worded(text: str, role: Role, words: str) -> str:
+def add_words(text: str, role: Role, words: str) -> str:
     """Return the answer with more words in its explanation."""
     if role in OUTCOMES:
-        return changed(text, lambda outcome: outcome.update(reasoning=f"{words} {outcome['reasoning']}"))
+        return edit_json(text, lambda outcome: outcome.update(reasoning=f"{words} {outcome['reasoning']}"))
     if role is Role.CLASSIFIER:
-        return text.replace("<reasoning>", f"<reasoning>{_untagged(words)} ", 1)
+        return text.replace("<reasoning>", f"<reasoning>{_strip_tags(words)} ", 1)
     # A thought belongs before the action, wherever the answer had one.
     return f"THOUGHT: {words}\n{text.partition('THOUGHT: ')[2] or text}"
 
 
-def named(text: str, role: Role, words: str) -> str:
+def add_to_names(text: str, role: Role, words: str) -> str:
     """Return an outcome with these words in the first material and the first observation; other answers unchanged."""
-    return changed(text, lambda outcome: _name(outcome, words)) if role in OUTCOMES else text
+    return edit_json(text, lambda outcome: _rename_first(outcome, words)) if role in OUTCOMES else text
 
 
-def _name(outcome: dict[str, Any], words: str) -> None:
+def _rename_first(outcome: dict[str, Any], words: str) -> None:
     for material in outcome["new_materials"][:1]:
         # 60 and 200 characters: inside the limits of the parser, so that the words and not the length are tested.
         material["name"] = f"{material['name'][:60]} {words}"[:200]
@@ -32,26 +32,26 @@ def _name(outcome: dict[str, Any], words: str) -> None:
     outcome["new_observations"][0]["value"] = words
 
 
-def put(outcome: dict[str, Any], value: Any) -> None:
+def put_value(outcome: dict[str, Any], value: Any) -> None:
     """Put a value where a number or a text is expected."""
     for material in outcome["new_materials"][:1]:
         material["properties"] = {**material["properties"], "purity": value}
     outcome["new_observations"][0]["value"] = value
 
 
-def changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
+def edit_json(text: str, change: Callable[[dict[str, Any]], object]) -> str:
     outcome = json.loads(text)
     change(outcome)
     return json.dumps(outcome, ensure_ascii=False)
 
 
-def replaced_action(text: str, name: str, parameters: str) -> str:
+def replace_action(text: str, name: str, parameters: str) -> str:
     # The lines are replaced in place; the rest of the answer stays valid.
     changed = re.sub(r"^ACTION: .*$", f"ACTION: {name}", text, flags=re.MULTILINE)
     return re.sub(r"^PARAMETERS:.*$", f"PARAMETERS: {parameters}", changed, flags=re.MULTILINE)
 
 
-def _untagged(words: str) -> str:
+def _strip_tags(words: str) -> str:
     """Return the words without tags of the answer's own format."""
     # Closing tags in the words would end the explanation early and test something else.
     return re.sub(r"</?(verdict|confidence|reasoning|goal_relevance|evidence_strength)>", "", words)

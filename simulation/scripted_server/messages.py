@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-LARGEST_HEAD = 512 * 1024  # also the reader's buffer size: usually an entire prompt
-LARGEST_BODY = 32 * 1024 * 1024
+MAX_HEAD_BYTES = 512 * 1024  # also the reader's buffer size: usually an entire prompt
+MAX_BODY_BYTES = 32 * 1024 * 1024
 _OVERLOADED = 529
 
 
@@ -32,7 +32,7 @@ class NotHttpError(Exception):
     """The bytes are not a valid request; the message states why."""
 
 
-def json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None) -> Reply:
+def make_json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None) -> Reply:
     """Return a JSON reply as providers send it: UTF-8, with unpaired surrogates escaped."""
     try:
         body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
@@ -42,7 +42,7 @@ def json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None)
     return Reply(status, body, {"content-type": "application/json", **(headers or {})})
 
 
-def head(reply: Reply) -> bytes:
+def format_head(reply: Reply) -> bytes:
     """Return status line and headers with the empty line."""
     # 529 is Anthropic's own status and is not in the standard library.
     is_known = reply.status in set(HTTPStatus)
@@ -56,16 +56,16 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
     """Return the next request of a connection; None after a disconnect. Raises NotHttpError."""
     try:
         head_bytes = await reader.readuntil(b"\r\n\r\n")
-        method, path, headers = _read_head(head_bytes)
-        return Request(method, path, headers, await reader.readexactly(_length(headers)))
+        method, path, headers = _parse_head(head_bytes)
+        return Request(method, path, headers, await reader.readexactly(_content_length(headers)))
     # A client that disconnects between two requests is no error.
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
     except asyncio.LimitOverrunError:
-        raise NotHttpError(f"the head of a request has at most {LARGEST_HEAD} bytes") from None
+        raise NotHttpError(f"the head of a request has at most {MAX_HEAD_BYTES} bytes") from None
 
 
-def _read_head(written: bytes) -> tuple[str, str, dict[str, str]]:
+def _parse_head(written: bytes) -> tuple[str, str, dict[str, str]]:
     request_line, *lines = written.decode("latin-1").rstrip("\r\n").split("\r\n")
     words = request_line.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -74,9 +74,9 @@ def _read_head(written: bytes) -> tuple[str, str, dict[str, str]]:
     return words[0], words[1].partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def _length(headers: Mapping[str, str]) -> int:
+def _content_length(headers: Mapping[str, str]) -> int:
     """Return the length of the body. Chunked requests are rejected, because no SDK sends them."""
     length_text = headers.get("content-length", "0")
-    if "transfer-encoding" in headers or not length_text.isdecimal() or int(length_text) > LARGEST_BODY:
-        raise NotHttpError(f"a request must state its Content-Length, at most {LARGEST_BODY}")
+    if "transfer-encoding" in headers or not length_text.isdecimal() or int(length_text) > MAX_BODY_BYTES:
+        raise NotHttpError(f"a request must state its Content-Length, at most {MAX_BODY_BYTES}")
     return int(length_text)

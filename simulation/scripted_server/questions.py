@@ -6,7 +6,7 @@ from typing import NamedTuple
 BYTES_PER_TOKEN = 4
 
 
-class Flavour(NamedTuple):
+class ProviderApi(NamedTuple):
     """A provider, selected by the path of a request."""
 
     name: str
@@ -15,11 +15,11 @@ class Flavour(NamedTuple):
 
 
 FLAVOURS = {
-    "/v1/messages": Flavour("anthropic", "anthropic"),
-    "/v1/chat/completions": Flavour("openai", "openai"),
-    "/v1beta/openai/chat/completions": Flavour("gemini", "openai"),
-    "/api/v1/chat/completions": Flavour("openrouter", "openai"),
-    "/local/v1/chat/completions": Flavour("local", "openai", needs_key=False),
+    "/v1/messages": ProviderApi("anthropic", "anthropic"),
+    "/v1/chat/completions": ProviderApi("openai", "openai"),
+    "/v1beta/openai/chat/completions": ProviderApi("gemini", "openai"),
+    "/api/v1/chat/completions": ProviderApi("openrouter", "openai"),
+    "/local/v1/chat/completions": ProviderApi("local", "openai", needs_key=False),
 }
 
 
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 class Question(NamedTuple):
     """One prompt. `hidden` is the number of thinking tokens; `shows_thinking` whether they are returned as a block."""
 
-    flavour: Flavour
+    flavour: ProviderApi
     model: str
     system: str
     turns: tuple[Turn, ...]
@@ -48,7 +48,7 @@ class Question(NamedTuple):
     shows_thinking: bool = False
 
     @property
-    def asked(self) -> str:
+    def user_text(self) -> str:
         """All user messages without the system prompt."""
         return "\n".join(turn.text for turn in self.turns if turn.role == "user")
 
@@ -64,14 +64,14 @@ class Tokens(NamedTuple):
     reasoning: int = 0
 
     @property
-    def prompt(self) -> int:
+    def prompt_total(self) -> int:
         return self.input_uncached + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
 class Answer(NamedTuple):
     """The model's answer. `text` None: no content, which some providers write as null.
 
-    `stop` is one of stop, max_tokens, context, refusal, filtered; `told`: whether usage is reported.
+    `stop` is one of stop, max_tokens, context, refusal, filtered; `reports_usage`: whether usage is reported.
     """
 
     text: str | None
@@ -79,28 +79,28 @@ class Answer(NamedTuple):
     tokens: Tokens
     served_model: str
     thinking: str = ""
-    told: bool = True
+    reports_usage: bool = True
 
 
-def tokens_of(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Return the tokens by this server's rule: a quarter of the bytes, rounded up."""
-    return tokens_in(len(encoded(text)))
+    return bytes_to_tokens(len(encode_text(text)))
 
 
-def tokens_in(size: int) -> int:
+def bytes_to_tokens(size: int) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-def encoded(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """Return the bytes of a text; an unpaired surrogate is encoded alone."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def draw(below: int, *about: object) -> int:
+def draw_number(below: int, *about: object) -> int:
     """Return a number from 0 to below - 1 that depends only on `about`."""
     # blake2b and not `hash`: Python's hash differs between processes.
     digest = hashlib.blake2b(digest_size=8)
     for part in about:
         # A separator, so that ("a", "bc") and ("ab", "c") are different draws.
-        digest.update(encoded(str(part)) + b"\x00")
+        digest.update(encode_text(str(part)) + b"\x00")
     return int.from_bytes(digest.digest()) % below

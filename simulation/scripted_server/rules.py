@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from simulation.scripted_server import bodies, deliveries, refusals, spoiling, turns
+from simulation.scripted_server import answer_envelope, answer_faults, bodies, deliveries, http_errors
 
-FAULTS = frozenset({*refusals.ERRORS, *spoiling.TEXTS, *turns.ANSWERS, *bodies.BODIES, *deliveries.DELIVERIES})
+FAULTS = frozenset(
+    {*http_errors.ERRORS, *answer_faults.TEXTS, *answer_envelope.ANSWERS, *bodies.BODIES, *deliveries.DELIVERIES}
+)
 
 
 @dataclass
@@ -30,7 +32,7 @@ class Rule:
     met: int = field(default=0, init=False)
     struck: int = field(default=0, init=False)
 
-    def strikes(self, model: str, role: str, asked: str) -> bool:
+    def matches_request(self, model: str, role: str, asked: str) -> bool:
         """Return whether this request gets the fault, and count it."""
         if (self.model and self.model != model) or (self.role and self.role != role) or self.contains not in asked:
             return False
@@ -42,7 +44,7 @@ class Rule:
         return True
 
 
-def read(data: Mapping[str, Any] | Rule) -> Rule:
+def parse_rule(data: Mapping[str, Any] | Rule) -> Rule:
     """Return a rule from its JSON. Raises ValueError with what is allowed."""
     if isinstance(data, Rule):
         return data
@@ -57,6 +59,6 @@ def read(data: Mapping[str, Any] | Rule) -> Rule:
     return Rule(**data)
 
 
-def first(rules: Iterable[Rule], model: str, role: str, asked: str) -> Rule | None:
+def find_rule(rules: Iterable[Rule], model: str, role: str, asked: str) -> Rule | None:
     """Return the rule for this request, or None; rules after it do not count it."""
-    return next((rule for rule in rules if rule.strikes(model, role, asked)), None)
+    return next((rule for rule in rules if rule.matches_request(model, role, asked)), None)

@@ -8,23 +8,31 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from simulation.scripted_server import anthropic_wire, deliveries, making, openai_wire, reading, refusals, rules
-from simulation.scripted_server.brains import Mind
+from simulation.scripted_server import (
+    anthropic_api,
+    build_reply,
+    deliveries,
+    http_errors,
+    openai_api,
+    prompt_reading,
+    rules,
+)
+from simulation.scripted_server.answers import AnswerOptions
+from simulation.scripted_server.build_reply import BuiltReply
 from simulation.scripted_server.caching import PromptCaches
-from simulation.scripted_server.counting import Counters
-from simulation.scripted_server.deliveries import Link
-from simulation.scripted_server.making import Made
-from simulation.scripted_server.messages import NotHttpError, Reply, Request, json_reply, read_request
-from simulation.scripted_server.questions import FLAVOURS, Flavour, Question
-from simulation.scripted_server.refusing import RefusedError, bad
+from simulation.scripted_server.counting import CountersByModel
+from simulation.scripted_server.deliveries import ClientConnection
+from simulation.scripted_server.messages import NotHttpError, Reply, Request, make_json_reply, read_request
+from simulation.scripted_server.questions import FLAVOURS, ProviderApi, Question
+from simulation.scripted_server.request_checks import RefusedError, bad_request
 from simulation.scripted_server.rules import Rule
 
-_KEPT = 50  # requests stored for inspection
-_SECRET = ("authorization", "x-api-key")
+_MAX_STORED = 50  # requests stored for inspection
+_SECRET_HEADERS = ("authorization", "x-api-key")
 
 
 @dataclass(frozen=True)
-class Options:
+class ServerOptions:
     """How the server behaves. `most_at_once`: requests in flight per model beyond which it returns 429. `steps`: see AnswerOptions."""
 
     latency: float = 0.0  # seconds before each answer; errors are immediate
@@ -38,80 +46,86 @@ class Options:
 class Service:
     """The state of the server, used in one event loop."""
 
-    options: Options
-    counters: Counters = field(default_factory=Counters)
+    options: ServerOptions
+    counters: CountersByModel = field(default_factory=CountersByModel)
     caches: PromptCaches = field(default_factory=PromptCaches)
-    kept: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    stored_requests: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MAX_STORED))
     number: int = 0
 
     def __post_init__(self) -> None:
-        self.rules = [rules.read(rule) for rule in self.options.faults]
+        self.rules = [rules.parse_rule(rule) for rule in self.options.faults]
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until either side ends it."""
-        link = Link(reader, writer)
+        link = ClientConnection(reader, writer)
         try:
             while request := await read_request(reader):
-                if not await self._serve(link, request):
+                if not await self._handle_request(link, request):
                     break
         except NotHttpError as problem:
-            await deliveries.plain(link, json_reply(400, {"error": {"message": str(problem)}}))
+            await deliveries.send_reply(link, make_json_reply(400, {"error": {"message": str(problem)}}))
         except ConnectionError:
             pass
         finally:
             writer.close()
 
-    async def _serve(self, link: Link, request: Request) -> bool:
+    async def _handle_request(self, link: ClientConnection, request: Request) -> bool:
         """Handle one request and return whether the connection can continue."""
         flavour = FLAVOURS.get(request.path)
         if flavour is None or request.method != "POST":
-            return await deliveries.plain(link, self._about(request))
+            return await deliveries.send_reply(link, self._handle_control(request))
         self.number += 1
         body: dict[str, Any] = {}
         try:
-            body = _body(request)
-            question = self._question(request, body, flavour)
+            body = _parse_body(request)
+            question = self._parse_question(request, body, flavour)
         # A rejected request has no question, but its model is counted if it can be read.
         except RefusedError as refused:
             model = body.get("model")
-            return await self._refuse(link, flavour, model if isinstance(model, str) else "", refused)
-        return await self._answer(link, question)
+            return await self._send_refusal(link, flavour, model if isinstance(model, str) else "", refused)
+        return await self._send_answer(link, question)
 
-    def _question(self, request: Request, body: dict[str, Any], flavour: Flavour) -> Question:
+    def _parse_question(self, request: Request, body: dict[str, Any], flavour: ProviderApi) -> Question:
         # Keys are never stored, not even dummy ones: a test could print them.
-        headers = {name: value for name, value in request.headers.items() if name not in _SECRET}
-        self.kept.append({"path": request.path, "headers": headers, "body": body})
-        read = anthropic_wire.read if flavour.dialect == "anthropic" else openai_wire.read
+        headers = {name: value for name, value in request.headers.items() if name not in _SECRET_HEADERS}
+        self.stored_requests.append({"path": request.path, "headers": headers, "body": body})
+        read = anthropic_api.parse_request if flavour.dialect == "anthropic" else openai_api.parse_request
         return read(body, request.headers, flavour)
 
-    async def _refuse(self, link: Link, flavour: Flavour, model: str, refused: RefusedError) -> bool:
+    async def _send_refusal(
+        self, link: ClientConnection, flavour: ProviderApi, model: str, refused: RefusedError
+    ) -> bool:
         """Send a rejection. It is counted, under an empty name if the request has no model."""
-        self.counters.begin(model, "unread", "")
-        reply = refusals.reply(flavour, refused.status, refused.kind, refused.message)
-        sent = await deliveries.plain(link, self._signed(reply))
-        self.counters.end(model, refused.status if sent else None, None, Decimal(0))
+        self.counters.begin_request(model, "unread", "")
+        reply = http_errors.build_error_reply(flavour, refused.status, refused.kind, refused.message)
+        sent = await deliveries.send_reply(link, self._add_request_id(reply))
+        self.counters.end_request(model, refused.status if sent else None, None, Decimal(0))
         return sent
 
-    async def _answer(self, link: Link, question: Question) -> bool:
-        role = reading.role(question)
-        rule = self._rule(question, role)
-        self.counters.begin(question.model, role, rule.fault if rule else "")
+    async def _send_answer(self, link: ClientConnection, question: Question) -> bool:
+        role = prompt_reading.find_role(question)
+        rule = self._find_rule(question, role)
+        self.counters.begin_request(question.model, role, rule.fault if rule else "")
         built, sent = None, False
         # `finally`, so that a connection that breaks is counted as ended.
         try:
-            if rule and rule.fault in refusals.ERRORS:
-                built = Made(self._signed(refusals.struck(question, rule)))
-                sent = await deliveries.plain(link, built.reply)
+            if rule and rule.fault in http_errors.ERRORS:
+                built = BuiltReply(self._add_request_id(http_errors.reply_for_rule(question, rule)))
+                sent = await deliveries.send_reply(link, built.reply)
             # The latency is waited before the reply is built, and ends early if the client leaves.
-            elif not (self.options.latency and await link.gone_within(self.options.latency)):
-                mind = Mind(self.options.seed, self.options.steps)
-                built = making.made(question, role, rule, self.caches.count(question), mind, self.number)
-                built = built._replace(reply=self._signed(built.reply))
-                deliver = deliveries.DELIVERIES.get(rule.fault, deliveries.plain) if rule else deliveries.plain
+            elif not (self.options.latency and await link.wait_for_disconnect(self.options.latency)):
+                mind = AnswerOptions(self.options.seed, self.options.steps)
+                built = build_reply.build_reply(
+                    question, role, rule, self.caches.count_tokens(question), mind, self.number
+                )
+                built = built._replace(reply=self._add_request_id(built.reply))
+                deliver = (
+                    deliveries.DELIVERIES.get(rule.fault, deliveries.send_reply) if rule else deliveries.send_reply
+                )
                 sent = await deliver(link, built.reply, rule)  # type: ignore[arg-type]
         finally:
             counted = built if sent else None
-            self.counters.end(
+            self.counters.end_request(
                 question.model,
                 counted.reply.status if counted else None,
                 counted.tokens if counted else None,
@@ -119,7 +133,7 @@ class Service:
             )
         return sent
 
-    def _rule(self, question: Question, role: reading.Role) -> Rule | None:
+    def _find_rule(self, question: Question, role: prompt_reading.Role) -> Rule | None:
         """Return the fault for this request, if any: of a rule, or because of too many requests in flight."""
         count = self.counters.models.get(question.model)
         limit = self.options.most_at_once
@@ -128,48 +142,48 @@ class Service:
             return Rule("rate_limit")
         if not self.rules:
             return None
-        return rules.first(self.rules, question.model, role, f"{question.system}\n{question.asked}")
+        return rules.find_rule(self.rules, question.model, role, f"{question.system}\n{question.user_text}")
 
-    def _signed(self, reply: Reply) -> Reply:
+    def _add_request_id(self, reply: Reply) -> Reply:
         """Return the reply with the request id, under both APIs' header names."""
         name = f"req_{self.number:08d}"
         return reply._replace(headers={**reply.headers, "request-id": name, "x-request-id": name})
 
-    def _about(self, request: Request) -> Reply:
+    def _handle_control(self, request: Request) -> Reply:
         """Answer the control interface: GET /counters, GET /requests, POST /reset, POST /faults."""
         match request.method, request.path:
             case "GET", "/counters":
-                return json_reply(200, self.counters.to_json())
+                return make_json_reply(200, self.counters.to_dict())
             case "GET", "/requests":
-                return json_reply(200, list(self.kept))
+                return make_json_reply(200, list(self.stored_requests))
             case "POST", "/reset":
-                self.reset()
-                return json_reply(200, {})
+                self.reset_all()
+                return make_json_reply(200, {})
             case "POST", "/faults":
-                return self._new_rules(request.body)
-        return json_reply(404, {"error": {"message": f"there is no {request.method} {request.path}"}})
+                return self._replace_rules(request.body)
+        return make_json_reply(404, {"error": {"message": f"there is no {request.method} {request.path}"}})
 
-    def reset(self) -> None:
+    def reset_all(self) -> None:
         """Reset counters, faults and caches."""
-        self.counters.reset()
+        self.counters.reset_all()
         self.caches = PromptCaches()
         self.rules = []
-        self.kept.clear()
+        self.stored_requests.clear()
 
-    def _new_rules(self, body: bytes) -> Reply:
+    def _replace_rules(self, body: bytes) -> Reply:
         """Replace all rules by a list in the body."""
         try:
-            self.rules = [rules.read(rule) for rule in json.loads(body)]
+            self.rules = [rules.parse_rule(rule) for rule in json.loads(body)]
         except (ValueError, TypeError, AttributeError) as problem:
-            return json_reply(400, {"error": {"message": str(problem)}})
-        return json_reply(200, {"rules": len(self.rules)})
+            return make_json_reply(400, {"error": {"message": str(problem)}})
+        return make_json_reply(200, {"rules": len(self.rules)})
 
 
-def _body(request: Request) -> dict[str, Any]:
+def _parse_body(request: Request) -> dict[str, Any]:
     try:
         body = json.loads(request.body)
     except ValueError:
-        raise bad("the body is not JSON") from None
+        raise bad_request("the body is not JSON") from None
     if not isinstance(body, dict):
-        raise bad("the body is not a JSON object")
+        raise bad_request("the body is not a JSON object")
     return body

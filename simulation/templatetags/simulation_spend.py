@@ -8,7 +8,7 @@ register = template.Library()
 
 
 @register.filter("money")
-def money(amount: Decimal | None) -> str:
+def format_money(amount: Decimal | None) -> str:
     """Return US dollars, with cents from one dollar on and more decimals below; "unknown" for None."""
     if amount is None:
         return "unknown"
@@ -18,18 +18,18 @@ def money(amount: Decimal | None) -> str:
 
 
 @register.filter("thousands")
-def thousands(number: int | None) -> str:
+def format_thousands(number: int | None) -> str:
     """Return an integer with thousands separators; "unknown" for None."""
     return "unknown" if number is None else f"{number:,}"
 
 
 @register.filter("lasted")
-def lasted(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
     """Return the duration of a call; a dash if it is under way or was lost."""
     return "–" if seconds is None else f"{seconds:.1f} s"
 
 
 @register.filter("per_minute")
-def per_minute(rate: float) -> str:
+def format_rate(rate: float) -> str:
     """Return a rate per minute, without decimals from ten on."""
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"

@@ -21,31 +21,33 @@ class StaffRequest(HttpRequest):
 
 
 # Other apps register their own checks, because the laboratory does not know what its jobs are for.
-_seals: list[Callable[[Job], bool]] = []  # each returns whether the calls of a job are hidden for now
+_sealed_checks: list[Callable[[Job], bool]] = []  # each returns whether the calls of a job are hidden for now
 
 
-def seal(asked: Callable[[Job], bool]) -> None:
+def register_sealed_check(asked: Callable[[Job], bool]) -> None:
     """Register a function that is called for every job whose calls somebody wants to read."""
-    _seals.append(asked)
+    _sealed_checks.append(asked)
 
 
-def sealed(job: Job | None) -> bool:
+def is_sealed(job: Job | None) -> bool:
     """Return whether the model replies of this job are hidden from everybody for now."""
     # Asked for each request, because a study can be unblinded at any time.
-    return job is not None and any(asked(job) for asked in _seals)
+    return job is not None and any(asked(job) for asked in _sealed_checks)
 
 
-_doors: list[Callable[[User, Sequence[Job]], set[int]]] = []  # each returns the jobs whose page this user may open
+_page_checks: list[
+    Callable[[User, Sequence[Job]], set[int]]
+] = []  # each returns the jobs whose page this user may open
 
 
-def door(asked: Callable[[User, Sequence[Job]], set[int]]) -> None:
+def register_page_check(asked: Callable[[User, Sequence[Job]], set[int]]) -> None:
     """Register a function that returns the keys of jobs that have a page for this user."""
-    _doors.append(asked)
+    _page_checks.append(asked)
 
 
-def open_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
+def find_linkable_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
     """Return the keys of the jobs whose page this user may open; nothing links to the others."""
-    return {pk for asked in _doors for pk in asked(user, jobs)}
+    return {pk for asked in _page_checks for pk in asked(user, jobs)}
 
 
 P = ParamSpec("P")
@@ -58,15 +60,17 @@ def staff_only(view: View[P]) -> GuardedView:
     """Run the view for staff and return 404 to other users. LoginRequiredMiddleware has rejected anonymous visitors."""
 
     @wraps(view)
-    def guarded(request: StaffRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def guarded_view(request: StaffRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if not request.user.is_staff:
             raise Http404
         return view(request, *args, **kwargs)
 
-    return guarded
+    return guarded_view
 
 
-def page_or_fragment(request: StaffRequest, page: str, fragment: str, context: Mapping[str, Any]) -> HttpResponse:
+def render_page_or_fragment(
+    request: StaffRequest, page: str, fragment: str, context: Mapping[str, Any]
+) -> HttpResponse:
     """Render the fragment for htmx, and otherwise the page that includes it; caches store neither."""
     # After "back", htmx restores from its cache or asks for the full page; a fragment would then be shown alone.
     partial = request.htmx and not request.htmx.history_restore_request

@@ -12,19 +12,19 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from simulation.models import Episode, ModelCall, Transition
-from simulation.runs import control, queueing
-from simulation.web.access import StaffRequest, page_or_fragment, staff_only
-from simulation.web.call_lines import Calls, by_step, short, together
-from simulation.web.forms.orders import EpisodeFilter
-from simulation.web.standing import poll_seconds, standing, verdict_of, worker_notice
-from simulation.web.transcript import step_view
+from simulation.runs import control, create
+from simulation.web.access import StaffRequest, render_page_or_fragment, staff_only
+from simulation.web.call_lines import CallGroup, defer_texts, group_by_step, group_calls
+from simulation.web.episode_status import describe_missing_worker, find_verdict, make_episode_row, poll_seconds
+from simulation.web.forms.runs import EpisodeFilter
+from simulation.web.transcript import build_step_view
 
 PER_PAGE = 50
 STEPS_PER_PAGE = 20
 _LONG = ("initial", "pending", "memory")
 
 
-def listed() -> QuerySet[Episode]:
+def episodes_for_list() -> QuerySet[Episode]:
     """Return episodes with everything that an `EpisodeRow` needs, without the long JSON columns."""
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
     # Long JSON columns of fifty episodes would be loaded for nothing.
@@ -34,82 +34,82 @@ def listed() -> QuerySet[Episode]:
 
 @staff_only
 @require_safe
-def episodes(request: StaffRequest) -> HttpResponse:
+def list_episodes(request: StaffRequest) -> HttpResponse:
     form = EpisodeFilter(request.GET)
-    lookups = form.chosen()
-    page = Paginator(listed().filter(**lookups), PER_PAGE).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page, "filtered": bool(lookups), "lines": [standing(row) for row in page]}
+    lookups = form.get_lookups()
+    page = Paginator(episodes_for_list().filter(**lookups), PER_PAGE).get_page(request.GET.get("page"))
+    context = {"form": form, "page": page, "filtered": bool(lookups), "lines": [make_episode_row(row) for row in page]}
     return render(request, "simulation/episodes.html", context)
 
 
 @staff_only
 @require_safe
-def episode(request: StaffRequest, code: UUID) -> HttpResponse:
+def show_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the transcript, twenty steps per page. While the episode runs, htmx requests only its head."""
-    row = get_object_or_404(listed(), code=code)
-    line = standing(row)
+    row = get_object_or_404(episodes_for_list(), code=code)
+    line = make_episode_row(row)
     # A paused run or a waiting person needs no worker, so no warning is shown.
-    notice = worker_notice(line.live and not (row.run.paused_at or row.awaits_person))
+    notice = describe_missing_worker(line.live and not (row.run.paused_at or row.awaits_person))
     head = {
         "line": line,
         "poll": poll_seconds([row.status], notice or row.run.paused_at),
         "notice": notice,
-        "shown": _shown(request, line.steps),
+        "shown": _shown_steps(request, line.steps),
     }
     # Only the head changes while the episode runs; replacing the transcript would move the page under the reader.
     if request.htmx:
         head["ended"] = not line.live
-        return page_or_fragment(request, "", "simulation/_episode_head.html", head)
-    return page_or_fragment(request, "simulation/episode.html", "", {**head, **_transcript(request, row)})
+        return render_page_or_fragment(request, "", "simulation/_episode_head.html", head)
+    return render_page_or_fragment(request, "simulation/episode.html", "", {**head, **_build_transcript(request, row)})
 
 
-def _transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
+def _build_transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
     """Return one page of steps with their calls, and the verdicts."""
     # Only three columns of all steps for the table of contents; the steps of this page are loaded in full.
     contents = list(row.transitions.values_list("number", "action_name", "accepted"))
-    page = Paginator(row.transitions.prefetch_related("twins"), STEPS_PER_PAGE).get_page(_page(request))
-    steps = [step_view(step) for step in page]
-    calls = list(_calls(row, page, len(contents)))
-    by_number = by_step(calls)
+    page = Paginator(row.transitions.prefetch_related("twins"), STEPS_PER_PAGE).get_page(_requested_page(request))
+    steps = [build_step_view(step) for step in page]
+    calls = list(_calls_of_page(row, page, len(contents)))
+    by_number = group_by_step(calls)
     thoughts = row.memory.get("thoughts", {})
     # Calls without a step on the page are shown separately, for example those of the step in progress.
     numbers = {step.number for step in steps}
     return {
         "shown": len(contents),
         "page": page,
-        "contents": [(number, name, ok, page_of(number)) for number, name, ok in contents],
+        "contents": [(number, name, ok, page_of_step(number)) for number, name, ok in contents],
         "steps": [(step, by_number.get(step.number), thoughts.get(str(step.number), "")) for step in steps],
         "plan": row.memory.get("plan", ""),
         "without_step": [(number, made) for number, made in by_number.items() if number not in numbers],
-        "review": verdict_of(row),
+        "review": find_verdict(row),
         "panel": [review for review in row.reviews.all() if not review.primary],
         "missing": list(row.missing_reviews.all()),
-        "verdict_calls": _verdict_calls(calls),
+        "verdict_calls": _group_verdict_calls(calls),
     }
 
 
-def _calls(row: Episode, page: Page[Transition], steps: int) -> QuerySet[ModelCall]:
+def _calls_of_page(row: Episode, page: Page[Transition], steps: int) -> QuerySet[ModelCall]:
     """Return calls of the steps on this page and of the verdict; on the last page also those without a step."""
     condition = Q(number__in=[step.number for step in page]) | Q(role="verdict")
     # The calls of a step that is not committed belong to the end of the transcript.
     if not page.has_next():
         condition |= Q(number__gt=steps)
-    return short(row.calls.filter(condition).order_by("number", "pk"))
+    return defer_texts(row.calls.filter(condition).order_by("number", "pk"))
 
 
-def _verdict_calls(calls: list[ModelCall]) -> Calls | None:
+def _group_verdict_calls(calls: list[ModelCall]) -> CallGroup | None:
     judged = [call for call in calls if call.role == "verdict"]
-    return together(judged) if judged else None
+    return group_calls(judged) if judged else None
 
 
-def _page(request: StaffRequest) -> str | int | None:
+def _requested_page(request: StaffRequest) -> str | int | None:
     """Return the requested page, or the one that contains the requested step."""
     step = request.GET.get("step", "")
     # Fewer than six digits: a longer number is no step, and would be slow to convert.
-    return page_of(int(step)) if step.isdecimal() and len(step) < 6 else request.GET.get("page")
+    return page_of_step(int(step)) if step.isdecimal() and len(step) < 6 else request.GET.get("page")
 
 
-def page_of(step: int) -> int:
+def page_of_step(step: int) -> int:
     """Return the page of a transcript that contains a step."""
     return max(step - 1, 0) // STEPS_PER_PAGE + 1
 
@@ -119,9 +119,9 @@ def page_of(step: int) -> int:
 def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Episode, code=code)
     # Stopping twice is no error; the message appears only if it had ended in another way.
-    if not control.stop(row) and not Episode.objects.filter(pk=row.pk, status="cancelled").exists():
+    if not control.stop_episode(row) and not Episode.objects.filter(pk=row.pk, status="cancelled").exists():
         messages.info(request, "This episode has already ended.")
-    return redirect(_back(request, row))
+    return redirect(_return_url(request, row))
 
 
 @staff_only
@@ -130,13 +130,13 @@ def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     """Create a new episode in the same place. Pressing twice leads to the same one."""
     row = get_object_or_404(Episode, code=code)
     try:
-        new_episode = queueing.retry(row)
+        new_episode = create.retry_episode(row)
     # Somebody else may have retried it since the page was loaded.
     except ValueError:
         messages.info(request, "Not queued again: only failed or stopped episodes can be retried, and only once.")
-        return redirect(_back(request, row))
+        return redirect(_return_url(request, row))
     messages.success(request, f"Replicate {new_episode.replicate} is queued again.")
-    return redirect(_back(request, new_episode))
+    return redirect(_return_url(request, new_episode))
 
 
 @staff_only
@@ -144,11 +144,11 @@ def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
 def request_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
     """Request the missing verdicts of this episode again. Pressing twice requests each once."""
     row = get_object_or_404(Episode, code=code)
-    tell_requested(request, control.request_verdicts(Episode.objects.filter(pk=row.pk)))
-    return redirect(_back(request, row))
+    show_request_result(request, control.request_verdicts(Episode.objects.filter(pk=row.pk)))
+    return redirect(_return_url(request, row))
 
 
-def tell_requested(request: StaffRequest, number: int) -> None:
+def show_request_result(request: StaffRequest, number: int) -> None:
     """Show how many verdicts were requested again, or why none was."""
     if number:
         messages.success(request, f"{number} missing verdict{'s' * (number != 1)} requested again.")
@@ -156,13 +156,13 @@ def tell_requested(request: StaffRequest, number: int) -> None:
         messages.info(request, "No verdict was requested: none is missing, or all are already requested.")
 
 
-def _back(request: StaffRequest, row: Episode) -> str:
+def _return_url(request: StaffRequest, row: Episode) -> str:
     """Return the URL of the page with the button: that of the run or of the episode."""
     if request.POST.get("from") == "run":
         return reverse("simulation:run", args=[row.run.code])
     return reverse("simulation:episode", args=[row.code])
 
 
-def _shown(request: StaffRequest, steps: int) -> int:
+def _shown_steps(request: StaffRequest, steps: int) -> int:
     text = request.GET.get("shown", "")
     return int(text) if text.isdecimal() and len(text) < 6 else steps

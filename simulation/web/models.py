@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from simulation.casts import roster
+from simulation.casts import cast_availability
 from simulation.models import LanguageModel, ModelPrice
 from simulation.providers.base import PROVIDERS, ProviderInfo
 from simulation.web.access import StaffRequest, staff_only
@@ -25,48 +25,48 @@ _CLASSES = [
 ]
 
 
-class PriceLine(NamedTuple):
+class PriceRow(NamedTuple):
     """A price with each of its classes as text; unknown ones are marked."""
 
     row: ModelPrice
     classes: list[tuple[str, str]]
 
 
-class ModelLine(NamedTuple):
+class ModelRow(NamedTuple):
     """A model with today's price, future prices, and whether its provider has switched it off."""
 
     row: LanguageModel
     ended: bool
     options: list[tuple[str, str]]
-    price: PriceLine | None
-    later: list[PriceLine]
+    price: PriceRow | None
+    later: list[PriceRow]
 
 
-class ProviderLine(NamedTuple):
+class ProviderRow(NamedTuple):
     """A provider with its variables. Of a key, only whether it exists."""
 
     name: str
     info: ProviderInfo
     has_key: bool
     elsewhere: bool  # its base URL points elsewhere
-    models: list[ModelLine]
+    models: list[ModelRow]
 
 
 @staff_only
 @require_safe
-def models(request: StaffRequest) -> HttpResponse:
-    context = {"providers": provider_lines(os.environ, timezone.localdate()), "casts": roster.casts()}
+def list_models(request: StaffRequest) -> HttpResponse:
+    context = {"providers": list_providers(os.environ, timezone.localdate()), "casts": cast_availability.list_casts()}
     return render(request, "simulation/models.html", context)
 
 
-def provider_lines(environ: Mapping[str, str], today: date) -> list[ProviderLine]:
+def list_providers(environ: Mapping[str, str], today: date) -> list[ProviderRow]:
     """Return every provider, with or without models, with two queries."""
-    rows = [_model_line(row, today) for row in LanguageModel.objects.prefetch_related("prices")]
+    rows = [_make_model_row(row, today) for row in LanguageModel.objects.prefetch_related("prices")]
     return [
-        ProviderLine(
+        ProviderRow(
             name,
             info,
-            roster.key_is_set(name, environ),
+            cast_availability.has_key(name, environ),
             # Only whether the variable is set; the page shows no address.
             bool(environ.get(info.base_url_variable, "").strip()),
             [line for line in rows if line.row.provider == name],
@@ -75,23 +75,23 @@ def provider_lines(environ: Mapping[str, str], today: date) -> list[ProviderLine
     ]
 
 
-def _model_line(row: LanguageModel, today: date) -> ModelLine:
-    prices = [_price_line(price) for price in row.prices.all()]
+def _make_model_row(row: LanguageModel, today: date) -> ModelRow:
+    prices = [_make_price_row(price) for price in row.prices.all()]
     # Prices are ordered with the latest first.
     # The first price that is in force; later ones are listed separately.
     current = next((price for price in prices if price.row.effective_from <= today), None)
     later = [price for price in reversed(prices) if price.row.effective_from > today]
-    options = [(name, _written(value)) for name, value in row.options.items()]
-    return ModelLine(row, roster.ended(row, today), options, current, later)
+    options = [(name, _format_value(value)) for name, value in row.options.items()]
+    return ModelRow(row, cast_availability.is_retired(row, today), options, current, later)
 
 
-def _price_line(row: ModelPrice) -> PriceLine:
+def _make_price_row(row: ModelPrice) -> PriceRow:
     amounts = [(words, getattr(row, name)) for name, words in _CLASSES]
     # No exponent and no trailing zeros.
-    return PriceLine(row, [(words, "unknown" if each is None else f"{each.normalize():f}") for words, each in amounts])
+    return PriceRow(row, [(words, "unknown" if each is None else f"{each.normalize():f}") for words, each in amounts])
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

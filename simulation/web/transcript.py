@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from simulation.checker.findings import LAWS
+from simulation.checker.findings import CHECK_TITLES
 from simulation.lab.bench import step_from_json
 from simulation.lab.outcomes import RejectedBy
 from simulation.lab.roles import TranscriptStep
 from simulation.models import Transition
 
-_SHOWN = {
+_VALUE_LABELS = {
     "available_for_further_use": "available",
     "not_available_for_further_use": "used up",
     "unlimited": "unlimited",
@@ -23,14 +23,14 @@ _SHOWN = {
     "cell_culture_conditions": "cell culture incubator",
     "dry_ice": "dry ice",
 }
-_REFUSERS = {
+_REJECTION_TEXTS = {
     RejectedBy.PARSER: "The action could not be parsed, so nothing was tried.",
     RejectedBy.CATALOGUE: "The action catalogue rejected it before anything was simulated.",
     RejectedBy.TRANSITION_MODEL: "The transition model rejected it.",
 }
 
 
-class Row(NamedTuple):
+class PropertyRow(NamedTuple):
     """One property; `before` or `after` is empty where the material did not exist."""
 
     name: str
@@ -39,18 +39,18 @@ class Row(NamedTuple):
     changed: bool
 
 
-class Lane(NamedTuple):
+class MaterialRow(NamedTuple):
     """A material through one step: kept, changed, new or used up."""
 
     barcode: str
     name: str
     fate: str
     origins: tuple[str, ...]
-    changed: list[Row]
-    same: list[Row]
+    changed: list[PropertyRow]
+    same: list[PropertyRow]
 
 
-class Checked(NamedTuple):
+class CheckerReport(NamedTuple):
     """The checker's verdict, its errors and warnings with their titles, and the number of undecided checks."""
 
     verdict: str
@@ -65,59 +65,61 @@ class StepView(NamedTuple):
     start: str
     took: str
     parameters: list[tuple[str, str]]
-    lanes: list[Lane]
+    lanes: list[MaterialRow]
     observations: tuple[Mapping[str, Any], ...]
     rejected: str
     refuser: str
     fidelity: str
     reasoning: str
-    checked: "Checked | None"
+    checked: "CheckerReport | None"
 
 
-def step_view(row: Transition) -> StepView:
+def build_step_view(row: Transition) -> StepView:
     """Return everything a page shows of a stored step, without a query."""
     step = step_from_json(row.step)
-    transcript_step = step.transcript()
+    transcript_step = step.to_transcript()
     names = {material.barcode: material.name for material in step.inputs}
     return StepView(
         row=row,
         number=row.number,
         action=row.action_name,
-        start=clock(step.started_at),
-        took=span(step.ended_at - step.started_at),
-        parameters=[(words(name), _named(value, names)) for name, value in step.action.parameters.items()],
-        lanes=_lanes(transcript_step),
+        start=format_clock(step.started_at),
+        took=format_duration(step.ended_at - step.started_at),
+        parameters=[
+            (humanise_name(name), _format_with_names(value, names)) for name, value in step.action.parameters.items()
+        ],
+        lanes=_align_materials(transcript_step),
         observations=transcript_step.observations,
         rejected=transcript_step.rejected,
         # Only a rejected step has somebody who rejected it.
-        refuser=_REFUSERS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
+        refuser=_REJECTION_TEXTS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
         fidelity=step.outcome.fidelity,
         reasoning=step.outcome.reasoning,
-        checked=checked(row.findings),
+        checked=build_checker_report(row.findings),
     )
 
 
-def checked(report: Mapping[str, Any] | None) -> Checked | None:
+def build_checker_report(report: Mapping[str, Any] | None) -> CheckerReport | None:
     """Return a stored report for people; None if the step was never checked."""
     if not report:
         return None
     findings: list[Mapping[str, Any]] = [
-        {**finding, "law": LAWS.get(finding["code"], "")}
+        {**finding, "law": CHECK_TITLES.get(finding["code"], "")}
         for finding in report["findings"]
         # Findings without a verdict are counted only: listing them would hide the errors.
         if finding["severity"] != "info"
     ]
-    return Checked(report["verdict"], findings, len(report["findings"]) - len(findings))
+    return CheckerReport(report["verdict"], findings, len(report["findings"]) - len(findings))
 
 
-def clock(seconds: int) -> str:
+def format_clock(seconds: int) -> str:
     """Return the time since the episode began, as day and hh:mm:ss."""
     days, rest = divmod(seconds, 86400)
     text = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
     return f"day {days + 1}, {text}" if days else text  # day 1 is not written
 
 
-def span(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """Return a duration in its two largest units; "" for zero."""
     parts = []
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
@@ -127,30 +129,32 @@ def span(seconds: int) -> str:
     return " ".join(parts[:2])  # two units are precise enough for a duration
 
 
-def words(name: str) -> str:
+def humanise_name(name: str) -> str:
     """Return a field's name for people."""
     return re.sub(r"\bph\b", "pH", name.replace("_", " "))
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as text, unchanged if it is text already."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(written(part) for part in value)
+        return ", ".join(format_value(part) for part in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{words(str(key))}: {written(part)}" for key, part in value.items())
+        return ", ".join(f"{humanise_name(str(key))}: {format_value(part)}" for key, part in value.items())
     return "" if value is None else str(value)
 
 
-def _named(value: Any, names: Mapping[str, str]) -> str:
+def _format_with_names(value: Any, names: Mapping[str, str]) -> str:
     """Return a parameter's value; barcodes of materials in the step are preceded by their names."""
     if isinstance(value, list):
-        return ", ".join(_named(part, names) for part in value)
-    return f"{names[value]} ({value})" if isinstance(value, str) and value in names else said(written(value))
+        return ", ".join(_format_with_names(part, names) for part in value)
+    return (
+        f"{names[value]} ({value})" if isinstance(value, str) and value in names else display_value(format_value(value))
+    )
 
 
-def _lanes(step: TranscriptStep) -> list[Lane]:
+def _align_materials(step: TranscriptStep) -> list[MaterialRow]:
     """Return each output beside the input it continues; then the inputs that no output continues."""
     inputs = {material["barcode"]: material for material in step.inputs}
     names = {code: str(material["name"]) for code, material in inputs.items()}
@@ -160,22 +164,22 @@ def _lanes(step: TranscriptStep) -> list[Lane]:
         before = inputs.get(output["replaces"])
         # The input that it replaces is shown beside it; origins are the others.
         origins = tuple(names[code] for code in output["derived_from"] if code in names and code != output["replaces"])
-        lanes.append(_lane(before, output, "changed" if before else "new", origins))
+        lanes.append(_make_material_row(before, output, "changed" if before else "new", origins))
     for code, material in inputs.items():
         if code not in continued:
             unlimited = material["available_for_use"] == "unlimited"
             # A rejected action changes nothing, and an unlimited supply is never used up.
             fate = "unchanged" if step.rejected or unlimited else "used up"
-            lanes.append(_lane(material, material if fate == "unchanged" else None, fate, ()))
+            lanes.append(_make_material_row(material, material if fate == "unchanged" else None, fate, ()))
     return lanes
 
 
-def _lane(
+def _make_material_row(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, fate: str, origins: tuple[str, ...]
-) -> Lane:
-    old, new = _properties(before), _properties(after)
+) -> MaterialRow:
+    old, new = _list_properties(before), _list_properties(after)
     rows = [
-        Row(words(name), old.get(name, ""), new.get(name, ""), old.get(name) != new.get(name))
+        PropertyRow(humanise_name(name), old.get(name, ""), new.get(name, ""), old.get(name) != new.get(name))
         # New properties in the order of the outcome, then those that have disappeared.
         for name in dict.fromkeys((*new, *old))
     ]
@@ -183,7 +187,7 @@ def _lane(
     changed = [row for row in rows if row.changed] if fate == "changed" else rows if fate == "new" else []
     # A material that is returned without any change is called unchanged.
     final_fate = fate if fate != "changed" or changed else "unchanged"
-    return Lane(
+    return MaterialRow(
         str(material["barcode"]),
         str(material["name"]),
         final_fate,
@@ -193,18 +197,18 @@ def _lane(
     )
 
 
-def _properties(material: Mapping[str, Any] | None) -> dict[str, str]:
+def _list_properties(material: Mapping[str, Any] | None) -> dict[str, str]:
     """Return everything that a card about the material shows, in reading order."""
     if material is None:
         return {}
     state = {
-        "storage": said(material["environmental_condition"]),
-        "supply": said(material["available_for_use"]),
+        "storage": display_value(material["environmental_condition"]),
+        "supply": display_value(material["available_for_use"]),
         "kind": str(material["material_type"]),
     }
-    return {**{key: written(value) for key, value in material["properties"].items()}, **state}
+    return {**{key: format_value(value) for key, value in material["properties"].items()}, **state}
 
 
-def said(text: Any) -> str:
+def display_value(text: Any) -> str:
     """Return the display text of a closed value (availability, condition); anything else unchanged."""
-    return _SHOWN.get(str(text), str(text))
+    return _VALUE_LABELS.get(str(text), str(text))

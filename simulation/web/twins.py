@@ -13,53 +13,53 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from simulation.lab.errors import LabError
 from simulation.models import Experiment, Run, Twin
-from simulation.runs import accepted_steps, control, queueing
-from simulation.web import order_sizes
+from simulation.runs import control, create, list_accepted_steps
+from simulation.web import run_sizes
 from simulation.web.access import StaffRequest, staff_only
-from simulation.web.call_lines import short, together
-from simulation.web.episodes import PER_PAGE, page_of
-from simulation.web.forms.orders import ERRORS, TwinsForm
-from simulation.web.transcript import checked, step_view
-from simulation.web.twin_lines import made_by_model, twin_line
+from simulation.web.call_lines import defer_texts, group_calls
+from simulation.web.episodes import PER_PAGE, page_of_step
+from simulation.web.forms.runs import ERRORS, TwinsForm
+from simulation.web.transcript import build_checker_report, build_step_view
+from simulation.web.twin_status import is_made_by_model, make_twin_row
 
 _LONG = ("initial", "pending", "memory", "experiment__data")
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
-def twins(request: StaffRequest) -> HttpResponse:
+def list_twins(request: StaffRequest) -> HttpResponse:
     """Show every twin, beside the form of a run with what it would create and its maximum cost."""
-    pools = _pools()
+    pools = _count_accepted_steps()
     if request.htmx:
-        return render(request, "simulation/_order_size.html", order_sizes.of_twins(TwinsForm(request.GET), pools))
+        return render(request, "simulation/_order_size.html", run_sizes.size_of_twins(TwinsForm(request.GET), pools))
     ticked = {"experiments": request.GET.getlist("experiments")}
     form = TwinsForm(request.POST) if request.method == "POST" else TwinsForm(initial=ticked)
     # The button that only updates the size must not start a run.
-    if form.is_valid() and order_sizes.ASKED not in request.POST and (new_run := _order(form, request)):
+    if form.is_valid() and run_sizes.SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
         return redirect("simulation:run", code=new_run.code)
-    step = _step(request)
-    page = Paginator(_listed(step), PER_PAGE).get_page(request.GET.get("page"))
-    twins_context = {"page": page, "twins": [twin_line(t) for t in page], "step": step}
-    context = {"form": form, "pools": pools, **twins_context, **order_sizes.of_twins(form, pools)}
+    step = _requested_step(request)
+    page = Paginator(_twins_for_list(step), PER_PAGE).get_page(request.GET.get("page"))
+    twins_context = {"page": page, "twins": [make_twin_row(t) for t in page], "step": step}
+    context = {"form": form, "pools": pools, **twins_context, **run_sizes.size_of_twins(form, pools)}
     return render(request, "simulation/twins.html", context, status=422 if form.errors else 200)
 
 
 @staff_only
 @require_safe
-def twin(request: StaffRequest, code: UUID) -> HttpResponse:
+def show_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show how the twin differs from its original, who described the error, and its calls."""
     rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in _LONG]
     row = get_object_or_404(rows.defer("run__setup", *hidden), code=code)
-    calls = list(short(row.calls.all()))
+    calls = list(defer_texts(row.calls.all()))
     context = {
-        "line": twin_line(row),
-        "step": step_view(row.transition),
-        "page_number": page_of(row.transition.number),
+        "line": make_twin_row(row),
+        "step": build_step_view(row.transition),
+        "page_number": page_of_step(row.transition.number),
         "diff": row.diff,
-        "checked": checked(row.findings),
-        "to_be_vetted": made_by_model(row),
-        "calls": together(calls) if calls else None,
+        "checked": build_checker_report(row.findings),
+        "to_be_vetted": is_made_by_model(row),
+        "calls": group_calls(calls) if calls else None,
     }
     return render(request, "simulation/twin.html", context)
 
@@ -77,12 +77,12 @@ def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     return redirect(reverse("simulation:twins"))
 
 
-def _order(form: TwinsForm, request: StaffRequest) -> Run | None:
+def _try_create(form: TwinsForm, request: StaffRequest) -> Run | None:
     """Return the run; None, with the reason in the form, if it cannot be created."""
     data = form.cleaned_data
     try:
-        return queueing.queue_twins(
-            accepted_steps(data["experiments"]),
+        return create.create_twin_run(
+            list_accepted_steps(data["experiments"]),
             ERRORS[data["error"]],
             data["cast"],
             data["per_transition"],
@@ -90,14 +90,14 @@ def _order(form: TwinsForm, request: StaffRequest) -> Run | None:
             request.user,
             data["submission_id"],
             data["sample"],
-            **form.terms(),
+            **form.get_options(),
         )
     except LabError as error:
         form.add_error(None, str(error))
         return None
 
 
-def _step(request: StaffRequest) -> UUID | None:
+def _requested_step(request: StaffRequest) -> UUID | None:
     """Return the step in the URL whose twins are shown, or None."""
     try:
         return UUID(request.GET.get("step", ""))
@@ -105,7 +105,7 @@ def _step(request: StaffRequest) -> UUID | None:
         return None
 
 
-def _listed(step: UUID | None) -> QuerySet[Twin]:
+def _twins_for_list(step: UUID | None) -> QuerySet[Twin]:
     rows = Twin.objects.select_related("run", "transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in _LONG]
     rows = rows.defer("outcome", "diff", "run__setup", "transition__step", "transition__findings", *hidden)
@@ -115,10 +115,12 @@ def _listed(step: UUID | None) -> QuerySet[Twin]:
     return annotated
 
 
-def _pools() -> dict[str, int]:
+def _count_accepted_steps() -> dict[str, int]:
     """Return the number of steps per experiment that twins can be created from."""
     annotated = Experiment.objects.annotate(
         # Counted by the function that chooses the steps, so that the page promises what the run can create.
-        n=Count("episodes__transitions", filter=Q(episodes__transitions__in=accepted_steps(Experiment.objects.all())))
+        n=Count(
+            "episodes__transitions", filter=Q(episodes__transitions__in=list_accepted_steps(Experiment.objects.all()))
+        )
     )
     return dict(annotated.values_list("slug", "n"))

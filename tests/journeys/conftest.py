@@ -8,10 +8,10 @@ from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from ratings.models import Rater
-from tests.support.in_browser import WIDE
-from tests.support.rating_room import open_study
-from tests.support.services import program
-from tests.system import lightest_browser
+from tests.support.browser_steps import WIDE
+from tests.support.rating_room import create_open_study
+from tests.support.services import require_program
+from tests.system import choose_browser
 
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 REPORT_VIOLATIONS = """
@@ -20,8 +20,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 """
 
 NewPage = Callable[..., Page]
-PATIENCE = 15_000  # ms; opening a study takes one second, and several while other tests kill workers
-expect.set_options(timeout=PATIENCE)
+TIMEOUT_MS = 15_000  # ms; opening a study takes one second, and several while other tests kill workers
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def chromium() -> Iterator[Browser]:
     # connections would stay open and block every test that needs exclusive access to the database.
     connections.close_all()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program(lightest_browser()), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=require_program(choose_browser()), args=ARGUMENTS)
         yield browser
         browser.close()
 
@@ -43,33 +43,33 @@ def site(live_server: Any) -> str:
 @pytest.fixture
 def rater(db: None) -> Rater:
     """A rater with five items to rate."""
-    return open_study(items=5).raters.get(label="R01")
+    return create_open_study(items=5).raters.get(label="R01")
 
 
 @pytest.fixture
-def complaints() -> list[str]:
+def browser_errors() -> list[str]:
     """Console messages and errors of the pages. A test that provokes a 4xx response removes its line."""
     return []
 
 
 @pytest.fixture
-def new_context(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., BrowserContext]]:
+def new_context(chromium: Browser, browser_errors: list[str]) -> Iterator[Callable[..., BrowserContext]]:
     """Return a function that creates browser profiles with separate cookies; all of their pages are checked until the test ends."""
     contexts: list[BrowserContext] = []
 
-    def make(**options: object) -> BrowserContext:
+    def create_context(**options: object) -> BrowserContext:
         context = chromium.new_context(**{"viewport": WIDE, **options})  # type: ignore[arg-type]  # Playwright's own names
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         context.add_init_script(REPORT_VIOLATIONS)
-        context.on("console", lambda message: _note(complaints, message))
-        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        context.on("console", lambda message: _record_message(browser_errors, message))
+        context.on("weberror", lambda error: browser_errors.append(str(error.error)))
         contexts.append(context)
         return context
 
-    yield make
+    yield create_context
     for context in contexts:
         context.close()
-    assert complaints == []
+    assert browser_errors == []
 
 
 @pytest.fixture
@@ -78,6 +78,6 @@ def new_page(new_context: Callable[..., BrowserContext]) -> NewPage:
     return lambda **options: new_context(**options).new_page()
 
 
-def _note(complaints: list[str], message: ConsoleMessage) -> None:
+def _record_message(browser_errors: list[str], message: ConsoleMessage) -> None:
     if message.type in ("error", "warning"):
-        complaints.append(message.text)
+        browser_errors.append(message.text)

@@ -8,71 +8,71 @@ from django.contrib.auth.models import User
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from playwright.sync_api import Page, expect
 
-from ratings.accounts import second_step
+from ratings.accounts import two_factor
 from ratings.models import ApiToken, Study
-from tests.support import in_browser, run_factory, study_factory
-from tests.support.account_steps import PASSWORD, code_of
-from tests.support.in_browser import BOTH
+from tests.support import browser_steps, run_factory, study_factory
+from tests.support.account_steps import PASSWORD, compute_app_code
+from tests.support.browser_steps import BOTH_SIZES
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 LONG = "<b>kim</b>" + "k" * 140  # the longest possible name, without a place to break the line
 
 
-def sound(page: Page) -> None:
+def check_page(page: Page) -> None:
     """Check the page at both widths, and that it contains no script and no style."""
-    in_browser.sound(page, BOTH)
+    browser_steps.check_accessible(page, BOTH_SIZES)
     assert page.locator("script:not([src]), style, [style]").count() == 0, page.url
 
 
-def type_in(page: Page, *words: str) -> None:
+def fill_fields(page: Page, *texts: str) -> None:
     """Type into the focused field and those after it, replacing their contents, and press Enter in the last."""
-    for word, next_key in zip(words, [*["Tab"] * (len(words) - 1), "Enter"], strict=True):
+    for word, next_key in zip(texts, [*["Tab"] * (len(texts) - 1), "Enter"], strict=True):
         page.keyboard.press("Control+A")
         page.keyboard.type(word)
         page.keyboard.press(next_key)
 
 
 def test_account_sign_in_two_factor_setup_and_token_work_by_keyboard(
-    new_page: Callable[..., Page], live_server: Any, complaints: list[str]
+    new_page: Callable[..., Page], live_server: Any, browser_errors: list[str]
 ) -> None:
     kim = User.objects.create_user(LONG, password=PASSWORD, is_staff=True)
-    run_factory.pool()
-    study_factory.open_study(name="W" * 120, slug="w" * 80)
+    run_factory.create_pool()
+    study_factory.create_open_study(name="W" * 120, slug="w" * 80)
     Study.objects.update(created_by=kim)
     page = new_page()
     page.goto(f"{live_server.url}/account/second-step/")
-    type_in(page, LONG, "wrong")
+    fill_fields(page, LONG, "wrong")
     expect(page.locator("#login_error")).to_be_focused()
-    sound(page)
+    check_page(page)
     page.get_by_label("User name or e-mail address").focus()
-    type_in(page, LONG, PASSWORD)
+    fill_fields(page, LONG, PASSWORD)
     page.get_by_role("button", name="Set up").press("Enter")
     expect(page.get_by_role("img")).to_be_visible()
-    sound(page)
+    check_page(page)
     page.get_by_label("Code").focus()
-    type_in(page, "000000")
+    fill_fields(page, "000000")
     expect(page.get_by_role("alert")).to_be_focused()
-    sound(page)
+    check_page(page)
     TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
     page.get_by_label("Code").focus()
-    type_in(page, code_of(TOTPDevice.objects.get()))
+    fill_fields(page, compute_app_code(TOTPDevice.objects.get()))
     expect(page.get_by_role("heading", name="Your backup codes")).to_be_visible()
-    sound(page)
+    check_page(page)
     backup_code = page.locator("main code").first.inner_text()
     page.get_by_role("link", name="I have saved them").press("Enter")
     expect(page.locator("main")).to_contain_text("10 backup codes are left")
-    sound(page)
+    check_page(page)
 
     page.get_by_role("button", name="Sign out", exact=True).press("Enter")
     page.get_by_label("User name or e-mail address").focus()
-    type_in(page, LONG, PASSWORD)
+    fill_fields(page, LONG, PASSWORD)
     expect(page.get_by_role("heading", name="Two-factor authentication")).to_be_visible()
-    sound(page)
+    check_page(page)
     page.get_by_label("Code").focus()
-    type_in(page, backup_code)
+    fill_fields(page, backup_code)
     expect(page.locator(".topbar__user")).to_be_visible()
-    assert second_step.backup_codes_left(kim) == 9
+    assert two_factor.count_backup_codes(kim) == 9
 
     page.goto(f"{live_server.url}/account/tokens/")
     page.get_by_label("Name").fill("n" * 60)
@@ -80,8 +80,8 @@ def test_account_sign_in_two_factor_setup_and_token_work_by_keyboard(
     page.get_by_label("W" * 120).press("Space")
     page.get_by_role("button", name="Create the token").press("Enter")
     expect(page.get_by_role("heading", name="Your new token")).to_be_visible()
-    sound(page)
+    check_page(page)
     page.get_by_role("button", name=f"Revoke {'n' * 60}").press("Enter")
     expect(page.get_by_role("cell", name="revoked")).to_be_visible()
-    assert ApiToken.objects.get().state == "revoked"
-    assert in_browser.forgive(complaints, "422") == 1
+    assert ApiToken.objects.get().validity_state == "revoked"
+    assert browser_steps.remove_expected_errors(browser_errors, "422") == 1

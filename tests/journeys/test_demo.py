@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from tests.support.services import free_port
+from tests.support.services import find_free_port
 from tests.support.visitor import Visitor
 
 # Every item with the values by which ratings.studies.seats.readable_elsewhere compares items.
@@ -32,7 +32,7 @@ class Demo:
     """The process that `make demo` becomes, and everything it printed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
+        self.folder, self.port = folder, find_free_port()
         self.process: subprocess.Popen[str] | None = None
         self.output: list[str] = []
 
@@ -45,14 +45,14 @@ class Demo:
         self.process = subprocess.Popen(
             command, cwd=settings.BASE_DIR, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        threading.Thread(target=self._listen, args=(self.process, self.output), daemon=True).start()
+        threading.Thread(target=self._collect_output, args=(self.process, self.output), daemon=True).start()
 
     @staticmethod
-    def _listen(process: "subprocess.Popen[str]", said: list[str]) -> None:
+    def _collect_output(process: "subprocess.Popen[str]", output: list[str]) -> None:
         assert process.stdout
-        said.extend(iter(process.stdout.readline, ""))
+        output.extend(iter(process.stdout.readline, ""))
 
-    def wait_for(self, text: str, seconds: float) -> str:
+    def wait_for_output(self, text: str, seconds: float) -> str:
         deadline = time.monotonic() + seconds
         while text not in (printed := "".join(self.output)):
             assert self.process and self.process.poll() is None, f"the demo ended: {printed}"
@@ -60,12 +60,12 @@ class Demo:
             time.sleep(0.05)
         return "".join(self.output)
 
-    def end(self, with_signal: signal.Signals) -> int:
+    def stop_demo(self, with_signal: signal.Signals) -> int:
         assert self.process
         self.process.send_signal(with_signal)
         return self.process.wait(40)
 
-    def count(self, query: str) -> int:
+    def count_rows(self, query: str) -> int:
         path = self.folder / "wetbench.sqlite3"
         if not path.exists():
             return 0
@@ -88,15 +88,15 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 def test_demo_killed_while_it_creates_data_continues_and_its_three_links_work(demo: Demo) -> None:
     demo.start()
     deadline = time.monotonic() + 120
-    while demo.count("select count(*) from simulation_transition") < 20:
+    while demo.count_rows("select count(*) from simulation_transition") < 20:
         assert time.monotonic() < deadline, "".join(demo.output)
         time.sleep(0.02)
-    demo.end(signal.SIGKILL)
-    assert demo.count("select count(*) from simulation_episode where ended_at is null") > 0
+    demo.stop_demo(signal.SIGKILL)
+    assert demo.count_rows("select count(*) from simulation_episode where ended_at is null") > 0
 
     demo.start()
-    output = demo.wait_for("A rater's personal link", 240)
-    assert demo.count("select count(*) from simulation_episode where ended_at is null") == 0
+    output = demo.wait_for_output("A rater's personal link", 240)
+    assert demo.count_rows("select count(*) from simulation_episode where ended_at is null") == 0
     doubled = (
         "select count(*) from (select 1 from simulation_transition group by episode_id, number having count(*) > 1)"
     )
@@ -104,13 +104,13 @@ def test_demo_killed_while_it_creates_data_continues_and_its_three_links_work(de
         "select count(*) from (select 1 from simulation_transition group by episode_id "
         "having max(number) <> count(*) or min(number) <> 1)"
     )
-    assert (demo.count(doubled), demo.count(gaps)) == (0, 0)
+    assert (demo.count_rows(doubled), demo.count_rows(gaps)) == (0, 0)
     # Readers of the finished studies see nothing of the study to try: neither its steps nor their episodes.
-    assert demo.count(f"select count(*) from ({_CONTENTS}) where slug = 'try-it'") == 10
+    assert demo.count_rows(f"select count(*) from ({_CONTENTS}) where slug = 'try-it'") == 10
     items_to_try = f"select * from ({_CONTENTS}) where slug = 'try-it'"
     other_items = f"select * from ({_CONTENTS}) where slug <> 'try-it'"
     shared_items = f"select count(*) from ({items_to_try}) h join ({other_items}) t on h.pair_sha256 = t.pair_sha256 or h.episode = t.episode"
-    assert demo.count(shared_items) == 0
+    assert demo.count_rows(shared_items) == 0
 
     sign_in, dashboard, rate = re.findall(r"http://\S+/\S+", output.split("Admin and analyst")[1])[:3]
     analyst = Visitor(f"http://127.0.0.1:{demo.port}")
@@ -122,19 +122,19 @@ def test_demo_killed_while_it_creates_data_continues_and_its_three_links_work(de
     consent = rater.get(rate)
     assert "Take part" in consent.text
     about = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9"}
-    assert rater.submit(consent, consent="on", **about).url.endswith("/guide/")
+    assert rater.submit_form(consent, consent="on", **about).url.endswith("/guide/")
 
-    assert demo.end(signal.SIGINT) == 0
+    assert demo.stop_demo(signal.SIGINT) == 0
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", demo.port)) != 0, "something still answers after Ctrl-C"
 
-    ratings = demo.count("select count(*) from ratings_rating")
+    ratings = demo.count_rows("select count(*) from ratings_rating")
     start = time.monotonic()
     demo.start()
-    demo.wait_for("A rater's personal link", 30)
-    assert demo.count("select count(*) from ratings_rating") == ratings
+    demo.wait_for_output("A rater's personal link", 30)
+    assert demo.count_rows("select count(*) from ratings_rating") == ratings
     assert time.monotonic() - start < 30  # a second start creates nothing again; "a few seconds" on an idle machine
-    assert demo.end(signal.SIGINT) == 0
+    assert demo.stop_demo(signal.SIGINT) == 0
 
 
 def test_demo_names_a_port_in_use_and_how_to_choose_another(demo: Demo) -> None:

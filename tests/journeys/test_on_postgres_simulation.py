@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.support import promises
+from tests.support import postgres_rerun
 from tests.support.services import PostgresCluster
 
 pytestmark = pytest.mark.services
 
 
 def test_laboratory_tests_marked_both_databases_pass_on_postgresql(postgres: PostgresCluster) -> None:
-    promises.hold(postgres, promises.FOLDERS[1])
+    postgres_rerun.run_on_postgres(postgres, postgres_rerun.FOLDERS[1])

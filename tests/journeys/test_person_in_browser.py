@@ -8,37 +8,39 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import Experiment, Worker
-from simulation.runs import queueing
-from tests.support.in_browser import PHONE, NewContext, ada_at, sound
-from tests.support.steps import play_out
+from simulation.runs import create
+from tests.support.browser_steps import PHONE, NewContext, check_accessible, open_page_as_ada
+from tests.support.steps import run_to_end
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def test_human_agent_step_is_rejected_corrected_and_answered_by_keyboard(
-    new_context: NewContext, live_server: Any, complaints: list[str]
+    new_context: NewContext, live_server: Any, browser_errors: list[str]
 ) -> None:
-    fixtures.load_lab(settings.FIXTURES_DIR)
+    load_files.load_lab(settings.FIXTURES_DIR)
     ada = User.objects.create_user("ada", is_staff=True)
-    episode = queueing.queue_person(Experiment.objects.get(slug="caffeine-hplc-analysis"), "offline", by=ada)
-    page = ada_at(new_context(viewport=PHONE), live_server.url, reverse("simulation:play", args=[episode.code]))
-    sound(page)
+    episode = create.create_human_episode(Experiment.objects.get(slug="caffeine-hplc-analysis"), "offline", user=ada)
+    page = open_page_as_ada(
+        new_context(viewport=PHONE), live_server.url, reverse("simulation:play", args=[episode.code])
+    )
+    check_accessible(page)
     page.get_by_label("Action", exact=True).focus()
     page.keyboard.type("MeasureVolume")
     expect(page.get_by_role("heading", name="MeasureVolume")).to_be_visible()
     page.get_by_role("button", name="Perform action").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("MeasureVolume takes 1 to")
-    sound(page)
+    check_accessible(page)
     Worker.objects.create(owner="w", kind="embedded")  # while a worker is alive, the page polls every two seconds
     page.get_by_role("checkbox").first.press("Space")
     page.get_by_role("button", name="Perform action").press("Enter")
     expect(page.get_by_role("main")).to_contain_text("computing the outcome")
-    sound(page)
-    play_out(episode.run)
+    check_accessible(page)
+    run_to_end(episode.run)
     expect(page.get_by_role("heading", name="Outcome of step 1")).to_be_visible()
-    sound(page)
+    check_accessible(page)
     expected_error = "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
-    assert complaints == [expected_error]
-    complaints.clear()
+    assert browser_errors == [expected_error]
+    browser_errors.clear()

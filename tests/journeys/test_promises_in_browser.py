@@ -7,22 +7,22 @@ from django.conf import settings
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from ratings.models import Rater, Rating, RatingEvent
-from tests.support.in_browser import PASSWORD, NewContext, give_password, saved, sign_in
-from tests.support.rating_room import open_study
+from tests.support.browser_steps import PASSWORD, NewContext, add_rater_session, locate_saved_count, set_rater_password
+from tests.support.rating_room import create_open_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
 def rater() -> Rater:
-    seat = open_study(items=5).raters.get(label="R01")
-    give_password(seat)
+    seat = create_open_study(items=5).raters.get(label="R01")
+    set_rater_password(seat)
     return seat
 
 
-def chosen(browser: BrowserContext, site: str, rater: Rater) -> Page:
+def choose_answer(browser: BrowserContext, site: str, rater: Rater) -> Page:
     """Return the first item with verdict and confidence chosen, but not sent."""
-    sign_in(browser, site, rater)
+    add_rater_session(browser, site, rater)
     page = browser.new_page()
     page.goto(f"{site}/rate/study/{rater.code}/")
     with page.expect_response("**/draft/"):
@@ -31,16 +31,18 @@ def chosen(browser: BrowserContext, site: str, rater: Rater) -> Page:
     return page
 
 
-def kept(page: Page, rater: Rater, complaints: list[str], *provoked: str) -> None:
+def check_saved_once(page: Page, rater: Rater, browser_errors: list[str], *expected_errors: str) -> None:
     """Check that the chosen answer was saved, once."""
-    expect(saved(page)).to_contain_text("1 saved")
+    expect(locate_saved_count(page)).to_contain_text("1 saved")
     rating = Rating.objects.get(assignment__rater=rater)
     assert (rating.verdict, rating.confidence) == (False, 3)
     assert RatingEvent.objects.count() == 1
-    complaints[:] = [line for line in complaints if not any(sign in line for sign in (*provoked, "htmx:"))]
+    browser_errors[:] = [
+        line for line in browser_errors if not any(sign in line for sign in (*expected_errors, "htmx:"))
+    ]
 
 
-def log_in(page: Page, rater: Rater) -> None:
+def fill_sign_in_form(page: Page, rater: Rater) -> None:
     assert rater.user is not None
     page.locator("input[name=username]").fill(rater.user.username)
     page.locator("input[name=password]").fill(PASSWORD)
@@ -48,9 +50,9 @@ def log_in(page: Page, rater: Rater) -> None:
 
 
 def test_expired_session_is_renewed_in_the_page_and_the_same_form_sent_again(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+    new_context: NewContext, browser_errors: list[str], site: str, rater: Rater
 ) -> None:
-    page = chosen(new_context(), site, rater)
+    page = choose_answer(new_context(), site, rater)
     submission = page.locator("#verdict [name=submission_id]").input_value()
     import_module(settings.SESSION_ENGINE).SessionStore.get_model_class().objects.all().delete()
 
@@ -58,36 +60,36 @@ def test_expired_session_is_renewed_in_the_page_and_the_same_form_sent_again(
     expect(page.locator("#sign-in")).to_be_visible()
     expect(page.locator("#unsaved")).to_contain_text("Not saved yet.")
     assert not Rating.objects.exists()
-    log_in(page, rater)
+    fill_sign_in_form(page, rater)
 
-    kept(page, rater, complaints, "401")
+    check_saved_once(page, rater, browser_errors, "401")
     assert str(Rating.objects.get().submission_id) == submission
 
 
 def test_answer_in_the_first_tab_is_saved_after_signing_in_again_in_a_second(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+    new_context: NewContext, browser_errors: list[str], site: str, rater: Rater
 ) -> None:
     """Every sign-in creates a new CSRF token, and the first tab's form has the old one."""
     browser = new_context()
-    page = chosen(browser, site, rater)
+    page = choose_answer(browser, site, rater)
     before = page.locator("#verdict [name=csrfmiddlewaretoken]").input_value()
     browser.clear_cookies(name="wb_session")
     other = browser.new_page()
     other.goto(f"{site}/login/")
-    log_in(other, rater)
+    fill_sign_in_form(other, rater)
     other.wait_for_url(lambda url: "/login/" not in url)
 
     page.keyboard.press("Enter")
 
-    kept(page, rater, complaints)
+    check_saved_once(page, rater, browser_errors)
     assert page.locator("#verdict [name=csrfmiddlewaretoken]").input_value() != before
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_answer_is_not_sent_again_before_the_retry_after_time(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater, status: int
+    new_context: NewContext, browser_errors: list[str], site: str, rater: Rater, status: int
 ) -> None:
-    page = chosen(new_context(), site, rater)
+    page = choose_answer(new_context(), site, rater)
     sent: list[str] = []
 
     def reject_first(route: Route) -> None:
@@ -106,5 +108,5 @@ def test_answer_is_not_sent_again_before_the_retry_after_time(
     expect(page.locator("#unsaved")).to_contain_text("sent again in 3600 s.")
     assert len(sent) == 1
     page.clock.fast_forward("10:00")
-    kept(page, rater, complaints, str(status))
+    check_saved_once(page, rater, browser_errors, str(status))
     assert len(sent) == 2

@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from tests.support.services import PostgresCluster, RedisServer, free_port
+from tests.support.services import PostgresCluster, RedisServer, find_free_port
 
 pytestmark = [pytest.mark.services, pytest.mark.thorough]
-RED_SECONDS = 10
+MAX_SECONDS_TO_FAIL = 10
 
 
 class Site:
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
-        self.port, self.folder = free_port(), folder
+        self.port, self.folder = find_free_port(), folder
         self.environ = {**os.environ, **environ, "WETBENCH_VAR_DIR": str(folder), "WETBENCH_PACE": "0.1"}
 
     @contextmanager
-    def running(self, *command: str) -> Iterator["subprocess.Popen[bytes]"]:
+    def run_process(self, *command: str) -> Iterator["subprocess.Popen[bytes]"]:
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, *command], cwd=settings.BASE_DIR, env=self.environ, stdout=log, stderr=log
@@ -37,14 +37,16 @@ class Site:
             process.kill()
             process.wait()
 
-    def web(self) -> tuple[str, ...]:
+    def build_web_command(self) -> tuple[str, ...]:
         bound = ("-b", f"127.0.0.1:{self.port}")
         return ("-m", "gunicorn", "wetbench_site.wsgi", "-c", "python:wetbench_site.gunicorn_conf", *bound)
 
-    def ask(self) -> tuple[int, dict[str, str]]:
+    def get_readiness(self) -> tuple[int, dict[str, str]]:
         """Return the status, and the parts that are not ok with their states."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=RED_SECONDS) as response:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/readyz", timeout=MAX_SECONDS_TO_FAIL
+            ) as response:
                 status, body = response.status, json.load(response)
         except urllib.error.HTTPError as response:
             status, body = response.code, json.load(response)
@@ -52,36 +54,36 @@ class Site:
             return 0, {}
         return status, {name: part["state"] for name, part in body["parts"].items() if part["state"] != "ok"}
 
-    def until(self, status: int, bad: dict[str, str], seconds: float) -> None:
+    def wait_for_readiness(self, status: int, bad: dict[str, str], seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while (readiness := self.ask()) != (status, bad):
+        while (readiness := self.get_readiness()) != (status, bad):
             assert time.monotonic() < deadline, f"{readiness}\n{(self.folder / 'log').read_text()[-4000:]}"
             time.sleep(0.1)
 
 
 def test_readyz_reports_each_stopped_part_within_ten_seconds(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        cluster = stack.enter_context(PostgresCluster.started())
-        broker = stack.enter_context(RedisServer.started())
-        site = Site(tmp_path, {"DATABASE_URL": cluster.new_database("ready"), "CELERY_BROKER_URL": broker.url})
+        cluster = stack.enter_context(PostgresCluster.run_cluster())
+        broker = stack.enter_context(RedisServer.run_server())
+        site = Site(tmp_path, {"DATABASE_URL": cluster.create_database("ready"), "CELERY_BROKER_URL": broker.url})
         subprocess.run(
             [sys.executable, "manage.py", "migrate", "-v0"], cwd=settings.BASE_DIR, env=site.environ, check=True
         )
-        stack.enter_context(site.running(*site.web()))
-        dispatcher = stack.enter_context(site.running("manage.py", "dispatch"))
-        site.until(200, {}, 90)
+        stack.enter_context(site.run_process(*site.build_web_command()))
+        dispatcher = stack.enter_context(site.run_process("manage.py", "dispatch"))
+        site.wait_for_readiness(200, {}, 90)
 
         broker.stop()
-        site.until(200, {"broker": "degraded"}, RED_SECONDS)
+        site.wait_for_readiness(200, {"broker": "degraded"}, MAX_SECONDS_TO_FAIL)
         broker.start()
-        site.until(200, {}, RED_SECONDS)
+        site.wait_for_readiness(200, {}, MAX_SECONDS_TO_FAIL)
 
         dispatcher.kill()  # its last heartbeat is too old after 60 s, 6 s at this pace
-        site.until(503, {"dispatcher": "failed"}, 6 + RED_SECONDS)
-        stack.enter_context(site.running("manage.py", "dispatch"))
-        site.until(200, {}, 90)
+        site.wait_for_readiness(503, {"dispatcher": "failed"}, 6 + MAX_SECONDS_TO_FAIL)
+        stack.enter_context(site.run_process("manage.py", "dispatch"))
+        site.wait_for_readiness(200, {}, 90)
 
         cluster.stop("immediate")
-        site.until(503, {"database": "failed"}, RED_SECONDS)
+        site.wait_for_readiness(503, {"database": "failed"}, MAX_SECONDS_TO_FAIL)
         cluster.start()
-        site.until(200, {}, 30)
+        site.wait_for_readiness(200, {}, 30)

@@ -15,18 +15,27 @@ from ratings.exchange import exports
 from ratings.exchange.archive import imrmc, latex
 from ratings.exchange.tables import long_csv
 from ratings.models import ItemSource, Study
-from ratings.raters import simulated
+from ratings.raters import simulated_raters
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
-from ratings.results.analyses.tables import COLUMNS, FORMS, records
+from ratings.results.analyses.tables import COLUMNS, TABLE_SPECS, list_records
 from ratings.results.figures.names import NAMES
 from ratings.stats import Estimate
-from ratings.stats.panel import sections
 from ratings.stats.proportions import NO_RATINGS
-from ratings.stats.table import DECLARED, MIXED, NO_TRUTH, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR
+from ratings.stats.ratings_table import (
+    DECLARED,
+    MIXED,
+    NO_TRUTH,
+    PLANTED,
+    REFERENCES,
+    UNKNOWN,
+    WITH_ERROR,
+    WITHOUT_ERROR,
+)
+from ratings.stats.summary import build_sections
 from ratings.studies import lifecycle
 from simulation.models import Run
-from tests.support import api_client, exported, run_factory, study_factory
+from tests.support import api_client, exported_study, run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 DOCS = Path(__file__).parents[2] / "docs"
@@ -42,20 +51,22 @@ def boss() -> User:
 @pytest.fixture
 def study(boss: User) -> Study:
     """Forty steps simulated by a language model and forty twins, each rated by six simulated raters, and unblinded."""
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     Run.objects.update(setup={"cast": {"transition_model": {"model": "claude-sonnet-4"}}})
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 20},
         {"cast": "offline", "perturbation": "obvious", "count": 10},
         {"cast": "offline", "perturbation": "subtle", "count": 10},
     ]
-    study = study_factory.open_study(raters=6, slug="models", sources=sources, ratings_per_item=6, design="crossed")
-    simulated.simulate_raters(study, 6, 0.9, 0.4, 0.9, seed=3)
-    return study_factory.unblinded(study, boss)
+    study = study_factory.create_open_study(
+        raters=6, slug="models", sources=sources, ratings_per_item=6, design="crossed"
+    )
+    simulated_raters.simulate_raters(study, 6, 0.9, 0.4, 0.9, seed=3)
+    return study_factory.unblind_study(study, boss)
 
 
-def analysis(study: Study) -> dict[str, Any]:
-    return store.compute(study, Filters()).document
+def compute_analysis(study: Study) -> dict[str, Any]:
+    return store.compute_analysis(study, Filters()).document
 
 
 def test_reference_of_a_simulated_outcome_is_known_and_its_truth_unknown(study: Study) -> None:
@@ -66,7 +77,7 @@ def test_reference_of_a_simulated_outcome_is_known_and_its_truth_unknown(study: 
 
 
 def test_reference_defines_every_number_on_errors_without_a_truth(study: Study) -> None:
-    document = analysis(study)
+    document = compute_analysis(study)
     values = {entry["key"]: entry["value"] for entry in document["headline"]}
     assert None not in values.values()
     pooled = {
@@ -92,8 +103,10 @@ def test_reference_defines_every_number_on_errors_without_a_truth(study: Study) 
 def test_reference_and_numbers_agree_in_page_json_csv_archive_imrmc_api_and_docs(
     study: Study, boss: User, client: Client
 ) -> None:
-    document = analysis(study)
-    detection = {row["source"]: row for row in records(document["tables"]["detection"]) if row["who"] == "all raters"}
+    document = compute_analysis(study)
+    detection = {
+        row["source"]: row for row in list_records(document["tables"]["detection"]) if row["who"] == "all raters"
+    }
     specificity = detection["all errors"]["specificity"]
     assert (document["reference"]["name"], document["reference"]["items"]) == (PLANTED, 40)
 
@@ -101,42 +114,44 @@ def test_reference_and_numbers_agree_in_page_json_csv_archive_imrmc_api_and_docs
     page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
     assert SENTENCE.replace("'", "&#x27;") in page
     table = client.get(reverse("ratings:table_csv", args=[study.slug, "detection"])).getvalue().decode("utf-8-sig")
-    first = exported.rows(table.encode())[0]
+    first = exported_study.parse_csv(table.encode())[0]
     assert (float(first["specificity"]), first["reference_name"]) == (pytest.approx(specificity, abs=5e-4), PLANTED)
 
-    ratings = "".join(exports.csv_lines(study, blinded=False)).encode()
-    read = long_csv.read(
+    ratings = "".join(exports.export_csv_lines(study, blinded=False)).encode()
+    read = long_csv.parse_long_csv(
         ratings.splitlines(keepends=True), None, lambda source, error: f"{source}, {error} error"
     ).table
     assert read.reference_name == PLANTED and (read.item_reference == 1).sum() == (read.item_reference == 0).sum() == 20
 
-    files = exported.unzipped(exported.zipped(study, blinded=False))
+    files = exported_study.unzip_files(exported_study.build_archive(study, blinded=False))
     assert json.loads(files["results.json"]) == document
     assert SENTENCE in files["methods.txt"].decode()
-    assert {row["reference"] for row in exported.rows(files["items.csv"])} == {"planted", "unperturbed"}
+    assert {row["reference"] for row in exported_study.parse_csv(files["items.csv"])} == {"planted", "unperturbed"}
     names = [name for name in files if name.endswith(".imrmc")]
     assert len(names) == 2
     for name in names:
         text = files[name].decode()
         assert f"Reference: {SENTENCE}." in text and "N0: 20\nN1: 10\n" in text
-        assert sorted(imrmc.read(text).truth.values()) == [0] * 20 + [1] * 10
+        assert sorted(imrmc.parse_reader_study(text).truth.values()) == [0] * 20 + [1] * 10
 
         # The file alone, read by the format's published description, gives the areas of the page.
         named = unquote(text.splitlines()[1])
-        source = next(source for source in error_sources(document) if named.startswith(f"Signal: {source}, truth 1"))
-        mine = mean_area(text)
+        source = next(
+            source for source in list_error_sources(document) if named.startswith(f"Signal: {source}, truth 1")
+        )
+        mine = compute_mean_area(text)
         ours = next(
             row for row in document["results"] if row["stat"] == "mrmc_mean_auc" and row["args"] == {"source": source}
         )
         assert mine == pytest.approx(ours["value"], abs=1e-9)
 
-    program = api_client.program(boss, "statistics:read", "items:unblinded", "items:blinded", "studies:read")
-    answer = program.get(f"/studies/{study.slug}/statistics").json()
+    program = api_client.create_api_program(boss, "statistics:read", "items:unblinded", "items:blinded", "studies:read")
+    answer = program.send_request(f"/studies/{study.slug}/statistics").json()
     assert (
         answer["reference"] == document["reference"]
         and answer["tables"]["detection"] == document["tables"]["detection"]
     )
-    items = program.rows(f"/studies/{study.slug}/items")
+    items = program.list_rows(f"/studies/{study.slug}/items")
     assert {(item["source"]["reference"], item["source"]["truth"]) for item in items} == {
         ("unperturbed", None), ("planted", False),
     }  # fmt: skip
@@ -146,11 +161,11 @@ def test_reference_and_numbers_agree_in_page_json_csv_archive_imrmc_api_and_docs
         assert sentence in docs
 
 
-def error_sources(document: dict[str, Any]) -> list[str]:
-    return [row["source"] for row in records(document["tables"]["rates"]) if row["error"] != "none"]
+def list_error_sources(document: dict[str, Any]) -> list[str]:
+    return [row["source"] for row in list_records(document["tables"]["rates"]) if row["error"] != "none"]
 
 
-def mean_area(text: str) -> float:
+def compute_mean_area(text: str) -> float:
     """Return the mean over readers of the area of an iMRMC file, read as the program's manual describes it.
 
     After the line BEGIN DATA: each line has reader, case, modality and score; the lines of reader -1 have each case's truth.
@@ -178,7 +193,7 @@ def mean_area(text: str) -> float:
 def test_reference_is_named_by_what_the_items_state(study: Study, references: tuple[str, str], name: str) -> None:
     ItemSource.objects.filter(reference="planted").update(reference=references[0])
     ItemSource.objects.filter(reference="unperturbed").update(reference=references[1])
-    document = analysis(study)
+    document = compute_analysis(study)
     assert document["reference"]["name"] == name
     assert any(REFERENCES[name] in note for note in document["notes"])
     known = {
@@ -187,13 +202,15 @@ def test_reference_is_named_by_what_the_items_state(study: Study, references: tu
     assert known["plausibility_rate"] is not None and (known["specificity"] is None) == (name == UNKNOWN)
 
     with_error, without = WITH_ERROR[name], WITHOUT_ERROR[name]
-    said = {line.name for section in sections(map(Estimate.from_json, document["results"])) for line in section.lines}
+    said = {
+        line.name for section in build_sections(map(Estimate.from_dict, document["results"])) for line in section.lines
+    }
     assert {
         f"Sensitivity: {with_error} items rated not plausible",
         f"Specificity: {without} items rated plausible",
         f"AUC of the signed rating: {with_error} against {without}, mean over raters",
     } <= said
-    captions = latex.tables(document)
+    captions = latex.format_tables(document)
     assert ("detection" in captions) == (name != UNKNOWN)
     assert name == UNKNOWN or f"{with_error} against {without}" in captions["detection"]
 
@@ -206,7 +223,7 @@ def test_reference_is_not_named_in_labels_that_cannot_know_it() -> None:
         "localised_of",
         "reference_name",
     }  # these say of planted errors what is so of them alone
-    told = [COLUMNS[name] for form in ("roc", "detection") for name in FORMS[form].columns if name not in named]
+    told = [COLUMNS[name] for form in ("roc", "detection") for name in TABLE_SPECS[form].columns if name not in named]
     assert not [one for one in told if "lanted" in one.meaning or "nperturbed" in one.title + one.meaning]
 
 
@@ -217,7 +234,7 @@ def read_reasons(document: dict[str, Any]) -> dict[str, str]:
 
 def test_reference_missing_column_is_named_by_every_number_on_errors(study: Study) -> None:
     ItemSource.objects.update(reference="", perturbation="none", truth=None)
-    document = analysis(study)
+    document = compute_analysis(study)
     assert read_reasons(document) == {"plausible_unperturbed": COLUMN, "subtle_caught": COLUMN, "auc": COLUMN}
     missing = {row["reason"] for row in document["results"] if row["reference"] and row["value"] is None}
     assert missing == {COLUMN}
@@ -247,7 +264,7 @@ def test_reference_names_a_class_without_ratings(
     ItemSource.objects.exclude(reference=kept).update(reference="", perturbation="none", truth=None)
     for old, new in references.items():
         ItemSource.objects.filter(reference=old).update(reference=new, perturbation="none")
-    document = analysis(study)
+    document = compute_analysis(study)
     found = read_reasons(document)
     d_prime = next(row for row in document["results"] if row["stat"] == "dprime")
     assert (found.get("plausible_unperturbed", ""), found.get("subtle_caught", ""), d_prime["reason"]) == reasons
@@ -255,7 +272,7 @@ def test_reference_names_a_class_without_ratings(
 
 def test_reference_numbers_without_any_rating_give_that_reason(study: Study) -> None:
     study.raters.update(dropped=True, withdrawn_at=timezone.now())
-    document = analysis(study)
+    document = compute_analysis(study)
     assert {read_reasons(document)[key] for key in ("plausible_unperturbed", "subtle_caught", "auc")} == {NO_RATINGS}
 
 
@@ -264,7 +281,7 @@ def test_reference_items_of_unknown_truth_are_not_counted_as_without_errors(
 ) -> None:
     chosen = ItemSource.objects.filter(reference="unperturbed").order_by("pk").values_list("pk", flat=True)[:8]
     ItemSource.objects.filter(pk__in=list(chosen)).update(reference="")
-    about = analysis(study)["composition"]
+    about = compute_analysis(study)["composition"]
     said = "20 planted, 12 unperturbed, 8 not known"
     assert (
         about["references"] == {"planted": 20, "unperturbed": 12, "not known": 8} and about["references_said"] == said
@@ -273,7 +290,9 @@ def test_reference_items_of_unknown_truth_are_not_counted_as_without_errors(
     assert about["errors"] == {"none": 12, "not known": 8, "obvious": 10, "subtle": 10}
     client.force_login(boss)
     assert f"These items: {said}." in client.get(reverse("ratings:study", args=[study.slug])).content.decode()
-    assert said in exported.unzipped(exported.zipped(study, blinded=False))["methods.txt"].decode()
+    assert (
+        said in exported_study.unzip_files(exported_study.build_archive(study, blinded=False))["methods.txt"].decode()
+    )
 
 
 def test_reference_unstated_perturbation_is_empty_in_every_file_and_the_api(study: Study, boss: User) -> None:
@@ -287,39 +306,39 @@ def test_reference_unstated_perturbation_is_empty_in_every_file_and_the_api(stud
     }
     assert sorted(expected.values()).count("") == 3
 
-    files = exported.unzipped(exported.zipped(study, blinded=False))
+    files = exported_study.unzip_files(exported_study.build_archive(study, blinded=False))
     for name in ("ratings.csv", "ratings_wide.csv", "items.csv"):
-        assert {row["item"]: row["perturbation"] for row in exported.rows(files[name])} == expected, name
-    program = api_client.program(boss, "items:unblinded", "items:blinded", "studies:read")
-    items = program.rows(f"/studies/{study.slug}/items")
+        assert {row["item"]: row["perturbation"] for row in exported_study.parse_csv(files[name])} == expected, name
+    program = api_client.create_api_program(boss, "items:unblinded", "items:blinded", "studies:read")
+    items = program.list_rows(f"/studies/{study.slug}/items")
     assert {item["item"]: item["source"]["perturbation"] or "" for item in items} == expected
-    rates = {row["source"]: row["error"] for row in records(json.loads(files["results.json"])["tables"]["rates"])}
+    rates = {row["source"]: row["error"] for row in list_records(json.loads(files["results.json"])["tables"]["rates"])}
     assert rates["elsewhere"] == "declared right, declared wrong, not known"
     assert (rates["offline"], rates["offline, subtle error"]) == ("none", "subtle")
-    table = {row["source"]: row["error"] for row in exported.rows(files["tables/rates.csv"])}
+    table = {row["source"]: row["error"] for row in exported_study.parse_csv(files["tables/rates.csv"])}
     assert table == rates
 
 
 def test_reference_note_on_planted_errors_is_missing_for_evidence_records(boss: User) -> None:
-    run_factory.evidence_pool(6)
+    run_factory.create_evidence_pool(6)
     study = lifecycle.create_study(
-        lifecycle.read_protocol(study_factory.evidence_protocol(6, slug="records", ratings_per_item=3))
+        lifecycle.parse_protocol(study_factory.build_evidence_protocol(6, slug="records", ratings_per_item=3))
     )
     lifecycle.open_study(study, 3)
-    simulated.simulate_raters(study, 3, 0.9, 0.4, 0.9, seed=3)
-    study = study_factory.unblinded(study, boss)
-    document = analysis(study)
+    simulated_raters.simulate_raters(study, 3, 0.9, 0.4, 0.9, seed=3)
+    study = study_factory.unblind_study(study, boss)
+    document = compute_analysis(study)
     assert document["reference"] == {"name": NO_TRUTH, "description": REFERENCES[NO_TRUTH], "items": 0}
     told = [*document["notes"], *(note for table in document["tables"].values() for note in table["notes"])]
     told += [row["reason"] for row in document["results"]]
-    told.append(exported.unzipped(exported.zipped(study, blinded=False))["methods.txt"].decode())
+    told.append(exported_study.unzip_files(exported_study.build_archive(study, blinded=False))["methods.txt"].decode())
     assert not [text for text in told if "perturbation" in text or "Reference" in text or "reference" in text]
     d_prime = next(row for row in document["results"] if row["stat"] == "dprime")
     assert d_prime["reason"] == "no record states its truth: import a column `truth`"
 
 
 def test_latent_truth_is_estimated_only_without_a_reference(study: Study) -> None:
-    found = [row for row in analysis(study)["results"] if row["stat"].startswith("dawid_skene")]
+    found = [row for row in compute_analysis(study)["results"] if row["stat"].startswith("dawid_skene")]
     assert [row["reason"] for row in found] == ["items have a known reference; nothing needs estimating"]
     docs = " ".join((DOCS / "statistics.md").read_text().split())
     assert "Undefined below three raters and where a reference is known." in docs

@@ -14,115 +14,115 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.figures import registry
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
-from tests.support import in_browser, run_factory, study_factory
-from tests.support.in_browser import BOTH, PASSWORD, WIDE, NewContext, ada_at, forgive
+from tests.support import browser_steps, run_factory, study_factory
+from tests.support.browser_steps import BOTH_SIZES, PASSWORD, WIDE, NewContext, open_page_as_ada, remove_expected_errors
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def sound(page: Page) -> None:
+def check_page(page: Page) -> None:
     """Check the page at both widths, and leave it at the wide one."""
-    in_browser.sound(page, BOTH)
+    browser_steps.check_accessible(page, BOTH_SIZES)
     page.set_viewport_size(WIDE)
 
 
 # Font size in points of the smallest text in a visible figure.
-_SMALLEST = """Math.min(...[...document.querySelectorAll(".figure svg text")]
+_MIN_FONT_SIZE = """Math.min(...[...document.querySelectorAll(".figure svg text")]
     .filter(text => text.textContent && text.getClientRects().length)
     .map(text => parseFloat(getComputedStyle(text).fontSize) * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b) * 0.75))"""
 
 
-def press(page: Page, name: str) -> None:
+def press_button(page: Page, name: str) -> None:
     page.locator("main").get_by_role("button", name=name, exact=True).click()
 
 
 def test_study_is_built_previewed_opened_and_unblinded(
-    new_context: NewContext, live_server: Any, complaints: list[str]
+    new_context: NewContext, live_server: Any, browser_errors: list[str]
 ) -> None:
-    run_factory.pool()
-    page = ada_at(new_context(), live_server.url, reverse("ratings:new_study"))
-    sound(page)
+    run_factory.create_pool()
+    page = open_page_as_ada(new_context(), live_server.url, reverse("ratings:new_study"))
+    check_page(page)
     page.get_by_label("Name", exact=True).fill("Round two")
-    press(page, "Save and continue")
+    press_button(page, "Save and continue")
     for kind, count in (("none", 4), ("obvious", 3), ("subtle", 3)):
         page.get_by_label(f"Items by offline, {kind}", exact=True).fill(str(count))
-    press(page, "Save and check availability")
+    press_button(page, "Save and check availability")
     expect(page.locator("#counted")).to_contain_text("60 %")
-    sound(page)
-    press(page, "Save and continue")
+    check_page(page)
+    press_button(page, "Save and continue")
     page.locator("#id_raters").fill("1")
-    press(page, "Save and continue")
+    press_button(page, "Save and continue")
     expect(page.locator(".error-summary")).to_contain_text("3 ratings per item need at least 3 raters")
-    sound(page)
+    check_page(page)
     page.locator("#id_raters").fill("6")
-    press(page, "Save and continue")
+    press_button(page, "Save and continue")
     page.get_by_role("checkbox", name=re.compile("^Plain")).check()
-    sound(page)
-    press(page, "Save and review")
+    check_page(page)
+    press_button(page, "Save and review")
     expect(page.locator("#stock")).to_contain_text("enough")  # loaded by htmx after the page
-    sound(page)
+    check_page(page)
     for tab in ("Assignments", "Preview"):
         page.get_by_role("link", name=tab, exact=True).click()
-        sound(page)
+        check_page(page)
     page.get_by_role("link", name="Draft", exact=True).click()
-    press(page, "Open the study")
+    press_button(page, "Open the study")
     expect(page.locator("main")).to_contain_text("The study is open.")
-    sound(page)
+    check_page(page)
     page.get_by_role("link", name="Instructions", exact=True).click()
     page.get_by_label("Study-specific instructions").fill("Mind the units.")
-    press(page, "Show these to raters")
+    press_button(page, "Show these to raters")
     expect(page.locator("main")).to_contain_text("Version 2")
-    sound(page)
+    check_page(page)
     page.get_by_role("link", name="Results", exact=True).click()
     for button, message in (("Pause", "is paused"), ("Resume", "accepts ratings again"), ("Close", "is closed")):
-        press(page, button)
+        press_button(page, button)
         expect(page.locator(".messages")).to_contain_text(message)
     page.get_by_role("link", name="Unblind", exact=True).click()
     page.get_by_label("Your password").fill("wrong")
-    press(page, "Unblind")
+    press_button(page, "Unblind")
     expect(page.get_by_role("alert")).to_contain_text("That is not your password.")
-    sound(page)
+    check_page(page)
     page.get_by_label("Your password").fill(PASSWORD)
-    press(page, "Unblind")
+    press_button(page, "Unblind")
     expect(page.locator(".messages")).to_contain_text("The study is unblinded.")
-    sound(page)
+    check_page(page)
     page.goto(live_server.url + reverse("ratings:studies"))
-    sound(page)
+    check_page(page)
     assert Study.objects.get().status == "unblinded"
-    forgive(complaints, "422")  # two forms were sent with errors on purpose
+    remove_expected_errors(browser_errors, "422")  # two forms were sent with errors on purpose
 
 
 def test_study_builder_without_scripts_counts_the_pool_by_a_link(new_context: NewContext, live_server: Any) -> None:
-    run_factory.pool()
-    page = ada_at(new_context(java_script_enabled=False), live_server.url, reverse("ratings:new_study"))
+    run_factory.create_pool()
+    page = open_page_as_ada(new_context(java_script_enabled=False), live_server.url, reverse("ratings:new_study"))
     page.get_by_label("Name", exact=True).fill("Round two")
-    press(page, "Save and continue")
+    press_button(page, "Save and continue")
     page.get_by_label("Items by offline, none", exact=True).fill("4")
-    press(page, "Save and exit")
+    press_button(page, "Save and exit")
     page.get_by_role("link", name="Check item availability").click()
     expect(page.locator("#stock")).to_contain_text("enough")
-    press(page, "Open the study")
+    press_button(page, "Open the study")
     expect(page.locator("main")).to_contain_text("The study is open.")
 
 
 def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
-    new_context: NewContext, live_server: Any, complaints: list[str]
+    new_context: NewContext, live_server: Any, browser_errors: list[str]
 ) -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
-    for rater in study_factory.seat_all(study):
-        study_factory.rate_all(rater)
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
     lifecycle.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
-    jobs.play_here(store.look(study, Filters()).job)
-    page = ada_at(new_context(), live_server.url, "/")
+    jobs.run_job_here(store.get_or_request(study, Filters()).job)
+    page = open_page_as_ada(new_context(), live_server.url, "/")
     study.members.create(user=User.objects.get(username="ada"), role="analyst")
     page.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
     expect(page.locator(".headline dt")).to_have_count(5)
     expect(page.locator(".figure svg:visible").first).to_be_visible()
-    sound(page)
+    check_page(page)
     page.emulate_media(color_scheme="dark")
-    sound(page)
+    check_page(page)
     folded = page.locator("#panel-rates_by_action .figure")
     expect(folded).to_be_hidden()
     page.emulate_media(color_scheme="dark", media="print")
@@ -133,7 +133,7 @@ def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
     page.set_viewport_size({"width": 718, "height": 900})
     page.evaluate("""const svg = document.querySelector(".figure__draw--wide > svg");
         svg.setAttribute("viewBox", "0 0 700 3000"); svg.setAttribute("height", 3000)""")
-    assert page.evaluate(_SMALLEST) >= 7
+    assert page.evaluate(_MIN_FONT_SIZE) >= 7
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     narrow = "[...document.querySelectorAll('.panels .results tbody th')].map(cell => cell.offsetWidth).filter(Boolean)"
     assert page.evaluate(f"Math.min(...{narrow})") >= 4 * 9
@@ -145,7 +145,7 @@ def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
     page.keyboard.type("subtle")
     page.locator("main").get_by_role("button", name="Show", exact=True).press("Enter")
     expect(page.locator("main")).to_contain_text("Only planted error: subtle error.")
-    sound(page)
+    check_page(page)
     page.get_by_role("link", name="Planted error: subtle error").press("Enter")
     expect(page.locator(".chips")).to_have_count(0)
     region = page.get_by_role("region", name="Table of raters and items")
@@ -157,10 +157,10 @@ def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
     expect(page.get_by_role("region", name=re.compile("^Table: ")).first).to_be_visible()
     region.get_by_role("link").first.press("Enter")
     expect(page.get_by_role("heading", name="Where it came from")).to_be_visible()
-    sound(page)
+    check_page(page)
 
 
-def _contrasts(families: dict[str, int]) -> list[list[Any]]:
+def _build_contrasts(families: dict[str, int]) -> list[list[Any]]:
     """Build rows of each family; every tenth is clear, the last of each family has no interval."""
     rows = []
     for family, size in families.items():
@@ -181,15 +181,15 @@ def _contrasts(families: dict[str, int]) -> list[list[Any]]:
 
 
 def test_results_every_contrast_can_be_reached_by_keyboard_on_desktop_and_phone(
-    new_context: NewContext, live_server: Any, complaints: list[str]
+    new_context: NewContext, live_server: Any, browser_errors: list[str]
 ) -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
-    for rater in study_factory.seat_all(study):
-        study_factory.rate_all(rater)
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
     lifecycle.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
-    jobs.play_here(store.look(study, Filters()).job)
+    jobs.run_job_here(store.get_or_request(study, Filters()).job)
     families = {
         "sources": 9,
         "simulators": 12,
@@ -200,17 +200,17 @@ def test_results_every_contrast_can_be_reached_by_keyboard_on_desktop_and_phone(
     }
     analysis = Analysis.objects.get(study=study)
     table = analysis.document["tables"]["contrasts"]
-    table["rows"] = _contrasts(families)
+    table["rows"] = _build_contrasts(families)
     analysis.save()
-    for drawing in registry.draw({**analysis.document, "tables": {"contrasts": table}}):
+    for drawing in registry.render_all({**analysis.document, "tables": {"contrasts": table}}):
         analysis.drawings.update_or_create(
             name=drawing.name, profile=drawing.profile, defaults={"svg": drawing.svg, "summary": drawing.summary}
         )
-    page = ada_at(new_context(), live_server.url, "/")
+    page = open_page_as_ada(new_context(), live_server.url, "/")
     study.members.create(user=User.objects.get(username="ada"), role="analyst")
     page.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
     panel = page.locator("#panel-contrasts")
-    for size in BOTH:
+    for size in BOTH_SIZES:
         page.set_viewport_size(size)
         _unfold(page, panel.locator("details.fold > summary"))
         expect(panel.locator(".figure svg:visible")).to_contain_text("Experiments: 11 of 54")
@@ -224,7 +224,7 @@ def test_results_every_contrast_can_be_reached_by_keyboard_on_desktop_and_phone(
             expect(region.locator("tbody tr")).to_have_count(count)
             region.focus()
             expect(region).to_be_focused()
-        in_browser.sound(page)
+        browser_steps.check_accessible(page)
         page.reload()
 
 

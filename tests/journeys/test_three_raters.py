@@ -9,52 +9,52 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from ratings.models import Rating, Study
-from ratings.studies.blinding_audit import auditing
+from ratings.studies.blinding_audit import audit_runner
 from simulation.models import Transition, Twin
 from tests.support import run_factory
-from tests.support.in_browser import PASSWORD, NewContext, ada_at
+from tests.support.browser_steps import PASSWORD, NewContext, open_page_as_ada
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def press(page: Page, name: str) -> None:
+def press_button(page: Page, name: str) -> None:
     page.locator("main").get_by_role("button", name=name, exact=True).click()
 
 
-def built(page: Page, kind: str) -> Study:
+def build_study(page: Page, kind: str) -> Study:
     """Through the four steps of the builder, to an open study with three raters."""
     page.get_by_label("Name", exact=True).fill("Round three")
     if kind == "evidence":
         page.locator("input[value=evidence_sufficiency]").check()
-    press(page, "Save and continue")
+    press_button(page, "Save and continue")
     counts = {"none": 4, "obvious": 2, "subtle": 2} if kind == "transition" else {"none": 4}
     for perturbation, count in counts.items():
         page.get_by_label(f"Items by offline, {perturbation}", exact=True).fill(str(count))
-    press(page, "Save and continue")
+    press_button(page, "Save and continue")
     page.locator("#id_ratings_per_item").fill("1")
     page.locator("#id_raters").fill("3")
-    press(page, "Save and continue")
-    press(page, "Save and review")
-    press(page, "Open the study")
+    press_button(page, "Save and continue")
+    press_button(page, "Save and review")
+    press_button(page, "Open the study")
     expect(page.locator("main")).to_contain_text("The study is open.")
     return Study.objects.get()
 
 
-def link_for(page: Page, site: str, study: Study, label: str) -> str:
+def copy_rater_link(page: Page, site: str, study: Study, label: str) -> str:
     """Return the link that the admin copies from the raters' page."""
     page.goto(site + reverse("ratings:raters", args=[study.slug]))
     page.locator(f"form[action$='/raters/{label}/link/'] button").click()
     return page.get_by_label("The link").input_value()
 
 
-def takes_part(page: Page, link: str) -> None:
+def join_study(page: Page, link: str) -> None:
     """Go through consent, guide and practice to the first item that counts."""
     page.goto(link)
     page.get_by_label("Highest degree in the life sciences").select_option(index=1)
     page.get_by_label("Field you know best").fill("Cell biology")
     page.get_by_label("Years of laboratory experience").fill("9")
     page.get_by_label("I have read this and agree to take part.").check()
-    press(page, "Take part")
+    press_button(page, "Take part")
     page.wait_for_url(re.compile("/guide/$"))
     page.locator("main form button").last.click()
     page.wait_for_url(re.compile("/practice/"))
@@ -68,15 +68,15 @@ def takes_part(page: Page, link: str) -> None:
         else:
             address = page.url
             page.locator("main .btn--primary").first.click()
-            left(page, address)
+            wait_for_other_address(page, address)
 
 
-def left(page: Page, address: str) -> None:
+def wait_for_other_address(page: Page, address: str) -> None:
     """Wait until the page has another address."""
     page.wait_for_url(lambda url: url != address)
 
 
-def rates_everything(page: Page, keys: str) -> None:
+def rate_everything(page: Page, keys: str) -> None:
     """Rate every item with three keys, until the last page."""
     while "/done/" not in page.url:
         page.wait_for_load_state()
@@ -84,10 +84,10 @@ def rates_everything(page: Page, keys: str) -> None:
         for key in keys:
             page.keyboard.press(key)
         page.keyboard.press("Enter")
-        left(page, address)
+        wait_for_other_address(page, address)
 
 
-def name_no_cast() -> None:
+def remove_cast_names() -> None:
     """Remove the cast's name from a property of hand-made steps, where the blinding audit would rightly report a leak."""
     for rows, column in ((Transition.objects.all(), "step"), (Twin.objects.all(), "outcome")):
         for row in rows:
@@ -99,15 +99,15 @@ def name_no_cast() -> None:
 def test_three_raters_in_three_browsers_complete_a_study(
     new_context: NewContext, live_server: Any, kind: str, audit_in_place: None
 ) -> None:
-    run_factory.pool() if kind == "transition" else run_factory.evidence_pool()
-    name_no_cast()
-    admin = ada_at(new_context(), live_server.url, reverse("ratings:new_study"))
-    study = built(admin, kind)
+    run_factory.create_pool() if kind == "transition" else run_factory.create_evidence_pool()
+    remove_cast_names()
+    admin = open_page_as_ada(new_context(), live_server.url, reverse("ratings:new_study"))
+    study = build_study(admin, kind)
 
     for label, keys in (("R01", "n4"), ("R02", "p2" if kind == "transition" else "s2"), ("R03", "n5")):
         page = new_context().new_page()
-        takes_part(page, link_for(admin, live_server.url, study, label))
-        rates_everything(page, keys)
+        join_study(page, copy_rater_link(admin, live_server.url, study, label))
+        rate_everything(page, keys)
         expect(page.locator("main")).to_contain_text("Thank you")
         page.get_by_role("button", name=re.compile("^Finish")).click()
         expect(page.get_by_role("button", name=re.compile("^Finish"))).to_have_count(0)
@@ -116,12 +116,12 @@ def test_three_raters_in_three_browsers_complete_a_study(
     rated = Rating.objects.filter(assignment__item__study=study)
     assert rated.count() == study.items.count() == (8 if kind == "transition" else 4)
     assert study.raters.filter(finished_at__isnull=False).count() == 3
-    report = auditing.run(study).report
+    report = audit_runner.run_audit(study).report
     assert [check for check in report["checks"] if check["passed"] is False] == []
 
     admin.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
     admin.get_by_role("button", name="Close", exact=True).click()
     admin.get_by_role("link", name="Unblind").first.click()
     admin.get_by_label("Password").fill(PASSWORD)
-    press(admin, "Unblind")
+    press_button(admin, "Unblind")
     expect(admin.locator("main")).to_contain_text("by source")

@@ -13,18 +13,18 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from ratings.models import Membership
-from ratings.rating import serving
+from ratings.rating import next_item
 from ratings.studies import access
 from tests.support import access_world, study_factory
-from tests.support.access_world import PEOPLE, World, names
+from tests.support.access_world import PEOPLE, World, list_urls
 from wetbench_site import access_table
-from wetbench_site.access_table import ROLES, TABLE
+from wetbench_site.access_table import ACCESS_TABLE, ROLES
 
 pytestmark = [pytest.mark.django_db]
 METHODS = ("GET", "HEAD", "POST")
-NOBODYS = ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")  # granted in no row: sent by one account of each kind
+UNUSED_METHODS = ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")  # granted in no row: sent by one account of each kind
 # The roles of each person on the pages of `study` (STUDY_ROLES), and on pages that belong to no study (OTHER_ROLES).
-OWN = {
+STUDY_ROLES = {
     "stranger": ("stranger",),
     "nobody": ("account",),
     "rater": ("account", "rater"),
@@ -34,10 +34,10 @@ OWN = {
     "other admin": ("account", "staff"),
     "superuser": ("superuser",),
 }
-ASKERS = ("stranger", "rater", "admin", "superuser")
-ANYWHERE = {**OWN, "other rater": ("account", "rater"), "other admin": ("account", "staff", "admin")}
+PEOPLE_FOR_UNUSED_METHODS = ("stranger", "rater", "admin", "superuser")
+OTHER_ROLES = {**STUDY_ROLES, "other rater": ("account", "rater"), "other admin": ("account", "staff", "admin")}
 # Granted by role but 404: the study has not reached that state, or the empty form names no practice item.
-NOT_YET = {
+GRANTED_BUT_404 = {
     "ratings:practice",
     "ratings:result",
     "ratings:compare",
@@ -55,86 +55,94 @@ NOT_YET = {
 
 @pytest.fixture
 def world() -> World:
-    return access_world.build()
+    return access_world.build_world()
 
 
-def granted(name: str, person: str) -> frozenset[str]:
-    of_study = names()[name].pattern.converters
-    roles = (OWN if of_study else ANYWHERE)[person]
-    return frozenset[str]().union(*(TABLE[name][role] for role in roles))
+def get_granted_methods(name: str, person: str) -> frozenset[str]:
+    of_study = list_urls()[name].pattern.converters
+    roles = (STUDY_ROLES if of_study else OTHER_ROLES)[person]
+    return frozenset[str]().union(*(ACCESS_TABLE[name][role] for role in roles))
 
 
-def walk(every: bool = False) -> Iterator[tuple[str, str, str]]:
+def iter_requests(all_requests: bool = False) -> Iterator[tuple[str, str, str]]:
     """Yield all requests to check, or with `every` false the fewest that still reach each view as everybody who may reach it.
 
     A request that the table rejects never reaches a view. The table's own guard is tested below with every address and person;
     here one address of each row, and one person for each method that no row grants, are enough. HEAD is GET without a body.
     """
     sent_kinds: set[object] = set()
-    for index, name in enumerate(sorted(names())):
+    for index, name in enumerate(sorted(list_urls())):
         for person in PEOPLE:
             for method in METHODS:
-                reaches_view = person == "stranger" or method in possible(name, person)
+                reaches_view = person == "stranger" or method in get_possible_methods(name, person)
                 kind = (
-                    (str(TABLE[name]), person, method)
+                    (str(ACCESS_TABLE[name]), person, method)
                     if method == "HEAD" or not reaches_view
                     else (name, person, method)
                 )
-                if every or kind not in sent_kinds:
+                if all_requests or kind not in sent_kinds:
                     yield name, person, method
                 sent_kinds.add(kind)
-        for n, method in enumerate(NOBODYS):
-            yield from ((name, person, method) for person in (ASKERS if every else [ASKERS[(index + n) % len(ASKERS)]]))
+        for n, method in enumerate(UNUSED_METHODS):
+            yield from (
+                (name, person, method)
+                for person in (
+                    PEOPLE_FOR_UNUSED_METHODS
+                    if all_requests
+                    else [PEOPLE_FOR_UNUSED_METHODS[(index + n) % len(PEOPLE_FOR_UNUSED_METHODS)]]
+                )
+            )
 
 
-def asked(world: World, person: str, method: str, path: str, **headers: str) -> Any:
+def send_and_roll_back(world: World, person: str, method: str, path: str, **headers: str) -> Any:
     """Return the response, and roll back whatever the request changed."""
     with transaction.atomic():
-        response = world.ask(person, method, path, **headers)
+        response = world.send_request(person, method, path, **headers)
         transaction.set_rollback(True)
     return response
 
 
 def test_access_table_has_a_row_for_every_address_and_no_other_row() -> None:
-    assert sorted(set(names()) - set(TABLE)) == [], "addresses without a row: they answer 404 to everybody"
-    assert sorted(set(TABLE) - set(names())) == [], "rows without an address"
-    assert all(set(row) == set(ROLES) for row in TABLE.values())
+    assert sorted(set(list_urls()) - set(ACCESS_TABLE)) == [], "addresses without a row: they answer 404 to everybody"
+    assert sorted(set(ACCESS_TABLE) - set(list_urls())) == [], "rows without an address"
+    assert all(set(row) == set(ROLES) for row in ACCESS_TABLE.values())
 
 
 def test_access_table_is_applied_to_everybody_who_reaches_a_view(world: World) -> None:
-    assert wrong(world, walk()) == []
+    assert find_violations(world, iter_requests()) == []
 
 
 @pytest.mark.thorough
 def test_access_table_is_applied_to_every_address_person_and_method(world: World) -> None:
-    assert wrong(world, walk(every=True)) == []
+    assert find_violations(world, iter_requests(all_requests=True)) == []
 
 
-def wrong(world: World, asked_for: Iterator[tuple[str, str, str]]) -> list[str]:
+def find_violations(world: World, asked_for: Iterator[tuple[str, str, str]]) -> list[str]:
     results = (
-        (f"{method} {name} as {person}", _problem(world, name, person, method)) for name, person, method in asked_for
+        (f"{method} {name} as {person}", _describe_problem(world, name, person, method))
+        for name, person, method in asked_for
     )
     return [f"{request}: {problem}" for request, problem in results if problem]
 
 
 def test_access_guard_rejects_exactly_who_has_no_grant(world: World, rf: RequestFactory) -> None:
     guard = access_table.AccessTable(lambda request: HttpResponse())
-    for name, (person, user) in product(names(), people().items()):
-        for method in (*METHODS, *NOBODYS):
+    for name, (person, user) in product(list_urls(), list_accounts().items()):
+        for method in (*METHODS, *UNUSED_METHODS):
             request = rf.generic(method, "/")
             request.resolver_match, request.user = SimpleNamespace(view_name=name), user  # type: ignore[assignment]
             try:
                 response = guard.process_view(request, None, (), {})
             except Http404:
                 response = HttpResponse(status=404)
-            methods = possible(name, person)
+            methods = get_possible_methods(name, person)
             if method in methods or (person == "stranger" and not methods):
                 assert response is None, (name, person, method)  # the page, or a redirect to sign-in
             else:
                 assert response and response.status_code == (405 if methods else 404), (name, person, method)
 
 
-def people() -> dict[str, User | AnonymousUser]:
+def list_accounts() -> dict[str, User | AnonymousUser]:
     user_names = {"nobody": "nobody", "analyst": "ann", "admin": "boss", "superuser": "root"}
     return {
         "stranger": AnonymousUser(),
@@ -142,10 +150,10 @@ def people() -> dict[str, User | AnonymousUser]:
     }
 
 
-def _problem(world: World, name: str, person: str, method: str) -> str:
+def _describe_problem(world: World, name: str, person: str, method: str) -> str:
     """Return "" if the response agrees with the table."""
-    methods = granted(name, person)
-    response = asked(world, person, method, world.path(name))
+    methods = get_granted_methods(name, person)
+    response = send_and_roll_back(world, person, method, world.build_path(name))
     status, is_sign_in_redirect = response.status_code, response.headers.get("Location", "").startswith("/login/")
     if status >= 500 and name != "readyz":  # 503 where no worker runs
         return f"{status}"
@@ -155,45 +163,45 @@ def _problem(world: World, name: str, person: str, method: str) -> str:
         is_refused = status in (401, 403, 404, 405) or (
             is_sign_in_redirect and name not in ("home", "logout", "ratings:sign_in_code")
         )
-        return f"{status}, though granted" if is_refused and not (status == 404 and name in NOT_YET) else ""
+        return f"{status}, though granted" if is_refused and not (status == 404 and name in GRANTED_BUT_404) else ""
     if person == "stranger" and not methods:
         return "" if status == 302 and is_sign_in_redirect else f"{status}, not sent to sign in"
-    if not methods and method in possible(name, person):
+    if not methods and method in get_possible_methods(name, person):
         return "" if status == 404 else f"{status}, not hidden"
     return "" if status in (404, 405) else f"{status}, though not granted"
 
 
-def possible(name: str, person: str) -> frozenset[str]:
+def get_possible_methods(name: str, person: str) -> frozenset[str]:
     """Return the methods that such an account could have in some study. Where it has none, the address must not appear to exist."""
     roles_by_kind = {"stranger": ROLES[:1], "superuser": ROLES[6:], "admin": ROLES[1:6], "other admin": ROLES[1:6]}
-    return frozenset[str]().union(*(TABLE[name][role] for role in roles_by_kind.get(person, ROLES[1:5])))
+    return frozenset[str]().union(*(ACCESS_TABLE[name][role] for role in roles_by_kind.get(person, ROLES[1:5])))
 
 
 def test_fragments_requested_without_a_session_answer_401(world: World) -> None:
-    for name in names():
-        if not granted(name, "stranger"):
-            response = asked(world, "stranger", "GET", world.path(name), **{"HX-Request": "true"})
+    for name in list_urls():
+        if not get_granted_methods(name, "stranger"):
+            response = send_and_roll_back(world, "stranger", "GET", world.build_path(name), **{"HX-Request": "true"})
             assert response.status_code == 401, name
 
 
 def test_address_without_a_row_in_the_access_table_answers_404(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(access_table.TABLE, "ratings:studies")
+    monkeypatch.delitem(access_table.ACCESS_TABLE, "ratings:studies")
     for person in PEOPLE:
-        assert asked(world, person, "GET", "/studies/").status_code == 404
+        assert send_and_roll_back(world, person, "GET", "/studies/").status_code == 404
 
 
 def test_objects_of_others_look_like_objects_that_do_not_exist(world: World) -> None:
     missing = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
     pairs = [
-        ("other rater", world.path("ratings:rate"), f"/rate/{missing}/"),
-        ("other rater", world.path("ratings:next"), f"/rate/study/{missing}/"),
+        ("other rater", world.build_path("ratings:rate"), f"/rate/{missing}/"),
+        ("other rater", world.build_path("ratings:next"), f"/rate/study/{missing}/"),
         ("other admin", "/studies/walked/", "/studies/nowhere/"),
         ("analyst", "/studies/other/", "/studies/nowhere/"),
-        ("rater", world.path("simulation:episode"), f"/episodes/{missing}/"),
+        ("rater", world.build_path("simulation:episode"), f"/episodes/{missing}/"),
         ("rater", "/admin/", "/administrator/"),
-        ("other admin", world.path("ratings:job"), f"/jobs/{missing}/"),
-        ("other admin", world.path("ratings:job_file"), f"/jobs/{missing}/files/1/"),
-        ("rater", world.path("ratings:benchmark"), f"/benchmarks/{missing}/"),
+        ("other admin", world.build_path("ratings:job"), f"/jobs/{missing}/"),
+        ("other admin", world.build_path("ratings:job_file"), f"/jobs/{missing}/files/1/"),
+        ("rater", world.build_path("ratings:benchmark"), f"/benchmarks/{missing}/"),
         ("other admin", "/studies/walked/export/", "/studies/nowhere/export/"),
         ("other admin", "/studies/walked/machines/", "/studies/nowhere/machines/"),
         ("admin", "/studies/walked/results.json", "/studies/nowhere/results.json"),  # sealed
@@ -202,8 +210,8 @@ def test_objects_of_others_look_like_objects_that_do_not_exist(world: World) -> 
     ]
     for person, foreign_path, missing_path in pairs:
         foreign_response, missing_response = (
-            asked(world, person, "GET", foreign_path),
-            asked(world, person, "GET", missing_path),
+            send_and_roll_back(world, person, "GET", foreign_path),
+            send_and_roll_back(world, person, "GET", missing_path),
         )
         assert (
             (foreign_response.status_code, foreign_response.content)
@@ -215,15 +223,21 @@ def test_objects_of_others_look_like_objects_that_do_not_exist(world: World) -> 
         ) <= {"Vary"}
 
 
-BACK_OFFICE = ("/admin/", "/admin/login/", "/admin/ratings/study/", "/admin/auth/user/", "/admin/nowhere/")
+ADMIN_SITE = ("/admin/", "/admin/login/", "/admin/ratings/study/", "/admin/auth/user/", "/admin/nowhere/")
 
 
 def test_admin_site_is_for_superusers_only(world: World) -> None:
-    for path in BACK_OFFICE:
+    for path in ADMIN_SITE:
         for person in PEOPLE[:-1]:
-            for method in (*METHODS, *NOBODYS):
-                assert asked(world, person, method, path).status_code == 404, (person, method, path)
-    assert [asked(world, "superuser", "GET", path).status_code for path in BACK_OFFICE] == [200, 302, 200, 200, 404]
+            for method in (*METHODS, *UNUSED_METHODS):
+                assert send_and_roll_back(world, person, method, path).status_code == 404, (person, method, path)
+    assert [send_and_roll_back(world, "superuser", "GET", path).status_code for path in ADMIN_SITE] == [
+        200,
+        302,
+        200,
+        200,
+        404,
+    ]
 
 
 LOGGED = {"ratings:ratings_csv", "ratings:admin_link", "ratings:unblind_study"}
@@ -237,23 +251,23 @@ OPENED = {"ratings:rate": "ratings_assignment", "ratings:next": "ratings_assignm
 def test_get_requests_write_only_sessions_prompt_sets_and_export_logs(world: World, person: str) -> None:
     """Fetch every page: nothing is written except sessions, prompt sets (stored when first used) and log entries of exports."""
     unexpected = []
-    for name in sorted(names()):
-        for method in {"GET", "HEAD"} & granted(name, person) if name not in LOGGED else ():
-            with Writes() as written, transaction.atomic():
-                world.ask(person, method, world.path(name))
+    for name in sorted(list_urls()):
+        for method in {"GET", "HEAD"} & get_granted_methods(name, person) if name not in LOGGED else ():
+            with WriteRecorder() as written, transaction.atomic():
+                world.send_request(person, method, world.build_path(name))
                 transaction.set_rollback(True)
             allowed_table = OPENED.get(name, "nothing") if person == "rater" else "nothing"
             unexpected += [f"{method} {name}: {sql[:120]}" for sql in written.statements if allowed_table not in sql]
     assert unexpected == []
 
 
-class Writes:
+class WriteRecorder:
     """Record the statements that write rows inside the block (Django's execute_wrapper)."""
 
     def __init__(self) -> None:
         self.statements: list[str] = []
 
-    def __enter__(self) -> "Writes":
+    def __enter__(self) -> "WriteRecorder":
         self._hook = connection.execute_wrapper(self)
         self._hook.__enter__()
         return self
@@ -269,7 +283,7 @@ class Writes:
 
 
 def test_write_recorder_detects_a_write(world: World) -> None:
-    with Writes() as written:
+    with WriteRecorder() as written:
         Membership.objects.filter(study=world.study).update(role="admin")
     assert len(written.statements) == 1
 
@@ -278,13 +292,13 @@ def test_write_recorder_detects_a_write(world: World) -> None:
 
 
 def test_a_rater_reaches_own_assignments_and_no_others(world: World) -> None:
-    own_assignment = serving.next_assignment(world.seat)
-    other = study_factory.seat(world.study, "R02")
-    foreign_assignment = serving.next_assignment(other)
+    own_assignment = next_item.find_next_assignment(world.seat)
+    other = study_factory.fill_rater_place(world.study, "R02")
+    foreign_assignment = next_item.find_next_assignment(other)
     assert (
         own_assignment
         and foreign_assignment
-        and access.assignment_for(world.seat.user, own_assignment.code) == own_assignment
+        and access.get_assignment_or_404(world.seat.user, own_assignment.code) == own_assignment
     )
     for user, code in (
         (world.seat.user, foreign_assignment.code),
@@ -292,42 +306,42 @@ def test_a_rater_reaches_own_assignments_and_no_others(world: World) -> None:
         (other.user, own_assignment.code),
     ):
         with pytest.raises(Http404):
-            access.assignment_for(user, code)
+            access.get_assignment_or_404(user, code)
 
 
 def test_item_is_shown_without_reading_its_source(world: World, django_assert_max_num_queries: Any) -> None:
-    assignment, user = serving.next_assignment(world.seat), world.seat.user
+    assignment, user = next_item.find_next_assignment(world.seat), world.seat.user
     with django_assert_max_num_queries(1) as queries:
-        payload = access.assignment_for(user, assignment.code).item.payload
+        payload = access.get_assignment_or_404(user, assignment.code).item.payload
     assert payload["kind"] == "transition"
     assert "itemsource" not in queries.captured_queries[0]["sql"]
 
 
 def test_role_in_a_study_follows_membership_and_creation(world: World) -> None:
     users = {name: User.objects.get(username=name) for name in ("boss", "other boss", "ann", "nobody", "root")}
-    roles = {name: access.role_in(user, world.study) for name, user in users.items()}
+    roles = {name: access.get_role(user, world.study) for name, user in users.items()}
     assert roles == {"boss": "admin", "other boss": "", "ann": "analyst", "nobody": "", "root": "superuser"}
-    assert access.role_in(AnonymousUser(), world.study) == ""
-    assert list(access.studies_of(users["ann"])) == [world.study]
+    assert access.get_role(AnonymousUser(), world.study) == ""
+    assert list(access.list_studies(users["ann"])) == [world.study]
     Membership.objects.create(study=world.study, user=users["other boss"], role="admin")
-    assert access.role_in(users["other boss"], world.study) == "admin"
+    assert access.get_role(users["other boss"], world.study) == "admin"
 
 
 def test_creator_of_a_study_who_is_no_longer_staff_has_no_role_in_it(world: World) -> None:
     User.objects.filter(username="boss").update(is_staff=False)
     boss = User.objects.get(username="boss")
-    assert access.role_in(boss, world.study) == "" and not access.studies_of(boss).exists()
+    assert access.get_role(boss, world.study) == "" and not access.list_studies(boss).exists()
 
 
 def test_session_of_a_deactivated_account_ends_at_once(world: World) -> None:
     User.objects.filter(username="boss").update(is_active=False)
-    response = asked(world, "admin", "GET", reverse("ratings:study", args=["walked"]))
+    response = send_and_roll_back(world, "admin", "GET", reverse("ratings:study", args=["walked"]))
     assert response.status_code == 302 and response.headers["Location"].startswith("/login/")
 
 
 def test_sign_out_ends_the_session_of_a_copied_cookie(world: World) -> None:
-    assert world.ask("admin", "POST", "/logout/").status_code == 302
-    assert world.ask("admin", "GET", "/studies/").status_code == 302  # the same cookie as before
+    assert world.send_request("admin", "POST", "/logout/").status_code == 302
+    assert world.send_request("admin", "GET", "/studies/").status_code == 302  # the same cookie as before
 
 
 def test_sign_in_does_not_redirect_to_another_site(client: Client) -> None:

@@ -14,41 +14,41 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from ratings.models import Assignment
 from tests.support import run_factory, study_factory
-from tests.support.any_history import History
+from tests.support.any_history import StudyHistory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
-STEPS, FIRST, SEED = 32, 5, 1
-OPENED = 0.8  # probability that a closed or paused study is reopened before an action
-CHANCE = st.integers(0, 2**32 - 1)
+STEPS, N_FIRST_ANSWERS, SEED = 32, 5, 1
+P_REOPEN = 0.8  # probability that a closed or paused study is reopened before an action
+SEEDS = st.integers(0, 2**32 - 1)
 # The actions and their relative frequencies.
-OFTEN = {
+ACTION_WEIGHTS = {
     "show_next_item": 8, "answer_open_page": 14, "correct_answer": 5, "send_again": 3, "send_other_under_same_id": 2, "send_stale": 3, "save_unsaved_answer": 2,
     "end_session_and_send": 2, "lose_response": 2, "lose_database_connection": 2, "withdraw_rater": 1, "add_rater": 1, "add_items": 1, "pause_or_resume": 1,
     "close_or_reopen": 1, "expire_reservations": 2, "import_rating": 1,
 }  # fmt: skip
 
 
-def begin(design: str, rule: str, seed: int) -> History:
+def create_history(design: str, rule: str, seed: int) -> StudyHistory:
     """Create a study with six items, of which two may be versions of one transition, two ratings per item and a fifth of the items repeated."""
-    run_factory.pool(16)
+    run_factory.create_pool(16)
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 5},
         {"cast": "offline", "perturbation": "obvious", "count": 1},
     ]
-    study = study_factory.open_study(
+    study = study_factory.create_open_study(
         2 if design == "crossed" else 4, sources=sources, design=design, ratings_per_item=2, withdrawal=rule, seed=seed,
         practice=0, repeats=0.2, repeat_distance=2,
     )  # fmt: skip
-    study_factory.seat_all(study)
-    return History(study, random.Random(seed))
+    study_factory.fill_all_rater_places(study)
+    return StudyHistory(study, random.Random(seed))
 
 
-def ended(history: History, design: str) -> None:
+def check_finished(history: StudyHistory, design: str) -> None:
     """Check that every item has all of its ratings and that nobody has open assignments."""
     if design != "crossed":
         items = history.study.items.values_list("pk", flat=True)
-        assert history.given() == dict.fromkeys(items, history.study.ratings_per_item)
+        assert history.count_ratings() == dict.fromkeys(items, history.study.ratings_per_item)
     assignments = Assignment.objects.filter(rater__study=history.study, rater__withdrawn_at=None, rater__imported_as="")
     assert design == "pool" or not assignments.filter(rating=None, released_at=None).exists()
 
@@ -60,33 +60,33 @@ class AnyHistory(RuleBasedStateMachine):
         super().__init__()
         self.all_of_it = transaction.atomic()
         self.all_of_it.__enter__()
-        self.history: History | None = None
+        self.history: StudyHistory | None = None
 
     @initialize(
-        design=st.sampled_from(["balanced", "pool", "crossed"]), rule=st.sampled_from(["keep", "drop"]), seed=CHANCE
+        design=st.sampled_from(["balanced", "pool", "crossed"]), rule=st.sampled_from(["keep", "drop"]), seed=SEEDS
     )
-    def open(self, design: str, rule: str, seed: int) -> None:
-        self.history, self.design = begin(design, rule, seed % 1000), design
+    def create_study(self, design: str, rule: str, seed: int) -> None:
+        self.history, self.design = create_history(design, rule, seed % 1000), design
 
-    @rule(act=st.sampled_from([name for name, weight in OFTEN.items() for _ in range(weight)]), chance=CHANCE)
-    def act(self, act: str, chance: int) -> None:
+    @rule(act=st.sampled_from([name for name, weight in ACTION_WEIGHTS.items() for _ in range(weight)]), chance=SEEDS)
+    def run_action(self, act: str, chance: int) -> None:
         assert self.history is not None
-        self.history.act(act, chance)
-        self.history.check()
+        self.history.run_action(act, chance)
+        self.history.check_invariants()
 
     @precondition(lambda self: self.history is not None and not self.history.study.is_open)
     @rule()
-    def open_again(self) -> None:
+    def reopen_study(self) -> None:
         assert self.history is not None
-        self.history.act("pause_or_resume", 0)
-        self.history.check()
+        self.history.run_action("pause_or_resume", 0)
+        self.history.check_invariants()
 
     def teardown(self) -> None:
         """Finish the study: every item gets its ratings, and nobody has open assignments."""
         try:
             if self.history is not None:
                 self.history.finish()
-                ended(self.history, self.design)
+                check_finished(self.history, self.design)
         finally:
             transaction.set_rollback(True)
             self.all_of_it.__exit__(None, None, None)
@@ -95,19 +95,22 @@ class AnyHistory(RuleBasedStateMachine):
 @pytest.mark.parametrize("rule", ["keep", "drop"])
 @pytest.mark.parametrize("design", ["balanced", "pool", "crossed"])
 def test_study_keeps_every_answer_and_completes_every_item_whatever_happens(design: str, rule: str) -> None:
-    history, rng, done = begin(design, rule, SEED), random.Random(f"{design}/{rule}/{SEED}"), list[str]()
-    actions = [*OFTEN, *rng.choices(list(OFTEN), list(OFTEN.values()), k=STEPS - len(OFTEN))]
+    history, rng, done = create_history(design, rule, SEED), random.Random(f"{design}/{rule}/{SEED}"), list[str]()
+    actions = [
+        *ACTION_WEIGHTS,
+        *rng.choices(list(ACTION_WEIGHTS), list(ACTION_WEIGHTS.values()), k=STEPS - len(ACTION_WEIGHTS)),
+    ]
     rng.shuffle(actions)
     try:
-        for number, action in enumerate([*["answer_open_page"] * FIRST, *actions]):
-            if not history.study.is_open and rng.random() < OPENED:
-                history.act("pause_or_resume", 0)
+        for number, action in enumerate([*["answer_open_page"] * N_FIRST_ANSWERS, *actions]):
+            if not history.study.is_open and rng.random() < P_REOPEN:
+                history.run_action("pause_or_resume", 0)
             done.append(action)
-            history.act(action, rng.getrandbits(32))
-            history.check(readers=number % 5 == 0)
+            history.run_action(action, rng.getrandbits(32))
+            history.check_invariants(readers=number % 5 == 0)
         assert len(history.accepted) > 5, "too few answers were saved for this test to mean anything"
         history.finish()
-        ended(history, design)
+        check_finished(history, design)
     except AssertionError as error:
         error.add_note(f"after {', '.join(done)}")
         raise

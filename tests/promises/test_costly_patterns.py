@@ -29,55 +29,57 @@ PUMPS = (" ", "\n", "1", "a", "A", "1.", "a ", "MAT-", "<", "<a", "(", "1 of ", 
 REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
 
 
-def modules() -> Iterator[Path]:
+def iter_modules() -> Iterator[Path]:
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
             if "migrations" not in path.parts and path.name not in ("settings.py", "gunicorn_conf.py", "wsgi.py"):
                 yield path
 
 
-def compiled(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
+def iter_compiled_patterns(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
     """Yield the patterns that a module holds by name, also in lists, records and classes."""
     if isinstance(value, re.Pattern):
         yield value
     elif depth < 3 and (isinstance(value, (list, tuple, frozenset, set, dict)) or _is_ours(value)):
         inner = vars(value) if isinstance(value, type) else value
         for one in inner.values() if isinstance(inner, Mapping) else inner:
-            yield from compiled(one, depth + 1)
+            yield from iter_compiled_patterns(one, depth + 1)
 
 
 def _is_ours(value: Any) -> bool:
     return isinstance(value, type) and value.__module__.split(".")[0] in ROOMS
 
 
-def written_out(tree: ast.AST, held: Mapping[str, Any]) -> Iterator[re.Pattern[Any] | str]:
+def iter_written_patterns(tree: ast.AST, held: Mapping[str, Any]) -> Iterator[re.Pattern[Any] | str]:
     """Yield the patterns in calls, validators, fields, addresses and converters. If a pattern depends on values of the call, yield its source."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             regexes = [
                 part for part in node.body if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "regex"
             ]
-            yield from (_pattern(part.value, [], held) for part in regexes)
+            yield from (_compile_expression(part.value, [], held) for part in regexes)
         if not isinstance(node, ast.Call):
             continue
         patterns_in_call = [part.value for part in node.keywords if part.arg in ("pattern", "regex")]
-        if (_of_re(node.func, held) or ast.unparse(node.func).rpartition(".")[2] in TAKE_ONE) and not patterns_in_call:
+        if (
+            _is_re_function(node.func, held) or ast.unparse(node.func).rpartition(".")[2] in TAKE_ONE
+        ) and not patterns_in_call:
             patterns_in_call = node.args[:1]
         flags = [*node.args[1:], *(part.value for part in node.keywords if part.arg == "flags")]
-        yield from (_pattern(part, flags, held) for part in patterns_in_call)
+        yield from (_compile_expression(part, flags, held) for part in patterns_in_call)
 
 
-def _of_re(called: ast.expr, held: Mapping[str, Any]) -> bool:
+def _is_re_function(called: ast.expr, held: Mapping[str, Any]) -> bool:
     if isinstance(called, ast.Attribute):
         return called.attr in FUNCTIONS and held.get(ast.unparse(called.value)) is re
     return isinstance(called, ast.Name) and any(held.get(called.id) is getattr(re, name) for name in FUNCTIONS)
 
 
-def _pattern(written: ast.expr, flags: list[ast.expr], held: Mapping[str, Any]) -> re.Pattern[Any] | str:
+def _compile_expression(expression: ast.expr, flags: list[ast.expr], held: Mapping[str, Any]) -> re.Pattern[Any] | str:
     try:
-        text = eval(ast.unparse(written), dict(held))
+        text = eval(ast.unparse(expression), dict(held))
     except NameError:
-        return ast.unparse(written)
+        return ast.unparse(expression)
     flag_values = [
         eval(ast.unparse(flag), dict(held))
         for flag in flags
@@ -90,24 +92,27 @@ def _pattern(written: ast.expr, flags: list[ast.expr], held: Mapping[str, Any]) 
     )
 
 
-def patterns() -> dict[str, re.Pattern[str]]:
+def collect_patterns() -> dict[str, re.Pattern[str]]:
     """Return every pattern of the code and of the data files by its text."""
-    by_text: dict[str, re.Pattern[str]] = {text: re.compile(text) for text in of_data_files()}
-    for path in modules():
-        for pattern in of_module(path):
+    by_text: dict[str, re.Pattern[str]] = {text: re.compile(text) for text in list_data_file_patterns()}
+    for path in iter_modules():
+        for pattern in list_module_patterns(path):
             if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
                 by_text.setdefault(pattern.pattern, pattern)
     return by_text
 
 
-def of_module(path: Path) -> list[re.Pattern[Any] | str]:
+def list_module_patterns(path: Path) -> list[re.Pattern[Any] | str]:
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     held = vars(importlib.import_module(name))
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [*(pattern for value in list(held.values()) for pattern in compiled(value)), *written_out(tree, held)]
+    return [
+        *(pattern for value in list(held.values()) for pattern in iter_compiled_patterns(value)),
+        *iter_written_patterns(tree, held),
+    ]
 
 
-def of_data_files() -> set[str]:
+def list_data_file_patterns() -> set[str]:
     """Return the patterns of action parameters: laboratories write such files too."""
     waiting: list[Any] = [
         json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "fixtures/actions").glob("*.json"))
@@ -121,64 +126,64 @@ def of_data_files() -> set[str]:
     return found_patterns
 
 
-def sample(tree: Any) -> str:
+def build_sample(tree: Any) -> str:
     """Return a text that matches a parsed pattern, as far as possible."""
-    return "".join(_sample(code, argument) for code, argument in tree)
+    return "".join(_sample_node(code, argument) for code, argument in tree)
 
 
-def _sample(code: Any, given: Any) -> str:
+def _sample_node(code: Any, argument: Any) -> str:
     if code is codes.LITERAL:
-        return chr(given)
+        return chr(argument)
     if code is codes.IN:
         return (
-            next((_sample(*item) for item in given if item[0] is not codes.NEGATE), "")[:1]
-            if given[0][0] is not codes.NEGATE
+            next((_sample_node(*item) for item in argument if item[0] is not codes.NEGATE), "")[:1]
+            if argument[0][0] is not codes.NEGATE
             else "~"
         )
     if code is codes.RANGE:
-        return chr(given[0])
+        return chr(argument[0])
     if code is codes.CATEGORY:
-        return {codes.CATEGORY_DIGIT: "1", codes.CATEGORY_SPACE: " ", codes.CATEGORY_WORD: "a"}.get(given, "-")
+        return {codes.CATEGORY_DIGIT: "1", codes.CATEGORY_SPACE: " ", codes.CATEGORY_WORD: "a"}.get(argument, "-")
     if code in REPEATS:
-        return sample(given[2]) * max(given[0], 1)
+        return build_sample(argument[2]) * max(argument[0], 1)
     if code is codes.SUBPATTERN:
-        return sample(given[3])
+        return build_sample(argument[3])
     if code is codes.ATOMIC_GROUP:
-        return sample(given)
+        return build_sample(argument)
     if code is codes.BRANCH:
-        return sample(given[1][0])
+        return build_sample(argument[1][0])
     return "a" if code in (codes.ANY, codes.NOT_LITERAL) else ""
 
 
-def pumps(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
+def iter_pumps(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
     """Yield, for each repeat of a pattern, the text before it and the text it repeats."""
     for code, argument in tree:
         inner = argument[2] if code in REPEATS else argument[3] if code is codes.SUBPATTERN else None
         if code in REPEATS and argument[1] > 5:
-            yield before, sample(inner)
+            yield before, build_sample(inner)
         if inner is not None:
-            yield from pumps(inner, before)
+            yield from iter_pumps(inner, before)
         for branch in argument[1] if code is codes.BRANCH else ():
-            yield from pumps(branch, before)
-        before += _sample(code, argument)
+            yield from iter_pumps(branch, before)
+        before += _sample_node(code, argument)
 
 
-def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
-    own_pumps = set(pumps(parser.parse(pattern.pattern, pattern.flags)))
-    full_match = sample(parser.parse(pattern.pattern, pattern.flags))
+def iter_texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
+    own_pumps = set(iter_pumps(parser.parse(pattern.pattern, pattern.flags)))
+    full_match = build_sample(parser.parse(pattern.pattern, pattern.flags))
     for before, pump in sorted(
         {
             *own_pumps,
             *(("", body) for _, body in own_pumps),
-            *(("", pump_text) for pump_text in (*PUMPS, before_all(own_pumps), full_match)),
+            *(("", pump_text) for pump_text in (*PUMPS, get_longest_prefix(own_pumps), full_match)),
         }
     ):
         if pump:
             yield (before + pump * (length // len(pump)))[:length] + "\0~"
 
 
-def before_all(own: set[tuple[str, str]]) -> str:
-    return max((before + body for before, body in own), key=len, default="")
+def get_longest_prefix(own_pumps: set[tuple[str, str]]) -> str:
+    return max((before + body for before, body in own_pumps), key=len, default="")
 
 
 class TooSlow(Exception):  # noqa: N818  # a signal that ends the search, not an error
@@ -186,7 +191,7 @@ class TooSlow(Exception):  # noqa: N818  # a signal that ends the search, not an
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+def limit_time(seconds: float) -> Iterator[None]:
     """Raise TooSlow when the time is over: Python checks for signals during a search, which otherwise might not end for years."""
 
     def raise_too_slow(*_: object) -> None:
@@ -201,13 +206,15 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous_handler)
 
 
-def slowest(pattern: re.Pattern[str], lengths: tuple[int, ...] = LENGTHS, most: float = SECONDS) -> tuple[float, str]:
+def find_slowest_search(
+    pattern: re.Pattern[str], lengths: tuple[int, ...] = LENGTHS, most: float = SECONDS
+) -> tuple[float, str]:
     """Return the seconds of the slowest search, and how its text begins; stop at the first that takes longer than `most`."""
     slowest_search = (0.0, "")
     for length in lengths:
-        for text in texts(pattern, length):
+        for text in iter_texts(pattern, length):
             start = time.thread_time()
-            with suppress(TooSlow), at_most(4 * most):  # wall-clock time, which other work on the machine stretches
+            with suppress(TooSlow), limit_time(4 * most):  # wall-clock time, which other work on the machine stretches
                 for _ in pattern.finditer(text):
                     pass
                 pattern.fullmatch(text)
@@ -218,10 +225,12 @@ def slowest(pattern: re.Pattern[str], lengths: tuple[int, ...] = LENGTHS, most: 
 
 
 def test_regular_expressions_are_fast_on_adversarial_texts() -> None:
-    all_patterns = patterns()
+    all_patterns = collect_patterns()
     assert len(all_patterns) > 80
     assert {
-        text[:80]: search for text, pattern in all_patterns.items() if (search := slowest(pattern))[0] > SECONDS
+        text[:80]: search
+        for text, pattern in all_patterns.items()
+        if (search := find_slowest_search(pattern))[0] > SECONDS
     } == {}
 
 
@@ -236,13 +245,21 @@ MADE_IN_CALLS = {
 
 
 def test_regular_expressions_built_in_calls_are_listed() -> None:
-    built = {(path.name, source) for path in modules() for source in of_module(path) if isinstance(source, str)}
+    built = {
+        (path.name, source)
+        for path in iter_modules()
+        for source in list_module_patterns(path)
+        if isinstance(source, str)
+    }
     assert {(name, source) for name, source in built if "re.escape(" not in source} == MADE_IN_CALLS
 
 
 @pytest.mark.thorough
 def test_regular_expressions_are_fast_on_texts_of_10_000_characters() -> None:
-    searches = {text[:80]: slowest(pattern, (*LENGTHS, 10_000), 5 * SECONDS) for text, pattern in patterns().items()}
+    searches = {
+        text[:80]: find_slowest_search(pattern, (*LENGTHS, 10_000), 5 * SECONDS)
+        for text, pattern in collect_patterns().items()
+    }
     assert {text: search for text, search in searches.items() if search[0] > 5 * SECONDS} == {}
 
 
@@ -250,7 +267,7 @@ def test_regular_expressions_are_fast_on_texts_of_10_000_characters() -> None:
     "pattern", [r"(a+)+$", r"^(\w+[\s,]*)+\?$", r"(a|a)*b", r"(?:\d+)+x", r"(ab?)*(ab?)*c", r"x(?:\d{1,15}){1,15}y"]
 )
 def test_pattern_search_detects_exponential_patterns(pattern: str) -> None:
-    assert slowest(re.compile(pattern), most=0.2)[0] > 0.2
+    assert find_slowest_search(re.compile(pattern), most=0.2)[0] > 0.2
 
 
 BAD = "(a+)+$"
@@ -270,7 +287,7 @@ def test_pattern_search_covers_every_place_where_a_pattern_can_be(code: str) -> 
     held |= dict.fromkeys(("RegexValidator", "RegexField", "re_path", "Field"), lambda *_, **__: None)
     exec(code, held)
     patterns_found = [
-        *(pattern for value in held.values() for pattern in compiled(value)),
-        *written_out(ast.parse(code), held),
+        *(pattern for value in held.values() for pattern in iter_compiled_patterns(value)),
+        *iter_written_patterns(ast.parse(code), held),
     ]
     assert BAD in [pattern.pattern for pattern in patterns_found if isinstance(pattern, re.Pattern)]

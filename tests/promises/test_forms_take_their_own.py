@@ -15,8 +15,8 @@ from django.db.models import ForeignKey
 from ratings.models import Assignment, Study
 from ratings.web.rater.consent_form import DEGREES
 from tests.support import access_world
-from tests.support.access_world import World, names
-from wetbench_site.access_table import TABLE
+from tests.support.access_world import World, list_urls
+from wetbench_site.access_table import ACCESS_TABLE
 
 pytestmark = pytest.mark.django_db
 PERSONS = {"superuser": ("superuser",), "admin": ("account", "staff", "admin"), "rater": ("account", "rater")}
@@ -24,20 +24,20 @@ SENTINEL = "987654321"  # valid as text, number, key and truth value
 FORM = "application/x-www-form-urlencoded"
 ROOMS = ("ratings", "simulation", "auth", "axes", "otp_totp", "otp_static")
 # Columns with the same name as a field of a form that a script sends, or of a form in two steps.
-OWN_NAMES = {
+SHARED_NAMES = {
     "ratings:draft": {"note", "verdict", "confidence", "marks"},
     "ratings:sign_in_here": {"username", "password", "code"},
 }
 
 
-def columns() -> set[str]:
+def list_columns() -> set[str]:
     """Return every column of every model, by field and by database name."""
     models = [model for model in apps.get_models() if model._meta.app_label in ROOMS]
     fields = [field for model in models for field in model._meta.concrete_fields]
     return {name for field in fields for name in (field.name, field.attname)}
 
 
-class Fields(HTMLParser):
+class FormCollector(HTMLParser):
     """Collect what a page's forms would send: one submission per button, with required fields filled in."""
 
     def __init__(self, page: str) -> None:
@@ -79,7 +79,7 @@ class Form:
     fields: dict[str, str] = field(default_factory=dict)
     buttons: list[tuple[str, str]] = field(default_factory=list)
 
-    def sent(self) -> Iterator[dict[str, str]]:
+    def iter_submissions(self) -> Iterator[dict[str, str]]:
         """Yield what each button sends; one without a name sends the fields alone."""
         yield from ({**self.fields, name: value} for name, value in self.buttons or [("", "")])
 
@@ -110,34 +110,35 @@ class Writes:
         return kept
 
 
-def writes(world: World, person: str, path: str, fields: dict[str, str]) -> Writes:
+def record_writes(world: World, person: str, path: str, fields: dict[str, str]) -> Writes:
     """Return what such a form writes, and roll it back."""
     with connection.execute_wrapper(recorder := Writes()), transaction.atomic():
-        world.ask(person, "POST", path, data=urlencode(fields), content_type=FORM)
+        world.send_request(person, "POST", path, data=urlencode(fields), content_type=FORM)
         transaction.set_rollback(True)
     return recorder
 
 
-def forms(world: World, person: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+def iter_forms(world: World, person: str) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield (name, address, values) for every form that this person is shown. An address without a form on any page gets an empty one."""
     methods_by_name = {
-        name: {method for role in PERSONS[person] for method in TABLE[name][role]} for name in sorted(names())
+        name: {method for role in PERSONS[person] for method in ACCESS_TABLE[name][role]}
+        for name in sorted(list_urls())
     }
     shown_forms: list[tuple[str, Form]] = []
     for path in sorted(
         {
-            world.path(name)
+            world.build_path(name)
             for name in methods_by_name
-            if "GET" in methods_by_name[name] and (name in SHOW or "POST" in methods_by_name[name])
+            if "GET" in methods_by_name[name] and (name in PAGES_WITH_FORMS or "POST" in methods_by_name[name])
         }
     ):
         with transaction.atomic():
-            response = world.ask(person, "GET", path)
+            response = world.send_request(person, "GET", path)
             transaction.set_rollback(True)
         if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
-            shown_forms += [(form.action or path, form) for form in Fields(response.content.decode()).forms]
-    for name, path in ((name, world.path(name)) for name in methods_by_name if "POST" in methods_by_name[name]):
-        submissions = [sent for action, form in shown_forms if action == path for sent in form.sent()]
+            shown_forms += [(form.action or path, form) for form in FormCollector(response.content.decode()).forms]
+    for name, path in ((name, world.build_path(name)) for name in methods_by_name if "POST" in methods_by_name[name]):
+        submissions = [sent for action, form in shown_forms if action == path for sent in form.iter_submissions()]
         distinct = {
             tuple((name, value) for name, value in submission.items() if name not in NEW_EACH_TIME): submission
             for submission in submissions
@@ -149,7 +150,7 @@ NEW_EACH_TIME = {"csrfmiddlewaretoken", "submission_id"}
 
 
 # Pages that accept no form themselves but show forms of other addresses.
-SHOW = {
+PAGES_WITH_FORMS = {
     "ratings:study",
     "ratings:raters",
     "ratings:desk",
@@ -162,10 +163,10 @@ SHOW = {
 
 @pytest.fixture
 def world() -> World:
-    return access_world.build()
+    return access_world.build_world()
 
 
-def others(world: World, person: str) -> dict[str, str]:
+def build_foreign_values(world: World, person: str) -> dict[str, str]:
     """Return, by column name, the key of an existing row of somebody else, as far as one value can be that for all models."""
     values = {
         "slug": world.other.slug,
@@ -183,26 +184,26 @@ def others(world: World, person: str) -> dict[str, str]:
 
 
 # Minimum number of addresses whose unchanged forms saved something.
-LEAST = {"admin": 30, "rater": 12, "superuser": 35}
+MIN_SAVED = {"admin": 30, "rater": 12, "superuser": 35}
 
 
 @pytest.mark.parametrize("person", ["admin", "rater", "superuser"])
 def test_forms_ignore_columns_that_are_not_their_fields(world: World, person: str) -> None:
-    every, wrong, saved = columns(), set(), set()
-    for values in (dict.fromkeys(every, SENTINEL), others(world, person)):
-        for name, path, fields in forms(world, person):
+    every, wrong, saved = list_columns(), set(), set()
+    for values in (dict.fromkeys(every, SENTINEL), build_foreign_values(world, person)):
+        for name, path, fields in iter_forms(world, person):
             extra = {
                 column: value
                 for column, value in values.items()
-                if column not in fields and column not in OWN_NAMES.get(name, ())
+                if column not in fields and column not in SHARED_NAMES.get(name, ())
             }
             without_extra, with_extra = (
-                writes(world, person, path, fields),
-                writes(world, person, path, {**extra, **fields}),
+                record_writes(world, person, path, fields),
+                record_writes(world, person, path, {**extra, **fields}),
             )
             saved |= {name} if without_extra.statements else set()
             if without_extra.statements != with_extra.statements:
-                repeated = writes(world, person, path, fields)
+                repeated = record_writes(world, person, path, fields)
                 without_extra, with_extra = (
                     without_extra.steady(without_extra, repeated),
                     with_extra.steady(without_extra, repeated),
@@ -214,15 +215,15 @@ def test_forms_ignore_columns_that_are_not_their_fields(world: World, person: st
                     ]
                 )
     assert wrong == set()
-    assert len(saved) >= LEAST[person]
+    assert len(saved) >= MIN_SAVED[person]
 
 
 def test_forms_write_recorder_detects_an_accepted_column(world: World) -> None:
     """The control: the profile form, sent with another field of study and with another number of years."""
     path, fields = (
-        world.path("ratings:profile"),
+        world.build_path("ratings:profile"),
         {"save": "about", "degree": DEGREES[-1][0], "field": "x", "years": "3"},
     )
-    written = writes(world, "rater", path, {**fields, "field": SENTINEL})
+    written = record_writes(world, "rater", path, {**fields, "field": SENTINEL})
     assert any(SENTINEL in text for text in written.texts)
-    assert written.statements != writes(world, "rater", path, {**fields, "years": "4"}).statements
+    assert written.statements != record_writes(world, "rater", path, {**fields, "years": "4"}).statements

@@ -13,8 +13,8 @@ from django.http.cookie import SimpleCookie
 from django.test import Client
 
 from tests.support import access_world
-from tests.support.access_world import World, names
-from wetbench_site.access_table import TABLE
+from tests.support.access_world import World, list_urls
+from wetbench_site.access_table import ACCESS_TABLE
 
 pytestmark = pytest.mark.django_db
 HOSTILE = (
@@ -22,18 +22,18 @@ HOSTILE = (
     "\u202egnp.exe\u200b", "9" * 400, "-1", "1e400", "NaN", "[]", "' OR 1=1 --", "x" * 4_000, "\ud83d\ude00",
 )  # fmt: skip
 # The query parameters and form fields that pages use; they ignore all others.
-ASKED = (
+QUERY_NAMES = (
     "page", "step", "show", "item", "all", "job", "state", "experiments", "experiment", "action", "shown", "next", "error",
     "truth", "source", "rater", "who", "cast", "run", "counted", "status", "kind", "perturbation", "context", "pause",
 )  # fmt: skip
-FIELDS = (
+FIELD_NAMES = (
     "name", "question", "guide", "email", "emails", "people", "role", "count", "raters", "verdict", "confidence", "note",
     "marks", "submission_id", "revision", "stage", "cannot_judge", "do", "token", "job", "variant", "casts", "replicates",
     "seed", "experiment", "experiments", "perturbations", "document", "reason", "decision", "password", "username",
     "label", "degree", "years", "field", "answer", "answers", "display", "sources", "run", "budget", "items", "user",
 )  # fmt: skip
 # Attacks on a list that filters by column names.
-COLUMNS = (
+COLUMN_LOOKUPS = (
     "created_by__password", "user__password__startswith", "_connector", "_negated", "pk__in", "id__regex", "order_by", "ordering",
     "sort", "filter", "items__source__truth", "raters__user__email", "__class__", "?__", "__", "o", "q", "fields",
 )  # fmt: skip
@@ -41,10 +41,10 @@ COLUMNS = (
 
 @pytest.fixture
 def world() -> World:
-    return access_world.build()
+    return access_world.build_world()
 
 
-def ask(client: Client, method: str, path: str, **more: Any) -> Any:
+def send_and_roll_back(client: Client, method: str, path: str, **more: Any) -> Any:
     """Return the response, and roll back whatever the request changed."""
     with transaction.atomic():
         response = client.generic(method, path, **more)
@@ -52,41 +52,41 @@ def ask(client: Client, method: str, path: str, **more: Any) -> Any:
     return response
 
 
-def visitors(world: World) -> Iterator[tuple[str, Client]]:
+def iter_clients(world: World) -> Iterator[tuple[str, Client]]:
     for person in ("superuser", "rater"):
         client = Client(raise_request_exception=False)
         client.cookies = SimpleCookie(world.cookies[person].output(header="", sep=";"))
         yield person, client
 
 
-def granted(name: str, person: str, method: str) -> bool:
-    return any(method in TABLE[name][role] for role in ("superuser",) if person == "superuser") or any(
-        method in TABLE[name][role] for role in ("account", "rater") if person == "rater"
+def is_granted(name: str, person: str, method: str) -> bool:
+    return any(method in ACCESS_TABLE[name][role] for role in ("superuser",) if person == "superuser") or any(
+        method in ACCESS_TABLE[name][role] for role in ("account", "rater") if person == "rater"
     )
 
 
-def pages(world: World, person: str, method: str) -> Iterator[str]:
-    for name in sorted(names()):
-        if granted(name, person, method) and name != "readyz":  # may answer 503 while a service is not ready
-            yield world.path(name)
+def iter_pages(world: World, person: str, method: str) -> Iterator[str]:
+    for name in sorted(list_urls()):
+        if is_granted(name, person, method) and name != "readyz":  # may answer 503 while a service is not ready
+            yield world.build_path(name)
 
 
-def queries() -> Iterator[str]:
+def iter_queries() -> Iterator[str]:
     for index in range(0, len(HOSTILE), 3):
         yield urlencode(
-            {name: HOSTILE[(index + n) % len(HOSTILE)] for n, name in enumerate(ASKED)}, errors="surrogatepass"
+            {name: HOSTILE[(index + n) % len(HOSTILE)] for n, name in enumerate(QUERY_NAMES)}, errors="surrogatepass"
         )
     yield "page=%ff%fe&job=%00&step=%c3%28&%ff=%00&=&&&=x&page[]=1&page=1&page=2"
-    yield urlencode(dict.fromkeys(COLUMNS, "1"))
+    yield urlencode(dict.fromkeys(COLUMN_LOOKUPS, "1"))
 
 
 def test_pages_survive_hostile_query_strings(world: World) -> None:
     failed = [
         f"{person} {path}?{query[:200]}: {response.status_code}"
-        for person, client in visitors(world)
-        for path in pages(world, person, "GET")
-        for query in queries()
-        if (response := ask(client, "GET", path, QUERY_STRING=query)).status_code >= 500
+        for person, client in iter_clients(world)
+        for path in iter_pages(world, person, "GET")
+        for query in iter_queries()
+        if (response := send_and_roll_back(client, "GET", path, QUERY_STRING=query)).status_code >= 500
     ]
     assert failed == []
 
@@ -96,7 +96,8 @@ def test_pages_survive_hostile_form_values(world: World) -> None:
     bodies = [
         (
             urlencode(
-                {name: HOSTILE[(n * 5 + index) % len(HOSTILE)] for n, name in enumerate(FIELDS)}, errors="surrogatepass"
+                {name: HOSTILE[(n * 5 + index) % len(HOSTILE)] for n, name in enumerate(FIELD_NAMES)},
+                errors="surrogatepass",
             ),
             form,
         )
@@ -104,10 +105,11 @@ def test_pages_survive_hostile_form_values(world: World) -> None:
     ] + [("%ff=%00&note=%ff%fe&verdict=yes&verdict=no", form), ('{"a": ' * 2_000, "application/json")]
     failed = [
         f"{person} {path} {body[:200]}: {response.status_code}"
-        for person, client in visitors(world)
-        for path in pages(world, person, "POST")
+        for person, client in iter_clients(world)
+        for path in iter_pages(world, person, "POST")
         for body, content_type in bodies
-        if (response := ask(client, "POST", path, data=body, content_type=content_type)).status_code >= 500
+        if (response := send_and_roll_back(client, "POST", path, data=body, content_type=content_type)).status_code
+        >= 500
     ]
     assert failed == []
 
@@ -121,8 +123,8 @@ PATHS = (
 
 
 def test_invalid_addresses_reveal_and_redirect_nothing(world: World) -> None:
-    for path, (person, client) in product(PATHS, visitors(world)):
-        response = ask(client, "GET", path)
+    for path, (person, client) in product(PATHS, iter_clients(world)):
+        response = send_and_roll_back(client, "GET", path)
         assert response.status_code in (301, 302, 400, 404, 405), (person, path)
         assert "evil" not in str(response.cookies) and "root:" not in response.content.decode(errors="replace")
         assert not response.headers.get("Location", "").startswith(("//", "http"))
@@ -134,7 +136,7 @@ def test_forged_cookies_and_headers_give_no_session(world: World) -> None:
         raw = value.encode("utf-8", "replace").decode("latin-1").replace("\r", "").replace("\n", "")
         cookie = {"HTTP_COOKIE": f"wb_session={raw}; wb_csrf={raw}; messages={raw}; {raw}"}
         for path in ("/", "/login/", "/studies/", "/rate/"):
-            assert ask(client, "GET", path, **cookie).status_code in (200, 302)
+            assert send_and_roll_back(client, "GET", path, **cookie).status_code in (200, 302)
         forged_headers = {
             "HTTP_HX_REQUEST": raw,
             "HTTP_HX_CURRENT_URL": raw,
@@ -142,13 +144,15 @@ def test_forged_cookies_and_headers_give_no_session(world: World) -> None:
             "HTTP_REFERER": raw,
             "HTTP_X_FORWARDED_FOR": raw,
         }
-        assert ask(client, "GET", "/studies/", **forged_headers).status_code == 302
+        assert send_and_roll_back(client, "GET", "/studies/", **forged_headers).status_code == 302
 
 
 def test_ten_thousand_query_parameters_are_rejected(world: World) -> None:
-    for person, client in visitors(world):
+    for person, client in iter_clients(world):
         for path in ("/rate/", "/login/") if person == "rater" else ("/studies/", "/episodes/", "/studies/walked/"):
-            assert ask(client, "GET", path, QUERY_STRING="&".join(f"a{n}=1" for n in range(10_000))).status_code in (
+            assert send_and_roll_back(
+                client, "GET", path, QUERY_STRING="&".join(f"a{n}=1" for n in range(10_000))
+            ).status_code in (
                 200,
                 302,
                 400,
@@ -169,37 +173,39 @@ HOSTS = (
 def test_requests_with_a_foreign_host_name_are_rejected(settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["testserver"]
     for host in HOSTS:
-        response = ask(Client(), "GET", "/login/", HTTP_HOST=host, HTTP_X_FORWARDED_HOST="testserver")
+        response = send_and_roll_back(Client(), "GET", "/login/", HTTP_HOST=host, HTTP_X_FORWARDED_HOST="testserver")
         assert response.status_code == 400 and b"evil" not in response.content, host
 
 
 def test_lists_ignore_query_parameters_named_like_columns(world: World) -> None:
     """Names of columns and of relations neither sort nor filter."""
     affected = []
-    for person, client in visitors(world):
-        for path in pages(world, person, "GET"):
-            unfiltered = ask(client, "GET", path)
+    for person, client in iter_clients(world):
+        for path in iter_pages(world, person, "GET"):
+            unfiltered = send_and_roll_back(client, "GET", path)
             if (
                 unfiltered.status_code != 200
                 or unfiltered.streaming
                 or not unfiltered["Content-Type"].startswith("text/html")
             ):
                 continue
-            for lookups in (COLUMNS, [f"{name}__isnull" for name in COLUMNS]):
+            for lookups in (COLUMN_LOOKUPS, [f"{name}__isnull" for name in COLUMN_LOOKUPS]):
                 query = urlencode(dict.fromkeys(lookups, "pbkdf2"))
-                response = ask(client, "GET", path, QUERY_STRING=query)
-                if response.status_code != 400 and _same(unfiltered, query) != _same(response, query):
+                response = send_and_roll_back(client, "GET", path, QUERY_STRING=query)
+                if response.status_code != 400 and _strip_variable_text(unfiltered, query) != _strip_variable_text(
+                    response, query
+                ):
                     affected.append(f"{person} {path}?{query[:8]}")
     assert affected == []
 
 
-def _same(answer: Any, query: str) -> str:
+def _strip_variable_text(response: Any, query: str) -> str:
     """Return the page without values that are new each time, and without the query where the page reports that it was ignored."""
-    text = re.sub(r"[A-Za-z0-9]{64}|[0-9a-f]{8}-[0-9a-f-]{27}", "", answer.content.decode())
+    text = re.sub(r"[A-Za-z0-9]{64}|[0-9a-f]{8}-[0-9a-f-]{27}", "", response.content.decode())
     return text.replace(f"?{query.replace('&', '&amp;')}", "")
 
 
-ELSEWHERE = (
+FOREIGN_ADDRESSES = (
     "https://evil.example.org/", "//evil.example.org", "/\\evil.example.org", "\\\\evil.example.org", "https:evil.example.org",
     "javascript:alert(1)", " //evil.example.org", "/\t/evil.example.org", "http:///evil.example.org", "https://testserver@evil.example.org/",
 )  # fmt: skip
@@ -207,18 +213,21 @@ ELSEWHERE = (
 
 def test_next_parameter_never_redirects_to_another_site(world: World) -> None:
     User.objects.create_user("kim", password="seven grey pipettes")
-    for target in ELSEWHERE:
-        for location in _sent_to(world, target):
+    for target in FOREIGN_ADDRESSES:
+        for location in _collect_redirects(world, target):
             assert location.startswith("/") and not location.startswith(("//", "/\\", "/\t")), (target, location)
 
 
-def _sent_to(world: World, to: str) -> list[str]:
+def _collect_redirects(world: World, to: str) -> list[str]:
     form = {"username": "kim", "password": "seven grey pipettes", "next": to}
     responses = [Client().post("/login/", form), Client().post(f"/login/?next={quote(to)}", form)]
-    for _, client in visitors(world):
-        responses += [ask(client, "GET", f"/login/?next={quote(to)}"), ask(client, "GET", f"/?next={quote(to)}")]
+    for _, client in iter_clients(world):
+        responses += [
+            send_and_roll_back(client, "GET", f"/login/?next={quote(to)}"),
+            send_and_roll_back(client, "GET", f"/?next={quote(to)}"),
+        ]
         responses.append(
-            ask(
+            send_and_roll_back(
                 client,
                 "POST",
                 f"/logout/?next={quote(to)}",

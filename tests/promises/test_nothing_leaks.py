@@ -15,12 +15,12 @@ from django.http import HttpResponse
 from django.test import Client
 
 from ratings.models import ItemSource, Rater, Study
-from ratings.raters import inviting
+from ratings.raters import invitations
 from ratings.studies import lifecycle
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import Experiment, Transition, Twin
-from simulation.runs import queueing
-from tests.support.steps import play_out
+from simulation.runs import create
+from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.django_db
 
@@ -35,12 +35,12 @@ WORDS = (
 @pytest.fixture
 def laboratory() -> None:
     """Two zebrafish episodes with twins of both kinds. Every reasoning contains SECRET, as models write it under an error prompt."""
-    fixtures.load_lab(settings.FIXTURES_DIR)
+    load_files.load_lab(settings.FIXTURES_DIR)
     experiment = Experiment.objects.get(slug=SLUG)
     for cast, replicates in (("offline", 1), ("offline-lapses", 2)):
-        play_out(queueing.queue_episodes([experiment], cast, replicates, seed=5))
+        run_to_end(create.create_episode_run([experiment], cast, replicates, seed=5))
     protocol = Transition.objects.filter(episode__cast="offline")
-    play_out(queueing.queue_twins(protocol, ["obvious", "subtle"], seed=6))
+    run_to_end(create.create_twin_run(protocol, ["obvious", "subtle"], seed=6))
     for row in Transition.objects.all():
         row.step["outcome"]["reasoning"] = "SECRET: LEAK-REASONING"
         row.save(update_fields=["step"])
@@ -49,7 +49,7 @@ def laboratory() -> None:
         twin.save(update_fields=["outcome"])
 
 
-def opened(kind: str) -> Study:
+def create_open_study(kind: str) -> Study:
     sources = {
         "transition_plausibility": [("offline", "none", 4), ("offline-lapses", "none", 2), ("offline", "obvious", 4),
                                     ("offline", "subtle", 4)],
@@ -64,13 +64,13 @@ def opened(kind: str) -> Study:
         "practice": 0,
         "seed": 8,
     }
-    study = lifecycle.create_study(lifecycle.read_protocol(document))
+    study = lifecycle.create_study(lifecycle.parse_protocol(document))
     lifecycle.open_study(study)
     study.refresh_from_db()
     return study
 
 
-def forbidden(study: Study) -> set[str]:
+def collect_secrets(study: Study) -> set[str]:
     """Return everything that could reveal a source: codes, digests, and kind, position, rule and explanation of the planted error."""
     secrets = {SLUG}
     for source in ItemSource.objects.filter(item__study=study).select_related("transition__episode", "twin", "item"):
@@ -86,7 +86,7 @@ def forbidden(study: Study) -> set[str]:
     return {text for text in secrets if text}
 
 
-def leaks(response: HttpResponse, url: str, secrets: set[str]) -> set[str]:
+def find_leaks(response: HttpResponse, url: str, secrets: set[str]) -> set[str]:
     """Return the secrets and words that occur anywhere in a response: body, headers or address."""
     headers = json.dumps(dict(response.headers.items()))
     everything = "\n".join((url, headers, response.getvalue().decode())).lower()
@@ -94,10 +94,10 @@ def leaks(response: HttpResponse, url: str, secrets: set[str]) -> set[str]:
     return found_words | {secret for secret in secrets if secret.lower() in everything}
 
 
-def seen_by(rater: Rater) -> Iterator[tuple[str, HttpResponse]]:
+def iter_rater_responses(rater: Rater) -> Iterator[tuple[str, HttpResponse]]:
     """Yield every response that this rater's browser gets, from the invitation to the last page, with and without htmx."""
     client = Client()
-    invitation = f"/r/{inviting.invite(rater)}/"
+    invitation = f"/r/{invitations.create_invitation(rater)}/"
     yield "invitation", client.get(invitation)
     consent = {"consent": "on", "degree": "Doctorate (PhD, DPhil, MD)", "field": "Genetics", "years": "7"}
     yield "invitation", client.post(invitation, consent)
@@ -124,12 +124,12 @@ def seen_by(rater: Rater) -> Iterator[tuple[str, HttpResponse]]:
 
 @pytest.mark.parametrize("kind", ["transition_plausibility", "evidence_sufficiency"])
 def test_blinding_no_response_to_a_rater_reveals_a_source(laboratory: None, kind: str) -> None:
-    study = opened(kind)
-    secrets = forbidden(study)
+    study = create_open_study(kind)
+    secrets = collect_secrets(study)
     items = set()
     for rater in study.raters.all():
-        for url, response in seen_by(rater):
-            assert leaks(response, url, secrets) == set(), url
+        for url, response in iter_rater_responses(rater):
+            assert find_leaks(response, url, secrets) == set(), url
             assert response.status_code in (200, 302, 303, 409, 422), url
         items |= set(rater.assignments.values_list("item", flat=True))
     assert len(items) == study.items.count() > 2
@@ -137,29 +137,29 @@ def test_blinding_no_response_to_a_rater_reveals_a_source(laboratory: None, kind
 
 
 def test_blinding_no_response_to_a_stranger_reveals_an_item(laboratory: None) -> None:
-    study = opened("transition_plausibility")
-    secrets = forbidden(study) | {study.name}
-    for assignment in lifecycle.find("round-one").raters.first().assignments.all():
+    study = create_open_study("transition_plausibility")
+    secrets = collect_secrets(study) | {study.name}
+    for assignment in lifecycle.get_study("round-one").raters.first().assignments.all():
         response = Client().get(f"/rate/{assignment.code}/")
-        assert response.status_code == 302 and leaks(response, "", secrets) == set()
+        assert response.status_code == 302 and find_leaks(response, "", secrets) == set()
 
 
 def test_blinding_leak_search_finds_a_planted_leak(laboratory: None) -> None:
     """The control: if the explanation were in one item's payload, the search would find it."""
-    study = opened("transition_plausibility")
-    secrets = forbidden(study)
+    study = create_open_study("transition_plausibility")
+    secrets = collect_secrets(study)
     source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
     assert source
     source.item.payload["observations"] = [{"type": "visual", "description": source.twin.why, "value": ""}]
     source.item.save()
     rater = source.item.assignments.first().rater
-    leaked = set().union(*(leaks(response, url, secrets) for url, response in seen_by(rater)))
+    leaked = set().union(*(find_leaks(response, url, secrets) for url, response in iter_rater_responses(rater)))
     assert source.twin.why in leaked
 
 
 def test_blinding_no_rater_gets_the_same_action_on_the_same_materials_twice(laboratory: None) -> None:
     """Two outcomes of one action could be compared: an original and its twin, or two replicates."""
-    study = opened("transition_plausibility")
+    study = create_open_study("transition_plausibility")
     for rater in study.raters.all():
         payloads = rater.assignments.values_list("item__payload", flat=True)
         actions = [json.dumps([payload["action"], payload["before"]], sort_keys=True) for payload in payloads]

@@ -13,15 +13,15 @@ from django.db import connection
 from django.test import Client
 
 from ratings.models import Rater, Rating, RatingEvent
-from ratings.rating import answering
+from ratings.rating import submit
 from tests.support import cutting_proxy
-from tests.support.cutting_proxy import Cut
-from tests.support.rating_room import link, open_study
-from tests.support.soaking import confirmed
-from tests.support.soaking.journal import Journal
-from tests.support.soaking.rater import GaveUp
-from tests.support.soaking.rater import Rater as Person
-from tests.support.steps import Away
+from tests.support.cutting_proxy import CuttingProxy
+from tests.support.rating_room import create_link, create_open_study
+from tests.support.soaking import answer_checks
+from tests.support.soaking.answer_log import AnswerLog
+from tests.support.soaking.rater import RequestRejected
+from tests.support.soaking.rater import SoakRater as Person
+from tests.support.steps import DatabaseOutage
 from tests.support.visitor import Visitor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,64 +30,67 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def rater() -> Rater:
-    return open_study(items=4, raters=1).raters.get()
+    return create_open_study(items=4, raters=1).raters.get()
 
 
 @pytest.fixture
-def proxy(live_server: Any) -> Iterator[Cut]:
-    with cutting_proxy.before(urlsplit(live_server.url).port or 0) as running:
+def proxy(live_server: Any) -> Iterator[CuttingProxy]:
+    with cutting_proxy.run_proxy(urlsplit(live_server.url).port or 0) as running:
         yield running
 
 
-def create_person(proxy: Cut, rater: Rater, folder: Path) -> Person:
+def create_person(proxy: CuttingProxy, rater: Rater, folder: Path) -> Person:
     """Return this rater behind the proxy, signed in by a link."""
     visitor = Visitor(proxy.site)
-    assert visitor.submit(visitor.get(link(rater))).status == 200
-    journal = Journal(folder / "journal.jsonl")
+    assert visitor.submit_form(visitor.get(create_link(rater))).status == 200
+    journal = AnswerLog(folder / "journal.jsonl")
     return Person(visitor, str(rater.code), journal, (0, 0), random.Random(2), threading.Event(), (0.05,))
 
 
-def histories(person: Person) -> dict[str, list[str]]:
+def find_wrong_answers(person: Person) -> dict[str, list[str]]:
     def query(sql: str) -> list[Any]:
         with connection.cursor() as cursor:
             cursor.execute(sql)
             return cursor.fetchall()
 
-    return confirmed.wrong(
-        list(person.journal.entries()), *(confirmed.rows(query, sql) for sql in (confirmed.EVENTS, confirmed.RATINGS))
+    return answer_checks.find_wrong_answers(
+        list(person.journal.iter_entries()),
+        *(answer_checks.select_answers(query, sql) for sql in (answer_checks.EVENTS, answer_checks.RATINGS)),
     )
 
 
 def rate_until_done(person: Person, items: int) -> None:
-    page = person._next()
+    page = person._open_next_item()
     while person.counts.confirmed < items:
-        page = person._turn(page)
+        page = person._rate_one(page)
 
 
 @pytest.mark.both_databases
-def test_answer_whose_response_is_lost_after_the_commit_is_saved_once(proxy: Cut, rater: Rater, tmp_path: Path) -> None:
+def test_answer_whose_response_is_lost_after_the_commit_is_saved_once(
+    proxy: CuttingProxy, rater: Rater, tmp_path: Path
+) -> None:
     person = create_person(proxy, rater, tmp_path)
-    proxy.left = 3
+    proxy.n_left = 3
 
     rate_until_done(person, 4)
 
-    assert proxy.lost == ["HTTP/1.1 200 OK"] * 3  # committed and rendered, but not received
+    assert proxy.lost_statuses == ["HTTP/1.1 200 OK"] * 3  # committed and rendered, but not received
     assert person.counts.retries == 3 and not person.counts.errors
-    assert histories(person) == {} and Rating.objects.count() == 4 == RatingEvent.objects.count()
+    assert find_wrong_answers(person) == {} and Rating.objects.count() == 4 == RatingEvent.objects.count()
 
 
 def test_lost_response_without_the_submission_id_check_leaves_the_answer_unconfirmed(
-    proxy: Cut, rater: Rater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: CuttingProxy, rater: Rater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control. Even then the answer is not stored twice, because the database requires unique submission ids."""
-    monkeypatch.setattr(answering, "_settled", lambda *args: None)
+    monkeypatch.setattr(submit, "_find_stored_result", lambda *args: None)
     person = create_person(proxy, rater, tmp_path)
-    proxy.left = 1
+    proxy.n_left = 1
 
-    with pytest.raises(GaveUp, match="POST: 500 12 times"):
+    with pytest.raises(RequestRejected, match="POST: 500 12 times"):
         rate_until_done(person, 1)
 
-    assert list(histories(person)) == ["an answer was sent and never confirmed"]
+    assert list(find_wrong_answers(person)) == ["an answer was sent and never confirmed"]
 
 
 @pytest.mark.both_databases
@@ -100,7 +103,7 @@ def test_answer_while_the_database_is_down_gets_503_with_retry_after_and_the_ret
     client.force_login(rater.user)
     form = {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), "revision": "0"}
 
-    with connection.execute_wrapper(Away(statement, 1)):
+    with connection.execute_wrapper(DatabaseOutage(statement, 1)):
         failed = client.post(f"/rate/{assignment.code}/", form, headers=HTMX)
     retried = client.post(f"/rate/{assignment.code}/", form, headers=HTMX)
 
@@ -113,7 +116,7 @@ def test_answer_that_meets_a_bug_gets_500_and_not_503(rater: Rater, monkeypatch:
     def raise_error(*args: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(answering, "_locked", raise_error)
+    monkeypatch.setattr(submit, "_lock_assignment", raise_error)
     client, assignment = Client(raise_request_exception=False), rater.assignments.get(position=1)
     assert rater.user is not None
     client.force_login(rater.user)

@@ -10,19 +10,19 @@ from django.test import Client
 
 from ratings.models import Assignment, Rating
 from ratings.web.rater.rating_form import INTERFACE
-from tests.support.rating_room import open_study
+from tests.support.rating_room import create_open_study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 # Everything that the form of the previous release sends. Fields added later may be missing.
-BEFORE = {
+PREVIOUS_FORM = {
     "verdict": "yes",
     "confidence": "4",
     "note": "",
     "active_seconds": "9.5",
     "interface": str(int(INTERFACE) - 1),
 }
-NAMES = {
+FIELD_NAMES = {
     "csrfmiddlewaretoken", "submission_id", "revision", "stage", "interface", "active_seconds", "first_verdict_seconds",
     "changes", "hand", "viewport", "verdict", "confidence", "note", "cannot_judge",
 }  # fmt: skip
@@ -30,7 +30,7 @@ NAMES = {
 
 @pytest.fixture
 def assignment() -> Assignment:
-    return open_study(items=3, raters=1).raters.get().assignments.get(position=1)
+    return create_open_study(items=3, raters=1).raters.get().assignments.get(position=1)
 
 
 @pytest.fixture
@@ -47,19 +47,19 @@ def test_form_of_the_previous_release_is_accepted_and_its_version_stored(
     submission = uuid.uuid4()
     for _ in range(2):
         response = rater_client.post(
-            f"/rate/{assignment.code}/", {**BEFORE, "submission_id": str(submission)}, headers=headers
+            f"/rate/{assignment.code}/", {**PREVIOUS_FORM, "submission_id": str(submission)}, headers=headers
         )
         assert response.status_code == (200 if headers else 303)
     rating = Rating.objects.get()
     assert (rating.verdict, rating.confidence, rating.submission_id) == (True, 4, submission)
-    assert rating.interface_version == BEFORE["interface"]
+    assert rating.interface_version == PREVIOUS_FORM["interface"]
 
 
 def test_correction_with_a_form_of_the_previous_release_needs_the_revision_it_showed(
     rater_client: Client, assignment: Assignment
 ) -> None:
-    rater_client.post(f"/rate/{assignment.code}/", {**BEFORE, "submission_id": str(uuid.uuid4())})
-    correction = {**BEFORE, "verdict": "no", "submission_id": str(uuid.uuid4())}
+    rater_client.post(f"/rate/{assignment.code}/", {**PREVIOUS_FORM, "submission_id": str(uuid.uuid4())})
+    correction = {**PREVIOUS_FORM, "verdict": "no", "submission_id": str(uuid.uuid4())}
     assert rater_client.post(f"/rate/{assignment.code}/", correction).status_code == 409
     assert rater_client.post(f"/rate/{assignment.code}/", {**correction, "revision": "1"}).status_code == 303
     assert Rating.objects.get().verdict is False
@@ -70,7 +70,7 @@ def test_form_fields_are_those_that_the_next_release_must_accept(rater_client: C
     page = rater_client.get(f"/rate/{assignment.code}/").content.decode()
     form = page[page.index('<form class="verdict"') :]
     form = form[: form.index("</form>")]
-    assert set(re.findall(r' name="(\w+)"', form)) - {"more"} == NAMES
+    assert set(re.findall(r' name="(\w+)"', form)) - {"more"} == FIELD_NAMES
     assert INTERFACE == "2"
 
 

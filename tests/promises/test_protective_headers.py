@@ -11,44 +11,44 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import Client
 from django.urls import path
 
-from wetbench_site import access_table, headers, loopback, urls
+from wetbench_site import access_table, headers, loopback_only, urls
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls(__name__)]
 KEY = "sk-ant-of-the-laboratory"
 
 
-def fails(request: HttpRequest) -> HttpResponse:
+def view_that_fails(request: HttpRequest) -> HttpResponse:
     key = KEY  # a local variable of the failed function, as in a real client
     raise RuntimeError(f"the provider refused {key}")
 
 
-def flows(request: HttpRequest) -> StreamingHttpResponse:
+def view_that_streams(request: HttpRequest) -> StreamingHttpResponse:
     return StreamingHttpResponse(iter([b"a", b"b"]), content_type="text/csv")
 
 
-def database_away(request: HttpRequest) -> HttpResponse:
+def view_without_database(request: HttpRequest) -> HttpResponse:
     raise OperationalError("connection refused")
 
 
-def careless(request: HttpRequest) -> HttpResponse:
+def view_with_other_headers(request: HttpRequest) -> HttpResponse:
     return HttpResponse("{}", headers={name: "*" for name, _ in headers.HEADERS if name != "Cache-Control"})
 
 
-def too_many(request: HttpRequest) -> HttpResponse:
+def view_with_rate_limit(request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=429, headers={"Retry-After": "60"})
 
 
 urlpatterns = [
     *urls.urlpatterns,
-    path("fails/", fails, name="fails"),
-    path("flows/", flows, name="flows"),
-    path("many/", too_many, name="many"),
-    path("away/", database_away, name="away"),
-    path("careless/", careless, name="careless"),
+    path("fails/", view_that_fails, name="fails"),
+    path("flows/", view_that_streams, name="flows"),
+    path("many/", view_with_rate_limit, name="many"),
+    path("away/", view_without_database, name="away"),
+    path("careless/", view_with_other_headers, name="careless"),
 ]
 handler400, handler500 = urls.handler400, urls.handler500
 
-ANSWERS: dict[str, tuple[int, Callable[[Client], Any]]] = {
+REQUESTS: dict[str, tuple[int, Callable[[Client], Any]]] = {
     "a page": (200, lambda client: client.get("/login/")),
     "a redirect": (302, lambda client: client.get("/studies/")),
     "a fragment refused": (401, lambda client: client.get("/studies/", headers={"HX-Request": "true"})),
@@ -75,13 +75,13 @@ ANSWERS: dict[str, tuple[int, Callable[[Client], Any]]] = {
 def visitor(monkeypatch: pytest.MonkeyPatch) -> Client:
     """A client that may open the addresses added here."""
     for name in ("fails", "flows", "many", "away", "careless"):
-        monkeypatch.setitem(access_table.TABLE, name, access_table.TABLE["login"])
+        monkeypatch.setitem(access_table.ACCESS_TABLE, name, access_table.ACCESS_TABLE["login"])
     return Client(raise_request_exception=False)
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", REQUESTS)
 def test_security_headers_are_in_every_response(visitor: Client, name: str) -> None:
-    status, send_request = ANSWERS[name]
+    status, send_request = REQUESTS[name]
     if name in ("a fault", "a stream", "too many", "the database away", "a view that says otherwise"):
         visitor.force_login(User.objects.create_user("kim"))
     response = send_request(visitor)
@@ -96,13 +96,13 @@ def test_security_headers_are_in_every_response(visitor: Client, name: str) -> N
     "name",
     [
         name
-        for name, (status, _) in ANSWERS.items()
+        for name, (status, _) in REQUESTS.items()
         if status in (400, 403, 404, 405, 413, 429, 500, 503) and "API" not in name
     ],
 )
 def test_error_pages_say_what_to_do_and_reveal_nothing(visitor: Client, name: str) -> None:
     visitor.force_login(User.objects.create_user("kim-the-visitor"))
-    response = ANSWERS[name][1](visitor)
+    response = REQUESTS[name][1](visitor)
     page = response.content.decode()
     assert (
         page.count("<h1>") == 1 and "Go to the start page" in page and response["Content-Type"].startswith("text/html")
@@ -122,7 +122,9 @@ def test_content_security_policy_allows_only_files_of_the_site() -> None:
 def test_security_headers_are_in_rejections_before_the_site() -> None:
     received: dict[str, str] = {}
     environ = {"REMOTE_ADDR": "192.0.2.7"}
-    body = loopback.loopback_alone(fails)(environ, lambda status, told: received.update(told, status=status))  # type: ignore[arg-type]
+    body = loopback_only.serve_loopback_only(view_that_fails)(
+        environ, lambda status, told: received.update(told, status=status)
+    )  # type: ignore[arg-type]
     assert list(body) and received["status"] == "403 Forbidden" and received.items() >= dict(headers.HEADERS).items()
 
 

@@ -33,10 +33,10 @@ TRUSTING = {"mark_safe", "SafeString", "SafeText", "SafeData", "html_safe", "__h
 RUNNING = {"eval", "exec", "compile", "__import__", "from_string", "Template"}
 RUNNING_AS_METHODS = {"raw", "extra", "system", "popen"}
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "yaml"}
-MAY_TRUST = {"ratings/results/drawings.py", "ratings/templatetags/site_nav.py"}
+MAY_TRUST = {"ratings/results/stored_figures.py", "ratings/templatetags/site_nav.py"}
 
 
-def found(files: list[tuple[Path, str]], banned: dict[str, str]) -> list[str]:
+def find_matches(files: list[tuple[Path, str]], banned: dict[str, str]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}: {what}: {match.group().strip()[:60]}"
         for path, text in files
@@ -46,11 +46,11 @@ def found(files: list[tuple[Path, str]], banned: dict[str, str]) -> list[str]:
 
 
 def test_templates_never_mark_text_as_safe() -> None:
-    assert len(TEMPLATES) > 100 and found(TEMPLATES, IN_TEMPLATES) == []
+    assert len(TEMPLATES) > 100 and find_matches(TEMPLATES, IN_TEMPLATES) == []
 
 
 def test_scripts_never_make_markup_or_code_of_text() -> None:
-    assert len(SCRIPTS) > 3 and found(SCRIPTS, IN_SCRIPTS) == []
+    assert len(SCRIPTS) > 3 and find_matches(SCRIPTS, IN_SCRIPTS) == []
 
 
 def test_trusted_text_search_finds_every_kind() -> None:
@@ -63,9 +63,9 @@ def test_trusted_text_search_finds_every_kind() -> None:
     scripts = ["a.innerHTML = b", "a.innerHTML ||= b", 'a["innerHTML"] = b', "Object.assign(a, {innerHTML: b})", "a.setHTMLUnsafe(b)",
                "a.insertAdjacentHTML('x', b)", "eval(a)", '(0, window["eval"])(a)', "new Function(a)", "setTimeout('a')", "setTimeout(a + 'x')",
                "a.setAttribute('onclick', b)", "a.setAttribute(b, c)", "a.onclick = b", "location.href = b", "a.src = b"]  # fmt: skip
-    assert [line for line in templates if not found([(here, line)], IN_TEMPLATES)] == []
-    assert [line for line in scripts if not found([(here, line)], IN_SCRIPTS)] == []
-    assert [line for line in PLANTED if not list(trusting(ast.parse(line)))] == []
+    assert [line for line in templates if not find_matches([(here, line)], IN_TEMPLATES)] == []
+    assert [line for line in scripts if not find_matches([(here, line)], IN_SCRIPTS)] == []
+    assert [line for line in PLANTED if not list(iter_trusting_names(ast.parse(line)))] == []
 
 
 PLANTED = (
@@ -79,7 +79,7 @@ PLANTED = (
 )  # fmt: skip
 
 
-def trusting(tree: ast.AST) -> Iterator[str]:
+def iter_trusting_names(tree: ast.AST) -> Iterator[str]:
     """Yield names and calls in a module that make markup or code of text. `format_html` is allowed with a literal format string."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
@@ -88,26 +88,27 @@ def trusting(tree: ast.AST) -> Iterator[str]:
             used_name = node.value
         if used_name in TRUSTING:
             yield str(used_name)
-        if isinstance(node, ast.Name | ast.Attribute) and used_name in FORMS and id(node) not in called:
+        if isinstance(node, ast.Name | ast.Attribute) and used_name in FORMATTERS and id(node) not in called:
             yield f"{used_name} under another name"
-        if isinstance(node, ast.alias) and used_name in FORMS and node.asname:
+        if isinstance(node, ast.alias) and used_name in FORMATTERS and node.asname:
             yield f"{used_name} under another name"
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [getattr(node, "module", None), *(alias.name for alias in node.names)]
             yield from (name for name in names if name in UNPICKLING)
         if isinstance(node, ast.Call):
-            yield from _call(node)
+            yield from _check_call(node)
 
 
 # Functions with format strings for markup, and how many of their arguments are format strings.
-FORMS = {"format_html": 1, "format_html_join": 2}
+FORMATTERS = {"format_html": 1, "format_html_join": 2}
 
 
-def _call(node: ast.Call) -> Iterator[str]:
+def _check_call(node: ast.Call) -> Iterator[str]:
     name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-    format_strings = node.args[: FORMS.get(str(name), 0)]
-    if name in FORMS and (
-        len(format_strings) < FORMS[name] or not all(isinstance(argument, ast.Constant) for argument in format_strings)
+    format_strings = node.args[: FORMATTERS.get(str(name), 0)]
+    if name in FORMATTERS and (
+        len(format_strings) < FORMATTERS[name]
+        or not all(isinstance(argument, ast.Constant) for argument in format_strings)
     ):
         yield f"{name} with a format string that is not a literal"
     is_method = isinstance(node.func, ast.Attribute)
@@ -120,7 +121,9 @@ def _call(node: ast.Call) -> Iterator[str]:
 
 
 def test_modules_never_make_markup_or_code_of_text() -> None:
-    trusting_names = {str(path.relative_to(ROOT)): sorted(set(trusting(ast.parse(text)))) for path, text in MODULES}
+    trusting_names = {
+        str(path.relative_to(ROOT)): sorted(set(iter_trusting_names(ast.parse(text)))) for path, text in MODULES
+    }
     assert {path: names for path, names in trusting_names.items() if names and path not in MAY_TRUST} == {}
     assert {path for path in MAY_TRUST if not trusting_names[path]} == set(), (
         "no longer trusts text: remove it from the list"
@@ -131,7 +134,7 @@ def test_modules_never_make_markup_or_code_of_text() -> None:
 TAKES_ALL = r"""["']?fields["']?\s*[=:]\s*["']__all__["']|model\w*_factory|\*\*[^\n,]*request\.(?:POST|GET)\b|request\.(?:POST|GET)\.dict\(\)|update\(\s*(?:dict\()?request\.(?:POST|GET)\b"""
 
 
-def takes_all(files: list[tuple[Path, str]]) -> list[str]:
+def find_mass_assignment(files: list[tuple[Path, str]]) -> list[str]:
     matches = [
         f"{path.relative_to(ROOT)}: {match.group()}" for path, text in files for match in re.finditer(TAKES_ALL, text)
     ]
@@ -139,7 +142,7 @@ def takes_all(files: list[tuple[Path, str]]) -> list[str]:
         model_forms = [
             node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef) and _is_model_form(node)
         ]
-        matches += [f"{path.relative_to(ROOT)}: {node.name}" for node in model_forms if not _names_its_fields(node)]
+        matches += [f"{path.relative_to(ROOT)}: {node.name}" for node in model_forms if not _lists_its_fields(node)]
     return matches
 
 
@@ -147,7 +150,7 @@ def _is_model_form(node: ast.ClassDef) -> bool:
     return any("ModelForm" in ast.unparse(base) for base in node.bases)
 
 
-def _names_its_fields(node: ast.ClassDef) -> bool:
+def _lists_its_fields(node: ast.ClassDef) -> bool:
     assigned_names = {
         ast.unparse(target) for inner in ast.walk(node) if isinstance(inner, ast.Assign) for target in inner.targets
     }
@@ -155,12 +158,12 @@ def _names_its_fields(node: ast.ClassDef) -> bool:
 
 
 def test_forms_list_their_fields() -> None:
-    assert takes_all(MODULES) == []
+    assert find_mass_assignment(MODULES) == []
     here = ROOT / "x"
     planted = ["f(**request.POST)", "f(**dict(request.POST.items()))", "f(**{request.GET['f']: 1})", "data = request.POST.dict()",
                "class F(ModelForm):\n class Meta:\n  exclude = ('a',)", "modelform_factory(M, exclude=())",
                "o.__dict__.update(request.POST)"]  # fmt: skip
-    assert [line for line in planted if not takes_all([(here, line)])] == []
+    assert [line for line in planted if not find_mass_assignment([(here, line)])] == []
 
 
 def test_htmx_is_configured_to_run_nothing_and_store_no_history() -> None:

@@ -5,10 +5,10 @@ from django.conf import settings as django_settings
 from django.db import connection
 from django.db.models import Model
 
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
 
-LABORATORY: tuple[type[Model], ...] = (CatalogueEntry, Experiment, LanguageModel, ModelPrice, CastDefinition)
+LAB_MODELS: tuple[type[Model], ...] = (CatalogueEntry, Experiment, LanguageModel, ModelPrice, CastDefinition)
 _LOADED: list[list[Model]] = []
 
 
@@ -19,8 +19,8 @@ def lab(db: None) -> None:
         for rows in _LOADED:
             type(rows[0])._default_manager.bulk_create(rows)
         return
-    fixtures.load_lab(django_settings.FIXTURES_DIR)
-    _LOADED[:] = [list(model._default_manager.all()) for model in LABORATORY]
+    load_files.load_lab(django_settings.FIXTURES_DIR)
+    _LOADED[:] = [list(model._default_manager.all()) for model in LAB_MODELS]
 
 
 @pytest.fixture

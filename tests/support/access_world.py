@@ -12,10 +12,10 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
-from ratings.raters import inviting
-from ratings.results.benchmarks import FORM, document, freezing, reading, store
+from ratings.raters import invitations
+from ratings.results.benchmarks import DOCUMENT_VERSION, document, freeze, results, store
 from ratings.studies import access, lifecycle
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import Transition, Twin
 from tests.support import call_factories, job_factories, run_factory, study_factory
 
@@ -23,17 +23,17 @@ PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "oth
 
 
 @cache
-def names() -> dict[str, URLPattern]:
+def list_urls() -> dict[str, URLPattern]:
     """Return every URL pattern of the site by its name. Django's admin site has one row of the table for all of its pages."""
-    return _names(get_resolver(), "")
+    return _collect_urls(get_resolver(), "")
 
 
-def _names(resolver: URLResolver, space: str) -> dict[str, URLPattern]:
+def _collect_urls(resolver: URLResolver, space: str) -> dict[str, URLPattern]:
     urls: dict[str, URLPattern] = {}
     for entry in resolver.url_patterns:
         if isinstance(entry, URLResolver):
             inner = f"{entry.namespace}:" if entry.namespace else space
-            urls |= {} if entry.app_name == "admin" else _names(entry, inner)
+            urls |= {} if entry.app_name == "admin" else _collect_urls(entry, inner)
         else:
             urls[f"{space}{entry.name}"] = entry
     return urls
@@ -48,14 +48,14 @@ class World:
     draft: Study
     seat: Rater
     cookies: dict[str, "SimpleCookie"] = field(default_factory=dict)
-    things: dict[str, Any] = field(default_factory=dict)
+    url_values: dict[str, Any] = field(default_factory=dict)
 
-    def path(self, name: str) -> str:
+    def build_path(self, name: str) -> str:
         """Return the address of this name for `study`, or for its draft if only drafts have the page."""
-        converters = names()[name].pattern.converters
-        return reverse(name, kwargs={key: self._thing(name, key) for key in converters})
+        converters = list_urls()[name].pattern.converters
+        return reverse(name, kwargs={key: self._get_url_value(name, key) for key in converters})
 
-    def ask(
+    def send_request(
         self, person: str, method: str, path: str, *, data: str = "", content_type: str = "", **headers: str
     ) -> Any:
         client = Client(raise_request_exception=False)
@@ -63,23 +63,25 @@ class World:
             client.cookies = SimpleCookie(self.cookies[person].output(header="", sep=";"))
         return client.generic(method, path, data, content_type or "application/octet-stream", headers=headers)
 
-    def _thing(self, name: str, key: str) -> Any:
-        return self.things.get(f"{name} {key}") or self.things[key]
+    def _get_url_value(self, name: str, key: str) -> Any:
+        return self.url_values.get(f"{name} {key}") or self.url_values[key]
 
 
-def build() -> World:
-    fixtures.load_lab(settings.FIXTURES_DIR)
-    run_factory.pool()
+def build_world() -> World:
+    load_files.load_lab(settings.FIXTURES_DIR)
+    run_factory.create_pool()
     admin, other_admin = (User.objects.create_user(name, is_staff=True) for name in ("boss", "other boss"))
-    study = study_factory.open_study(name="Walked study", slug="walked")
-    other = study_factory.open_study(name="Other study", slug="other")
-    draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(name="Draft", slug="draft")), admin)
+    study = study_factory.create_open_study(name="Walked study", slug="walked")
+    other = study_factory.create_open_study(name="Other study", slug="other")
+    draft = lifecycle.create_study(
+        lifecycle.parse_protocol(study_factory.build_protocol(name="Draft", slug="draft")), admin
+    )
     Study.objects.filter(pk=study.pk).update(created_by=admin)
     Study.objects.filter(pk=other.pk).update(created_by=other_admin)
     study.refresh_from_db()
     analyst = User.objects.create_user("ann")
     member = Membership.objects.create(study=study, user=analyst, role="analyst")
-    seat, other_seat = study_factory.seat(study, "R01"), study_factory.seat(other, "R01")
+    seat, other_seat = study_factory.fill_rater_place(study, "R01"), study_factory.fill_rater_place(other, "R01")
     world = World(study, other, draft, seat)
     people = {
         "nobody": User.objects.create_user("nobody"),
@@ -94,19 +96,19 @@ def build() -> World:
         client = Client()
         client.force_login(user)
         world.cookies[person] = client.cookies
-    world.things = _things(world, member, admin)
+    world.url_values = _build_url_values(world, member, admin)
     return world
 
 
-def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
+def _build_url_values(world: World, member: Membership, admin: User) -> dict[str, Any]:
     """Return the values by the name of a URL parameter, or by the name of an address and its parameter."""
     study, seat = world.study, world.seat
     assignment = seat.assignments.order_by("position").first()
     transition = Transition.objects.first()
-    call = call_factories.call(transition.episode)
-    job = job_factories.job(f"study/{study.slug}", "done")
-    benchmark = freezing.freeze("Walked benchmark", [transition.episode.run], admin)
-    _computed(benchmark)
+    call = call_factories.create_answered_call(transition.episode)
+    job = job_factories.create_job(f"study/{study.slug}", "done")
+    benchmark = freeze.freeze_benchmark("Walked benchmark", [transition.episode.run], admin)
+    _store_result(benchmark)
     codes: dict[str, UUID] = {
         "ratings:rate": assignment.code,
         "ratings:draft": assignment.code,
@@ -135,21 +137,26 @@ def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
         "ending": "svg",
         "number": member.pk,
         "job": job.code,
-        "file": job_factories.file(job).pk,
+        "file": job_factories.create_job_file(job).pk,
         "seat": seat.code,
         "code": transition.episode.run.code,
         **{f"{name} code": code for name, code in codes.items()},
-        "ratings:rater_link token": inviting.invite(study.raters.get(label="R02")),
-        "ratings:admin_link token": access.make_link(admin, "admin"),
+        "ratings:rater_link token": invitations.create_invitation(study.raters.get(label="R02")),
+        "ratings:admin_link token": access.create_link(admin, "admin"),
     }
 
 
-def _computed(benchmark: Benchmark) -> None:
+def _store_result(benchmark: Benchmark) -> None:
     """Store the result of the benchmark as a worker would; the figure is a placeholder."""
-    result = document.make(benchmark, reading.read(benchmark), resamples=0)
-    values = {"mark": benchmark.sha256, "data_sha256": benchmark.sha256, "sha256": benchmark.sha256, "version": FORM}
+    result = document.build_document(benchmark, results.load_results(benchmark), resamples=0)
+    values = {
+        "mark": benchmark.sha256,
+        "data_sha256": benchmark.sha256,
+        "sha256": benchmark.sha256,
+        "version": DOCUMENT_VERSION,
+    }
     counts = {"seed": 0, "resamples": 0, "full": True, "n_ratings": result["data"]["attempts"], "seconds": 0}
     analysis = Analysis.objects.create(
-        benchmark=benchmark, key=store.key_of(benchmark), document=result, **values, **counts
+        benchmark=benchmark, key=store.build_key(benchmark), document=result, **values, **counts
     )
     Drawing.objects.create(analysis=analysis, name="pass_at_k", profile="wide", svg="<svg></svg>", summary="")

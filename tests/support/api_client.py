@@ -7,40 +7,40 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from ratings.api import tokens
-from ratings.api.scopes import LABORATORY, SCOPES
+from ratings.api.scopes import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS
 from ratings.models import ApiToken
 
 ROOT = "/api/v1"
 
 
-class Program:
+class ApiProgram:
     """A client that sends its token with every request."""
 
     def __init__(self, text: str) -> None:
         self.client, self.headers = Client(), {"Authorization": f"Bearer {text}"}
 
-    def get(self, path: str, method: str = "GET", **headers: str) -> Any:
+    def send_request(self, path: str, method: str = "GET", **headers: str) -> Any:
         address = path if path.startswith(ROOT) else f"{ROOT}{path}"
         return self.client.generic(method, address, headers={**self.headers, **headers})
 
-    def pages(self, path: str) -> Iterator[dict[str, Any]]:
+    def iter_pages(self, path: str) -> Iterator[dict[str, Any]]:
         """Yield every page of a list, following `next`."""
         next_path: str | None = path
         while next_path:
-            response = self.get(next_path)
+            response = self.send_request(next_path)
             assert response.status_code == 200, response.content
             yield response.json()
             next_path = response.json()["next"]
 
-    def rows(self, path: str) -> list[dict[str, Any]]:
-        return [row for page in self.pages(path) for row in page["data"]]
+    def list_rows(self, path: str) -> list[dict[str, Any]]:
+        return [row for page in self.iter_pages(path) for row in page["data"]]
 
 
-def program(user: User, *scopes: str, **terms: Any) -> Program:
+def create_api_program(user: User, *scopes: str, **terms: Any) -> ApiProgram:
     """Return a program with a token of these scopes, by default all that this user can have."""
-    allowed_scopes = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
-    return Program(tokens.make(user, "notebook", scopes or allowed_scopes, **terms)[1])
+    allowed_scopes = [name for name in SCOPE_DESCRIPTIONS if user.is_staff or name not in LABORATORY_SCOPES]
+    return ApiProgram(tokens.create_token(user, "notebook", scopes or allowed_scopes, **terms)[1])
 
 
-def token() -> ApiToken:
+def get_last_token() -> ApiToken:
     return ApiToken.objects.order_by("-pk")[0]

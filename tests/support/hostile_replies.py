@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import pytest
 
 AGENT, MODEL, JUDGE, TWIN = "agent", "transition", "verdict", "twin"
-BOTH = (AGENT, MODEL)  # one uses OpenAI's API, the other Anthropic's
-ALL = (AGENT, MODEL, JUDGE, TWIN)
+BOTH_APIS = (AGENT, MODEL)  # one uses OpenAI's API, the other Anthropic's
+ALL_ROLES = (AGENT, MODEL, JUDGE, TWIN)
 
 
-class Becomes(NamedTuple):
+class Expected(NamedTuple):
     """A row's state after the fault, the calls made, and the result of the step ("" for none, accepted, or who rejected it)."""
 
     status: str
@@ -20,127 +20,129 @@ class Becomes(NamedTuple):
 
 
 ANSWERS = tuple(("answered",) * number for number in range(4))
-TAKEN = {
-    AGENT: Becomes("running"),  # the action is chosen; the outcome is requested next
-    MODEL: Becomes("running", step="accepted"),
-    JUDGE: Becomes("submitted"),
-    TWIN: Becomes("done"),
+ACCEPTED = {
+    AGENT: Expected("running"),  # the action is chosen; the outcome is requested next
+    MODEL: Expected("running", step="accepted"),
+    JUDGE: Expected("submitted"),
+    TWIN: Expected("done"),
 }
 UNUSABLE = {MODEL: "invalid_transition", JUDGE: "no_verdict", TWIN: "no_twin"}
 
 
-def waits(kind: str, reason: str = "provider_unavailable") -> Becomes:
+def expect_waiting(kind: str, reason: str = "provider_unavailable") -> Expected:
     """Expect one failed call that will be sent again later."""
-    return Becomes("waiting", reason, (f"failed {kind}",))
+    return Expected("waiting", reason, (f"failed {kind}",))
 
 
-def held(kind: str, reason: str) -> Becomes:
+def expect_blocked(kind: str, reason: str) -> Expected:
     """Expect one failed call, and none after it until a person has acted."""
-    return Becomes("blocked", reason, (f"failed {kind}",))
+    return Expected("blocked", reason, (f"failed {kind}",))
 
 
-def rejected(by: str, turns: int = 1) -> Becomes:
+def expect_rejected_step(by: str, turns: int = 1) -> Expected:
     """Expect a rejected step of the agent after `turns` calls."""
-    return Becomes("running", "", ANSWERS[turns], by)
+    return Expected("running", "", ANSWERS[turns], by)
 
 
-def fails(role: str, turns: int) -> Becomes:
+def expect_failure(role: str, turns: int) -> Expected:
     """Expect that no usable answer came within `turns`. This is never the agent's failure."""
-    return Becomes("failed", UNUSABLE[role], ANSWERS[turns])
+    return Expected("failed", UNUSABLE[role], ANSWERS[turns])
 
 
-class Fault(NamedTuple):
+class ReplyFault(NamedTuple):
     """A fault as the local server is configured for it, and the expected result for each role it affects."""
 
     name: str
-    becomes: dict[str, Becomes]
+    expected: dict[str, Expected]
     rule: dict[str, Any]
     stored: bool = False  # whether the result depends on the database
 
-    def rows(self) -> Iterator[Any]:
+    def iter_params(self) -> Iterator[Any]:
         label = "-".join([self.name, *(f"{name}={value}" for name, value in self.rule.items())])
         marks = [pytest.mark.both_databases] if self.stored else []
-        for role, becomes in self.becomes.items():
+        for role, becomes in self.expected.items():
             yield pytest.param(role, {"fault": self.name, **self.rule}, becomes, id=f"{role}-{label}", marks=marks)
 
 
-def alike(name: str, becomes: Becomes, *roles: str, **rule: Any) -> Fault:
+def build_transport_fault(name: str, becomes: Expected, *roles: str, **rule: Any) -> ReplyFault:
     """Return a fault with the same result for all roles. One API is enough for a fault of the transport: both use the same HTTP client."""
-    return Fault(name, dict.fromkeys(roles, becomes), rule)
+    return ReplyFault(name, dict.fromkeys(roles, becomes), rule)
 
 
-def written(
-    name: str, *roles: str, agent: Becomes | None = None, stored: bool = False, turns: Any = 0, **rule: Any
-) -> Fault:
+def build_content_fault(
+    name: str, *roles: str, agent: Expected | None = None, stored: bool = False, turns: Any = 0, **rule: Any
+) -> ReplyFault:
     """Return a fault in what a model writes: `turns` unusable answers, by role or for all; 0 if the answer is usable all the same."""
     by_role = turns if isinstance(turns, dict) else dict.fromkeys(UNUSABLE, turns)
-    becomes = {role: fails(role, by_role[role]) if by_role.get(role) else TAKEN[role] for role in roles}
-    return Fault(name, becomes | ({AGENT: agent} if agent and AGENT in roles else {}), rule, stored)
+    becomes = {role: expect_failure(role, by_role[role]) if by_role.get(role) else ACCEPTED[role] for role in roles}
+    return ReplyFault(name, becomes | ({AGENT: agent} if agent and AGENT in roles else {}), rule, stored)
 
 
 REPAIRED = {MODEL: 3, JUDGE: 2, TWIN: 3}  # turns: the question and its repairs
-CUT = rejected("parser", 3)  # the same unusable answer three times
+UNPARSABLE = expect_rejected_step("parser", 3)  # the same unusable answer three times
 
-REFUSED = Becomes("failed", "refused", ("refused",))
+REFUSED = Expected("failed", "refused", ("refused",))
 FAULTS = [
     # The provider
-    alike("rate_limit", waits("rate_limit", "rate_limit"), AGENT),
-    alike("rate_limit", waits("rate_limit", "rate_limit"), MODEL, TWIN, retry_after=30),
-    alike("overloaded_529", waits("overloaded", "rate_limit"), MODEL),
-    alike("unavailable_503", waits("overloaded", "rate_limit"), AGENT),
-    alike("server_500", waits("server"), *ALL),
-    alike("html", waits("garbled"), MODEL),
-    alike("html", waits("server"), AGENT, status=502),
-    alike("error_in_200", waits("overloaded", "rate_limit"), *BOTH),
-    alike("error_in_200", waits("rate_limit", "rate_limit"), JUDGE, status=429),
-    alike("no_choices", waits("garbled"), AGENT),
-    alike("cut_json", waits("garbled"), MODEL),
-    alike("context_400", Becomes("failed", "context", ("failed context",)), *BOTH),
-    alike("bad_request_400", held("bad_request", "bad_request"), JUDGE),
-    alike("not_found_404", held("bad_request", "bad_request"), MODEL),
-    alike("unauthorized_401", held("credentials", "credentials"), AGENT, TWIN),
-    alike("forbidden_403", held("credentials", "credentials"), MODEL),
-    alike("credits_402", held("credits", "credentials"), AGENT),
+    build_transport_fault("rate_limit", expect_waiting("rate_limit", "rate_limit"), AGENT),
+    build_transport_fault("rate_limit", expect_waiting("rate_limit", "rate_limit"), MODEL, TWIN, retry_after=30),
+    build_transport_fault("overloaded_529", expect_waiting("overloaded", "rate_limit"), MODEL),
+    build_transport_fault("unavailable_503", expect_waiting("overloaded", "rate_limit"), AGENT),
+    build_transport_fault("server_500", expect_waiting("server"), *ALL_ROLES),
+    build_transport_fault("html", expect_waiting("garbled"), MODEL),
+    build_transport_fault("html", expect_waiting("server"), AGENT, status=502),
+    build_transport_fault("error_in_200", expect_waiting("overloaded", "rate_limit"), *BOTH_APIS),
+    build_transport_fault("error_in_200", expect_waiting("rate_limit", "rate_limit"), JUDGE, status=429),
+    build_transport_fault("no_choices", expect_waiting("garbled"), AGENT),
+    build_transport_fault("cut_json", expect_waiting("garbled"), MODEL),
+    build_transport_fault("context_400", Expected("failed", "context", ("failed context",)), *BOTH_APIS),
+    build_transport_fault("bad_request_400", expect_blocked("bad_request", "bad_request"), JUDGE),
+    build_transport_fault("not_found_404", expect_blocked("bad_request", "bad_request"), MODEL),
+    build_transport_fault("unauthorized_401", expect_blocked("credentials", "credentials"), AGENT, TWIN),
+    build_transport_fault("forbidden_403", expect_blocked("credentials", "credentials"), MODEL),
+    build_transport_fault("credits_402", expect_blocked("credits", "credentials"), AGENT),
     # The wire
-    alike("reset", waits("connection"), MODEL),
-    alike("reset", waits("connection"), AGENT, variant="half"),
-    alike("close", waits("connection"), MODEL),
-    alike("cut_body", waits("connection"), AGENT),
-    alike("hang", waits("timeout"), MODEL),
-    alike("drip", waits("timeout"), AGENT, seconds=0.1),
-    alike("slow_headers", waits("timeout"), MODEL, seconds=0.1),
-    alike("gzip_bomb", waits("garbled"), AGENT),
-    Fault("huge_2mb", {MODEL: waits("garbled")}, {"size": 5 * 1024 * 1024}, stored=True),
+    build_transport_fault("reset", expect_waiting("connection"), MODEL),
+    build_transport_fault("reset", expect_waiting("connection"), AGENT, variant="half"),
+    build_transport_fault("close", expect_waiting("connection"), MODEL),
+    build_transport_fault("cut_body", expect_waiting("connection"), AGENT),
+    build_transport_fault("hang", expect_waiting("timeout"), MODEL),
+    build_transport_fault("drip", expect_waiting("timeout"), AGENT, seconds=0.1),
+    build_transport_fault("slow_headers", expect_waiting("timeout"), MODEL, seconds=0.1),
+    build_transport_fault("gzip_bomb", expect_waiting("garbled"), AGENT),
+    ReplyFault("huge_2mb", {MODEL: expect_waiting("garbled")}, {"size": 5 * 1024 * 1024}, stored=True),
     # No answer in the reply
-    alike("refusal", REFUSED, *ALL),
-    alike("refusal", REFUSED, AGENT, variant="content_filter"),
-    written("empty", *BOTH, JUDGE, agent=CUT, turns=3),
-    written("empty", JUDGE, turns=3, variant="null"),
-    written("empty", MODEL, turns=3, variant="spaces"),
-    written("thinking_only", AGENT, TWIN, agent=CUT, turns=3),
-    written("thinking_only", MODEL, turns=3, variant="max_tokens"),
-    written("truncated", *BOTH, TWIN, agent=CUT, turns=3),
+    build_transport_fault("refusal", REFUSED, *ALL_ROLES),
+    build_transport_fault("refusal", REFUSED, AGENT, variant="content_filter"),
+    build_content_fault("empty", *BOTH_APIS, JUDGE, agent=UNPARSABLE, turns=3),
+    build_content_fault("empty", JUDGE, turns=3, variant="null"),
+    build_content_fault("empty", MODEL, turns=3, variant="spaces"),
+    build_content_fault("thinking_only", AGENT, TWIN, agent=UNPARSABLE, turns=3),
+    build_content_fault("thinking_only", MODEL, turns=3, variant="max_tokens"),
+    build_content_fault("truncated", *BOTH_APIS, TWIN, agent=UNPARSABLE, turns=3),
     # Anthropic has its own stop reason for a full context; the others report a length limit.
-    Fault("context_stop", {AGENT: CUT, MODEL: Becomes("failed", "context")}, {}),
+    ReplyFault("context_stop", {AGENT: UNPARSABLE, MODEL: Expected("failed", "context")}, {}),
     # An answer in another form than requested
-    written("fenced", AGENT, JUDGE),
-    written("chatter", MODEL),
-    written("two_objects", *BOTH, JUDGE, agent=rejected("parser"), turns={JUDGE: 2}),
-    written("wrong_enum", *ALL, agent=rejected("catalogue"), turns=REPAIRED),
-    written("missing_field", *BOTH, agent=rejected("parser"), turns=REPAIRED),
-    written("unknown_field", *BOTH, agent=rejected("catalogue")),
-    written("nan", *BOTH, agent=rejected("catalogue"), stored=True, turns=REPAIRED),
-    written("deep", *BOTH, agent=rejected("catalogue"), stored=True, turns=REPAIRED),
-    written("huge_2mb", *BOTH, agent=rejected("parser"), stored=True, turns=3),
-    written("nul", *BOTH, JUDGE, stored=True),
-    written("bad_utf8", *BOTH, stored=True),
-    written("injection", *ALL, stored=True),
-    alike("no_secret", Becomes("unusable"), TWIN),
+    build_content_fault("fenced", AGENT, JUDGE),
+    build_content_fault("chatter", MODEL),
+    build_content_fault("two_objects", *BOTH_APIS, JUDGE, agent=expect_rejected_step("parser"), turns={JUDGE: 2}),
+    build_content_fault("wrong_enum", *ALL_ROLES, agent=expect_rejected_step("catalogue"), turns=REPAIRED),
+    build_content_fault("missing_field", *BOTH_APIS, agent=expect_rejected_step("parser"), turns=REPAIRED),
+    build_content_fault("unknown_field", *BOTH_APIS, agent=expect_rejected_step("catalogue")),
+    build_content_fault("nan", *BOTH_APIS, agent=expect_rejected_step("catalogue"), stored=True, turns=REPAIRED),
+    build_content_fault("deep", *BOTH_APIS, agent=expect_rejected_step("catalogue"), stored=True, turns=REPAIRED),
+    build_content_fault("huge_2mb", *BOTH_APIS, agent=expect_rejected_step("parser"), stored=True, turns=3),
+    build_content_fault("nul", *BOTH_APIS, JUDGE, stored=True),
+    build_content_fault("bad_utf8", *BOTH_APIS, stored=True),
+    build_content_fault("injection", *ALL_ROLES, stored=True),
+    build_transport_fault("no_secret", Expected("unusable"), TWIN),
     # Valid for an outcome; a rejected twin could be distinguished from its accepted original.
-    Fault("rejected", {MODEL: rejected("transition_model"), TWIN: Becomes("unusable", "", ANSWERS[3])}, {}),
+    ReplyFault(
+        "rejected", {MODEL: expect_rejected_step("transition_model"), TWIN: Expected("unusable", "", ANSWERS[3])}, {}
+    ),
     # A usable answer with an oddity
-    written("no_usage", MODEL),
-    written("rerouted", JUDGE),
-    written("late", TWIN, seconds=0.05),
+    build_content_fault("no_usage", MODEL),
+    build_content_fault("rerouted", JUDGE),
+    build_content_fault("late", TWIN, seconds=0.05),
 ]
-ROWS = [row for fault in FAULTS for row in fault.rows()]
+ROWS = [row for fault in FAULTS for row in fault.iter_params()]

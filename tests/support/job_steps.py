@@ -9,43 +9,43 @@ from django.utils import timezone
 from simulation.jobs import Work, job_kinds, jobs
 from simulation.leases import Lease, leases
 from simulation.models import Job
-from tests.support.embedded import play_all
+from tests.support.embedded_worker import run_until_idle
 
 Handler = Callable[[Work], Mapping[str, Any]]
-ACTS: dict[str, Handler] = {}
+ACTIONS_BY_NAME: dict[str, Handler] = {}
 
 
-job_kinds.declare("tested", "Tested work", __name__)
+job_kinds.declare_kind("tested", "Tested work", __name__)
 
 
-@jobs.handles("tested")
-def _tested(work: Work) -> Mapping[str, Any]:
+@jobs.register_handler("tested")
+def _run_test_action(work: Work) -> Mapping[str, Any]:
     """Run the action of the test that requested the job."""
-    return ACTS[work.params["act"]](work)
+    return ACTIONS_BY_NAME[work.params["act"]](work)
 
 
-def asked(act: Handler, name: str = "act", **more: Any) -> Job:
+def request_test_job(action: Handler, name: str = "act", **params: Any) -> Job:
     """Request a job that runs `act`."""
-    ACTS[name] = act
-    return jobs.request("tested", {"act": name, **more}, subject="study/one")
+    ACTIONS_BY_NAME[name] = action
+    return jobs.request_job("tested", {"act": name, **params}, subject="study/one")
 
 
-def claimed(job: Job) -> Lease[Job]:
-    lease = leases.claim(Job, job.code)
+def claim_job(job: Job) -> Lease[Job]:
+    lease = leases.claim_row(Job, job.code)
     assert lease is not None
     return lease
 
 
-def lapse(job: Job) -> None:
+def expire_lease(job: Job) -> None:
     """Let the lease expire, as if the worker had been killed and sent no more heartbeats."""
     Job.objects.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
-def played(job: Job) -> Job:
+def run_job(job: Job) -> Job:
     """Run the job with the embedded worker's own code, and return it reloaded."""
-    play_all()
-    return now(job)
+    run_until_idle()
+    return reload_job(job)
 
 
-def now(job: Job) -> Job:
+def reload_job(job: Job) -> Job:
     return Job.objects.get(pk=job.pk)

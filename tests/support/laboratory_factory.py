@@ -6,13 +6,13 @@ from typing import Any
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Step
 from simulation.lab.catalogue import Catalogue
-from simulation.lab.experiment_checks import without_marks
-from simulation.lab.experiments import build
-from simulation.lab.materials import Material, place_all
+from simulation.lab.experiment_checks import strip_reference_marks
+from simulation.lab.experiments import build_experiment
+from simulation.lab.materials import Material, build_inventory
 from simulation.offline.rules import RuleBasedTransitionModel
 
 
-def material(
+def build_material(
     key: str,
     phase: str = "liquid",
     volume: str | None = "1 mL",
@@ -48,49 +48,53 @@ def material(
     }
 
 
-def tubes(key: str = "tubes", capacity: str = "2 mL", container: str = "2 mL tube") -> dict[str, Any]:
-    return material(key, "empty container", None, capacity, container, unlimited=True)
+def build_tubes(key: str = "tubes", capacity: str = "2 mL", container: str = "2 mL tube") -> dict[str, Any]:
+    return build_material(key, "empty container", None, capacity, container, unlimited=True)
 
 
 class SmallLab:
     """One bench. Materials are named by key; new ones by the label given when a step makes them."""
 
     def __init__(self, catalogue: Catalogue, *materials: dict[str, Any], truth: Any = None, seed: int = 5) -> None:
-        spec = build({"slug": "x", "name": "x", "group": "x", "goal": "x", "max_steps": 500, "materials": materials})
-        self.bench = Bench("x", catalogue, place_all(spec.drafts(), seed), seed, 500)
+        spec = build_experiment(
+            {"slug": "x", "name": "x", "group": "x", "goal": "x", "max_steps": 500, "materials": materials}
+        )
+        self.bench = Bench("x", catalogue, build_inventory(spec.initial_materials(), seed), seed, 500)
         self.codes = {
             key: placed.barcode for (key, _), placed in zip(spec.materials, self.bench.inventory, strict=True)
         }
         self.model = RuleBasedTransitionModel(seed, truth)
 
-    def do(self, action: str, keys: str, made: str = "", **parameters: Any) -> Step:
+    def run_step(self, action: str, keys: str, labels: str = "", **parameters: Any) -> Step:
         """Run one step. `made` labels the new materials in their order. Parameter texts "@key" become barcodes."""
         values = {
-            name: self.codes[without_marks(value)] if isinstance(value, str) and value.startswith("@") else value
+            name: self.codes[strip_reference_marks(value)]
+            if isinstance(value, str) and value.startswith("@")
+            else value
             for name, value in parameters.items()
         }
-        step = self.do_codes(action, [self.codes[key] for key in keys.split()], values)
+        step = self.run_step_by_barcode(action, [self.codes[key] for key in keys.split()], values)
         new_barcodes = [
             code for code, draft in zip(step.barcodes, step.outcome.new_materials, strict=True) if not draft.replaces
         ]
-        self.codes |= dict(zip(made.split(), new_barcodes, strict=False))
+        self.codes |= dict(zip(labels.split(), new_barcodes, strict=False))
         return step
 
-    def do_codes(self, action: str, barcodes: Sequence[str], parameters: Mapping[str, Any]) -> Step:
-        return self.bench.step(Action(action, tuple(barcodes), dict(parameters)), self.model)
+    def run_step_by_barcode(self, action: str, barcodes: Sequence[str], parameters: Mapping[str, Any]) -> Step:
+        return self.bench.take_step(Action(action, tuple(barcodes), dict(parameters)), self.model)
 
-    def refused(self, action: str, keys: str, **parameters: Any) -> str:
+    def get_rejection(self, action: str, keys: str, **parameters: Any) -> str:
         """Return the reason why the rules rejected the step; the bench must be unchanged."""
         before = self.bench.inventory
-        step = self.do(action, keys, **parameters)
+        step = self.run_step(action, keys, **parameters)
         assert not step.outcome.success, "the rules accepted a step that they must reject"
         assert step.outcome.rejected_by == "transition_model", step.outcome.failure_reason
         assert self.bench.inventory == before
         return step.outcome.failure_reason
 
-    def values(self, action: str, keys: str, **parameters: Any) -> list[str]:
+    def read_values(self, action: str, keys: str, **parameters: Any) -> list[str]:
         """Return the values of all observations of the step."""
-        step = self.do(action, keys, **parameters)
+        step = self.run_step(action, keys, **parameters)
         assert step.outcome.success, step.outcome.failure_reason
         return [observation.value for observation in step.outcome.new_observations]
 
@@ -99,5 +103,5 @@ class SmallLab:
         assert material is not None
         return material
 
-    def shown(self, key: str, name: str) -> Any:
+    def get_property(self, key: str, name: str) -> Any:
         return self[key].properties.get(name)

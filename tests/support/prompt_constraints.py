@@ -10,8 +10,8 @@ from typing import NamedTuple
 class Constraint(NamedTuple):
     file: str
     source: str
-    says: str
-    ours: str
+    statement: str
+    our_words: str
 
 
 _AGENT = "agent.system.txt"

@@ -7,27 +7,27 @@ import pytest
 from django.test import Client
 
 from ratings.models import Assignment, Rater
-from tests.support.rating_room import open_study
+from tests.support.rating_room import create_open_study
 
 HTMX = {"HX-Request": "true"}
-EITHER_WAY = pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+WITH_AND_WITHOUT_HTMX = pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
 
 
-def address(assignment: Assignment) -> str:
+def get_rating_url(assignment: Assignment) -> str:
     return f"/rate/{assignment.code}/"
 
 
-def onward(rater: Rater) -> str:
+def get_next_item_url(rater: Rater) -> str:
     return f"/rate/study/{rater.code}/"
 
 
-def answer(**changes: Any) -> dict[str, Any]:
+def build_answer(**changes: Any) -> dict[str, Any]:
     return {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), "revision": "0", **changes}
 
 
-def page_of(client: Client, assignment: Assignment, **headers: Any) -> str:
-    return client.get(address(assignment), **headers).content.decode()
+def get_rating_page(client: Client, assignment: Assignment, **headers: Any) -> str:
+    return client.get(get_rating_url(assignment), **headers).content.decode()
 
 
-def marked_study(marks: str) -> Rater:
-    return open_study(items=3, marks=marks).raters.get(label="R01")
+def create_rater_with_marks(marks: str) -> Rater:
+    return create_open_study(items=3, marks=marks).raters.get(label="R01")

@@ -9,18 +9,20 @@ from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, Assignment, GuideVersion, Item, Rater, RaterProfile, Rating, Study
 from ratings.studies import access
 from simulation.lab.actions import Action
-from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, Material
+from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
 from simulation.lab.outcomes import Observation, Outcome
 
 COFFEE, WATER, VIAL = "MAT-COFFEE01", "MAT-WATER001", "MAT-VIAL0001"
 
 
-def material(barcode: str, name: str, available: str = "available_for_further_use", **properties: str) -> Material:
+def build_bench_material(
+    barcode: str, name: str, available: str = "available_for_further_use", **properties: str
+) -> Material:
     return Material(barcode, name, properties, available, "static", "room_temp", 0, 0)
 
 
 BENCH = [
-    material(
+    build_bench_material(
         COFFEE,
         "Brewed coffee, commercial",
         phase="liquid",
@@ -29,14 +31,14 @@ BENCH = [
         container="100 mL glass bottle",
         container_capacity="100 mL",
     ),
-    material(
+    build_bench_material(
         WATER, "HPLC-grade water", UNLIMITED, phase="liquid", volume="1 L", container="1 L bottle", purity="HPLC grade"
     ),
-    material(VIAL, "Empty vial", phase="none", container="2 mL glass vial", container_capacity="2 mL"),
+    build_bench_material(VIAL, "Empty vial", phase="none", container="2 mL glass vial", container_capacity="2 mL"),
 ]
 
 
-def dilution(microlitres: int) -> dict[str, Any]:
+def build_dilution(microlitres: int) -> dict[str, Any]:
     """Return an accepted step that puts coffee and water into the vial. Each amount gives a different item."""
     remaining = f"{50 - microlitres / 1000:g} mL"
     action = Action(
@@ -45,8 +47,8 @@ def dilution(microlitres: int) -> dict[str, Any]:
     outcome = Outcome(
         success=True,
         new_materials=(
-            Draft(BENCH[0].name, {**BENCH[0].properties, "volume": remaining}, replaces=COFFEE),
-            Draft(
+            NewMaterial(BENCH[0].name, {**BENCH[0].properties, "volume": remaining}, replaces=COFFEE),
+            NewMaterial(
                 f"Coffee, {microlitres} µL in 1 mL",
                 {
                     "phase": "liquid",
@@ -63,13 +65,13 @@ def dilution(microlitres: int) -> dict[str, Any]:
         ),
         reasoning="SECRET: never shown",
     )
-    return step(action, outcome)
+    return build_step(action, outcome)
 
 
-def aliquots() -> dict[str, Any]:
+def build_aliquots() -> dict[str, Any]:
     """Return a step that makes six vials which differ only in their contents: shown as one table."""
     vials = tuple(
-        Draft(
+        NewMaterial(
             f"Coffee for caffeine analysis, replicate {number}",
             {
                 "phase": "liquid",
@@ -84,42 +86,42 @@ def aliquots() -> dict[str, Any]:
         for number in range(1, 7)
     )
     observations = tuple(Observation(f"Vial {number} is filled", "visual") for number in range(1, 8))
-    return step(Action("Aliquot", (COFFEE,), {"count": 6}), Outcome(True, vials, observations), number=9)
+    return build_step(Action("Aliquot", (COFFEE,), {"count": 6}), Outcome(True, vials, observations), number=9)
 
 
-def refusal() -> dict[str, Any]:
+def build_rejection() -> dict[str, Any]:
     action = Action("Centrifuge", (VIAL,), {"force": "12000 x g", "duration": "5 min"})
-    return step(action, Outcome.rejected("The vial is empty; there is nothing to spin"))
+    return build_step(action, Outcome.make_rejected("The vial is empty; there is nothing to spin"))
 
 
-def step(action: Action, outcome: Outcome, number: int = 1) -> dict[str, Any]:
+def build_step(action: Action, outcome: Outcome, number: int = 1) -> dict[str, Any]:
     inputs = [m for m in BENCH if m.barcode in action.materials]
     new_materials = outcome.new_materials
     return {
         "number": number,
         "started_at": 600 * number,
-        "inputs": [m.seen() for m in inputs],
+        "inputs": [m.to_visible() for m in inputs],
         "action": action.to_json(),
         "outcome": outcome.to_json(),
         "barcodes": [draft.replaces or f"MAT-NEW{number:04}{index}" for index, draft in enumerate(new_materials)],
     }
 
 
-def transition_payloads(count: int) -> list[dict[str, Any]]:
+def build_transition_payloads(count: int) -> list[dict[str, Any]]:
     """Return `count` different payloads (at least 3), with a large step and a rejected action last."""
-    steps = [dilution(50 * (number + 1)) for number in range(count - 2)] + [aliquots(), refusal()]
+    steps = [build_dilution(50 * (number + 1)) for number in range(count - 2)] + [build_aliquots(), build_rejection()]
     return [allow_list.blind_transition(s) for s in steps]
 
 
-def evidence_payloads(count: int) -> list[dict[str, Any]]:
+def build_evidence_payloads(count: int) -> list[dict[str, Any]]:
     """Return `count` records, each one step longer than the one before. The first is empty, the others begin with a large step."""
     goal = "Find out how much caffeine (mg/mL) there is in the coffee."
-    steps = [aliquots() | {"number": 1}]
-    steps += [dilution(50 * number) | {"number": number + 1} for number in range(1, count)]
+    steps = [build_aliquots() | {"number": 1}]
+    steps += [build_dilution(50 * number) | {"number": number + 1} for number in range(1, count)]
     return [allow_list.blind_evidence(goal, steps[:number]) for number in range(count)]
 
 
-def open_study(
+def create_open_study(
     kind: str = TRANSITION,
     items: int = 5,
     raters: int = 2,
@@ -135,7 +137,7 @@ def open_study(
     Further keyword arguments go into the study document.
     """
     number = Study.objects.count() + 1
-    document = _document(kind, number, raters, protocol)
+    document = _build_document(kind, number, raters, protocol)
     study = Study.objects.create(
         slug=document["slug"],
         name=document["name"],
@@ -148,9 +150,11 @@ def open_study(
         opened_at=timezone.now(),
     )
     GuideVersion.objects.create(study=study, number=1, text="")
-    created_items = _items(study, evidence_payloads(items) if kind == EVIDENCE else transition_payloads(items))
+    created_items = _create_items(
+        study, build_evidence_payloads(items) if kind == EVIDENCE else build_transition_payloads(items)
+    )
     for number in range(1, raters + 1):
-        rater = seat_in(study, number, begun)
+        rater = create_rater(study, number, begun)
         for position, item in enumerate(created_items, start=1):
             Assignment.objects.create(
                 item=item, rater=rater, position=position, pair=item.code, slot=number,
@@ -159,7 +163,7 @@ def open_study(
     return study
 
 
-def seat_in(study: Study, number: int, begun: bool = True) -> Rater:
+def create_rater(study: Study, number: int, begun: bool = True) -> Rater:
     """Create a rater who is about to rate; with `begun` false, about to read the guide."""
     now = timezone.now()
     user = User.objects.create(username=f"{study.slug}-rater-{number}")
@@ -172,23 +176,23 @@ def seat_in(study: Study, number: int, begun: bool = True) -> Rater:
     )
 
 
-def link(rater: Rater) -> str:
+def create_link(rater: Rater) -> str:
     """Return the address of a new personal link."""
     assert rater.user is not None
-    return f"/r/{access.make_link(rater.user, 'rater')}/"
+    return f"/r/{access.create_link(rater.user, 'rater')}/"
 
 
-def nth(rater: Rater, position: int = 1) -> Assignment:
+def get_assignment(rater: Rater, position: int = 1) -> Assignment:
     return rater.assignments.get(position=position)
 
 
-def answers(rater: Rater) -> list[tuple[bool | None, int | None]]:
+def list_answers(rater: Rater) -> list[tuple[bool | None, int | None]]:
     """Return verdict and confidence of all ratings of this rater, in the order of the items."""
     ratings = Rating.objects.filter(assignment__rater=rater).order_by("assignment__position")
     return list(ratings.values_list("verdict", "confidence"))
 
 
-def _document(kind: str, number: int, raters: int, changes: dict[str, Any]) -> dict[str, Any]:
+def _build_document(kind: str, number: int, raters: int, changes: dict[str, Any]) -> dict[str, Any]:
     is_transition = kind == TRANSITION
     question = "Given these materials and this action, is the outcome plausible?"
     return {
@@ -204,7 +208,7 @@ def _document(kind: str, number: int, raters: int, changes: dict[str, Any]) -> d
     }
 
 
-def _items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
+def _create_items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
     now = timezone.now()
     context = {"goal": "Find out how much caffeine there is in the coffee.", "steps": [], "time": ""}
     return [
@@ -221,27 +225,27 @@ def _items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
     ]
 
 
-def used_up() -> dict[str, Any]:
+def build_filtration() -> dict[str, Any]:
     """Return a step after which one material is gone and another must not be used again."""
     action = Action("Filter", (COFFEE, VIAL), {"pore_size": "0.45 µm"})
-    filtrate = Draft(
+    filtrate = NewMaterial(
         "Filtered coffee", {"phase": "liquid", "volume": "48 mL"}, available_for_use=NOT_AVAILABLE, replaces=VIAL
     )
-    return step(action, Outcome(success=True, new_materials=(filtrate,)))
+    return build_step(action, Outcome(success=True, new_materials=(filtrate,)))
 
 
 WELLS = [
-    material(
+    build_bench_material(
         f"MAT-WELL000{n}", f"Well {n}", medium=f"growth medium {n}", virus=f"{n} µL", serum=f"{n} %", volume=f"{n} mL"
     )
     for n in range(1, 5)
 ]
 
 
-def change_of_medium() -> dict[str, Any]:
+def build_change_of_medium() -> dict[str, Any]:
     """Return a step in which four properties of four wells change to different values: a table wider than any phone."""
     new_materials = tuple(
-        Draft(
+        NewMaterial(
             well.name,
             {name: f"{value} and some more" for name, value in well.properties.items()},
             replaces=well.barcode,
@@ -249,4 +253,4 @@ def change_of_medium() -> dict[str, Any]:
         for well in WELLS
     )
     action = Action("Wash", tuple(well.barcode for well in WELLS), {"wash_volume": "1 mL"})
-    return step(action, Outcome(True, new_materials)) | {"inputs": [well.seen() for well in WELLS]}
+    return build_step(action, Outcome(True, new_materials)) | {"inputs": [well.to_visible() for well in WELLS]}

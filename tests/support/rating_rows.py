@@ -9,7 +9,9 @@ from ratings.results import RatingRow
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def row(item: int, rater: str, verdict: bool | None, confidence: int | None = 3, **fields: Any) -> RatingRow:
+def build_rating_row(
+    item: int, rater: str, verdict: bool | None, confidence: int | None = 3, **fields: Any
+) -> RatingRow:
     """Return a rating, by default of an item of gpt-5 without a planted error."""
     defaults = {
         "item": uuid.UUID(int=item), "rater": rater, "number": int(rater[1:]), "simulated": False, "verdict": verdict,

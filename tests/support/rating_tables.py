@@ -6,23 +6,25 @@ from typing import Any
 import numpy as np
 
 from ratings.stats import Estimate, Ratings
-from ratings.stats.table import Row, build
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 
-def one(rows: Iterable[Estimate], stat: str, **args: Any) -> Estimate:
+def find_estimate(rows: Iterable[Estimate], stat: str, **args: Any) -> Estimate:
     """Return the result with this name and exactly these arguments."""
     return next(row for row in rows if row.stat == stat and dict(row.args) == args)
 
 
-def table(*lines: str, sources: str = "", sure: Sequence[str] = (), categories: Sequence[Any] = (0, 1)) -> Ratings:
+def build_table(
+    *lines: str, sources: str = "", confidences: Sequence[str] = (), categories: Sequence[Any] = (0, 1)
+) -> Ratings:
     """Build a table from one string per rater, with one character per item and a dot where there is no rating; sources and confidences likewise."""
-    return build(
+    return build_ratings_table(
         (
-            Row(
+            RatingRecord(
                 f"{index:03}",
                 f"r{rater + 1}",
                 int(mark),
-                confidence=int(sure[rater][index]) if sure else None,
+                confidence=int(confidences[rater][index]) if confidences else None,
                 source=sources[index] if sources else "all",
             )
             for rater, marks in enumerate(lines)
@@ -33,13 +35,13 @@ def table(*lines: str, sources: str = "", sure: Sequence[str] = (), categories: 
     )
 
 
-def drawn(
+def draw_table(
     items: int, raters: int, each: int, shares: Sequence[float], seed: int, *, confidences: bool = False
 ) -> Ratings:
     """Draw `each` ratings of every item. Items take the shares of yes in turn, and the index of the share is their source."""
     rng = np.random.default_rng(seed)
-    return build(
-        Row(
+    return build_ratings_table(
+        RatingRecord(
             f"{index:04}",
             f"r{rater}",
             int(rng.random() < shares[index % len(shares)]),

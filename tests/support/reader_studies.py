@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ratings.stats import Ratings
-from ratings.stats.table import Row, build
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 # Van Dyke et al. (1993), RSNA 79: cine and spin-echo MRI of the aorta; 69 cases without dissection, 45 with, 5 readers.
 VAN_DYKE: Mapping[str, Mapping[str, str]] = {
@@ -34,13 +34,13 @@ VAN_DYKE: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def reader_study(condition: Mapping[str, str], normal: int) -> Ratings:
+def build_reader_study(condition: Mapping[str, str], normal: int) -> Ratings:
     """Return the ratings of one condition: the first `normal` cases of each string have truth 0, the others 1.
 
     The verdict is always 1, so the signed rating is the printed one. A dot is a missing rating.
     """
-    return build(
-        Row(f"case{index:03}", reader, 1, int(digit), int(index >= normal))
+    return build_ratings_table(
+        RatingRecord(f"case{index:03}", reader, 1, int(digit), int(index >= normal))
         for reader, digits in condition.items()
         for index, digit in enumerate(digits)
         if digit != "."

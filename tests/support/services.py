@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.system import PACKAGES, found
+from tests.system import PACKAGES, find_program
 
 
-def program(name: str) -> str:
+def require_program(name: str) -> str:
     """Return the path of the program. If it is missing, skip the test (fail it under CI) and name the package to install."""
-    path = found(name)
+    path = find_program(name)
     if path is None:
         pytest.skip(f"{name} is missing: sudo apt-get install {PACKAGES.get(name, name)}")
     return path
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -41,14 +41,16 @@ class PostgresCluster:
 
     @classmethod
     @contextmanager
-    def started(cls, fsync: str = "off") -> Iterator["PostgresCluster"]:
-        initdb = program("initdb")
+    def run_cluster(cls, fsync: str = "off") -> Iterator["PostgresCluster"]:
+        initdb = require_program("initdb")
         folder = Path(tempfile.mkdtemp(prefix="wetbench-pg-"))
         if os.geteuid() == 0:
             owner = pwd.getpwnam("postgres")
             os.chown(folder, owner.pw_uid, owner.pw_gid)
-        cluster = cls(folder, free_port(), fsync)
-        cluster._run(initdb, "-D", str(folder / "data"), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
+        cluster = cls(folder, find_free_port(), fsync)
+        cluster._run_as_owner(
+            initdb, "-D", str(folder / "data"), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync"
+        )
         cluster.start()
         try:
             yield cluster
@@ -58,8 +60,8 @@ class PostgresCluster:
 
     def start(self) -> None:
         options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync={self.fsync}"
-        self._run(
-            program("pg_ctl"),
+        self._run_as_owner(
+            require_program("pg_ctl"),
             "-D",
             str(self.folder / "data"),
             "-o",
@@ -71,15 +73,15 @@ class PostgresCluster:
         )
 
     def stop(self, mode: str = "fast") -> None:
-        self._run(program("pg_ctl"), "-D", str(self.folder / "data"), "-m", mode, "-w", "stop")
+        self._run_as_owner(require_program("pg_ctl"), "-D", str(self.folder / "data"), "-m", mode, "-w", "stop")
 
-    def new_database(self, name: str, like: str = "template1") -> str:
+    def create_database(self, name: str, template: str = "template1") -> str:
         """Create an empty database, or a copy of one that nobody is using, and return its DATABASE_URL."""
         options = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres")
-        self._run(program("createdb"), *options, "--template", like, name)
+        self._run_as_owner(require_program("createdb"), *options, "--template", template, name)
         return f"postgres://postgres@127.0.0.1:{self.port}/{name}"
 
-    def _run(self, *command: str) -> None:
+    def _run_as_owner(self, *command: str) -> None:
         as_owner = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
         process = subprocess.run([*as_owner, *command], cwd=self.folder, capture_output=True, text=True, check=False)
         assert process.returncode == 0, f"{command[0]} failed: {process.stdout}{process.stderr}"
@@ -98,8 +100,8 @@ class RedisServer:
 
     @classmethod
     @contextmanager
-    def started(cls) -> Iterator["RedisServer"]:
-        server = cls(free_port())
+    def run_server(cls) -> Iterator["RedisServer"]:
+        server = cls(find_free_port())
         server.start()
         try:
             yield server
@@ -108,7 +110,7 @@ class RedisServer:
 
     def start(self) -> None:
         command = [
-            program("redis-server"),
+            require_program("redis-server"),
             "--port",
             str(self.port),
             "--bind",

@@ -9,31 +9,31 @@ from django.db import OperationalError, connection
 
 from simulation.engine import workers
 from simulation.models import Run
-from simulation.runs import queueing
+from simulation.runs import create
 
 
-def play_out(run: Run) -> queueing.RunProgress:
+def run_to_end(run: Run) -> create.RunProgress:
     """Play a run to its end in this thread, with the embedded worker's own code."""
     stop = threading.Event()
-    while workers.play_next(stop, run):
+    while workers.run_next_row(stop, run):
         pass
-    return queueing.progress(run)
+    return create.get_progress(run)
 
 
-def race(act: Callable[[], object], threads: int) -> list[Any]:
+def run_concurrently(action: Callable[[], object], threads: int) -> list[Any]:
     """Call `act` in this many threads at the same time and return what each returned or raised."""
     barrier, results = threading.Barrier(threads), []
 
-    def run() -> None:
+    def run_action() -> None:
         try:
             barrier.wait(timeout=30)
-            results.append(act())
+            results.append(action())
         except Exception as error:  # an exception is a result like any other
             results.append(error)
         finally:
             connection.close()
 
-    runners = [threading.Thread(target=run) for _ in range(threads)]
+    runners = [threading.Thread(target=run_action) for _ in range(threads)]
     for runner in runners:
         runner.start()
     for runner in runners:
@@ -41,27 +41,27 @@ def race(act: Callable[[], object], threads: int) -> list[Any]:
     return results
 
 
-class Meanwhile(io.BytesIO):
+class InterruptedFile(io.BytesIO):
     """A file that runs an action once, when it is first read."""
 
     def __init__(self, file: io.BytesIO, act: Callable[[], object]) -> None:
         super().__init__(file.getvalue())
         self._acts = [act]
 
-    def _happen(self) -> None:
+    def _run_actions(self) -> None:
         while self._acts:
             self._acts.pop()()
 
     def read(self, size: int | None = -1, /) -> bytes:
-        self._happen()
+        self._run_actions()
         return super().read(size)
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        self._happen()
+        self._run_actions()
         return super().readline(size)
 
 
-class Away:
+class DatabaseOutage:
     """Let the first `times` statements with this beginning fail, as if the database were down (Django's execute_wrapper)."""
 
     def __init__(self, beginning: str, times: int) -> None:

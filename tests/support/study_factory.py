@@ -8,11 +8,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from ratings.models import Rater, Study
-from ratings.rating import answering, serving
+from ratings.rating import next_item, submit
 from ratings.studies import lifecycle
 
 
-def protocol(**changes: Any) -> dict[str, Any]:
+def build_protocol(**changes: Any) -> dict[str, Any]:
     """Return a small study of ten items: four without an error, three of each error."""
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 4},
@@ -23,28 +23,28 @@ def protocol(**changes: Any) -> dict[str, Any]:
     return {**defaults, "seed": 7, **changes}
 
 
-def evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
+def build_evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
     sources = [{"cast": "offline", "count": count}]
-    return protocol(name="Evidence study", kind="evidence_sufficiency", sources=sources, **changes)
+    return build_protocol(name="Evidence study", kind="evidence_sufficiency", sources=sources, **changes)
 
 
-def open_study(raters: int | None = None, **changes: Any) -> Study:
+def create_open_study(raters: int | None = None, **changes: Any) -> Study:
     """Open a study over the current pool. Its salt is fixed, so that a seed always gives the same plan."""
-    study = lifecycle.create_study(lifecycle.read_protocol(protocol(**changes)))
+    study = lifecycle.create_study(lifecycle.parse_protocol(build_protocol(**changes)))
     Study.objects.filter(pk=study.pk).update(salt="salt")
     lifecycle.open_study(study, raters)
     study.refresh_from_db()
     return study
 
 
-def unblinded(study: Study, by: Any) -> Study:
+def unblind_study(study: Study, by: Any) -> Study:
     """Close and unblind the study, and return it reloaded."""
     lifecycle.close_and_unblind(study, by)
     study.refresh_from_db()
     return study
 
 
-def seat(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Rater:
+def fill_rater_place(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Rater:
     """Give an open rater place of the study a new user: the place with this label, or the first open one.
 
     A `ready` rater has consented, read the guide, passed practice and started: the next page is an item.
@@ -61,17 +61,17 @@ def seat(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Ra
     return rater
 
 
-def seat_all(study: Study) -> list[Rater]:
+def fill_all_rater_places(study: Study) -> list[Rater]:
     """Give every open rater place a new user who is ready to rate."""
-    return [seat(study, rater.label) for rater in study.raters.filter(user=None, simulated=False)]
+    return [fill_rater_place(study, rater.label) for rater in study.raters.filter(user=None, simulated=False)]
 
 
-def rate_all(rater: Rater, seed: int = 1) -> int:
+def rate_everything(rater: Rater, seed: int = 1) -> int:
     """Let this rater answer all of their items with answers drawn from the seed, and return how many."""
     rng = random.Random(f"{seed}/{rater.label}")
     count = 0
-    while assignment := serving.next_assignment(rater):
-        serving.mark_opened(assignment)
-        answering.rate(assignment, rng.random() < 0.7, rng.randint(1, 5), uuid.uuid4())
+    while assignment := next_item.find_next_assignment(rater):
+        next_item.mark_opened(assignment)
+        submit.submit_rating(assignment, rng.random() < 0.7, rng.randint(1, 5), uuid.uuid4())
         count += 1
     return count

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 
-class FormReader(HTMLParser):
+class FormParser(HTMLParser):
     """Collect all forms of a page: address, method, and the current values of their fields."""
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Page:
     text: str
     headers: Any
 
-    def form(self, action: str = "") -> dict[str, Any]:
+    def find_form(self, action: str = "") -> dict[str, Any]:
         """Return the first posted form whose address ends with `action`."""
-        reader = FormReader()
+        reader = FormParser()
         reader.feed(self.text)
         post_forms = [form for form in reader.forms if form["method"].lower() == "post"]
         match = next(
@@ -62,9 +62,9 @@ class Visitor:
         body = urllib.parse.urlencode(fields).encode()
         return self._send(urllib.request.Request(urllib.parse.urljoin(self.site, path), body, headers), timeout)
 
-    def submit(self, page: Page, action: str = "", **values: Any) -> Page:
+    def submit_form(self, page: Page, action: str = "", **values: Any) -> Page:
         """Send a form of a page with its current values, except for these fields."""
-        form = page.form(action)
+        form = page.find_form(action)
         fields = {**form["fields"], **{name.replace("__", "-"): value for name, value in values.items()}}
         body = urllib.parse.urlencode(fields, doseq=True).encode()
         request = urllib.request.Request(urllib.parse.urljoin(page.url, form["action"]), data=body)

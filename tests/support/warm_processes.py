@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-WARM = (
+PRELOADED = (
     "anthropic.resources", "billiard.dummy", "billiard.pool", "celery.app.amqp", "celery.app.control", "celery.app.log",
     "celery.apps.worker", "celery.backends.base", "celery.bin.celery", "celery.concurrency.thread",
     "celery.contrib.django.task", "celery.events.receiver", "celery.worker.autoscale", "celery.worker.components",
@@ -33,7 +33,7 @@ _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 @dataclass
-class Warm:
+class PreloadedProcess:
     """The process that forks the others, as seen from a test."""
 
     process: "subprocess.Popen[str]"
@@ -41,7 +41,7 @@ class Warm:
 
     @classmethod
     @contextmanager
-    def started(cls, environment: Mapping[str, str]) -> Iterator["Warm"]:
+    def run_process(cls, environment: Mapping[str, str]) -> Iterator["PreloadedProcess"]:
         """Start the process. All that it forks ends with it."""
         command = [sys.executable, str(Path(__file__))]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -52,11 +52,11 @@ class Warm:
             process.kill()
             process.communicate()
 
-    def start(self, database: str, log: Path, *command: str) -> "Forked":
+    def fork_command(self, database: str, log: Path, *command: str) -> "ForkedProcess":
         """Run `celery worker ...`, `gunicorn ...` or `manage.py ...` on a database of the cluster in a forked process."""
-        return Forked(self, self.ask(start=command, database=database, log=str(log)), log)
+        return ForkedProcess(self, self.send_order(start=command, database=database, log=str(log)), log)
 
-    def ask(self, **order: Any) -> Any:
+    def send_order(self, **order: Any) -> Any:
         assert self.process.stdin and self.process.stdout
         with self.lock:
             self.process.stdin.write(json.dumps(order) + "\n")
@@ -65,33 +65,33 @@ class Warm:
 
 
 @dataclass
-class Forked:
+class ForkedProcess:
     """A forked process. Its id is not reused until its exit status was read."""
 
-    parent: Warm
+    parent: PreloadedProcess
     pid: int
     log: Path
     status: int | None = None
 
-    def signal(self, number: int) -> None:
-        if self.poll() is None:
+    def send_signal(self, number: int) -> None:
+        if self.get_exit_status() is None:
             os.kill(self.pid, number)
 
-    def poll(self) -> int | None:
+    def get_exit_status(self) -> int | None:
         """Return its exit status, less than 0 if a signal ended it; None while it runs."""
         if self.status is None:
-            self.status = self.parent.ask(poll=self.pid)
+            self.status = self.parent.send_order(poll=self.pid)
         return self.status
 
-    def wait(self, seconds: float) -> int:
+    def wait_for_end(self, seconds: float) -> int:
         deadline = time.monotonic() + seconds
-        while self.poll() is None:
-            assert time.monotonic() < deadline, f"process {self.pid} did not end within {seconds} s\n{self.said()}"
+        while self.get_exit_status() is None:
+            assert time.monotonic() < deadline, f"process {self.pid} did not end within {seconds} s\n{self.read_log()}"
             time.sleep(0.01)
         assert self.status is not None
         return self.status
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
 
 
@@ -99,20 +99,20 @@ def main() -> None:
     """Import everything once, then fork on each order until standard input ends."""
     sys.path.insert(1, str(ROOT))
     os.environ["DJANGO_SETTINGS_MODULE"] = "wetbench_site.settings"
-    warm_up()
+    import_everything()
     for line in sys.stdin:
         order = json.loads(line)
         if "poll" in order:
             pid, status = os.waitpid(order["poll"], os.WNOHANG)
             result = os.waitstatus_to_exitcode(status) if pid else None
         elif not (result := os.fork()):
-            sys.exit(become(**order))
+            sys.exit(run_forked_command(**order))
         print(json.dumps(result), flush=True)
 
 
-def warm_up() -> None:
+def import_everything() -> None:
     """Import only: no thread and no connection may exist when the process forks."""
-    for name in WARM:
+    for name in PRELOADED:
         importlib.import_module(name)
     import django
     from django.core.checks import run_checks
@@ -123,7 +123,7 @@ def warm_up() -> None:
     gc.freeze()  # garbage collection in a child would touch, and so copy, every shared page
 
 
-def become(start: list[str], database: str, log: str) -> int:
+def run_forked_command(start: list[str], database: str, log: str) -> int:
     """Run the command in the forked process and return its exit status."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     os.setsid()

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from simulation.providers.base import PROVIDERS
 from wetbench_site import environment
-from wetbench_site.environment import VARIABLES, Unusable
+from wetbench_site.environment import VARIABLES, InvalidConfiguration
 
 KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
 EXPOSED = {
@@ -25,15 +25,19 @@ EXPOSED = {
 
 def told(environ: Mapping[str, str]) -> list[str]:
     """Return the reported problems, one sentence each."""
-    with pytest.raises(Unusable) as refused:
-        environment.read(environ)
+    with pytest.raises(InvalidConfiguration) as refused:
+        environment.load_environment(environ)
     return [line.removeprefix("- ") for line in str(refused.value).splitlines()[1:]]
 
 
 def test_environment_without_variables_is_valid_and_embedded() -> None:
-    read = environment.read({})
-    assert not read.production
-    assert (read.text("WETBENCH_LOG_FORMAT"), read.flag("WETBENCH_HTTPS"), read.whole("WETBENCH_WEB_WORKERS")) == (
+    read = environment.load_environment({})
+    assert not read.is_production
+    assert (
+        read.get_text("WETBENCH_LOG_FORMAT"),
+        read.get_flag("WETBENCH_HTTPS"),
+        read.get_integer("WETBENCH_WEB_WORKERS"),
+    ) == (
         "line",
         False,
         1,
@@ -41,9 +45,9 @@ def test_environment_without_variables_is_valid_and_embedded() -> None:
 
 
 def test_environment_of_production_defaults_to_https_and_json() -> None:
-    read = environment.read(EXPOSED)
-    assert read.production and read.flag("WETBENCH_HTTPS") and read.text("WETBENCH_LOG_FORMAT") == "json"
-    assert read.names("WETBENCH_HOSTS") == ["wetbench.example.org"] and read.whole("WETBENCH_WEB_WORKERS") == 2
+    read = environment.load_environment(EXPOSED)
+    assert read.is_production and read.get_flag("WETBENCH_HTTPS") and read.get_text("WETBENCH_LOG_FORMAT") == "json"
+    assert read.get_list("WETBENCH_HOSTS") == ["wetbench.example.org"] and read.get_integer("WETBENCH_WEB_WORKERS") == 2
 
 
 def test_environment_of_production_requires_key_hosts_and_url() -> None:
@@ -97,7 +101,7 @@ def test_every_secret_can_be_in_a_file(tmp_path: Path) -> None:
             "CELERY_BROKER_URL": "redis://c:6379/0",
         }.get(variable.name, KEY)
         file.write_text(f"{value}\n")
-        read = environment.read({f"{variable.name}_FILE": str(file)})
+        read = environment.load_environment({f"{variable.name}_FILE": str(file)})
         assert read.values[variable.name] in (value, [value]), variable.name
 
 
@@ -141,12 +145,14 @@ def test_provider_key_in_a_file_is_used_by_clients_and_not_exported_as_a_variabl
 def test_email_accepts_one_kind_of_tls_only() -> None:
     both = {"EMAIL_USE_TLS": "true", "EMAIL_USE_SSL": "true"}
     assert told(both) == ["EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them"]
-    assert environment.read({"EMAIL_USE_SSL": "true"}).flag("EMAIL_USE_SSL")
+    assert environment.load_environment({"EMAIL_USE_SSL": "true"}).get_flag("EMAIL_USE_SSL")
 
 
 def test_old_secret_keys_are_a_list_of_keys() -> None:
     older, oldest = KEY[::-1], KEY[5:] + KEY[:5]
-    assert environment.read({"WETBENCH_OLD_SECRET_KEYS": f"{older}, {oldest}"}).names("WETBENCH_OLD_SECRET_KEYS") == [
+    assert environment.load_environment({"WETBENCH_OLD_SECRET_KEYS": f"{older}, {oldest}"}).get_list(
+        "WETBENCH_OLD_SECRET_KEYS"
+    ) == [
         older,
         oldest,
     ]
@@ -184,12 +190,12 @@ def default(variable: environment.Variable) -> str:
 
 
 def test_operations_page_has_every_variable_with_allowed_values_and_default() -> None:
-    declared = {variable.name: (variable.form.allowed, default(variable)) for variable in VARIABLES}
+    declared = {variable.name: (variable.value_type.allowed, default(variable)) for variable in VARIABLES}
     assert documented_variables() == declared
 
 
 def test_each_old_secret_key_is_hidden_as_a_secret(tmp_path: Path) -> None:
     one, other = "an-earlier-key-of-this-site", "a-still-earlier-key-of-this-site"
     (tmp_path / "keys").write_text(f"{one}\n{other}\n")
-    assert {one, other} <= environment.secrets({"WETBENCH_OLD_SECRET_KEYS": f"{one}, {other}"})
-    assert {one, other} <= environment.secrets({"WETBENCH_OLD_SECRET_KEYS_FILE": str(tmp_path / "keys")})
+    assert {one, other} <= environment.list_secrets({"WETBENCH_OLD_SECRET_KEYS": f"{one}, {other}"})
+    assert {one, other} <= environment.list_secrets({"WETBENCH_OLD_SECRET_KEYS_FILE": str(tmp_path / "keys")})

@@ -22,7 +22,7 @@ from simulation import metrics
 from simulation.models import ModelCall, Worker
 from simulation.scripted_server import Server
 from tests.support.services import RedisServer
-from tests.support.struck import Scene
+from tests.support.unit_scenario import UnitScenario
 from wetbench_site.observability import gauges, readiness
 
 TOKEN = "a-token-for-prometheus-alone"
@@ -186,7 +186,7 @@ def test_readyz_answers_within_seconds_if_the_broker_hangs(client: Client, setti
     settings.CELERY_BROKER_URL = silent
     began = time.monotonic()
     assert client.get("/readyz").json()["state"] == "degraded"
-    assert time.monotonic() - began < 2 * readiness.PATIENCE_SECONDS
+    assert time.monotonic() - began < 2 * readiness.TIMEOUT_SECONDS
 
 
 def test_readyz_answers_within_seconds_if_the_database_hangs_at_every_request(
@@ -195,8 +195,8 @@ def test_readyz_answers_within_seconds_if_the_database_hangs_at_every_request(
     def hang(*_: Any) -> None:
         time.sleep(1.5)
 
-    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setitem(readiness.QUESTIONS, "database", hang)
+    monkeypatch.setattr(readiness, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setitem(readiness.CHECKS, "database", hang)
     began = time.monotonic()
     for _ in range(6):  # more than may hang at once
         answer = client.get("/readyz")
@@ -266,8 +266,8 @@ def test_metrics_count_whole_tables_once_a_minute(client: Client, settings: Sett
 def test_metrics_count_only_the_latest_calls(
     client: Client, model_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = Scene(model_server, "transition")
-    scene.strike({"fault": "wrong_enum"})
+    scene = UnitScenario(model_server, "transition")
+    scene.run_with_fault({"fault": "wrong_enum"})
     calls = ModelCall.objects.count()
     assert calls > 2 and sum(n for name, n in values(client).items() if "model_calls" in name) == calls
     monkeypatch.setattr(metrics, "LATEST_CALLS", 2)

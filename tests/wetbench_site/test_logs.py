@@ -21,9 +21,9 @@ from pytest_django.fixtures import Settings
 
 from simulation.models import ModelCall
 from simulation.scripted_server import Server
-from tests.support.struck import Scene
+from tests.support.unit_scenario import UnitScenario
 from wetbench_site.observability import log_context, logs
-from wetbench_site.observability.audit_log import security_event
+from wetbench_site.observability.audit_log import log_security_event
 from wetbench_site.observability.redaction import HIDDEN, Redactor
 
 SECRET = "hunter2-correct-horse"
@@ -42,9 +42,9 @@ class Written:
     """The log lines of a site with these settings."""
 
     def __init__(self, form: str) -> None:
-        made = logs.configuration(form, "INFO", {SECRET, DATABASE})
-        self.handler = logs.RedactedStream(made["handlers"]["console"]["secrets"])
-        self.handler.setFormatter({"json": logs.Json, "line": logs.Line}[form]())
+        made = logs.build_logging_config(form, "INFO", {SECRET, DATABASE})
+        self.handler = logs.RedactedHandler(made["handlers"]["console"]["secrets"])
+        self.handler.setFormatter({"json": logs.JsonLineFormatter, "line": logs.LineFormatter}[form]())
         self.handler.setStream(io.StringIO())
 
     @property
@@ -84,7 +84,7 @@ def test_json_line_has_time_level_logger_message_and_facts(as_json: Written) -> 
 
 
 def test_log_line_of_a_unit_has_its_row_and_step(as_json: Written) -> None:
-    with log_context.bind("episode", "0f5c2a52", step=3, phase="agent"):
+    with log_context.bind_facts("episode", "0f5c2a52", step=3, phase="agent"):
         log.info("one")
     log.info("two")
     one, two = as_json.lines
@@ -92,8 +92,8 @@ def test_log_line_of_a_unit_has_its_row_and_step(as_json: Written) -> None:
 
 
 def test_log_context_of_an_outer_block_returns_when_an_inner_one_ends() -> None:
-    with log_context.bind("job", "a"):
-        with log_context.bind("twin", "b"):
+    with log_context.bind_facts("job", "a"):
+        with log_context.bind_facts("twin", "b"):
             assert log_context.bound_facts() == {"twin": "b"}
         assert log_context.bound_facts() == {"job": "a"}
     assert log_context.bound_facts() == {}
@@ -115,7 +115,7 @@ def test_credentials_are_hidden_in_every_part_of_a_log_line(told: str, written: 
     }.get(told, told)  # fmt: skip
     log.warning("said: %s", told)
     log.warning(f"said: {told}", extra={"facts": {"said": told}})
-    with log_context.bind("job", told):
+    with log_context.bind_facts("job", told):
         log.warning("a line")
     try:
         raise OSError(told)
@@ -213,10 +213,10 @@ def test_exception_report_shows_no_local_variables() -> None:
 def test_security_event_has_its_name_account_and_address(as_json: Written) -> None:
     request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7")
     request.user = AnonymousUser()
-    security_event("sign-in failed", request, name="ann\nb")
+    log_security_event("sign-in failed", request, name="ann\nb")
     request.user = User(pk=7, username="ann")
-    security_event("export", request, study="one")
-    security_event("second step reset", None, user=3)
+    log_security_event("export", request, study="one")
+    log_security_event("second step reset", None, user=3)
     one, two, three = as_json.lines
     assert {line["logger"] for line in as_json.lines} == {"wetbench.security"}
     assert (one["event"], one["name"], one["address"]) == ("sign-in failed", "ann\\nb", "192.0.2.7") and "by" not in one
@@ -227,9 +227,9 @@ def test_security_event_has_its_name_account_and_address(as_json: Written) -> No
 @pytest.mark.django_db
 @pytest.mark.parametrize("fault", ["wrong_enum", "unauthorized_401"])
 def test_provider_error_logs_no_prompt_reply_or_key(fault: str, model_server: Server, as_json: Written) -> None:
-    scene = Scene(model_server, "transition")
-    scene.strike({"fault": fault})
-    assert scene.row.status in ("failed", "blocked") and ModelCall.objects.count() > 0
+    scene = UnitScenario(model_server, "transition")
+    scene.run_with_fault({"fault": fault})
+    assert scene.current_row.status in ("failed", "blocked") and ModelCall.objects.count() > 0
     line = as_json.lines[-1]
     assert (line["episode"], line["step"], line["phase"]) == (str(scene.code), 1, "transition")
     quoted = [b"lukewarm", b"See what is in the tubes", b"Is it clear?", b"dummy-openai", b"tea"]
@@ -239,7 +239,7 @@ def test_provider_error_logs_no_prompt_reply_or_key(fault: str, model_server: Se
 
 
 def test_logging_has_one_handler_for_django_and_all_servers() -> None:
-    made = logs.configuration("json", "INFO", set())
+    made = logs.build_logging_config("json", "INFO", set())
     assert made["root"]["handlers"] == ["console"] and list(made["handlers"]) == ["console"]
     assert all(logger["handlers"] == [] and logger["propagate"] for logger in made["loggers"].values())
 

@@ -9,10 +9,10 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from wetbench_site import migration_state, starting
-from wetbench_site.database_copies.faults import BackupError
-from wetbench_site.environment import Unusable
-from wetbench_site.maintenance.backup import making, restoring
+from wetbench_site import migration_state, startup
+from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.environment import InvalidConfiguration
+from wetbench_site.maintenance.backup import creation, restoration
 from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS as RELEASE
 from wetbench_site.migration_state import Key
 from wetbench_site.observability import readiness
@@ -29,33 +29,33 @@ def forget(*keys: Key) -> None:
 
 
 def test_empty_database_lacks_the_initial_migrations_and_not_the_replaced_ones() -> None:
-    assert set(migration_state.find_missing([])) == ALL
-    assert migration_state.explain_gaps([], "This database") == ""
+    assert set(migration_state.find_missing_migrations([])) == ALL
+    assert migration_state.explain_migration_gaps([], "This database") == ""
 
 
 def test_database_of_the_last_release_counts_as_migrated_by_the_initial_migrations() -> None:
     later = ALL - INITIAL
-    assert migration_state.find_missing(OLD | later) == []
-    assert migration_state.find_unknown(OLD) == []
-    assert migration_state.explain_gaps(OLD, "This database") == ""
+    assert migration_state.find_missing_migrations(OLD | later) == []
+    assert migration_state.find_unknown_migrations(OLD) == []
+    assert migration_state.explain_migration_gaps(OLD, "This database") == ""
 
 
 def test_missing_replaced_migration_is_reported_with_the_release_that_has_it() -> None:
     applied = OLD - {("ratings", "0016_declared_things")}
-    assert ("ratings", "0016_declared_things") in migration_state.find_missing(applied)
-    why = migration_state.explain_gaps(applied, "This database")
+    assert ("ratings", "0016_declared_things") in migration_state.find_missing_migrations(applied)
+    why = migration_state.explain_migration_gaps(applied, "This database")
     assert "lacks ratings.0016_declared_things, which" in why and f"Upgrade to {RELEASE} first" in why
 
 
 def test_missing_replaced_migrations_are_counted_and_the_first_three_are_listed() -> None:
-    why = migration_state.explain_gaps({("ratings", "0001_initial")}, "This database")
+    why = migration_state.explain_migration_gaps({("ratings", "0001_initial")}, "This database")
     assert "lacks ratings.0002_rating_room, ratings.0003_fill, ratings.0004_seat_codes and 12 more" in why
 
 
 def test_migration_of_a_newer_version_is_unknown_and_not_a_gap() -> None:
     applied = {*OLD, ("ratings", "9999_later"), ("elsewhere", "0001_initial")}
-    assert migration_state.find_unknown(applied) == [("ratings", "9999_later")]
-    assert migration_state.explain_gaps(applied, "This database") == ""
+    assert migration_state.find_unknown_migrations(applied) == [("ratings", "9999_later")]
+    assert migration_state.explain_migration_gaps(applied, "This database") == ""
 
 
 @pytest.mark.both_databases
@@ -68,9 +68,9 @@ def test_migrate_and_server_start_reject_a_database_older_than_the_last_release(
     name = ".".join(lost)
     with pytest.raises(CommandError, match=f"Nothing was changed.*lacks {name}, which.*Upgrade to {RELEASE} first"):
         call_command("migrate", verbosity=0)
-    with pytest.raises(Unusable, match=f"lacks {name}, which.*Upgrade to {RELEASE} first"):
-        starting.refuse_unfit()
-    assert "failed" in {part.state for part in readiness._of_database() if part.name == "migrations"}
+    with pytest.raises(InvalidConfiguration, match=f"lacks {name}, which.*Upgrade to {RELEASE} first"):
+        startup.check_site()
+    assert "failed" in {part.state for part in readiness._check_database() if part.name == "migrations"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -81,9 +81,9 @@ def test_restore_rejects_a_backup_older_than_the_last_release_and_changes_nothin
     lost = ("ratings", "0015_rights")
     forget(lost, *INITIAL)
     try:
-        made = making.backup(tmp_path, lambda line: None, scratch=False)
+        made = creation.create_backup(tmp_path, lambda line: None, scratch=False)
     finally:
         for key in (lost, *INITIAL):
             MigrationRecorder(connection).record_applied(*key)
     with pytest.raises(BackupError, match=f"ratings.0015_rights, which.*Upgrade to {RELEASE} first"):
-        restoring.checked(made.file)
+        restoration.load_checked_manifest(made.file)

@@ -10,17 +10,17 @@ from django.db.models import Q, QuerySet
 
 from ratings.accounts import sessions
 from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
-from ratings.rating import answering, serving
+from ratings.rating import next_item, submit
 from ratings.studies import StudyError, access, lifecycle
-from tests.support.rating_room import open_study
+from tests.support.rating_room import create_open_study
 from wetbench_site.prepared_queries import PreparedQuery
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_prepared_query_returns_the_rows_of_its_query_for_every_value() -> None:
-    study = open_study(items=4, raters=2)
-    answering.rate(study.raters.get(number=1).assignments.get(position=1), True, 4, submission := uuid4())
+    study = create_open_study(items=4, raters=2)
+    submit.submit_rating(study.raters.get(number=1).assignments.get(position=1), True, 4, submission := uuid4())
 
     def events(place: int, of: UUID) -> QuerySet[RatingEvent, tuple[int]]:
         return RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=of)).order_by("pk").values_list("pk")
@@ -29,16 +29,16 @@ def test_prepared_query_returns_the_rows_of_its_query_for_every_value() -> None:
 
     for place in (*Assignment.objects.values_list("pk", flat=True), -1):
         for sent in (submission, uuid4()):
-            assert list(prepared.rows(place, sent)) == list(events(place, sent))
+            assert list(prepared.fetch_rows(place, sent)) == list(events(place, sent))
 
 
 def test_prepared_query_returns_an_assignment_with_all_selected_relations() -> None:
-    seat = open_study(items=4, raters=2).raters.get(number=2)
+    seat = create_open_study(items=4, raters=2).raters.get(number=2)
     place = seat.assignments.get(position=2)
-    answering.rate(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
+    submit.submit_rating(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
     assert seat.user
 
-    found = access.assignment_for(seat.user, place.code, "rating", "draft")
+    found = access.get_assignment_or_404(seat.user, place.code, "rating", "draft")
 
     fields = [field.attname for field in Assignment._meta.concrete_fields]
     known = Assignment.objects.get(pk=place.pk)
@@ -53,20 +53,20 @@ def test_prepared_session_query_finds_a_session_until_it_ends() -> None:
     user, now = User.objects.create_user("ada"), datetime.now(UTC)
     BrowserSession.objects.create(session_key="k" * 32, session_data="x", expire_date=now, user=user)
 
-    assert sessions._LIVE.first("k" * 32, now - timedelta(seconds=1)) == BrowserSession.objects.get()
-    assert sessions._LIVE.first("k" * 32, now) is None
-    assert sessions._LIVE.first("k" * 31, now - timedelta(seconds=1)) is None
+    assert sessions._OPEN_SESSION.find_first("k" * 32, now - timedelta(seconds=1)) == BrowserSession.objects.get()
+    assert sessions._OPEN_SESSION.find_first("k" * 32, now) is None
+    assert sessions._OPEN_SESSION.find_first("k" * 31, now - timedelta(seconds=1)) is None
 
 
 def test_prepared_progress_query_counts_for_the_requested_rater() -> None:
-    study = open_study(items=6, raters=3)
+    study = create_open_study(items=6, raters=3)
     first, second = study.raters.order_by("number")[:2]
     total = first.assignments.count()
 
-    answering.rate(first.assignments.get(position=1), True, 4, uuid4())
+    submit.submit_rating(first.assignments.get(position=1), True, 4, uuid4())
 
-    assert serving.progress(first) == (1, total)
-    assert serving.progress(second) == (0, second.assignments.count())
+    assert next_item.count_progress(first) == (1, total)
+    assert next_item.count_progress(second) == (0, second.assignments.count())
 
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -74,7 +74,7 @@ NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 def read_before(change: Callable[[Assignment], object]) -> Assignment:
     """Return an assignment with its rater and study as they were before the change."""
-    seat = open_study(items=4, raters=1).raters.get()
+    seat = create_open_study(items=4, raters=1).raters.get()
     place = Assignment.objects.select_related("item", "rater__study").get(rater=seat, position=1)
     change(place)
     return place
@@ -85,8 +85,8 @@ def read_before(change: Callable[[Assignment], object]) -> Assignment:
     [
         (lambda place: Rater.objects.filter(pk=place.rater_id).update(finished_at=NOW), "You have finished"),
         (lambda place: Rater.objects.filter(pk=place.rater_id).update(withdrawn_at=NOW), "You have withdrawn"),
-        (lambda place: lifecycle.pause(place.rater.study), "is paused"),
-        (lambda place: lifecycle.close(place.rater.study), "is closed"),
+        (lambda place: lifecycle.pause_study(place.rater.study), "is paused"),
+        (lambda place: lifecycle.close_study(place.rater.study), "is closed"),
         (lambda place: Assignment.objects.filter(pk=place.pk).delete(), "no longer yours"),
     ],
     ids=["finished", "withdrawn", "paused", "closed", "reassigned"],
@@ -98,7 +98,7 @@ def test_rating_is_rejected_after_changes_since_its_assignment_was_read(
     place = read_before(change)
 
     with pytest.raises(StudyError, match=said):
-        answering.rate(place, True, 4, uuid4())
+        submit.submit_rating(place, True, 4, uuid4())
 
     assert not RatingEvent.objects.exists()
 
@@ -106,14 +106,14 @@ def test_rating_is_rejected_after_changes_since_its_assignment_was_read(
 def test_rating_names_the_latest_guide_version_that_its_rater_has_seen() -> None:
     place = read_before(lambda place: Rater.objects.filter(pk=place.rater_id).update(guide_seen=7))
 
-    assert answering.rate(place, True, 4, uuid4()).rating.guide_version == 7
+    assert submit.submit_rating(place, True, 4, uuid4()).rating.guide_version == 7
 
 
 def test_rating_deletes_its_own_unsaved_answer_and_no_other() -> None:
-    one, other = open_study(items=4, raters=1).raters.get().assignments.order_by("position")[:2]
+    one, other = create_open_study(items=4, raters=1).raters.get().assignments.order_by("position")[:2]
     for place in (one, other):
-        assert answering.save_draft(place, answering.Answer(True, 4))
+        assert submit.save_unsaved_answer(place, submit.Answer(True, 4))
 
-    answering.rate(one, True, 4, uuid4())
+    submit.submit_rating(one, True, 4, uuid4())
 
     assert list(Draft.objects.values_list("assignment", flat=True)) == [other.pk]

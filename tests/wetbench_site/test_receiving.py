@@ -20,11 +20,11 @@ from django.db import connection
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT
 
-from ratings.exchange.imports import import_lines
+from ratings.exchange.imports import json_lines
 from ratings.studies import lifecycle
 from tests.support import run_factory, study_factory
-from tests.support.services import free_port
-from wetbench_site.middleware import receiving
+from tests.support.services import find_free_port
+from wetbench_site.middleware import uploads
 
 pytestmark = pytest.mark.django_db
 MIB = 1 << 20
@@ -53,7 +53,7 @@ class Stream(io.RawIOBase):
 @pytest.fixture
 def boss(admin_user: User) -> Client:
     """A signed-in admin on the import page."""
-    lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="one", sources=[])))
+    lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(slug="one", sources=[])))
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
     client.force_login(admin_user)
     client.get("/studies/one/import/")
@@ -96,7 +96,7 @@ def test_upload_of_the_largest_size_uses_the_disk_and_leaves_no_file(
     settings.FILE_UPLOAD_TEMP_DIR, settings.VAR_DIR = str(tmp_path), tmp_path
     tracemalloc.start()
     try:
-        status, page = sent(boss, "/studies/one/import/", Stream(receiving.LARGEST_FILE))
+        status, page = sent(boss, "/studies/one/import/", Stream(uploads.MAX_FILE_BYTES))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -106,12 +106,12 @@ def test_upload_of_the_largest_size_uses_the_disk_and_leaves_no_file(
 
 
 def test_upload_that_is_slightly_too_large_is_reported_on_the_form(boss: Client) -> None:
-    status, page = sent(boss, "/studies/one/import/", Stream(receiving.LARGEST_FILE + 1))
+    status, page = sent(boss, "/studies/one/import/", Stream(uploads.MAX_FILE_BYTES + 1))
     assert status == 422 and "The file is larger than 20 MiB." in page
 
 
 def test_upload_limit_is_the_same_for_forms_and_server() -> None:
-    assert receiving.LARGEST_FILE == import_lines.MOST_BYTES
+    assert uploads.MAX_FILE_BYTES == json_lines.MAX_BYTES
 
 
 def test_upload_is_not_read_beyond_its_declared_length(boss: Client) -> None:
@@ -165,8 +165,8 @@ ADDRESSES = ("/studies/one/import/", "/studies/two/import-ratings/")
 
 @pytest.fixture
 def two(boss: Client) -> Client:
-    run_factory.pool()
-    study_factory.open_study(slug="two", name="Two")
+    run_factory.create_pool()
+    study_factory.create_open_study(slug="two", name="Two")
     return boss
 
 
@@ -199,10 +199,13 @@ def served(tmp_path: Path, transactional_db: None) -> Iterator[tuple[int, int, s
     """Yield gunicorn's port, its worker process, and the cookie of a signed-in user."""
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
-    lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="one", sources=[])))
+    lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(slug="one", sources=[])))
     with connection.cursor() as cursor:
         cursor.execute("VACUUM INTO %s", [str(tmp_path / "wetbench.sqlite3")])
-    port, own = free_port(), {"WETBENCH_VAR_DIR": str(tmp_path), "SECRET_KEY": site.SECRET_KEY, "TMPDIR": str(tmp_path)}
+    port, own = (
+        find_free_port(),
+        {"WETBENCH_VAR_DIR": str(tmp_path), "SECRET_KEY": site.SECRET_KEY, "TMPDIR": str(tmp_path)},
+    )
     command = ["gunicorn", "wetbench_site.wsgi", "-c", "python:wetbench_site.gunicorn_conf", "-b", f"127.0.0.1:{port}"]
     told = {name: value for name, value in os.environ.items() if not name.startswith(("WETBENCH_", "DATABASE_"))}
     with (tmp_path / "log").open("wb") as log:

@@ -16,8 +16,8 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from tests.support.services import PostgresCluster
-from wetbench_site import loopback, refusals, starting
-from wetbench_site.environment import Unusable
+from wetbench_site import checks, loopback_only, startup
+from wetbench_site.environment import InvalidConfiguration
 
 KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
 
@@ -27,31 +27,31 @@ def codes(found: list[CheckMessage]) -> list[str]:
 
 
 def test_settings_check_accepts_the_embedded_profile() -> None:
-    assert refusals.settings_that_give_away() == []
+    assert checks.check_settings() == []
 
 
 def test_settings_check_rejects_a_star_as_host(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["wetbench.example.org", "*"]
-    assert codes(refusals.settings_that_give_away()) == ["wetbench.E001"]
+    assert codes(checks.check_settings()) == ["wetbench.E001"]
 
 
 def test_settings_check_rejects_debug_and_weak_keys_in_production(settings: Settings) -> None:
     settings.DEBUG, settings.SECRET_KEY = True, KEY
-    assert refusals.settings_that_give_away() == []
+    assert checks.check_settings() == []
     settings.PRODUCTION = True
-    assert codes(refusals.settings_that_give_away()) == ["wetbench.E002"]
+    assert codes(checks.check_settings()) == ["wetbench.E002"]
     settings.DEBUG = False
     for weak in (KEY[:49], "ab" * 40, "django-insecure-" + KEY, "please-change-me-" + KEY):
         settings.SECRET_KEY = weak
-        assert codes(refusals.settings_that_give_away()) == ["wetbench.E003"], weak
+        assert codes(checks.check_settings()) == ["wetbench.E003"], weak
 
 
-@pytest.mark.parametrize("name", refusals.SDK_LOGS)
+@pytest.mark.parametrize("name", checks.SDK_LOGS)
 def test_settings_check_rejects_sdk_logs_that_print_prompts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "info")
-    assert refusals.settings_that_give_away() == []
+    assert checks.check_settings() == []
     monkeypatch.setenv(name, "Debug")
-    assert codes(refusals.settings_that_give_away()) == ["wetbench.E004"]
+    assert codes(checks.check_settings()) == ["wetbench.E004"]
 
 
 MOUNTS = """\
@@ -74,20 +74,20 @@ def test_file_system_of_a_path_is_that_of_the_innermost_mount(
 ) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(MOUNTS)
-    monkeypatch.setattr(refusals, "MOUNTS", mounts)
-    assert refusals.disk_of(Path(path)) == kind
+    monkeypatch.setattr(checks, "MOUNTS", mounts)
+    assert checks.find_file_system(Path(path)) == kind
 
 
 def test_settings_check_rejects_sqlite_on_a_network_disk(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = tmp_path / "mounts"
-    monkeypatch.setattr(refusals, "MOUNTS", mounts)
+    monkeypatch.setattr(checks, "MOUNTS", mounts)
     monkeypatch.setitem(settings.DATABASES["default"], "NAME", "/home/ann/site.sqlite3")
     mounts.write_text("/dev/sda1 / ext4 rw 0 0\n")
-    assert refusals.settings_that_give_away() == []
+    assert checks.check_settings() == []
     mounts.write_text(MOUNTS)
-    (message,) = refusals.settings_that_give_away()
+    (message,) = checks.check_settings()
     assert message.id == "wetbench.E005" and "nfs4" in message.msg and "WETBENCH_VAR_DIR" in str(message.hint)
 
 
@@ -96,19 +96,19 @@ def test_durability_check_rejects_sqlite_below_synchronous_full() -> None:
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA synchronous=NORMAL")
         try:
-            assert codes(refusals.durability(databases=["default"])) == ["wetbench.E006"]
+            assert codes(checks.check_durability(databases=["default"])) == ["wetbench.E006"]
         finally:
             cursor.execute("PRAGMA synchronous=FULL")
-    assert refusals.durability(databases=["default"]) == []
+    assert checks.check_durability(databases=["default"]) == []
 
 
 @pytest.mark.django_db
 def test_missing_migrations_stop_a_server_with_the_command_to_run() -> None:
-    starting.refuse_unfit()
+    startup.check_site()
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'sessions'")
-    with pytest.raises(Unusable) as refused:
-        starting.refuse_unfit()
+    with pytest.raises(InvalidConfiguration) as refused:
+        startup.check_site()
     assert "such as sessions.0001_initial" in str(refused.value) and "manage.py migrate" in str(refused.value)
 
 
@@ -118,7 +118,7 @@ def test_migration_of_a_newer_version_does_not_stop_a_server() -> None:
         cursor.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('ratings', '0999_later', '2030-01-01')"
         )
-    assert refusals.missing_migrations() == []
+    assert checks.list_missing_migrations() == []
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_migration_of_a_newer_version_does_not_stop_a_server() -> None:
     ],
 )  # fmt: skip
 def test_loopback_addresses_are_recognised(host: str, answer: bool) -> None:
-    assert loopback.is_loopback(host) is answer
+    assert loopback_only.is_loopback(host) is answer
 
 
 def test_embedded_profile_binds_only_loopback_and_socket_files() -> None:
-    assert loopback.refusal([("127.0.0.1", 8000), ("::1", 8000, 0, 0), "/run/wetbench.sock"]) == ""
-    assert "cannot bind 0.0.0.0:8000" in loopback.refusal([("127.0.0.1", 8000), ("0.0.0.0", 8000)])
+    assert loopback_only.explain_bind_refusal([("127.0.0.1", 8000), ("::1", 8000, 0, 0), "/run/wetbench.sock"]) == ""
+    assert "cannot bind 0.0.0.0:8000" in loopback_only.explain_bind_refusal([("127.0.0.1", 8000), ("0.0.0.0", 8000)])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,9 @@ def test_embedded_profile_answers_only_its_own_machine(caller: str, status: str)
         return [b"a page"]
 
     body = b"".join(
-        loopback.loopback_alone(application)({"REMOTE_ADDR": caller}, lambda state, headers: said.append(state))
+        loopback_only.serve_loopback_only(application)(
+            {"REMOTE_ADDR": caller}, lambda state, headers: said.append(state)
+        )
     )
     assert said == [status] and (b"a page" in body) == (status == "200 OK")
 
@@ -198,10 +200,10 @@ def test_durability_check_rejects_postgresql_without_synchronous_commit(
     postgres: PostgresCluster, tmp_path: Path
 ) -> None:
     """The cluster of the tests runs with fsync=off, which is rejected only in production."""
-    url, check = postgres.new_database("forgetful"), ("manage.py", "check", "--database", "default")
+    url, check = postgres.create_database("ignore_submission_ids"), ("manage.py", "check", "--database", "default")
     here = {"DATABASE_URL": url, "WETBENCH_VAR_DIR": str(tmp_path)}
     assert ran(*check, **here).returncode == 0
     assert re.findall(r"wetbench\.E\d+", ran(*check, **here, **EXPOSED).stderr) == ["wetbench.E007"]
     with psycopg.connect(url, autocommit=True) as told:
-        told.execute("ALTER DATABASE forgetful SET synchronous_commit = off")
+        told.execute("ALTER DATABASE ignore_submission_ids SET synchronous_commit = off")
     assert re.findall(r"wetbench\.E\d+", ran(*check, **here).stderr) == ["wetbench.E006"]

@@ -18,7 +18,7 @@ import pytest
 from django.conf import settings as site
 from django.db import connection
 
-from tests.support.services import free_port
+from tests.support.services import find_free_port
 from wetbench_site import gunicorn_conf
 
 KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
@@ -28,7 +28,7 @@ class Served:
     """A site in production on SQLite, with its secrets in files. The test plays the proxy in front of it."""
 
     def __init__(self, folder: Path) -> None:
-        self.port, self.log = free_port(), folder / "log"
+        self.port, self.log = find_free_port(), folder / "log"
         (folder / "key").write_text(KEY + "\n")
         here = {name: value for name, value in os.environ.items() if not name.startswith(("WETBENCH_", "SECRET_"))}
         self.environ = here | {
@@ -136,7 +136,7 @@ def test_metrics_folder_of_a_killed_server_is_removed_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv(gunicorn_conf.NUMBERS, "")
+    monkeypatch.setenv(gunicorn_conf.METRICS_DIR_VARIABLE, "")
     killed, alive, started = (SimpleNamespace(cfg=SimpleNamespace(address=[])) for _ in range(3))
     gunicorn_conf.on_starting(killed)
     gunicorn_conf.on_starting(alive)

@@ -7,9 +7,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from ratings.management.commands.state_diagram import document
-from ratings.protocol import protocols
-from wetbench_site.access_table import TABLE, Row
+from ratings.management.commands.state_diagram import format_states_page
+from ratings.protocol import study_protocol
+from wetbench_site.access_table import ACCESS_TABLE, AccessRow
 from wetbench_site.headers import CONTENT_SECURITY_POLICY
 
 OPEN = {"login", "rater_link", "admin_link", "sign_in_here", "mail_link", "healthz", "readyz", "metrics"}
@@ -78,8 +78,8 @@ def test_every_url_is_hidden_from_users_without_a_role(client: Client, pattern: 
         assert response.status_code == 404 or not any("GET" in row for row in _row(entry).values())
 
 
-def _row(entry: URLPattern) -> Row:
-    return next(row for name, row in TABLE.items() if name.split(":")[-1] == entry.name)
+def _row(entry: URLPattern) -> AccessRow:
+    return next(row for name, row in ACCESS_TABLE.items() if name.split(":")[-1] == entry.name)
 
 
 def test_fragment_returns_401_and_reloads_its_page_for_strangers(client: Client, db: None) -> None:
@@ -88,12 +88,12 @@ def test_fragment_returns_401_and_reloads_its_page_for_strangers(client: Client,
 
 
 def test_states_page_matches_the_models(settings) -> None:
-    assert (settings.BASE_DIR / "docs/states.md").read_text() == document() + "\n"
+    assert (settings.BASE_DIR / "docs/states.md").read_text() == format_states_page() + "\n"
 
 
 def test_study_document_in_the_docs_is_valid(settings) -> None:
     text = (settings.BASE_DIR / "docs/operations.md").read_text()
     document = json.loads(text.split("```json\n")[1].split("```")[0])
     casts = [source["cast"] for source in document["sources"]]
-    read = protocols.read(document, casts, []).to_json()
+    read = study_protocol.parse_protocol(document, casts, []).to_document()
     assert read | document == read

@@ -39,18 +39,18 @@ def test_second_writer_begins_as_soon_as_the_first_one_ends() -> None:
         order.append("first")
     waiting.join(5)
 
-    assert order == ["first", "second"] and not base._turn.locked()
+    assert order == ["first", "second"] and not base._write_queue.locked()
 
 
 @pytest.mark.parametrize("how", ["rollback", "close"])
 def test_write_queue_is_released_by_rollback_and_by_close(how: str) -> None:
     connection.ensure_connection()
     connection.set_autocommit(False, force_begin_transaction_with_broken_autocommit=True)
-    assert base._turn.locked()
+    assert base._write_queue.locked()
 
     connection.rollback() if how == "rollback" else connection.close()
 
-    assert not base._turn.locked()
+    assert not base._write_queue.locked()
     if how == "rollback":
         connection.set_autocommit(True)
 

@@ -6,29 +6,29 @@ from pathlib import Path
 
 from django.db import DatabaseError, connection, connections
 
-from wetbench_site.database_copies.faults import BackupError
+from wetbench_site.database_copies.errors import BackupError
 
 
-def place() -> Path:
+def get_database_path() -> Path:
     """Return the file of the site's database."""
     return Path(str(connection.settings_dict["NAME"]))
 
 
-def size() -> int:
-    return sum(path.stat().st_size for path in (place(), _beside("-wal")) if path.is_file())
+def get_database_size() -> int:
+    return sum(path.stat().st_size for path in (get_database_path(), _get_companion_path("-wal")) if path.is_file())
 
 
-def copy_into(file: Path) -> None:
+def copy_database(file: Path) -> None:
     """Write one snapshot of the database to a file while others write."""
     with connection.cursor() as cursor:
         # Copying the file itself would miss the latest pages, which are in the WAL.
         cursor.execute("VACUUM INTO %s", [str(file)])
 
 
-def dress(file: Path) -> None:
+def copy_owner_and_mode(file: Path) -> None:
     """Give the file the owner and mode of the site's database."""
-    exists = place().is_file()
-    model_stat = (place() if exists else place().parent).stat()
+    exists = get_database_path().is_file()
+    model_stat = (get_database_path() if exists else get_database_path().parent).stat()
     if exists:
         file.chmod(model_stat.st_mode & 0o777)
     # Only root may change the owner, and is the one who needs it: the site runs as another user.
@@ -36,19 +36,19 @@ def dress(file: Path) -> None:
         os.chown(file, model_stat.st_uid, model_stat.st_gid)
 
 
-def swap_in(file: Path) -> None:
+def replace_database(file: Path) -> None:
     """Replace the site's database with this file, atomically. Raises BackupError if anybody has it open."""
-    if place().is_file():
-        refuse_in_use()
+    if get_database_path().is_file():
+        check_not_in_use()
     connection.close()
     # A WAL of the old database would be applied to the new one and destroy it.
     for ending in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
-            _beside(ending).unlink()
-    os.replace(file, place())
+            _get_companion_path(ending).unlink()
+    os.replace(file, get_database_path())
 
 
-def refuse_in_use() -> None:
+def check_not_in_use() -> None:
     """Raise BackupError if anybody else has the database open. Otherwise all data is in the one file afterwards."""
     try:
         with connection.cursor() as cursor:
@@ -57,14 +57,16 @@ def refuse_in_use() -> None:
             cursor.execute("PRAGMA journal_mode = DELETE")
             mode = cursor.fetchone()[0]
     except DatabaseError as error:
-        raise BackupError(f"{place()} is in use ({error}): stop the web server and the workers first") from error
+        raise BackupError(
+            f"{get_database_path()} is in use ({error}): stop the web server and the workers first"
+        ) from error
     finally:
         connection.close()
     if mode != "delete":
-        raise BackupError(f"{place()} is in use: stop the web server and the workers first")
+        raise BackupError(f"{get_database_path()} is in use: stop the web server and the workers first")
 
 
-def refuse_broken(file: Path, alias: str) -> None:
+def check_integrity(file: Path, alias: str) -> None:
     """Raise BackupError if SQLite reports damage or missing parent rows."""
     with connections[alias].cursor() as cursor:
         for statement, expected in (("PRAGMA integrity_check(5)", [("ok",)]), ("PRAGMA foreign_key_check", [])):
@@ -73,5 +75,5 @@ def refuse_broken(file: Path, alias: str) -> None:
                 raise BackupError(f"{file} is damaged: {statement} returns {result}")
 
 
-def _beside(ending: str) -> Path:
-    return place().with_name(place().name + ending)
+def _get_companion_path(ending: str) -> Path:
+    return get_database_path().with_name(get_database_path().name + ending)

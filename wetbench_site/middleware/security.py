@@ -12,7 +12,7 @@ from wetbench_site import error_pages
 from wetbench_site.headers import HEADERS
 
 
-def protective_headers(
+def security_headers_middleware(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
     """Add HEADERS to every response, errors and files included, so that text of a model or an upload can never run.
@@ -20,43 +20,49 @@ def protective_headers(
     Must be near the top of MIDDLEWARE: responses and errors of middleware above it would lack the headers.
     """
 
-    def middleware(request: HttpRequest) -> HttpResponseBase:
-        response = error_pages.filled(request, get_response(request))
+    def add_headers(request: HttpRequest) -> HttpResponseBase:
+        response = error_pages.fill_error_page(request, get_response(request))
         for name, value in HEADERS:
             if name != "Cache-Control" or name not in response.headers:  # the only one that a view may choose
                 response.headers[name] = value
         return response
 
-    return middleware
+    return add_headers
 
 
 # Control characters and characters that hide or reorder text. U+FFFD shows their position without their effect.
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
-def seen_as_written(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def invisible_characters_middleware(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
     """Replace invisible characters in every HTML page. It is the last line of defence: code that stores or shows text cleans it first."""
 
-    def middleware(request: HttpRequest) -> HttpResponse:
+    def replace_invisible(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
             text = response.content.decode(response.charset)
-            if _UNSEEN.search(text):
-                response.content = _UNSEEN.sub("\ufffd", text)
+            if _INVISIBLE.search(text):
+                response.content = _INVISIBLE.sub("\ufffd", text)
         return response
 
-    return middleware
+    return replace_invisible
 
 
-class LargePages(GZipMiddleware):
+class CompressLargePages(GZipMiddleware):
     """Compress the pages with charts, using Django's random padding against BREACH."""
 
     # No pages of raters: the compressed size would be one more thing that could differ between sources.
-    PACKED = frozenset({"ratings:study", "ratings:benchmark"})
+    COMPRESSED_VIEWS = frozenset({"ratings:study", "ratings:benchmark"})
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         match = request.resolver_match
-        return super().process_response(request, response) if match and match.view_name in self.PACKED else response
+        return (
+            super().process_response(request, response)
+            if match and match.view_name in self.COMPRESSED_VIEWS
+            else response
+        )
 
 
 class SignInRequired(LoginRequiredMiddleware):

@@ -14,31 +14,31 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template import loader
 
-from wetbench_site.observability.audit_log import security_event
-from wetbench_site.observability.request_facts import REHEARSED
+from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.request_context import AUDIT_REQUEST
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-DRAFTS, RATINGS = "ratings:draft", "ratings:rate"
-MOST_PEOPLE = 10_000
-QUIET, NOTICE = {"HX-Reswap": "none"}, {"HX-Retarget": "#main", "HX-Reswap": "afterbegin"}
+UNSAVED_ANSWER_VIEW, RATING_VIEW = "ratings:draft", "ratings:rate"
+MAX_BUCKETS = 10_000
+NO_SWAP, SHOW_NOTICE = {"HX-Reswap": "none"}, {"HX-Retarget": "#main", "HX-Reswap": "afterbegin"}
 
 
-class Buckets:
+class TokenBuckets:
     """Token buckets that start full, with the tokens of one minute, and are refilled evenly."""
 
     def __init__(self) -> None:
         self._buckets: dict[object, tuple[float, float]] = {}
         self._lock = threading.Lock()
 
-    def wait(self, who: object, per_minute: float, now: float) -> float:
+    def take_token(self, owner: object, per_minute: float, now: float) -> float:
         """Take a token and return 0, or return the seconds until there is one."""
         with self._lock:
-            if len(self._buckets) > MOST_PEOPLE:
+            if len(self._buckets) > MAX_BUCKETS:
                 # A bucket that was not used for a minute is full again, so it can be forgotten.
                 self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket[1] < 60}
-            tokens, updated_at = self._buckets.get(who, (per_minute, now))
+            tokens, updated_at = self._buckets.get(owner, (per_minute, now))
             tokens = min(per_minute, tokens + (now - updated_at) * per_minute / 60)
-            self._buckets[who] = (tokens - 1 if tokens >= 1 else tokens, now)
+            self._buckets[owner] = (tokens - 1 if tokens >= 1 else tokens, now)
         return 0.0 if tokens >= 1 else (1 - tokens) * 60 / per_minute
 
 
@@ -46,25 +46,25 @@ class WriteLimit:
     """Return 429 with Retry-After to people who write more often than WETBENCH_WRITES_PER_MINUTE."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response, self.buckets = get_response, Buckets()
+        self.get_response, self.buckets = get_response, TokenBuckets()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         # Anonymous requests have no bucket: sign-in has limits of its own.
-        if request.method in SAFE or REHEARSED in request.META or not request.user.is_authenticated:
+        if request.method in SAFE or AUDIT_REQUEST in request.META or not request.user.is_authenticated:
             return None
         name = request.resolver_match.view_name if request.resolver_match else ""
-        owner = (request.user.pk, name == DRAFTS)
-        seconds = self.buckets.wait(owner, settings.WRITES_PER_MINUTE, time.monotonic())
+        owner = (request.user.pk, name == UNSAVED_ANSWER_VIEW)
+        seconds = self.buckets.take_token(owner, settings.WRITES_PER_MINUTE, time.monotonic())
         if not seconds:
             return None
-        security_event("writes limited", request)
-        return too_many(request, math.ceil(seconds), "writes", in_place=name == RATINGS)
+        log_security_event("writes limited", request)
+        return too_many_requests(request, math.ceil(seconds), "writes", in_place=name == RATING_VIEW)
 
 
-def too_many(request: HttpRequest, seconds: int, what: str, in_place: bool = False) -> HttpResponse:
+def too_many_requests(request: HttpRequest, seconds: int, what: str, in_place: bool = False) -> HttpResponse:
     """Return 429. htmx shows a notice above the page and keeps the form.
 
     With `in_place` it shows nothing: the script of the page displays the error and retries.
@@ -73,6 +73,6 @@ def too_many(request: HttpRequest, seconds: int, what: str, in_place: bool = Fal
     page = loader.render_to_string("_too_many.html" if fragment else "429.html", {"seconds": seconds, "what": what})
     response = HttpResponse(page, status=429, headers={"Retry-After": str(seconds)})
     if fragment:
-        for name, value in (QUIET if in_place else NOTICE).items():
+        for name, value in (NO_SWAP if in_place else SHOW_NOTICE).items():
             response.headers[name] = value
     return response

@@ -35,16 +35,18 @@ def read_gauges() -> Iterator[Gauge]:
         yield from _readers[app]()
 
 
-def single_gauge(name: str, description: str, value: float | None) -> Gauge:
+def build_single_gauge(name: str, description: str, value: float | None) -> Gauge:
     """Return a gauge without labels; no value, such as the sum of an empty table, counts as 0."""
     return Gauge(name, description, (), [(value or 0,)])
 
 
-def labelled_gauge(name: str, description: str, labels: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Gauge:
+def build_labelled_gauge(
+    name: str, description: str, labels: tuple[str, ...], rows: Iterable[tuple[Any, ...]]
+) -> Gauge:
     """Return a gauge with one number for each combination of labels, and run the query of the rows at once."""
     return Gauge(name, description, labels, list(rows))
 
 
-def cache_for_a_minute(name: str, count: Callable[[], Any]) -> Any:
+def cache_for_one_minute(name: str, count: Callable[[], Any]) -> Any:
     """Return what this process counted in the last minute, or count it again. For counts over a whole table."""
     return cache.get_or_set(f"metrics/{name}", count, settings.TALLY_SECONDS)

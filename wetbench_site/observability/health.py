@@ -15,10 +15,10 @@ from django.urls import resolve
 from django.views.decorators.http import require_safe
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from wetbench_site import loopback
-from wetbench_site.observability import readiness, request_metrics, row_metrics
+from wetbench_site import loopback_only
+from wetbench_site.observability import db_metrics, readiness, request_metrics
 
-PROXIED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via")
+PROXY_HEADERS = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via")
 
 
 @login_not_required
@@ -34,9 +34,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Return the state of every part: 200 if all is well or raters are not affected, else 503."""
     if not (is_machine(request) or request.user.is_superuser):
         raise Http404
-    parts = readiness.parts()
-    states = {part.name: {"state": part.state, "said": part.said} for part in parts}
-    worst = readiness.verdict(parts)
+    parts = readiness.check_parts()
+    states = {part.name: {"state": part.state, "said": part.message} for part in parts}
+    worst = readiness.find_worst_state(parts)
     answer = JsonResponse({"state": worst, "parts": states}, status=503 if worst == "failed" else 200)
     answer._has_been_logged = True  # type: ignore[attr-defined]  # otherwise Django logs an error at every probe
     return answer
@@ -48,26 +48,26 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Return the metrics of Prometheus: requests of this site and numbers of the database."""
     if not is_machine(request):
         raise Http404
-    text = generate_latest(request_metrics.registry()) + generate_latest(row_metrics.registry)
+    text = generate_latest(request_metrics.get_registry()) + generate_latest(db_metrics.registry)
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
 
 
-ADDRESSES = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+MACHINE_VIEWS = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 
 
-def machines_first(
+def machine_endpoints_middleware(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
     """Answer machines at once. Other clients of these addresses pass through all middleware."""
 
-    def middleware(request: HttpRequest) -> HttpResponseBase:
-        view = ADDRESSES.get(request.path_info)
+    def answer_machine(request: HttpRequest) -> HttpResponseBase:
+        view = MACHINE_VIEWS.get(request.path_info)
         if view is None or not (view is healthz or is_machine(request)):
             return get_response(request)
         request.resolver_match, request.machine = resolve(request.path_info), True  # type: ignore[attr-defined]  # our attribute
         return view(request)
 
-    return middleware
+    return answer_machine
 
 
 def is_machine(request: HttpRequest) -> bool:
@@ -79,5 +79,5 @@ def is_machine(request: HttpRequest) -> bool:
     # Another host name means a proxy that adds no header of its own, or a page that was made to request this
     # address.
     host, _ = split_domain_port(request.META.get("HTTP_HOST", "localhost"))
-    is_local = loopback.is_loopback(request.META.get("REMOTE_ADDR", "")) and loopback.is_loopback(host)
-    return is_local and not any(name in request.headers for name in PROXIED)
+    is_local = loopback_only.is_loopback(request.META.get("REMOTE_ADDR", "")) and loopback_only.is_loopback(host)
+    return is_local and not any(name in request.headers for name in PROXY_HEADERS)

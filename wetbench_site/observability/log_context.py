@@ -13,7 +13,7 @@ _bound: ContextVar[Mapping[str, str | int]] = ContextVar("log_context", default=
 
 
 @contextmanager
-def bind(kind: str, code: object, **progress: str | int) -> Iterator[None]:
+def bind_facts(kind: str, code: object, **progress: str | int) -> Iterator[None]:
     """Add the row's kind and code, and its progress, to every line logged inside the block.
 
     An inner block replaces the facts of an outer one; they return when the inner block ends.

@@ -9,13 +9,13 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
-from wetbench_site.observability import log_context, request_facts
+from wetbench_site.observability import log_context, request_context
 from wetbench_site.observability.redaction import Redactor
 
-LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
+LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
-class RedactedStream(logging.StreamHandler):  # type: ignore[type-arg]  # writes to standard error
+class RedactedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # writes to standard error
     """The only handler, on the root logger, so every line is redacted, whichever library logged it."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -29,34 +29,34 @@ class RedactedStream(logging.StreamHandler):  # type: ignore[type-arg]  # writes
         clean.msg, clean.args = self.redact(record.getMessage()), ()
         clean.exc_info, clean.stack_info = None, None
         error = record.exc_info[1] if record.exc_info else None
-        clean.exc_text = self.redact.traceback(error) if error else None
-        clean.facts = {name: self._told(value) for name, value in facts(record).items()}
+        clean.exc_text = self.redact.format_traceback(error) if error else None
+        clean.facts = {name: self._redact_value(value) for name, value in collect_facts(record).items()}
         return super().format(clean)
 
-    def _told(self, value: object) -> object:
+    def _redact_value(self, value: object) -> object:
         return value if isinstance(value, int | float | bool | None) else self.redact(str(value))
 
 
-def facts(record: logging.LogRecord) -> dict[str, Any]:
+def collect_facts(record: logging.LogRecord) -> dict[str, Any]:
     """Return the request and the unit of the line, and what the caller adds as `extra={"facts": ...}`."""
     added: Mapping[str, Any] = getattr(record, "facts", {})
-    return {**request_facts.now(), **log_context.bound_facts(), **added}
+    return {**request_context.describe_current_request(), **log_context.bound_facts(), **added}
 
 
-class Line(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """One line with its facts in brackets; a traceback follows on the next lines."""
 
     converter = staticmethod(time.gmtime)
 
     def __init__(self) -> None:
-        super().__init__(LINE)
+        super().__init__(LINE_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
         facts_text = " ".join(f"{name}={value}" for name, value in getattr(record, "facts", {}).items())
         return super().formatMessage(record) + (f" [{facts_text}]" if facts_text else "")
 
 
-class Json(JsonFormatter):
+class JsonLineFormatter(JsonFormatter):
     """One JSON object a line: time, level, logger, message, the facts, and `exception` if there was one."""
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
@@ -72,15 +72,15 @@ class Json(JsonFormatter):
             log_data["exception"] = record.exc_text
 
 
-def configuration(form: str, level: str, secrets: Iterable[str]) -> dict[str, Any]:
+def build_logging_config(formatter: str, level: str, secrets: Iterable[str]) -> dict[str, Any]:
     """Return LOGGING for Django, gunicorn and Celery: all loggers propagate to the root."""
     propagating: dict[str, Any] = {"handlers": [], "propagate": True}
     return {
         "version": 1,
         # gunicorn and Celery create their loggers before this configuration is applied.
         "disable_existing_loggers": False,
-        "formatters": {"line": {"()": Line}, "json": {"()": Json}},
-        "handlers": {"console": {"()": RedactedStream, "secrets": sorted(secrets), "formatter": form}},
+        "formatters": {"line": {"()": LineFormatter}, "json": {"()": JsonLineFormatter}},
+        "handlers": {"console": {"()": RedactedHandler, "secrets": sorted(secrets), "formatter": formatter}},
         "root": {"handlers": ["console"], "level": "WARNING"},
         "loggers": {
             "wetbench": {**propagating, "level": level},

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
+class PartState(NamedTuple):
     """The state of one part of the site: ok, degraded (raters are not affected) or failed; and the reason."""
 
     name: str
     state: str
-    said: str
+    message: str
 
 
-DatabaseCheck = Callable[[], Part]
+DatabaseCheck = Callable[[], PartState]
 _database_checks: list[DatabaseCheck] = []
 
 
@@ -30,7 +30,7 @@ def register_database_check(check: DatabaseCheck) -> None:
         _database_checks.append(check)
 
 
-def run_database_checks() -> Iterator[Part]:
+def run_database_checks() -> Iterator[PartState]:
     """Yield the results of the registered checks, in the order in which they were registered."""
     for check in _database_checks:
         yield check()

@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 
 HIDDEN = "[hidden]"
 # Keys of providers, API tokens, headers and cookies with a credential, personal links: the part that grants access.
-_SHAPES = re.compile(
+_CREDENTIALS = re.compile(
     r"(?P<key>\bsk-[\w-]{12,}|\bAIza[\w-]{20,}|\bwb_[\w-]{40,})"
     r"|(?P<header>\b(?:Bearer|Basic)\s+)\S+"
     r"|(?P<cookie>\b(?:__Host-)?(?:wb_session|wb_csrf|sessionid|csrftoken|csrfmiddlewaretoken)['\"]?\s*[=:]\s*['\"]?)[\w-]+"
@@ -19,7 +19,7 @@ _SHAPES = re.compile(
 )
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 # Errors whose messages come from the system or from us. Those of others may quote a prompt, a reply or a row.
-PLAIN = (
+SAFE_ERRORS = (
     AttributeError,
     ImportError,
     ImproperlyConfigured,
@@ -29,14 +29,14 @@ PLAIN = (
     OSError,
     TypeError,
 )
-SHORTEST = 6  # shorter ones would hide parts of ordinary words
+MIN_SECRET_LENGTH = 6  # shorter ones would hide parts of ordinary words
 
 
 class Redactor:
     """Replaces the values of secrets in texts. Of a service address it also hides the password."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        values = {value for secret in secrets for value in _forms(secret) if len(value) >= SHORTEST}
+        values = {value for secret in secrets for value in _list_spellings(secret) if len(value) >= MIN_SECRET_LENGTH}
         # Longest first: a secret that contains another one has to match as a whole.
         ordered = sorted(values, key=len, reverse=True)
         self._secrets = re.compile("|".join(re.escape(value) for value in ordered)) if ordered else None
@@ -45,36 +45,38 @@ class Redactor:
         """Return the text without secrets, on one line."""
         if self._secrets:
             text = self._secrets.sub(HIDDEN, text)
-        return escaped(_SHAPES.sub(_kept, text))
+        return escape_control_characters(_CREDENTIALS.sub(_mask_credential, text))
 
-    def traceback(self, error: BaseException) -> str:
+    def format_traceback(self, error: BaseException) -> str:
         """Return the frames and types of the error and its causes, with the messages of SAFE_ERRORS only."""
-        return "\n".join(self(line) for line in _lines(error))
+        return "\n".join(self(line) for line in _format_frames(error))
 
 
-def escaped(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     return _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def _forms(secret: str) -> Iterator[str]:
+def _list_spellings(secret: str) -> Iterator[str]:
     """Yield a secret as it is and URL-encoded; for an address also its password."""
     yield from {secret, quote(secret, safe="")}
     if "://" in secret and (password := urlsplit(secret).password):
         yield from {password, unquote(password)}
 
 
-def _kept(found: re.Match[str]) -> str:
+def _mask_credential(match: re.Match[str]) -> str:
     """Return the prefix that shows the kind of credential, without its value."""
     # A key has no prefix of its own: its first characters are already part of the secret.
-    return ("" if found["key"] else found[found.lastgroup or 0]) + HIDDEN
+    return ("" if match["key"] else match[match.lastgroup or 0]) + HIDDEN
 
 
-def _lines(error: BaseException) -> Iterator[str]:
+def _format_frames(error: BaseException) -> Iterator[str]:
     """Yield the oldest cause first, as Python does, but without source lines and local variables."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:
-        yield from _lines(cause)
+        yield from _format_frames(cause)
         yield "then:"
     for frame in traceback.extract_tb(error.__traceback__):
         yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
-    yield f"{type(error).__module__}.{type(error).__qualname__}" + (f": {error}" if isinstance(error, PLAIN) else "")
+    yield f"{type(error).__module__}.{type(error).__qualname__}" + (
+        f": {error}" if isinstance(error, SAFE_ERRORS) else ""
+    )

@@ -9,26 +9,26 @@ import os
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.multiprocess import MultiProcessCollector
 
-_own = CollectorRegistry()
-_seconds = Histogram(
+_process_registry = CollectorRegistry()
+_request_seconds = Histogram(
     "wetbench_request_seconds",
     "Time of requests by page and class of status.",
     ["view", "status"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 15),
-    registry=_own,
+    registry=_process_registry,
 )
 
 
-def observe(view: str, status: int, seconds: float) -> None:
+def observe_request(view: str, status: int, seconds: float) -> None:
     """Count a request. `view` is the name of the view."""
     # Labels have to be few: paths contain codes, of which there are thousands.
-    _seconds.labels(view or "none", f"{status // 100}xx").observe(seconds)
+    _request_seconds.labels(view or "none", f"{status // 100}xx").observe(seconds)
 
 
-def registry() -> CollectorRegistry:
+def get_registry() -> CollectorRegistry:
     """Return the numbers of all serving processes, or of this one if it serves alone."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        return _own
+        return _process_registry
     all_processes = CollectorRegistry()
     MultiProcessCollector(all_processes)  # type: ignore[no-untyped-call]
     return all_processes

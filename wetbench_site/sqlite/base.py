@@ -11,48 +11,48 @@ from typing import Any
 from django.db.backends.sqlite3 import base
 from django.db.utils import OperationalError
 
-_turn = threading.Lock()
+_write_queue = threading.Lock()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """A connection that waits in the queue before it begins a write transaction. The stubs lack the methods that it overrides."""
 
-    _has_turn = False
+    _holds_queue = False
 
     def _start_transaction_under_autocommit(self) -> None:
         # Deferred transactions are snapshots that only read; a database in memory has one connection.
         if self.transaction_mode == "IMMEDIATE" and not self.is_in_memory_db():
-            if not _turn.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
+            if not _write_queue.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
                 raise OperationalError(
                     "database is locked: other threads of this process were writing during the whole timeout"
                 )
-            self._has_turn = True
+            self._holds_queue = True
         try:
             super()._start_transaction_under_autocommit()
         # An exception such as KeyboardInterrupt must not leave the queue locked for ever.
         except BaseException:
-            self._leave()
+            self._leave_queue()
             raise
 
     def _commit(self) -> Any:
         try:
             return super()._commit()
         finally:
-            self._leave()
+            self._leave_queue()
 
     def _rollback(self) -> Any:
         try:
             return super()._rollback()
         finally:
-            self._leave()
+            self._leave_queue()
 
     def _close(self) -> Any:
         try:
             return super()._close()
         finally:
-            self._leave()
+            self._leave_queue()
 
-    def _leave(self) -> None:
-        if self._has_turn:
-            self._has_turn = False
-            _turn.release()
+    def _leave_queue(self) -> None:
+        if self._holds_queue:
+            self._holds_queue = False
+            _write_queue.release()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ratings.exchange.codebook import MEANINGS
+from ratings.exchange.codebook import COLUMN_MEANINGS
 
 
 class Field(NamedTuple):
@@ -15,7 +15,7 @@ class Field(NamedTuple):
 
 
 # The type of each kind in a Frictionless Table Schema. `format: any` for moments: cells have a UTC offset and microseconds.
-TYPES: Mapping[str, Mapping[str, Any]] = {
+SCHEMA_TYPES: Mapping[str, Mapping[str, Any]] = {
     "text": {"type": "string"},
     "count": {"type": "integer"},
     "number": {"type": "number"},
@@ -24,12 +24,12 @@ TYPES: Mapping[str, Mapping[str, Any]] = {
     "list": {"type": "array"},
 }
 # The kind of each kind of column in the tables of an analysis (ratings.results.analyses.tables).
-OF_RESULTS: Mapping[str, str] = {
+RESULT_KINDS: Mapping[str, str] = {
     "text": "text", "count": "count", "share": "number", "number": "number", "flag": "flag",
 }  # fmt: skip
 
 # columns of ratings.csv; those not listed here are text
-_KINDS: Mapping[str, tuple[str, ...]] = {
+_COLUMNS_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "flag": (
         "verdict", "truth", "simulated", "surplus", "cannot_judge", "context", "localised", "first_verdict", "imported",
         "counts",
@@ -39,39 +39,39 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "moment": ("opened_at", "submitted_at"),
     "list": ("marked",),
 }  # fmt: skip
-_KIND = {name: kind for kind, names in _KINDS.items() for name in names}
+_KIND_BY_COLUMN = {name: kind for kind, names in _COLUMNS_BY_KIND.items() for name in names}
 
 
-def rating(name: str) -> Field:
+def get_rating_field(name: str) -> Field:
     """Return a column of ratings.csv with its meaning from the codebook."""
-    return Field(name, _KIND.get(name, "text"), MEANINGS[name])
+    return Field(name, _KIND_BY_COLUMN.get(name, "text"), COLUMN_MEANINGS[name])
 
 
-def some(*names: str) -> Iterable[Field]:
-    return map(rating, names)
+def get_rating_fields(*names: str) -> Iterable[Field]:
+    return map(get_rating_field, names)
 
 
-RATINGS = tuple(map(rating, MEANINGS))
+RATING_FIELDS = tuple(map(get_rating_field, COLUMN_MEANINGS))
 
 # the columns before those of the raters: ratings_wide.csv adds two for each rater
-WIDE_BEFORE = (
-    *some("item", "pair", "source", "perturbation", "reference", "truth", "experiment", "action"),
+WIDE_FIELDS = (
+    *get_rating_fields("item", "pair", "source", "perturbation", "reference", "truth", "experiment", "action"),
     Field("ratings", "count", "number of ratings in this row; ratings that are not counted are only in ratings.csv"),
     Field("could_not_judge", "count", "of these, ratings of raters who could not judge; their cells are empty"),
 )
 
-VERSIONS = (
-    *some("item", "rater", "occasion"),
+VERSION_FIELDS = (
+    *get_rating_fields("item", "rater", "occasion"),
     Field("revision", "count", "1 is the first answer; the highest revision of a rater, item and occasion is in force"),
     Field("kind", "text", "answer, correction or imported"),
-    *some("verdict", "confidence", "cannot_judge", "marked", "note", "active_seconds"),
+    *get_rating_fields("verdict", "confidence", "cannot_judge", "marked", "note", "active_seconds"),
     Field("at", "moment", "time of this version, UTC"),
 )
 
-ITEMS = (
-    *some("item", "pair", "source", "perturbation"),
+ITEM_FIELDS = (
+    *get_rating_fields("item", "pair", "source", "perturbation"),
     Field("error_kind", "text", "kind of the planted error, as the twin generator names it (sealed)"),
-    *some("reference", "truth", "experiment", "action"),
+    *get_rating_fields("reference", "truth", "experiment", "action"),
     Field("target", "list", "keys of the rows that contain the planted error; empty: not known (sealed)"),
     Field("classifiers", "text", "verdicts of the classifiers when the study opened, JSON by name (sealed)"),
     Field("imported_id", "text", "the id under which it was imported; empty: generated here (sealed)"),
@@ -80,8 +80,8 @@ ITEMS = (
     Field("could_not_judge", "count", "of these, ratings of raters who could not judge"),
 )
 
-RATERS = (
-    Field("rater", "text", MEANINGS["rater"]),
+RATER_FIELDS = (
+    Field("rater", "text", COLUMN_MEANINGS["rater"]),
     Field(
         "who",
         "text",
@@ -103,7 +103,7 @@ RATERS = (
     Field("practice_of", "count", "practice items answered"),
 )
 
-EVENTS = (
+EVENT_FIELDS = (
     Field("at", "moment", "time of the event, UTC; for imported ratings the time in their file"),
     Field(
         "event",
@@ -115,12 +115,12 @@ EVENTS = (
         "text",
         "kind of the study event; exports are left out, so that downloading an archive does not change the next one",
     ),
-    *some("rater", "item", "occasion"),
+    *get_rating_fields("rater", "item", "occasion"),
     Field("revision", "count", "version of the rating"),
     Field("detail", "text", "description in the activity log; empty if it could name a person"),
 )
 
-MACHINE_RATERS = (
+MACHINE_RATER_FIELDS = (
     Field("rater", "text", "the model rater's code in this study; model raters are never counted as people"),
     Field("name", "text", "the model, or set of rules"),
     Field("kind", "text", "machine (a model) or checker (rules)"),
@@ -131,9 +131,9 @@ MACHINE_RATERS = (
     Field("failed", "count", "items without a verdict"),
 )
 
-MACHINE_RATINGS = (
+MACHINE_RATING_FIELDS = (
     Field("rater", "text", "the model rater's code, as in machine_raters.csv"),
-    Field("item", "text", MEANINGS["item"].partition(";")[0]),
+    Field("item", "text", COLUMN_MEANINGS["item"].partition(";")[0]),
     Field("verdict", "flag", "1 plausible or sufficient, 0 not; empty: no verdict"),
     Field("confidence", "count", "1 to 5; empty: not reported"),
     Field("marked", "list", "keys of the rows it reported as wrong"),
@@ -143,7 +143,7 @@ MACHINE_RATINGS = (
     Field("at", "moment", "time of the rating, UTC"),
 )
 
-CODEBOOK = (
+CODEBOOK_FIELDS = (
     Field("file", "text", "name of the table"),
     Field("column", "text", "name of the column"),
     Field("type", "text", "text, count, number, flag (1 or 0), moment (UTC) or list (JSON)"),

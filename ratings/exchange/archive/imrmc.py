@@ -16,16 +16,21 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from ratings.stats import Ratings
-from ratings.stats.contrasts import gather_pool, is_repeated
-from ratings.stats.table import REFERENCES, WITHOUT_ERROR, Row, build
+from ratings.stats.contrasts import build_rating_pool, has_repeated_cases
+from ratings.stats.ratings_table import REFERENCES, WITHOUT_ERROR, RatingRecord, build_ratings_table
 
-BEGIN = "BEGIN DATA:"
-TRUTH = "-1"
-TRUTHS = (TRUTH, "truth")  # reader names that mark a line as the truth, for the program and for its R package
-MODALITY = "rating"
-ENCODED = "Identifiers are percent-encoded."
-TOLD_AT_MOST = 20
-PLAIN = " !#$&'()*+-./:;<=>?@[]^_`{|}~"  # besides letters and digits; no comma, quotation mark or percent sign
+BEGIN_LINE = "BEGIN DATA:"
+TRUTH_READER = "-1"
+TRUTH_READERS = (
+    TRUTH_READER,
+    "truth",
+)  # reader names that mark a line as the truth, for the program and for its R package
+DEFAULT_MODALITY = "rating"
+ENCODING_NOTICE = "Identifiers are percent-encoded."
+MAX_PROBLEMS = 20
+UNQUOTED_CHARACTERS = (
+    " !#$&'()*+-./:;<=>?@[]^_`{|}~"  # besides letters and digits; no comma, quotation mark or percent sign
+)
 
 
 class Reading(NamedTuple):
@@ -45,54 +50,58 @@ class ReaderStudy(NamedTuple):
     readings: tuple[Reading, ...]
 
     @property
-    def modalities(self) -> tuple[str, ...]:
+    def modality_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(reading.modality for reading in self.readings))
 
-    def table(self, modality: str) -> Ratings:
+    def to_ratings(self, modality: str) -> Ratings:
         """Return the readings of one modality as ratings; the signed rating is minus the score.
 
         A case with the signal is an item with an error (reference 0). Sources are "signal" and "no signal". Raises
         ValueError for a score that is not a signed confidence, a whole number from 1 to 5 or from -5 to -1.
         """
-        return build(self._row(reading) for reading in self.readings if reading.modality == modality)
+        return build_ratings_table(
+            self._build_rating_row(reading) for reading in self.readings if reading.modality == modality
+        )
 
-    def _row(self, reading: Reading) -> Row:
+    def _build_rating_row(self, reading: Reading) -> RatingRecord:
         if abs(reading.score) not in (1, 2, 3, 4, 5):
             raise ValueError(f"the score {reading.score:g} is not a signed confidence from 1 to 5")
         signal = self.truth[reading.case]
         source = "signal" if signal else "no signal"
-        return Row(reading.case, reading.reader, int(reading.score < 0), int(abs(reading.score)), 1 - signal, source)
+        return RatingRecord(
+            reading.case, reading.reader, int(reading.score < 0), int(abs(reading.score)), 1 - signal, source
+        )
 
 
 class FormatError(ValueError):
     """A file that cannot be parsed. `problems` are sentences with line numbers, at most twenty."""
 
     def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)[:TOLD_AT_MOST]
+        self.problems = tuple(problems)[:MAX_PROBLEMS]
         super().__init__("; ".join(self.problems))
 
 
-def write(table: Ratings, source: str, modality: str = MODALITY) -> Iterator[str]:
+def format_source_study(table: Ratings, source: str, modality: str = DEFAULT_MODALITY) -> Iterator[str]:
     """Yield the lines, each with its line end, for the items of one error source (with the signal) and all unperturbed items.
 
     The score is minus the signed rating: 5 is surely implausible, -5 surely plausible. Ratings without confidence are left
     out; the free text gives their number.
     """
-    comparison = table.against_unperturbed(source)
-    scored = comparison.where(np.isfinite(comparison.signed))
+    comparison = table.select_against_unperturbed(source)
+    scored = comparison.select_ratings(np.isfinite(comparison.signed_ratings))
     cases = np.unique(scored.item)
     signal = scored.item_reference[cases] == 0
-    yield from (f"{line}\n" for line in _head(source, len(comparison) - len(scored), table.reference_name))
-    yield f"NR: {len(np.unique(scored.rater))}\nN0: {int((~signal).sum())}\nN1: {int(signal.sum())}\nNM: 1\n\n{BEGIN}\n"
+    yield from (f"{line}\n" for line in _format_header(source, len(comparison) - len(scored), table.reference_name))
+    yield f"NR: {len(np.unique(scored.rater))}\nN0: {int((~signal).sum())}\nN1: {int(signal.sum())}\nNM: 1\n\n{BEGIN_LINE}\n"
     for case, is_signal in zip(cases, signal, strict=True):
-        yield f"{TRUTH},{_identifier(scored.items[case])},truth,{int(is_signal)}\n"
-    modality_id = _identifier(modality)
-    readers = [_identifier(name) for name in scored.raters]
-    for rater, item, score in zip(scored.rater, scored.item, -scored.signed, strict=True):
-        yield f"{readers[rater]},{_identifier(scored.items[item])},{modality_id},{int(score)}\n"
+        yield f"{TRUTH_READER},{_encode_identifier(scored.items[case])},truth,{int(is_signal)}\n"
+    modality_id = _encode_identifier(modality)
+    readers = [_encode_identifier(name) for name in scored.raters]
+    for rater, item, score in zip(scored.rater, scored.item, -scored.signed_ratings, strict=True):
+        yield f"{readers[rater]},{_encode_identifier(scored.items[item])},{modality_id},{int(score)}\n"
 
 
-def write_conditions(table: Ratings, of_item: Mapping[str, int]) -> Iterator[str]:
+def format_condition_study(table: Ratings, condition_by_item: Mapping[str, int]) -> Iterator[str]:
     """Yield the lines of a study in which readers read cases in two conditions, each a modality of the file.
 
     `condition_by_item` gives the condition, 1 or 2, of each item. Cases are those of the contrasts: versions of one transition with
@@ -100,68 +109,79 @@ def write_conditions(table: Ratings, of_item: Mapping[str, int]) -> Iterator[str
     first item. All items with a planted error are the signal. Ratings without a reference or a confidence are left out;
     the free text gives their number.
     """
-    condition = np.array([of_item.get(code, 0) for code in table.items], dtype=np.int64)[table.item]
-    case = gather_pool(table).case
+    condition = np.array([condition_by_item.get(code, 0) for code in table.items], dtype=np.int64)[table.item]
+    case = build_rating_pool(table).case
     # The format allows one score per reader, case and modality.
-    if any(is_repeated(table.where(condition == modality), case[condition == modality]) for modality in (1, 2)):
+    if any(
+        has_repeated_cases(table.select_ratings(condition == modality), case[condition == modality])
+        for modality in (1, 2)
+    ):
         case = table.item
-    known = np.isfinite(table.signed) & (table.reference >= 0) & (condition > 0)
-    scored, case, condition = table.where(known), case[known], condition[known]
+    known = np.isfinite(table.signed_ratings) & (table.reference >= 0) & (condition > 0)
+    scored, case, condition = table.select_ratings(known), case[known], condition[known]
     cases, first_rows = np.unique(case, return_index=True)
-    names = {number: _identifier(scored.items[scored.item[row]]) for number, row in zip(cases, first_rows, strict=True)}
+    names = {
+        number: _encode_identifier(scored.items[scored.item[row]])
+        for number, row in zip(cases, first_rows, strict=True)
+    }
     signal = scored.reference[first_rows] == 0
-    yield from (f"{line}\n" for line in _head("all errors", len(table) - len(scored), table.reference_name, _LEFT_OUT))
-    yield f"NR: {len(np.unique(scored.rater))}\nN0: {int((~signal).sum())}\nN1: {int(signal.sum())}\nNM: 2\n\n{BEGIN}\n"
+    yield from (
+        f"{line}\n"
+        for line in _format_header(
+            "all errors", len(table) - len(scored), table.reference_name, _WITHOUT_SCORE_OR_TRUTH
+        )
+    )
+    yield f"NR: {len(np.unique(scored.rater))}\nN0: {int((~signal).sum())}\nN1: {int(signal.sum())}\nNM: 2\n\n{BEGIN_LINE}\n"
     for number, is_signal in zip(cases, signal, strict=True):
-        yield f"{TRUTH},{names[number]},truth,{int(is_signal)}\n"
-    readers = [_identifier(name) for name in scored.raters]
-    for rater, number, modality, score in zip(scored.rater, case, condition, -scored.signed, strict=True):
+        yield f"{TRUTH_READER},{names[number]},truth,{int(is_signal)}\n"
+    readers = [_encode_identifier(name) for name in scored.raters]
+    for rater, number, modality, score in zip(scored.rater, case, condition, -scored.signed_ratings, strict=True):
         yield f"{readers[rater]},{names[number]},condition {modality},{int(score)}\n"
 
 
-_NO_CONFIDENCE = "they have no confidence"
-_LEFT_OUT = "they have no confidence or no reference"
+_WITHOUT_CONFIDENCE = "they have no confidence"
+_WITHOUT_SCORE_OR_TRUTH = "they have no confidence or no reference"
 
 
-def _head(source: str, left_out: int, reference_name: str, why: str = _NO_CONFIDENCE) -> Iterator[str]:
+def _format_header(source: str, left_out: int, reference_name: str, reason: str = _WITHOUT_CONFIDENCE) -> Iterator[str]:
     yield "Expert ratings exported by WetBench; this file was not run in iMRMC."
-    yield f"Signal: {_identifier(source)}, truth 1. No signal: {WITHOUT_ERROR[reference_name]}, truth 0."
+    yield f"Signal: {_encode_identifier(source)}, truth 1. No signal: {WITHOUT_ERROR[reference_name]}, truth 0."
     yield f"Reference: {REFERENCES[reference_name]}."
     yield "Score: confidence 1 to 5, negative where the verdict was plausible."
-    yield f"Ratings left out because {why}: {left_out}"
-    yield ENCODED
+    yield f"Ratings left out because {reason}: {left_out}"
+    yield ENCODING_NOTICE
 
 
-def _identifier(text: str) -> str:
+def _encode_identifier(text: str) -> str:
     """Return the text with percent-encoding where it could be read as a separator, a line end or the truth's reader.
 
     Spaces at its ends are encoded too.
     """
-    encoded = [quote(char, safe=PLAIN) for char in text]
+    encoded = [quote(char, safe=UNQUOTED_CHARACTERS) for char in text]
     # encoding the first and last character is enough: programs strip spaces, and compare the complete name with
     # that of the truth
-    if text in TRUTHS or text != text.strip():
+    if text in TRUTH_READERS or text != text.strip():
         for end in (0, -1):
             if len(encoded[end]) == 1:  # not encoded yet
                 encoded[end] = f"%{ord(encoded[end]):02X}"
     return "".join(encoded)
 
 
-def read(text: str) -> ReaderStudy:
+def parse_reader_study(text: str) -> ReaderStudy:
     """Return the study from the text of a file. Raises FormatError with all problems: a partly parsed file is never used."""
     lines = text.splitlines()
-    begin_lines = [number for number, line in enumerate(lines) if line.rstrip(" ,\t") == BEGIN]
+    begin_lines = [number for number, line in enumerate(lines) if line.rstrip(" ,\t") == BEGIN_LINE]
     if not begin_lines:
-        raise FormatError([f'there is no line "{BEGIN}"'])
+        raise FormatError([f'there is no line "{BEGIN_LINE}"'])
     # spreadsheet programs pad lines with commas when they save a file of several columns
     header = tuple(line.rstrip(" ,\t") for line in lines[: begin_lines[0]])
-    decode = ENCODED in header
+    decode = ENCODING_NOTICE in header
     truth: dict[str, int] = {}
     readings: dict[tuple[str, str, str], Reading] = {}
     problems: list[str] = []
     for number, line in enumerate(lines[begin_lines[0] + 1 :], begin_lines[0] + 2):
         if line.strip(" ,\t"):
-            problems += [f"line {number}: {problem}" for problem in _take(line, decode, truth, readings)]
+            problems += [f"line {number}: {problem}" for problem in _parse_data_line(line, decode, truth, readings)]
     unknown = sorted({reading.case for reading in readings.values()} - truth.keys())
     problems += [f"case {case} has no truth" for case in unknown]
     if problems:
@@ -169,7 +189,7 @@ def read(text: str) -> ReaderStudy:
     return ReaderStudy(header, truth, tuple(readings.values()))
 
 
-def _take(
+def _parse_data_line(
     line: str, decode: bool, truth: dict[str, int], readings: dict[tuple[str, str, str], Reading]
 ) -> Iterator[str]:
     """Add one line to the truth or the readings, or yield what is wrong with it."""
@@ -177,9 +197,9 @@ def _take(
     if len(fields) != 4:
         yield f"{len(fields)} fields instead of reader, case, modality, score"
         return
-    is_truth = fields[0] in TRUTHS
+    is_truth = fields[0] in TRUTH_READERS
     reader, case, modality = (unquote(field) if decode else field for field in fields[:3])
-    score = _number(fields[3])
+    score = _parse_finite_number(fields[3])
     if score is None:
         yield f"the score {fields[3]!r} is not a number"
     elif is_truth and score not in (0, 1):
@@ -194,7 +214,7 @@ def _take(
         readings[reader, case, modality] = Reading(reader, case, modality, score)
 
 
-def _number(text: str) -> float | None:
+def _parse_finite_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:

@@ -4,19 +4,19 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.blinding.naming import letters
-from ratings.results.analyses.tables import records
-from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR
+from ratings.blinding.pseudonyms import index_to_letters
+from ratings.results.analyses.tables import list_records
+from ratings.stats.ratings_table import WITH_ERROR, WITHOUT_ERROR
 
 Json = Mapping[str, Any]
 Record = Mapping[str, Any]
 
 # The name of each file, and the table of the analysis document that it prints.
-OF: Mapping[str, str] = {
+DOCUMENT_TABLES: Mapping[str, str] = {
     "rates": "rates", "agreement": "agreement", "detection": "detection", "table1": "human_model",
 }  # fmt: skip
-NONE = "--"
-_SIGNS: Mapping[str, str] = {
+MISSING_CELL = "--"
+_ESCAPES: Mapping[str, str] = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "`": "`",
@@ -30,33 +30,40 @@ class Column(NamedTuple):
     """A column: its head, its alignment (l or r), and the values of a record that form its cell."""
 
     head: str
-    side: str
-    names: tuple[str, ...]
+    alignment: str
+    value_names: tuple[str, ...]
 
 
-def escape(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Return text that every LaTeX prints as it is. Characters that need special fonts, and invisible ones, become a question mark."""
     return "".join(
-        _SIGNS.get(character) or (character if _plain(character) else "?") for character in " ".join(text.split())
+        _ESCAPES.get(character) or (character if _is_printable(character) else "?")
+        for character in " ".join(text.split())
     )
 
 
-def _plain(sign: str) -> bool:
+def _is_printable(character: str) -> bool:
     """Return whether it is ASCII or a Latin letter with an accent that every font encoding of LaTeX can build."""
-    if " " <= sign < "\x7f":
+    if " " <= character < "\x7f":
         return True
-    base, _, accent = unicodedata.decomposition(sign).partition(" ")
+    base, _, accent = unicodedata.decomposition(character).partition(" ")
     if base.startswith("<"):  # <compat>: two letters in one, or another form of one
         return False
-    return "\u00c0" <= sign <= "\u017f" and bool(accent) and accent != _OGONEK and chr(int(base, 16)).isascii()
+    return (
+        "\u00c0" <= character <= "\u017f" and bool(accent) and accent != _OGONEK_CODE and chr(int(base, 16)).isascii()
+    )
 
 
-_OGONEK = "0328"  # its accent has no command in the default encoding OT1
+_OGONEK_CODE = "0328"  # its accent has no command in the default encoding OT1
 
 
-def tables(made: Json) -> dict[str, str]:
+def format_tables(document: Json) -> dict[str, str]:
     """Return the text of each file, for every table that has rows."""
-    texts = {name: _written(name, made) for name in OF if made["tables"][OF[name]]["rows"]}
+    texts = {
+        name: _format_table_file(name, document)
+        for name in DOCUMENT_TABLES
+        if document["tables"][DOCUMENT_TABLES[name]]["rows"]
+    }
     return {name: text for name, text in texts.items() if text}
 
 
@@ -96,7 +103,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Raters", "r", ("raters_used",)),
     ),
 }
-_SAYS: Mapping[str, str] = {
+_CAPTIONS: Mapping[str, str] = {
     "rates": (
         "Share of ratings with the verdict yes, with the 95% interval for new raters and new items, and the Wilson interval, "
         "which treats the ratings as independent."
@@ -113,36 +120,36 @@ _SAYS: Mapping[str, str] = {
 }
 
 
-def _written(name: str, made: Json) -> str:
-    rows = records(made["tables"][OF[name]])
+def _format_table_file(name: str, document: Json) -> str:
+    rows = list_records(document["tables"][DOCUMENT_TABLES[name]])
     if name == "detection":  # the CSV has the rows of single raters
         rows = [row for row in rows if row["who"] == "all raters"]
-    return "".join(_lines(name, rows, _caption(name, made))) if rows else ""
+    return "".join(_format_table_lines(name, rows, _format_caption(name, document))) if rows else ""
 
 
-def _caption(name: str, made: Json) -> str:
-    subject, data = made["subject"], made["data"]
-    reference = made["reference"]["name"]
-    sentence = _SAYS[name].format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
-    simulated_notice = made["composition"]["simulated"]["said"]
+def _format_caption(name: str, document: Json) -> str:
+    subject, data = document["subject"], document["data"]
+    reference = document["reference"]["name"]
+    sentence = _CAPTIONS[name].format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
+    simulated_notice = document["composition"]["simulated"]["said"]
     parts = [
         f"{subject['name']}{'' if subject['name'].endswith(('.', '?', '!')) else '.'}", sentence, f"{data['ratings']:,} ratings of {data['items']:,} items by {data['raters']} raters.",
-        simulated_notice, "" if made["interim"]["met"] else f"Interim: {made['interim']['said']}",
+        simulated_notice, "" if document["interim"]["met"] else f"Interim: {document['interim']['said']}",
     ]  # fmt: skip
     return " ".join(filter(None, parts))
 
 
-def _lines(name: str, rows: Sequence[Record], caption: str) -> Iterator[str]:
+def _format_table_lines(name: str, rows: Sequence[Record], caption: str) -> Iterator[str]:
     columns = _COLUMNS[name]
-    marks, notes = _notes(rows)
+    marks, notes = _format_notes(rows)
     yield "% Generated by WetBench. Needs \\usepackage{booktabs}. Characters that not every LaTeX can print are shown as ?.\n"
     yield "\\begin{table}\n\\centering\n"
-    yield f"\\caption{{{escape(caption)}}}\n\\label{{tab:{name}}}\n"
-    yield f"\\begin{{tabular}}{{{''.join(column.side for column in columns)}}}\n\\toprule\n"
+    yield f"\\caption{{{escape_latex(caption)}}}\n\\label{{tab:{name}}}\n"
+    yield f"\\begin{{tabular}}{{{''.join(column.alignment for column in columns)}}}\n\\toprule\n"
     yield f"{' & '.join(column.head for column in columns)} \\\\\n\\midrule\n"
     for row in rows:
         mark = marks.get(row["reason"], "")
-        cells = [_cell(row, column) for column in columns]
+        cells = [_format_cell(row, column) for column in columns]
         cells[0] += f"$^{{{mark}}}$" if mark else ""
         yield f"{' & '.join(cells)} \\\\\n"
     yield "\\bottomrule\n\\end{tabular}\n"
@@ -153,38 +160,38 @@ def _lines(name: str, rows: Sequence[Record], caption: str) -> Iterator[str]:
     yield "\\end{table}\n"
 
 
-def _notes(rows: Iterable[Record]) -> tuple[dict[str, str], list[str]]:
+def _format_notes(rows: Iterable[Record]) -> tuple[dict[str, str], list[str]]:
     """Return a letter for each reason why numbers are missing, and the notes that explain the letters."""
     reasons = list(dict.fromkeys(row["reason"] for row in rows if row["reason"]))
-    marks = {reason: letters(index).lower() for index, reason in enumerate(reasons)}
-    return marks, [f"$^{{{mark}}}$ {escape(reason)}." for reason, mark in marks.items()]
+    marks = {reason: index_to_letters(index).lower() for index, reason in enumerate(reasons)}
+    return marks, [f"$^{{{mark}}}$ {escape_latex(reason)}." for reason, mark in marks.items()]
 
 
-def _cell(row: Record, column: Column) -> str:
-    values = [row[name] for name in column.names]
-    match column.names:
+def _format_cell(row: Record, column: Column) -> str:
+    values = [row[name] for name in column.value_names]
+    match column.value_names:
         case ("k", "n"):
             return f"{values[0]:,} / {values[1]:,}"
         case (_, _, _):
-            interval = _interval(values[1], values[2])
-            return f"{_number(values[0])} {interval}" if interval else _number(values[0])
+            interval = _format_interval(values[1], values[2])
+            return f"{_format_number(values[0])} {interval}" if interval else _format_number(values[0])
         case (_, _):
-            return _interval(values[0], values[1]) or NONE
+            return _format_interval(values[0], values[1]) or MISSING_CELL
         case _:
-            return _number(values[0])
+            return _format_number(values[0])
 
 
-def _interval(low: Any, high: Any) -> str:
+def _format_interval(low: Any, high: Any) -> str:
     # brackets in braces: after a row end LaTeX would read [ as an optional length
-    return "" if low is None or high is None else f"{{[}}{_number(low)}, {_number(high)}{{]}}"
+    return "" if low is None or high is None else f"{{[}}{_format_number(low)}, {_format_number(high)}{{]}}"
 
 
-def _number(value: Any) -> str:
+def _format_number(value: Any) -> str:
     match value:
         case None:
-            return NONE
+            return MISSING_CELL
         case str():
-            return escape(value)
+            return escape_latex(value)
         case int():
             return f"{value:,}"
         case _:

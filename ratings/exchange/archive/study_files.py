@@ -8,31 +8,31 @@ from typing import Any
 from django.db.models import Count, F, Q, Value
 
 from ratings.exchange import exports
-from ratings.exchange.archive import fields, people
-from ratings.exchange.archive.entries import Entry, table
+from ratings.exchange.archive import fields, raters_and_events
+from ratings.exchange.archive.archive_files import ArchiveFile, create_table_file
 from ratings.exchange.archive.fields import Field
 from ratings.models import Item, MachineRating, Rating, Study
-from ratings.protocol.reference import show_perturbation
-from ratings.raters.machines import machines
-from ratings.results import BlindRow, RatingRow, blind_rows, rating_rows
+from ratings.protocol.reference import public_perturbation
+from ratings.raters.machines import model_raters
+from ratings.results import BlindRow, RatingRow, iter_blind_rows, iter_rating_rows
 from ratings.studies import SealedError
 
-_CHUNK = 500  # rows fetched at once from the server-side cursor
+_CHUNK_SIZE = 500  # rows fetched at once from the server-side cursor
 
 
-def entries(study: Study, blinded: bool) -> list[Entry]:
+def list_common_files(study: Study, blinded: bool) -> list[ArchiveFile]:
     """Return the tables that both variants have, with the same columns; the sealed ones are empty in the blinded variant."""
     return [
-        _long(study, blinded),
-        _wide(study, blinded),
-        _versions(study, blinded),
-        _items(study, blinded),
-        people.raters(study),
-        people.events(study, blinded),
+        _create_ratings_file(study, blinded),
+        _create_wide_file(study, blinded),
+        _create_versions_file(study, blinded),
+        _create_items_file(study, blinded),
+        raters_and_events.create_raters_file(study),
+        raters_and_events.create_events_file(study, blinded),
     ]
 
 
-def unblinded(study: Study) -> list[Entry]:
+def list_unblinded_files(study: Study) -> list[ArchiveFile]:
     """Return the files that only the unblinded archive has. Raises SealedError before unblinding."""
     if not study.is_unblinded:
         raise SealedError(
@@ -40,25 +40,25 @@ def unblinded(study: Study) -> list[Entry]:
         )
     description = "What raters saw of each item, one JSON object per line: item (its code), payload, context (empty: never shown)."
     return [
-        Entry("items.jsonl", description, lambda: _payloads(study)),
-        table(
+        ArchiveFile("items.jsonl", description, lambda: _iter_payload_lines(study)),
+        create_table_file(
             "machine_raters.csv",
             "Model raters that rated the same items. Numbers on people never include their ratings.",
-            fields.MACHINE_RATERS,
-            lambda: _machine_raters(study),
+            fields.MACHINE_RATER_FIELDS,
+            lambda: _iter_model_rater_rows(study),
             key=("rater",),
         ),
-        table(
+        create_table_file(
             "machine_ratings.csv",
             "The verdict of each model rater on each item, or the reason why there is none.",
-            fields.MACHINE_RATINGS,
-            lambda: _machine_ratings(study),
+            fields.MACHINE_RATING_FIELDS,
+            lambda: _iter_model_rating_rows(study),
             key=("rater", "item"),
         ),
     ]
 
 
-def _long(study: Study, blinded: bool) -> Entry:
+def _create_ratings_file(study: Study, blinded: bool) -> ArchiveFile:
     columns = exports.COLUMNS
     description = (
         "One row for each rating, including those that are not counted (counts is 0). For ratings that count, import_ratings "
@@ -68,17 +68,17 @@ def _long(study: Study, blinded: bool) -> Entry:
         if blinded
         else ", note and simulated."
     )
-    iter_cells = exports.rows
-    return table(
+    iter_cells = exports.iter_rating_cells
+    return create_table_file(
         "ratings.csv",
         description,
-        fields.RATINGS,
+        fields.RATING_FIELDS,
         lambda: ([row[name] for name in columns] for row in iter_cells(study, blinded)),
     )
 
 
-def _wide(study: Study, blinded: bool) -> Entry:
-    labels = _who_counts(study, blinded)
+def _create_wide_file(study: Study, blinded: bool) -> ArchiveFile:
+    labels = _list_counted_raters(study, blinded)
     rater_fields = [
         field
         for label in labels
@@ -90,15 +90,15 @@ def _wide(study: Study, blinded: bool) -> Entry:
     description = "One row for each rated item, two columns for each rater; only ratings that count" + (
         ", without imported ones, whose items are not named before unblinding." if blinded else "."
     )
-    return table(
+    return create_table_file(
         "ratings_wide.csv",
         description,
-        (*fields.WIDE_BEFORE, *rater_fields),
-        lambda: _wide_rows(study, blinded, labels),
+        (*fields.WIDE_FIELDS, *rater_fields),
+        lambda: _iter_wide_rows(study, blinded, labels),
     )
 
 
-def _who_counts(study: Study, blinded: bool) -> list[str]:
+def _list_counted_raters(study: Study, blinded: bool) -> list[str]:
     counted = study.raters.filter(
         dropped=False, assignments__rating__isnull=False, assignments__occasion=1,
         assignments__released_at__isnull=True, assignments__surplus=False,
@@ -109,11 +109,11 @@ def _who_counts(study: Study, blinded: bool) -> list[str]:
     return list(counted.order_by("number", "pk").values_list("label", flat=True).distinct())
 
 
-def _wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Iterator[list[Any]]:
+def _iter_wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Iterator[list[Any]]:
     """Yield one row per item. Only one item is in memory at a time."""
     first_column = {label: 2 * index for index, label in enumerate(labels)}
-    rows: Iterator[BlindRow] = blind_rows(study) if blinded else rating_rows(study)
-    counting = (row for row in rows if row.counts and row.rater in first_column)  # blinded, imported raters are not
+    rows: Iterator[BlindRow] = iter_blind_rows(study) if blinded else iter_rating_rows(study)
+    counting = (row for row in rows if row.is_counted and row.rater in first_column)  # blinded, imported raters are not
     # both queries are ordered by item, as groupby needs
     for _, item_rows in groupby(counting, key=lambda row: row.item):
         cells: list[Any] = [None] * (2 * len(labels))
@@ -121,22 +121,24 @@ def _wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Iterator[l
         for row in item_rows:
             n_ratings, n_unsure = n_ratings + 1, n_unsure + row.cannot_judge
             cells[first_column[row.rater]], cells[first_column[row.rater] + 1] = row.verdict, row.confidence
-        yield [row.item, *_sealed(row), n_ratings, n_unsure, *cells]
+        yield [row.item, *_get_sealed_cells(row), n_ratings, n_unsure, *cells]
 
 
-def _sealed(row: BlindRow) -> tuple[Any, ...]:
+def _get_sealed_cells(row: BlindRow) -> tuple[Any, ...]:
     if not isinstance(row, RatingRow):
         return (None,) * 7
-    perturbation = show_perturbation(row.perturbation, row.reference)
+    perturbation = public_perturbation(row.perturbation, row.reference)
     return row.pair, row.source, perturbation, row.reference, row.truth, row.experiment, row.action
 
 
-def _versions(study: Study, blinded: bool) -> Entry:
+def _create_versions_file(study: Study, blinded: bool) -> ArchiveFile:
     description = "Every version of every rating; ratings.csv contains the last version of each."
-    return table("versions.csv", description, fields.VERSIONS, lambda: _version_rows(study, blinded))
+    return create_table_file(
+        "versions.csv", description, fields.VERSION_FIELDS, lambda: _iter_version_rows(study, blinded)
+    )
 
 
-def _version_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
+def _iter_version_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
     prefix = "assignment__"
     # NULL codes sort differently in SQLite and PostgreSQL, hence the explicit nulls_last
     order = (
@@ -147,29 +149,33 @@ def _version_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
         "revision",
     )
     versions = (
-        people.versions_of(study, blinded).annotate(visible_note=Value("") if blinded else F("note")).order_by(*order)
+        raters_and_events.select_versions(study, blinded)
+        .annotate(visible_note=Value("") if blinded else F("note"))
+        .order_by(*order)
     )
     columns = (
         "code", f"{prefix}rater__label", f"{prefix}occasion", "revision", "kind", "verdict", "confidence", "cannot_judge",
         "marks", "visible_note", "active_seconds", "at",
     )  # fmt: skip
-    return iter(versions.values_list(*columns).iterator(chunk_size=_CHUNK))
+    return iter(versions.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE))
 
 
-def _items(study: Study, blinded: bool) -> Entry:
+def _create_items_file(study: Study, blinded: bool) -> ArchiveFile:
     description = "One row for each item" + (
         ": its code and its number of ratings collected here." if blinded else ", with its source and planted error."
     )
-    return table("items.csv", description, fields.ITEMS, lambda: _item_rows(study, blinded), key=("item",))
+    return create_table_file(
+        "items.csv", description, fields.ITEM_FIELDS, lambda: _iter_item_rows(study, blinded), key=("item",)
+    )
 
 
-def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
+def _iter_item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
     """Yield items by code, which is random."""
-    counts = _counts(study, blinded)
+    counts = _count_item_ratings(study, blinded)
     items = Item.objects.filter(study=study).order_by("code")
     if blinded:
         # Neither sources nor payloads are read: the person who generated an item could recognise it by them.
-        for pk, code in items.values_list("pk", "code").iterator(chunk_size=_CHUNK):
+        for pk, code in items.values_list("pk", "code").iterator(chunk_size=_CHUNK_SIZE):
             yield (code, *[None] * 12, *counts.get(pk, (0, 0)))
         return
     columns = (
@@ -177,7 +183,7 @@ def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
         "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
         "source__imported__key", "payload_sha256",
     )  # fmt: skip
-    for row in items.values_list(*columns).iterator(chunk_size=_CHUNK):
+    for row in items.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE):
         (
             pk,
             code,
@@ -193,7 +199,7 @@ def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
             digest,
         ) = row
         classifier_cells = json.dumps(verdicts, sort_keys=True, ensure_ascii=False) if verdicts else None
-        source_cells = pair, label, show_perturbation(perturbation, reference), error_kind, reference
+        source_cells = pair, label, public_perturbation(perturbation, reference), error_kind, reference
         yield (
             code,
             *source_cells,
@@ -206,7 +212,7 @@ def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _counts(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:
+def _count_item_ratings(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:
     """Return, for each item, its number of counted ratings and how many of them could not judge."""
     prefix = "assignment__"
     counted = Rating.objects.filter(
@@ -221,28 +227,28 @@ def _counts(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:
     return {item: (n, n_unknown) for item, n, n_unknown in counts}
 
 
-def _payloads(study: Study) -> Iterator[str]:
+def _iter_payload_lines(study: Study) -> Iterator[str]:
     items = Item.objects.filter(study=study).order_by("code").values_list("code", "payload", "context")
-    for code, payload, context in items.iterator(chunk_size=_CHUNK):
+    for code, payload, context in items.iterator(chunk_size=_CHUNK_SIZE):
         yield (
             json.dumps({"item": str(code), "payload": payload, "context": context}, ensure_ascii=False, sort_keys=True)
             + "\n"
         )
 
 
-def _machine_raters(study: Study) -> Iterator[tuple[Any, ...]]:
-    names = machines.names(study)
+def _iter_model_rater_rows(study: Study) -> Iterator[tuple[Any, ...]]:
+    names = model_raters.list_names(study)
     for rater in study.machine_raters.order_by("pk"):
-        model, progress = names[rater.label], machines.standing(rater)
+        model, progress = names[rater.label], model_raters.count_progress(rater)
         prompt_set = rater.setup.get("prompt_set") or {}
         prompts = f"{prompt_set['name']}@{prompt_set['sha256'][:12]}" if prompt_set else ""
-        display, failed = machines.shown(rater), sum(progress.failed.values())
+        display, failed = model_raters.describe_input(rater), sum(progress.failed.values())
         yield rater.label, model.name, model.kind, rater.cast, display, prompts, progress.rated, failed
 
 
-def _machine_ratings(study: Study) -> Iterator[tuple[Any, ...]]:
+def _iter_model_rating_rows(study: Study) -> Iterator[tuple[Any, ...]]:
     model_ratings = MachineRating.objects.filter(rater__study=study).order_by("rater", "item__code")
     columns = (
         "rater__label", "item__code", "verdict", "confidence", "marks", "failed", "reasoning", "payload_sha256", "at",
     )  # fmt: skip
-    return iter(model_ratings.values_list(*columns).iterator(chunk_size=_CHUNK))
+    return iter(model_ratings.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE))

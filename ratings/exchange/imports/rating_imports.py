@@ -12,19 +12,19 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from ratings.exchange.imports import rating_table
-from ratings.exchange.imports.import_lines import Problem
-from ratings.exchange.imports.item_imports import MOST_PROBLEMS, ImportRefused
-from ratings.exchange.imports.rating_table import Row, Table
+from ratings.exchange.imports import ratings_csv
+from ratings.exchange.imports.item_imports import MAX_PROBLEMS, ImportRefused
+from ratings.exchange.imports.json_lines import Problem
+from ratings.exchange.imports.ratings_csv import ParsedRow, ParsedTable
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
 from ratings.models.study_events import RatingsImported
 from ratings.studies import StudyError, designs
-from ratings.studies.lifecycle import log
+from ratings.studies.lifecycle import log_event
 
-INTO = ("open", "paused", "closed")
+ALLOWED_STATUSES = ("open", "paused", "closed")
 
 
-class Target(NamedTuple):
+class ItemTarget(NamedTuple):
     """An item of the study that a row can refer to."""
 
     item_id: int
@@ -32,10 +32,10 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedRatings:
     """The content of a file after all checks. With any problem, nothing of it can be imported."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ParsedRow, ...]
     problems: tuple[Problem, ...]
     items: int
     known_raters: tuple[str, ...]  # imported from an earlier file
@@ -44,80 +44,80 @@ class Checked:
     nameless: int = 0  # imported rows of a blinded export, which do not name their item
 
     @property
-    def cannot_judge(self) -> int:
+    def n_cannot_judge(self) -> int:
         return sum(row.verdict is None for row in self.rows)
 
 
-def check(study: Study, stream: BinaryIO) -> Checked:
+def check_file(study: Study, stream: BinaryIO) -> CheckedRatings:
     """Return what `import_file` would import. Nothing is written."""
     study = Study.objects.get(pk=study.pk)
-    return _checked(study, _read(study, stream), _targets(study))
+    return _check_ratings(study, _parse_ratings(study, stream), _load_targets(study))
 
 
-def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
+def import_file(study: Study, stream: BinaryIO, user: User | None = None) -> CheckedRatings:
     """Import the file: create a rater for each new name and, for each row, an assignment, its rating and its event."""
     # Before the transaction: it locks the study's row, and raters' answers wait for that lock.
-    parsed = read_for(study, stream)
+    parsed = parse_file(study, stream)
     with transaction.atomic():
-        return write(study, parsed, by)
+        return store_import(study, parsed, user)
 
 
-def read_for(study: Study, stream: BinaryIO) -> Table:
+def parse_file(study: Study, stream: BinaryIO) -> ParsedTable:
     """Return the parsed table. This first half of `import_file` can take long and needs no lock."""
-    return _read(Study.objects.get(pk=study.pk), stream)
+    return _parse_ratings(Study.objects.get(pk=study.pk), stream)
 
 
-def write(study: Study, read: Table, by: User | None = None) -> Checked:
+def store_import(study: Study, parsed: ParsedTable, user: User | None = None) -> CheckedRatings:
     """Store the parsed table. Call it in a transaction. Raises ImportRefused if there is any problem."""
-    return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
+    return _store_ratings(Study.objects.select_for_update().get(pk=study.pk), parsed, user)
 
 
-def _read(study: Study, stream: BinaryIO) -> Table:
-    _refuse_unless_taking(study)
-    return rating_table.read(stream, timezone.now())
+def _parse_ratings(study: Study, stream: BinaryIO) -> ParsedTable:
+    _check_accepts_ratings(study)
+    return ratings_csv.parse_ratings_csv(stream, timezone.now())
 
 
-def _checked(study: Study, read: Table, targets: Mapping[str, Target]) -> Checked:
+def _check_ratings(study: Study, parsed: ParsedTable, targets: Mapping[str, ItemTarget]) -> CheckedRatings:
     """Check the parsed table against the current state of the study."""
-    _refuse_unless_taking(study)
-    known_raters = _known_raters(study)
-    rows_with_item = [row for row in read.rows if row.item in targets]
+    _check_accepts_ratings(study)
+    known_raters = _load_known_raters(study)
+    rows_with_item = [row for row in parsed.rows if row.item in targets]
     problems = [
-        *read.problems,
-        *_astray(read.rows, targets),
-        *_rated_twice(study, rows_with_item, targets),
-        *_here_already(study, rows_with_item),
-        *_of_another_kind(rows_with_item, known_raters),
+        *parsed.problems,
+        *_find_unknown_items(parsed.rows, targets),
+        *_find_repeated_ratings(study, rows_with_item, targets),
+        *_find_exported_ratings(study, rows_with_item),
+        *_find_changed_raters(rows_with_item, known_raters),
     ]
-    rater_names = dict.fromkeys(row.rater for row in read.rows)
-    return Checked(
-        rows=tuple(read.rows),
-        problems=tuple(sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]),
+    rater_names = dict.fromkeys(row.rater for row in parsed.rows)
+    return CheckedRatings(
+        rows=tuple(parsed.rows),
+        problems=tuple(sorted(problems, key=lambda problem: problem.line)[:MAX_PROBLEMS]),
         items=len({targets[row.item].item_id for row in rows_with_item}),
         known_raters=tuple(name for name in rater_names if name in known_raters),
         new_raters=tuple(name for name in rater_names if name not in known_raters),
-        left_out=read.left_out,
-        nameless=read.nameless,
+        left_out=parsed.left_out,
+        nameless=parsed.nameless,
     )
 
 
-def _write(study: Study, read: Table, by: User | None) -> Checked:
-    targets = _targets(study)
-    checked = _checked(study, read, targets)
+def _store_ratings(study: Study, parsed: ParsedTable, user: User | None) -> CheckedRatings:
+    targets = _load_targets(study)
+    checked = _check_ratings(study, parsed, targets)
     if checked.problems:
         raise ImportRefused(checked.problems)
-    raters = _seats(study, checked)
-    assignments = Assignment.objects.bulk_create(_places(checked.rows, targets, raters), batch_size=200)
+    raters = _load_or_create_raters(study, checked)
+    assignments = Assignment.objects.bulk_create(_build_assignments(checked.rows, targets, raters), batch_size=200)
     now = timezone.now()
-    ratings = [_rating(row, place, now) for row, place in zip(checked.rows, assignments, strict=True)]
+    ratings = [_build_rating(row, place, now) for row, place in zip(checked.rows, assignments, strict=True)]
     Rating.objects.bulk_create(ratings, batch_size=200)
-    RatingEvent.objects.bulk_create(map(_event, ratings), batch_size=200)
-    log(study, RatingsImported(ratings=len(ratings), raters=len(raters)), by)
+    RatingEvent.objects.bulk_create(map(_build_event, ratings), batch_size=200)
+    log_event(study, RatingsImported(ratings=len(ratings), raters=len(raters)), user)
     return checked
 
 
-def _refuse_unless_taking(study: Study) -> None:
-    if study.status not in INTO:
+def _check_accepts_ratings(study: Study) -> None:
+    if study.status not in ALLOWED_STATUSES:
         raise StudyError(
             f"{study.name} is {study.status}; ratings can only be imported while it is open, paused or closed"
         )
@@ -128,21 +128,21 @@ def _refuse_unless_taking(study: Study) -> None:
         )
 
 
-def _targets(study: Study) -> dict[str, Target]:
+def _load_targets(study: Study) -> dict[str, ItemTarget]:
     """Return the items by code. In a study with imported items, return only those, and only by the id in their file."""
     sources = ItemSource.objects.filter(item__study=study)
     items = list(sources.values_list("item_id", "item__code", "pair", "imported__key"))
     # If both names were accepted, a file that uses both would reveal, by the problem "rated twice", which code
     # belongs to which imported item.
-    by_key = {key: Target(item, pair) for item, _, pair, key in items if key}
-    return by_key or {str(code): Target(item, pair) for item, code, pair, _ in items}
+    by_key = {key: ItemTarget(item, pair) for item, _, pair, key in items if key}
+    return by_key or {str(code): ItemTarget(item, pair) for item, code, pair, _ in items}
 
 
-def _known_raters(study: Study) -> dict[str, Rater]:
+def _load_known_raters(study: Study) -> dict[str, Rater]:
     return {seat.imported_as: seat for seat in study.raters.exclude(imported_as="")}
 
 
-def _astray(rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]:
+def _find_unknown_items(rows: Sequence[ParsedRow], targets: Mapping[str, ItemTarget]) -> list[Problem]:
     return [
         Problem(
             row.line,
@@ -154,7 +154,7 @@ def _astray(rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]
     ]
 
 
-def _rated_twice(study: Study, rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]:
+def _find_repeated_ratings(study: Study, rows: Sequence[ParsedRow], targets: Mapping[str, ItemTarget]) -> list[Problem]:
     """Return problems for rows whose rater has rated the item on an earlier line or in an earlier file."""
     rated = Assignment.objects.filter(rater__study=study).exclude(rater__imported_as="")
     already_rated = set(rated.values_list("item_id", "rater__imported_as"))
@@ -173,7 +173,7 @@ def _rated_twice(study: Study, rows: Sequence[Row], targets: Mapping[str, Target
     return problems
 
 
-def _here_already(study: Study, rows: Sequence[Row]) -> list[Problem]:
+def _find_exported_ratings(study: Study, rows: Sequence[ParsedRow]) -> list[Problem]:
     """Return problems for rows that the study has under the same label and time, as in its own export."""
     labels = {row.rater for row in rows if row.submitted_at} & set(study.raters.values_list("label", flat=True))
     # The item is not compared: a result that depended on it would reveal which code an imported item has.
@@ -190,7 +190,7 @@ def _here_already(study: Study, rows: Sequence[Row]) -> list[Problem]:
     ]
 
 
-def _of_another_kind(rows: Sequence[Row], known: Mapping[str, Rater]) -> list[Problem]:
+def _find_changed_raters(rows: Sequence[ParsedRow], known: Mapping[str, Rater]) -> list[Problem]:
     """Return problems for rows that contradict an earlier file on whether a rater is simulated."""
     problems = []
     for row in rows:
@@ -201,9 +201,9 @@ def _of_another_kind(rows: Sequence[Row], known: Mapping[str, Rater]) -> list[Pr
     return problems
 
 
-def _seats(study: Study, checked: Checked) -> dict[str, Rater]:
+def _load_or_create_raters(study: Study, checked: CheckedRatings) -> dict[str, Rater]:
     """Return the raters of the file by name: those of earlier files, and new ones with the next labels."""
-    raters = {name: seat for name, seat in _known_raters(study).items() if name in checked.known_raters}
+    raters = {name: seat for name, seat in _load_known_raters(study).items() if name in checked.known_raters}
     simulated_names = {row.rater for row in checked.rows if row.simulated}
     number = study.raters.aggregate(last=Max("number"))["last"] or 0
     for name in checked.new_raters:
@@ -214,13 +214,15 @@ def _seats(study: Study, checked: Checked) -> dict[str, Rater]:
     return raters
 
 
-def _places(rows: Sequence[Row], targets: Mapping[str, Target], seats: Mapping[str, Rater]) -> Iterator[Assignment]:
+def _build_assignments(
+    rows: Sequence[ParsedRow], targets: Mapping[str, ItemTarget], raters: Mapping[str, Rater]
+) -> Iterator[Assignment]:
     """Yield an assignment without a slot for each row: these ratings are in addition to those the study requests."""
-    earlier = Assignment.objects.filter(rater__in=seats.values())
+    earlier = Assignment.objects.filter(rater__in=raters.values())
     last_position = dict(earlier.values_list("rater").annotate(last=Max("position")))
     seen_pairs = set(earlier.values_list("rater", "pair"))
     for row in rows:
-        seat, target = seats[row.rater], targets[row.item]
+        seat, target = raters[row.rater], targets[row.item]
         # Elsewhere nothing ensured that a rater saw only one version of a pair. A second version is stored under
         # a new pair, because the database allows each pair only once per rater and session.
         pair = target.pair if (seat.pk, target.pair) not in seen_pairs else uuid.uuid4()
@@ -229,8 +231,8 @@ def _places(rows: Sequence[Row], targets: Mapping[str, Target], seats: Mapping[s
         yield Assignment(item_id=target.item_id, rater=seat, position=last_position[seat.pk], pair=pair, layout="plain")
 
 
-def _rating(row: Row, place: Assignment, now: datetime) -> Rating:
-    submitted = row.submitted_at or now
+def _build_rating(row: ParsedRow, place: Assignment, import_time: datetime) -> Rating:
+    submitted = row.submitted_at or import_time
     return Rating(
         assignment=place,
         verdict=row.verdict,
@@ -245,7 +247,7 @@ def _rating(row: Row, place: Assignment, now: datetime) -> Rating:
     )
 
 
-def _event(rating: Rating) -> RatingEvent:
+def _build_event(rating: Rating) -> RatingEvent:
     return RatingEvent(
         assignment=rating.assignment,
         kind="imported",

@@ -10,14 +10,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange.tables import long_csv
-from ratings.management.upload import opened, plain
-from ratings.results.rows import source_name
-from ratings.stats import panel
-from ratings.stats.agreement.agreement import MIN_OVERLAP
-from ratings.stats.localisation import localisation
-from ratings.stats.nouns import counted
+from ratings.management.input_files import escape_for_terminal, open_input
+from ratings.results.rating_rows import format_source_name
+from ratings.stats import summary
+from ratings.stats.agreement.pairwise import MIN_OVERLAP
+from ratings.stats.localisation import estimate_localisation
+from ratings.stats.text import format_count
 
-MOST_PROBLEMS = 50
+MAX_PROBLEMS_SHOWN = 50
 
 
 class Command(BaseCommand):
@@ -34,56 +34,60 @@ class Command(BaseCommand):
             "--source-column", default="", metavar="NAME", help="column of the source (default: source)"
         )
         parser.add_argument("--json", action="store_true", help="print one JSON list of all results")
-        parser.add_argument("--seed", type=_natural, default=0, help="seed of all random steps (default: 0)")
+        parser.add_argument("--seed", type=_parse_natural, default=0, help="seed of all random steps (default: 0)")
         parser.add_argument(
             "--resamples",
-            type=_natural,
+            type=_parse_natural,
             default=2000,
             help="bootstrap resamples; 0 skips intervals that need them (default: 2000)",
         )
         parser.add_argument(
-            "--min-overlap", type=_positive, default=MIN_OVERLAP, metavar="N",
+            "--min-overlap", type=_parse_positive, default=MIN_OVERLAP, metavar="N",
             help=f"items that two raters must share to count in averages; also printed for 1 (default: {MIN_OVERLAP})",
         )  # fmt: skip
         parser.add_argument(
             "--categories",
-            type=_names,
+            type=_parse_names,
             default=[],
             metavar="0,1",
             help="permitted verdicts; write --categories=-1,0,1 if the first is negative",
         )
-        parser.add_argument("--raters", type=_names, default=[], metavar="A,B", help="only these raters")
+        parser.add_argument("--raters", type=_parse_names, default=[], metavar="A,B", help="only these raters")
 
     def handle(self, *args: Any, **options: Any) -> None:
         columns = options["truth_column"], options["source_column"]
-        ratings = self._read(options["file"], long_csv.Reading(*columns, options["categories"], options["raters"]))
+        ratings = self._load_ratings(
+            options["file"], long_csv.ReadingOptions(*columns, options["categories"], options["raters"])
+        )
         settings = {name: options[name] for name in ("seed", "resamples", "min_overlap")}
-        rows = panel.panel(ratings.table, ratings.repeats, **settings)
+        rows = summary.compute_summary(ratings.table, ratings.repeats, **settings)
         if ratings.marked is not None:
-            rows += [row._replace(reference=ratings.table.reference_name) for row in localisation(ratings.marked)]
-        notes = panel.about(ratings.table, ratings.left_out, ratings.notes)
+            rows += [
+                row._replace(reference=ratings.table.reference_name) for row in estimate_localisation(ratings.marked)
+            ]
+        notes = summary.describe_ratings(ratings.table, ratings.left_out, ratings.notes)
         if options["json"]:
             # Standard output has the JSON only, so notes go to standard error.
-            for line in (*_told(ratings), *ratings.notes):
-                self.stderr.write(plain(line))
-            self._write(panel.json_lines(rows))
+            for line in (*_describe_left_out(ratings), *ratings.notes):
+                self.stderr.write(escape_for_terminal(line))
+            self._print_lines(summary.format_json_lines(rows))
         else:
             method_note = f"95% intervals; {options['resamples']:,} resamples, seed {options['seed']}."
-            self._write(f"{line}\n" for line in panel.text_lines(rows, [*notes, method_note]))
+            self._print_lines(f"{line}\n" for line in summary.format_text_lines(rows, [*notes, method_note]))
 
-    def _read(self, name: str, reading: long_csv.Reading) -> long_csv.LongTable:
+    def _load_ratings(self, name: str, columns: long_csv.ReadingOptions) -> long_csv.LongTable:
         try:
-            with opened(name) as stream:
-                return long_csv.read(stream, reading, source_name)
+            with open_input(name) as stream:
+                return long_csv.parse_long_csv(stream, columns, format_source_name)
         except long_csv.UnreadableError as error:
-            for problem in error.problems[:MOST_PROBLEMS]:
-                self.stderr.write(plain(str(problem)))
-            if (more := len(error.problems) - MOST_PROBLEMS) > 0:
+            for problem in error.problems[:MAX_PROBLEMS_SHOWN]:
+                self.stderr.write(escape_for_terminal(str(problem)))
+            if (more := len(error.problems) - MAX_PROBLEMS_SHOWN) > 0:
                 self.stderr.write(f"and {more:,} more")
-            message = f"{counted(len(error.problems), 'problem')}; nothing was computed"
+            message = f"{format_count(len(error.problems), 'problem')}; nothing was computed"
             raise CommandError(message, returncode=1) from error
 
-    def _write(self, lines: Iterator[str]) -> None:
+    def _print_lines(self, lines: Iterator[str]) -> None:
         try:
             for line in lines:
                 self.stdout.write(line, ending="")
@@ -93,30 +97,30 @@ class Command(BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(found: long_csv.LongTable) -> list[str]:
-    return [f"left out: {counted(n, 'rating')}: {reason}" for reason, n in found.left_out.items()]
+def _describe_left_out(ratings: long_csv.LongTable) -> list[str]:
+    return [f"left out: {format_count(n, 'rating')}: {reason}" for reason, n in ratings.left_out.items()]
 
 
-def _natural(text: str) -> int:
-    return _whole(text, 0)
+def _parse_natural(text: str) -> int:
+    return _parse_integer(text, 0)
 
 
-def _positive(text: str) -> int:
-    return _whole(text, 1)
+def _parse_positive(text: str) -> int:
+    return _parse_integer(text, 1)
 
 
-def _whole(text: str, least: int) -> int:
+def _parse_integer(text: str, minimum: int) -> int:
     """Return the integer. Raises ArgumentTypeError for anything but a whole number from `least`."""
     try:
         number = int(text)
     except ValueError:
-        number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
+        number = minimum - 1
+    if number < minimum:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {minimum}")
     return number
 
 
-def _names(text: str) -> list[str]:
+def _parse_names(text: str) -> list[str]:
     """Return names separated by commas; quote a name that contains one. Raises ArgumentTypeError if there is none."""
     try:
         names = [name.strip() for name in next(csv.reader([text]), []) if name.strip()]

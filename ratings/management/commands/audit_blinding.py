@@ -7,8 +7,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.models import BlindingAudit, Study
 from ratings.studies import StudyError, lifecycle
-from ratings.studies.blinding_audit import auditing
-from ratings.studies.blinding_audit.auditing import AuditError
+from ratings.studies.blinding_audit import audit_runner
+from ratings.studies.blinding_audit.audit_runner import AuditError
 
 
 class Command(BaseCommand):
@@ -21,35 +21,35 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["study"]) == options["all"]:
             raise CommandError("Name a study, or use --all", returncode=2)
-        audits = [self._audit(study) for study in self._studies(options)]
+        audits = [self._audit_study(study) for study in self._list_studies(options)]
         if failed := [audit.study.slug for audit in audits if not audit.passed]:
             raise CommandError(f"Blinding leaks in: {', '.join(failed)}", returncode=1)
 
-    def _studies(self, options: dict[str, Any]) -> list[Study]:
+    def _list_studies(self, options: dict[str, Any]) -> list[Study]:
         if options["all"]:
             opened = list(Study.objects.exclude(status="draft").filter(items__isnull=False).distinct().order_by("pk"))
             if not opened:
                 raise CommandError("No study has been opened yet", returncode=2)
             return opened
         try:
-            return [lifecycle.find(options["study"])]
+            return [lifecycle.get_study(options["study"])]
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
 
-    def _audit(self, study: Study) -> BlindingAudit:
+    def _audit_study(self, study: Study) -> BlindingAudit:
         try:
-            audit = auditing.run(study, progress=self._show)
+            audit = audit_runner.run_audit(study, progress=self._report_progress)
         except AuditError as error:
             raise CommandError(str(error), returncode=2) from error
-        self.stdout.write("\n".join(_lines(audit)))
+        self.stdout.write("\n".join(_format_report(audit)))
         return audit
 
-    def _show(self, done: int, of: int) -> None:
-        if of and sys.stderr.isatty():
-            self.stderr.write(f"\rrater {done} of {of}", ending="\n" if done == of else "")
+    def _report_progress(self, done: int, total: int) -> None:
+        if total and sys.stderr.isatty():
+            self.stderr.write(f"\rrater {done} of {total}", ending="\n" if done == total else "")
 
 
-def _lines(audit: BlindingAudit) -> list[str]:
+def _format_report(audit: BlindingAudit) -> list[str]:
     report = audit.report
     head = (
         f"{audit.study.slug}: {report['items']} items, {report['raters']} raters, {report['assignments']} assignments"

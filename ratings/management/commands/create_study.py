@@ -8,10 +8,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from ratings.models import Study
-from ratings.protocol import PlanError, ProtocolError, protocols
-from ratings.raters import inviting, mailing
+from ratings.protocol import PlanError, ProtocolError, study_protocol
+from ratings.raters import email_messages, invitations
 from ratings.results import empty_cells
-from ratings.stats.nouns import counted
+from ratings.stats.text import format_count
 from ratings.studies import StudyError, crossover, lifecycle
 from ratings.studies.pool import pool
 
@@ -31,81 +31,84 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["raters"] is not None and not (options["open"] and 1 <= options["raters"] <= protocols.MOST_RATERS):
-            limit = protocols.MOST_RATERS
+        if options["raters"] is not None and not (
+            options["open"] and 1 <= options["raters"] <= study_protocol.MAX_RATERS
+        ):
+            limit = study_protocol.MAX_RATERS
             raise CommandError(f"--raters must be from 1 to {limit} and needs --open", returncode=2)
         if options["json"] and options["open"]:
             raise CommandError("--json prints the plan of a draft and cannot be combined with --open", returncode=2)
         try:
-            self._make(_document(options["protocol"]), options)
+            self._create_study(_load_document(options["protocol"]), options)
         except ProtocolError as error:
             raise CommandError(f"{options['protocol']}:\n{error}", returncode=2) from error
         except (PlanError, StudyError) as error:
             raise CommandError(f"Nothing was created: {error}", returncode=1) from error
 
     @transaction.atomic
-    def _make(self, document: Any, options: dict[str, Any]) -> None:
+    def _create_study(self, document: Any, options: dict[str, Any]) -> None:
         # In one transaction with opening: a study that cannot be opened is not left behind as a draft.
-        study = lifecycle.create_study(lifecycle.read_protocol(document))
+        study = lifecycle.create_study(lifecycle.parse_protocol(document))
         lines = [f"Created study {study.slug} ({study.code}), a draft"]
         if options["json"]:
-            lines = [json.dumps(_plan(study, options["raters"]), indent=2, ensure_ascii=False)]
+            lines = [json.dumps(_plan_to_dict(study, options["raters"]), indent=2, ensure_ascii=False)]
         else:
-            lines += _warnings(study, options["raters"])
-        lines += [] if options["json"] else _tell_left_out(study)
+            lines += _describe_empty_results(study, options["raters"])
+        lines += [] if options["json"] else _describe_left_out(study)
         if options["open"]:
             lifecycle.open_study(study, options["raters"])
             raters = list(study.raters.order_by("pk"))
             lines.append(f"Opened it: {study.items.count()} items, {len(raters)} raters")
             if options["raters"] is not None:
-                address = mailing.address_of(site=options["url"])
-                lines += [f"{rater.label}  {mailing.link(inviting.invite(rater), address)}" for rater in raters]
+                address = email_messages.make_url_builder(site=options["url"])
+                lines += [
+                    f"{rater.label}  {email_messages.build_link(invitations.create_invitation(rater), address)}"
+                    for rater in raters
+                ]
         self.stdout.write("\n".join(lines))
 
 
-def _plan(study: Study, raters: int | None) -> dict[str, Any]:
+def _plan_to_dict(study: Study, raters: int | None) -> dict[str, Any]:
     """Return the plan that opening would use now, or the problems that prevent it."""
     try:
-        return empty_cells.plan_to_json(study, raters)
+        return empty_cells.describe_plan(study, raters)
     except PlanError as error:
         return {"study": study.slug, "problems": [str(error)]}
 
 
-def _warnings(study: Study, raters: int | None) -> list[str]:
+def _describe_empty_results(study: Study, raters: int | None) -> list[str]:
     """Return a line for each result that will be empty; none if the pool cannot fill the study yet."""
     try:
-        forecast = empty_cells.forecast(study, raters)
+        forecast = empty_cells.forecast_empty_results(study, raters)
     except PlanError as error:
         return [f"It cannot be opened yet: {error}"]
     if forecast.skipped:
         return [forecast.skipped]
-    lines = [f"  {_said(line)}" for line in forecast.by_design]
+    lines = [f"  {_describe_empty_result(line)}" for line in forecast.by_design]
     heading = "Results that will be empty with this design:" if lines else "This design leaves no result empty."
-    if expected_lines := [f"  {_said(line)}" for line in forecast.by_expected]:
+    if expected_lines := [f"  {_describe_empty_result(line)}" for line in forecast.by_expected]:
         lines += ["Results that will be empty with the expected answers (empty in every simulation):", *expected_lines]
-    more = sum(not one.sure and not one.expected for one in forecast.warnings)
+    more = sum(not one.sure and not one.is_expected for one in forecast.warnings)
     more_line = (
-        f"{counted(more, 'result')} more may be empty, depending on the answers: see the study's page Assignments."
+        f"{format_count(more, 'result')} more may be empty, depending on the answers: see the study's page Assignments."
     )
     return [heading, *lines, *([more_line] if more else [])]
 
 
-def _tell_left_out(study: Study) -> list[str]:
+def _describe_left_out(study: Study) -> list[str]:
     """Return how many items raters can read in another study, and on how many steps two sources are identical."""
-    inventory = pool.take_stock(protocols.stored(study.protocol), study)
-    left_out = f"Left out: {counted(inventory.left_out, 'item')} that are in an unblinded study, as they are or in another version"
-    readable = (
-        f"Not left out: {counted(inventory.shown, 'item')} of episodes that are in an unblinded study of the other kind"
-    )
+    inventory = pool.take_stock(study_protocol.load_protocol(study.protocol), study)
+    left_out = f"Left out: {format_count(inventory.left_out, 'item')} that are in an unblinded study, as they are or in another version"
+    readable = f"Not left out: {format_count(inventory.shown, 'item')} of episodes that are in an unblinded study of the other kind"
     sentences = [f"{left_out} (allow_unblinded)" if inventory.left_out else "", readable if inventory.shown else ""]
-    return [line for line in (*sentences, crossover.say_alike(inventory.alike)) if line]
+    return [line for line in (*sentences, crossover.describe_identical_cases(inventory.alike)) if line]
 
 
-def _said(line: empty_cells.Line) -> str:
+def _describe_empty_result(line: empty_cells.SuggestedChange) -> str:
     return f"no {line.missing} of {'; '.join(line.results)}: {line.reasons[0]}. To change it, {line.change}."
 
 
-def _document(path: Path) -> Any:
+def _load_document(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

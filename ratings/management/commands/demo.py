@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from ratings import demonstration
 from ratings.models import Study
-from ratings.raters import mailing
-from simulation.management import supervising
-from simulation.management.arguments import between
+from ratings.raters import email_messages
+from simulation.management import supervisor
+from simulation.management.arguments import integer_between
 from simulation.management.progress import ProgressLine
 
 HOST = "127.0.0.1"
@@ -22,34 +22,39 @@ class Command(BaseCommand):
     help = "Create a finished example and serve it, together with a worker. A second start keeps the data."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=between(1, 65535), default=8000)
+        parser.add_argument("--port", type=integer_between(1, 65535), default=8000)
         parser.add_argument("--make-only", action="store_true", help="create the example without serving it")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        supervising.speak_line_by_line()
+        supervisor.enable_line_buffering()
         port = options["port"]
         if not options["make_only"]:
             # Before the minutes of preparation, not after them.
-            supervising.refuse_taken_port(HOST, port)
+            supervisor.check_port_is_free(HOST, port)
         self.stdout.write("Preparing the database")
         call_command("migrate", verbosity=0)
         started = time.monotonic()
-        demonstration.make(settings.FIXTURES_DIR, self.stdout.write, ProgressLine)
+        demonstration.create_demo(settings.FIXTURES_DIR, self.stdout.write, ProgressLine)
         self.stdout.write(f"The example is ready ({time.monotonic() - started:.0f} s): {Study.objects.count()} studies")
         if not options["make_only"]:
-            self._serve(port)
+            self._serve_demo(port)
 
-    def _serve(self, port: int) -> None:
-        def ready(stop: threading.Event) -> None:
-            supervising.wait_for_port(HOST, port, stop)
+    def _serve_demo(self, port: int) -> None:
+        def print_welcome(stop: threading.Event) -> None:
+            supervisor.wait_for_port(HOST, port, stop)
             if not stop.is_set():
-                self.stdout.write(self._welcome(mailing.address_of(site=f"http://{HOST}:{port}")("")))
+                self.stdout.write(
+                    self._format_welcome(email_messages.make_url_builder(site=f"http://{HOST}:{port}")(""))
+                )
 
-        commands = {"web server": supervising.web_server(HOST, port), "worker": supervising.manage("worker", "--quiet")}
-        supervising.supervise(commands, self.stdout.write, ready)
+        commands = {
+            "web server": supervisor.build_web_server_command(HOST, port),
+            "worker": supervisor.build_manage_command("worker", "--quiet"),
+        }
+        supervisor.supervise_processes(commands, self.stdout.write, print_welcome)
 
-    def _welcome(self, site: str) -> str:
-        links = demonstration.ways_in(settings.FIXTURES_DIR)
+    def _format_welcome(self, site: str) -> str:
+        links = demonstration.create_demo_links(settings.FIXTURES_DIR)
         rater_link = (
             f"{site}{links.rater}  (in a private window: it signs a rater in)" if links.rater else "the study is closed"
         )

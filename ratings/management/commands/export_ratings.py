@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            lines = exports.csv_lines(lifecycle.find(options["study"]), options["blinded"])
+            lines = exports.export_csv_lines(lifecycle.get_study(options["study"]), options["blinded"])
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         except SealedError as error:

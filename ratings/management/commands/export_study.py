@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.exchange.archive import making, orders
-from ratings.exchange.archive.making import ExportError
-from ratings.management.upload import plain
+from ratings.exchange.archive import archive_requests, build
+from ratings.exchange.archive.build import ExportError
+from ratings.management.input_files import escape_for_terminal
 from ratings.models import Study
 from ratings.studies import SealedError, StudyError, lifecycle
 
@@ -31,49 +31,51 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         target, blinded = Path(options["to"]), options["blinded"]
         try:
-            study = lifecycle.find(options["study"])
-            orders.refuse(study, blinded)
+            study = lifecycle.get_study(options["study"])
+            archive_requests.check_may_export(study, blinded)
             if target.suffix.lower() == ".zip" and target.is_dir():
                 raise ExportError(
-                    f"{plain(str(target))} is a folder: choose another name, or a folder name that does not end in .zip."
+                    f"{escape_for_terminal(str(target))} is a folder: choose another name, or a folder name that does not end in .zip."
                 )
             message = (
-                self._zipped(study, blinded, target)
+                self._write_zip(study, blinded, target)
                 if target.suffix.lower() == ".zip"
-                else self._unpacked(study, blinded, target)
+                else self._write_folder(study, blinded, target)
             )
         except SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
         except (StudyError, ExportError) as error:
             raise CommandError(str(error), returncode=2) from error
         except OSError as error:
-            raise CommandError(f"{plain(str(target))}: {error.strerror or error}", returncode=2) from error
+            raise CommandError(
+                f"{escape_for_terminal(str(target))}: {error.strerror or error}", returncode=2
+            ) from error
         self.stdout.write(message)
 
-    def _zipped(self, study: Study, blinded: bool, to: Path) -> str:
+    def _write_zip(self, study: Study, blinded: bool, target: Path) -> str:
         """Write the zip file and return a sentence about it."""
-        to.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         # Renamed at the end, so that nobody reads half a file. A plain `open` gives it the usual permissions of a
         # new file.
-        part_file = to.with_name(f".{to.name}-{secrets.token_hex(8)}")
+        part_file = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
         try:
             with part_file.open("x+b") as file:
-                count = making.zipped(study, blinded, file, self._tell).files
+                count = build.build_zip(study, blinded, file, self._report_progress).files
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            orders.log(study, blinded, None, digest)
-            os.replace(part_file, to)
+            archive_requests.log_export(study, blinded, None, digest)
+            os.replace(part_file, target)
         except BaseException:
             part_file.unlink(missing_ok=True)
             raise
-        return f"{count} files, {to.stat().st_size:,} bytes in {plain(str(to))}, SHA-256 {digest}"
+        return f"{count} files, {target.stat().st_size:,} bytes in {escape_for_terminal(str(target))}, SHA-256 {digest}"
 
-    def _unpacked(self, study: Study, blinded: bool, to: Path) -> str:
-        count = making.unpacked(study, blinded, to, self._tell).files
-        digest = hashlib.sha256((to / "SHA256SUMS").read_bytes()).hexdigest()
-        orders.log(study, blinded, None, digest, "SHA256SUMS")
-        return f"{count} files in {plain(str(to))}, SHA-256 of SHA256SUMS {digest}"
+    def _write_folder(self, study: Study, blinded: bool, target: Path) -> str:
+        count = build.build_folder(study, blinded, target, self._report_progress).files
+        digest = hashlib.sha256((target / "SHA256SUMS").read_bytes()).hexdigest()
+        archive_requests.log_export(study, blinded, None, digest, "SHA256SUMS")
+        return f"{count} files in {escape_for_terminal(str(target))}, SHA-256 of SHA256SUMS {digest}"
 
-    def _tell(self, step: int, of: int, said: str) -> None:
+    def _report_progress(self, step: int, total: int, message: str) -> None:
         if self.stderr.isatty():
-            self.stderr.write(f"\r{step}/{of} {said:60.60}", ending="")
+            self.stderr.write(f"\r{step}/{total} {message:60.60}", ending="")

@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange.imports import ImportRefused, item_imports
-from ratings.exchange.imports.item_imports import Checked
-from ratings.management.upload import opened, plain
+from ratings.exchange.imports.item_imports import CheckedItems
+from ratings.management.input_files import escape_for_terminal, open_input
 from ratings.protocol import PlanError
-from ratings.stats.nouns import counted
+from ratings.stats.text import format_count
 from ratings.studies import StudyError, lifecycle
 
 
@@ -22,31 +22,41 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            study = lifecycle.find(options["study"])
-            with opened(options["file"]) as stream:
-                checked = item_imports.check(study, stream) if options["dry_run"] else item_imports.take(study, stream)
+            study = lifecycle.get_study(options["study"])
+            with open_input(options["file"]) as stream:
+                checked = (
+                    item_imports.check_file(study, stream)
+                    if options["dry_run"]
+                    else item_imports.import_file(study, stream)
+                )
             if checked.problems:
                 raise ImportRefused(checked.problems)
         except ImportRefused as refused:
             for problem in refused.problems:
-                self.stderr.write(plain(str(problem)))
+                self.stderr.write(escape_for_terminal(str(problem)))
             raise CommandError(
-                f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1
+                f"{format_count(len(refused.problems), 'problem')}; nothing was imported", returncode=1
             ) from refused
         except (StudyError, PlanError) as error:
             raise CommandError(str(error), returncode=2) from error
-        self._tell(checked, options["dry_run"])
+        self._print_summary(checked, options["dry_run"])
 
-    def _tell(self, checked: Checked, dry: bool) -> None:
-        for label, _, reference, truth, count in checked.sources:
+    def _print_summary(self, checked: CheckedItems, is_dry_run: bool) -> None:
+        for label, _, reference, truth, count in checked.count_by_source:
             truth_text = {True: "right", False: "wrong", None: "truth unknown"}[truth]
-            self.stdout.write(f"{count:>6}  {plain(label)}, {reference or 'reference unknown'}, {truth_text}")
-        if checked.plain:
             self.stdout.write(
-                f"{checked.plain} will be shown as plain lists, because their materials before and after cannot be matched."
+                f"{count:>6}  {escape_for_terminal(label)}, {reference or 'reference unknown'}, {truth_text}"
             )
-        if checked.held:
-            self.stdout.write(f"{checked.held} contain words that might reveal their source and are in quarantine.")
-            for line in checked.held_lines:
-                self.stdout.write(f"  {plain(str(line))}")
-        self.stdout.write(f"{counted(len(checked.items), 'item')} {'would be imported' if dry else 'imported'}.")
+        if checked.n_plain:
+            self.stdout.write(
+                f"{checked.n_plain} will be shown as plain lists, because their materials before and after cannot be matched."
+            )
+        if checked.n_quarantined:
+            self.stdout.write(
+                f"{checked.n_quarantined} contain words that might reveal their source and are in quarantine."
+            )
+            for line in checked.quarantine_reasons:
+                self.stdout.write(f"  {escape_for_terminal(str(line))}")
+        self.stdout.write(
+            f"{format_count(len(checked.items), 'item')} {'would be imported' if is_dry_run else 'imported'}."
+        )

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange.imports import ImportRefused, rating_imports
-from ratings.management.upload import opened, plain
-from ratings.stats.nouns import counted
+from ratings.management.input_files import escape_for_terminal, open_input
+from ratings.stats.text import format_count
 from ratings.studies import StudyError, lifecycle
 
 
@@ -23,31 +23,31 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            study = lifecycle.find(options["study"])
-            import_file = rating_imports.check if options["dry_run"] else rating_imports.take
-            with opened(options["file"]) as stream:
+            study = lifecycle.get_study(options["study"])
+            import_file = rating_imports.check_file if options["dry_run"] else rating_imports.import_file
+            with open_input(options["file"]) as stream:
                 checked = import_file(study, stream)
             if checked.problems:
                 raise ImportRefused(checked.problems)
         except ImportRefused as refused:
             for problem in refused.problems:
-                self.stderr.write(plain(str(problem)))
+                self.stderr.write(escape_for_terminal(str(problem)))
             raise CommandError(
-                f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1
+                f"{format_count(len(refused.problems), 'problem')}; nothing was imported", returncode=1
             ) from refused
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         action = "would be imported" if options["dry_run"] else "imported"
         raters = len(checked.known_raters) + len(checked.new_raters)
-        ratings, items = counted(len(checked.rows), "rating"), counted(checked.items, "item")
+        ratings, items = format_count(len(checked.rows), "rating"), format_count(checked.items, "item")
         left_out = (
-            f" {counted(checked.left_out, 'row')} left out: the study of origin does not count them."
+            f" {format_count(checked.left_out, 'row')} left out: the study of origin does not count them."
             if checked.left_out
             else ""
         )
         unnamed = (
-            f" {counted(checked.nameless, 'row')} left out: imported ratings, whose items a blinded export does not identify."
+            f" {format_count(checked.nameless, 'row')} left out: imported ratings, whose items a blinded export does not identify."
             if checked.nameless
             else ""
         )
-        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {action}.{left_out}{unnamed}")
+        self.stdout.write(f"{ratings} of {items} by {format_count(raters, 'rater')} {action}.{left_out}{unnamed}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.raters import mailing, posting
+from ratings.raters import email_messages, invite_by_email
 from ratings.studies import StudyError, lifecycle
 
 
@@ -21,9 +21,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        build_url = mailing.address_of(site=options["url"])
+        build_url = email_messages.make_url_builder(site=options["url"])
         try:
-            result = posting.invite_all(lifecycle.find(options["study"]), _text(options["file"]), None, build_url)
+            result = invite_by_email.invite_addresses(
+                lifecycle.get_study(options["study"]), _read_text(options["file"]), None, build_url
+            )
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{result.sent} sent")
@@ -31,7 +33,7 @@ class Command(BaseCommand):
             raise CommandError("\n".join(f"{label}: {error}" for label, error in result.failed), returncode=1)
 
 
-def _text(name: str) -> str:
+def _read_text(name: str) -> str:
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

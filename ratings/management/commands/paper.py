@@ -11,22 +11,22 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
-from ratings.paper import cells, making
-from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
+from ratings.paper import comparison, replicate
+from ratings.paper.plan import PATH, Plan, PlanFileError, ReplicationNames, load_plan
 from ratings.protocol import PlanError, ProtocolError
-from ratings.raters import mailing
-from ratings.results.benchmarks.freezing import BenchmarkError
+from ratings.raters import email_messages
+from ratings.results.benchmarks.freeze import BenchmarkError
 from ratings.results.paper_values import PaperValuesError, load_paper_values
 from ratings.studies import StudyError
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.lab.errors import LabError
-from simulation.management import supervising
-from simulation.management.arguments import between
-from simulation.management.ordering import money
+from simulation.management import supervisor
+from simulation.management.arguments import integer_between
 from simulation.management.progress import ProgressLine
+from simulation.management.run_options import parse_money
 
-REFUSED = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
-INTERRUPTED = 130  # exit status of a shell for a program that Ctrl-C ended
+EXPECTED_ERRORS = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
+INTERRUPTED_STATUS = 130  # exit status of a shell for a program that Ctrl-C ended
 
 
 class Command(BaseCommand):
@@ -37,46 +37,46 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--max-cost", type=money, help="limit in US dollars for all runs together; required with API keys"
+            "--max-cost", type=parse_money, help="limit in US dollars for all runs together; required with API keys"
         )
         parser.add_argument("--scripted", action="store_true", help="use scripted replies although API keys are set")
         parser.add_argument(
             "--plan", type=Path, default=PATH, help="file of study sizes instead of fixtures/paper_study.json"
         )
-        parser.add_argument("--threads", type=between(1, 400), default=4, help="threads that call models")
+        parser.add_argument("--threads", type=integer_between(1, 400), default=4, help="threads that call models")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        supervising.speak_line_by_line()
+        supervisor.enable_line_buffering()
         try:
-            self._replicate(options)
+            self._replicate_paper(options)
         except KeyboardInterrupt:
             below = "\n" if self.stderr.isatty() else ""  # after the progress line
             self.stderr.write(f"{below}Stopped. Run the same command to continue.")
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED_STATUS) from None
 
-    def _replicate(self, options: dict[str, Any]) -> None:
+    def _replicate_paper(self, options: dict[str, Any]) -> None:
         started = time.monotonic()
         try:
-            plan = read_plan(options["plan"])
+            plan = load_plan(options["plan"])
             load_paper_values()  # reports errors in the file before anything costs time or money
             call_command("migrate", verbosity=0)
-            fixtures.load_lab(settings.FIXTURES_DIR)
-            scripted = self._is_scripted(plan, options["scripted"])
-            with making.scripted_replies(plan) if scripted else nullcontext():
-                maker = making.Maker(
+            load_files.load_lab(settings.FIXTURES_DIR)
+            scripted = self._decide_if_scripted(plan, options["scripted"])
+            with replicate.scripted_replies(plan) if scripted else nullcontext():
+                maker = replicate.Replicator(
                     plan, scripted, self.stdout.write, ProgressLine, options["threads"],
                     None if scripted else options["max_cost"],
                 )  # fmt: skip
-                maker.check()
+                maker.check_plan()
                 if not scripted:
-                    self._show_costs(maker, options["max_cost"])
-                maker.make()
-            lines = cells.build_lines(cells.find_parts(Names(scripted)))
-        except REFUSED as error:
+                    self._print_costs(maker, options["max_cost"])
+                maker.run_replication()
+            lines = comparison.compare_numbers(comparison.find_results(ReplicationNames(scripted)))
+        except EXPECTED_ERRORS as error:
             raise CommandError(str(error), returncode=2) from error
         path = self._choose_file(scripted)
-        cells.write_json(lines, path)
-        page = mailing.address_of(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
+        comparison.save_json(lines, path)
+        page = email_messages.make_url_builder(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
         self.stdout.write(
             f"Wrote {path} ({time.monotonic() - started:.0f} s). The page “Paper and ours” shows the same: "
             f"{page}{'?replies=scripted' if scripted else ''}"
@@ -84,25 +84,25 @@ class Command(BaseCommand):
         self.stdout.write(
             "To see it, run `make serve` and sign in with a link from `.venv/bin/python manage.py sign_in_link admin`"
         )
-        self.stdout.write(cells.summarise(lines))
+        self.stdout.write(comparison.summarise_missing(lines))
 
     def _choose_file(self, scripted: bool) -> Path:
         """Return the output file. Scripted replies do not overwrite the file of a replication by models."""
         path = Path(settings.VAR_DIR) / "paper.json"
-        if not scripted or not path.exists() or cells.find_parts(Names(False)).is_empty:
+        if not scripted or not path.exists() or comparison.find_results(ReplicationNames(False)).is_empty:
             return path
         self.stdout.write(f"{path} has the replication by models and is not changed")
         return path.with_name("scripted-paper.json")
 
-    def _is_scripted(self, plan: Plan, asked: bool) -> bool:
+    def _decide_if_scripted(self, plan: Plan, requested: bool) -> bool:
         """Return whether replies are scripted: on request, or if no key is set."""
-        needed, missing = making.missing_keys(plan)
-        if not asked and missing and len(missing) < len(needed):
+        needed, missing = replicate.find_missing_keys(plan)
+        if not requested and missing and len(missing) < len(needed):
             raise CommandError(
                 f"Some keys are set, and these are missing: {', '.join(missing)}. Set them too, or use --scripted",
                 returncode=2,
             )
-        scripted = asked or bool(missing)
+        scripted = requested or bool(missing)
         if scripted:
             self.stdout.write(
                 "The replies are scripted: a local server answers instead of the models. The numbers show that everything "
@@ -110,14 +110,14 @@ class Command(BaseCommand):
             )
         return scripted
 
-    def _show_costs(self, maker: making.Maker, max_cost: Decimal | None) -> None:
+    def _print_costs(self, maker: replicate.Replicator, max_cost: Decimal | None) -> None:
         """Print which models are retired, and the maximum cost of each run.
 
         Raises CommandError without a limit, or if a model has no price.
         """
         for retired in maker.find_retired():
-            self.stdout.write(retired.said)
-        costs = maker.costs()
+            self.stdout.write(retired.message)
+        costs = maker.estimate_costs()
         for cost in costs:
             amount = f"${cost.worst:,.2f}" if cost.worst is not None else f"no price of {'; '.join(cost.unpriced)}"
             self.stdout.write(f"  at most {amount}: {cost.part}")

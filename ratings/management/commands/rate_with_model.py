@@ -9,17 +9,17 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.models import MachineRater
-from ratings.raters.machines import machine_work, machines
+from ratings.raters.machines import machine_job, model_raters
 from ratings.studies import StudyError, lifecycle
 from simulation.engine import workers
 from simulation.jobs import jobs
 from simulation.lab.errors import LabError
 from simulation.leases import leases
-from simulation.management.ordering import add_terms, tell_spending, terms
 from simulation.management.progress import ProgressLine
+from simulation.management.run_options import add_run_options, get_run_options, print_usage
 from simulation.models import Job
 
-_WHAT_TO_DO = {
+_ADVICE = {
     "budget": "Set a larger budget (--max-cost, --max-tokens, --max-minutes). ",
     "credentials": "Set the key, or top up the account. ",
     "bad_request": "Correct the model's entry (load_models). ",
@@ -47,62 +47,64 @@ class Command(BaseCommand):
         parser.add_argument("--retry-failed", action="store_true", help="retry the items that failed")
         parser.add_argument("--by", default="", metavar="USER", help="the person responsible, for the study's log")
         parser.add_argument("--no-wait", action="store_true", help="do not wait; a worker rates the items")
-        add_terms(parser)
+        add_run_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            request = machines.order(
-                lifecycle.find(options["study"]),
+            request = model_raters.request_ratings(
+                lifecycle.get_study(options["study"]),
                 options["cast"],
                 context={"yes": True, "no": False}.get(options["context"]),
                 retry=options["retry_failed"],
-                by=_user(options["by"]),
-                **terms(options),
+                by=_get_user(options["by"]),
+                **get_run_options(options),
             )
         except (StudyError, LabError) as error:
             raise CommandError(str(error), returncode=2) from error
         rater = request.rater
         if request.job is None:
             self.stdout.write(f"{rater.label}, {rater.name}: no items left to rate")
-            self._tell(rater)
+            self._print_result(rater)
             return
-        self.stdout.write(f"{rater.label}, {rater.name}: {request.owed} items to rate, {machines.shown(rater)}")
-        if worst := machine_work.worst_case(rater, machines.owed(rater, request.job.params)):
+        self.stdout.write(
+            f"{rater.label}, {rater.name}: {request.owed} items to rate, {model_raters.describe_input(rater)}"
+        )
+        if worst := machine_job.estimate_max_cost(rater, model_raters.items_to_rate(rater, request.job.params)):
             cost = "cost unknown" if worst.cost is None else f"${worst.cost:,.4f}"
             self.stdout.write(f"at most {worst.calls} calls, {worst.tokens:,} tokens, {cost}")
         if options["no_wait"]:
             self.stdout.write(f"Waiting for a worker: job {request.job.code}")
             return
-        self._wait(rater, request.job)
+        self._run_job(rater, request.job)
 
-    def _wait(self, rater: MachineRater, job: Job) -> None:
+    def _run_job(self, rater: MachineRater, job: Job) -> None:
         line = ProgressLine("ratings")
         # Rows of a worker that died would otherwise wait until their lease ends.
-        leases.expire_dead()
-        with workers.sweeping():
-            ended = jobs.play_here(job, lambda _: line.say(self._progress(rater)))
-        line.say(self._progress(rater), last=True)
-        self._tell(rater)
+        leases.expire_dead_leases()
+        with workers.periodic_sweep():
+            ended = jobs.run_job_here(job, lambda _: line.show_progress(self._describe_progress(rater)))
+        line.show_progress(self._describe_progress(rater), last=True)
+        self._print_result(rater)
         if ended.status != "done":
             message = ended.error or ("the job was stopped" if ended.status == "cancelled" else "the run is paused")
-            advice = _WHAT_TO_DO.get(ended.reason, "")
+            advice = _ADVICE.get(ended.reason, "")
             raise CommandError(f"Not all items are rated: {message}. {advice}Run the command again to continue.")
 
-    def _progress(self, rater: MachineRater) -> str:
-        progress = machines.standing(rater)
+    def _describe_progress(self, rater: MachineRater) -> str:
+        progress = model_raters.count_progress(rater)
         return f"{rater.label}: {progress.rated + sum(progress.failed.values())} of {progress.items} items, {progress.rated} rated"
 
-    def _tell(self, rater: MachineRater) -> None:
-        progress = machines.standing(rater)
+    def _print_result(self, rater: MachineRater) -> None:
+        progress = model_raters.count_progress(rater)
         self.stdout.write(f"{progress.rated} of {progress.items} items rated")
         for reason, number in sorted(progress.failed.items()):
-            advice = "" if reason in machines.SETTLED else "; use --retry-failed to retry"
+            advice = "" if reason in model_raters.ANSWERED else "; use --retry-failed to retry"
             self.stdout.write(f"{number} without a verdict: {reason.replace('_', ' ')}{advice}")
         if rater.run:
-            tell_spending(rater.run, self.stdout)
+            print_usage(rater.run, self.stdout)
 
 
-def _user(name: str) -> User | None:
+def _get_user(name: str) -> User | None:
     if not name:
         return None
     user = User.objects.filter(username=name, is_active=True).first()

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.raters import inviting, mailing
+from ratings.raters import email_messages, invitations
 from ratings.studies import StudyError, lifecycle
 
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            token = inviting.invite_seat(lifecycle.find(options["study"]), options["label"])
+            token = invitations.invite_by_label(lifecycle.get_study(options["study"]), options["label"])
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
-        self.stdout.write(mailing.link(token, mailing.address_of(site=options["url"])))
+        self.stdout.write(email_messages.build_link(token, email_messages.make_url_builder(site=options["url"])))

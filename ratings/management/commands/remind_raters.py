@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.raters import mailing, posting
+from ratings.raters import email_messages, invite_by_email
 from ratings.studies import StudyError, lifecycle
 
 
@@ -19,11 +19,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            result = posting.remind(lifecycle.find(options["study"]), None, mailing.address_of(site=options["url"]))
+            result = invite_by_email.send_reminders(
+                lifecycle.get_study(options["study"]), None, email_messages.make_url_builder(site=options["url"])
+            )
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{result.sent} sent")
-        if result.without:
-            self.stdout.write(f"no e-mail address: {', '.join(result.without)}")
+        if result.without_address:
+            self.stdout.write(f"no e-mail address: {', '.join(result.without_address)}")
         if result.failed:
             raise CommandError("\n".join(f"{label}: {error}" for label, error in result.failed), returncode=1)

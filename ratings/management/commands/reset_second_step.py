@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.accounts import second_step, sessions
-from wetbench_site.observability.audit_log import security_event
+from ratings.accounts import sessions, two_factor
+from wetbench_site.observability.audit_log import log_security_event
 
 
 class Command(BaseCommand):
@@ -19,11 +19,11 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"There is no account {options['user'][:80]!r}.", returncode=2)
-        if not second_step.forget(user):
+        if not two_factor.delete_devices(user):
             raise CommandError(f"{user.get_username()} has no two-factor authentication.", returncode=2)
         # Whoever has the lost phone may still be signed in.
-        sessions.end_all(user, "second step reset")
-        security_event("second step reset", None, user=user.pk)
+        sessions.end_sessions(user, "second step reset")
+        log_security_event("second step reset", None, user=user.pk)
         self.stdout.write(
             f"{user.get_username()} can now sign in without two-factor authentication, and was signed out everywhere."
         )

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.raters import mailing
+from ratings.raters import email_messages
 from ratings.studies import access
 
 
@@ -24,5 +24,5 @@ class Command(BaseCommand):
         if user is None:
             known = ", ".join(staff.values_list("username", flat=True)) or "none yet; create one with createsuperuser"
             raise CommandError(f"There is no staff user {options['user']!r}. Known: {known}", returncode=2)
-        build_url = mailing.address_of(site=options["url"])
-        self.stdout.write(build_url(f"/sign-in/{access.make_link(user, 'admin')}/"))
+        build_url = email_messages.make_url_builder(site=options["url"])
+        self.stdout.write(build_url(f"/sign-in/{access.create_link(user, 'admin')}/"))

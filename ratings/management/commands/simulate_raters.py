@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.protocol import PlanError
-from ratings.raters import simulated
+from ratings.raters import simulated_raters
 from ratings.studies import StudyError, lifecycle
-from simulation.management.arguments import between
-from simulation.runs.queueing import MAX_SEED
+from simulation.management.arguments import integer_between
+from simulation.runs.create import MAX_SEED
 
 
 class Command(BaseCommand):
@@ -20,24 +20,24 @@ class Command(BaseCommand):
         parser.add_argument("--sensitivity-obvious", type=float, default=0.9, help="share of obvious errors noticed")
         parser.add_argument("--sensitivity-subtle", type=float, default=0.3, help="share of subtle errors noticed")
         parser.add_argument(
-            "--specificity", type=float, default=simulated.SPECIFICITY, help="share of genuine items accepted"
+            "--specificity", type=float, default=simulated_raters.SPECIFICITY, help="share of genuine items accepted"
         )
         parser.add_argument(
             "--agreement",
             type=float,
-            default=simulated.AGREEMENT,
+            default=simulated_raters.AGREEMENT,
             help="agreement with the classifier in evidence studies",
         )
         parser.add_argument(
-            "--located", type=float, default=simulated.LOCATED,
+            "--located", type=float, default=simulated_raters.LOCATED,
             help="share of noticed errors whose row is marked, in studies with marking",
         )  # fmt: skip
-        parser.add_argument("--seed", type=between(0, MAX_SEED), required=True)
+        parser.add_argument("--seed", type=integer_between(0, MAX_SEED), required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            study = lifecycle.find(options["study"])
-            result = simulated.simulate_raters(
+            study = lifecycle.get_study(options["study"])
+            result = simulated_raters.simulate_raters(
                 study,
                 options["raters"],
                 options["sensitivity_obvious"],
@@ -46,7 +46,7 @@ class Command(BaseCommand):
                 agreement=options["agreement"],
                 located=options["located"],
                 seed=options["seed"],
-                progress=self._show,
+                progress=self._report_progress,
             )
         except (StudyError, PlanError, ValueError) as error:
             raise CommandError(str(error), returncode=2) from error
@@ -58,6 +58,6 @@ class Command(BaseCommand):
             f"{len(result.raters)} simulated raters ({', '.join(result.raters)}) gave {result.ratings} ratings"
         )
 
-    def _show(self, done: int, total: int) -> None:
+    def _report_progress(self, done: int, total: int) -> None:
         if done == total or done % 50 == 0:
             self.stderr.write(f"{done} of {total} ratings")

@@ -13,18 +13,26 @@ class Command(BaseCommand):
     help = "Print the permitted status changes of episodes, twins, jobs and studies as Mermaid diagrams."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(document())
+        self.stdout.write(format_states_page())
 
 
-def document() -> str:
+def format_states_page() -> str:
     """Return the content of docs/states.md."""
     lines = ["# States", "", "Printed by `python manage.py state_diagram`; a test fails when this page is stale."]
     for model in (Episode, Twin, Job, Study):
-        lines += ["", f"## {model.__name__}", "", "```mermaid", "stateDiagram-v2", *_arrows(model.MOVES), "```"]
+        lines += [
+            "",
+            f"## {model.__name__}",
+            "",
+            "```mermaid",
+            "stateDiagram-v2",
+            *_format_transitions(model.MOVES),
+            "```",
+        ]
     return "\n".join(lines)
 
 
-def _arrows(moves: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _format_transitions(moves: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     yield f"    [*] --> {next(iter(moves))}"
     for state, next_states in moves.items():
         for end in next_states or ("[*]",):

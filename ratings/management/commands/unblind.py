@@ -22,7 +22,7 @@ class Command(BaseCommand):
             known = ", ".join(staff.values_list("username", flat=True)) or "none yet"
             raise CommandError(f"There is no staff user {options['by']!r}. Known: {known}", returncode=2)
         try:
-            study = lifecycle.find(options["study"])
+            study = lifecycle.get_study(options["study"])
             lifecycle.close_and_unblind(study, user)
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error

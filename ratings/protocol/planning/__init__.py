@@ -1,38 +1,48 @@
 """Choose which items a study takes from the pool, and who rates which in what order. The same seed gives the same plan."""
 
-from ratings.protocol.planning.arms import arm_of_seat, arms_by_item, every_arm
-from ratings.protocol.planning.assigning import assign, matrix
-from ratings.protocol.planning.choosing import choose, distinct
-from ratings.protocol.planning.crossover import assign_sessions, choose_cases, count_alike
-from ratings.protocol.planning.dealing import Hand, deal_more, raters_needed
-from ratings.protocol.planning.moving import Move, even_out
-from ratings.protocol.planning.nouns import Alike, Arm, Candidate, Matrix, Place, PlanError, Planned, Row, Source
-from ratings.protocol.planning.ordering import lay_out
+from ratings.protocol.planning.arms import arm_of_rater, assign_arms_by_item, list_arms
+from ratings.protocol.planning.assign_items import build_matrix, plan_assignments
+from ratings.protocol.planning.balance_loads import Workload, count_raters_needed, distribute_more
+from ratings.protocol.planning.choose_items import choose_items, drop_duplicates
+from ratings.protocol.planning.crossover_sessions import choose_cases, count_identical_cases, plan_sessions
+from ratings.protocol.planning.item_order import order_items
+from ratings.protocol.planning.move_to_newcomers import Move, move_to_newcomers
+from ratings.protocol.planning.plan_types import (
+    Arm,
+    AssignmentMatrix,
+    Candidate,
+    IdenticalCases,
+    MatrixRow,
+    PlanError,
+    PlannedAssignment,
+    PlannedItem,
+    Source,
+)
 
 __all__ = [
-    "Alike",
     "Arm",
+    "AssignmentMatrix",
     "Candidate",
-    "Hand",
-    "Matrix",
+    "IdenticalCases",
+    "MatrixRow",
     "Move",
-    "Place",
     "PlanError",
-    "Planned",
-    "Row",
+    "PlannedAssignment",
+    "PlannedItem",
     "Source",
-    "arm_of_seat",
-    "arms_by_item",
-    "assign",
-    "assign_sessions",
-    "choose",
+    "Workload",
+    "arm_of_rater",
+    "assign_arms_by_item",
+    "build_matrix",
     "choose_cases",
-    "count_alike",
-    "deal_more",
-    "distinct",
-    "even_out",
-    "every_arm",
-    "lay_out",
-    "matrix",
-    "raters_needed",
+    "choose_items",
+    "count_identical_cases",
+    "count_raters_needed",
+    "distribute_more",
+    "drop_duplicates",
+    "list_arms",
+    "move_to_newcomers",
+    "order_items",
+    "plan_assignments",
+    "plan_sessions",
 ]

@@ -4,8 +4,7 @@ from typing import Any
 
 from ratings.models import Study
 from ratings.results.analyses import (
-    composition,
-    headline,
+    key_numbers,
     sections_agreement,
     sections_contrasts,
     sections_detection,
@@ -13,101 +12,121 @@ from ratings.results.analyses import (
     sections_planning,
     sections_raters,
     sections_rates,
+    study_composition,
 )
+from ratings.results.analyses.document_format import STEPS as STEPS
+from ratings.results.analyses.document_format import VERSION as VERSION
+from ratings.results.analyses.document_format import ReportProgress as ReportProgress
+from ratings.results.analyses.document_format import encode_document as encode_document
+from ratings.results.analyses.document_format import hash_document as hash_document
+from ratings.results.analyses.document_format import ignore_progress as ignore_progress
+from ratings.results.analyses.document_format import list_versions as list_versions
 from ratings.results.analyses.filters import Filters
-from ratings.results.analyses.form import STEPS as STEPS
-from ratings.results.analyses.form import VERSION as VERSION
-from ratings.results.analyses.form import Tell as Tell
-from ratings.results.analyses.form import canonical as canonical
-from ratings.results.analyses.form import digest as digest
-from ratings.results.analyses.form import made_with as made_with
-from ratings.results.analyses.form import silent as silent
-from ratings.results.analyses.reading import Reading, read
-from ratings.results.analyses.tables import FORMS, Json
+from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_data
+from ratings.results.analyses.tables import TABLE_SPECS, Json
 from ratings.results.declared_models import find_declared_models
-from ratings.stats import Ratings, panel
-from ratings.stats.table import NO_TRUTH, NOT_STATED, REFERENCES
-from ratings.studies.crossover import describe_cases, find_conditions, find_names
-from ratings.studies.progress import stopping
+from ratings.stats import Ratings, summary
+from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, NO_TRUTH, REFERENCES
+from ratings.studies.crossover import describe_cases, load_condition_names, load_conditions_by_code
+from ratings.studies.progress import stop_rule
 
 MIN_OVERLAP = 20  # items two raters must share for their kappa to enter a mean
 
 
-def make(
-    study: Study, filters: Filters, mark: str, *, seed: int = 0, resamples: int = 2000, tell: Tell = silent
+def build_document(
+    study: Study,
+    filters: Filters,
+    mark: str,
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    tell: ReportProgress = ignore_progress,
 ) -> Json:
     """Return the document of the ratings that pass the filters.
 
     Without `resamples`, numbers whose interval needs resampling have none. Raises SealedError before the study is unblinded.
     """
     tell(0, STEPS, "Loading the ratings")
-    return written(study, filters, mark, read(study, filters), seed=seed, resamples=resamples, tell=tell)
+    return assemble_document(
+        study, filters, mark, load_analysis_data(study, filters), seed=seed, resamples=resamples, tell=tell
+    )
 
 
-def written(
-    study: Study, filters: Filters, mark: str, found: Reading, *, seed: int, resamples: int, tell: Tell = silent
+def assemble_document(
+    study: Study,
+    filters: Filters,
+    mark: str,
+    data: AnalysisData,
+    *,
+    seed: int,
+    resamples: int,
+    tell: ReportProgress = ignore_progress,
 ) -> Json:
     """Return the document of these ratings."""
     tell(1, STEPS, "Rates, agreement and detection with their intervals")
-    results = panel.panel(found.table, found.repeats, seed=seed, resamples=resamples, min_overlap=MIN_OVERLAP)
-    results += sections_detection.find_localisation(found)
+    results = summary.compute_summary(data.table, data.repeats, seed=seed, resamples=resamples, min_overlap=MIN_OVERLAP)
+    results += sections_detection.compute_localisation(data)
     tell(2, STEPS, "Raters and machines")
-    machines = sections_machines.found(study, found)
-    machine_tables = sections_machines.tables(found, machines, MIN_OVERLAP, seed, resamples)
+    machines = sections_machines.find_machines(study, data)
+    machine_tables = sections_machines.build_machine_tables(data, machines, MIN_OVERLAP, seed, resamples)
     tell(3, STEPS, "Expected precision with more data")
-    precision_tables = sections_planning.tables(found)
+    precision_tables = sections_planning.build_precision_tables(data)
     tell(4, STEPS, "Tables")
-    verdict_words = {verdict: label.lower() for verdict, label in zip((1, 0), study.answers, strict=True)}
-    raters = sections_raters.seats(study)
+    verdict_words = {verdict: label.lower() for verdict, label in zip((1, 0), study.answer_labels, strict=True)}
+    raters = sections_raters.list_raters(study)
     declared = find_declared_models(study)
-    conditions, names = find_conditions(study), find_names(study)
+    conditions, names = load_conditions_by_code(study), load_condition_names(study)
     tables = {
-        **sections_rates.tables(found, study.kind, declared),
-        **sections_detection.tables(found, results),
-        **sections_raters.tables(found, raters, bool(filters), MIN_OVERLAP),
-        **sections_agreement.tables(results, found.table, MIN_OVERLAP, verdict_words),
+        **sections_rates.build_rate_tables(data, study.kind, declared),
+        **sections_detection.build_detection_tables(data, results),
+        **sections_raters.build_rater_tables(data, raters, bool(filters), MIN_OVERLAP),
+        **sections_agreement.build_agreement_tables(results, data.table, MIN_OVERLAP, verdict_words),
         **machine_tables,
-        **sections_contrasts.tables(found, machines, conditions, names),
+        **sections_contrasts.build_contrast_tables(data, machines, conditions, names),
         **precision_tables,
     }
     if tables["contrasts"]["rows"] and (case_note := describe_cases(study)):
         tables["contrasts"]["notes"].append(case_note)
-    stop = stopping.look(study)
-    content: Json = _plain(
+    stop = stop_rule.evaluate_stop_rule(study)
+    content: Json = _normalise_zeros(
         {
             "version": VERSION,
             "subject": {"study": study.slug, "code": str(study.code), "name": study.name, "kind": study.kind},
-            "made_with": made_with(),
+            "made_with": list_versions(),
             "seed": seed,
             "resamples": resamples,
             "full": resamples > 0,
-            "filters": {"values": filters.to_json(), "said": filters.said},
-            "data": {"sha256": found.sha256, "mark": mark, **found.table.n},
+            "filters": {"values": filters.to_dict(), "said": filters.description},
+            "data": {"sha256": data.sha256, "mark": mark, **data.table.sample_sizes},
             "reference": {
-                "name": found.table.reference_name,
-                "description": REFERENCES[found.table.reference_name],
-                "items": int((found.table.item_reference >= 0).sum()),
+                "name": data.table.reference_name,
+                "description": REFERENCES[data.table.reference_name],
+                "items": int((data.table.item_reference >= 0).sum()),
             },
-            "composition": composition.of(study, found, raters),
+            "composition": study_composition.build_composition(study, data, raters),
             "interim": {"met": stop.met, "said": stop.said},
-            "headline": headline.five(study, found, stop, tables, results, declared),
-            "results": [row.to_json() for row in results],
+            "headline": key_numbers.build_key_numbers(study, data, stop, tables, results, declared),
+            "results": [row.to_dict() for row in results],
             # In the order of FORMS, whatever order they were built in.
-            "tables": {name: tables[name] for name in FORMS},
-            "notes": notes(study, filters, found.table),
+            "tables": {name: tables[name] for name in TABLE_SPECS},
+            "notes": list_notes(study, filters, data.table),
         }
     )
     return content
 
 
-def notes(study: Study, filters: Filters, ratings: Ratings) -> list[str]:
+def list_notes(study: Study, filters: Filters, ratings: Ratings) -> list[str]:
     """Return what a reader of any of the numbers must know."""
     sentences = []
     if filters:
-        sentences.append(f"{filters.said} All results below use these ratings only.")
+        sentences.append(f"{filters.description} All results below use these ratings only.")
     if ratings.reference_name != NO_TRUTH:  # evidence studies without a truth have no results on errors
         sentences.append(f"Reference for all results on errors: {REFERENCES[ratings.reference_name]}.")
-    if missing := int((ratings.item_reference < 0).sum()) if ratings.reference_name not in NOT_STATED else 0:
+    if (
+        missing := int((ratings.item_reference < 0).sum())
+        if ratings.reference_name not in MISSING_REFERENCE_REASONS
+        else 0
+    ):
         sentences.append(
             f"{missing:,} of {len(ratings.items):,} items have no reference: they enter rates and agreement, but no result on "
             "errors."
@@ -115,13 +134,13 @@ def notes(study: Study, filters: Filters, ratings: Ratings) -> list[str]:
     return sentences
 
 
-def _plain(value: Any) -> Any:
+def _normalise_zeros(value: Any) -> Any:
     """Return the value without negative zeros."""
     match value:
         case dict():
-            return {name: _plain(item) for name, item in value.items()}
+            return {name: _normalise_zeros(item) for name, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [_normalise_zeros(item) for item in value]
         case float():
             # Databases do not store the sign of zero, so the stored document would have another digest.
             return float(value) + 0.0

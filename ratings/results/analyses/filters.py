@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from ratings.models import Assignment, ItemSource, Study
-from ratings.results.rows import BlindRow
-from ratings.stats.table import natural
+from ratings.results.rating_rows import BlindRow
+from ratings.stats.ratings_table import natural_sort_key
 
 TITLES: Mapping[str, str] = {
     "source": "cast",
@@ -26,7 +26,7 @@ TITLES: Mapping[str, str] = {
 }
 # In the order of _list_source_values; shown only after unblinding.
 SEALED = ("source", "experiment", "action", "error", "error_kind")
-_WORDS: Mapping[tuple[str, str], str] = {
+_LABELS: Mapping[tuple[str, str], str] = {
     ("error", "none"): "no planted error",
     ("error", "obvious"): "obvious error",
     ("error", "subtle"): "subtle error",
@@ -74,74 +74,74 @@ class Filters:
 
     def __bool__(self) -> bool:
         """Return whether any filter is active."""
-        return bool(self.to_json())
+        return bool(self.to_dict())
 
-    def to_json(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str]:
         """Return the active filters only, so that equal filters give equal JSON."""
         # In the order of TITLES, whatever the order in the URL: the JSON is part of the key of a stored analysis.
         return {name: value for name in TITLES if (value := getattr(self, name))}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Filters":
+    def from_dict(cls, values: Mapping[str, Any]) -> "Filters":
         """Build filters from the result of `to_dict`. Raises TypeError for an unknown column."""
-        return cls(**data)
+        return cls(**values)
 
-    def query(self) -> str:
+    def build_query(self) -> str:
         """Return the query string of a URL, without the question mark; "" if no filter is active."""
-        return urlencode(self.to_json())
+        return urlencode(self.to_dict())
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Return a sentence to show beside every number; "" if no filter is active."""
-        parts = [f"{TITLES[name]}: {word(name, value)}" for name, value in self.to_json().items()]
+        parts = [f"{TITLES[name]}: {describe_value(name, value)}" for name, value in self.to_dict().items()]
         return f"Only {'; '.join(parts)}." if parts else ""
 
-    def kept(self, rows: Iterable[Any]) -> Iterable[Any]:
+    def select_rows(self, rows: Iterable[Any]) -> Iterable[Any]:
         """Return the rows that pass the filters. Sealed columns need rows that have them."""
-        conditions = [(_OF[name], value) for name, value in self.to_json().items()]
+        conditions = [(_GETTERS[name], value) for name, value in self.to_dict().items()]
         return (
             (row for row in rows if all(column(row) == value for column, value in conditions)) if conditions else rows
         )
 
-    def refuse_unknown(self) -> None:
+    def check_known(self) -> None:
         """Raise UnknownFilterError if an unknown value was requested."""
         # A file must not have more rows than were requested, so an unknown value is an error there.
         if self.unknown:
             raise UnknownFilterError(" ".join(self.unknown))
 
 
-def _who(row: BlindRow) -> str:
+def _get_rater_kind(row: BlindRow) -> str:
     return "imported" if row.imported else "simulated" if row.simulated else "people"
 
 
-def _shown(name: str) -> Callable[[Any], str]:
+def _build_arm_getter(name: str) -> Callable[[Any], str]:
     # How ratings collected elsewhere were displayed is not known.
     return lambda row: "" if row.imported else getattr(row, name)
 
 
-_OF: Mapping[str, Callable[[Any], str]] = {
+_GETTERS: Mapping[str, Callable[[Any], str]] = {
     "source": lambda row: row.source,
     "experiment": lambda row: row.experiment,
     "action": lambda row: row.action,
     "error": lambda row: row.perturbation,
     "error_kind": lambda row: row.error_kind or "",
-    "layout": _shown("layout"),
+    "layout": _build_arm_getter("layout"),
     "context": lambda row: "" if row.imported else str(int(row.context)),
-    "marks": _shown("marks"),
+    "marks": _build_arm_getter("marks"),
     "rater": lambda row: row.rater,
-    "who": _who,
+    "who": _get_rater_kind,
 }
 
 
-def word(name: str, value: str) -> str:
+def describe_value(name: str, value: str) -> str:
     """Return the label of a value."""
-    return _WORDS.get((name, value), value)
+    return _LABELS.get((name, value), value)
 
 
-def choices(study: Study) -> Choices:
+def list_choices(study: Study) -> Choices:
     """Return the values to choose from, by column, in three queries. While the study is sealed, none of them reveals a source."""
     arms = Assignment.objects.filter(item__study=study, rater__imported_as="")
-    layouts, contexts, marks = _distinct(arms, "layout", "with_context", "marks")
+    layouts, contexts, marks = _list_distinct(arms, "layout", "with_context", "marks")
     raters = list(study.raters.filter(dropped=False).values_list("label", "simulated", "imported_as"))
     of_assignments = {
         "layout": layouts,
@@ -153,30 +153,32 @@ def choices(study: Study) -> Choices:
             for _, is_simulated, known_as in raters
         },
     }
-    return {name: _choices(name, values) for name, values in {**_sources(study), **of_assignments}.items()}
+    return {
+        name: _build_choices(name, values) for name, values in {**_list_source_values(study), **of_assignments}.items()
+    }
 
 
-def _choices(name: str, values: Collection[str]) -> tuple[Choice, ...]:
-    return tuple(Choice(value, word(name, value)) for value in sorted(values, key=natural))
+def _build_choices(name: str, values: Collection[str]) -> tuple[Choice, ...]:
+    return tuple(Choice(value, describe_value(name, value)) for value in sorted(values, key=natural_sort_key))
 
 
-def _sources(study: Study) -> dict[str, set[str]]:
+def _list_source_values(study: Study) -> dict[str, set[str]]:
     # Even the list of values would reveal which models took part.
     if not study.is_unblinded:
         return {name: set() for name in SEALED}
     columns = "label", "experiment", "action", "perturbation", "twin__kind"
-    values_by_column = _distinct(ItemSource.objects.filter(item__study=study), *columns)
+    values_by_column = _list_distinct(ItemSource.objects.filter(item__study=study), *columns)
     return {name: {value for value in values if value} for name, values in zip(SEALED, values_by_column, strict=True)}
 
 
-def _distinct(rows: QuerySet[Any], *columns: str) -> list[set[Any]]:
+def _list_distinct(rows: QuerySet[Any], *columns: str) -> list[set[Any]]:
     combinations = list(rows.order_by().values_list(*columns).distinct())
     return [{row[i] for row in combinations} for i in range(len(columns))]
 
 
-def from_query(query: QueryDict, known: Choices, also: Collection[str] = ()) -> Filters:
+def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Collection[str] = ()) -> Filters:
     """Return the filters that a URL asks for; empty values ask for nothing. `also`: other parameters the URL may have."""
-    unknown_names = sorted(name for name in query if name not in TITLES and name not in also)
+    unknown_names = sorted(name for name in query if name not in TITLES and name not in other_parameters)
     unknown = [
         f"There is no filter {name[:_LONGEST]!r}. Available filters: {', '.join(TITLES)}." for name in unknown_names
     ]
@@ -184,8 +186,10 @@ def from_query(query: QueryDict, known: Choices, also: Collection[str] = ()) -> 
     for name in TITLES:
         # The filter form sends every field, empty ones as well.
         values = [value for value in query.getlist(name) if value]
-        known_values = {choice.value for choice in known[name]}
-        unknown += [_no_such(name, value, known[name]) for value in values if value not in known_values]
+        known_values = {choice.value for choice in choices_by_name[name]}
+        unknown += [
+            _explain_unknown(name, value, choices_by_name[name]) for value in values if value not in known_values
+        ]
         if len(values) > 1:
             unknown.append(f"Choose one {TITLES[name]} at a time; the URL has {len(values)}.")
         # An ambiguous or unknown value filters nothing; `unknown` reports it.
@@ -193,11 +197,11 @@ def from_query(query: QueryDict, known: Choices, also: Collection[str] = ()) -> 
     return Filters(**selected, unknown=tuple(unknown))
 
 
-def _no_such(name: str, value: str, there: tuple[Choice, ...]) -> str:
-    if not there and name in SEALED:
+def _explain_unknown(name: str, value: str, available: tuple[Choice, ...]) -> str:
+    if not available and name in SEALED:
         return f"This study cannot be filtered by {TITLES[name]}: it is sealed or there is none."
-    listing = ", ".join(choice.value for choice in there[:_LISTED])
-    omitted = f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
+    listing = ", ".join(choice.value for choice in available[:_LISTED])
+    omitted = f" and {len(available) - _LISTED} more" if len(available) > _LISTED else ""
     return f"This study has no {TITLES[name]} {value[:_LONGEST]!r}; it has {listing or 'none'}{omitted}."
 
 

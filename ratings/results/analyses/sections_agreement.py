@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.results.analyses.tables import Json, table
+from ratings.results.analyses.tables import Json, build_table
 from ratings.results.figures.names import POOLED
 from ratings.stats import Estimate, Ratings
-from ratings.stats.agreement import agreement
+from ratings.stats.agreement import pairwise
 from ratings.stats.estimates import FEW_ITEMS
 
 Args = Mapping[str, Any]
@@ -20,57 +20,65 @@ class _Coefficient(NamedTuple):
     fits: Callable[[Args], bool] = lambda args: True
 
 
-def _of(level: str, of: str) -> Callable[[Args], bool]:
-    return lambda args: bool(args["level"] == level and args["of"] == of)
+def _match_level(level: str, quantity: str) -> Callable[[Args], bool]:
+    return lambda args: bool(args["level"] == level and args["of"] == quantity)
 
 
-def _sharing(least: int) -> Callable[[Args], bool]:
-    return lambda args: bool(args["min_overlap"] == least)
+def _match_overlap(min_overlap: int) -> Callable[[Args], bool]:
+    return lambda args: bool(args["min_overlap"] == min_overlap)
 
 
-def _of_raters(args: Args) -> bool:
+def _is_mean_over_raters(args: Args) -> bool:
     return "mean_over" in args
 
 
-def _together(args: Args) -> bool:
+def _is_pooled(args: Args) -> bool:
     return "mean_over" not in args
 
 
-def _coefficients(min_overlap: int) -> tuple[_Coefficient, ...]:
-    has_overlap = _sharing(min_overlap)
+def _list_coefficients(min_overlap: int) -> tuple[_Coefficient, ...]:
+    has_overlap = _match_overlap(min_overlap)
     return (
         _Coefficient("Observed agreement, mean of pairs", "avg_pairwise_agreement", has_overlap),
         _Coefficient("Cohen's kappa, mean of pairs", "avg_pairwise_kappa", has_overlap),
         _Coefficient("Cohen's kappa, mean of pairs by items", "avg_pairwise_kappa_weighted", has_overlap),
         _Coefficient("Largest possible kappa, mean of pairs", "kappa_max", has_overlap),
         _Coefficient("Fleiss' kappa", "fleiss_kappa"),
-        _Coefficient("Krippendorff's alpha, verdicts", "krippendorff_alpha", _of("nominal", "verdict")),
+        _Coefficient("Krippendorff's alpha, verdicts", "krippendorff_alpha", _match_level("nominal", "verdict")),
         _Coefficient("Gwet's AC1", "gwet_ac1"),
         _Coefficient("Brennan-Prediger", "brennan_prediger"),
-        _Coefficient("Krippendorff's alpha, confidence", "krippendorff_alpha", _of("ordinal", "confidence")),
+        _Coefficient("Krippendorff's alpha, confidence", "krippendorff_alpha", _match_level("ordinal", "confidence")),
         _Coefficient("Gwet's AC2, confidence", "gwet_ac2", lambda args: bool(args.get("weights") == "quadratic")),
-        _Coefficient("Krippendorff's alpha, signed ratings", "krippendorff_alpha", _of("ordinal", "signed")),
-        _Coefficient("Test-retest agreement", "retest_agreement", _together),
-        _Coefficient("Test-retest agreement, mean of raters", "retest_agreement", _of_raters),
-        _Coefficient("Test-retest kappa", "retest_kappa", _together),
-        _Coefficient("Test-retest kappa, mean of raters", "retest_kappa", _of_raters),
+        _Coefficient("Krippendorff's alpha, signed ratings", "krippendorff_alpha", _match_level("ordinal", "signed")),
+        _Coefficient("Test-retest agreement", "retest_agreement", _is_pooled),
+        _Coefficient("Test-retest agreement, mean of raters", "retest_agreement", _is_mean_over_raters),
+        _Coefficient("Test-retest kappa", "retest_kappa", _is_pooled),
+        _Coefficient("Test-retest kappa, mean of raters", "retest_kappa", _is_mean_over_raters),
     )
 
 
-def tables(
-    results: Sequence[Estimate], ratings: Ratings, min_overlap: int, words: Mapping[int, str]
+def build_agreement_tables(
+    results: Sequence[Estimate], ratings: Ratings, min_overlap: int, verdict_words: Mapping[int, str]
 ) -> dict[str, Json]:
     """Return the table `agreement`: each coefficient over all sources, then within each source.
 
     Both intervals of a value, for these raters and for new raters, are in one row.
     """
     yes_shares = {row.args.get("source", ""): row.value for row in results if row.stat == "prevalence"}
-    rows = [row for coefficient in _coefficients(min_overlap) for row in _rows(coefficient, results, yes_shares)]
-    skew_note = agreement.skew_note(ratings, words) if len(ratings) else ""
-    return {"agreement": table("agreement", rows, _said(results, min_overlap), [skew_note] if skew_note else [])}
+    rows = [
+        row
+        for coefficient in _list_coefficients(min_overlap)
+        for row in _iter_coefficient_rows(coefficient, results, yes_shares)
+    ]
+    skew_note = pairwise.describe_skew(ratings, verdict_words) if len(ratings) else ""
+    return {
+        "agreement": build_table(
+            "agreement", rows, _summarise_agreement(results, min_overlap), [skew_note] if skew_note else []
+        )
+    }
 
 
-def _rows(
+def _iter_coefficient_rows(
     coefficient: _Coefficient, results: Sequence[Estimate], shares: Mapping[str, float | None]
 ) -> Iterator[list[Any]]:
     # Results of single raters have the same name; they belong to the table of raters.
@@ -94,7 +102,7 @@ def _rows(
         ]  # fmt: skip
 
 
-def _said(results: Sequence[Estimate], min_overlap: int) -> str:
+def _summarise_agreement(results: Sequence[Estimate], min_overlap: int) -> str:
     """Return the observed agreement and kappa over all sources in one sentence."""
     pooled_args = {"min_overlap": min_overlap}
     pooled = {row.stat: row for row in results if dict(row.args) == pooled_args}

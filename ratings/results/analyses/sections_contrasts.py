@@ -5,9 +5,9 @@ from itertools import combinations
 
 import numpy as np
 
-from ratings.results.analyses.reading import Reading
+from ratings.results.analyses.rating_columns import AnalysisData
 from ratings.results.analyses.sections_machines import Machine
-from ratings.results.analyses.tables import Json, table
+from ratings.results.analyses.tables import Json, build_table
 from ratings.stats.contrasts import (
     AREA,
     CORRECT,
@@ -17,19 +17,19 @@ from ratings.stats.contrasts import (
     SENSITIVITY,
     SPECIFICITY,
     Contrast,
-    Pool,
-    contrast_detection,
-    contrast_known,
-    contrast_machine,
-    contrast_machines,
-    contrast_rater,
-    contrast_rates,
-    contrast_verdicts,
-    gather_pool,
-    restrict,
+    RatingPool,
+    build_rating_pool,
+    compute_rate_contrast,
+    iter_detection_contrasts,
+    iter_machine_contrasts,
+    iter_machine_pair_contrasts,
+    iter_rater_contrasts,
+    iter_reference_contrasts,
+    iter_verdict_contrasts,
+    select_pool,
 )
 from ratings.stats.differences import adjust_by_holm
-from ratings.stats.table import NOT_STATED, REFERENCES, Bools
+from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, REFERENCES, Bools
 
 SOURCES, SIMULATORS, ERRORS = "sources", "simulators", "error types"
 EXPERIMENTS, ARMS, CONDITIONS = "experiments", "display arms", "conditions"
@@ -39,72 +39,77 @@ MOST_MACHINES = 12  # compared pairwise; further ones only with the raters
 MOST_NAMED = 12  # machines listed in a note
 MOST_RATERS = 100  # each against the others; with more, few contrasts would survive Holm's correction
 
-NUMBERED = ("condition 1", "condition 2")  # if the protocol gives them no names
+UNNAMED_CONDITIONS = ("condition 1", "condition 2")  # if the protocol gives them no names
 
 _ERROR_NAMES = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
 
 
-def tables(
-    read: Reading, machines: Sequence[Machine], conditions: Mapping[str, int], names: tuple[str, str] = NUMBERED
+def build_contrast_tables(
+    data: AnalysisData,
+    machines: Sequence[Machine],
+    conditions: Mapping[str, int],
+    names: tuple[str, str] = UNNAMED_CONDITIONS,
 ) -> dict[str, Json]:
     """Return the table `contrasts`.
 
     `conditions`: 1 or 2 by item code in a crossover study, empty otherwise. `names`: the names of the two conditions.
     """
     # Contrasts are of rates and errors: both need binary verdicts.
-    if not len(read.table) or not read.table.binary:
-        return {"contrasts": table("contrasts", ())}
-    pool = gather_pool(read.table)
+    if not len(data.table) or not data.table.is_binary:
+        return {"contrasts": build_table("contrasts", ())}
+    pool = build_rating_pool(data.table)
     rows = [
-        *find_by_design(pool, conditions, names),
-        *_verdicts(read, pool),
-        *_machines(pool, machines),
-        *_raters(pool),
-        *_experiments(pool),
+        *iter_design_contrasts(pool, conditions, names),
+        *_contrast_verdicts(data, pool),
+        *_contrast_machines(pool, machines),
+        *_contrast_raters(pool),
+        *_contrast_experiments(pool),
     ]
-    return {"contrasts": arrange(rows, read.table.reference_name, note_left_out(pool, machines))}
+    return {"contrasts": tabulate_contrasts(rows, data.table.reference_name, list_omissions(pool, machines))}
 
 
-def find_by_design(pool: Pool, conditions: Mapping[str, int], names: tuple[str, str] = NUMBERED) -> Iterator[Contrast]:
+def iter_design_contrasts(
+    pool: RatingPool, conditions: Mapping[str, int], names: tuple[str, str] = UNNAMED_CONDITIONS
+) -> Iterator[Contrast]:
     """Yield the contrasts that follow from the plan: conditions, sources, simulators, error types and display arms."""
-    yield from _conditions(pool, conditions, names)
-    yield from _sources(pool)
-    yield from _simulators(pool)
-    yield from _errors(pool)
-    yield from _arms(pool)
+    yield from _contrast_conditions(pool, conditions, names)
+    yield from _contrast_sources(pool)
+    yield from _contrast_simulators(pool)
+    yield from _contrast_error_types(pool)
+    yield from _contrast_arms(pool)
 
 
-def _conditions(pool: Pool, conditions: Mapping[str, int], names: tuple[str, str]) -> Iterator[Contrast]:
+def _contrast_conditions(pool: RatingPool, conditions: Mapping[str, int], names: tuple[str, str]) -> Iterator[Contrast]:
     """Yield the contrasts of a crossover study's two conditions."""
     if not conditions:
         return
     condition_of_item = np.array([conditions.get(code, 0) for code in pool.table.items], dtype=np.int64)
     masks = [condition_of_item[pool.table.item] == number for number in (1, 2)]
-    yield contrast_rates(CONDITIONS, names, pool, masks[0], masks[1])
-    yield from contrast_known(CONDITIONS, names, pool, (masks[0], masks[1]))
-    yield from contrast_detection(CONDITIONS, names, restrict(pool, masks[0]), restrict(pool, masks[1]))
+    yield compute_rate_contrast(CONDITIONS, names, pool, masks[0], masks[1])
+    yield from iter_reference_contrasts(CONDITIONS, names, pool, (masks[0], masks[1]))
+    yield from iter_detection_contrasts(CONDITIONS, names, select_pool(pool, masks[0]), select_pool(pool, masks[1]))
 
 
-def _sources(pool: Pool) -> Iterator[Contrast]:
+def _contrast_sources(pool: RatingPool) -> Iterator[Contrast]:
     """Yield the difference in rate between every two sources whose items have the same planted error, or none."""
     labels = list(np.unique(pool.label))
-    for error in _errors_of(pool):
+    for error in _list_error_types(pool):
         for names in combinations(labels, 2):
             masks = [(pool.label == name) & (pool.error == error) for name in names]
             if masks[0].any() and masks[1].any():
                 error_label = _ERROR_NAMES.get(error, error)
                 sides = [name if error == "none" else f"{name}, {error_label}" for name in names]
-                yield contrast_rates(SOURCES, (sides[0], sides[1]), pool, masks[0], masks[1])
+                yield compute_rate_contrast(SOURCES, (sides[0], sides[1]), pool, masks[0], masks[1])
 
 
-def _simulators(pool: Pool) -> Iterator[Contrast]:
+def _contrast_simulators(pool: RatingPool) -> Iterator[Contrast]:
     """Yield the difference in detection of errors between the outcomes of every two simulators.
 
     Each error type that both have is compared separately.
     """
     planted = pool.table.reference == 0
     for first, second in combinations([str(name) for name in np.unique(pool.label)], 2):
-        for error in _errors_of(pool):
+        for error in _list_error_types(pool):
             # Pooled over error types, two simulators would also differ if one had more obvious errors.
             # The difference in sensitivity is that of the sources' rates with the sign reversed.
             masks = [pool.label == name for name in (first, second)]
@@ -112,28 +117,28 @@ def _simulators(pool: Pool) -> Iterator[Contrast]:
                 continue
             error_label = _ERROR_NAMES.get(error, error)
             pools = [
-                restrict(pool, mask & ((pool.table.reference == 1) | (planted & (pool.error == error))))
+                select_pool(pool, mask & ((pool.table.reference == 1) | (planted & (pool.error == error))))
                 for mask in masks
             ]
-            yield from contrast_detection(
+            yield from iter_detection_contrasts(
                 SIMULATORS, (f"{first}, {error_label}", f"{second}, {error_label}"), pools[0], pools[1]
             )
 
 
-def _errors_of(pool: Pool) -> list[str]:
+def _list_error_types(pool: RatingPool) -> list[str]:
     order = list(_ERROR_NAMES)
     return sorted(
         (str(name) for name in np.unique(pool.error)), key=lambda name: order.index(name) if name in order else 9
     )
 
 
-def _errors(pool: Pool) -> Iterator[Contrast]:
+def _contrast_error_types(pool: RatingPool) -> Iterator[Contrast]:
     """Yield the contrasts of every two error types, pooled over simulators and for each. Twins of the same step are paired."""
     labels = [str(name) for name in np.unique(pool.label)]
     groups: list[tuple[str, Bools]] = [("", np.ones(len(pool.table), dtype=np.bool_))]
     groups += [(name, pool.label == name) for name in labels] if len(labels) > 1 else []
     for simulator, in_group in groups:
-        kinds = [error for error in _errors_of(pool) if (in_group & (pool.error == error)).any()]
+        kinds = [error for error in _list_error_types(pool) if (in_group & (pool.error == error)).any()]
         for first, second in combinations(kinds, 2):
             labels_of_errors = [_ERROR_NAMES.get(error, error) for error in (first, second)]
             names = (
@@ -141,15 +146,15 @@ def _errors(pool: Pool) -> Iterator[Contrast]:
                 f"{simulator}, {labels_of_errors[1]}" if simulator else labels_of_errors[1],
             )
             masks = [in_group & (pool.error == error) for error in (first, second)]
-            yield contrast_rates(ERRORS, names, pool, masks[0], masks[1])
+            yield compute_rate_contrast(ERRORS, names, pool, masks[0], masks[1])
             if all((pool.table.reference[mask] == 0).all() for mask in masks):
                 without_error = in_group & (pool.table.reference == 1)
-                pools = [restrict(pool, without_error | mask) for mask in masks]
+                pools = [select_pool(pool, without_error | mask) for mask in masks]
                 # The difference in rate is that in sensitivity with the sign reversed.
-                yield from contrast_detection(ERRORS, names, pools[0], pools[1])
+                yield from iter_detection_contrasts(ERRORS, names, pools[0], pools[1])
 
 
-def _arms(pool: Pool) -> Iterator[Contrast]:
+def _contrast_arms(pool: RatingPool) -> Iterator[Contrast]:
     """Yield the contrasts of every two ways of displaying items."""
     for factor, title in (("layout", "layout"), ("context", "goal and earlier steps"), ("marks", "marks")):
         codes, names = pool.table.factors[factor]
@@ -157,31 +162,31 @@ def _arms(pool: Pool) -> Iterator[Contrast]:
         for first, second in combinations(arms, 2):
             sides = (f"{title}: {names[first]}", f"{title}: {names[second]}")
             masks = codes == first, codes == second
-            yield contrast_rates(ARMS, sides, pool, *masks)
-            yield from contrast_known(ARMS, sides, pool, masks)
-            yield from contrast_detection(ARMS, sides, restrict(pool, masks[0]), restrict(pool, masks[1]))
+            yield compute_rate_contrast(ARMS, sides, pool, *masks)
+            yield from iter_reference_contrasts(ARMS, sides, pool, masks)
+            yield from iter_detection_contrasts(ARMS, sides, select_pool(pool, masks[0]), select_pool(pool, masks[1]))
 
 
-def _verdicts(read: Reading, pool: Pool) -> Iterator[Contrast]:
+def _contrast_verdicts(data: AnalysisData, pool: RatingPool) -> Iterator[Contrast]:
     """Yield the difference between the final and the first verdict of the same rating, where a first verdict was asked for."""
-    first = read.columns.first_verdict[read.columns.judged]
+    first = data.columns.first_verdict[data.columns.is_judged]
     has_first = first >= 0
     if not has_first.any():
         return
-    yield from contrast_verdicts(
+    yield from iter_verdict_contrasts(
         VERDICTS, ("final verdict", "first verdict"), pool, has_first, first.astype(np.float64)
     )
 
 
-def _machines(pool: Pool, machines: Sequence[Machine]) -> Iterator[Contrast]:
+def _contrast_machines(pool: RatingPool, machines: Sequence[Machine]) -> Iterator[Contrast]:
     """Yield the contrasts of each machine with the raters, and of every two machines."""
     for machine in machines:
-        yield from contrast_machine(pool, machine.name, machine.verdicts)
+        yield from iter_machine_contrasts(pool, machine.name, machine.verdicts)
     for first, second in combinations(machines[:MOST_MACHINES], 2):
-        yield from contrast_machines(pool, (first.name, second.name), first.verdicts, second.verdicts)
+        yield from iter_machine_pair_contrasts(pool, (first.name, second.name), first.verdicts, second.verdicts)
 
 
-def _experiments(pool: Pool) -> Iterator[Contrast]:
+def _contrast_experiments(pool: RatingPool) -> Iterator[Contrast]:
     """Yield the contrasts of each experiment with all others."""
     codes, names = pool.table.factors["experiment"]
     has_name = np.array([bool(name) for name in names], dtype=np.bool_)[codes]
@@ -191,20 +196,20 @@ def _experiments(pool: Pool) -> Iterator[Contrast]:
         return
     for code in present:
         masks = has_name & (codes == code), has_name & (codes != code)
-        yield contrast_rates(EXPERIMENTS, (names[code], OTHERS), pool, *masks)
+        yield compute_rate_contrast(EXPERIMENTS, (names[code], OTHERS), pool, *masks)
         # The share of correct verdicts would also compare the shares of planted errors, which differ between experiments.
         quantities = [SENSITIVITY, SPECIFICITY]
-        yield from contrast_known(EXPERIMENTS, (names[code], OTHERS), pool, masks, quantities=quantities)
+        yield from iter_reference_contrasts(EXPERIMENTS, (names[code], OTHERS), pool, masks, quantities=quantities)
 
 
-def _raters(pool: Pool) -> Iterator[Contrast]:
+def _contrast_raters(pool: RatingPool) -> Iterator[Contrast]:
     present = np.unique(pool.table.rater)
     if 2 <= len(present) <= MOST_RATERS:
         for rater in present:
-            yield from contrast_rater(pool, int(rater))
+            yield from iter_rater_contrasts(pool, int(rater))
 
 
-def note_left_out(pool: Pool, machines: Sequence[Machine]) -> list[str]:
+def list_omissions(pool: RatingPool, machines: Sequence[Machine]) -> list[str]:
     """Return a note for the raters or machines that are not compared because there are too many."""
     raters, notes = len(np.unique(pool.table.rater)), []
     if raters > MOST_RATERS:
@@ -222,7 +227,7 @@ def note_left_out(pool: Pool, machines: Sequence[Machine]) -> list[str]:
     return notes
 
 
-def arrange(rows: Iterable[Contrast], reference_name: str, more: Sequence[str] = ()) -> Json:
+def tabulate_contrasts(rows: Iterable[Contrast], reference_name: str, extra_notes: Sequence[str] = ()) -> Json:
     """Return the table of these contrasts, with Holm's p-values within each family and quantity. `extra_notes`: further notes."""
     contrasts = list(rows)
     adjusted: dict[int, float | None] = {}
@@ -230,18 +235,20 @@ def arrange(rows: Iterable[Contrast], reference_name: str, more: Sequence[str] =
     for key in dict.fromkeys((row.family, row.quantity) for row in contrasts):
         indices = [i for i, row in enumerate(contrasts) if (row.family, row.quantity) == key]
         adjusted |= dict(zip(indices, adjust_by_holm([contrasts[i].p for i in indices]), strict=True))
-    lines = [row.cells(adjusted[i], reference_name) for i, row in enumerate(contrasts)]
+    lines = [row.to_table_row(adjusted[i], reference_name) for i, row in enumerate(contrasts)]
     notes = [
         "Each difference is the first value minus the second. Holm's p is adjusted for all contrasts of the same family and quantity."
     ]
-    if any(row.quantity != RATE for row in contrasts) and reference_name not in NOT_STATED:
+    if any(row.quantity != RATE for row in contrasts) and reference_name not in MISSING_REFERENCE_REASONS:
         notes.append(
             f"Reference for {CORRECT}, {SENSITIVITY}, {SPECIFICITY}, {AREA} and {D_PRIME}: {REFERENCES[reference_name]}."
         )
-    return table("contrasts", lines, summarise(contrasts, adjusted), [*notes, *more] if lines else ())
+    return build_table(
+        "contrasts", lines, summarise_contrasts(contrasts, adjusted), [*notes, *extra_notes] if lines else ()
+    )
 
 
-def summarise(rows: Sequence[Contrast], adjusted: Mapping[int, float | None]) -> str:
+def summarise_contrasts(rows: Sequence[Contrast], adjusted: Mapping[int, float | None]) -> str:
     """Return how many contrasts there are, and how many have Holm's p below .05. `adjusted`: Holm's p by row number."""
     significant = sum(1 for p in adjusted.values() if p is not None and p < 0.05)
     tested = sum(1 for row in rows if row.p is not None)

@@ -10,20 +10,20 @@ from scipy.stats import norm
 
 from ratings.models import EVIDENCE, TRANSITION, ItemSource, Study
 from ratings.protocol.reference import WITHOUT_ERROR
-from ratings.raters.machines import machines
-from ratings.results.analyses.reading import ItemFacts, Reading
-from ratings.results.analyses.sections_detection import EVERYBODY, reference_note
-from ratings.results.analyses.tables import Cells, Json, table
+from ratings.raters.machines import model_raters
+from ratings.results.analyses.rating_columns import AnalysisData, ItemFacts
+from ratings.results.analyses.sections_detection import EVERYBODY, describe_reference
+from ratings.results.analyses.tables import Cells, Json, build_table
 from ratings.results.paper_values import PaperValue, find_paper_value, find_published_fraction, pair_with_reasons
 from ratings.stats import Ratings, human_model, proportions
 from ratings.stats.estimates import LEVEL
-from ratings.stats.table import Ints
+from ratings.stats.ratings_table import Ints
 
 AT_MOST = 12  # raters and machines in one matrix; with more, it shows machines only
 STORED_CHECKER = "WetBench checker"
 _Z = float(norm.ppf((1 + LEVEL) / 2))
 # Labels for our raters beside a number of the paper's raters.
-OURS = {"simulated": "simulated raters", "people and simulated": "people and simulated raters"}
+RATER_GROUPS = {"simulated": "simulated raters", "people and simulated": "people and simulated raters"}
 GENUINE, OTHER = "none", "other"  # types of planted error: none; wrong without a planted one, as imported items can be
 Verdicts = dict[str, int]
 Group = tuple[str, str]  # type and kind of error; kind "" is the whole type
@@ -41,40 +41,48 @@ class Machine(NamedTuple):
     undecided: int
 
 
-def found(study: Study, read: Reading) -> list[Machine]:
+def find_machines(study: Study, data: AnalysisData) -> list[Machine]:
     """Return every machine that judged items of this analysis, in three queries.
 
     These are the classifiers as they were when the study opened, model raters, and the checker's stored findings.
     """
-    rated_codes = {fact.code for fact in read.items}
-    answers = machines.rows(study)
+    rated_codes = {fact.code for fact in data.items}
+    answers = model_raters.load_answers(study)
     machine_rows = [
-        _rater(label, name_and_kind, answers[label], rated_codes)
-        for label, name_and_kind in machines.names(study).items()
+        _build_model_rater(label, name_and_kind, answers[label], rated_codes)
+        for label, name_and_kind in model_raters.list_names(study).items()
     ]
-    all_machines = [*_classifiers(read.items), *machine_rows]
+    all_machines = [*_iter_classifiers(data.items), *machine_rows]
     # A checker that rates in the study answers on what raters see; its stored findings would be a second row of
     # it.
     if study.kind == TRANSITION and not any(machine.kind == "checker" for machine in all_machines):
-        all_machines.append(_stored(study, rated_codes))
+        all_machines.append(_load_checker_findings(study, rated_codes))
     return [machine for machine in all_machines if machine.verdicts]
 
 
-def _rater(label: str, named: machines.Named, said: Mapping[Any, machines.Answer], rated: set[str]) -> Machine:
-    rated_answers = [(str(code), answer) for code, answer in said.items() if str(code) in rated]
+def _build_model_rater(
+    label: str,
+    name_and_kind: model_raters.MachineName,
+    answers: Mapping[Any, model_raters.MachineAnswer],
+    rated_codes: set[str],
+) -> Machine:
+    rated_answers = [(str(code), answer) for code, answer in answers.items() if str(code) in rated_codes]
     verdicts = {code: int(answer.verdict) for code, answer in rated_answers if answer.verdict is not None}
     return Machine(
-        f"{label}, {named.name}", named.kind, dict(sorted(verdicts.items())), len(rated_answers) - len(verdicts)
+        f"{label}, {name_and_kind.name}",
+        name_and_kind.kind,
+        dict(sorted(verdicts.items())),
+        len(rated_answers) - len(verdicts),
     )
 
 
-def _classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
+def _iter_classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
     for name in sorted({name for fact in items for name in fact.verdicts}):
         verdicts = {fact.code: int(fact.verdicts[name]) for fact in items if name in fact.verdicts}
         yield Machine(name, "classifier", verdicts, 0)
 
 
-def _stored(study: Study, rated: set[str]) -> Machine:
+def _load_checker_findings(study: Study, rated_codes: set[str]) -> Machine:
     """Return what the checker found in the steps as they were played or planted."""
     # The recorded steps have amounts that raters are not shown, so these findings use more than raters see.
     rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by("item__code")
@@ -82,77 +90,89 @@ def _stored(study: Study, rated: set[str]) -> Machine:
     verdicts, undecided = {}, 0
     for code, twin, twin_verdict, original_verdict in rows.values_list(*columns).iterator(chunk_size=2000):
         verdict = twin_verdict if twin else original_verdict
-        if str(code) in rated and verdict in ("ok", "error"):
+        if str(code) in rated_codes and verdict in ("ok", "error"):
             verdicts[str(code)] = int(verdict == "ok")
-        undecided += str(code) in rated and verdict == "undecidable"
+        undecided += str(code) in rated_codes and verdict == "undecidable"
     return Machine(STORED_CHECKER, "checker", verdicts, undecided)
 
 
-def tables(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> dict[str, Json]:
+def build_machine_tables(
+    data: AnalysisData, machines_of_study: Sequence[Machine], min_overlap: int, seed: int, resamples: int
+) -> dict[str, Json]:
     """Return human_model, agreement_matrix, conditional_matrix, fractions and misses. Without machines, misses has raters only."""
-    judges = [machine for machine in every if machine.name != STORED_CHECKER]
-    misses = [[*row, read.table.reference_name] for row in _misses(read, every)]
+    judges = [machine for machine in machines_of_study if machine.name != STORED_CHECKER]
+    misses = [[*row, data.table.reference_name] for row in _iter_miss_rows(data, machines_of_study)]
     return {
-        "human_model": _human_model(read, judges, min_overlap, seed, resamples),
-        **_matrices(read.table, judges),
-        "fractions": table("fractions", _fractions(read, judges)),
-        "misses": table(
-            "misses", misses, notes=[*_undecided(every), *_who_checks(every), *reference_note(read, bool(misses))]
+        "human_model": _build_human_model_table(data, judges, min_overlap, seed, resamples),
+        **_build_matrices(data.table, judges),
+        "fractions": build_table("fractions", _iter_fraction_rows(data, judges)),
+        "misses": build_table(
+            "misses",
+            misses,
+            notes=[
+                *_note_undecided(machines_of_study),
+                *_note_checker(machines_of_study),
+                *describe_reference(data, bool(misses)),
+            ],
         ),
     }
 
 
-def _who(read: Reading) -> dict[str, str]:
+def _find_rater_kinds(data: AnalysisData) -> dict[str, str]:
     """Return the kind of each rater whose verdicts count, as in the raters' table: person, simulated or imported."""
-    columns = read.columns
+    columns = data.columns
     kinds = {}
-    for rater in np.unique(columns.rater[columns.judged]):
-        judged_by_rater = columns.judged & (columns.rater == rater)
+    for rater in np.unique(columns.rater[columns.is_judged]):
+        judged_by_rater = columns.is_judged & (columns.rater == rater)
         simulated = "simulated" if columns.simulated[judged_by_rater].any() else "person"
-        kinds[read.raters[rater]] = "imported" if columns.imported[judged_by_rater].any() else simulated
+        kinds[data.raters[rater]] = "imported" if columns.imported[judged_by_rater].any() else simulated
     return kinds
 
 
-def _together(who: Iterable[str]) -> str:
+def _name_rater_group(kinds: Iterable[str]) -> str:
     """Return the name of a group of raters of these kinds."""
     # Imported raters count as people: who gave ratings collected elsewhere is not known to be simulated.
-    is_simulated = {kind == "simulated" for kind in who}
+    is_simulated = {kind == "simulated" for kind in kinds}
     return "people and simulated" if len(is_simulated) > 1 else "simulated" if True in is_simulated else "people"
 
 
-def _human_model(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> Json:
-    ratings = read.table
-    if not every or not len(ratings):
-        return table("human_model", ())
-    models = {machine.name: machine.verdicts for machine in every}
-    kinds = {machine.name: machine.kind for machine in every}
-    rows = human_model.standings(ratings, models, kinds=kinds, min_overlap=min_overlap, seed=seed, resamples=resamples)
+def _build_human_model_table(
+    data: AnalysisData, machines_of_study: Sequence[Machine], min_overlap: int, seed: int, resamples: int
+) -> Json:
+    ratings = data.table
+    if not machines_of_study or not len(ratings):
+        return build_table("human_model", ())
+    models = {machine.name: machine.verdicts for machine in machines_of_study}
+    kinds = {machine.name: machine.kind for machine in machines_of_study}
+    rows = human_model.compare_models(
+        ratings, models, kinds=kinds, min_overlap=min_overlap, seed=seed, resamples=resamples
+    )
     # The items of the comparison differ from those of the study: the summary states how many they are.
-    n = len(human_model.common_items(ratings, models))
+    n = len(human_model.find_common_items(ratings, models))
     summary = f"On the {n:,} items judged by two or more raters and by every machine."
-    group = _together(_who(read).values())
+    group = _name_rater_group(_find_rater_kinds(data).values())
     paper_cells = _published_agreement(rows)
-    cells = [[*_standing(row, group), *paper] for row, paper in zip(rows, paper_cells, strict=True)]
-    notes = [f"Published values for people are shown beside {OURS[group]}."] if group != "people" else []
-    return table("human_model", cells, summary, notes if any(row[0] is not None for row in paper_cells) else [])
+    cells = [[*_build_standing_row(row, group), *paper] for row, paper in zip(rows, paper_cells, strict=True)]
+    notes = [f"Published values for people are shown beside {RATER_GROUPS[group]}."] if group != "people" else []
+    return build_table("human_model", cells, summary, notes if any(row[0] is not None for row in paper_cells) else [])
 
 
-def _standing(row: human_model.Standing, people: str) -> Cells:
+def _build_standing_row(row: human_model.ModelComparison, group: str) -> Cells:
     n = row.kappa.n
     return [
-        row.who, people if row.kind == "people" else row.kind, row.agreement.value, row.agreement.low, row.agreement.high,
+        row.name, group if row.kind == "people" else row.kind, row.agreement.value, row.agreement.low, row.agreement.high,
         row.kappa.value, row.kappa.low, row.kappa.high, row.difference.value, row.difference.low, row.difference.high,
         n["items"], n["raters"], n["ratings"], row.kappa.reason,
     ]  # fmt: skip
 
 
-def _published_agreement(rows: Sequence[human_model.Standing]) -> list[tuple[float | None, float | None, str]]:
+def _published_agreement(rows: Sequence[human_model.ModelComparison]) -> list[tuple[float | None, float | None, str]]:
     """Return the paper's agreement and kappa (Table 1) for each classifier, by the name of its model, and for people.
 
     The third value is the reason if one is missing.
     """
     agreement, kappa = (
-        pair_with_reasons(_find_agreement(row, name) for row in rows) for name in ("agreement", "kappa")
+        pair_with_reasons(_find_paper_agreement(row, name) for row in rows) for name in ("agreement", "kappa")
     )
     return [
         (agreement_value, kappa_value, reason or kappa_reason)
@@ -160,66 +180,72 @@ def _published_agreement(rows: Sequence[human_model.Standing]) -> list[tuple[flo
     ]
 
 
-def _find_agreement(row: human_model.Standing, name: str) -> PaperValue | None:
+def _find_paper_agreement(row: human_model.ModelComparison, name: str) -> PaperValue | None:
     # The paper's number does not depend on who our raters are; a note is added if they are simulated.
-    if row.who == human_model.PEOPLE:
+    if row.name == human_model.PEOPLE:
         return find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human")
     if row.kind != "classifier":
         return None
-    return find_paper_value(f"human_model_{name}", EVIDENCE, model=row.who, role="evidence_classifier")
+    return find_paper_value(f"human_model_{name}", EVIDENCE, model=row.name, role="evidence_classifier")
 
 
-def _matrices(ratings: Ratings, every: Sequence[Machine]) -> dict[str, Json]:
-    models = {machine.name: machine.verdicts for machine in every}
+def _build_matrices(ratings: Ratings, machines_of_study: Sequence[Machine]) -> dict[str, Json]:
+    models = {machine.name: machine.verdicts for machine in machines_of_study}
     n_raters = len(np.unique(ratings.rater))
     with_raters = bool(models) and n_raters + len(models) <= AT_MOST
-    judges = {**models, **human_model.of_raters(ratings)} if with_raters else models
+    judges = {**models, **human_model.collect_rater_verdicts(ratings)} if with_raters else models
     notes = (
         []
         if with_raters or not models
         else [f"Machines only: with {n_raters:,} raters the matrix would be too large to read."]
     )
     return {
-        name: table(name, (list(cell) for cell in cells), notes=notes)
+        name: build_table(name, (list(cell) for cell in cells), notes=notes)
         for name, cells in (
-            ("agreement_matrix", human_model.agreement_matrix(judges)),
-            ("conditional_matrix", human_model.conditional_matrix(judges)),
+            ("agreement_matrix", human_model.build_agreement_matrix(judges)),
+            ("conditional_matrix", human_model.build_conditional_matrix(judges)),
         )
     }
 
 
-def _fractions(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
+def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) -> Iterator[Cells]:
     """Yield the share of yes of all raters and of each machine, and of the majority and consensus of two or more machines."""
-    if not every or not len(read.table):
+    if not machines_of_study or not len(data.table):
         return
-    pooled = proportions.rates(read.table, by=None)[0]
-    group = _together(_who(read).values())
+    pooled = proportions.estimate_rates(data.table, by=None)[0]
+    group = _name_rater_group(_find_rater_kinds(data).values())
     rows: list[Cells] = [
         [EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]
     ]
-    models = {machine.name: machine.verdicts for machine in every}
-    kinds = {machine.name: machine.kind for machine in every}
+    models = {machine.name: machine.verdicts for machine in machines_of_study}
+    kinds = {machine.name: machine.kind for machine in machines_of_study}
     if len(models) > 1:
-        models |= {human_model.MAJORITY: human_model.majority(models).verdicts}
+        models |= {human_model.MAJORITY: human_model.compute_majority(models).verdicts}
         # Of the machines alone: `models` already has their majority.
-        models |= {human_model.CONSENSUS: human_model.consensus({machine.name: machine.verdicts for machine in every})}
-    for fraction in human_model.fractions(models):
-        kind = kinds.get(fraction.who, "ensemble")
-        rows.append([fraction.who, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high])
-    names = [machine.name for machine in every]
+        models |= {
+            human_model.CONSENSUS: human_model.compute_consensus(
+                {machine.name: machine.verdicts for machine in machines_of_study}
+            )
+        }
+    for fraction in human_model.estimate_fractions(models):
+        kind = kinds.get(fraction.name, "ensemble")
+        rows.append([fraction.name, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high])
+    names = [machine.name for machine in machines_of_study]
     paper_cells = pair_with_reasons(find_published_fraction(str(row[0]), str(row[1]), names) for row in rows)
     yield from ([*row, *paper] for row, paper in zip(rows, paper_cells, strict=True))
 
 
-def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
+def _iter_miss_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) -> Iterator[Cells]:
     """Yield detected errors by type and by kind, and false alarms on unperturbed items: all raters, each rater, each machine."""
-    groups = {fact.code: _groups(fact) for fact in read.items if fact.reference}
+    groups = {fact.code: _find_error_groups(fact) for fact in data.items if fact.reference}
     names = sorted({group for item_groups in groups.values() for group in item_groups})
     # No item has an error, so there is nothing to detect.
     if all(error == GENUINE for error, _ in names):
         return
-    yield from _of_raters(read.table.where(read.table.reference >= 0), _who(read), groups, names)
-    for machine in every:
+    yield from _iter_rater_miss_rows(
+        data.table.select_ratings(data.table.reference >= 0), _find_rater_kinds(data), groups, names
+    )
+    for machine in machines_of_study:
         n_judged = Counter(group for code in machine.verdicts for group in groups.get(code, ()))
         n_reported = Counter(
             group for code, verdict in machine.verdicts.items() if not verdict for group in groups.get(code, ())
@@ -234,11 +260,11 @@ def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
                     n_reported[group],
                     n,
                     share,
-                    *proportions.wilson(share, n, _Z),
+                    *proportions.compute_wilson_interval(share, n, _Z),
                 ]
 
 
-def _groups(fact: ItemFacts) -> tuple[Group, ...]:
+def _find_error_groups(fact: ItemFacts) -> tuple[Group, ...]:
     """Return the groups of an item: its type of error, and its kind if known. An unperturbed item has no kind."""
     if fact.reference in WITHOUT_ERROR:
         return ((GENUINE, ""),)
@@ -246,47 +272,49 @@ def _groups(fact: ItemFacts) -> tuple[Group, ...]:
     return ((error, ""), (error, fact.error_kind)) if fact.error_kind else ((error, ""),)
 
 
-def _of_raters(
-    own: Ratings, who: Mapping[str, str], groups: Mapping[str, tuple[Group, ...]], names: Sequence[Group]
+def _iter_rater_miss_rows(
+    ratings: Ratings, kinds: Mapping[str, str], groups: Mapping[str, tuple[Group, ...]], names: Sequence[Group]
 ) -> Iterator[Cells]:
     """Yield the rows of all raters, with items and raters as clusters, and then of each rater."""
     # The rate of the flipped verdict is the share of errors reported.
-    reported = replace(own, verdict=1 - own.verdict)
-    raters = {own.raters[code]: reported.where(own.rater == code) for code in np.unique(own.rater)}
-    judges = [(EVERYBODY, _together(who[label] for label in raters), reported)]
-    judges += [(label, who[label], part) for label, part in raters.items()]
+    reported = replace(ratings, verdict=1 - ratings.verdict)
+    raters = {ratings.raters[code]: reported.select_ratings(ratings.rater == code) for code in np.unique(ratings.rater)}
+    judges = [(EVERYBODY, _name_rater_group(kinds[label] for label in raters), reported)]
+    judges += [(label, kinds[label], part) for label, part in raters.items()]
     index_of = {group: i for i, group in enumerate(names)}
-    by_type = np.array([index_of[groups[code][0]] if code in groups else -1 for code in own.items], dtype=np.int64)
-    by_kind = [index_of[groups[code][1]] if len(groups.get(code, ())) > 1 else -1 for code in own.items]
+    by_type = np.array([index_of[groups[code][0]] if code in groups else -1 for code in ratings.items], dtype=np.int64)
+    by_kind = [index_of[groups[code][1]] if len(groups.get(code, ())) > 1 else -1 for code in ratings.items]
     for label, kind, part in judges:
         shares_by_group: dict[int, Cells] = {}
         # Twice, because an item belongs to its type and to its kind, and a factor puts each item in one group.
         for of_item in (by_type, np.array(by_kind, dtype=np.int64)):
-            shares_by_group |= _shares(part, of_item, len(names))
+            shares_by_group |= _compute_group_shares(part, of_item, len(names))
         yield from ([label, kind, *group, *shares_by_group[i]] for i, group in enumerate(names) if i in shares_by_group)
 
 
-def _shares(part: Ratings, of_item: Ints, n_groups: int) -> dict[int, Cells]:
+def _compute_group_shares(ratings: Ratings, of_item: Ints, n_groups: int) -> dict[int, Cells]:
     """Return caught, n, recall, low and high for each group of these ratings."""
-    codes = of_item[part.item]
-    in_groups = part.where(codes >= 0)
+    codes = of_item[ratings.item]
+    in_groups = ratings.select_ratings(codes >= 0)
     in_groups = replace(in_groups, factors={"group": (codes[codes >= 0], tuple(str(i) for i in range(n_groups)))})
     rows = [
-        row for row in proportions.rates(in_groups, by="group") if "group" in row.args and "interval" not in row.args
+        row
+        for row in proportions.estimate_rates(in_groups, by="group")
+        if "group" in row.args and "interval" not in row.args
     ]
     return {int(row.args["group"]): [row.n["yes"], row.n["ratings"], row.value, row.low, row.high] for row in rows}
 
 
-def _undecided(every: Sequence[Machine]) -> list[str]:
+def _note_undecided(machines_of_study: Sequence[Machine]) -> list[str]:
     return [
         f"{machine.name} gave no verdict on {machine.undecided:,} of {machine.undecided + len(machine.verdicts):,} items; they are in no share."
-        for machine in every
+        for machine in machines_of_study
         if machine.undecided
     ]
 
 
-def _who_checks(every: Sequence[Machine]) -> list[str]:
-    if not any(machine.name == STORED_CHECKER for machine in every):
+def _note_checker(machines_of_study: Sequence[Machine]) -> list[str]:
+    if not any(machine.name == STORED_CHECKER for machine in machines_of_study):
         return []
     return [
         f"{STORED_CHECKER}: its findings in the recorded steps, including amounts that raters are not shown. "

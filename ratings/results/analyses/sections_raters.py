@@ -9,14 +9,14 @@ import numpy as np
 from django.db.models import Count, Q
 
 from ratings.models import PracticeAnswer, Study
-from ratings.protocol.reference import read_label
-from ratings.results.analyses.reading import ItemFacts, Reading
-from ratings.results.analyses.tables import FORMS, Cells, Json, made, table
-from ratings.results.item_lines import is_disputed
-from ratings.stats import pairing, proportions
-from ratings.stats.agreement import agreement
+from ratings.protocol.reference import reference_to_label
+from ratings.results.analyses.rating_columns import AnalysisData, ItemFacts
+from ratings.results.analyses.tables import TABLE_SPECS, Cells, Json, build_custom_table, build_table
+from ratings.results.item_summaries import is_disputed
+from ratings.stats import proportions, rater_pairs
+from ratings.stats.agreement import pairwise
 from ratings.stats.estimates import FEW_ITEMS
-from ratings.stats.table import Bools, Floats, Ints
+from ratings.stats.ratings_table import Bools, Floats, Ints
 
 PARTS = 10  # into which the table of drift divides the raters' orders
 MATRIX_ITEMS, MATRIX_RATERS, CONTESTED = 200, 60, 500  # most that a table lists; the ratings file has all
@@ -24,7 +24,7 @@ FEW = 10  # a rater with fewer answers gets no flags
 FELL = 0.15  # fall of the share correct from the first half to the second that is flagged
 
 
-class Seat(NamedTuple):
+class RaterSummary(NamedTuple):
     """A rater of the study. `who`: person, simulated or imported."""
 
     label: str
@@ -34,7 +34,7 @@ class Seat(NamedTuple):
     practice_of: int
 
 
-def seats(study: Study) -> list[Seat]:
+def list_raters(study: Study) -> list[RaterSummary]:
     """Return all raters who were not removed, in two queries."""
     unrated = Q(assignments__rating__isnull=True, assignments__released_at__isnull=True)
     rows = (
@@ -46,7 +46,7 @@ def seats(study: Study) -> list[Seat]:
     for rater, is_right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
         practice_answers[rater][is_right] += 1
     return [
-        Seat(
+        RaterSummary(
             row.label,
             "simulated" if row.simulated else "imported" if row.imported_as else "person",
             row.left,
@@ -57,34 +57,36 @@ def seats(study: Study) -> list[Seat]:
     ]
 
 
-def tables(read: Reading, every: list[Seat], filtered: bool, min_overlap: int) -> dict[str, Json]:
+def build_rater_tables(
+    data: AnalysisData, raters: list[RaterSummary], filtered: bool, min_overlap: int
+) -> dict[str, Json]:
     """Return raters, drift, contested and matrix. With `filtered`, raters without a rating among these are left out."""
-    with_ratings = set(read.raters)
-    listed = [rater for rater in every if rater.label in with_ratings or not filtered]
+    with_ratings = set(data.raters)
+    listed = [rater for rater in raters if rater.label in with_ratings or not filtered]
     return {
-        "raters": table("raters", _raters(read, listed, min_overlap)),
-        "drift": _drift(read),
-        "contested": _contested(read),
-        "matrix": _matrix(read),
+        "raters": build_table("raters", _iter_rater_rows(data, listed, min_overlap)),
+        "drift": _build_drift_table(data),
+        "contested": _build_contested_table(data),
+        "matrix": _build_matrix_table(data),
     }
 
 
-def _raters(read: Reading, every: list[Seat], min_overlap: int) -> Iterator[Cells]:
-    kappas, repeats = _kappas(read, min_overlap), _same_again(read)
-    index_of = {label: i for i, label in enumerate(read.raters)}
-    answers_of = {seat.label: _own(read, index_of.get(seat.label, -1)) for seat in every}
+def _iter_rater_rows(data: AnalysisData, every: list[RaterSummary], min_overlap: int) -> Iterator[Cells]:
+    kappas, repeats = _compute_mean_kappas(data, min_overlap), _count_repeats(data)
+    index_of = {label: i for i, label in enumerate(data.raters)}
+    answers_of = {seat.label: _collect_answers(data, index_of.get(seat.label, -1)) for seat in every}
     medians = [answers.seconds for answers in answers_of.values() if answers.seconds is not None]
     usual_seconds = float(np.median(medians)) if medians else None
     for seat in every:
-        answers, kappa = answers_of[seat.label], kappas.get(seat.label, _Kappa(None, 0, ""))
+        answers, kappa = answers_of[seat.label], kappas.get(seat.label, _MeanKappa(None, 0, ""))
         yield [
             seat.label, seat.who, answers.n, seat.items_left, answers.yes, answers.correct, kappa.value, kappa.shared, answers.seconds,
             seat.practice_right, seat.practice_of, *answers.halves, *repeats.get(seat.label, (0, 0)),
-            "; ".join(filter(None, [_flags(answers, usual_seconds), kappa.flag])),
+            "; ".join(filter(None, [_describe_flags(answers, usual_seconds), kappa.flag])),
         ]  # fmt: skip
 
 
-class _Own(NamedTuple):
+class _RaterAnswers(NamedTuple):
     """The answers of one rater that count. Shares are None if there is nothing to take a share of."""
 
     n: int
@@ -96,53 +98,53 @@ class _Own(NamedTuple):
     seconds: float | None
 
 
-def _own(read: Reading, at: int) -> _Own:
-    columns, reference = read.columns, read.reference
-    by_rater = columns.counts & (columns.rater == at)
+def _collect_answers(data: AnalysisData, rater: int) -> _RaterAnswers:
+    columns, reference = data.columns, data.reference_by_rating
+    by_rater = columns.counts & (columns.rater == rater)
     is_judged = by_rater & (columns.verdict >= 0)
     with_reference = np.flatnonzero(is_judged & (reference >= 0))
     with_reference = with_reference[np.argsort(columns.position[with_reference], kind="stable")]
     is_correct = columns.verdict[with_reference] == reference[with_reference]
     # In the order in which the rater worked: a fall in the second half is a sign of fatigue.
     half = (len(is_correct) + 1) // 2
-    return _Own(
+    return _RaterAnswers(
         n=int(by_rater.sum()),
         verdicts=columns.verdict[is_judged],
         confidences=columns.confidence[is_judged],
-        yes=_share(columns.verdict[is_judged] == 1),
-        correct=_share(is_correct),
-        halves=(_share(is_correct[:half]), _share(is_correct[half:])),
-        seconds=_median(columns.seconds[by_rater]),
+        yes=_compute_share(columns.verdict[is_judged] == 1),
+        correct=_compute_share(is_correct),
+        halves=(_compute_share(is_correct[:half]), _compute_share(is_correct[half:])),
+        seconds=_compute_median(columns.seconds[by_rater]),
     )
 
 
-def _share(of: Bools) -> float | None:
-    return float(of.mean()) if len(of) else None
+def _compute_share(mask: Bools) -> float | None:
+    return float(mask.mean()) if len(mask) else None
 
 
-def _median(seconds: Floats) -> float | None:
+def _compute_median(seconds: Floats) -> float | None:
     measured = seconds[~np.isnan(seconds)]
     return float(np.median(measured)) if len(measured) else None
 
 
-def _flags(one: _Own, usual: float | None) -> str:
+def _describe_flags(answers: _RaterAnswers, usual_seconds: float | None) -> str:
     """Return what an analyst may want to check, as a sentence; "" for an unremarkable rater."""
-    if len(one.verdicts) < FEW:
+    if len(answers.verdicts) < FEW:
         return ""
     flags = []
-    if len(set(one.verdicts.tolist())) == 1:
+    if len(set(answers.verdicts.tolist())) == 1:
         flags.append("same verdict throughout")
-    if len(set(one.confidences.tolist())) == 1:
+    if len(set(answers.confidences.tolist())) == 1:
         flags.append("same confidence throughout")
-    if one.seconds is not None and usual and one.seconds < usual / 2:
+    if answers.seconds is not None and usual_seconds and answers.seconds < usual_seconds / 2:
         flags.append("less than half the usual time")
-    first, second = one.halves
+    first, second = answers.halves
     if first is not None and second is not None and first - second > FELL:
         flags.append(f"{100 * (first - second):.0f} points fewer correct in the second half")
     return "; ".join(flags)
 
 
-class _Kappa(NamedTuple):
+class _MeanKappa(NamedTuple):
     """Mean kappa of a rater with others, None if undefined.
 
     `shared`: most items shared with one other rater. `flag`: says so if they are few.
@@ -153,53 +155,57 @@ class _Kappa(NamedTuple):
     flag: str
 
 
-def _kappas(read: Reading, min_overlap: int) -> dict[str, _Kappa]:
+def _compute_mean_kappas(data: AnalysisData, min_overlap: int) -> dict[str, _MeanKappa]:
     """Return each rater's mean kappa with the others who share enough items.
 
     If nobody shares enough, all who share any item enter the mean.
     """
-    pairs = pairing.pairs_of(read.table)
+    pairs = rater_pairs.tabulate_pairs(data.table)
     kappa_of = {}
     for rater in np.unique(np.concatenate([pairs.first, pairs.second])):
         pairs_of_rater = (pairs.first == rater) | (pairs.second == rater)
-        shared, kappas = pairs.n[pairs_of_rater], pairs.kappa[pairs_of_rater]
-        kappas = kappas[agreement.choose_pairs(shared, min_overlap) & ~np.isnan(kappas)]
-        flag = f"kappa from {FEW_ITEMS}" if len(kappas) and agreement.explain_few(shared, min_overlap) else ""
+        shared, kappas = pairs.shared_items[pairs_of_rater], pairs.cohen_kappa[pairs_of_rater]
+        kappas = kappas[pairwise.choose_pairs(shared, min_overlap) & ~np.isnan(kappas)]
+        flag = f"kappa from {FEW_ITEMS}" if len(kappas) and pairwise.explain_few_items(shared, min_overlap) else ""
         value = float(kappas.mean()) if len(kappas) else None
-        kappa_of[read.table.raters[rater]] = _Kappa(value, int(shared.max()), flag)
+        kappa_of[data.table.raters[rater]] = _MeanKappa(value, int(shared.max()), flag)
     return kappa_of
 
 
-def _same_again(read: Reading) -> dict[str, tuple[int, int]]:
-    judged_twice = Counter(repeat.rater for repeat in read.repeats)
-    judged_alike = Counter(repeat.rater for repeat in read.repeats if repeat.first == repeat.second)
+def _count_repeats(data: AnalysisData) -> dict[str, tuple[int, int]]:
+    judged_twice = Counter(repeat.rater for repeat in data.repeats)
+    judged_alike = Counter(repeat.rater for repeat in data.repeats if repeat.first == repeat.second)
     return {rater: (judged_alike[rater], n) for rater, n in judged_twice.items()}
 
 
-def _drift(read: Reading) -> Json:
+def _build_drift_table(data: AnalysisData) -> Json:
     """Return correct answers by position, or only the pace if no reference is known."""
-    rows = _parts(read)
+    rows = _build_drift_rows(data)
     has_reference = not rows or any(row[3] is not None for row in rows)
-    return made(FORMS["drift"] if has_reference else FORMS["drift"]._replace(title="Pace by position"), rows)
+    return build_custom_table(
+        TABLE_SPECS["drift"] if has_reference else TABLE_SPECS["drift"]._replace(title="Pace by position"), rows
+    )
 
 
-def _parts(read: Reading) -> list[Cells]:
+def _build_drift_rows(data: AnalysisData) -> list[Cells]:
     """Return a row for each tenth of the longest order, all raters pooled."""
-    columns, reference = read.columns, read.reference
+    columns, reference = data.columns, data.reference_by_rating
     # The order of ratings collected elsewhere is not known.
-    ordered_here = columns.judged & ~columns.imported
+    ordered_here = columns.is_judged & ~columns.imported
     if not ordered_here.any():
         return []
     # Ceiling division: the last part may be shorter, none is longer.
     width = -(-int(columns.position[ordered_here].max()) // PARTS)
     part = (columns.position - 1) // width
-    correct_shares = _correct_shares(read, (part - part.min())[columns.judged], ordered_here[columns.judged])
+    correct_shares = _correct_shares(data, (part - part.min())[columns.is_judged], ordered_here[columns.is_judged])
     rows: list[Cells] = []
     for number in np.unique(part[ordered_here]):
         in_part = ordered_here & (part == number)
         share = correct_shares.get(str(number - part.min()), _NO_SHARE)
         n = int((in_part & (reference >= 0)).sum()) if share[0] is not None else int(in_part.sum())
-        rows.append([int(number * width + 1), int((number + 1) * width), n, *share, _median(columns.seconds[in_part])])
+        rows.append(
+            [int(number * width + 1), int((number + 1) * width), n, *share, _compute_median(columns.seconds[in_part])]
+        )
     return rows
 
 
@@ -207,88 +213,90 @@ _NO_SHARE: tuple[None, None, None] = (None, None, None)
 
 
 def _correct_shares(
-    read: Reading, part: Ints, mine: Bools
+    data: AnalysisData, part: Ints, selected: Bools
 ) -> dict[str, tuple[float | None, float | None, float | None]]:
     """Return the share of correct verdicts in each part, with its interval. Empty if no reference is known."""
-    with_reference = mine & (read.table.reference >= 0)
+    with_reference = selected & (data.table.reference >= 0)
     # The table has the judged ratings in the order of the columns, so that `part` fits it.
-    ratings = read.table.where(with_reference)
+    ratings = data.table.select_ratings(with_reference)
     if not len(ratings):
         return {}
     names = tuple(str(i) for i in range(int(part.max()) + 1))
     as_correct = replace(
-        ratings, verdict=ratings.correct.astype(np.int64), factors={"part": (part[with_reference], names)}
+        ratings, verdict=ratings.is_correct.astype(np.int64), factors={"part": (part[with_reference], names)}
     )
-    rows = [row for row in proportions.rates(as_correct, by="part") if "interval" not in row.args]
+    rows = [row for row in proportions.estimate_rates(as_correct, by="part") if "interval" not in row.args]
     return {row.args["part"]: (row.value, row.low, row.high) for row in rows}
 
 
-def _contested(read: Reading) -> Json:
+def _build_contested_table(data: AnalysisData) -> Json:
     """Return disputed items first, then by disagreement, then by code."""
-    yes, n_judged = _said(read)
-    rows = [_line(fact, int(yes[i]), int(n_judged[i])) for i, fact in enumerate(read.items) if n_judged[i]]
+    yes, n_judged = _count_verdicts(data)
+    rows = [
+        _build_contested_row(fact, int(yes[i]), int(n_judged[i])) for i, fact in enumerate(data.items) if n_judged[i]
+    ]
     rows.sort(key=lambda row: (not row[9], -row[8], row[0]))
     disputed = sum(bool(row[9]) for row in rows)
     notes = [f"The first {CONTESTED:,} of {len(rows):,} items."] if len(rows) > CONTESTED else []
     summary = f"Most raters contradict the reference of {disputed:,} of {len(rows):,} items."
-    return table("contested", rows[:CONTESTED], summary if disputed else "", notes)
+    return build_table("contested", rows[:CONTESTED], summary if disputed else "", notes)
 
 
-def contested(read: Reading) -> int:
+def count_contested(data: AnalysisData) -> int:
     """Count the items on which raters disagree, whatever their reference."""
-    yes, n_judged = _said(read)
+    yes, n_judged = _count_verdicts(data)
     return int(np.sum((yes > 0) & (yes < n_judged)))
 
 
-def _said(read: Reading) -> tuple[Ints, Ints]:
+def _count_verdicts(data: AnalysisData) -> tuple[Ints, Ints]:
     """Return for each item the ratings with the verdict yes, and all with a verdict."""
-    is_judged = read.columns.judged
-    yes = np.bincount(read.columns.item[is_judged & (read.columns.verdict == 1)], minlength=len(read.items))
-    return yes, np.bincount(read.columns.item[is_judged], minlength=len(read.items))
+    is_judged = data.columns.is_judged
+    yes = np.bincount(data.columns.item[is_judged & (data.columns.verdict == 1)], minlength=len(data.items))
+    return yes, np.bincount(data.columns.item[is_judged], minlength=len(data.items))
 
 
-def _line(fact: ItemFacts, yes: int, judged: int) -> list[Any]:
-    disputed = is_disputed(fact.reference, yes, judged)
-    spread = 1 - abs(2 * yes - judged) / judged
+def _build_contested_row(fact: ItemFacts, yes: int, n_judged: int) -> list[Any]:
+    disputed = is_disputed(fact.reference, yes, n_judged)
+    spread = 1 - abs(2 * yes - n_judged) / n_judged
     return [
         fact.code,
         fact.source,
         fact.experiment,
         fact.action,
-        read_label(fact.reference),
+        reference_to_label(fact.reference),
         fact.truth,
         yes,
-        judged,
+        n_judged,
         spread,
         disputed,
     ]
 
 
-def _matrix(read: Reading) -> Json:
+def _build_matrix_table(data: AnalysisData) -> Json:
     """Return the verdict of each rater on each item: a row per judged rating, raters and items in order."""
-    columns = read.columns
-    items, raters = np.unique(columns.item[columns.judged]), np.unique(columns.rater[columns.judged])
-    shown_items = {int(items[i]) for i in _spread_out(len(items), MATRIX_ITEMS)}
+    columns = data.columns
+    items, raters = np.unique(columns.item[columns.is_judged]), np.unique(columns.rater[columns.is_judged])
+    shown_items = {int(items[i]) for i in _choose_evenly(len(items), MATRIX_ITEMS)}
     shown_raters = {int(rater) for rater in raters[:MATRIX_RATERS]}
     rows = []
-    for n in np.flatnonzero(columns.judged):
+    for n in np.flatnonzero(columns.is_judged):
         item, rater = int(columns.item[n]), int(columns.rater[n])
         if item in shown_items and rater in shown_raters:
-            fact, verdict = read.items[item], int(columns.verdict[n])
-            label = read_label(fact.reference)
+            fact, verdict = data.items[item], int(columns.verdict[n])
+            label = reference_to_label(fact.reference)
             correct = None if label is None else verdict == label
             confidence = int(columns.confidence[n]) or None
-            rows.append([read.raters[rater], fact.code, fact.source, verdict, confidence, correct])
-    return table("matrix", rows, notes=_cut(len(items), len(raters)))
+            rows.append([data.raters[rater], fact.code, fact.source, verdict, confidence, correct])
+    return build_table("matrix", rows, notes=_note_omitted(len(items), len(raters)))
 
 
-def _spread_out(n: int, most: int) -> list[int]:
+def _choose_evenly(n: int, limit: int) -> list[int]:
     """Return the indices of at most `limit` of n items, evenly spaced."""
     # The order is that of random codes, so the choice favours no kind of item.
-    return list(range(n)) if n <= most else [i * n // most for i in range(most)]
+    return list(range(n)) if n <= limit else [i * n // limit for i in range(limit)]
 
 
-def _cut(items: int, raters: int) -> tuple[str, ...]:
+def _note_omitted(items: int, raters: int) -> tuple[str, ...]:
     if items <= MATRIX_ITEMS and raters <= MATRIX_RATERS:
         return ()
     return (

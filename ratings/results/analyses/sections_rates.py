@@ -7,34 +7,36 @@ from typing import Any
 import numpy as np
 
 from ratings.models import TRANSITION
-from ratings.protocol.reference import name_kind
-from ratings.results.analyses.reading import Reading
-from ratings.results.analyses.tables import Cells, Json, table
+from ratings.protocol.reference import name_contrast_group
+from ratings.results.analyses.rating_columns import AnalysisData
+from ratings.results.analyses.tables import Cells, Json, build_table
 from ratings.results.declared_models import DeclaredModel
 from ratings.results.paper_values import PaperValue, find_paper_value, pair_with_reasons
 from ratings.stats import Estimate, Ratings, proportions
-from ratings.stats.table import Ints
+from ratings.stats.ratings_table import Ints
 
 WIDE_APART = 0.02  # difference between weighted and plain rates that gets a note
 
 
-def tables(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> dict[str, Json]:
+def build_rate_tables(data: AnalysisData, kind: str, declared: Mapping[str, DeclaredModel]) -> dict[str, Json]:
     """Return rates, rates_by_..., confidence and spread."""
     return {
-        "rates": _rates(read, kind, declared),
-        "rates_by_experiment": _by_factor(read.table, "experiment"),
-        "rates_by_action": _by_factor(read.table, "action"),
-        "rates_by_error_kind": _by_factor(read.table, "error_kind"),
-        "rates_by_rater": table("rates_by_rater", _crossed(read.table, read.table.rater, read.table.raters)),
-        "rates_by_arm": _by_arm(read.table),
-        "confidence": _confidence(read.table),
-        "spread": _spread(read.table),
+        "rates": _build_rates_table(data, kind, declared),
+        "rates_by_experiment": _build_factor_table(data.table, "experiment"),
+        "rates_by_action": _build_factor_table(data.table, "action"),
+        "rates_by_error_kind": _build_factor_table(data.table, "error_kind"),
+        "rates_by_rater": build_table(
+            "rates_by_rater", _iter_cross_rows(data.table, data.table.rater, data.table.raters)
+        ),
+        "rates_by_arm": _build_arm_table(data.table),
+        "confidence": _build_confidence_table(data.table),
+        "spread": _build_confidence_summary(data.table),
     }
 
 
-def errors(read: Reading) -> Mapping[str, str]:
+def map_errors_by_source(data: AnalysisData) -> Mapping[str, str]:
     """Return the planted error of each source name: none, obvious or subtle."""
-    return {fact.source: fact.error for fact in read.items}
+    return {fact.source: fact.error for fact in data.items}
 
 
 def find_published_rate(kind: str, declared: DeclaredModel | None, error: str) -> PaperValue | None:
@@ -44,14 +46,14 @@ def find_published_rate(kind: str, declared: DeclaredModel | None, error: str) -
     return find_paper_value("plausibility_rate", kind, model=declared.model, role=declared.role, error=error)
 
 
-def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
-    intervals = _pairs_of(proportions.rates(read.table, by="source")) if len(read.table) else {}
-    weighted_rates = _weighted(read.table)
-    could_not_judge = read.columns.counts & (read.columns.verdict < 0)
-    rows, notes, planted, kind_names = [], [], errors(read), _name_kinds(read, kind)
+def _build_rates_table(data: AnalysisData, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
+    intervals = _pair_intervals(proportions.estimate_rates(data.table, by="source")) if len(data.table) else {}
+    weighted_rates = _compute_weighted_rates(data.table)
+    could_not_judge = data.columns.counts & (data.columns.verdict < 0)
+    rows, notes, planted, kind_names = [], [], map_errors_by_source(data), _name_kinds(data, kind)
     entries = [find_published_rate(kind, declared.get(source), planted[source]) for source in sorted(kind_names)]
     for source, published, paper in zip(sorted(kind_names), entries, pair_with_reasons(entries), strict=True):
-        n_cannot = int(np.sum(could_not_judge & (read.source == source)))
+        n_cannot = int(np.sum(could_not_judge & (data.source_by_rating == source)))
         notes += [f"{source}: {published.description}"] if published else []
         # Listed all the same: a source must not disappear because nobody could judge it.
         if source not in intervals:
@@ -62,27 +64,36 @@ def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> J
         main, wilson = intervals[source]
         by_item, by_rater = weighted_rates[source]
         rows.append(
-            [source, kind_names[source], *_numbers(main, wilson), by_item, by_rater, n_cannot, *paper, main.reason]
+            [
+                source,
+                kind_names[source],
+                *_list_rate_cells(main, wilson),
+                by_item,
+                by_rater,
+                n_cannot,
+                *paper,
+                main.reason,
+            ]
         )
         if main.value is not None and max(abs(by_item - main.value), abs(by_rater - main.value)) > WIDE_APART:
             notes.append(
                 f"{source}: {main.value:.1%} by ratings, {by_item:.1%} by items and {by_rater:.1%} by raters; they differ "
                 "because some items or raters have more ratings than others."
             )
-    return table("rates", rows, _rates_said(rows), notes)
+    return build_table("rates", rows, _summarise_rates(rows), notes)
 
 
-def _name_kinds(read: Reading, kind: str) -> dict[str, str]:
+def _name_kinds(data: AnalysisData, kind: str) -> dict[str, str]:
     """Return what the items of each source name are: all kinds if there are several, "" for records that state nothing."""
     kinds_of: dict[str, set[str]] = {}
-    for fact in read.items:
+    for fact in data.items:
         kinds = kinds_of.setdefault(fact.source, set())
         if kind == TRANSITION or fact.reference:
-            kinds.add(name_kind(fact.error, fact.reference))
+            kinds.add(name_contrast_group(fact.error, fact.reference))
     return {source: ", ".join(sorted(kinds)) for source, kinds in kinds_of.items()}
 
 
-def _numbers(main: Estimate, wilson: Estimate) -> list[Any]:
+def _list_rate_cells(main: Estimate, wilson: Estimate) -> list[Any]:
     """Return k, n, items, raters, rate, low, high, wilson_low and wilson_high."""
     n = main.n
     return [
@@ -90,65 +101,70 @@ def _numbers(main: Estimate, wilson: Estimate) -> list[Any]:
     ]  # fmt: skip
 
 
-def _rates_said(rows: list[list[Any]]) -> str:
+def _summarise_rates(rows: list[list[Any]]) -> str:
     parts = [f"{row[0]} {row[6]:.0%}" for row in rows if row[6] is not None]
     return f"Share of yes: {'; '.join(parts)}." if parts else ""
 
 
-def _pairs_of(rows: list[Estimate], by: str = "source") -> dict[str, tuple[Estimate, Estimate]]:
+def _pair_intervals(rows: list[Estimate], factor: str = "source") -> dict[str, tuple[Estimate, Estimate]]:
     """Return for each group the result with each of the two intervals."""
-    main = {row.args[by]: row for row in rows if "interval" not in row.args}
-    return {row.args[by]: (main[row.args[by]], row) for row in rows if row.args.get("interval") == "wilson"}
+    main = {row.args[factor]: row for row in rows if "interval" not in row.args}
+    return {row.args[factor]: (main[row.args[factor]], row) for row in rows if row.args.get("interval") == "wilson"}
 
 
-def _weighted(ratings: Ratings) -> dict[str, list[float]]:
+def _compute_weighted_rates(ratings: Ratings) -> dict[str, list[float]]:
     """Return for each source the rate weighted by items, and by raters."""
     rates: dict[str, list[float]] = {}
-    for row in proportions.weighted(ratings, by="source"):
+    for row in proportions.estimate_weighted_rates(ratings, by="source"):
         if row.value is not None:
             rates.setdefault(row.args["source"], []).append(row.value)
     return rates
 
 
-def _by_factor(ratings: Ratings, name: str) -> Json:
+def _build_factor_table(ratings: Ratings, name: str) -> Json:
     codes, names = ratings.factors[name]
-    return table(f"rates_by_{name}", _crossed(ratings, codes, names))
+    return build_table(f"rates_by_{name}", _iter_cross_rows(ratings, codes, names))
 
 
-def _by_arm(ratings: Ratings) -> Json:
+def _build_arm_table(ratings: Ratings) -> Json:
     """Return a group for each display arm of what was varied."""
     rows: list[Cells] = []
     for name, title in (("layout", "layout"), ("context", "goal and earlier steps"), ("marks", "marks")):
         codes, names = ratings.factors[name]
         # An arm that all ratings have is no comparison.
         if sum(1 for arm in names if arm) > 1:
-            rows += _crossed(ratings, codes, names, lambda arm, title=title: f"{title}: {arm}")  # type: ignore[misc]
-    return table("rates_by_arm", rows)
+            rows += _iter_cross_rows(ratings, codes, names, lambda arm, title=title: f"{title}: {arm}")  # type: ignore[misc]
+    return build_table("rates_by_arm", rows)
 
 
-def _crossed(
-    ratings: Ratings, codes: Ints, names: tuple[str, ...], said: Callable[[str], str] = str
+def _iter_cross_rows(
+    ratings: Ratings, codes: Ints, names: tuple[str, ...], format_group: Callable[[str], str] = str
 ) -> Iterator[Cells]:
     """Yield a row for each of these groups and each source in it. Ratings without a group name are left out."""
     has_name = (
         np.array([bool(name) for name in names], dtype=np.bool_)[codes] if len(codes) else np.zeros(0, dtype=np.bool_)
     )
-    ratings_with_name = ratings.where(has_name)
+    ratings_with_name = ratings.select_ratings(has_name)
     if not len(ratings_with_name):
         return
     width = len(ratings_with_name.sources)
     cells = tuple(str(at) for at in range(len(names) * width))
     # Group and source as one factor: the statistics take one factor at a time.
     crossed = replace(ratings_with_name, factors={_CELL: (codes[has_name] * width + ratings_with_name.source, cells)})
-    for cell, (main, wilson) in _pairs_of(proportions.rates(crossed, by=_CELL), _CELL).items():
+    for cell, (main, wilson) in _pair_intervals(proportions.estimate_rates(crossed, by=_CELL), _CELL).items():
         group, source = divmod(int(cell), width)
-        yield [said(names[group]), ratings_with_name.sources[source], *_numbers(main, wilson), main.reason]
+        yield [
+            format_group(names[group]),
+            ratings_with_name.sources[source],
+            *_list_rate_cells(main, wilson),
+            main.reason,
+        ]
 
 
 _CELL = "cell"
 
 
-def _confidence(ratings: Ratings) -> Json:
+def _build_confidence_table(ratings: Ratings) -> Json:
     """Return the counts of each verdict and confidence."""
     rows = []
     with_confidence = ~np.isnan(ratings.confidence)
@@ -163,10 +179,10 @@ def _confidence(ratings: Ratings) -> Json:
             rows += [
                 [ratings.sources[source], verdict, c, int(counts[c]), float(counts[c] / n_ratings)] for c in range(1, 6)
             ]
-    return table("confidence", rows)
+    return build_table("confidence", rows)
 
 
-def _spread(ratings: Ratings) -> Json:
+def _build_confidence_summary(ratings: Ratings) -> Json:
     rows = []
     with_confidence = ~np.isnan(ratings.confidence)
     for source in np.unique(ratings.source[with_confidence]):
@@ -176,4 +192,4 @@ def _spread(ratings: Ratings) -> Json:
                 lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
                 mean = float(values.mean())
                 rows.append([ratings.sources[source], verdict, len(values), median, mean, lower, upper])
-    return table("spread", rows)
+    return build_table("spread", rows)

@@ -19,13 +19,13 @@ from django.utils import timezone
 from django.utils.timesince import timesince
 
 from ratings.models import Analysis, Rating, Study
-from ratings.protocol import protocols
-from ratings.results import rows
-from ratings.results.analyses import form
+from ratings.protocol import study_protocol
+from ratings.results import rating_rows
+from ratings.results.analyses import document_format
+from ratings.results.analyses.document_format import ReportProgress
 from ratings.results.analyses.filters import Filters
-from ratings.results.analyses.form import Tell
 from ratings.studies import SealedError, job_access
-from ratings.studies.progress import state_digest, stopping
+from ratings.studies.progress import state_digest, stop_rule
 from simulation.jobs import jobs
 from simulation.models import Job
 
@@ -34,14 +34,14 @@ INLINE = 5_000  # ratings up to which a page request computes what needs no resa
 AT_ONCE = 500  # ratings up to which the expected precision is not cached
 KEPT, KEPT_FILTERED = 3, 60  # stored analyses per request; filtered ones per study
 _TRIES = 3  # computations before the ratings count as changing
-_at_work = threading.Lock()  # of two simultaneous requests in this process, the second finds what the first stored
+_compute_lock = threading.Lock()  # of two simultaneous requests in this process, the second finds what the first stored
 
 
-class MovingError(RuntimeError):
+class DataChangingError(RuntimeError):
     """The ratings changed each time while the analysis was computed."""
 
 
-class Look(NamedTuple):
+class AnalysisStatus(NamedTuple):
     """The analysis to show and its state.
 
     `is_fresh`: it matches the current ratings. `job`: the full analysis is being computed, or its computation failed.
@@ -49,12 +49,12 @@ class Look(NamedTuple):
     """
 
     analysis: Analysis | None
-    fresh: bool
+    is_fresh: bool
     job: Job | None
-    said: str
+    message: str
 
 
-def look(study: Study, filters: Filters, by: Any = None) -> Look:
+def get_or_request(study: Study, filters: Filters, user: Any = None) -> AnalysisStatus:
     """Return the best analysis available now, and the job that computes a better one.
 
     Up to INLINE ratings, what needs no resampling is computed here. Everything else is left to a job.
@@ -62,19 +62,24 @@ def look(study: Study, filters: Filters, by: Any = None) -> Look:
     Raises SealedError before the study is unblinded.
     """
     _refuse_sealed(study)
-    state = _state(study)
-    if stored := _stored(study, filters, state, RESAMPLES):
-        job = None if stored.drawings.exists() else _to_draw(study, filters, state, by)
-        return Look(stored, True, job, freshness(stored) + _drawing_said(job))
-    job = _asked(study, filters, state, by)
-    quick = _quick(study, filters, state)
+    state = _compute_state(study)
+    if stored := _find_stored(study, filters, state, RESAMPLES):
+        job = None if stored.drawings.exists() else _find_drawing_job(study, filters, state, user)
+        return AnalysisStatus(stored, True, job, describe_freshness(stored) + _describe_drawing(job))
+    job = _get_or_request_job(study, filters, state, user)
+    quick = _get_quick(study, filters, state)
     # An out-of-date analysis is more useful than none; its message says that it is out of date.
-    available = quick or _last(study, filters)
-    return Look(available, quick is not None, job, _pending_said(available, quick is not None, job))
+    available = quick or _find_latest(study, filters)
+    return AnalysisStatus(available, quick is not None, job, _describe_pending(available, quick is not None, job))
 
 
-def compute(
-    study: Study, filters: Filters, tell: Tell = form.silent, *, seed: int = SEED, resamples: int = RESAMPLES
+def compute_analysis(
+    study: Study,
+    filters: Filters,
+    tell: ReportProgress = document_format.ignore_progress,
+    *,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
 ) -> Analysis:
     """Return the analysis of the current ratings: stored, or computed and then stored.
 
@@ -83,27 +88,32 @@ def compute(
     from ratings.results.analyses import document  # imports scipy: a second that most processes can save
 
     _refuse_sealed(study)
-    state = _state(study)
+    state = _compute_state(study)
     for _ in range(_TRIES):
-        if stored := _stored(study, filters, state, resamples, seed):
+        if stored := _find_stored(study, filters, state, resamples, seed):
             return stored
         started = time.monotonic()
-        content = document.make(study, filters, state, seed=seed, resamples=resamples, tell=tell)
+        content = document.build_document(study, filters, state, seed=seed, resamples=resamples, tell=tell)
         # Nothing locks the ratings during the computation. Comparing the state before and after finds every change.
-        before, state = state, _state(study)
+        before, state = state, _compute_state(study)
         if state == before:
-            return _keep(study, filters, content, time.monotonic() - started)
-    raise MovingError(f"The ratings of {study.name}, or machine verdicts on its items, change while they are analysed")
+            return _save_analysis(study, filters, content, time.monotonic() - started)
+    raise DataChangingError(
+        f"The ratings of {study.name}, or machine verdicts on its items, change while they are analysed"
+    )
 
 
 def find_full(study: Study) -> Analysis | None:
     """Return the newest full analysis of all ratings of an unblinded study, or None. Nothing is computed or requested."""
     if not study.is_unblinded:
         return None
-    return next((row for row in _same(study, Filters()) if row.full and row.version == form.VERSION), None)
+    return next(
+        (row for row in _iter_same_request(study, Filters()) if row.full and row.version == document_format.VERSION),
+        None,
+    )
 
 
-def freshness(analysis: Analysis) -> str:
+def describe_freshness(analysis: Analysis) -> str:
     """Return when the analysis was computed, from how many ratings, and how its intervals were computed."""
     ago = timesince(analysis.made_at).replace("\xa0", " ")
     age = "just now" if ago == "0 minutes" else f"{ago} ago"
@@ -115,10 +125,10 @@ def freshness(analysis: Analysis) -> str:
     return f"Computed {age} from {analysis.n_ratings:,} ratings; {intervals}."
 
 
-def key_of(study: Study, filters: Filters, state: str, seed: int, resamples: int) -> str:
+def build_key(study: Study, filters: Filters, state: str, seed: int, resamples: int) -> str:
     """Return the key of a request: equal requests for the same state of the ratings have the same key."""
     # Everything that changes the bytes of the document.
-    request = [str(study.code), state, filters.to_json(), form.VERSION, seed, resamples]
+    request = [str(study.code), state, filters.to_dict(), document_format.VERSION, seed, resamples]
     return hashlib.sha256(json.dumps(request, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
@@ -127,163 +137,165 @@ def _refuse_sealed(study: Study) -> None:
         raise SealedError(f"{study.name} is {study.status}; results by source are computed only after unblinding")
 
 
-def _state(study: Study) -> str:
+def _compute_state(study: Study) -> str:
     """Return a digest of everything the document depends on: the ratings, and whether a deadline has passed."""
     # A deadline passes without any change in the database, but the document states whether the stop rule is met.
-    ended = stopping.look(study).met if study.protocol.get("stop") == "deadline" else None
-    return hashlib.sha256(f"{state_digest.mark(study)}/{ended}".encode()).hexdigest()
+    ended = stop_rule.evaluate_stop_rule(study).met if study.protocol.get("stop") == "deadline" else None
+    return hashlib.sha256(f"{state_digest.compute_state_digest(study)}/{ended}".encode()).hexdigest()
 
 
-def _stored(study: Study, filters: Filters, state: str, resamples: int, seed: int = SEED) -> Analysis | None:
-    return Analysis.objects.filter(key=key_of(study, filters, state, seed, resamples)).first()
+def _find_stored(study: Study, filters: Filters, state: str, resamples: int, seed: int = SEED) -> Analysis | None:
+    return Analysis.objects.filter(key=build_key(study, filters, state, seed, resamples)).first()
 
 
-def _quick(study: Study, filters: Filters, state: str) -> Analysis | None:
+def _get_quick(study: Study, filters: Filters, state: str) -> Analysis | None:
     """Return the analysis without resampling: stored, or computed here if the study is small and its data at rest."""
-    if stored := _stored(study, filters, state, 0):
+    if stored := _find_stored(study, filters, state, 0):
         return stored
     if Rating.objects.filter(assignment__item__study=study).count() > INLINE:
         return None
     # One at a time: the second of two requests then finds the result of the first.
-    with _at_work, suppress(MovingError):
-        return compute(study, filters, resamples=0)
+    with _compute_lock, suppress(DataChangingError):
+        return compute_analysis(study, filters, resamples=0)
     return None
 
 
-def _last(study: Study, filters: Filters) -> Analysis | None:
+def _find_latest(study: Study, filters: Filters) -> Analysis | None:
     """Return the newest analysis of an earlier state, full ones first, or None."""
     # Pages can only show documents of the current version.
-    keys = [row.pk for row in _same(study, filters) if row.version == form.VERSION]
+    keys = [row.pk for row in _iter_same_request(study, filters) if row.version == document_format.VERSION]
     return Analysis.objects.filter(pk__in=keys).order_by("-full", "-made_at", "-pk").first()
 
 
-def _same(study: Study, filters: Filters) -> Iterator[Analysis]:
+def _iter_same_request(study: Study, filters: Filters) -> Iterator[Analysis]:
     """Yield the analyses of the same request at any state, newest first, without their documents."""
-    filter_values = filters.to_json()
+    filter_values = filters.to_dict()
     analyses = Analysis.objects.filter(study=study).order_by("-made_at", "-pk").defer("document")
     return (row for row in analyses if row.filters == filter_values)
 
 
-def _asked(study: Study, filters: Filters, state: str, by: Any) -> Job:
+def _get_or_request_job(study: Study, filters: Filters, state: str, user: Any) -> Job:
     """Return the job of the full analysis: in progress, or a new one.
 
     A job that failed or was stopped at this state is returned as it is. Viewing a page must not start it again.
     """
-    params = _params(study, filters, state)
-    last = _last_job(study, params)
+    params = _build_params(study, filters, state)
+    last = _find_last_job(study, params)
     if last is not None and last.status != "done":  # requesting again would undo a stop that a person asked for
         return last
-    return _under_way(study, params) or jobs.request("analysis", params, subject=job_access.subject(study), by=by)
+    return _find_running_job(study, params) or jobs.request_job(
+        "analysis", params, subject=job_access.format_subject(study), user=user
+    )
 
 
-def _to_draw(study: Study, filters: Filters, state: str, by: Any) -> Job | None:
+def _find_drawing_job(study: Study, filters: Filters, state: str, user: Any) -> Job | None:
     """Return the job that draws the figures of an analysis that a command computed, or None if there is nothing to draw."""
-    last = _last_job(study, _params(study, filters, state))
+    last = _find_last_job(study, _build_params(study, filters, state))
     # A finished job and no drawings: the document has no figure with data.
-    return None if last is not None and last.status == "done" else _asked(study, filters, state, by)
+    return None if last is not None and last.status == "done" else _get_or_request_job(study, filters, state, user)
 
 
-def _drawing_said(job: Job | None) -> str:
+def _describe_drawing(job: Job | None) -> str:
     if job is None:
         return ""
     return f" Its figures {'could not be' if job.status in ('failed', 'cancelled') else 'are being'} drawn."
 
 
-def _params(study: Study, filters: Filters, state: str) -> dict[str, Any]:
+def _build_params(study: Study, filters: Filters, state: str) -> dict[str, Any]:
     return {
         "study": str(study.code),
-        "filters": filters.to_json(),
+        "filters": filters.to_dict(),
         "state": state,
-        "version": form.VERSION,
+        "version": document_format.VERSION,
         "resamples": RESAMPLES,
         "seed": SEED,
     }
 
 
-def _last_job(study: Study, params: Mapping[str, Any]) -> Job | None:
-    return next((job for job in _jobs(study)[:_LOOKED_BACK] if job.params == params), None)
+def _find_last_job(study: Study, params: Mapping[str, Any]) -> Job | None:
+    return next((job for job in _select_jobs(study)[:_JOBS_SEARCHED] if job.params == params), None)
 
 
-def _under_way(study: Study, params: Mapping[str, Any]) -> Job | None:
+def _find_running_job(study: Study, params: Mapping[str, Any]) -> Job | None:
     """Return a running job for the same request at an earlier state, or None. It computes the state that it finds when it runs."""
-    running = _jobs(study).filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
+    running = _select_jobs(study).filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
     return next((job for job in running if {**job.params, "state": ""} == {**params, "state": ""}), None)
 
 
-def _jobs(study: Study) -> QuerySet[Job]:
-    return Job.objects.filter(kind="analysis", subject=job_access.subject(study)).order_by("-pk")
+def _select_jobs(study: Study) -> QuerySet[Job]:
+    return Job.objects.filter(kind="analysis", subject=job_access.format_subject(study)).order_by("-pk")
 
 
-_LOOKED_BACK = 50  # recent jobs of the study that are searched for the same request
+_JOBS_SEARCHED = 50  # recent jobs of the study that are searched for the same request
 
 
-def _pending_said(shown: Analysis | None, fresh: bool, job: Job) -> str:
+def _describe_pending(available: Analysis | None, fresh: bool, job: Job) -> str:
     failed = job.status in ("failed", "cancelled")
     outlook = "The full analysis could not be computed." if failed else "The full analysis is being computed."
-    if shown is None:
+    if available is None:
         return outlook
     if fresh:
-        return f"{freshness(shown)} {outlook}"
-    return f"Out of date: ratings, or machine verdicts on the items, have changed since. {freshness(shown)} {outlook}"
+        return f"{describe_freshness(available)} {outlook}"
+    return f"Out of date: ratings, or machine verdicts on the items, have changed since. {describe_freshness(available)} {outlook}"
 
 
-def _keep(study: Study, filters: Filters, made: Mapping[str, Any], seconds: float) -> Analysis:
+def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], seconds: float) -> Analysis:
     """Store the analysis and return it. If another process stored the same one first, return that; its bytes are the same."""
     values = {
         "study": study,
-        "mark": made["data"]["mark"],
-        "filters": filters.to_json(),
-        "version": made["version"],
-        "seed": made["seed"],
-        "resamples": made["resamples"],
-        "full": made["full"],
-        "data_sha256": made["data"]["sha256"],
-        "n_ratings": made["data"]["ratings"],
-        "document": made,
-        "sha256": form.digest(made),
+        "mark": content["data"]["mark"],
+        "filters": filters.to_dict(),
+        "version": content["version"],
+        "seed": content["seed"],
+        "resamples": content["resamples"],
+        "full": content["full"],
+        "data_sha256": content["data"]["sha256"],
+        "n_ratings": content["data"]["ratings"],
+        "document": content,
+        "sha256": document_format.hash_document(content),
         "seconds": round(seconds, 3),
         "made_at": timezone.now(),
     }
-    key = key_of(study, filters, made["data"]["mark"], made["seed"], made["resamples"])
+    key = build_key(study, filters, content["data"]["mark"], content["seed"], content["resamples"])
     with transaction.atomic():
         analysis, _ = Analysis.objects.get_or_create(key=key, defaults=values)
-        _clear(study, filters, analysis)
+        _delete_superseded(study, filters, analysis)
     return analysis
 
 
-def _clear(study: Study, filters: Filters, kept: Analysis) -> None:
+def _delete_superseded(study: Study, filters: Filters, current: Analysis) -> None:
     """Delete analyses that will not be shown again.
 
     These are other versions, earlier states, the quick variant of a full analysis, and the oldest filtered ones.
     """
-    versions = list(_same(study, filters))
+    versions = list(_iter_same_request(study, filters))
     # A document of another version is never shown, so it need not wait for its turn.
-    superseded = [row.pk for i, row in enumerate(versions) if i >= KEPT or row.version != kept.version]
-    if kept.full:
-        superseded += [row.pk for row in versions if not row.full and row.mark == kept.mark]
+    superseded = [row.pk for i, row in enumerate(versions) if i >= KEPT or row.version != current.version]
+    if current.full:
+        superseded += [row.pk for row in versions if not row.full and row.mark == current.mark]
     filtered = Analysis.objects.filter(study=study).exclude(filters={}).order_by("-made_at", "-pk")
     superseded += filtered.values_list("pk", flat=True)[KEPT_FILTERED:]
-    Analysis.objects.filter(pk__in=superseded).exclude(pk=kept.pk).delete()
+    Analysis.objects.filter(pk__in=superseded).exclude(pk=current.pk).delete()
 
 
-def blind_precision(study: Study, given: int | None = None) -> dict[str, Any]:
+def compute_blind_precision(study: Study, n_known: int | None = None) -> dict[str, Any]:
     """Return the expected precision with more ratings while the study is sealed: the table `precision`, all sources pooled.
 
     `n_known`: the number of ratings that count, if the caller already knows it.
     """
     from ratings.results.analyses import sections_planning  # as in compute
 
-    planted = protocols.stored(study.protocol).prevalence
-    n_ratings = stopping.counted(study) if given is None else given
+    planted = study_protocol.load_protocol(study.protocol).planted_share
+    n_ratings = stop_rule.count_ratings(study) if n_known is None else n_known
     if n_ratings <= AT_ONCE:
-        return sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
+        return sections_planning.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
     # The key changes with every 2 % more ratings: below that the numbers hardly change, and a page polls them.
     key = f"blind-precision/{study.code}/{math.floor(math.log(n_ratings, 1.02))}"
     table: dict[str, Any] | None = cache.get(key)
     if table is None:
-        table = sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
-        cache.set(key, table, _KEPT_SECONDS)
+        table = sections_planning.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
+        cache.set(key, table, _CACHE_SECONDS)
     return table
 
 
-_KEPT_SECONDS = 3600  # ratings can also change without a change of their number
+_CACHE_SECONDS = 3600  # ratings can also change without a change of their number

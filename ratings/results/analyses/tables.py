@@ -18,12 +18,12 @@ class Column(NamedTuple):
     kind: str
 
 
-class Form(NamedTuple):
+class TableSpec(NamedTuple):
     """A table's title and the names of its columns. A column means what COLUMNS says unless `overrides` redefines it."""
 
     title: str
     columns: tuple[str, ...]
-    own: Mapping[str, Column] = {}
+    overrides: Mapping[str, Column] = {}
 
 
 _LOW, _HIGH = "lower end of the 95% interval", "upper end of the 95% interval"
@@ -175,31 +175,31 @@ _CELLS = {
     "n": Column("Items", "items both judged", "count"),
 }
 
-FORMS: Mapping[str, Form] = {
-    "rates": Form("Rates by source", (
+TABLE_SPECS: Mapping[str, TableSpec] = {
+    "rates": TableSpec("Rates by source", (
         "source", "error", "k", "n", "items", "raters", "rate", "low", "high", "wilson_low", "wilson_high",
         "item_weighted", "rater_weighted", "cannot_judge", "published", "published_reason", "reason",
     )),
-    "rates_by_experiment": Form("Rates by experiment", _GROUPED, {"group": COLUMNS["experiment"]}),
-    "rates_by_action": Form("Rates by action", _GROUPED, {"group": COLUMNS["action"]}),
-    "rates_by_error_kind": Form("Rates by kind of error", _GROUPED, {"group": COLUMNS["error_kind"]}),
-    "rates_by_rater": Form("Rates by rater", _GROUPED, {
+    "rates_by_experiment": TableSpec("Rates by experiment", _GROUPED, {"group": COLUMNS["experiment"]}),
+    "rates_by_action": TableSpec("Rates by action", _GROUPED, {"group": COLUMNS["action"]}),
+    "rates_by_error_kind": TableSpec("Rates by kind of error", _GROUPED, {"group": COLUMNS["error_kind"]}),
+    "rates_by_rater": TableSpec("Rates by rater", _GROUPED, {
         "group": COLUMNS["rater"],
         "low": Column("Low", f"{_LOW}; this rater, new items", "share"),
         "high": Column("High", f"{_HIGH}; this rater, new items", "share"),
     }),
-    "rates_by_arm": Form("Rates by display arm", _GROUPED, {
+    "rates_by_arm": TableSpec("Rates by display arm", _GROUPED, {
         "group": Column("Arm", "how items were displayed", "text"),
     }),
-    "confidence": Form("Confidence by source and verdict", ("source", "verdict", "confidence", "n", "share")),
-    "spread": Form("Confidence summary", ("source", "verdict", "n", "median", "mean", "lower", "upper")),
-    "roc": Form("ROC points", ("source", "threshold", "false_alarm_rate", "hit_rate", "n_error", "n_genuine", "reference_name")),
-    "detection": Form("Detection of errors", (
+    "confidence": TableSpec("Confidence by source and verdict", ("source", "verdict", "confidence", "n", "share")),
+    "spread": TableSpec("Confidence summary", ("source", "verdict", "n", "median", "mean", "lower", "upper")),
+    "roc": TableSpec("ROC points", ("source", "threshold", "false_alarm_rate", "hit_rate", "n_error", "n_genuine", "reference_name")),
+    "detection": TableSpec("Detection of errors", (
         "who", "source", "hits", "misses", "false_alarms", "correct_rejections", "sensitivity", "sensitivity_low",
         "sensitivity_high", "specificity", "d_prime", "d_prime_low", "d_prime_high", "criterion", "auc", "auc_low", "auc_high", "localised",
         "localised_of", "reason", "reference_name",
     )),
-    "localisation": Form("Localisation of reported errors", (
+    "localisation": TableSpec("Localisation of reported errors", (
         "who", "source", "k", "n", "rate", "low", "high", "items", "raters", "untold", "reason", "reference_name",
     ), {
         "who": Column("Who", "a rater, or all raters together", "text"),
@@ -208,7 +208,7 @@ FORMS: Mapping[str, Form] = {
         "rate": Column("Share", "share of reported errors with a mark on the planted row", "share"),
         "untold": Column("Not known", "reported errors without marks, or with an unknown location; in no share", "count"),
     }),
-    "raters": Form("Raters", (
+    "raters": TableSpec("Raters", (
         "rater", "who", "ratings", "items_left", "yes_share", "correct_share", "kappa_with_others", "shared_items",
         "median_seconds", "practice_right", "practice_of", "first_half_correct", "second_half_correct", "retest_same", "retest_of",
         "flags",
@@ -216,35 +216,35 @@ FORMS: Mapping[str, Form] = {
         "who": Column("Who", "person, simulated or imported", "text"),
         "shared_items": Column("Items shared", "most items that the rater shares with one other rater, for the kappa", "count"),
     }),
-    "drift": Form("Correct answers by position", (
+    "drift": TableSpec("Correct answers by position", (
         "from_position", "to_position", "n", "correct_share", "low", "high", "median_seconds",
     )),
-    "agreement": Form("Agreement", (
+    "agreement": TableSpec("Agreement", (
         "coefficient", "source", "value", "low", "high", "low_new", "high_new", "prevalence", "items", "raters",
         "ratings", "pairs_used", "pairs_undefined", "pairs_below_overlap", "reason",
     ), _THESE),
-    "contested": Form("Items by disagreement", (
+    "contested": TableSpec("Items by disagreement", (
         "item", "source", "experiment", "action", "reference", "truth", "yes", "judged", "spread", "disputed",
     )),
-    "matrix": Form("Ratings by rater and item", ("rater", "item", "source", "verdict", "confidence", "correct")),
-    "human_model": Form("Raters and machines", (
+    "matrix": TableSpec("Ratings by rater and item", ("rater", "item", "source", "verdict", "confidence", "correct")),
+    "human_model": TableSpec("Raters and machines", (
         "who", "kind", "agreement", "agreement_low", "agreement_high", "kappa", "kappa_low", "kappa_high", "difference",
         "difference_low", "difference_high", "items", "raters_used", "ratings", "reason",
         "published_agreement", "published_kappa", "published_reason",
     )),
-    "agreement_matrix": Form("Agreement of machines with each other", ("row", "col", "value", "n", "base"), _CELLS),
-    "conditional_matrix": Form("Conditional agreement", ("row", "col", "value", "n", "base"), {
+    "agreement_matrix": TableSpec("Agreement of machines with each other", ("row", "col", "value", "n", "base"), _CELLS),
+    "conditional_matrix": TableSpec("Conditional agreement", ("row", "col", "value", "n", "base"), {
         "value": Column("Share", "share of items with a yes of the column, among items with a yes of the row", "share"),
         "n": Column("Items", "items both judged", "count"),
         "base": Column("Base", "items judged by both with a yes of the row", "count"),
     }),
-    "fractions": Form("Share of yes verdicts", (
+    "fractions": TableSpec("Share of yes verdicts", (
         "who", "kind", "share", "k", "n", "low", "high", "published", "published_reason",
     ), {
         "share": Column("Share", "share of yes among the items judged", "share"),
         "n": Column("Judged", "items, or ratings, with a verdict", "count"),
     }),
-    "misses": Form("Detected and missed errors", (
+    "misses": TableSpec("Detected and missed errors", (
         "who", "kind", "error", "error_kind", "caught", "n", "recall", "low", "high", "reference_name",
     ), {
         "error": Column("Error", "the error: planted, or other if only a truth is declared; none: items without an error, where a reported error is a false alarm", "text"),
@@ -252,7 +252,7 @@ FORMS: Mapping[str, Form] = {
         "n": Column("of", "ratings, or items, judged", "count"),
         "recall": Column("Share", "share of errors detected; for items without an error, of false alarms", "share"),
     }),
-    "contrasts": Form("Contrasts", (
+    "contrasts": TableSpec("Contrasts", (
         "family", "first", "second", "quantity", "first_value", "second_value", "difference", "low", "high", "p", "p_holm",
         "items", "raters", "ratings", "shared_items", "shared_raters", "target", "reason", "reference_name",
     ), {
@@ -276,28 +276,28 @@ FORMS: Mapping[str, Form] = {
         "shared_raters": Column("Shared raters", "raters with ratings on both sides", "count"),
         "target": Column("For", "what the interval generalises to besides new items: new raters, this rater, ...", "text"),
     }),
-    "precision": Form("Expected precision with more data", (
+    "precision": TableSpec("Expected precision with more data", (
         "what", "source", "raters", "items", "half_width", "now", "said",
     )),
 }  # fmt: skip
 
 
-def table(name: str, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
+def build_table(name: str, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
     """Return the table of that name as the document has it. Raises ValueError for a row that does not fit the columns."""
-    return made(FORMS[name], rows, summary, notes)
+    return build_custom_table(TABLE_SPECS[name], rows, summary, notes)
 
 
-def made(form: Form, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
+def build_custom_table(form: TableSpec, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
     """Return a table with this specification as a document has it. Raises ValueError for a row that does not fit the columns."""
     cells = [list(row) for row in rows]
     if any(len(row) != len(form.columns) for row in cells):
         raise ValueError(f"a row of {form.title} does not have the columns {', '.join(form.columns)}")
-    columns = [{"name": name, **(form.own.get(name) or COLUMNS[name])._asdict()} for name in form.columns]
+    columns = [{"name": name, **(form.overrides.get(name) or COLUMNS[name])._asdict()} for name in form.columns]
     # Columns travel with every table, so that a stored document can be read without this release.
     return {"title": form.title, "summary": summary, "columns": columns, "rows": cells, "notes": list(notes)}
 
 
-def records(of: Mapping[str, Any]) -> list[Json]:
+def list_records(table_json: Mapping[str, Any]) -> list[Json]:
     """Return the rows of a table of the document, each as a dictionary by column name."""
-    names = [column["name"] for column in of["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in of["rows"]]
+    names = [column["name"] for column in table_json["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in table_json["rows"]]

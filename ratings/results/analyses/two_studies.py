@@ -12,12 +12,19 @@ from scipy.sparse.csgraph import connected_components
 
 from ratings.models import ItemSource, Rater, Study
 from ratings.results.analyses.filters import Filters
-from ratings.results.analyses.reading import Reading, read
-from ratings.results.analyses.sections_contrasts import arrange
+from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_data
+from ratings.results.analyses.sections_contrasts import tabulate_contrasts
 from ratings.results.analyses.tables import Json
 from ratings.stats import Ratings
-from ratings.stats.contrasts import Contrast, Pool, contrast_detection, contrast_rates, gather_pool, restrict
-from ratings.stats.table import MIXED, Bools, Ints
+from ratings.stats.contrasts import (
+    Contrast,
+    RatingPool,
+    build_rating_pool,
+    compute_rate_contrast,
+    iter_detection_contrasts,
+    select_pool,
+)
+from ratings.stats.ratings_table import MIXED, Bools, Ints
 
 STUDIES, SOURCES = "studies", "sources in both studies"
 _FACTORS = ("error", "kind")
@@ -27,36 +34,38 @@ ERROR_WORDS: Mapping[str, str] = {"none": "unperturbed", "obvious": "obvious err
 
 def compare_studies(first: Study, second: Study) -> Json:
     """Return the table of contrasts, the first study minus the second. Raises SealedError if one is not unblinded."""
-    data = [read(study, Filters()) for study in (first, second)]
+    data = [load_analysis_data(study, Filters()) for study in (first, second)]
     pair_keys = _pair_keys((first, second))
     rater_keys = [_rater_keys(study) for study in (first, second)]
-    joined = _join([_rename(*parts) for parts in zip(data, pair_keys, rater_keys, strict=True)])
-    pool = gather_pool(joined)
+    joined = _join_tables([_rename_pairs_and_raters(*parts) for parts in zip(data, pair_keys, rater_keys, strict=True)])
+    pool = build_rating_pool(joined)
     border = len(data[0].table.items)
     # _join_tables puts the items of the first study first.
     masks = joined.item < border, joined.item >= border
-    table = arrange(_contrasts(pool, masks), joined.reference_name)
+    table = tabulate_contrasts(_iter_contrasts(pool, masks), joined.reference_name)
     table["notes"].append(f"{THIS.capitalize()}: {first.name}. {OTHER.capitalize()}: {second.name}.")
     return table
 
 
-def _contrasts(pool: Pool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
+def _iter_contrasts(pool: RatingPool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
     """Yield the rates of the same planted error, detection, and the rates of sources in both studies."""
-    yield from _rates(STUDIES, pool, studies)
+    yield from _iter_rate_contrasts(STUDIES, pool, studies)
     names = (f"all items: {THIS}", f"all items: {OTHER}")
-    yield from contrast_detection(STUDIES, names, restrict(pool, studies[0]), restrict(pool, studies[1]))
+    yield from iter_detection_contrasts(STUDIES, names, select_pool(pool, studies[0]), select_pool(pool, studies[1]))
     for label in sorted(set(pool.label[studies[0]]) & set(pool.label[studies[1]])):
         masks = tuple(mask & (pool.label == label) for mask in studies)
-        yield from _rates(SOURCES, pool, (masks[0], masks[1]), f"{label}, ")
+        yield from _iter_rate_contrasts(SOURCES, pool, (masks[0], masks[1]), f"{label}, ")
 
 
-def _rates(family: str, pool: Pool, sides: tuple[Bools, Bools], whose: str = "") -> Iterator[Contrast]:
+def _iter_rate_contrasts(
+    family: str, pool: RatingPool, sides: tuple[Bools, Bools], prefix: str = ""
+) -> Iterator[Contrast]:
     for error in np.unique(pool.error):
         error_label = ERROR_WORDS.get(error, error)
         masks = [mask & (pool.error == error) for mask in sides]
         if masks[0].any() and masks[1].any():
-            yield contrast_rates(
-                family, (f"{whose}{error_label}: {THIS}", f"{whose}{error_label}: {OTHER}"), pool, masks[0], masks[1]
+            yield compute_rate_contrast(
+                family, (f"{prefix}{error_label}: {THIS}", f"{prefix}{error_label}: {OTHER}"), pool, masks[0], masks[1]
             )
 
 
@@ -92,7 +101,7 @@ def _rater_keys(study: Study) -> dict[str, str]:
     return {label: f"account {user}" if user else f"{study.code} {label}" for label, user in raters}
 
 
-def _rename(reading: Reading, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
+def _rename_pairs_and_raters(reading: AnalysisData, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
     """Return the table with pairs and raters under keys that mean the same in both studies."""
     table = reading.table
     no_factor = (np.zeros(0, dtype=np.int64), ("none",))
@@ -104,12 +113,12 @@ def _rename(reading: Reading, items: Mapping[str, str], raters: Mapping[str, str
     )
 
 
-def _join(tables: list[Ratings]) -> Ratings:
+def _join_tables(tables: list[Ratings]) -> Ratings:
     """Return the ratings of both studies, the items of the first study before those of the second."""
-    raters, rater = _merge([table.raters for table in tables], [table.rater for table in tables])
-    sources, source = _merge([table.sources for table in tables], [table.source for table in tables])
+    raters, rater = _merge_names([table.raters for table in tables], [table.rater for table in tables])
+    sources, source = _merge_names([table.sources for table in tables], [table.source for table in tables])
     merged = {
-        name: _merge([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
+        name: _merge_names([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
         for name in _FACTORS
     }
     # If the two studies know their reference in different ways, the pooled one is called mixed.
@@ -132,7 +141,7 @@ def _join(tables: list[Ratings]) -> Ratings:
     )
 
 
-def _merge(names: list[tuple[str, ...]], codes: list[Ints]) -> tuple[tuple[str, ...], Ints]:
+def _merge_names(names: list[tuple[str, ...]], codes: list[Ints]) -> tuple[tuple[str, ...], Ints]:
     """Return the names of both studies without duplicates, and the codes as indices into them."""
     merged_names = tuple(dict.fromkeys(name for study_names in names for name in study_names))
     index_of = {name: i for i, name in enumerate(merged_names)}

@@ -7,22 +7,22 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from ratings.results.figures import keys, tables
+from ratings.results.figures import legends, tables
 from ratings.results.figures.palette import GRID, INK, MUTED, PAPER, TONES
-from ratings.results.figures.tables import Document, Line, count, number, text
-from ratings.results.figures.theme import AnyChart, Profile, frame, layered, values
-from ratings.results.figures.wording import lines, listed, percent
+from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_text
+from ratings.results.figures.text_metrics import format_percent, join_parts, wrap_text
+from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
 
 LEVELS = (1, 2, 3, 4, 5)
 BANDWIDTH = 0.4  # in levels of confidence; stated in the note of the figure
-MOST_PANELS = 12  # more panels would make a page too long; the others are in the table
+MAX_PANELS = 12  # more panels would make a page too long; the others are in the table
 _POINTS = 49  # points of a curve; more make no visible difference and a larger file
-LEAST_RATINGS = 5  # a density of fewer ratings suggests a shape that is not there
-_LEAST = {"wide": 210, "narrow": 160, "print": 150}  # pixels; below this width, labels of a panel overlap
+MIN_RATINGS = 5  # a density of fewer ratings suggests a shape that is not there
+_MIN_PANEL_WIDTH = {"wide": 210, "narrow": 160, "print": 150}  # pixels; below this width, labels of a panel overlap
 _TONES = {1: TONES["blue"], 0: TONES["orange"]}
 
 
-def density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.float64]:
+def compute_density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Gaussian kernel density at points of [1, 5], shape (points,), of ratings counted by level.
 
     Density beyond 1 and 5 is reflected, so the area between them is one. Zero without ratings.
@@ -39,30 +39,32 @@ def density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.fl
     return density / area if n else density
 
 
-def known(document: Document) -> bool:
+def has_confidence(document: Document) -> bool:
     """Return whether any rating has a confidence."""
-    return bool(_panels(document))
+    return bool(_cells_by_source(document))
 
 
-def histograms(document: Document, profile: Profile) -> AnyChart:
+def draw_histograms(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a panel per source with pairs of columns, plausible on the left."""
-    panels = _panels(document)
+    panels = _cells_by_source(document)
     # One scale for all panels, so that equal columns mean equal shares.
     top = max(share for cells in panels.values() for _, share in cells.values())
     charts = [
-        _histogram(source, cells, top, profile, _panel_width(profile, len(panels)), document)
+        _draw_histogram(source, cells, top, profile, _compute_panel_width(profile, len(panels)), document)
         for source, cells in panels.items()
     ]
-    return _with_key(charts, document, profile)
+    return _add_legend(charts, document, profile)
 
 
-def violins(document: Document, profile: Profile) -> AnyChart:
+def draw_violins(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a panel per source: the density of plausible ratings on the left, of the others on the right."""
-    panels = _panels(document)
-    spread = {(text(line, "source"), count(line, "verdict")): line for line in tables.rows(document, "spread")}
+    panels = _cells_by_source(document)
+    spread = {
+        (get_text(line, "source"), get_count(line, "verdict")): line for line in tables.get_rows(document, "spread")
+    }
     grid = np.linspace(1, 5, _POINTS)
     halves = {
-        (source, verdict): density(
+        (source, verdict): compute_density(
             {level: cells[verdict, level][0] for level in LEVELS if (verdict, level) in cells}, grid
         )
         for source, cells in panels.items()
@@ -70,9 +72,9 @@ def violins(document: Document, profile: Profile) -> AnyChart:
     }
     # One scale for all halves, so that equal areas mean equal shares; `or 1.0` if all are empty.
     widest = max(float(half.max()) for half in halves.values()) or 1.0
-    room = _panel_width(profile, len(panels))
+    room = _compute_panel_width(profile, len(panels))
     charts = [
-        _violin(
+        _draw_violin(
             source,
             [(verdict, halves[source, verdict] / widest, spread.get((source, verdict))) for verdict in (1, 0)],
             profile,
@@ -81,74 +83,78 @@ def violins(document: Document, profile: Profile) -> AnyChart:
         )
         for source in panels
     ]
-    return _with_key(charts, document, profile, -_axis_room(profile))
+    return _add_legend(charts, document, profile, -_axis_width(profile))
 
 
-def say_histograms(document: Document) -> str:
+def describe_histograms(document: Document) -> str:
     yes, no = tables.verdict_words(document)
     parts = []
-    for source, cells in _panels(document).items():
+    for source, cells in _cells_by_source(document).items():
         share_sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
         n = sum(many for many, _ in cells.values())
-        parts.append(f"{source} {percent(share_sure)} of {n}")
-    return f"Share of ratings with confidence 4 or 5, {yes} and {no} together: {listed(parts)}."
+        parts.append(f"{source} {format_percent(share_sure)} of {n}")
+    return f"Share of ratings with confidence 4 or 5, {yes} and {no} together: {join_parts(parts)}."
 
 
-def say_violins(document: Document) -> str:
+def describe_violins(document: Document) -> str:
     words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
     parts = [
-        f"{text(line, 'source')}, {words[count(line, 'verdict')]}: {_short(number(line, 'median'))} of {count(line, 'n')}"
-        for line in tables.rows(document, "spread")
-        if count(line, "n")
+        f"{get_text(line, 'source')}, {words[get_count(line, 'verdict')]}: {_format_level(get_number(line, 'median'))} of {get_count(line, 'n')}"
+        for line in tables.get_rows(document, "spread")
+        if get_count(line, "n")
     ]
-    return f"Median confidence: {listed(parts)}."
+    return f"Median confidence: {join_parts(parts)}."
 
 
 Cells = Mapping[tuple[int, int], tuple[int, float]]
 
 
-def _panels(document: Document) -> dict[str, Cells]:
+def _cells_by_source(document: Document) -> dict[str, Cells]:
     """Return by source: (verdict, confidence) -> (ratings, share of the source's ratings), for the first twelve with ratings."""
     by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
-    for line in tables.rows(document, "confidence"):
-        if n := count(line, "n"):
-            cells = by_source.setdefault(text(line, "source"), {})
-            cells[count(line, "verdict"), count(line, "confidence")] = (n, number(line, "share") or 0.0)
-    return dict(list(by_source.items())[:MOST_PANELS])
+    for line in tables.get_rows(document, "confidence"):
+        if n := get_count(line, "n"):
+            cells = by_source.setdefault(get_text(line, "source"), {})
+            cells[get_count(line, "verdict"), get_count(line, "confidence")] = (n, get_number(line, "share") or 0.0)
+    return dict(list(by_source.items())[:MAX_PANELS])
 
 
-def _panel_width(profile: Profile, panels: int) -> float:
-    columns = _columns(profile, panels)
+def _compute_panel_width(profile: FigureSize, panels: int) -> float:
+    columns = _count_columns(profile, panels)
     return (profile.width - (columns - 1) * profile.size * 1.6) / columns
 
 
-def _columns(profile: Profile, panels: int) -> int:
+def _count_columns(profile: FigureSize, panels: int) -> int:
     """Return as many panels per row as fit, in rows as even as possible."""
-    max_columns = profile.width // _LEAST[profile.name]
+    max_columns = profile.width // _MIN_PANEL_WIDTH[profile.name]
     # Rounded up twice: first the number of rows, then the panels per row, so that the last row is not nearly empty.
     return -(-panels // -(-panels // max_columns))
 
 
-def _with_key(panels: Sequence[alt.LayerChart], document: Document, profile: Profile, left: float = 0.0) -> AnyChart:
+def _add_legend(
+    panels: Sequence[alt.LayerChart], document: Document, profile: FigureSize, left: float = 0.0
+) -> AnyChart:
     yes, no = tables.verdict_words(document)
     sources = len(
-        tables.first_seen([line for line in tables.rows(document, "confidence") if count(line, "n")], "source")
+        tables.list_distinct(
+            [line for line in tables.get_rows(document, "confidence") if get_count(line, "n")], "source"
+        )
     )
     # The panels that were left out are announced, or readers would take the figure for complete.
-    more_text = f"{sources - MOST_PANELS} more sources are in the table." if sources > MOST_PANELS else ""
+    more_text = f"{sources - MAX_PANELS} more sources are in the table." if sources > MAX_PANELS else ""
     entries = [
-        keys.Entry(word.capitalize(), _TONES[verdict].tint, _TONES[verdict].solid)
+        legends.LegendEntry(word.capitalize(), _TONES[verdict].tint, _TONES[verdict].solid)
         for verdict, word in ((1, yes), (0, no))
     ]
     grid = alt.concat(
-        *panels, columns=_columns(profile, len(panels)), spacing=profile.size * 1.6, align="each", bounds="full"
+        *panels, columns=_count_columns(profile, len(panels)), spacing=profile.size * 1.6, align="each", bounds="full"
     )
-    return alt.vconcat(keys.across(entries, profile, more_text, left), grid, spacing=profile.size)
+    return alt.vconcat(legends.draw_across(entries, profile, more_text, left), grid, spacing=profile.size)
 
 
-def _heading(source: str, n: int, profile: Profile, room: float) -> alt.TitleParams:
+def _panel_title(source: str, n: int, profile: FigureSize, room: float) -> alt.TitleParams:
     return alt.TitleParams(
-        lines(source, room * 0.86, profile.size),  # bold text is wider
+        wrap_text(source, room * 0.86, profile.size),  # bold text is wider
         subtitle=f"{n} rating{'s' if n != 1 else ''}",
         anchor="start",
         fontSize=profile.size,
@@ -156,13 +162,13 @@ def _heading(source: str, n: int, profile: Profile, room: float) -> alt.TitlePar
     )
 
 
-def _histogram(
-    source: str, cells: Cells, top: float, profile: Profile, room: float, document: Document
+def _draw_histogram(
+    source: str, cells: Cells, top: float, profile: FigureSize, room: float, document: Document
 ) -> alt.LayerChart:
     words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
     rows: list[dict[str, Any]] = []
     for (verdict, level), (n, share) in cells.items():
-        title = f"{source}: {words[verdict]}, confidence {level}: {percent(share)}, {n} ratings"
+        title = f"{source}: {words[verdict]}, confidence {level}: {format_percent(share)}, {n} ratings"
         place = level + (-0.21 if verdict else 0.21)  # beside the level, so that the pair of columns is centred on it
         # A share that is rounded to zero would look like no ratings.
         label = f"{share * 100:.0f}" if share >= 0.005 else "<1"
@@ -170,7 +176,7 @@ def _histogram(
         rows.append(
             {"x": place, "share": share, "title": title, "said": label, "fill": tone.tint, "stroke": tone.solid}
         )
-    base = alt.Chart(values(rows))
+    base = alt.Chart(make_data(rows))
     axis = alt.Axis(values=list(LEVELS), format="d", grid=False, ticks=False, title="Confidence")
     x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[0.5, 5.5], nice=False, zero=False, padding=0))
     # 16 % of room for the numbers above the columns.
@@ -186,19 +192,21 @@ def _histogram(
     numbers = base.mark_text(baseline="bottom", dy=-2, fontSize=profile.small, aria=False).encode(
         x=x, y=y, text="said:N"
     )
-    heading = _heading(source, sum(n for n, _ in cells.values()), profile, room)
-    return layered(frame(0, room), bars, numbers, width=room, height=profile.size * 9).properties(title=heading)
+    heading = _panel_title(source, sum(n for n, _ in cells.values()), profile, room)
+    return layer_charts(make_frame(0, room), bars, numbers, width=room, height=profile.size * 9).properties(
+        title=heading
+    )
 
 
-def _violin(
+def _draw_violin(
     source: str,
-    halves: Sequence[tuple[int, NDArray[np.float64], Line | None]],
-    profile: Profile,
+    halves: Sequence[tuple[int, NDArray[np.float64], TableRow | None]],
+    profile: FigureSize,
     room: float,
     document: Document,
 ) -> alt.LayerChart:
     words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
-    left, height = _axis_room(profile), profile.size * 11
+    left, height = _axis_width(profile), profile.size * 11
     x = alt.Scale(domain=[-1.08, 1.08], nice=False, zero=False, padding=0)
     y = alt.Scale(domain=[1, 5], nice=False, zero=False, padding=0)
     axis = alt.Axis(
@@ -211,37 +219,39 @@ def _violin(
         title=None,
         labelOverlap=False,
     )
-    layers: list[alt.Chart] = [frame(-left, room - left)]
+    layers: list[alt.Chart] = [make_frame(-left, room - left)]
     # An invisible layer that carries the axis: the other layers are missing where a half has no ratings, and the axis
     # with them.
     layers.append(
-        alt.Chart(values([{"y": 1}, {"y": 5}]))
+        alt.Chart(make_data([{"y": 1}, {"y": 5}]))
         .mark_point(opacity=0, aria=False)
         .encode(y=alt.Y("y:Q", scale=y, axis=axis), x=alt.X(datum=0, scale=x, axis=None))
     )
     layers.append(
-        alt.Chart(values([{}])).mark_rule(color=GRID.light, aria=False).encode(x=alt.X(datum=0, scale=x, axis=None))
+        alt.Chart(make_data([{}])).mark_rule(color=GRID.light, aria=False).encode(x=alt.X(datum=0, scale=x, axis=None))
     )
     texts: list[dict[str, Any]] = []
     for verdict, half, line in halves:
-        n = count(line, "n") if line else 0
-        side, median = (-1 if verdict else 1), number(line, "median") if line else None
-        label = [f"n = {n}"] + ([f"median {_short(median)}"] if n else [])
+        n = get_count(line, "n") if line else 0
+        side, median = (-1 if verdict else 1), get_number(line, "median") if line else None
+        label = [f"n = {n}"] + ([f"median {_format_level(median)}"] if n else [])
         texts += [{"x": side * 0.54, "text": said, "dy": place} for place, said in enumerate(label)]
         if line is None or median is None or not n:
             continue
-        lower, upper = number(line, "lower"), number(line, "upper")
-        title = f"{source}: {words[verdict]}, {n} ratings, median {_short(median)}"
-        title += f", middle half {_short(lower)} to {_short(upper)}, mean {number(line, 'mean') or 0:.2f}"
+        lower, upper = get_number(line, "lower"), get_number(line, "upper")
+        title = f"{source}: {words[verdict]}, {n} ratings, median {_format_level(median)}"
+        title += (
+            f", middle half {_format_level(lower)} to {_format_level(upper)}, mean {get_number(line, 'mean') or 0:.2f}"
+        )
         # With fewer ratings only the median and the middle half are drawn.
-        if n >= LEAST_RATINGS:
-            layers += _half(half, side, _TONES[verdict], title, profile, x, y)
-        layers += _middle(median, lower, upper, side, profile, x, y)
+        if n >= MIN_RATINGS:
+            layers += _draw_half(half, side, _TONES[verdict], title, profile, x, y)
+        layers += _draw_median(median, lower, upper, side, profile, x, y)
     # One layer per line of text, because the vertical offset belongs to the mark and not to the data.
     for place in (0, 1):
         some = [line for line in texts if line["dy"] == place]
         if some:
-            word = alt.Chart(values(some)).mark_text(
+            word = alt.Chart(make_data(some)).mark_text(
                 baseline="top", fontSize=profile.small, color=MUTED.light, aria=False
             )
             layers.append(
@@ -251,18 +261,18 @@ def _violin(
                     text="text:N",
                 )
             )
-    total = sum(count(line, "n") for _, _, line in halves if line)
-    heading = _heading(source, total, profile, room)
-    return layered(*layers, width=room - left, height=height).properties(title=heading)
+    total = sum(get_count(line, "n") for _, _, line in halves if line)
+    heading = _panel_title(source, total, profile, room)
+    return layer_charts(*layers, width=room - left, height=height).properties(title=heading)
 
 
-def _axis_room(profile: Profile) -> float:
+def _axis_width(profile: FigureSize) -> float:
     """Return the pixels left of a violin for the levels."""
     return profile.size * 1.4
 
 
-def _half(
-    half: NDArray[np.float64], side: int, tone: Any, title: str, profile: Profile, x: alt.Scale, y: alt.Scale
+def _draw_half(
+    half: NDArray[np.float64], side: int, tone: Any, title: str, profile: FigureSize, x: alt.Scale, y: alt.Scale
 ) -> list[alt.Chart]:
     grid = np.linspace(1, 5, _POINTS)
     rows = [
@@ -270,18 +280,18 @@ def _half(
         {"y": round(float(at), 3), "x": round(side * (0.02 + float(value)), 4), "x2": side * 0.02, "title": title}
         for at, value in zip(grid, half, strict=True)
     ]
-    area = alt.Chart(values(rows)).mark_area(orient="horizontal", fill=tone.tint, opacity=1)
+    area = alt.Chart(make_data(rows)).mark_area(orient="horizontal", fill=tone.tint, opacity=1)
     area = area.encode(y=alt.Y("y:Q", scale=y), x=alt.X("x:Q", scale=x, axis=None), x2="x2:Q", description="title:N")
-    edge = alt.Chart(values(rows)).mark_line(stroke=tone.solid, strokeWidth=profile.stroke * 0.75, aria=False)
+    edge = alt.Chart(make_data(rows)).mark_line(stroke=tone.solid, strokeWidth=profile.stroke * 0.75, aria=False)
     edge = edge.encode(y=alt.Y("y:Q", scale=y), x=alt.X("x:Q", scale=x, axis=None), order="y:Q")
     return [area, edge]
 
 
-def _middle(
-    median: float, lower: float | None, upper: float | None, side: int, profile: Profile, x: alt.Scale, y: alt.Scale
+def _draw_median(
+    median: float, lower: float | None, upper: float | None, side: int, profile: FigureSize, x: alt.Scale, y: alt.Scale
 ) -> list[alt.Chart]:
     row = {"x": side * 0.14, "median": median, "lower": lower, "upper": upper}
-    base = alt.Chart(values([row])).encode(x=alt.X("x:Q", scale=x, axis=None))
+    base = alt.Chart(make_data([row])).encode(x=alt.X("x:Q", scale=x, axis=None))
     line = base.mark_rule(color=INK.light, strokeWidth=profile.stroke * 1.3, aria=False)
     dot = base.mark_point(
         fill=PAPER.light, stroke=INK.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, aria=False
@@ -292,5 +302,5 @@ def _middle(
     ]
 
 
-def _short(value: float | None) -> str:
+def _format_level(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.1f}".removesuffix(".0")

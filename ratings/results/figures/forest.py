@@ -7,19 +7,26 @@ from typing import Any, Literal, NamedTuple
 
 import altair as alt
 
+from ratings.results.figures.layout import (
+    ForestLayout,
+    ForestRow,
+    ForestSection,
+    compute_columns,
+    layout_rows,
+    make_text,
+)
 from ratings.results.figures.palette import AXIS, INK, MUTED, PAPER
-from ratings.results.figures.placing import Placed, Row, Section, columns, place, text
-from ratings.results.figures.theme import AnyChart, Profile, frame, layered, values
-from ratings.results.figures.wording import lines as wrap
-from ratings.results.figures.wording import width
+from ratings.results.figures.text_metrics import text_width
+from ratings.results.figures.text_metrics import wrap_text as wrap
+from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
 
 # With more rows a figure is not readable; the table has every row.
-MOST_ROWS = 60
+MAX_ROWS = 60
 # From this number on, rows are closer together.
-MANY_ROWS = 16
+DENSE_ROWS = 16
 
 
-class Scale(NamedTuple):
+class AxisScale(NamedTuple):
     """The horizontal axis: its title, ends, labelled values, and their d3 format."""
 
     title: str
@@ -32,11 +39,13 @@ class Scale(NamedTuple):
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def shares(title: str) -> Scale:
-    return Scale(title, 0.0, 1.0, SHARES, ".0%")
+def make_share_scale(title: str) -> AxisScale:
+    return AxisScale(title, 0.0, 1.0, SHARES, ".0%")
 
 
-def spanning(title: str, rows: Sequence[Row], floor: float = 0.0, ceiling: float = 1.0, unit: str = "") -> Scale:
+def make_scale(
+    title: str, rows: Sequence[ForestRow], floor: float = 0.0, ceiling: float = 1.0, unit: str = ""
+) -> AxisScale:
     """Return a scale that includes floor, ceiling and every end of the rows, with round ticks. `unit` precedes numbers."""
     ends = [
         end
@@ -45,27 +54,27 @@ def spanning(title: str, rows: Sequence[Row], floor: float = 0.0, ceiling: float
         if end is not None
     ]
     low, high = min([floor, *ends]), max([ceiling, *ends])
-    step, decimals = tidy_step((high - low) / 5)
+    step, decimals = round_step((high - low) / 5)
     # Small tolerances: 0.3 / 0.1 is slightly less than 3 in floating point, which would add a step.
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = [round(place * step, decimals) for place in range(first, last + 1)]
-    return Scale(title, ticks[0], ticks[-1], ticks, f"{unit},.{decimals}f")
+    return AxisScale(title, ticks[0], ticks[-1], ticks, f"{unit},.{decimals}f")
 
 
-def tidy_step(about: float) -> tuple[float, int]:
+def round_step(about: float) -> tuple[float, int]:
     """Return the smallest of 1, 2 and 5 times a power of ten that is at least `about`, and its number of decimals."""
     power = math.floor(math.log10(about))
     factor = next(factor for factor in (1, 2, 5, 10) if factor * 10.0**power >= about * (1 - 1e-9))
     return factor * 10.0**power, max(0, -power - (factor == 10))
 
 
-def forest(
-    sections: Sequence[Section],
-    scale: Scale,
-    profile: Profile,
+def draw_forest(
+    sections: Sequence[ForestSection],
+    scale: AxisScale,
+    profile: FigureSize,
     *,
     bars: bool = False,
-    beside: Sequence[Row] = (),
+    beside: Sequence[ForestRow] = (),
     undefined: int = 0,
     more: str = "",
 ) -> alt.LayerChart:
@@ -74,29 +83,29 @@ def forest(
     `beside`: rows of other plots of the figure, so that all have the same columns. `undefined`: the number of rows
     without a value, also stated below. `more`: further text there.
     """
-    shown_sections = _cut(sections)
+    shown_sections = _limit_rows(sections)
     rows = [row for section in shown_sections for row in section.rows]
-    if len(rows) > MANY_ROWS:
+    if len(rows) > DENSE_ROWS:
         # 0.74: still more than a line of text.
         profile = replace(profile, row=profile.row * 0.74)
-    left, right = columns([*rows, *beside], profile)
-    placed = place(shown_sections, left, right, profile, bars)
+    left, right = compute_columns([*rows, *beside], profile)
+    placed = layout_rows(shown_sections, left, right, profile, bars)
     left_out = sum(len(section.rows) for section in sections) - len(rows)
     texts = list(placed.texts)
     # Undefined rows are announced as well, so that nothing seems to be missing without reason.
-    if note := " ".join(filter(None, [more, _left_out(left_out, undefined)])):
+    if note := " ".join(filter(None, [more, _describe_omitted(left_out, undefined)])):
         for at, line in enumerate(wrap(note, profile.width - 4, profile.size, most=4)):
-            texts.append(text(line, -left, placed.height + profile.size * (4 + 1.3 * at), MUTED.light))
+            texts.append(make_text(line, -left, placed.height + profile.size * (4 + 1.3 * at), MUTED.light))
     layers = [
-        frame(-left, profile.width - left),
-        *_marks(placed, scale, profile, bars),
-        _backing(texts, profile),
-        *_words(texts, profile),
+        make_frame(-left, profile.width - left),
+        *_draw_marks(placed, scale, profile, bars),
+        _draw_backing(texts, profile),
+        *_draw_texts(texts, profile),
     ]
-    return layered(*layers, width=profile.width - left - right, height=placed.height)
+    return layer_charts(*layers, width=profile.width - left - right, height=placed.height)
 
 
-def _left_out(rows: int, undefined: int) -> str:
+def _describe_omitted(rows: int, undefined: int) -> str:
     """Return the note on rows that are only in the table."""
     omitted = f"{rows} more {'row is' if rows == 1 else 'rows are'} in the table." if rows else ""
     undefined_text = (
@@ -105,15 +114,17 @@ def _left_out(rows: int, undefined: int) -> str:
     return " ".join(said for said in (omitted, undefined_text if undefined else "") if said)
 
 
-def stacked(plots: Sequence[tuple[Sequence[Section], Scale]], profile: Profile, *, bars: bool = False) -> AnyChart:
+def stack_forests(
+    plots: Sequence[tuple[Sequence[ForestSection], AxisScale]], profile: FigureSize, *, bars: bool = False
+) -> AnyChart:
     """Draw forests one below the other with the same columns, each with its own scale."""
     rows = [row for sections, _ in plots for section in sections for row in section.rows]
-    charts = [forest(sections, scale, profile, bars=bars, beside=rows) for sections, scale in plots]
+    charts = [draw_forest(sections, scale, profile, bars=bars, beside=rows) for sections, scale in plots]
     # Less distance without an axis title.
     return alt.vconcat(*charts, spacing=profile.size * (4.5 if plots[0][1].title else 3.2), bounds="flush")
 
 
-def share_rows(sizes: Sequence[int], room: int = MOST_ROWS) -> list[int]:
+def share_rows(sizes: Sequence[int], room: int = MAX_ROWS) -> list[int]:
     """Return the number of rows per section: all it has, or the same as every other that has more."""
     n_rows = [0] * len(sizes)
     n_open = len(sizes)
@@ -124,23 +135,23 @@ def share_rows(sizes: Sequence[int], room: int = MOST_ROWS) -> list[int]:
     return n_rows
 
 
-def _cut(sections: Sequence[Section]) -> list[Section]:
-    room, limited = MOST_ROWS, []
+def _limit_rows(sections: Sequence[ForestSection]) -> list[ForestSection]:
+    room, limited = MAX_ROWS, []
     for section in sections:
         if rows := section.rows[:room]:
-            limited.append(Section(section.heading, rows))
+            limited.append(ForestSection(section.heading, rows))
             room -= len(rows)
     return limited
 
 
-class _Drawer(NamedTuple):
+class _MarkDrawer(NamedTuple):
     """The marks' rows, with the scale and axis that they share."""
 
     marks: Sequence[dict[str, Any]]
-    scale: Scale
-    profile: Profile
+    scale: AxisScale
+    profile: FigureSize
 
-    def x(self, field: str = "", datum: float = 0.0) -> alt.X:
+    def x_channel(self, field: str = "", datum: float = 0.0) -> alt.X:
         """Return a field of the marks on the axis; the datum without one."""
         ticks, stacked = list(self.scale.ticks), self.profile.stacked
         axis = alt.Axis(
@@ -158,80 +169,80 @@ class _Drawer(NamedTuple):
             return alt.X(datum=datum, scale=scale, axis=axis, title=title)
         return alt.X(f"{field}:Q", scale=scale, axis=axis, title=title)
 
-    def having(self, field: str) -> alt.Chart:
+    def chart_of(self, field: str) -> alt.Chart:
         """Return the marks where the field is defined, at their height."""
         # A mark without a value would be drawn at zero.
         defined = [mark for mark in self.marks if mark[field] is not None]
-        return alt.Chart(values(defined)).encode(y=alt.Y("y:Q", axis=None, scale=None))
+        return alt.Chart(make_data(defined)).encode(y=alt.Y("y:Q", axis=None, scale=None))
 
 
-def _marks(placed: Placed, scale: Scale, profile: Profile, bars: bool) -> list[alt.Chart]:
+def _draw_marks(placed: ForestLayout, scale: AxisScale, profile: FigureSize, bars: bool) -> list[alt.Chart]:
     """Draw from back to front: the baseline of bars except at headings, bars, intervals, values, published values."""
-    drawer = _Drawer(placed.marks, scale, profile)
+    drawer = _MarkDrawer(placed.marks, scale, profile)
     # Bars start at zero, or at the end of the scale that is nearest to it.
     start = min(max(0.0, scale.low), scale.high)
-    spans = values([{"top": round(top, 2), "bottom": round(bottom, 2)} for top, bottom in placed.spans])
+    spans = make_data([{"top": round(top, 2), "bottom": round(bottom, 2)} for top, bottom in placed.spans])
     base = alt.Chart(spans).mark_rule(color=AXIS.light, strokeWidth=profile.stroke * 0.75, aria=False)
     y = alt.Y("top:Q", axis=None, scale=None)
-    layers = [base.encode(x=drawer.x(datum=start), y=y, y2="bottom:Q")]
+    layers = [base.encode(x=drawer.x_channel(datum=start), y=y, y2="bottom:Q")]
     if bars:
-        bar = drawer.having("value").mark_bar(
+        bar = drawer.chart_of("value").mark_bar(
             size=min(profile.size * 1.35, profile.row * 0.66), strokeWidth=profile.stroke * 0.75
         )
         # Colours are data here: the scale is None, so that Vega-Lite draws them as they are.
         fill, edge = alt.Fill("tint:N", scale=None), alt.Stroke("solid:N", scale=None)
         layers.append(
-            bar.encode(x=drawer.x("value"), x2=alt.datum(start), fill=fill, stroke=edge, description="title:N")
+            bar.encode(x=drawer.x_channel("value"), x2=alt.datum(start), fill=fill, stroke=edge, description="title:N")
         )
-    return [*layers, *_intervals(drawer), *_points(drawer, bars)]
+    return [*layers, *_draw_intervals(drawer), *_draw_points(drawer, bars)]
 
 
-def _intervals(drawer: _Drawer) -> list[alt.Chart]:
+def _draw_intervals(drawer: _MarkDrawer) -> list[alt.Chart]:
     thin, thick = drawer.profile.stroke * 0.75, drawer.profile.stroke * 1.3
-    wide = drawer.having("outer_low").mark_rule(color=INK.light, strokeWidth=thin, aria=False)
-    cap = drawer.having("outer_low").mark_tick(
+    wide = drawer.chart_of("outer_low").mark_rule(color=INK.light, strokeWidth=thin, aria=False)
+    cap = drawer.chart_of("outer_low").mark_tick(
         orient="vertical", size=drawer.profile.size * 0.7, thickness=thin, color=INK.light, opacity=1, aria=False
     )
-    inner = drawer.having("low").mark_rule(color=INK.light, strokeWidth=thick, aria=False)
+    inner = drawer.chart_of("low").mark_rule(color=INK.light, strokeWidth=thick, aria=False)
     return [
-        wide.encode(x=drawer.x("outer_low"), x2="outer_high:Q"),
-        *(cap.encode(x=drawer.x(field)) for field in ("outer_low", "outer_high")),
-        inner.encode(x=drawer.x("low"), x2="high:Q"),
+        wide.encode(x=drawer.x_channel("outer_low"), x2="outer_high:Q"),
+        *(cap.encode(x=drawer.x_channel(field)) for field in ("outer_low", "outer_high")),
+        inner.encode(x=drawer.x_channel("low"), x2="high:Q"),
     ]
 
 
-def _points(drawer: _Drawer, bars: bool) -> list[alt.Chart]:
+def _draw_points(drawer: _MarkDrawer, bars: bool) -> list[alt.Chart]:
     size = drawer.profile.point
-    dot = drawer.having("value").mark_point(filled=True, size=size, opacity=1, strokeWidth=0)
+    dot = drawer.chart_of("value").mark_point(filled=True, size=size, opacity=1, strokeWidth=0)
     colour = alt.value(INK.light) if bars else alt.Fill("solid:N", scale=None)
-    diamond = drawer.having("published").mark_point(shape="diamond", size=size * 1.9, opacity=1, aria=False)
+    diamond = drawer.chart_of("published").mark_point(shape="diamond", size=size * 1.9, opacity=1, aria=False)
     edge = alt.value(drawer.profile.stroke * 0.9)
     return [
-        dot.encode(x=drawer.x("value"), fill=colour, description="title:N"),
+        dot.encode(x=drawer.x_channel("value"), fill=colour, description="title:N"),
         diamond.encode(
-            x=drawer.x("published"), fill=alt.value(PAPER.light), stroke=alt.value(INK.light), strokeWidth=edge
+            x=drawer.x_channel("published"), fill=alt.value(PAPER.light), stroke=alt.value(INK.light), strokeWidth=edge
         ),
     ]
 
 
-def _backing(texts: Sequence[dict[str, Any]], profile: Profile) -> alt.Chart:
+def _draw_backing(texts: Sequence[dict[str, Any]], profile: FigureSize) -> alt.Chart:
     """Draw paper behind headings, and behind names and numbers over the plot, so that no line crosses them."""
     boxes = []
     for one in texts:
         if one["bold"] or profile.stacked:
             # The estimate is for wide fonts; a smaller background leaves more of the plot visible.
-            room = width(one["text"], profile.size) * 0.9
+            room = text_width(one["text"], profile.size) * 0.9
             start = one["x"] - room if one["align"] == "right" else one["x"]
             half = profile.size * 0.6
             boxes.append({"x": start, "x2": start + room, "y": one["y"] - half, "y2": one["y"] + half})
-    mark = alt.Chart(values(boxes)).mark_rect(fill=PAPER.light, aria=False)
+    mark = alt.Chart(make_data(boxes)).mark_rect(fill=PAPER.light, aria=False)
     drawn: alt.Chart = mark.encode(
         x=alt.X("x:Q", scale=None, axis=None), x2="x2:Q", y=alt.Y("y:Q", scale=None, axis=None), y2="y2:Q"
     )
     return drawn
 
 
-def _words(texts: Sequence[dict[str, Any]], profile: Profile) -> list[alt.Chart]:
+def _draw_texts(texts: Sequence[dict[str, Any]], profile: FigureSize) -> list[alt.Chart]:
     """Draw one layer per alignment, which Vega-Lite takes from the mark, not from the data."""
     layers_ = []
     # Three layers, for the combinations that occur.
@@ -239,20 +250,20 @@ def _words(texts: Sequence[dict[str, Any]], profile: Profile) -> list[alt.Chart]
     for align, bold in kinds:
         some = [text for text in texts if (text["align"], text["bold"]) == (align, bold)]
         if some:
-            layers_.append(written(some, profile, align=align, bold=bold))
+            layers_.append(draw_text(some, profile, align=align, bold=bold))
     return layers_
 
 
-def written(
+def draw_text(
     texts: Sequence[dict[str, Any]],
-    profile: Profile,
+    profile: FigureSize,
     *,
     align: Literal["left", "center", "right"] = "left",
     bold: bool = False,
     size: float | None = None,
 ) -> alt.Chart:
     """Draw text at pixels x, y from the plot's upper left corner, in its colour."""
-    mark = alt.Chart(values(texts)).mark_text(
+    mark = alt.Chart(make_data(texts)).mark_text(
         align=align,
         baseline="middle",
         fontSize=size or profile.size,

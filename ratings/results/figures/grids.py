@@ -5,18 +5,18 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from ratings.results.figures import keys, tables
-from ratings.results.figures.forest import written
-from ratings.results.figures.palette import BLUES, INK, MUTED, ORANGES, PAPER, QUIET, step
-from ratings.results.figures.tables import Document, Line, count, number, text
-from ratings.results.figures.theme import AnyChart, Profile, frame, layered, values
-from ratings.results.figures.wording import lines, percent, widest, width
+from ratings.results.figures import legends, tables
+from ratings.results.figures.forest import draw_text
+from ratings.results.figures.palette import BLUES, INK, MUTED, ORANGES, PAPER, QUIET, colour_step
+from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_text
+from ratings.results.figures.text_metrics import format_percent, text_width, widest_text, wrap_text
+from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
 
 # With more cells, marks have no titles, because the file would be too large for a page. The table has every value.
-MOST_TITLES = 1500
+MAX_TITLES = 1500
 
 
-class Cell(NamedTuple):
+class GridCell(NamedTuple):
     """One cell at column and row; `said` is printed in it if it fits."""
 
     column: int
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
     quiet: bool = False
 
 
-def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], profile: Profile) -> AnyChart:
+def draw_heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[GridCell], profile: FigureSize) -> AnyChart:
     """Draw rows of names by columns of heads with a number in each cell.
 
     Heads that do not fit above their column become numbers, and the rows are numbered in the same way.
@@ -35,10 +35,10 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
     gap, pitch = profile.size * 0.7, profile.size * 1.2
     max_left = profile.width * (0.42 if profile.stacked else 0.34)
     numbered = [f"{place}  {name}" for place, name in enumerate(names, 1)]
-    left = min(widest(numbered, profile.size), max_left) + gap
+    left = min(widest_text(numbered, profile.size), max_left) + gap
     side = min((profile.width - left) / len(heads), profile.size * 8)
     # Either every head fits or all become numbers: a mixture would be confusing.
-    broken = [_fits(head, side - 4, profile) for head in heads]
+    broken = [_break_head(head, side - 4, profile) for head in heads]
     if all(broken):
         rows, tops = list(names), [found or [] for found in broken]
     else:
@@ -47,7 +47,7 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
     above = max(len(top) for top in tops) * pitch + profile.size * 0.6
     texts, heads_at = list[dict[str, Any]](), list[dict[str, Any]]()
     for place, name in enumerate(rows):
-        part = lines(name, left - gap + 1, profile.size, most=2 if high > pitch * 2 else 1)
+        part = wrap_text(name, left - gap + 1, profile.size, most=2 if high > pitch * 2 else 1)
         for at, line in enumerate(part):
             y = above + (place + 0.5) * high + (at - (len(part) - 1) / 2) * pitch
             texts.append({"text": line, "x": left - gap, "y": y, "colour": INK.light})
@@ -56,7 +56,7 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
             y = above - profile.size * 0.6 - (len(top) - 1 - at) * pitch - profile.size * 0.4
             heads_at.append({"text": line, "x": left + (place + 0.5) * side, "y": y, "colour": INK.light})
     # The small size only if a percentage does not fit, because the numbers are the content of the figure.
-    size = profile.size if side > width("100%", profile.size) + 4 else profile.small
+    size = profile.size if side > text_width("100%", profile.size) + 4 else profile.small
     room = side - 2
     marks = [
         {
@@ -66,37 +66,37 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
         }
         for cell in cells
     ]
-    labels = [_in_cell(cell, left, above, side, high) for cell in cells]
+    labels = [_place_label(cell, left, above, side, high) for cell in cells]
     # A number that does not fit is left out; the title of the cell has it.
-    labels = [one for one in labels if width(one["text"], size) <= room]
+    labels = [one for one in labels if text_width(one["text"], size) <= room]
     layers = [
-        frame(0, profile.width),
-        boxes(marks, profile.stroke),
-        written(texts, profile, align="right"),
-        written(heads_at, profile, align="center"),
-        written(labels, profile, align="center", size=size),
+        make_frame(0, profile.width),
+        draw_boxes(marks, profile.stroke),
+        draw_text(texts, profile, align="right"),
+        draw_text(heads_at, profile, align="center"),
+        draw_text(labels, profile, align="center", size=size),
     ]
-    return layered(*layers, width=profile.width, height=above + high * len(rows))
+    return layer_charts(*layers, width=profile.width, height=above + high * len(rows))
 
 
-def _fits(head: str, room: float, profile: Profile) -> list[str] | None:
+def _break_head(head: str, room: float, profile: FigureSize) -> list[str] | None:
     """Return the head in at most three lines, broken between words; None if it does not fit."""
-    head_lines = lines(head, room, profile.size, most=3)
+    head_lines = wrap_text(head, room, profile.size, most=3)
     is_complete = " ".join(head_lines) == head
-    return head_lines if is_complete and widest(head_lines, profile.size) <= room else None
+    return head_lines if is_complete and widest_text(head_lines, profile.size) <= room else None
 
 
-def _in_cell(cell: Cell, left: float, above: float, side: float, high: float) -> dict[str, Any]:
+def _place_label(cell: GridCell, left: float, above: float, side: float, high: float) -> dict[str, Any]:
     position = {"x": left + (cell.column + 0.5) * side, "y": above + (cell.row + 0.5) * high}
     return {"text": cell.said, **position, "colour": MUTED.light if cell.quiet else INK.light}
 
 
-def boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -> alt.Chart:
+def draw_boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -> alt.Chart:
     """Draw filled boxes between pixels x, x2, y, y2 with a gap between them."""
     edge = alt.MarkDef(type="rect", stroke=PAPER.light, strokeWidth=gap) if gap else alt.MarkDef(type="rect")
     if not titled:
         edge.aria = False  # thousands of boxes would otherwise be announced one by one
-    drawn = alt.Chart(values(marks), mark=edge).encode(
+    drawn = alt.Chart(make_data(marks), mark=edge).encode(
         x=alt.X("x:Q", scale=None, axis=None),
         x2="x2:Q",
         y=alt.Y("y:Q", scale=None, axis=None),
@@ -106,100 +106,104 @@ def boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -
     return drawn.encode(description="title:N") if titled else drawn
 
 
-def pairs(document: Document, profile: Profile, name: str) -> AnyChart:
+def draw_pairs(document: Document, profile: FigureSize, name: str) -> AnyChart:
     """Draw the cells of agreement_matrix or conditional_matrix, without the diagonal."""
-    lines_of_table = tables.rows(document, name)
-    names = list(dict.fromkeys([*tables.first_seen(lines_of_table, "row"), *tables.first_seen(lines_of_table, "col")]))
-    cells = [_pair(line, names) for line in lines_of_table]
+    lines_of_table = tables.get_rows(document, name)
+    names = list(
+        dict.fromkeys([*tables.list_distinct(lines_of_table, "row"), *tables.list_distinct(lines_of_table, "col")])
+    )
+    cells = [_make_pair_cell(line, names) for line in lines_of_table]
     existing = {(cell.row, cell.column) for cell in cells}
     cells += [
         # The diagonal is drawn although the table does not have it, so that rows and columns can be followed.
-        Cell(place, place, QUIET.light, "–", f"{who} with itself", quiet=True)
+        GridCell(place, place, QUIET.light, "–", f"{who} with itself", quiet=True)
         for place, who in enumerate(names)
         if (place, place) not in existing
     ]
-    return heat(names, names, cells, profile)
+    return draw_heat(names, names, cells, profile)
 
 
-def _pair(line: Line, names: Sequence[str]) -> Cell:
-    row, column, value = text(line, "row"), text(line, "col"), number(line, "value")
+def _make_pair_cell(line: TableRow, names: Sequence[str]) -> GridCell:
+    row, column, value = get_text(line, "row"), get_text(line, "col"), get_number(line, "value")
     place = (names.index(column), names.index(row))
     if row == column:
-        return Cell(*place, QUIET.light, "–", f"{row} with itself", quiet=True)
+        return GridCell(*place, QUIET.light, "–", f"{row} with itself", quiet=True)
     # Conditional agreement has its own base: the items with a yes from the row.
-    title = f"{row}, {column}: {percent(value)} of {count(line, 'base') or count(line, 'n')} items"
+    title = f"{row}, {column}: {format_percent(value)} of {get_count(line, 'base') or get_count(line, 'n')} items"
     if value is None:
-        return Cell(*place, QUIET.light, "none", title, quiet=True)
-    return Cell(*place, step(BLUES, value), percent(value), title)
+        return GridCell(*place, QUIET.light, "none", title, quiet=True)
+    return GridCell(*place, colour_step(BLUES, value), format_percent(value), title)
 
 
-def say_pairs(document: Document, name: str) -> str:
+def describe_pairs(document: Document, name: str) -> str:
     """Return the lowest and the highest cell, and the number of cells."""
     some = [
         line
-        for line in tables.rows(document, name)
-        if text(line, "row") != text(line, "col") and number(line, "value") is not None
+        for line in tables.get_rows(document, name)
+        if get_text(line, "row") != get_text(line, "col") and get_number(line, "value") is not None
     ]
     if not some:
         return "No two raters judged the same items."
-    ranked = sorted(some, key=lambda line: number(line, "value") or 0.0)
+    ranked = sorted(some, key=lambda line: get_number(line, "value") or 0.0)
     joiner = "with" if name == "agreement_matrix" else "then"
     parts = [
-        f"{text(line, 'row')} {joiner} {text(line, 'col')} {percent(number(line, 'value'))}"
+        f"{get_text(line, 'row')} {joiner} {get_text(line, 'col')} {format_percent(get_number(line, 'value'))}"
         for line in (ranked[0], ranked[-1])
     ]
     what = "Same verdict" if name == "agreement_matrix" else "If the first says yes, so does the second"
     return f"{what}: from {parts[0]} to {parts[1]}, {len(some)} cells."
 
 
-def matrix(document: Document, profile: Profile) -> AnyChart:
+def draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a band per source: its items across, raters down."""
-    lines_of_table = tables.rows(document, "matrix")
-    raters = {name: place for place, name in enumerate(tables.first_seen(lines_of_table, "rater"))}
+    lines_of_table = tables.get_rows(document, "matrix")
+    raters = {name: place for place, name in enumerate(tables.list_distinct(lines_of_table, "rater"))}
     items: dict[str, dict[str, int]] = {}
     for line in lines_of_table:
-        positions = items.setdefault(text(line, "source"), {})
-        positions.setdefault(text(line, "item"), len(positions))
-    left = min(widest(list(raters), profile.size), profile.width * 0.2) + profile.size * 0.7
+        positions = items.setdefault(get_text(line, "source"), {})
+        positions.setdefault(get_text(line, "item"), len(positions))
+    left = min(widest_text(list(raters), profile.size), profile.width * 0.2) + profile.size * 0.7
     side = (profile.width - left) / max(len(some) for some in items.values())
     side = min(side, profile.size * 2)  # in small studies, cells stay about two letters wide
-    high = _row_height(len(raters) * len(items), profile)
-    bands = _bands(items, len(raters), high, profile)
+    high = _compute_row_height(len(raters) * len(items), profile)
+    bands = _band_tops(items, len(raters), high, profile)
     # See the limit above: without titles, boxes of one colour can be merged into one path.
-    titled = len(lines_of_table) <= MOST_TITLES
+    titled = len(lines_of_table) <= MAX_TITLES
     marks, wrong, digits = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     for line in lines_of_table:
-        source = text(line, "source")
-        x = left + items[source][text(line, "item")] * side
-        y = bands[source] + raters[text(line, "rater")] * high
-        marks.append(_rating(line, document, x, y, side, high))
-        if number(line, "correct") == 0:
+        source = get_text(line, "source")
+        x = left + items[source][get_text(line, "item")] * side
+        y = bands[source] + raters[get_text(line, "rater")] * high
+        marks.append(_make_rating_cell(line, document, x, y, side, high))
+        if get_number(line, "correct") == 0:
             # A bar in the lower fifth of the cell, so that colour and digit stay visible.
             wrong.append({"x": x, "x2": x + side, "y": y + high * 0.78, "y2": y + high, "fill": INK.light})
         if side >= profile.small * 0.9 and high >= profile.small * 1.4 and line.get("confidence") is not None:
-            digit = str(count(line, "confidence"))
+            digit = str(get_count(line, "confidence"))
             digits.append({"text": digit, "x": x + side / 2, "y": y + high * 0.42, "colour": INK.light})
     if not titled:
         # Sorted by colour, so that equal neighbours can be merged when the SVG is cleaned.
         marks.sort(key=lambda mark: str(mark["fill"]))
     height = max(bands.values()) + len(raters) * high
     gap = 1.0 if min(side, high) > 5 else 0.0  # below 5 pixels, gaps would take much of a cell
-    layers = [frame(0, profile.width), boxes(marks, gap * 0.6, titled)]
+    layers = [make_frame(0, profile.width), draw_boxes(marks, gap * 0.6, titled)]
     if wrong:
-        layers.append(boxes(wrong, 0.0, titled=False))
+        layers.append(draw_boxes(wrong, 0.0, titled=False))
     if digits:
-        layers.append(written(digits, profile, align="center", size=profile.small))
-    layers += _band_words(items, raters, bands, left, high, profile)
-    plot = layered(*layers, width=profile.width, height=height)
-    return alt.vconcat(_matrix_key(document, profile), plot, spacing=profile.size)
+        layers.append(draw_text(digits, profile, align="center", size=profile.small))
+    layers += _draw_band_labels(items, raters, bands, left, high, profile)
+    plot = layer_charts(*layers, width=profile.width, height=height)
+    return alt.vconcat(_draw_matrix_legend(document, profile), plot, spacing=profile.size)
 
 
-def _row_height(rows: int, profile: Profile) -> float:
+def _compute_row_height(rows: int, profile: FigureSize) -> float:
     """Return a height for a letter if there are few rows; a figure with many stays about a screen and a half."""
     return max(profile.size * 0.3, min(profile.size * 1.5, profile.size * 90 / rows))
 
 
-def _bands(items: Mapping[str, Mapping[str, int]], raters: int, high: float, profile: Profile) -> dict[str, float]:
+def _band_tops(
+    items: Mapping[str, Mapping[str, int]], raters: int, high: float, profile: FigureSize
+) -> dict[str, float]:
     """Return the top of each source's first row."""
     top, tops = profile.size * 1.6, dict[str, float]()
     for source in items:
@@ -208,30 +212,32 @@ def _bands(items: Mapping[str, Mapping[str, int]], raters: int, high: float, pro
     return tops
 
 
-def _rating(line: Line, document: Document, x: float, y: float, side: float, high: float) -> dict[str, Any]:
+def _make_rating_cell(
+    line: TableRow, document: Document, x: float, y: float, side: float, high: float
+) -> dict[str, Any]:
     yes, no = tables.verdict_words(document)
-    verdict, confidence = count(line, "verdict"), number(line, "confidence")
+    verdict, confidence = get_count(line, "verdict"), get_number(line, "confidence")
     # Without a confidence the middle colour is used.
-    fill = step(BLUES if verdict else ORANGES, _strength(confidence or 3))
-    title = f"{text(line, 'rater')}, item {text(line, 'item')}: {yes if verdict else no}"
+    fill = colour_step(BLUES if verdict else ORANGES, _colour_strength(confidence or 3))
+    title = f"{get_text(line, 'rater')}, item {get_text(line, 'item')}: {yes if verdict else no}"
     title += f", confidence {confidence:.0f}" if confidence is not None else ""
-    correct = number(line, "correct")
+    correct = get_number(line, "correct")
     title += "" if correct is None else (", right" if correct else ", wrong")
     return {"x": x, "x2": x + side, "y": y, "y2": y + high, "fill": fill, "title": title}
 
 
-def _strength(confidence: float) -> float:
+def _colour_strength(confidence: float) -> float:
     """Return the part of the ramp for a confidence of 1 to 5; even the palest is visible in print."""
     return 0.25 + 0.75 * (confidence - 1) / 4
 
 
-def _band_words(
+def _draw_band_labels(
     items: Mapping[str, Mapping[str, int]],
     raters: Mapping[str, int],
     bands: Mapping[str, float],
     left: float,
     high: float,
-    profile: Profile,
+    profile: FigureSize,
 ) -> list[alt.Chart]:
     """Draw the source above each band and the raters beside it; only every second or third rater in low rows."""
     heads, names = list[dict[str, Any]](), list[dict[str, Any]]()
@@ -240,45 +246,45 @@ def _band_words(
     for source, top in bands.items():
         n = len(items[source])
         heading = f"{source or 'All items'}, {n} item{'s' if n != 1 else ''}"
-        line = lines(heading, profile.width, profile.size, most=1)[0]
+        line = wrap_text(heading, profile.width, profile.size, most=1)[0]
         heads.append({"text": line, "x": 0, "y": top - profile.size * 0.8, "colour": INK.light})
         for rater, place in raters.items():
             if place % label_step == 0:
-                label = lines(rater, left - profile.size * 0.5, profile.size, most=1)[0]
+                label = wrap_text(rater, left - profile.size * 0.5, profile.size, most=1)[0]
                 y = top + (place + 0.5) * high
                 names.append({"text": label, "x": left - profile.size * 0.5, "y": y, "colour": INK.light})
-    return [written(heads, profile, bold=True), written(names, profile, align="right", size=profile.small)]
+    return [draw_text(heads, profile, bold=True), draw_text(names, profile, align="right", size=profile.small)]
 
 
-def _matrix_key(document: Document, profile: Profile) -> AnyChart:
+def _draw_matrix_legend(document: Document, profile: FigureSize) -> AnyChart:
     yes, no = tables.verdict_words(document)
     entries = []
     for word, colours in ((yes, BLUES), (no, ORANGES)):
         for confidence in (1, 5):
-            fill = step(colours, _strength(confidence))
-            entries.append(keys.Entry(f"{word.capitalize()}, {confidence}", fill, fill))
-    if any(number(line, "correct") == 0 for line in tables.rows(document, "matrix")):
-        entries.append(keys.Entry("Wrong", INK.light, INK.light, "M-1,0.4H1V1H-1Z"))
-    return keys.across(entries, profile)
+            fill = colour_step(colours, _colour_strength(confidence))
+            entries.append(legends.LegendEntry(f"{word.capitalize()}, {confidence}", fill, fill))
+    if any(get_number(line, "correct") == 0 for line in tables.get_rows(document, "matrix")):
+        entries.append(legends.LegendEntry("Wrong", INK.light, INK.light, "M-1,0.4H1V1H-1Z"))
+    return legends.draw_across(entries, profile)
 
 
-def say_matrix(document: Document) -> str:
-    lines_of_table = tables.rows(document, "matrix")
+def describe_matrix(document: Document) -> str:
+    lines_of_table = tables.get_rows(document, "matrix")
     yes, _ = tables.verdict_words(document)
     items, raters = (
-        len({text(line, "item") for line in lines_of_table}),
-        len({text(line, "rater") for line in lines_of_table}),
+        len({get_text(line, "item") for line in lines_of_table}),
+        len({get_text(line, "rater") for line in lines_of_table}),
     )
     # A note of the table means that it contains only a sample.
-    of = "A sample of " if tables.notes(document, "matrix") else ""
-    sentence = f"{of}{len(lines_of_table)} ratings of {items} items by {raters} raters: {percent(_share(lines_of_table, 'verdict'))} {yes}"
-    judged = [line for line in lines_of_table if number(line, "correct") is not None]
+    of = "A sample of " if tables.get_notes(document, "matrix") else ""
+    sentence = f"{of}{len(lines_of_table)} ratings of {items} items by {raters} raters: {format_percent(_mean_of(lines_of_table, 'verdict'))} {yes}"
+    judged = [line for line in lines_of_table if get_number(line, "correct") is not None]
     return (
-        f"{sentence}, {percent(_share(judged, 'correct'))} equal to the reference label where it is known."
+        f"{sentence}, {format_percent(_mean_of(judged, 'correct'))} equal to the reference label where it is known."
         if judged
         else f"{sentence}."
     )
 
 
-def _share(found: Sequence[Line], name: str) -> float:
-    return sum(number(line, name) or 0.0 for line in found) / len(found)
+def _mean_of(found: Sequence[TableRow], name: str) -> float:
+    return sum(get_number(line, name) or 0.0 for line in found) / len(found)

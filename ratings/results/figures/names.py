@@ -9,10 +9,10 @@ from ratings.results.figures.tables import Document
 POOLED = "all sources"  # instead of a source: the row of all sources together
 
 # A note about a document, or "".
-Extra = Callable[[Document], str]
+ExtraNote = Callable[[Document], str]
 
 
-class Named(NamedTuple):
+class FigureInfo(NamedTuple):
     """`kinds`: whose documents have the figure ("study", "benchmark"). `table`: the one it shows. `note`: how to read it.
 
     `extras`: further notes for documents that have what they describe.
@@ -23,88 +23,90 @@ class Named(NamedTuple):
     table: str
     kinds: frozenset[str]
     note: str
-    extras: tuple[Extra, ...] = ()
+    extras: tuple[ExtraNote, ...] = ()
 
-    def title_of(self, document: Document) -> str:
+    def get_title(self, document: Document) -> str:
         """Return the figure's title for this document."""
         # Without a reference only the pace is drawn, so the title must not promise correct answers.
         return _PACE if self.name == "drift" and not _has_correct(document) else self.title
 
-    def note_of(self, document: Document) -> str:
+    def get_note(self, document: Document) -> str:
         """Return how to read the figure of this document."""
         return " ".join([self.note, *filter(None, (extra(document) for extra in self.extras))])
 
 
-def _where(there: Callable[[Document], bool], said: str) -> Extra:
+def _note_if(there: Callable[[Document], bool], said: str) -> ExtraNote:
     return lambda document: said if there(document) else ""
 
 
 def _has_errors(document: Document) -> bool:
-    return any(tables.text(line, "error") in tables.PLANTED for line in tables.rows(document, "rates"))
+    return any(tables.get_text(line, "error") in tables.PLANTED for line in tables.get_rows(document, "rates"))
 
 
 def _has_published_passes(document: Document) -> bool:
-    return any(tables.number(line, "published") is not None for line in tables.rows(document, "pass_at_k"))
+    return any(tables.get_number(line, "published") is not None for line in tables.get_rows(document, "pass_at_k"))
 
 
 def _has_published(document: Document) -> bool:
-    return any(tables.number(line, "published") is not None for line in tables.rows(document, "rates"))
+    return any(tables.get_number(line, "published") is not None for line in tables.get_rows(document, "rates"))
 
 
 def _has_wrong(document: Document) -> bool:
-    return any(tables.number(line, "correct") == 0 for line in tables.rows(document, "matrix"))
+    return any(tables.get_number(line, "correct") == 0 for line in tables.get_rows(document, "matrix"))
 
 
-def _cut(document: Document) -> str:
+def _sample_note(document: Document) -> str:
     """Return which items and raters the matrix contains, unless it has all."""
-    return " ".join(tables.notes(document, "matrix"))
+    return " ".join(tables.get_notes(document, "matrix"))
 
 
 def _has_machines(document: Document) -> bool:
-    return any(tables.text(line, "kind") in tables.MACHINES for line in tables.rows(document, "misses"))
+    return any(tables.get_text(line, "kind") in tables.MACHINES for line in tables.get_rows(document, "misses"))
 
 
 def _has_correct(document: Document) -> bool:
-    return any(tables.number(line, "correct_share") is not None for line in tables.rows(document, "drift"))
+    return any(tables.get_number(line, "correct_share") is not None for line in tables.get_rows(document, "drift"))
 
 
 def _has_published_in(table: str, column: str) -> Callable[[Document], bool]:
-    return lambda document: any(tables.number(line, column) is not None for line in tables.rows(document, table))
+    return lambda document: any(
+        tables.get_number(line, column) is not None for line in tables.get_rows(document, table)
+    )
 
 
-def _notes_of(table: str) -> Extra:
-    return lambda document: " ".join(tables.notes(document, table))
+def _table_notes(table: str) -> ExtraNote:
+    return lambda document: " ".join(tables.get_notes(document, table))
 
 
-def _published_range(name: str) -> Extra:
+def _published_note(name: str) -> ExtraNote:
     """Return the published range of a matrix from the table's notes."""
     # The table has other notes as well; only the published range explains this figure.
-    return lambda document: " ".join(note for note in tables.notes(document, name) if note.startswith("Published"))
+    return lambda document: " ".join(note for note in tables.get_notes(document, name) if note.startswith("Published"))
 
 
 _PACE = "Pace by position"  # if no reference is known
-_ERRORS = _where(_has_errors, "Orange: errors were planted.")
+_ERRORS = _note_if(_has_errors, "Orange: errors were planted.")
 _STUDY, _BENCHMARK = frozenset({"study"}), frozenset({"benchmark"})
 _BOTH = _STUDY | _BENCHMARK
 _GROUPED = "Shares of ratings; whiskers: 95% intervals for new raters and new items."
 
 _ALL = (
-    Named(
+    FigureInfo(
         "rates",
         "Rates by source",
         "rates",
         _STUDY,
         "Bars: share of ratings; whiskers: 95% intervals for new raters and new items.",
-        (_ERRORS, _where(_has_published, "Diamond: the paper's value for the declared model.")),
+        (_ERRORS, _note_if(_has_published, "Diamond: the paper's value for the declared model.")),
     ),
-    Named(
+    FigureInfo(
         "confidence",
         "Confidence by verdict",
         "confidence",
         _STUDY,
         "Numbers: percentage of the source's ratings, by confidence (1 to 5) and verdict.",
     ),
-    Named(
+    FigureInfo(
         "violins",
         "Confidence as densities",
         "spread",
@@ -112,7 +114,7 @@ _ALL = (
         "Gaussian kernel density of confidence, bandwidth 0.4, reflected at 1 and 5, each half of the "
         "same area; none below five ratings. Dot: median; line: the middle half of the ratings.",
     ),
-    Named(
+    FigureInfo(
         "roc",
         "Detection of planted errors (ROC)",
         "roc",
@@ -120,7 +122,7 @@ _ALL = (
         "One point per level of the signed rating; the error is the signal. Dashed: chance. Curves "
         "pool all ratings; beside each, the mean of the raters' own AUCs and its 95% interval.",
     ),
-    Named(
+    FigureInfo(
         "localisation",
         "Planted errors located",
         "localisation",
@@ -128,7 +130,7 @@ _ALL = (
         "Of the planted errors rated not plausible, the share with a mark on the planted row; whiskers: 95% intervals for new "
         "raters and new items. Single raters are in the table.",
     ),
-    Named(
+    FigureInfo(
         "agreement",
         "Agreement between raters",
         "agreement",
@@ -136,15 +138,15 @@ _ALL = (
         "Thick whiskers: 95% intervals for these raters and new items; thin ones with caps: for new "
         "raters and new items.",
     ),
-    Named(
+    FigureInfo(
         "misses",
         "Detected and missed errors",
         "misses",
         _STUDY,
         "Shares of ratings as an error; whiskers: 95% intervals. Single raters are in the table.",
-        (_where(_has_machines, "Models: shares of items."),),
+        (_note_if(_has_machines, "Models: shares of items."),),
     ),
-    Named(
+    FigureInfo(
         "contrasts",
         "Contrasts",
         "contrasts",
@@ -153,26 +155,26 @@ _ALL = (
         "below .05; blue: it is not, even if the interval, which is for a single contrast, excludes 0. Differences of d' are "
         "on another scale and only in the table.",
     ),
-    Named("rates_by_experiment", "Rates by experiment", "rates_by_experiment", _STUDY, _GROUPED, (_ERRORS,)),
-    Named("rates_by_action", "Rates by action", "rates_by_action", _STUDY, _GROUPED, (_ERRORS,)),
-    Named("rates_by_error_kind", "Rates by kind of error", "rates_by_error_kind", _STUDY, _GROUPED, (_ERRORS,)),
-    Named(
+    FigureInfo("rates_by_experiment", "Rates by experiment", "rates_by_experiment", _STUDY, _GROUPED, (_ERRORS,)),
+    FigureInfo("rates_by_action", "Rates by action", "rates_by_action", _STUDY, _GROUPED, (_ERRORS,)),
+    FigureInfo("rates_by_error_kind", "Rates by kind of error", "rates_by_error_kind", _STUDY, _GROUPED, (_ERRORS,)),
+    FigureInfo(
         "drift",
         "Correct answers by position",
         "drift",
         _STUDY,
         "Ratings by position in each rater's own order.",
-        (_where(_has_correct, "Whiskers: 95% intervals."),),
+        (_note_if(_has_correct, "Whiskers: 95% intervals."),),
     ),
-    Named(
+    FigureInfo(
         "matrix",
         "Ratings by rater and item",
         "matrix",
         _STUDY,
         "One cell per rating: colour is the verdict, strength the confidence (with its digit if it fits).",
-        (_where(_has_wrong, "A bar below: wrong."), _cut),
+        (_note_if(_has_wrong, "A bar below: wrong."), _sample_note),
     ),
-    Named(
+    FigureInfo(
         "human_model",
         "Raters and models",
         "human_model",
@@ -180,60 +182,64 @@ _ALL = (
         "Each compared with the raters, on the same items; whiskers: 95% intervals. Difference: kappa minus the "
         "raters' own kappa.",
         (
-            _where(
+            _note_if(
                 _has_published_in("human_model", "published_kappa"),
                 "Diamond: the paper's value for people or that model.",
             ),
-            _notes_of("human_model"),
+            _table_notes("human_model"),
         ),
     ),
-    Named(
+    FigureInfo(
         "agreement_matrix",
         "Pairwise agreement",
         "agreement_matrix",
         _BOTH,
         "Percentage of shared items with the same verdict.",
-        (_published_range("agreement_matrix"),),
+        (_published_note("agreement_matrix"),),
     ),
-    Named(
+    FigureInfo(
         "conditional_matrix",
         "Conditional agreement",
         "conditional_matrix",
         _BOTH,
         "Of the items with a yes from the row, the percentage with a yes from the column.",
-        (_published_range("conditional_matrix"),),
+        (_published_note("conditional_matrix"),),
     ),
-    Named(
+    FigureInfo(
         "fractions",
         "Share of yes verdicts",
         "fractions",
         _BOTH,
         "Bars: share of items, or ratings, with a yes; whiskers: 95% intervals.",
-        (_where(_has_published_in("fractions", "published"), "Diamond: the paper's value for the same classifiers."),),
+        (
+            _note_if(
+                _has_published_in("fractions", "published"), "Diamond: the paper's value for the same classifiers."
+            ),
+        ),
     ),
-    Named(
+    FigureInfo(
         "pass_at_k",
         "Experiments solved within k trials",
         "pass_at_k",
         _BENCHMARK,
         "Share of experiments solved by at least one of k trials, unbiased estimate; whiskers: 95% intervals.",
-        (_where(_has_published_passes, "Diamond: the paper's value for the agent's declared model."),),
+        (_note_if(_has_published_passes, "Diamond: the paper's value for the agent's declared model."),),
     ),
-    Named(
+    FigureInfo(
         "failures",
         "How episodes ended",
         "failures",
         _BENCHMARK,
         "All episodes of an agent by their end; a failure is assigned to the part that caused it.",
     ),
-    Named(
+    FigureInfo(
         "cost",
         "Cost",
         "cost",
         _BENCHMARK,
         "US dollars of all calls of an agent's episodes; per success: divided by those that reached their goal.",
     ),
-    Named(
+    FigureInfo(
         "precision",
         "Expected precision with more data",
         "precision",
@@ -242,4 +248,4 @@ _ALL = (
     ),
 )  # in drawing order
 
-NAMES: Mapping[str, Named] = {named.name: named for named in _ALL}
+NAMES: Mapping[str, FigureInfo] = {named.name: named for named in _ALL}

@@ -22,15 +22,15 @@ class Tone(NamedTuple):
     tint: str
 
 
-def _between(first: str, last: str, part: float) -> str:
+def _mix_colours(first: str, last: str, part: float) -> str:
     """Return the colour `part` (0 to 1) of the way between two."""
     ends = [[int(colour[offset : offset + 2], 16) for offset in (1, 3, 5)] for colour in (first, last)]
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(*ends, strict=True))
 
 
-def _ramp(light: tuple[str, str], dark: tuple[str, str], steps: int) -> list[Shade]:
+def _make_ramp(light: tuple[str, str], dark: tuple[str, str], steps: int) -> list[Shade]:
     parts = [step / (steps - 1) for step in range(steps)]
-    return [Shade(_between(*light, part), _between(*dark, part)) for part in parts]
+    return [Shade(_mix_colours(*light, part), _mix_colours(*dark, part)) for part in parts]
 
 
 # The background: the card of a page, a sheet of paper.
@@ -50,8 +50,8 @@ _TONES: Mapping[str, tuple[Shade, Shade]] = {
 TONES: Mapping[str, Tone] = {name: Tone(solid.light, tint.light) for name, (solid, tint) in _TONES.items()}
 
 # One ink is readable on every step, from the palest to the strongest.
-_BLUES = _ramp(("#edf4fb", "#78aee4"), ("#1f2a38", "#2f6299"), 9)
-_ORANGES = _ramp(("#fae6d6", "#e8965c"), ("#38281f", "#8f4a17"), 9)
+_BLUES = _make_ramp(("#edf4fb", "#78aee4"), ("#1f2a38", "#2f6299"), 9)
+_ORANGES = _make_ramp(("#fae6d6", "#e8965c"), ("#38281f", "#8f4a17"), 9)
 BLUES = tuple(shade.light for shade in _BLUES)
 ORANGES = tuple(shade.light for shade in _ORANGES)
 
@@ -63,13 +63,13 @@ SHADES: tuple[Shade, ...] = (
 )
 
 
-def step(colours: tuple[str, ...], part: float) -> str:
+def colour_step(colours: tuple[str, ...], part: float) -> str:
     """Return the colour for `part` of the ramp (0 to 1, clipped)."""
     # Rounded to the nearest step, so that the style sheet knows every colour.
     return colours[round(min(1.0, max(0.0, part)) * (len(colours) - 1))]
 
 
-def css() -> str:
+def build_css() -> str:
     """Return the rules for dark mode, for static/figures.css; print keeps the light colours."""
     lines = ["@media screen and (prefers-color-scheme: dark) {"]
     for light, dark in SHADES:

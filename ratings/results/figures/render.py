@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import vl_convert
 
-from ratings.results.figures.pdf import ordered
+from ratings.results.figures.pdf import reorder_pdf
 from ratings.results.figures.theme import FONT, Spec
 
 VL_VERSION = "6.4"  # fixed: another version of Vega-Lite may draw the same specification differently
@@ -35,56 +35,61 @@ _VALUE = re.compile(r"#[0-9a-f]{6}|[A-Za-z0-9 .,+%-]*")
 _TRANSFORM = re.compile(r"(?:(?:translate|rotate|scale)\([-0-9.e, ]+\) ?)+")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?|-?\d+e-\d+")
-_SAYS_NOTHING = {("opacity", "1"), ("font-weight", "normal"), ("transform", "translate(0,0)"), ("stroke-dasharray", "")}
+_DEFAULT_ATTRIBUTES = {
+    ("opacity", "1"),
+    ("font-weight", "normal"),
+    ("transform", "translate(0,0)"),
+    ("stroke-dasharray", ""),
+}
 
 
-def svg(spec: Spec) -> str:
+def render_svg(spec: Spec) -> str:
     """Return the drawing as one sanitised <svg> element, labelled with the specification's description.
 
     Marks with a description get a <title>. Raises ValueError if the drawing contains anything outside the allow-list.
     """
-    spec = _drawable(spec)
+    spec = _strip_non_xml(spec)
     # No base URL is allowed, so a specification cannot load anything.
     raw_svg: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VL_VERSION, allowed_base_urls=[])
     root = ElementTree.fromstring(raw_svg)
-    return clean(root, label=str(spec.get("description", "")))
+    return sanitise_svg(root, label=str(spec.get("description", "")))
 
 
-def pdf(drawing: str) -> bytes:
+def to_pdf(drawing: str) -> bytes:
     """Return one page of the drawing's size (pixels as points) with the font embedded; the same bytes each time."""
-    return ordered(bytes(vl_convert.svg_to_pdf(drawing)))
+    return reorder_pdf(bytes(vl_convert.svg_to_pdf(drawing)))
 
 
-def png(drawing: str) -> bytes:
+def to_png(drawing: str) -> bytes:
     """Return the drawing at 300 pixels per inch, pixels taken as points; the same bytes each time."""
     return bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
 
 
-def _drawable(value: Any) -> Any:
+def _strip_non_xml(value: Any) -> Any:
     """Return the specification without characters that XML forbids; vl-convert would abort the process."""
     if isinstance(value, str):
         return _NOT_XML.sub("\ufffd", value)
     if isinstance(value, dict):
-        return {_drawable(name): _drawable(part) for name, part in value.items()}
-    return [_drawable(part) for part in value] if isinstance(value, list | tuple) else value
+        return {_strip_non_xml(name): _strip_non_xml(part) for name, part in value.items()}
+    return [_strip_non_xml(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def clean(root: ElementTree.Element, label: str) -> str:
+def sanitise_svg(root: ElementTree.Element, label: str) -> str:
     """Return vl-convert's SVG tree rebuilt from the allow-list, as text. `label` is its accessible name."""
-    size = {name: _whole(root.get(name, "")) for name in ("width", "height")}
+    size = {name: _format_pixels(root.get(name, "")) for name in ("width", "height")}
     rebuilt = ElementTree.Element("svg", {"xmlns": _SVG, "viewBox": f"0 0 {size['width']} {size['height']}", **size})
     # `fill: none` is inherited, so that paths without a fill do not become black.
     rebuilt.attrib |= {"role": "img", "aria-label": label, "font-family": FONT, "fill": "none"}
     for child in root:
-        rebuilt.extend(list(_cleaned(child)))
+        rebuilt.extend(list(_sanitise_element(child)))
     return ElementTree.tostring(rebuilt, encoding="unicode")
 
 
-def _whole(pixels: str) -> str:
+def _format_pixels(pixels: str) -> str:
     return f"{float(pixels):g}"
 
 
-def _cleaned(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
+def _sanitise_element(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
     """Yield the element if it is allowed and draws anything; the children of a group without effect instead of the group."""
     tag = element.tag.removeprefix(f"{{{_SVG}}}")
     # Clip paths and gradients refer to an id, and ids of two figures on a page can collide.
@@ -92,15 +97,17 @@ def _cleaned(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
         raise ValueError(f"a figure needs no <{tag}>; draw without clipping and gradients")
     if tag not in _ALLOWED:
         raise ValueError(f"<{tag}> is not allowed in a figure")
-    attributes = {name: value for name, value in _attributes(tag, element) if (name, value) not in _SAYS_NOTHING}
-    children = [made for child in element for made in _cleaned(child)]
+    attributes = {
+        name: value for name, value in _iter_attributes(tag, element) if (name, value) not in _DEFAULT_ATTRIBUTES
+    }
+    children = [made for child in element for made in _sanitise_element(child)]
     if tag == "g":
         if not children:
             return
         if not attributes or attributes == {"fill": "none"}:
             yield from children
             return
-    elif not _draws(tag, attributes, element.text):
+    elif not _is_visible(tag, attributes, element.text):
         return
     made = ElementTree.Element(tag, attributes)
     # Vega-Lite writes the description of a mark as aria-label; a title is also displayed when the pointer rests on it.
@@ -109,39 +116,39 @@ def _cleaned(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
         ElementTree.SubElement(made, "title").text = title_text
     if tag in ("text", "tspan"):
         made.text = element.text
-    made.extend(_joined(children) if tag == "g" else children)
+    made.extend(_merge_paths(children) if tag == "g" else children)
     yield made
 
 
-def _attributes(tag: str, element: ElementTree.Element) -> Iterator[tuple[str, str]]:
+def _iter_attributes(tag: str, element: ElementTree.Element) -> Iterator[tuple[str, str]]:
     for name, value in element.attrib.items():
         if name not in _ALLOWED[tag] or value in ("none", "transparent"):
             continue
-        shortened = _LONG_NUMBER.sub(_shorter, value)
+        shortened = _LONG_NUMBER.sub(_round_number, value)
         # An unexpected value is an error, not removed: a figure without it could be wrong.
         if not (_TRANSFORM if name == "transform" else _VALUE).fullmatch(shortened):
             raise ValueError(f"{name}={value!r} is not allowed in a figure")
         yield name, shortened.removesuffix("px") if name == "font-size" else shortened
 
 
-def _shorter(number: re.Match[str]) -> str:
+def _round_number(number: re.Match[str]) -> str:
     return f"{round(float(number[0]), 2) + 0.0:g}"  # + 0.0 turns a negative zero into zero
 
 
-def _draws(tag: str, kept: dict[str, str], text: str | None) -> bool:
+def _is_visible(tag: str, attributes: dict[str, str], text: str | None) -> bool:
     if tag in ("text", "tspan"):
         # An empty text is kept if it is the parent of spans.
         return bool(text) or tag == "text"
-    if kept.get("opacity") == "0":
+    if attributes.get("opacity") == "0":
         return False
-    return ("fill" in kept or "stroke" in kept) and kept.get("d") != ""
+    return ("fill" in attributes or "stroke" in attributes) and attributes.get("d") != ""
 
 
-def _joined(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
+def _merge_paths(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
     """Merge neighbouring paths with equal attributes and no title, so that a matrix of thousands of cells stays small."""
     merged: list[ElementTree.Element] = []
     for child in children:
-        if merged and _alike(merged[-1], child):
+        if merged and _has_same_style(merged[-1], child):
             # Two paths in one "d" are drawn as one; only the title would distinguish them.
             merged[-1].set("d", merged[-1].attrib["d"] + child.attrib["d"])
         else:
@@ -149,7 +156,7 @@ def _joined(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
     return merged
 
 
-def _alike(one: ElementTree.Element, other: ElementTree.Element) -> bool:
+def _has_same_style(one: ElementTree.Element, other: ElementTree.Element) -> bool:
     # A title or a transform belongs to one path alone.
     if one.tag != "path" or other.tag != "path" or len(one) or len(other) or "transform" in one.attrib:
         return False

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratings.results.figures import wording
+from ratings.results.figures import text_metrics
 
 # The JSON of an analysis (ratings.results.analyses): its tables are {"columns": [{"name": ...}], "rows": [[...]]}.
 Document = Mapping[str, Any]
-Line = Mapping[str, object]
+TableRow = Mapping[str, object]
 
 
 # Values in tables.
@@ -15,7 +15,7 @@ PLANTED = ("obvious", "subtle")  # in the column `error`; other values mean not 
 MACHINES = ("machine", "classifier", "checker", "ensemble")
 
 
-def rows(document: Document, name: str) -> list[Line]:
+def get_rows(document: Document, name: str) -> list[TableRow]:
     """Return the rows of a table by column name; none if the document has no such table."""
     table = document.get("tables", {}).get(name)
     if not table:
@@ -24,12 +24,12 @@ def rows(document: Document, name: str) -> list[Line]:
     return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
 
-def notes(document: Document, name: str) -> list[str]:
+def get_notes(document: Document, name: str) -> list[str]:
     """Return the notes below a table; none if the document has no such table."""
     return list(document.get("tables", {}).get(name, {}).get("notes", ()))
 
 
-def number(row: Line, name: str) -> float | None:
+def get_number(row: TableRow, name: str) -> float | None:
     """Return a number; None for an empty cell. Raises ValueError for a text, because the document has another format."""
     value = row.get(name)
     if value is None or value == "":
@@ -40,23 +40,23 @@ def number(row: Line, name: str) -> float | None:
     raise ValueError(f"{name} is {value!r}; a figure needs a number there")
 
 
-def count(row: Line, name: str) -> int:
+def get_count(row: TableRow, name: str) -> int:
     """Return a count; 0 for an empty cell."""
-    return int(number(row, name) or 0)
+    return int(get_number(row, name) or 0)
 
 
-def text(row: Line, name: str, most: int = 300) -> str:
+def get_text(row: TableRow, name: str, most: int = 300) -> str:
     """Return a name, cleaned for drawing; "" for an empty cell."""
     value = row.get(name)
-    return "" if value is None else wording.plain(value, most)
+    return "" if value is None else text_metrics.clean_label(value, most)
 
 
-def first_seen(lines: Sequence[Line], name: str) -> list[str]:
+def list_distinct(lines: Sequence[TableRow], name: str) -> list[str]:
     """Return the distinct texts of a column in the order of the table."""
-    return list(dict.fromkeys(text(line, name) for line in lines))
+    return list(dict.fromkeys(get_text(line, name) for line in lines))
 
 
-_WORDS: Mapping[str, tuple[str, str]] = {"evidence_sufficiency": ("sufficient", "not sufficient")}
+_VERDICT_WORDS: Mapping[str, tuple[str, str]] = {"evidence_sufficiency": ("sufficient", "not sufficient")}
 
 
 def verdict_words(document: Document) -> tuple[str, str]:
@@ -66,9 +66,9 @@ def verdict_words(document: Document) -> tuple[str, str]:
     subject = document.get("subject", {})
     # A benchmark has no kind of its own.
     kind = "evidence_sufficiency" if "benchmark" in subject else subject.get("kind", "")
-    return _WORDS.get(kind, ("plausible", "not plausible"))
+    return _VERDICT_WORDS.get(kind, ("plausible", "not plausible"))
 
 
-def words(line: Line, name: str) -> str:
+def get_spaced(line: TableRow, name: str) -> str:
     """Return a name from a closed list, such as a kind of error, with spaces instead of underscores."""
-    return text(line, name).replace("_", " ")
+    return get_text(line, name).replace("_", " ")

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from ratings.results.figures.palette import AXIS, GRID, INK, MUTED, PAPER
-from ratings.results.figures.wording import lines
+from ratings.results.figures.text_metrics import wrap_text
 
 # Bundled with vl-convert, so that every host renders the same; Arial has the same widths on screens.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
@@ -18,7 +18,7 @@ AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.VConcatChart | alt
 
 
 @dataclass(frozen=True)
-class Profile:
+class FigureSize:
     """One size of drawing, in pixels (in print: points, 72 per inch).
 
     `stacked`: names are above their row, panels below each other. `titled`: title and note are part of the drawing,
@@ -36,31 +36,31 @@ class Profile:
     titled: bool = False
 
 
-PROFILES: Mapping[str, Profile] = {
-    "wide": Profile("wide", 700, size=12.5, small=11.5, row=28, stroke=1.5, point=42),
-    "narrow": Profile("narrow", 340, size=12.5, small=11.5, row=44, stroke=1.5, point=42, stacked=True),
-    "print": Profile("print", 486, size=8, small=7, row=17, stroke=0.9, point=16, titled=True),
+FIGURE_SIZES: Mapping[str, FigureSize] = {
+    "wide": FigureSize("wide", 700, size=12.5, small=11.5, row=28, stroke=1.5, point=42),
+    "narrow": FigureSize("narrow", 340, size=12.5, small=11.5, row=44, stroke=1.5, point=42, stacked=True),
+    "print": FigureSize("print", 486, size=8, small=7, row=17, stroke=0.9, point=16, titled=True),
 }
 
 
-def finished(chart: AnyChart, profile: Profile, title: str, note: str, summary: str) -> Spec:
+def finish_chart(chart: AnyChart, profile: FigureSize, title: str, note: str, summary: str) -> Spec:
     """Return the chart as a Vega-Lite specification with the common style, the summary as description and, in print, its title."""
     if profile.titled:
-        chart = chart.properties(title=_title(profile, title, note))
+        chart = chart.properties(title=_make_title(profile, title, note))
     # The tests validate each figure; here it would only repeat that for every row of data.
-    spec: Spec = _with_rows(chart.to_dict(validate=False))
+    spec: Spec = _insert_rows(chart.to_dict(validate=False))
     return {
         **spec,
         "description": summary,
         "background": PAPER.light if profile.titled else None,  # on a page the card behind the figure is the background
-        "config": _look(profile),
+        "config": _common_style(profile),
     }
 
 
-def _title(profile: Profile, title: str, note: str) -> alt.TitleParams:
-    subtitle_lines = lines(note, profile.width, profile.small, most=4) if note else []
+def _make_title(profile: FigureSize, title: str, note: str) -> alt.TitleParams:
+    subtitle_lines = wrap_text(note, profile.width, profile.small, most=4) if note else []
     return alt.TitleParams(
-        lines(title, profile.width, profile.size * 1.2, most=2),
+        wrap_text(title, profile.width, profile.size * 1.2, most=2),
         subtitle=subtitle_lines,
         anchor="start",
         frame="bounds",
@@ -73,7 +73,7 @@ def _title(profile: Profile, title: str, note: str) -> alt.TitleParams:
     )
 
 
-def _look(profile: Profile) -> Spec:
+def _common_style(profile: FigureSize) -> Spec:
     axis = {
         "labelFontSize": profile.small,
         "titleFontSize": profile.small,
@@ -104,25 +104,25 @@ def _look(profile: Profile) -> Spec:
     }
 
 
-def values(rows: Sequence[Mapping[str, Any]]) -> alt.NamedData:
+def make_data(rows: Sequence[Mapping[str, Any]]) -> alt.NamedData:
     """Return rows as chart data: their JSON as the name, until `finish_chart` inserts them."""
     # Altair copies inline data at every step, which is slow for thousands of rows.
     return alt.NamedData(name=json.dumps([dict(row) for row in rows]))
 
 
-def _with_rows(spec: Any) -> Any:
+def _insert_rows(spec: Any) -> Any:
     """Return the specification with the rows that `make_data` stored as names."""
     if isinstance(spec, list):
-        return [_with_rows(part) for part in spec]
+        return [_insert_rows(part) for part in spec]
     if not isinstance(spec, dict):
         return spec
     return {
-        name: {"values": json.loads(part["name"])} if name == "data" and "name" in part else _with_rows(part)
+        name: {"values": json.loads(part["name"])} if name == "data" and "name" in part else _insert_rows(part)
         for name, part in spec.items()
     }
 
 
-def layered(*charts: alt.Chart | alt.LayerChart, width: float, height: float) -> alt.LayerChart:
+def layer_charts(*charts: alt.Chart | alt.LayerChart, width: float, height: float) -> alt.LayerChart:
     """Return charts on top of each other in a plot of this size in pixels."""
     chart = alt.layer(*charts).properties(width=width, height=height)
     if not isinstance(chart, alt.LayerChart):
@@ -130,11 +130,11 @@ def layered(*charts: alt.Chart | alt.LayerChart, width: float, height: float) ->
     return chart
 
 
-def frame(left: float, right: float) -> alt.Chart:
+def make_frame(left: float, right: float) -> alt.Chart:
     """Return an invisible mark that makes a plot occupy `left` to `right` (pixels from the plot's left edge) with any font."""
     # Without it, the size of a plot would depend on the text that the renderer measures, and plots of one figure would
     # not align.
-    mark = alt.Chart(values([{}])).mark_rect(opacity=0, aria=False)
+    mark = alt.Chart(make_data([{}])).mark_rect(opacity=0, aria=False)
     # An opacity of 0 is removed when the SVG is cleaned.
     edges: alt.Chart = mark.encode(x=alt.value(left), x2=alt.value(right), y=alt.value(0), y2=alt.value(1))
     return edges

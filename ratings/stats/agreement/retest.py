@@ -5,19 +5,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ratings.stats.estimates import Estimate, estimate, generator
+from ratings.stats.estimates import Estimate, build_estimate, build_generator
 from ratings.stats.intervals import CO_MINORITY
-from ratings.stats.proportions import clustered
-from ratings.stats.resampling import Resampled, percentile, weight_chunks, widening
-from ratings.stats.table import Floats, Ints, Repeat, natural
+from ratings.stats.proportions import compute_clustered_interval
+from ratings.stats.ratings_table import Floats, Ints, RepeatedRating, natural_sort_key
+from ratings.stats.resampling import (
+    ResampledInterval,
+    compute_percentile_interval,
+    compute_widening,
+    iter_weight_chunks,
+)
 
-NONE = "no item was judged twice"
+NO_REPEATS = "no item was judged twice"
 ONE_ANSWER = "0/0: one and the same verdict throughout"
-ALIKE = "all repeats are alike; the interval treats them as independent"
-LEAST = 10  # repeats; with fewer no interval of kappa reached its coverage
+ALL_ALIKE = "all repeats are alike; the interval treats them as independent"
+MIN_REPEATS = 10  # repeats; with fewer no interval of kappa reached its coverage
 
 
-class Answers(NamedTuple):
+class RepeatAnswers(NamedTuple):
     """Repeats as columns: first and second are category codes, item and rater indices into the names; q is the number of categories."""
 
     item: Ints
@@ -27,36 +32,39 @@ class Answers(NamedTuple):
     raters: tuple[str, ...]
     q: int
 
-    def of(self, rater: int) -> "Answers":
+    def select_rater(self, rater: int) -> "RepeatAnswers":
         is_rater = self.rater == rater
         return self._replace(**{name: getattr(self, name)[is_rater] for name in self._fields[:4]})
 
 
-def retest(repeats: Sequence[Repeat], *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
+def estimate_retest(repeats: Sequence[RepeatedRating], *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
     """Return retest_agreement and retest_kappa: first against second verdict, of all repeats together, then of each rater (args).
 
     Agreement has the clustered Wilson interval, kappa that of resampled items.
     The means over raters follow (args mean_over: raters); raters without a kappa are left out of that mean.
     """
     if not repeats:
-        return [estimate(stat, None, _counts(None), reason=NONE) for stat in ("retest_agreement", "retest_kappa")]
-    answers = _answers(repeats)
-    by_rater = [answers.of(index) for index in range(len(answers.raters))]
-    rng = generator(seed, "retest_kappa")
-    rows = list(_two(answers, {}, rng, resamples))
+        return [
+            build_estimate(stat, None, _count_repeats(None), reason=NO_REPEATS)
+            for stat in ("retest_agreement", "retest_kappa")
+        ]
+    answers = _encode_repeats(repeats)
+    by_rater = [answers.select_rater(index) for index in range(len(answers.raters))]
+    rng = build_generator(seed, "retest_kappa")
+    rows = list(_estimate_agreement_and_kappa(answers, {}, rng, resamples))
     estimates = [
-        _two(rater_answers, {"rater": answers.raters[index]}, rng, resamples)
+        _estimate_agreement_and_kappa(rater_answers, {"rater": answers.raters[index]}, rng, resamples)
         for index, rater_answers in enumerate(by_rater)
     ]
     pairs = [list(rater_rows) for rater_rows in estimates]
     rows += [row for rater_rows in pairs for row in rater_rows]
-    return [*rows, *(_mean([rater_rows[index] for rater_rows in pairs], answers) for index in (0, 1))]
+    return [*rows, *(_average_over_raters([rater_rows[index] for rater_rows in pairs], answers) for index in (0, 1))]
 
 
-def _answers(repeats: Iterable[Repeat]) -> Answers:
-    ordered = sorted(repeats, key=lambda repeat: (natural(repeat.rater), repeat.item))
+def _encode_repeats(repeats: Iterable[RepeatedRating]) -> RepeatAnswers:
+    ordered = sorted(repeats, key=lambda repeat: (natural_sort_key(repeat.rater), repeat.item))
     items = {name: index for index, name in enumerate(sorted({repeat.item for repeat in ordered}))}
-    raters = tuple(sorted({repeat.rater for repeat in ordered}, key=natural))
+    raters = tuple(sorted({repeat.rater for repeat in ordered}, key=natural_sort_key))
     codes: dict[Any, int] = {}
     for repeat in ordered:
         codes.setdefault(repeat.first, len(codes))
@@ -66,22 +74,24 @@ def _answers(repeats: Iterable[Repeat]) -> Answers:
         for repeat in ordered
     ]
     item, rater, first, second = np.array(columns, dtype=np.int64).T
-    return Answers(item, rater, first, second, raters, len(codes))
+    return RepeatAnswers(item, rater, first, second, raters, len(codes))
 
 
-def _counts(answers: Answers | None) -> dict[str, int]:
+def _count_repeats(answers: RepeatAnswers | None) -> dict[str, int]:
     if answers is None:
         return {"items": 0, "raters": 0, "repeats": 0}
     raters = len(np.unique(answers.rater))
     return {"items": len(np.unique(answers.item)), "raters": raters, "repeats": len(answers.item)}
 
 
-def _two(answers: Answers, args: dict[str, str], rng: np.random.Generator, resamples: int) -> Iterator[Estimate]:
-    n = _counts(answers)
+def _estimate_agreement_and_kappa(
+    answers: RepeatAnswers, args: dict[str, str], rng: np.random.Generator, resamples: int
+) -> Iterator[Estimate]:
+    n = _count_repeats(answers)
     is_same = (answers.first == answers.second).astype(np.float64)
-    agreement = clustered(is_same, answers.item, answers.rater)
-    reason = agreement.reason or (ALIKE if np.isnan(agreement.deff) else "")
-    yield estimate(
+    agreement = compute_clustered_interval(is_same, answers.item, answers.rater)
+    reason = agreement.reason or (ALL_ALIKE if np.isnan(agreement.deff) else "")
+    yield build_estimate(
         "retest_agreement",
         is_same.mean(),
         n,
@@ -90,12 +100,12 @@ def _two(answers: Answers, args: dict[str, str], rng: np.random.Generator, resam
         method=agreement.method,
         reason=reason,
     )
-    kappa = float(_kappas(answers, np.ones((1, n["repeats"])))[0])
+    kappa = float(_compute_kappas(answers, np.ones((1, n["repeats"])))[0])
     if np.isnan(kappa):
-        yield estimate("retest_kappa", None, n, args=args, reason=ONE_ANSWER)
+        yield build_estimate("retest_kappa", None, n, args=args, reason=ONE_ANSWER)
         return
-    resampled = _of_kappa(answers, rng, resamples)
-    yield estimate(
+    resampled = _resample_kappa(answers, rng, resamples)
+    yield build_estimate(
         "retest_kappa",
         kappa,
         n,
@@ -106,22 +116,23 @@ def _two(answers: Answers, args: dict[str, str], rng: np.random.Generator, resam
     )
 
 
-def _of_kappa(answers: Answers, rng: np.random.Generator, resamples: int) -> Resampled:
+def _resample_kappa(answers: RepeatAnswers, rng: np.random.Generator, resamples: int) -> ResampledInterval:
     n, commonest = len(answers.item), np.argmax(np.bincount(np.concatenate([answers.first, answers.second])))
     co_minority = float(np.sum(answers.first != commonest) * np.sum(answers.second != commonest) / n)
-    if n < LEAST or co_minority < CO_MINORITY:
-        return Resampled(None, reason="too few repeats with the rarer verdict for an interval of kappa")
+    if n < MIN_REPEATS or co_minority < CO_MINORITY:
+        return ResampledInterval(None, reason="too few repeats with the rarer verdict for an interval of kappa")
     items, item = np.unique(answers.item, return_inverse=True)
     # One stratum: how many items of each source are repeated is chance, not design, and resampling within source
     # covered less often.
     strata = np.zeros(len(items), dtype=np.int64)
     chunks = [
-        _kappas(answers, weights[:, item].astype(np.float64)) for weights in weight_chunks(strata, resamples, rng)
+        _compute_kappas(answers, weights[:, item].astype(np.float64))
+        for weights in iter_weight_chunks(strata, resamples, rng)
     ]
-    return percentile(np.concatenate([np.empty(0), *chunks]), widening=widening(len(items)))
+    return compute_percentile_interval(np.concatenate([np.empty(0), *chunks]), widening=compute_widening(len(items)))
 
 
-def _kappas(answers: Answers, weights: Floats) -> Floats:
+def _compute_kappas(answers: RepeatAnswers, weights: Floats) -> Floats:
     """Return Cohen's kappa of first and second verdict for each row of weights of the repeats; NaN for 0/0."""
     n = weights.sum(axis=1)
     shares = [weights @ np.equal.outer(codes, np.arange(answers.q)) for codes in (answers.first, answers.second)]
@@ -131,10 +142,10 @@ def _kappas(answers: Answers, weights: Floats) -> Floats:
     return kappas
 
 
-def _mean(rows: Sequence[Estimate], answers: Answers) -> Estimate:
+def _average_over_raters(rows: Sequence[Estimate], answers: RepeatAnswers) -> Estimate:
     values = [row.value for row in rows if row.value is not None]
-    n = {**_counts(answers), "raters_used": len(values), "raters_undefined": len(rows) - len(values)}
+    n = {**_count_repeats(answers), "raters_used": len(values), "raters_undefined": len(rows) - len(values)}
     reason = "unweighted mean of the raters' values, without an interval" if values else "undefined for every rater"
-    return estimate(
+    return build_estimate(
         rows[0].stat, float(np.mean(values)) if values else None, n, args={"mean_over": "raters"}, reason=reason
     )

@@ -13,10 +13,17 @@ import numpy as np
 from scipy import sparse
 
 from ratings.stats.areas import delong, mrmc
-from ratings.stats.estimates import Estimate, estimate, generator
-from ratings.stats.intervals import LEAST_RATERS
-from ratings.stats.resampling import NOT_RESAMPLED, Resampled, percentile, rater_weights, weight_chunks, widening
-from ratings.stats.table import Floats, Ints, Ratings, explain_missing
+from ratings.stats.estimates import Estimate, build_estimate, build_generator
+from ratings.stats.intervals import MIN_RATERS
+from ratings.stats.ratings_table import Floats, Ints, Ratings, explain_missing
+from ratings.stats.resampling import (
+    NOT_RESAMPLED,
+    ResampledInterval,
+    compute_percentile_interval,
+    compute_widening,
+    iter_weight_chunks,
+    sample_rater_weights,
+)
 
 CONFIDENCE_CORRECT = "auc_confidence_correct"
 UNSIGNED_TRUTH = "auc_unsigned_truth"
@@ -26,177 +33,192 @@ TYPE2 = "type2_auc"
 OVER_RATERS = {"mean_over": "raters"}
 POOLED = "ratings of one item and of one rater go together; the mean over raters has an interval"
 ITEMS_ONLY = "fewer than three raters: only items are resampled, for these raters"
-CELLS = 4_000_000  # counts in memory at once while resampling: 32 MB
+MAX_CELLS = 4_000_000  # counts in memory at once while resampling: 32 MB
 
 
-def panel(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
+def estimate_areas(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
     """Return all areas of a table in a fixed order; tables that are not binary have none."""
-    if not table.binary:
+    if not table.is_binary:
         return []
     sources = (None, *table.error_sources)
-    rows = [confidence_correct(table, seed, resamples)]
+    rows = [estimate_confidence_correct(table, seed, resamples)]
     for source in sources:
-        rows += unsigned_truth(table, source)
+        rows += estimate_unsigned_truth(table, source)
     for source in sources:
-        rows.append(signed(table, source))
-    return rows + type2(table, seed, resamples)
+        rows.append(estimate_signed(table, source))
+    return rows + estimate_type2(table, seed, resamples)
 
 
-def confidence_correct(table: Ratings, seed: int, resamples: int) -> Estimate:
+def estimate_confidence_correct(table: Ratings, seed: int, resamples: int) -> Estimate:
     """Return auc_confidence_correct with the two-way bootstrap; below three raters items alone are resampled."""
-    judged, n = _judged(table)
-    area = delong.area(judged.confidence, judged.correct)
+    judged, n = _select_judged(table)
+    area = delong.estimate_area(judged.confidence, judged.is_correct)
     if area.value is None or area.interval is None:
-        return estimate(CONFIDENCE_CORRECT, area.value, n, reason=_why(table, judged) or area.reason)
-    rng = generator(seed, CONFIDENCE_CORRECT)
-    resampled = _interval(_replicates(judged, resamples, rng), judged) if resamples else NOT_RESAMPLED
-    return _resampled(CONFIDENCE_CORRECT, area.value, n, {}, resampled)
+        return build_estimate(CONFIDENCE_CORRECT, area.value, n, reason=_explain_no_area(table, judged) or area.reason)
+    rng = build_generator(seed, CONFIDENCE_CORRECT)
+    resampled = _compute_interval(_resample_areas(judged, resamples, rng), judged) if resamples else NOT_RESAMPLED
+    return _build_resampled(CONFIDENCE_CORRECT, area.value, n, {}, resampled)
 
 
-def type2(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
+def estimate_type2(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
     """Return type2_auc of each rater with DeLong's interval, then the mean over raters with both correct and incorrect verdicts."""
-    judged, _ = _judged(table)
+    judged, _ = _select_judged(table)
     rows = []
     for name in [table.raters[index] for index in np.unique(table.rater)]:
-        rater_ratings, n = _judged(table.of_rater(name))
-        area = delong.area(rater_ratings.confidence, rater_ratings.correct)
-        reason = (_why(table.of_rater(name), rater_ratings) if area.value is None else "") or area.reason
+        rater_ratings, n = _select_judged(table.select_rater(name))
+        area = delong.estimate_area(rater_ratings.confidence, rater_ratings.is_correct)
+        reason = (
+            _explain_no_area(table.select_rater(name), rater_ratings) if area.value is None else ""
+        ) or area.reason
         args = {"rater": name}
         rows.append(
-            estimate(TYPE2, area.value, n, args=args, interval=area.interval, method=area.method, reason=reason)
+            build_estimate(TYPE2, area.value, n, args=args, interval=area.interval, method=area.method, reason=reason)
         )
-    return [*rows, _type2_mean(table, judged, [row.value for row in rows], seed, resamples)]
+    return [*rows, _estimate_type2_mean(table, judged, [row.value for row in rows], seed, resamples)]
 
 
-def _type2_mean(table: Ratings, own: Ratings, values: Sequence[float | None], seed: int, resamples: int) -> Estimate:
+def _estimate_type2_mean(
+    table: Ratings, judged: Ratings, values: Sequence[float | None], seed: int, resamples: int
+) -> Estimate:
     defined = [value for value in values if value is not None]
-    n = {**_judged(table)[1], "raters_used": len(defined), "raters_dropped": len(values) - len(defined)}
+    n = {**_select_judged(table)[1], "raters_used": len(defined), "raters_dropped": len(values) - len(defined)}
     if not defined:
-        reason = _why(table, own) or "no rater was both right and wrong"
-        return estimate(TYPE2, None, n, args=OVER_RATERS, reason=reason)
+        reason = _explain_no_area(table, judged) or "no rater was both right and wrong"
+        return build_estimate(TYPE2, None, n, args=OVER_RATERS, reason=reason)
     resampled = NOT_RESAMPLED
     if resamples:
-        rng = generator(seed, TYPE2, OVER_RATERS)
-        resampled = _interval(_replicates(own, resamples, rng, mean_over_raters=True), own)
-    return _resampled(TYPE2, float(np.mean(defined)), n, OVER_RATERS, resampled)
+        rng = build_generator(seed, TYPE2, OVER_RATERS)
+        resampled = _compute_interval(_resample_areas(judged, resamples, rng, mean_over_raters=True), judged)
+    return _build_resampled(TYPE2, float(np.mean(defined)), n, OVER_RATERS, resampled)
 
 
-def unsigned_truth(table: Ratings, source: str | None = None) -> list[Estimate]:
+def estimate_unsigned_truth(table: Ratings, source: str | None = None) -> list[Estimate]:
     """Return auc_unsigned_truth of one error source (None: of all): pooled over ratings, then the mean over raters (two
     targets).
     """
-    ratings, args = _against(table, source)
-    pooled = _pooled(UNSIGNED_TRUTH, ratings, ratings.confidence, args)
-    return [pooled, *mrmc.mean_rows(UNSIGNED_TRUTH, ratings, ratings.confidence, {**args, **OVER_RATERS})]
+    ratings, args = _select_comparison(table, source)
+    pooled = _estimate_pooled(UNSIGNED_TRUTH, ratings, ratings.confidence, args)
+    return [pooled, *mrmc.estimate_mean_area(UNSIGNED_TRUTH, ratings, ratings.confidence, {**args, **OVER_RATERS})]
 
 
-def signed(table: Ratings, source: str | None = None) -> Estimate:
+def estimate_signed(table: Ratings, source: str | None = None) -> Estimate:
     """Return auc_signed of one error source, pooled over ratings (None: of all, a mixture of easy and difficult errors)."""
-    ratings, args = _against(table, source)
-    return _pooled(SIGNED, ratings, ratings.signed, args)
+    ratings, args = _select_comparison(table, source)
+    return _estimate_pooled(SIGNED, ratings, ratings.signed_ratings, args)
 
 
-def _against(table: Ratings, source: str | None) -> tuple[Ratings, Mapping[str, str]]:
+def _select_comparison(table: Ratings, source: str | None) -> tuple[Ratings, Mapping[str, str]]:
     if source is None:
-        return table.where(table.reference >= 0), {}
-    return table.against_unperturbed(source), {"source": source}
+        return table.select_ratings(table.reference >= 0), {}
+    return table.select_against_unperturbed(source), {"source": source}
 
 
-def _pooled(stat: str, own: Ratings, scores: Floats, args: Mapping[str, str]) -> Estimate:
+def _estimate_pooled(stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str]) -> Estimate:
     """Return the area over all ratings together, with an interval only if they are one rater's."""
     has_score = np.isfinite(scores)
-    scored_ratings = own.where(has_score)
-    area = delong.area(scores[has_score], scored_ratings.reference == 1)
-    n = {**scored_ratings.n, "positives": area.positives, "negatives": area.negatives}
+    scored_ratings = ratings.select_ratings(has_score)
+    area = delong.estimate_area(scores[has_score], scored_ratings.reference == 1)
+    n = {**scored_ratings.sample_sizes, "positives": area.positives, "negatives": area.negatives}
     if area.value is None:
-        return estimate(stat, None, n, args=args, reason=mrmc.nothing(own, scores))
+        return build_estimate(stat, None, n, args=args, reason=mrmc.explain_no_area(ratings, scores))
     # DeLong's interval treats ratings as independent; of several raters it covered 73 to 86 % (bench/results/coverage.md).
     if n["raters"] > 1:
-        return estimate(stat, area.value, n, args=args, reason=POOLED)
-    return estimate(stat, area.value, n, args=args, interval=area.interval, method=area.method, reason=area.reason)
+        return build_estimate(stat, area.value, n, args=args, reason=POOLED)
+    return build_estimate(
+        stat, area.value, n, args=args, interval=area.interval, method=area.method, reason=area.reason
+    )
 
 
-def _judged(table: Ratings) -> tuple[Ratings, Mapping[str, int]]:
+def _select_judged(table: Ratings) -> tuple[Ratings, Mapping[str, int]]:
     """Return the ratings with a known reference and a confidence, and their counts."""
-    judged = table.where((table.reference >= 0) & np.isfinite(table.confidence))
-    correct = int(judged.correct.sum())
-    return judged, {**judged.n, "correct": correct, "incorrect": len(judged) - correct}
+    judged = table.select_ratings((table.reference >= 0) & np.isfinite(table.confidence))
+    correct = int(judged.is_correct.sum())
+    return judged, {**judged.sample_sizes, "correct": correct, "incorrect": len(judged) - correct}
 
 
-def _why(table: Ratings, own: Ratings) -> str:
+def _explain_no_area(table: Ratings, judged: Ratings) -> str:
     """Return why there is no area of confidence against correctness; "" if there is one."""
     if not (table.reference >= 0).any():
         return explain_missing(table.reference_name, -1)
-    if not len(own):
+    if not len(judged):
         return "no rating with a known reference has a confidence"
-    if own.correct.all():
+    if judged.is_correct.all():
         return "no rating is incorrect"
-    return "" if own.correct.any() else "no rating is correct"
+    return "" if judged.is_correct.any() else "no rating is correct"
 
 
-def _resampled(stat: str, value: float, n: Mapping[str, int], args: Mapping[str, str], drawn: Resampled) -> Estimate:
-    is_few_raters = n["raters"] < LEAST_RATERS
+def _build_resampled(
+    stat: str, value: float, n: Mapping[str, int], args: Mapping[str, str], resampled: ResampledInterval
+) -> Estimate:
+    is_few_raters = n["raters"] < MIN_RATERS
     method = "item_bootstrap" if is_few_raters else "two_way_bootstrap"
-    reason = drawn.reason or (ITEMS_ONLY if is_few_raters else "")
-    return estimate(stat, value, n, args=args, interval=drawn.interval, method=method, reason=reason)
+    reason = resampled.reason or (ITEMS_ONLY if is_few_raters else "")
+    return build_estimate(stat, value, n, args=args, interval=resampled.interval, method=method, reason=reason)
 
 
-def _interval(replicates: Floats, own: Ratings) -> Resampled:
+def _compute_interval(replicates: Floats, judged: Ratings) -> ResampledInterval:
     """Return percentiles, widened for few items where items alone are resampled."""
-    is_items_only = own.n["raters"] < LEAST_RATERS
+    is_items_only = judged.sample_sizes["raters"] < MIN_RATERS
     # The two-way bootstrap counts the residual variance three times (Owen 2007), so it is wide enough already.
-    percentiles = percentile(
-        replicates, widening=widening(own.n["items"], len(np.unique(own.source))) if is_items_only else 1.0
+    percentiles = compute_percentile_interval(
+        replicates,
+        widening=compute_widening(judged.sample_sizes["items"], len(np.unique(judged.source)))
+        if is_items_only
+        else 1.0,
     )
     if percentiles.interval is not None and percentiles.interval[0] == percentiles.interval[1]:
-        return Resampled(None, percentiles.undefined, "all resamples are alike, so there is no interval")
+        return ResampledInterval(None, percentiles.undefined, "all resamples are alike, so there is no interval")
     return percentiles
 
 
-def _replicates(own: Ratings, resamples: int, rng: np.random.Generator, *, mean_over_raters: bool = False) -> Floats:
+def _resample_areas(
+    judged: Ratings, resamples: int, rng: np.random.Generator, *, mean_over_raters: bool = False
+) -> Floats:
     """Return the area in each resample of items (within their source) and raters, shape (resamples,); NaN where a class is
     empty.
 
     Pooled over ratings, or the mean of the sampled raters' own areas. A rating's weight is its item's times its rater's.
     """
-    counts, strata, raters = _counts(own)
+    counts, strata, raters = _tabulate_ratings(judged)
     # Two raters are too few to resample: half of the resamples would have one rater twice.
-    is_few_raters = raters < LEAST_RATERS
-    rater = np.ones((resamples, raters), dtype=np.int64) if is_few_raters else rater_weights(raters, resamples, rng)
+    is_few_raters = raters < MIN_RATERS
+    rater = (
+        np.ones((resamples, raters), dtype=np.int64) if is_few_raters else sample_rater_weights(raters, resamples, rng)
+    )
     areas, start = np.full(resamples, np.nan), 0
-    for weights in _parts(weight_chunks(strata, resamples, rng), max(1, CELLS // counts.shape[1])):
+    for weights in _split_chunks(iter_weight_chunks(strata, resamples, rng), max(1, MAX_CELLS // counts.shape[1])):
         stop = start + len(weights)
         # Counts per rater and level are enough for an area, so a resample is one sparse product.
         cells = np.ascontiguousarray((counts.T @ weights.T.astype(np.float64)).T).reshape(len(weights), raters, -1, 2)
-        compute_area = _mean_area if mean_over_raters else _pooled_area
+        compute_area = _compute_mean_area if mean_over_raters else _compute_pooled_area
         areas[start:stop] = compute_area(cells, rater[start:stop].astype(np.float64))
         start = stop
     return areas
 
 
-def _counts(own: Ratings) -> tuple[sparse.csr_array, Ints, int]:
+def _tabulate_ratings(judged: Ratings) -> tuple[sparse.csr_array, Ints, int]:
     """Return items by (rater, confidence level, correct) with a 1 for each rating, the items' sources, and the number of raters."""
-    items, item = np.unique(own.item, return_inverse=True)
-    raters, rater = np.unique(own.rater, return_inverse=True)
-    levels, level = np.unique(own.confidence, return_inverse=True)
-    column = (rater * len(levels) + level) * 2 + own.correct
+    items, item = np.unique(judged.item, return_inverse=True)
+    raters, rater = np.unique(judged.rater, return_inverse=True)
+    levels, level = np.unique(judged.confidence, return_inverse=True)
+    column = (rater * len(levels) + level) * 2 + judged.is_correct
     shape = (len(items), len(raters) * len(levels) * 2)
-    ones = np.ones(len(own), dtype=np.float64)
-    return sparse.csr_array((ones, (item, column)), shape=shape), own.item_source[items], len(raters)
+    ones = np.ones(len(judged), dtype=np.float64)
+    return sparse.csr_array((ones, (item, column)), shape=shape), judged.item_source[items], len(raters)
 
 
-def _parts(chunks: Iterator[Ints], rows: int) -> Iterator[Ints]:
+def _split_chunks(chunks: Iterator[Ints], block_size: int) -> Iterator[Ints]:
     for chunk in chunks:
-        for start in range(0, len(chunk), rows):
-            yield chunk[start : start + rows]
+        for start in range(0, len(chunk), block_size):
+            yield chunk[start : start + block_size]
 
 
-def _pooled_area(drawn: Floats, rater: Floats) -> Floats:
-    return _area_of_counts(np.einsum("brlc,br->blc", drawn, rater))
+def _compute_pooled_area(cells: Floats, rater: Floats) -> Floats:
+    return _compute_area_from_counts(np.einsum("brlc,br->blc", cells, rater))
 
 
-def _mean_area(drawn: Floats, rater: Floats) -> Floats:
-    areas = _area_of_counts(drawn)
+def _compute_mean_area(cells: Floats, rater: Floats) -> Floats:
+    areas = _compute_area_from_counts(cells)
     # A rater without both classes in a resample has no area there and is left out of the mean.
     weight = np.where(np.isfinite(areas), rater, 0.0)
     total = weight.sum(axis=1)
@@ -206,7 +228,7 @@ def _mean_area(drawn: Floats, rater: Floats) -> Floats:
     return means
 
 
-def _area_of_counts(counts: Floats) -> Floats:
+def _compute_area_from_counts(counts: Floats) -> Floats:
     """Return the area from counts by level and class, shape (..., levels, 2), class 1 positive; NaN where a class is empty."""
     negative, positive = counts[..., 0], counts[..., 1]
     # Positives win against negatives of lower levels; a tie counts one half.

@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm, rankdata
 
 from ratings.stats.estimates import LEVEL
-from ratings.stats.resampling import around
-from ratings.stats.table import Bools, Floats
+from ratings.stats.ratings_table import Bools, Floats
+from ratings.stats.resampling import compute_symmetric_interval
 
 
 class Placements(NamedTuple):
@@ -29,7 +29,7 @@ class Placements(NamedTuple):
         return float(np.mean(self.positive))
 
     @property
-    def variance(self) -> float:
+    def area_variance(self) -> float:
         """S10/m + S01/n; NaN where a class has one score only, which has no variance."""
         if min(len(self.positive), len(self.negative)) < 2:
             return math.nan
@@ -38,7 +38,7 @@ class Placements(NamedTuple):
         )
 
 
-class Area(NamedTuple):
+class AreaEstimate(NamedTuple):
     """An area with its interval. `interval` is None, with the reason, where there is none; `value` is None where a class is
     empty.
     """
@@ -51,7 +51,7 @@ class Area(NamedTuple):
     method: str = "delong"
 
 
-def placements(positive: Floats, negative: Floats) -> Placements:
+def compute_placements(positive: Floats, negative: Floats) -> Placements:
     """Return placements of m positive and n negative scores by their midranks, in O((m+n) log(m+n)). Raises ValueError for an
     empty class.
     """
@@ -73,23 +73,30 @@ def is_extreme(value: float) -> bool:
     return not 1 - NEAR_ONE <= value <= NEAR_ONE
 
 
-def area(scores: Floats, positive: Bools) -> Area:
+def estimate_area(scores: Floats, positive: Bools) -> AreaEstimate:
     """Return P(a positive scores more than a negative) + half of P(they tie), with the 95 % normal interval limited to 0 and 1, or
     near 0 or 1 with Newcombe's score interval. Both treat the scores as independent, as those of one rater are.
     """
     # No direction is chosen: an area below one half stays below one half, or chance would look like skill.
     m, n = int(positive.sum()), int((~positive).sum())
     if not m or not n:
-        return Area(None, None, m, n, "one of the two classes is empty")
-    placed_scores = placements(scores[positive], scores[~positive])
-    if reason := no_interval(placed_scores.area, placed_scores.variance):
-        return Area(placed_scores.area, None, m, n, reason)
+        return AreaEstimate(None, None, m, n, "one of the two classes is empty")
+    placed_scores = compute_placements(scores[positive], scores[~positive])
+    if reason := explain_no_interval(placed_scores.area, placed_scores.area_variance):
+        return AreaEstimate(placed_scores.area, None, m, n, reason)
     if is_extreme(placed_scores.area):
-        return Area(placed_scores.area, score_interval(placed_scores.area, m, n), m, n, method="newcombe_score")
-    return Area(placed_scores.area, around(placed_scores.area, placed_scores.variance, within=(0, 1)), m, n)
+        return AreaEstimate(
+            placed_scores.area, compute_score_interval(placed_scores.area, m, n), m, n, method="newcombe_score"
+        )
+    return AreaEstimate(
+        placed_scores.area,
+        compute_symmetric_interval(placed_scores.area, placed_scores.area_variance, within=(0, 1)),
+        m,
+        n,
+    )
 
 
-def score_interval(
+def compute_score_interval(
     value: float, positives: int, negatives: int, quantile: float = float(norm.ppf((1 + LEVEL) / 2))
 ) -> tuple[float, float]:
     """Return the range of true areas from which this one is at most `quantile` standard errors away (Newcombe 2006, Statistics
@@ -97,16 +104,16 @@ def score_interval(
     """
     size = (positives + negatives) / 2 - 1
 
-    def apart(true: float) -> float:
+    def excess_distance(true: float) -> float:
         unequal = 1 + size * (1 - true) / (2 - true) + size * true / (1 + true)
         return (value - true) ** 2 - quantile**2 * true * (1 - true) * unequal / (positives * negatives)
 
-    low = 0.0 if value == 0 else float(brentq(apart, 0.0, value))
-    high = 1.0 if value == 1 else float(brentq(apart, value, 1.0))
+    low = 0.0 if value == 0 else float(brentq(excess_distance, 0.0, value))
+    high = 1.0 if value == 1 else float(brentq(excess_distance, value, 1.0))
     return low, high
 
 
-def no_interval(value: float, variance: float) -> str:
+def explain_no_interval(value: float, variance: float) -> str:
     """Return why an area with this variance has no interval; "" if it has one."""
     if value in (0.0, 1.0):
         return "the two classes are separated without exception, so the variance of 0 shows nothing"

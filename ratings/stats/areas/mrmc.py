@@ -15,19 +15,19 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from ratings.stats.areas import delong
-from ratings.stats.estimates import Estimate, estimate
-from ratings.stats.resampling import around
-from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR, Floats, Ints, Ratings, explain_missing
+from ratings.stats.estimates import Estimate, build_estimate
+from ratings.stats.ratings_table import WITH_ERROR, WITHOUT_ERROR, Floats, Ints, Ratings, explain_missing
+from ratings.stats.resampling import compute_symmetric_interval
 
-MEAN = "mrmc_mean_auc"
+MEAN_AUC = "mrmc_mean_auc"
 THESE_RATERS = {"target": "these raters"}
 ONE_RATER = "one rater: the interval is for this rater and new items"
 TWO_RATERS = "only two raters: no interval for new raters is reliable; see the one for these raters"
-AREAS, ANYWHERE = (0.0, 1.0), (-math.inf, math.inf)  # range of an area, and of d'
+AREA_RANGE, UNBOUNDED = (0.0, 1.0), (-math.inf, math.inf)  # range of an area, and of d'
 ALL_ALIKE = "all raters have the same value and no variance, so there is no interval"
 
 
-class Column(NamedTuple):
+class RaterColumn(NamedTuple):
     """One rater in one condition: a figure of merit and the influence of each item on it.
 
     positive, negative: deviations of the placements from `value`, shapes (m,) and (n,), of the cases whose indices are
@@ -59,7 +59,7 @@ class OneCondition(NamedTuple):
     fixed_se: float
 
 
-def columns(table: Ratings, scores: Floats) -> tuple[list[Column], int]:
+def build_rater_columns(table: Ratings, scores: Floats) -> tuple[list[RaterColumn], int]:
     """Return a column per rater with scores of both references (1 is positive), and how many raters lack one and are dropped.
 
     The cases are the table's items; ratings with a NaN score are left out.
@@ -76,28 +76,30 @@ def columns(table: Ratings, scores: Floats) -> tuple[list[Column], int]:
         if not len(positives) or not len(negatives):
             dropped += 1
             continue
-        placements = delong.placements(scores[positives], scores[negatives])
+        placements = delong.compute_placements(scores[positives], scores[negatives])
         influences = (placements.positive - placements.area, placements.negative - placements.area)
         name = table.raters[table.rater[rater_rows[0]]]
         rater_columns.append(
-            Column(name, placements.area, table.item[positives], influences[0], table.item[negatives], influences[1])
+            RaterColumn(
+                name, placements.area, table.item[positives], influences[0], table.item[negatives], influences[1]
+            )
         )
     return rater_columns, dropped
 
 
-def covariances(found: Sequence[Column]) -> Floats:
+def compute_covariances(columns: Sequence[RaterColumn]) -> Floats:
     """Return the covariances of the columns' values, shape (k, k), from the cases they share; NaN variances where a class has one
     case.
 
     DeLong's: of each class, s shared cases and their products P, P/(s-1) * s/(m_a m_b).
     """
-    total = np.zeros((len(found), len(found)))
+    total = np.zeros((len(columns), len(columns)))
     with np.errstate(divide="ignore", invalid="ignore"):
         for cases, influences in (
-            ([column.positive_case for column in found], [column.positive for column in found]),
-            ([column.negative_case for column in found], [column.negative for column in found]),
+            ([column.positive_case for column in columns], [column.positive for column in columns]),
+            ([column.negative_case for column in columns], [column.negative for column in columns]),
         ):
-            products, shared = _crossed(cases, influences)
+            products, shared = _multiply_shared(cases, influences)
             sizes = np.diag(shared)
             # A single shared case has no s/(s-1) correction, so its product counts as it is.
             class_part = products * np.where(shared > 1, shared / (shared - 1), 1) / np.outer(sizes, sizes)
@@ -107,32 +109,34 @@ def covariances(found: Sequence[Column]) -> Floats:
     return total
 
 
-def _crossed(cases: Sequence[Ints], moved: Sequence[Floats]) -> tuple[Floats, Floats]:
+def _multiply_shared(cases: Sequence[Ints], influences: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return for each two columns the sum of products over shared cases and the number of shared cases."""
     column = np.repeat(np.arange(len(cases)), [len(column_cases) for column_cases in cases])
     row = np.unique(np.concatenate(cases), return_inverse=True)[1]
     # Sparse: in most designs a rater reads a small part of the items.
-    values = sparse.csr_array((np.concatenate(moved), (row, column)))
+    values = sparse.csr_array((np.concatenate(influences), (row, column)))
     ones = sparse.csr_array((np.ones(len(row)), (row, column)))
     return (values.T @ values).toarray(), (ones.T @ ones).toarray()
 
 
-def one_condition(found: Sequence[Column]) -> OneCondition:
+def analyse_condition(columns: Sequence[RaterColumn]) -> OneCondition:
     """Return the raters' mean and its standard errors, from their values and covariances.
 
     One rater has no `se`; `fixed_se` is then that rater's.
     """
-    values = np.array([column.value for column in found])
-    raters, covariance = len(found), covariances(found)
+    values = np.array([column.value for column in columns])
+    raters, covariance = len(columns), compute_covariances(columns)
     var_error = float(np.diag(covariance).mean())
     if raters == 1:
         return OneCondition(
             float(values[0]), 1, math.nan, math.nan, var_error, math.nan, math.nan, math.sqrt(var_error)
         )
-    return of_parts(float(values.mean()), raters, float(np.var(values, ddof=1)), _off_diagonal(covariance), var_error)
+    return analyse_components(
+        float(values.mean()), raters, float(np.var(values, ddof=1)), _average_off_diagonal(covariance), var_error
+    )
 
 
-def of_parts(mean: float, raters: int, msr: float, cov2: float, var_error: float) -> OneCondition:
+def analyse_components(mean: float, raters: int, msr: float, cov2: float, var_error: float) -> OneCondition:
     """Return SE^2 = [MSR + J max(Cov2, 0)]/J, df = [MSR + J max(Cov2, 0)]^2 / [MSR^2/(J-1)] (Hillis 2007); for these raters
     only, SE^2 = [VarE + (J-1) max(Cov2, 0)]/J.
     """
@@ -143,49 +147,53 @@ def of_parts(mean: float, raters: int, msr: float, cov2: float, var_error: float
     return OneCondition(mean, raters, msr, cov2, var_error, math.sqrt(error / raters), df, math.sqrt(fixed_variance))
 
 
-def _off_diagonal(matrix: Floats) -> float:
+def _average_off_diagonal(matrix: Floats) -> float:
     return float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
 
 
-def mean_auc(table: Ratings, source: str | None = None) -> list[Estimate]:
+def estimate_mean_auc(table: Ratings, source: str | None = None) -> list[Estimate]:
     """Return the mean over raters of the area of the signed rating, the items of this error source (None: of all) against the
     unperturbed ones.
 
     Two rows: for new raters and new items, and (args target) for these raters and new items. Tables that are not
     binary have none.
     """
-    if not table.binary:
+    if not table.is_binary:
         return []
-    ratings = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
-    return list(mean_rows(MEAN, ratings, ratings.signed, {} if source is None else {"source": source}))
+    ratings = table.select_ratings(table.reference >= 0) if source is None else table.select_against_unperturbed(source)
+    return list(
+        estimate_mean_area(MEAN_AUC, ratings, ratings.signed_ratings, {} if source is None else {"source": source})
+    )
 
 
-def mean_rows(stat: str, own: Ratings, scores: Floats, args: Mapping[str, str]) -> Iterator[Estimate]:
+def estimate_mean_area(stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str]) -> Iterator[Estimate]:
     """Yield the two rows of the mean over raters of the area of these scores, reference 1 against reference 0."""
-    rater_columns, dropped = columns(own, scores)
-    scored = own.where(np.isfinite(scores) & (own.reference >= 0))
+    rater_columns, dropped = build_rater_columns(ratings, scores)
+    scored = ratings.select_ratings(np.isfinite(scores) & (ratings.reference >= 0))
     n = {
-        **scored.n,
+        **scored.sample_sizes,
         "raters_used": len(rater_columns),
         "raters_dropped": dropped,
         "positives": int((scored.reference == 1).sum()),
         "negatives": int((scored.reference == 0).sum()),
     }
-    yield from mean_of(stat, rater_columns, n, args, within=AREAS, nothing=nothing(own, scores))
+    yield from build_mean_rows(
+        stat, rater_columns, n, args, within=AREA_RANGE, undefined_reason=explain_no_area(ratings, scores)
+    )
 
 
-def nothing(own: Ratings, scores: Floats) -> str:
+def explain_no_area(ratings: Ratings, scores: Floats) -> str:
     """Return why no rater of this table has an area."""
-    has_reference = own.reference >= 0
+    has_reference = ratings.reference >= 0
     if not has_reference.any():
-        return explain_missing(own.reference_name, -1)
+        return explain_missing(ratings.reference_name, -1)
     is_scored = has_reference & np.isfinite(scores)
     if not is_scored.any():
         return "no rating with a known reference has a confidence"
     for reference in (0, 1):
-        if not (is_scored & (own.reference == reference)).any():
-            return explain_missing(own.reference_name, reference)
-    return explain_no_rater(own.reference_name)
+        if not (is_scored & (ratings.reference == reference)).any():
+            return explain_missing(ratings.reference_name, reference)
+    return explain_no_rater(ratings.reference_name)
 
 
 def explain_no_rater(reference_name: str) -> str:
@@ -193,93 +201,103 @@ def explain_no_rater(reference_name: str) -> str:
     return f"no rater has rated both {WITHOUT_ERROR[reference_name]} and {WITH_ERROR[reference_name]} items"
 
 
-def mean_of(
+def build_mean_rows(
     stat: str,
-    found: Sequence[Column],
+    columns: Sequence[RaterColumn],
     n: Mapping[str, int],
     args: Mapping[str, str],
     *,
     within: tuple[float, float],
-    nothing: str,
+    undefined_reason: str,
 ) -> Iterator[Estimate]:
     """Yield the mean of the columns' values: a row for new raters and new items, and one for these raters and new items."""
     fixed_args = {**args, **THESE_RATERS}
-    if not found:
-        yield estimate(stat, None, n, args=args, reason=nothing)
-        yield estimate(stat, None, n, args=fixed_args, reason=nothing)
+    if not columns:
+        yield build_estimate(stat, None, n, args=args, reason=undefined_reason)
+        yield build_estimate(stat, None, n, args=fixed_args, reason=undefined_reason)
         return
-    condition = one_condition(found)
+    condition = analyse_condition(columns)
     dropped = n.get("raters_dropped", 0)
     left_out = (
         f"{dropped} {'rater' if dropped == 1 else 'raters'} without both unperturbed and planted items left out"
         if dropped
         else ""
     )
-    is_extreme = within == AREAS and delong.is_extreme(condition.mean)
-    fixed_interval = _fixed(found, condition, within) if condition.fixed_se > 0 else None
+    is_extreme = within == AREA_RANGE and delong.is_extreme(condition.mean)
+    fixed_interval = _compute_fixed_interval(columns, condition, within) if condition.fixed_se > 0 else None
     fixed_reason = (
         ALL_ALIKE if condition.fixed_se == 0 else "" if fixed_interval else "a rater has one item of a class only"
     )
     if condition.raters == 1:
         method_of_one = "newcombe_score" if is_extreme else "delong"
-        yield estimate(
+        yield build_estimate(
             stat,
             condition.mean,
             n,
             args=args,
             interval=fixed_interval,
             method=method_of_one,
-            reason=_said(ONE_RATER, fixed_reason, left_out),
+            reason=_join_reasons(ONE_RATER, fixed_reason, left_out),
         )
     else:
         new_reason = TWO_RATERS if condition.raters == 2 else "" if condition.se > 0 else ALL_ALIKE
-        interval = None if new_reason else new_raters(condition, within)
+        interval = None if new_reason else compute_new_raters_interval(condition, within)
         method = "or_hillis_logit" if is_extreme else "or_hillis"
-        yield estimate(
-            stat, condition.mean, n, args=args, interval=interval, method=method, reason=_said(new_reason, left_out)
+        yield build_estimate(
+            stat,
+            condition.mean,
+            n,
+            args=args,
+            interval=interval,
+            method=method,
+            reason=_join_reasons(new_reason, left_out),
         )
     method = "or_fixed_logit" if is_extreme and condition.raters > 1 else "or_fixed"
-    yield estimate(
+    yield build_estimate(
         stat,
         condition.mean,
         n,
         args=fixed_args,
         interval=fixed_interval,
         method=method,
-        reason=_said(fixed_reason, left_out),
+        reason=_join_reasons(fixed_reason, left_out),
     )
 
 
-def new_raters(one: OneCondition, within: tuple[float, float] = AREAS) -> tuple[float, float]:
+def compute_new_raters_interval(
+    condition: OneCondition, within: tuple[float, float] = AREA_RANGE
+) -> tuple[float, float]:
     """Return Hillis' interval for new raters and new items.
 
     Of an area near 1 that of its logit, with at most one degree of freedom less than raters.
     """
     # Near 1 the mean area is skewed: t intervals covered 80 to 90 % there.
-    if within == AREAS and delong.is_extreme(one.mean):
-        return _of_logit(one.mean, one.se, min(one.df, one.raters - 1))
-    return around(one.mean, one.se**2, df=one.df, within=within)
+    if within == AREA_RANGE and delong.is_extreme(condition.mean):
+        return _compute_logit_interval(condition.mean, condition.se, min(condition.df, condition.raters - 1))
+    return compute_symmetric_interval(condition.mean, condition.se**2, df=condition.df, within=within)
 
 
-def _fixed(found: Sequence[Column], one: OneCondition, within: tuple[float, float]) -> tuple[float, float]:
+def _compute_fixed_interval(
+    columns: Sequence[RaterColumn], condition: OneCondition, within: tuple[float, float]
+) -> tuple[float, float]:
     """Return the normal interval for these raters.
 
     Of an area near 1 that of its logit, with one degree of freedom less than the rarer class has items.
     """
-    if within != AREAS or not delong.is_extreme(one.mean):
-        return around(one.mean, one.fixed_se**2, within=within)
-    cases_by_class = [[column.positive_case for column in found], [column.negative_case for column in found]]
+    if within != AREA_RANGE or not delong.is_extreme(condition.mean):
+        return compute_symmetric_interval(condition.mean, condition.fixed_se**2, within=within)
+    cases_by_class = [[column.positive_case for column in columns], [column.negative_case for column in columns]]
     sizes = [len(np.unique(np.concatenate(cases))) for cases in cases_by_class]
-    if one.raters == 1:
-        return delong.score_interval(one.mean, sizes[0], sizes[1])
-    return _of_logit(one.mean, one.fixed_se, min(sizes) - 1)
+    if condition.raters == 1:
+        return delong.compute_score_interval(condition.mean, sizes[0], sizes[1])
+    return _compute_logit_interval(condition.mean, condition.fixed_se, min(sizes) - 1)
 
 
-def _of_logit(area: float, se: float, df: float) -> tuple[float, float]:
+def _compute_logit_interval(area: float, se: float, df: float) -> tuple[float, float]:
     # The standard error of the logit by the delta method: se / (A (1 - A)).
-    low, high = around(float(logit(area)), (se / (area * (1 - area))) ** 2, df=df, within=ANYWHERE)
+    low, high = compute_symmetric_interval(float(logit(area)), (se / (area * (1 - area))) ** 2, df=df, within=UNBOUNDED)
     return float(expit(low)), float(expit(high))
 
 
-def _said(*reasons: str) -> str:
+def _join_reasons(*reasons: str) -> str:
     return "; ".join(filter(None, reasons))

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ratings.stats.table import Ratings
+from ratings.stats.ratings_table import Ratings
 
 
-class Point(NamedTuple):
+class RocPoint(NamedTuple):
     """The rates if every rating of at most `threshold` is called an error. None: no rating is called."""
 
     threshold: int | None
@@ -23,7 +23,7 @@ class RocCurve(NamedTuple):
     """
 
     source: str
-    points: tuple[Point, ...]
+    points: tuple[RocPoint, ...]
     n_error: int
     n_genuine: int
     reason: str = ""
@@ -32,21 +32,21 @@ class RocCurve(NamedTuple):
 LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)  # certainly not plausible to certainly plausible
 
 
-def curves(table: Ratings) -> list[RocCurve]:
+def build_roc_curves(table: Ratings) -> list[RocCurve]:
     """Return one curve for each error source of a binary table; for one rater pass table.select_rater(name)."""
-    return [curve(table, source) for source in table.error_sources] if table.binary else []
+    return [build_roc_curve(table, source) for source in table.error_sources] if table.is_binary else []
 
 
-def curve(table: Ratings, source: str) -> RocCurve:
+def build_roc_curve(table: Ratings, source: str) -> RocCurve:
     """Return the curve of this source; ratings without confidence are left out."""
-    ratings = table.against_unperturbed(source)
-    ratings = ratings.where(np.isfinite(ratings.signed))
-    error, genuine = ratings.signed[ratings.reference == 0], ratings.signed[ratings.reference == 1]
+    ratings = table.select_against_unperturbed(source)
+    ratings = ratings.select_ratings(np.isfinite(ratings.signed_ratings))
+    error, genuine = ratings.signed_ratings[ratings.reference == 0], ratings.signed_ratings[ratings.reference == 1]
     if not len(error) or not len(genuine):
         missing = "with" if not len(error) else "without"
         return RocCurve(
             source, (), len(error), len(genuine), f"no rating of an item {missing} an error has a confidence"
         )
-    points = [Point(None, 0.0, 0.0)]
-    points += [Point(level, float(np.mean(genuine <= level)), float(np.mean(error <= level))) for level in LEVELS]
+    points = [RocPoint(None, 0.0, 0.0)]
+    points += [RocPoint(level, float(np.mean(genuine <= level)), float(np.mean(error <= level))) for level in LEVELS]
     return RocCurve(source, tuple(points), len(error), len(genuine))

@@ -8,7 +8,7 @@ from ratings.models import ItemSource
 from simulation.models import CatalogueEntry, Transition
 
 
-class Contexts:
+class StepContexts:
     """The context of each step as it would be built now. Not `comparable` if genuine items have another one: goals have changed since."""
 
     def __init__(self, sources: Sequence[ItemSource]) -> None:
@@ -17,17 +17,17 @@ class Contexts:
         self._made: dict[int, Payload] = {}
         self._steps: dict[int, list[Transition]] = defaultdict(list)
         if self._wanted:
-            self._read({source.transition.episode_id for source in sources if source.transition})
+            self._load_steps({source.transition.episode_id for source in sources if source.transition})
         genuine = [s for s in sources if s.transition and s.twin is None]
-        self.comparable = all(s.item.context == self.of(s.transition) for s in genuine if s.transition)
+        self.comparable = all(s.item.context == self.build_context(s.transition) for s in genuine if s.transition)
 
-    def _read(self, episodes: set[int]) -> None:
+    def _load_steps(self, episodes: set[int]) -> None:
         controls = CatalogueEntry.objects.filter(kind="control").values("name")
         rows = Transition.objects.filter(episode__in=episodes).exclude(action_name__in=controls)
         for row in rows.select_related("episode__experiment").order_by("number"):
             self._steps[row.episode_id].append(row)
 
-    def of(self, row: Transition) -> Payload:
+    def build_context(self, row: Transition) -> Payload:
         """Return the context of this step; empty if no item of the study has any."""
         if not self._wanted:
             return {}

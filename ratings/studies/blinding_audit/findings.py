@@ -9,7 +9,7 @@ OTHER_STUDIES = "items of other studies"  # the name of the check whose numbers 
 DECLARED = (
     "declared_things"  # the key under which the certificate lists names that people declared things in the laboratory
 )
-MOST_TOLD = 20  # leaks that are listed for a check; the rest are counted
+MAX_LISTED_LEAKS = 20  # leaks that are listed for a check; the rest are counted
 
 
 class Leak(NamedTuple):
@@ -41,34 +41,34 @@ class Check:
         return bool(self.skipped) and not self.leaks
 
     @property
-    def passed(self) -> bool:
+    def is_passed(self) -> bool:
         return not self.leaks and self.looked_at > 0 and not self.skipped
 
     @property
-    def failed(self) -> bool:
-        return not (self.passed or self.is_undecided)
+    def has_failed(self) -> bool:
+        return not (self.is_passed or self.is_undecided)
 
     @property
-    def outcome(self) -> str:
-        return UNDECIDED if self.is_undecided else "holds" if self.passed else "leaks"
+    def outcome_text(self) -> str:
+        return UNDECIDED if self.is_undecided else "holds" if self.is_passed else "leaks"
 
-    def saw(self, leaks: Iterable[Leak], looked_at: int = 1) -> None:
+    def add_leaks(self, leaks: Iterable[Leak], looked_at: int = 1) -> None:
         self.looked_at += looked_at
         self.leaks.extend(leaks)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         # The same leak is usually on many pages; it is listed once, in the order in which it was found.
         listed = list(dict.fromkeys(self.leaks))
-        if self.failed and not listed:
+        if self.has_failed and not listed:
             listed = [Leak(self.name, "nothing was examined, so there is no result")]
         return {
             "name": self.name,
             "asks": self.asks,
-            "outcome": self.outcome,
-            "passed": None if self.is_undecided else self.passed,
+            "outcome": self.outcome_text,
+            "passed": None if self.is_undecided else self.is_passed,
             "looked_at": self.looked_at,
             "skipped": self.skipped,
-            "leaks": [leak._asdict() for leak in listed[:MOST_TOLD]],
+            "leaks": [leak._asdict() for leak in listed[:MAX_LISTED_LEAKS]],
             "leaks_in_all": len(listed),
             "power": self.power,
             "measured": self.measured,

@@ -11,12 +11,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings.blinding import Payload
-from ratings.blinding.source_names import Finding, Lexicon
+from ratings.blinding.source_names import Lexicon, NameFinding
 from ratings.models import Quarantine, Study, StudyEvent
 from ratings.models.study_events import QuarantineDecided
-from ratings.protocol import Found
+from ratings.protocol import CandidateItem
 from ratings.studies.pool import source_lexicon
-from simulation.lab import giving_away
+from simulation.lab import tell_words
 
 Reason = tuple[str, str]  # the location in the item, and what was found there
 
@@ -29,8 +29,8 @@ class Secret(NamedTuple):
 
 
 NO_SECRET = Secret()
-MOST_SAID = 200  # characters about one name
-KINDS = {
+MAX_MEANING_LENGTH = 200  # characters about one name
+NAME_KINDS = {
     "model": "the name of a model",
     "maker": "the name of a maker of models",
     "cast": "the name of a cast",
@@ -39,10 +39,10 @@ KINDS = {
 }
 
 
-class Held(NamedTuple):
+class HeldItem(NamedTuple):
     """A candidate in quarantine, the reasons, and what a person decided about it ("" before a decision)."""
 
-    found: Found
+    found: CandidateItem
     digest: str
     reasons: list[Reason]
     decision: str
@@ -53,91 +53,97 @@ class DecisionError(ValueError):
     """This cannot be decided now; the message gives the reason, for people."""
 
 
-def sorted_out(every: Iterable[tuple[Found, Secret]], study: Study | None) -> tuple[list[Found], list[Held]]:
+def separate_held(
+    every: Iterable[tuple[CandidateItem, Secret]], study: Study | None
+) -> tuple[list[CandidateItem], list[HeldItem]]:
     """Return the candidates that may be used, and those that are held."""
     decisions = dict(study.quarantine.values_list("payload_sha256", "decision")) if study else {}
-    names = lexicon(study)
+    names = build_lexicon(study)
     usable, held = [], []
     for found, secret in every:
-        name_findings = list(names_in(found.payload, found.context, names))
-        reasons_to_hold = [*reasons(found.payload, found.context, secret), *_said(name_findings)]
+        name_findings = list(find_names(found.payload, found.context, names))
+        reasons_to_hold = [*find_reasons(found.payload, found.context, secret), *_describe_findings(name_findings)]
         digest = found.candidate.content
         # A release counts in this study only: elsewhere another person is responsible for the blinding.
         decision = decisions.get(digest, "")
         if decision == "dropped" or (reasons_to_hold and decision != "released"):
             texts_found = tuple(dict.fromkeys(finding.text for _, finding in name_findings))
-            held.append(Held(found, digest, reasons_to_hold, decision, texts_found))
+            held.append(HeldItem(found, digest, reasons_to_hold, decision, texts_found))
         else:
             usable.append(found)
     return usable, held
 
 
-def reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> list[Reason]:
+def find_reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> list[Reason]:
     """Return every location where a rater could read a suspicious word, or six words in a row of the secret.
 
     Words of the materials, the action, the goal or the original outcome may be in both.
     """
-    texts_shown = [*texts(payload), *texts(context, "context")]
-    matches = [(location, f"the word “{word}”") for location, text in texts_shown for word in giving_away.hints(text)]
-    if runs := giving_away.own_runs(secret.text):
-        matches += _shared(texts_shown, payload, context, secret, runs)
+    texts_shown = [*iter_texts(payload), *iter_texts(context, "context")]
+    matches = [
+        (location, f"the word “{word}”") for location, text in texts_shown for word in tell_words.find_tell_words(text)
+    ]
+    if runs := tell_words.unquoted_runs(secret.text):
+        matches += _find_shared_words(texts_shown, payload, context, secret, runs)
     return matches
 
 
-def lexicon(study: Study | None, labels: Iterable[str] = ()) -> Lexicon:
+def build_lexicon(study: Study | None, labels: Iterable[str] = ()) -> Lexicon:
     """Return the names that items of this study must not contain: the site's, and the sources of its imported items."""
     imported = study.imported_items.order_by().values_list("label", flat=True).distinct() if study else ()
-    return source_lexicon.of_site({*labels, *imported})
+    return source_lexicon.build_site_lexicon({*labels, *imported})
 
 
-def names_in(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tuple[str, Finding]]:
+def find_names(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tuple[str, NameFinding]]:
     """Yield every location where a rater could read the name of a model, maker, cast or source, with the name."""
-    for location, text in [*texts(payload), *texts(context, "context")]:
-        yield from ((location, finding) for finding in names.find(text))
+    for location, text in [*iter_texts(payload), *iter_texts(context, "context")]:
+        yield from ((location, finding) for finding in names.find_names(text))
 
 
-def name_reasons(payload: Payload, context: Payload, names: Lexicon) -> list[Reason]:
+def find_name_reasons(payload: Payload, context: Payload, names: Lexicon) -> list[Reason]:
     """Return the names in an item as reasons to hold it."""
-    return _said(names_in(payload, context, names))
+    return _describe_findings(find_names(payload, context, names))
 
 
-def _said(named: Iterable[tuple[str, Finding]]) -> list[Reason]:
-    return [(place, f"{KINDS[finding.kind]}: “{finding.text}”") for place, finding in named]
+def _describe_findings(named: Iterable[tuple[str, NameFinding]]) -> list[Reason]:
+    return [(place, f"{NAME_KINDS[finding.kind]}: “{finding.text}”") for place, finding in named]
 
 
-def declared(study: Study) -> dict[str, dict[str, str]]:
+def load_declared_things(study: Study) -> dict[str, dict[str, str]]:
     """Return the names that people declared things in the laboratory: for each released item, name and meaning."""
     rows = study.quarantine.filter(decision="released").values_list("payload_sha256", "things")
     return {digest: dict(things) for digest, things in rows if things}
 
 
-def _shared(
-    shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[giving_away.Run]
+def _find_shared_words(
+    shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[tell_words.Run]
 ) -> Iterator[Reason]:
-    matches = [(place, same) for place, text in shown if (same := giving_away.runs(text) & runs)]
+    matches = [(place, same) for place, text in shown if (same := tell_words.word_runs(text) & runs)]
     if not matches:
         return
     inputs = [payload.get(key) for key in ("action", "before", "goal")]
-    known_runs = giving_away.runs(*(text for _, text in texts([*inputs, context, secret.original])))
+    known_runs = tell_words.word_runs(*(text for _, text in iter_texts([*inputs, context, secret.original])))
     for place, same in matches:
         if secret_only := sorted(same - known_runs):
             yield place, f"six words of its own explanation: “{' '.join(secret_only[0])}”"
 
 
-def texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
+def iter_texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
     """Yield every text that a rater reads, with its location."""
     if isinstance(shown, str):
         yield place, shown
     elif isinstance(shown, Mapping):
         for key in shown:
-            yield from texts(shown[key], f"{place}.{key}" if place else str(key))
+            yield from iter_texts(shown[key], f"{place}.{key}" if place else str(key))
     elif isinstance(shown, list | tuple):
         for index, part in enumerate(shown):
-            yield from texts(part, f"{place}[{index}]")
+            yield from iter_texts(part, f"{place}[{index}]")
 
 
 @transaction.atomic
-def decide(study: Study, held: Held, decision: str, by: User, things: Mapping[str, str] | None = None) -> Quarantine:
+def record_decision(
+    study: Study, held: HeldItem, decision: str, by: User, things: Mapping[str, str] | None = None
+) -> Quarantine:
     """Release an item that was held for this study, or drop it. Log the decision, which may be changed until the study opens.
 
     `things` gives the meaning in the laboratory of names in a released item: the audit then accepts them in this item. Raises
@@ -148,11 +154,17 @@ def decide(study: Study, held: Held, decision: str, by: User, things: Mapping[st
         raise DecisionError("Choose to release the item or to drop it")
     if not locked_study.is_draft:
         raise DecisionError("The study has been opened, so its items are frozen")
-    known_things = _known_things(held, decision, things or {})
+    known_things = _check_things(held, decision, things or {})
     row, _ = Quarantine.objects.update_or_create(
         study=study,
         payload_sha256=held.digest,
-        defaults={**_fields(held), "decision": decision, "things": known_things, "by": by, "at": timezone.now()},
+        defaults={
+            **_quarantine_columns(held),
+            "decision": decision,
+            "things": known_things,
+            "by": by,
+            "at": timezone.now(),
+        },
     )
     content = QuarantineDecided(
         decision="released" if decision == "released" else "dropped",
@@ -161,29 +173,32 @@ def decide(study: Study, held: Held, decision: str, by: User, things: Mapping[st
         reason=held.reasons[0][1] if held.reasons else "",
         things=tuple((name, meaning) for name, meaning in known_things),
     )
-    StudyEvent.record(study, content, by)
+    StudyEvent.record_event(study, content, by)
     return row
 
 
-def _known_things(held: Held, decision: str, things: Mapping[str, str]) -> list[list[str]]:
+def _check_things(held: HeldItem, decision: str, things: Mapping[str, str]) -> list[list[str]]:
     """Return the meaning of each name, in the item's order. Raises DecisionError for names that the item does not contain, and long meanings."""
     meanings = {name: " ".join(text.split()) for name, text in things.items() if text.strip()}
     if meanings and decision != "released":
         raise DecisionError("A name can be declared a thing in the laboratory only if its item is released")
     if unknown_names := sorted(set(meanings) - set(held.names)):
         raise DecisionError(f"“{unknown_names[0][:60]}” was not found as a name in this item")
-    if too_long := [name for name, text in meanings.items() if len(text) > MOST_SAID]:
-        raise DecisionError(f"The meaning of “{too_long[0]}” is too long: use at most {MOST_SAID} characters")
+    if too_long := [name for name, text in meanings.items() if len(text) > MAX_MEANING_LENGTH]:
+        raise DecisionError(f"The meaning of “{too_long[0]}” is too long: use at most {MAX_MEANING_LENGTH} characters")
     return [[name, meanings[name]] for name in held.names if name in meanings]
 
 
-def record(study: Study, held: Sequence[Held]) -> None:
+def store_undecided(study: Study, held: Sequence[HeldItem]) -> None:
     """Store the items that were still undecided when the study opened. In the caller's transaction."""
     undecided = {item.digest: item for item in held if not item.decision}
-    rows = [Quarantine(study=study, payload_sha256=digest, **_fields(item)) for digest, item in undecided.items()]
+    rows = [
+        Quarantine(study=study, payload_sha256=digest, **_quarantine_columns(item))
+        for digest, item in undecided.items()
+    ]
     # Items added later may have been held at opening as well: their row exists.
     Quarantine.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def _fields(held: Held) -> dict[str, Any]:
+def _quarantine_columns(held: HeldItem) -> dict[str, Any]:
     return {"payload": held.found.payload, "reasons": [list(reason) for reason in held.reasons]}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ratings.models import Rater, Study
-from ratings.studies.progress import tallies
-from ratings.studies.progress.tallies import Seat, Tallies
+from ratings.studies.progress import study_counts
+from ratings.studies.progress.study_counts import RaterCounts, StudyCounts
 
 
 class StudyProgress(NamedTuple):
@@ -27,7 +27,7 @@ class StudyProgress(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RaterLine:
+class RaterProgress:
     """The progress of one rater, including repeats. `median_seconds` is None before the first rating."""
 
     label: str
@@ -47,7 +47,7 @@ class StudyReport:
     """What a study's page shows in any state. Nothing in it depends on where an item came from, or on a verdict."""
 
     progress: StudyProgress
-    raters: tuple[RaterLine, ...]
+    raters: tuple[RaterProgress, ...]
     simulated: str  # which of the raters are simulated, in a sentence; "" if none
     imported: str = ""  # how many ratings were collected elsewhere, in a sentence; "" if none
     cannot_judge: int = 0
@@ -59,10 +59,10 @@ class StudyReport:
         return sum(line.done for line in self.raters if line.simulated)
 
 
-def study_report(study: Study, counted: Tallies | None = None) -> StudyReport:
+def build_report(study: Study, counted: StudyCounts | None = None) -> StudyReport:
     """Return the progress of a study, in a constant number of queries. Callers that have counted already pass `counted`."""
-    counts = counted or tallies.of(study)
-    raters = tuple(_rater(seat, counts.seats.get(seat.pk)) for seat in study.raters.order_by("number", "pk"))
+    counts = counted or study_counts.count_study(study)
+    raters = tuple(_build_rater_line(seat, counts.seats.get(seat.pk)) for seat in study.raters.order_by("number", "pk"))
     return StudyReport(
         progress=StudyProgress(
             done=counts.study.given,
@@ -73,15 +73,15 @@ def study_report(study: Study, counted: Tallies | None = None) -> StudyReport:
             missing=counts.study.missing,
         ),
         raters=raters,
-        simulated=_who_is_simulated(raters),
-        imported=_what_is_imported(counts.study.imported, counts.study.given),
+        simulated=_describe_simulated(raters),
+        imported=_describe_imported(counts.study.imported, counts.study.given),
         cannot_judge=counts.study.cannot_judge,
         surplus=counts.study.surplus,
     )
 
 
-def _rater(seat: Rater, counted: Seat | None) -> RaterLine:
-    return RaterLine(
+def _build_rater_line(seat: Rater, counted: RaterCounts | None) -> RaterProgress:
+    return RaterProgress(
         label=seat.label,
         simulated=seat.simulated,
         invited=seat.invited_at is not None,
@@ -96,7 +96,7 @@ def _rater(seat: Rater, counted: Seat | None) -> RaterLine:
     )
 
 
-def _who_is_simulated(raters: Sequence[RaterLine]) -> str:
+def _describe_simulated(raters: Sequence[RaterProgress]) -> str:
     # Dropped raters are not in the results that this sentence is about.
     raters = [line for line in raters if not line.dropped]
     simulated = [line for line in raters if line.simulated]
@@ -111,5 +111,5 @@ def _who_is_simulated(raters: Sequence[RaterLine]) -> str:
     )
 
 
-def _what_is_imported(imported: int, given: int) -> str:
+def _describe_imported(imported: int, given: int) -> str:
     return f"{imported} of {given} ratings were collected elsewhere and imported." if imported else ""

@@ -9,41 +9,46 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 from ratings.models import Assignment, ItemSource, PracticeAnswer, RatingEvent, Study
 
 
-def mark(study: Study) -> str:
+def compute_state_digest(study: Study) -> str:
     """Return the digest of the state of the study's ratings, from counts and keys alone. Five queries; six once it is unblinded.
 
     It changes with any answer, correction, import, withdrawal, dropped rater, assignment released or added, rating by a model,
     or new verdict of the checker on what was rated.
     """
-    values = [*_progress(study), list(study.machine_raters.order_by("pk").values_list("pk", "changes"))]
+    values = [*_collect_progress(study), list(study.machine_raters.order_by("pk").values_list("pk", "changes"))]
     if study.is_unblinded:
-        values.append(_checked(study))
-    return _digest(values)
+        values.append(_collect_check_results(study))
+    return _hash_values(values)
 
 
-def progress_mark(study: Study) -> str:
+def compute_progress_digest(study: Study) -> str:
     """Return the digest of what raters did and are to do alone, in five queries."""
     # Neither sources nor model ratings are read: pages of a sealed study use this digest.
-    return _digest(["progress", study.items.count(), *_progress(study)])
+    return _hash_values(["progress", study.items.count(), *_collect_progress(study)])
 
 
-def _digest(seen: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(seen, default=str).encode()).hexdigest()
+def _hash_values(values: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 
-def _progress(study: Study) -> list[Any]:
-    places = _counts(Assignment.objects.filter(rater__study=study), **_PLACES)
-    events = _versions(study, places["first"] or 0, places["last"] or 0)
+def _collect_progress(study: Study) -> list[Any]:
+    places = _aggregate_rows(Assignment.objects.filter(rater__study=study), **_ASSIGNMENT_AGGREGATES)
+    events = _filter_rating_events(study, places["first"] or 0, places["last"] or 0)
     return [
         [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
-        _counts(events, n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
+        _aggregate_rows(events, n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
         places,
-        _counts(study.raters, n=Count("pk"), **_keys("out", dropped=True), **_keys("left", withdrawn_at__isnull=False)),
-        _counts(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
+        _aggregate_rows(
+            study.raters,
+            n=Count("pk"),
+            **_sum_keys("out", dropped=True),
+            **_sum_keys("left", withdrawn_at__isnull=False),
+        ),
+        _aggregate_rows(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
     ]
 
 
-def _versions(study: Study, first: int, last: int) -> QuerySet[RatingEvent]:
+def _filter_rating_events(study: Study, first: int, last: int) -> QuerySet[RatingEvent]:
     """Return the log of a study's answers."""
     events = RatingEvent.objects.filter(assignment__rater__study=study)
     # The log is only added to, so three columns of one index distinguish its states. A study's assignments mostly
@@ -51,30 +56,32 @@ def _versions(study: Study, first: int, last: int) -> QuerySet[RatingEvent]:
     return events.filter(assignment__gte=first, assignment__lte=last)
 
 
-def _checked(study: Study) -> list[str]:
+def _collect_check_results(study: Study) -> list[str]:
     """Return how many items have which verdict of the checker on their twin and step, and which items."""
     sources = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
     verdicts = sources.values_list("twin__findings__verdict", "transition__findings__verdict")
-    return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"), squares=Sum(_SQUARE))))
+    return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"), squares=Sum(_KEY_SQUARE))))
 
 
-_SQUARE = F("pk") * F("pk") % 1_000_003  # the sum of the keys alone stays the same when two rows exchange their states
+_KEY_SQUARE = (
+    F("pk") * F("pk") % 1_000_003
+)  # the sum of the keys alone stays the same when two rows exchange their states
 
 
-def _keys(name: str, **which: Any) -> dict[str, Sum]:
+def _sum_keys(name: str, **conditions: Any) -> dict[str, Sum]:
     """Return aggregates that distinguish which rows match, where their number alone does not."""
-    return {name: Sum("pk", filter=Q(**which)), f"{name}_squares": Sum(_SQUARE, filter=Q(**which))}
+    return {name: Sum("pk", filter=Q(**conditions)), f"{name}_squares": Sum(_KEY_SQUARE, filter=Q(**conditions))}
 
 
-_PLACES = {
+_ASSIGNMENT_AGGREGATES = {
     "n": Count("pk"),
     "first": Min("pk"),
     "last": Max("pk"),
-    **_keys("back", released_at__isnull=False),
-    **_keys("over", surplus=True),
+    **_sum_keys("back", released_at__isnull=False),
+    **_sum_keys("over", surplus=True),
 }
 
 
-def _counts(rows: Any, **wanted: Any) -> dict[str, Any]:
-    values: dict[str, Any] = rows.order_by().aggregate(**wanted)
+def _aggregate_rows(rows: Any, **aggregates: Any) -> dict[str, Any]:
+    values: dict[str, Any] = rows.order_by().aggregate(**aggregates)
     return values

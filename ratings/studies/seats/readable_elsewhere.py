@@ -22,27 +22,27 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, RightsPeriod, Study
-from ratings.studies import former, rights
+from ratings.studies import rights, role_history
 from ratings.studies.rights import Period
 from simulation.models import EvidenceReview, Run, Transition, Twin, TwinDecision
 
 UNBLINDED = Q(study__status="unblinded")
 
 
-Handled = dict[int, list[tuple[str, datetime]]]  # by account: keys of items (see _index_items), each with its time
+HandledKeys = dict[int, list[tuple[str, datetime]]]  # by account: keys of items (see _index_items), each with its time
 
 
-class OpenStudy(NamedTuple):
+class UnblindedStudy(NamedTuple):
     """An unblinded study with the same contents: when it was unblinded, and the keys of these contents (see _index_items)."""
 
     unblinded_at: datetime
     keys: set[str]
 
 
-def find_unblinded_pairs(but: Study | None = None) -> set[str]:
+def find_unblinded_pairs(excluded: Study | None = None) -> set[str]:
     """Return the digest of every pair with an item in an unblinded study."""
     items = Item.objects.filter(UNBLINDED).exclude(pair_sha256="")
-    items = items.exclude(study=but) if but else items
+    items = items.exclude(study=excluded) if excluded else items
     return set(items.order_by().values_list("pair_sha256", flat=True).distinct())
 
 
@@ -52,7 +52,7 @@ def find_origins_shown(kind: str) -> set[int]:
     return set(rows.filter(episode__in=_list_episodes_shown(kind)).order_by().values_list("pk", flat=True))
 
 
-def count_of_episodes_shown(study: Study) -> int:
+def count_items_of_shown_episodes(study: Study) -> int:
     """Return how many items of this study come from an episode that is in an unblinded study of the other kind."""
     return Item.objects.filter(study=study, **{f"{_EPISODE[study.kind]}__in": _list_episodes_shown(study.kind)}).count()
 
@@ -68,12 +68,12 @@ def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dic
         return {}
     accounts = {user.pk: user for user in User.objects.filter(pk__in={seat.user_id for seat in taken_places})}
     periods = rights.find_periods(accounts)
-    keys = _find_handled(study, accounts)
-    for account, study_keys in _find_opened(study, accounts, periods).items():
+    keys = _find_handled_items(study, accounts)
+    for account, study_keys in _find_readable_in_studies(study, accounts, periods).items():
         keys.setdefault(account, []).extend(study_keys)
     # Most accounts can read nothing: the larger queries run only if there is something to compare.
     items = _index_items(study) if keys else {}
-    pool_items = _find_made_here(study) if periods else {}
+    pool_items = _find_pool_items(study) if periods else {}
     readable = {}
     for seat in taken_places:
         account, finished = seat.user_id or 0, _finished_at(seat, study)
@@ -103,18 +103,18 @@ def find_readable_pairs(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) 
     return {seat: {pairs[item] for item in items_of_rater if item in pairs} for seat, items_of_rater in items.items()}
 
 
-def would_leave_nothing(study: Study, user: User) -> bool:
+def can_read_every_item(study: Study, user: User) -> bool:
     """Return whether this account can read every item of the study elsewhere, so that it could rate none."""
     # An unsaved rater: the question is asked before the account joins.
     readable = find_readable_by(study, Rater(pk=0, study=study, user=user))
     return bool(readable) and len(readable) == study.items.count()
 
 
-def find_running_studies_beside(study: Study) -> list[Study]:
+def find_running_studies_sharing_items(study: Study) -> list[Study]:
     """Return the studies that accept ratings, or may again, and contain versions of this study's items."""
     others = Item.objects.filter(study__status__in=("open", "paused")).exclude(study=study)
-    same = others.filter(_with_contents_of(study, study.kind), study__kind=study.kind)
-    other = others.filter(_with_contents_of(study, _other_kind(study.kind))).exclude(study__kind=study.kind)
+    same = others.filter(_filter_shared_contents(study, study.kind), study__kind=study.kind)
+    other = others.filter(_filter_shared_contents(study, _other_kind(study.kind))).exclude(study__kind=study.kind)
     study_keys = {
         *same.values_list("study_id", flat=True).distinct(),
         *other.values_list("study_id", flat=True).distinct(),
@@ -136,7 +136,7 @@ def _list_episodes_shown(kind: str) -> QuerySet[Item, Any]:
     return episodes
 
 
-def _with_contents_of(study: Study, kind: str) -> Q:
+def _filter_shared_contents(study: Study, kind: str) -> Q:
     """Return the filter for the items of studies of this kind that show content of this study."""
     study_items = Item.objects.filter(study=study)
     if kind == study.kind:
@@ -145,31 +145,33 @@ def _with_contents_of(study: Study, kind: str) -> Q:
     return Q(**{f"{_EPISODE[kind]}__in": episodes})
 
 
-def _name_episode(episode: int) -> str:
+def _episode_key(episode: int) -> str:
     return f"episode {episode}"
 
 
-def _share_contents(study: Study) -> dict[int, OpenStudy]:
+def _find_studies_sharing_contents(study: Study) -> dict[int, UnblindedStudy]:
     """Return every other unblinded study with contents of this one's items. Two queries."""
-    shared: dict[int, OpenStudy] = {}
+    shared: dict[int, UnblindedStudy] = {}
     unblinded_items = Item.objects.filter(UNBLINDED).exclude(study=study).order_by()
     for kind, column in ((study.kind, "pair_sha256"), (_other_kind(study.kind), _EPISODE[_other_kind(study.kind)])):
-        rows = unblinded_items.filter(_with_contents_of(study, kind), study__kind=kind)
+        rows = unblinded_items.filter(_filter_shared_contents(study, kind), study__kind=kind)
         for other_study, unblinded_at, key in rows.values_list("study_id", "study__unblinded_at", column).distinct():
             if unblinded_at is not None and key:
-                shared.setdefault(other_study, OpenStudy(unblinded_at, set())).keys.add(
-                    key if kind == study.kind else _name_episode(key)
+                shared.setdefault(other_study, UnblindedStudy(unblinded_at, set())).keys.add(
+                    key if kind == study.kind else _episode_key(key)
                 )
     return shared
 
 
-def _find_opened(study: Study, accounts: Mapping[int, User], periods: Mapping[int, Sequence[Period]]) -> Handled:
+def _find_readable_in_studies(
+    study: Study, accounts: Mapping[int, User], periods: Mapping[int, Sequence[Period]]
+) -> HandledKeys:
     """Return what these accounts can read in other studies, and since when."""
-    shared = _share_contents(study)
-    handled: Handled = defaultdict(list)
+    shared = _find_studies_sharing_contents(study)
+    handled: HandledKeys = defaultdict(list)
     if not shared:
         return handled
-    for other_study, insider, since in former.find_insiders(shared.keys(), accounts):
+    for other_study, insider, since in role_history.find_insiders(shared.keys(), accounts):
         # Readable only from the later of the two: the seal was broken, and the account had the right.
         readable_since = max(since, shared[other_study].unblinded_at)
         handled[insider] += [(key, readable_since) for key in shared[other_study].keys]
@@ -185,7 +187,7 @@ def _find_opened(study: Study, accounts: Mapping[int, User], periods: Mapping[in
     return handled
 
 
-def _find_handled(study: Study, accounts: Collection[int]) -> Handled:
+def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:
     """Return, by account, the keys of what it started, imported or vetted, so that it knows the source, and since when.
 
     One query if none of the accounts ever did any of this, else two.
@@ -196,7 +198,7 @@ def _find_handled(study: Study, accounts: Collection[int]) -> Handled:
         TwinDecision.objects.filter(by__in=accounts).order_by().values_list("pk"),
         ImportedItem.objects.filter(by__in=accounts).order_by().values_list("pk"),
     )
-    handled: Handled = defaultdict(list)
+    handled: HandledKeys = defaultdict(list)
     if not any_work.exists():
         return handled
     study_items = Item.objects.filter(study=study)
@@ -207,8 +209,8 @@ def _find_handled(study: Study, accounts: Collection[int]) -> Handled:
     steps = Transition.objects.filter(content_sha256__in=contents.values("transition__content_sha256"))
     imported = ImportedItem.objects.filter(payload_sha256__in=study_items.values("payload_sha256"))
     rows = [
-        *_list_handled(sources, "item__pair_sha256", accounts, "transition__", "review__episode__run"),
-        *_list_handled(steps, "content_sha256", accounts, ""),
+        *_query_handled(sources, "item__pair_sha256", accounts, "transition__", "review__episode__run"),
+        *_query_handled(steps, "content_sha256", accounts, ""),
         sources.filter(imported__by__in=accounts).order_by().values_list("imported__by", "item__pair_sha256", "imported__at"),
         imported.filter(by__in=accounts).order_by().values_list("by", "payload_sha256", "at"),
     ]  # fmt: skip
@@ -216,13 +218,13 @@ def _find_handled(study: Study, accounts: Collection[int]) -> Handled:
         handled[account].append((key, since))
     if study.kind == EVIDENCE:
         episodes = ItemSource.objects.filter(item__study=study, review__isnull=False).values("review__episode")
-        rows = _list_handled(Transition.objects.filter(episode__in=episodes), "episode", accounts, "")
+        rows = _query_handled(Transition.objects.filter(episode__in=episodes), "episode", accounts, "")
         for account, episode, since in rows[0].union(*rows[1:]):
-            handled[account].append((_name_episode(episode), since))
+            handled[account].append((_episode_key(episode), since))
     return handled
 
 
-def _list_handled(
+def _query_handled(
     rows: QuerySet[Any], key: str, accounts: Collection[int], step: str, *runs: str
 ) -> list[QuerySet[Any, Any]]:
     """Return (account, key, time) of each user who started or judged these rows; `step` is the path to their step."""
@@ -233,15 +235,15 @@ def _list_handled(
     return [rows.filter(**{f"{by}__in": accounts}).order_by().values_list(by, key, time) for by, time in paths]
 
 
-def _find_made_here(study: Study) -> dict[int, datetime]:
+def _find_pool_items(study: Study) -> dict[int, datetime]:
     """Return the items from the pool, which staff can read in the laboratory, with the time their episodes were started."""
     run_path = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
     rows = ItemSource.objects.filter(item__study=study, imported__isnull=True).order_by()
     return dict(rows.values_list("item_id", f"{run_path}__created_at"))
 
 
-def _is_before(at: datetime, end: datetime | None) -> bool:
-    return end is None or at < end
+def _is_before(time: datetime, end: datetime | None) -> bool:
+    return end is None or time < end
 
 
 def _finished_at(seat: Rater, study: Study) -> datetime | None:
@@ -260,7 +262,7 @@ def _index_items(study: Study) -> dict[str, set[int]]:
         "pk", "pair_sha256", "payload_sha256", "source__transition__content_sha256", _EPISODE[study.kind]
     )
     for item, *digests, episode in rows:
-        for key in [*digests, _name_episode(episode) if episode else ""]:
+        for key in [*digests, _episode_key(episode) if episode else ""]:
             if key:
                 items[key].add(item)
     return items

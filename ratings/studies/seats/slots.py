@@ -13,12 +13,12 @@ from ratings.models.answers import FIRST
 LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
 
 
-def lock(study: int) -> Study:
+def lock_study(study: int) -> Study:
     """Lock the study's row against concurrent assignments and answers, and return it."""
     return Study.objects.select_for_update().get(pk=study)
 
 
-def share(study: Study) -> None:
+def lock_study_shared(study: Study) -> None:
     """Lock the study's row for an answer in a planned design, and update the fields that may have changed."""
     # Shared: any number of answers hold it at once, and while they do nobody gets the exclusive lock. Django has no
     # FOR SHARE, hence the SQL. SQLite needs no clause: it has one writer at a time.
@@ -29,7 +29,7 @@ def share(study: Study) -> None:
         study.status, study.guide_version = cursor.fetchone()
 
 
-def free_slot(item: int, wanted: int) -> int | None:
+def find_free_slot(item: int, ratings_per_item: int) -> int | None:
     """Return the lowest slot of the item that nobody has rated or is rating; None if all are taken."""
     used_slots = set(Assignment.objects.filter(LIVE, item=item).values_list("slot", flat=True))
-    return next((slot for slot in range(1, wanted + 1) if slot not in used_slots), None)
+    return next((slot for slot in range(1, ratings_per_item + 1) if slot not in used_slots), None)

@@ -14,12 +14,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings.accounts import reauth, second_step, sessions
-from ratings.accounts.confirming import confirm, fresh_sign_in
+from ratings.accounts import reauthentication, sessions, two_factor
+from ratings.accounts.reauthentication_pages import confirm_password, require_recent_sign_in
 from ratings.api import tokens
-from ratings.web.account.password_form import change, password_form
-from ratings.web.account.signing_in import CodeForm
-from wetbench_site.observability.audit_log import security_event
+from ratings.web.account.password_form import change_password, make_password_form
+from ratings.web.account.sign_in import CodeForm
+from wetbench_site.observability.audit_log import log_security_event
 
 
 class AccountRequest(HttpRequest):
@@ -31,20 +31,20 @@ class AccountRequest(HttpRequest):
 @sensitive_post_parameters()
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-def account(request: AccountRequest) -> HttpResponse:
+def show_account(request: AccountRequest) -> HttpResponse:
     """Show everything about the account on one page; the form on it changes the password."""
-    form = password_form(request, request.POST if request.method == "POST" else None)
+    form = make_password_form(request, request.POST if request.method == "POST" else None)
     if form.is_valid():
-        change(request, form)
+        change_password(request, form)
         messages.success(request, "Password changed. You have been signed out everywhere else.")
         return redirect("ratings:account")
     context = {
         "form": form,
-        "device": second_step.device_of(request.user),
-        "codes_left": second_step.backup_codes_left(request.user),
-        "required": second_step.is_required_anywhere(request.user),
-        "may_have_tokens": tokens.may_have(request.user),
-        "sessions": sessions.of(request.user),
+        "device": two_factor.find_device(request.user),
+        "codes_left": two_factor.count_backup_codes(request.user),
+        "required": two_factor.is_required_anywhere(request.user),
+        "may_have_tokens": tokens.can_have_tokens(request.user),
+        "sessions": sessions.list_sessions(request.user),
         "this": request.session.session_key,
     }
     return render(request, "ratings/account.html", context, status=422 if form.errors else 200)
@@ -53,66 +53,68 @@ def account(request: AccountRequest) -> HttpResponse:
 @sensitive_post_parameters()
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@fresh_sign_in
-def set_up(request: AccountRequest) -> HttpResponse:
+@require_recent_sign_in
+def manage_two_factor(request: AccountRequest) -> HttpResponse:
     """Turn two-factor authentication on and off: `do` is "begin", "turn on" or "turn off"."""
     doing = request.POST.get("do", "")
     # An active app is not replaced by pressing the button again; it must be turned off first.
-    if doing == "begin" and not second_step.device_of(request.user):
-        second_step.begin(request.user)
+    if doing == "begin" and not two_factor.find_device(request.user):
+        two_factor.start_setup(request.user)
         return redirect("ratings:second_step")
     form = CodeForm(request.POST if doing in ("turn on", "turn off") else None)
-    if second_step.begun(request.user):
+    if two_factor.find_unconfirmed(request.user):
         # A code of the new app is asked for here, and backup codes do not exist yet.
         form.fields["code"].help_text = "Six digits."
     if form.is_valid():
         act = _turn_on if doing == "turn on" else _turn_off
         if response := act(request, form):
             return response
-    return _step_page(request, form)
+    return _render_two_factor(request, form)
 
 
-def _step_page(request: AccountRequest, form: CodeForm) -> HttpResponse:
-    begun = second_step.begun(request.user)
+def _render_two_factor(request: AccountRequest, form: CodeForm) -> HttpResponse:
+    begun = two_factor.find_unconfirmed(request.user)
     context = {
         "form": form,
-        "device": second_step.device_of(request.user),
+        "device": two_factor.find_device(request.user),
         "begun": begun,
-        "secret": second_step.secret_of(begun) if begun else "",
-        "required": second_step.is_required_anywhere(request.user),
-        "needs_password": reauth.needs_password(request),
+        "secret": two_factor.format_secret(begun) if begun else "",
+        "required": two_factor.is_required_anywhere(request.user),
+        "needs_password": reauthentication.has_password(request),
     }
     return render(request, "ratings/second_step.html", context, status=422 if form.errors else 200)
 
 
 def _turn_on(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
-    device = form.judged(request, request.user, second_step.turn_on(request.user, form.cleaned_data["code"]))
+    device = form.handle_result(
+        request, request.user, two_factor.confirm_device(request.user, form.cleaned_data["code"])
+    )
     if device is None:
         return None
     # Other sessions were opened without the second factor, possibly by somebody else.
-    sessions.end_all(request.user, "second step on", request, but=request.session.session_key)
+    sessions.end_sessions(request.user, "second step on", request, but=request.session.session_key)
     # A new key, since the session now has more rights than before.
     request.session.cycle_key()
-    second_step.take(request, device)
-    security_event("second step on", request)
-    return _codes_page(request)
+    two_factor.mark_verified(request, device)
+    log_security_event("second step on", request)
+    return _render_backup_codes(request)
 
 
 def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
     """Turn it off with password and code, so that neither a stolen session nor a borrowed phone is enough."""
     # Otherwise an owner could remove the protection that the site requires of them.
-    if second_step.is_required_anywhere(request.user):
+    if two_factor.is_required_anywhere(request.user):
         form.add_error(
             None,
             "Your account requires two-factor authentication. If you have lost your device, ask another superuser to reset it.",
         )
-    elif not reauth.confirmed(request, request.POST.get("password", "")):
+    elif not reauthentication.verify_identity(request, request.POST.get("password", "")):
         form.add_error(None, "The password is incorrect.")
-    elif form.check(request, request.user):
-        second_step.forget(request.user)
-        second_step.untake(request)
-        sessions.end_all(request.user, "second step off", request, but=request.session.session_key)
-        security_event("second step off", request)
+    elif form.check_code(request, request.user):
+        two_factor.delete_devices(request.user)
+        two_factor.clear_verified(request)
+        sessions.end_sessions(request.user, "second step off", request, but=request.session.session_key)
+        log_security_event("second step off", request)
         messages.success(request, "Two-factor authentication is off.")
         return redirect("ratings:account")
     return None
@@ -120,23 +122,23 @@ def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
 
 @never_cache
 @require_POST
-@fresh_sign_in
-def backup_codes(request: AccountRequest) -> HttpResponse:
+@require_recent_sign_in
+def renew_backup_codes(request: AccountRequest) -> HttpResponse:
     """Create ten new backup codes that replace the old ones."""
-    if second_step.device_of(request.user) is None:
+    if two_factor.find_device(request.user) is None:
         return redirect("ratings:second_step")
-    security_event("backup codes made", request)
-    return _codes_page(request)
+    log_security_event("backup codes made", request)
+    return _render_backup_codes(request)
 
 
-def _codes_page(request: AccountRequest) -> HttpResponse:
-    codes = second_step.new_backup_codes(request.user)
+def _render_backup_codes(request: AccountRequest) -> HttpResponse:
+    codes = two_factor.create_backup_codes(request.user)
     return render(request, "ratings/backup_codes.html", {"codes": codes, "text": "\n".join(codes)})
 
 
 @never_cache
 @require_POST
-def backup_file(request: AccountRequest) -> HttpResponse:
+def download_backup_codes(request: AccountRequest) -> HttpResponse:
     """Return the displayed codes as a file. They are sent by the page, because the server does not store them."""
     # 500 characters are ten codes with generous separators.
     # Only text in the form of a code is returned: the file must not carry whatever a page sends.
@@ -148,10 +150,10 @@ def backup_file(request: AccountRequest) -> HttpResponse:
 
 @never_cache
 @require_safe
-def qr_code(request: AccountRequest) -> HttpResponse:
+def show_qr_code(request: AccountRequest) -> HttpResponse:
     """Return the unconfirmed secret as a QR code, only for users who may see it as text."""
-    begun = second_step.begun(request.user)
-    if begun is None or not reauth.is_fresh(request):
+    begun = two_factor.find_unconfirmed(request.user)
+    if begun is None or not reauthentication.is_recent(request):
         raise Http404
     svg: Any = io.BytesIO()
     # The secret is drawn on the server and is in no URL, where logs and histories would keep it.
@@ -160,9 +162,9 @@ def qr_code(request: AccountRequest) -> HttpResponse:
 
 
 @require_POST
-def end_sessions(request: AccountRequest) -> HttpResponse:
+def sign_out_elsewhere(request: AccountRequest) -> HttpResponse:
     """Sign out everywhere else."""
-    ended = sessions.end_all(request.user, "asked for", request, but=request.session.session_key)
+    ended = sessions.end_sessions(request.user, "asked for", request, but=request.session.session_key)
     message = (
         f"Signed out in {ended} other {'place' if ended == 1 else 'places'}."
         if ended
@@ -173,11 +175,11 @@ def end_sessions(request: AccountRequest) -> HttpResponse:
 
 
 urls: list[URLPattern] = [
-    path("account/", account, name="account"),
-    path("account/confirm/", confirm, name="confirm"),
-    path("account/second-step/", set_up, name="second_step"),
-    path("account/second-step/qr.svg", qr_code, name="second_step_qr"),
-    path("account/backup-codes/", backup_codes, name="backup_codes"),
-    path("account/backup-codes/file/", backup_file, name="backup_file"),
-    path("account/end-sessions/", end_sessions, name="end_sessions"),
+    path("account/", show_account, name="account"),
+    path("account/confirm/", confirm_password, name="confirm"),
+    path("account/second-step/", manage_two_factor, name="second_step"),
+    path("account/second-step/qr.svg", show_qr_code, name="second_step_qr"),
+    path("account/backup-codes/", renew_backup_codes, name="backup_codes"),
+    path("account/backup-codes/file/", download_backup_codes, name="backup_file"),
+    path("account/end-sessions/", sign_out_elsewhere, name="end_sessions"),
 ]

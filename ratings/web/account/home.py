@@ -10,7 +10,7 @@ from ratings.studies import access
 
 @login_not_required
 @require_safe
-def home(request: HttpRequest) -> HttpResponse:
+def redirect_home(request: HttpRequest) -> HttpResponse:
     """Redirect raters to their start page, staff and members to the studies, others to the sign-in page."""
     if not request.user.is_authenticated:
         return redirect("login")
@@ -18,8 +18,8 @@ def home(request: HttpRequest) -> HttpResponse:
     if request.user.is_staff:
         return redirect("ratings:studies")
     # A person who rates in one study and is a member of another starts with the rating.
-    if access.seats_of(request.user).exists():
+    if access.list_raters(request.user).exists():
         return redirect("ratings:desk")
-    if access.studies_of(request.user).exists():
+    if access.list_studies(request.user).exists():
         return redirect("ratings:studies")
     return render(request, "ratings/no_study.html")

@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from ratings.accounts import reauth, sessions
-from wetbench_site.observability.audit_log import security_event
+from ratings.accounts import reauthentication, sessions
+from wetbench_site.observability.audit_log import log_security_event
 
-STALE = "Your sign-in is too long ago. Open a new sign-in link, then set your password within 15 minutes."
+NOT_RECENT = "Your sign-in is too long ago. Open a new sign-in link, then set your password within 15 minutes."
 
 
 class ChangeForm(PasswordChangeForm):
@@ -22,7 +22,7 @@ class ChangeForm(PasswordChangeForm):
     def clean_old_password(self) -> str:
         password = str(self.cleaned_data["old_password"])
         # Not the form's own check, because wrong guesses must be counted.
-        if not reauth.confirmed(self.request, password):
+        if not reauthentication.verify_identity(self.request, password):
             raise ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
         return password
 
@@ -34,12 +34,12 @@ class FirstForm(SetPasswordForm):  # type: ignore[type-arg]  # not subscriptable
 
     def clean(self) -> Any:
         # Checked when the form is submitted, not when it is shown: the page may be open for hours.
-        if not reauth.is_fresh(self.request):
-            raise ValidationError(STALE)
+        if not reauthentication.is_recent(self.request):
+            raise ValidationError(NOT_RECENT)
         return super().clean()
 
 
-def password_form(request: HttpRequest, data: Any = None) -> ChangeForm | FirstForm:
+def make_password_form(request: HttpRequest, data: Any = None) -> ChangeForm | FirstForm:
     """Return the form for the signed-in user."""
     user = request.user
     assert isinstance(user, User)
@@ -52,11 +52,11 @@ def password_form(request: HttpRequest, data: Any = None) -> ChangeForm | FirstF
     return form
 
 
-def change(request: HttpRequest, form: ChangeForm | FirstForm) -> None:
+def change_password(request: HttpRequest, form: ChangeForm | FirstForm) -> None:
     """Save the new password and end every other session of the user."""
     user = form.save()
     # Django signs out all sessions with the old password; this one continues.
     update_session_auth_hash(request, user)
-    reauth.stamp(request)
-    sessions.end_all(user, "password changed", request, but=request.session.session_key)
-    security_event("password changed", request, user=user.pk)
+    reauthentication.record_reauthentication(request)
+    sessions.end_sessions(user, "password changed", request, but=request.session.session_key)
+    log_security_event("password changed", request, user=user.pk)

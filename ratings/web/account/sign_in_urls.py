@@ -6,11 +6,11 @@ Their names have no namespace, because Django, the admin site's templates and th
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from ratings.web.account.home import home
-from ratings.web.account.signing_in import SignIn
+from ratings.web.account.home import redirect_home
+from ratings.web.account.sign_in import SignIn
 
 urlpatterns: list[URLPattern] = [
-    path("", home, name="home"),
+    path("", redirect_home, name="home"),
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

@@ -12,15 +12,15 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings.accounts import fresh_to_change, second_step
+from ratings.accounts import require_recent_for_post, two_factor
 from ratings.api import tokens
-from ratings.api.scopes import LABORATORY, SCOPES
+from ratings.api.scopes import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS
 from ratings.api.tokens import TokenError
 from ratings.models import Study
 from ratings.studies import access
-from ratings.web.guards import StudyRequest, staff_or_member
-from wetbench_site.middleware.second_step_first import led
-from wetbench_site.observability.audit_log import security_event
+from ratings.web.decorators import StudyRequest, staff_or_member
+from wetbench_site.middleware.two_factor import redirect_to_setup
+from wetbench_site.observability.audit_log import log_security_event
 
 
 class TokenForm(forms.Form):
@@ -44,23 +44,25 @@ class TokenForm(forms.Form):
         help_text="Select none for all studies in which you have a role, including future ones.",
     )
     days = forms.IntegerField(
-        label="Days until it expires", min_value=1, max_value=tokens.MOST_DAYS, initial=tokens.DAYS
+        label="Days until it expires", min_value=1, max_value=tokens.MAX_DAYS, initial=tokens.DEFAULT_DAYS
     )
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user = user
         # Scopes of the laboratory would show sources, which only staff may read.
-        scope_names = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
-        self.fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in scope_names]  # type: ignore[attr-defined]
-        self.fields["studies"].queryset = access.studies_of(user)  # type: ignore[attr-defined]
+        scope_names = [name for name in SCOPE_DESCRIPTIONS if user.is_staff or name not in LABORATORY_SCOPES]
+        self.fields["scopes"].choices = [(name, f"{name}: {SCOPE_DESCRIPTIONS[name]}") for name in scope_names]  # type: ignore[attr-defined]
+        self.fields["studies"].queryset = access.list_studies(user)  # type: ignore[attr-defined]
 
-    def make(self) -> str:
+    def create_token(self) -> str:
         """Return the text of the new token; "" with errors in the form if it cannot be created."""
         values = self.cleaned_data
         limit = list(values["studies"]) or None
         try:
-            return tokens.make(self.user, values["name"], values["scopes"], values["days"], limit, values["code"])[1]
+            return tokens.create_token(
+                self.user, values["name"], values["scopes"], values["days"], limit, values["code"]
+            )[1]
         except TokenError as error:
             self.add_error(None, str(error))
             return ""
@@ -69,18 +71,23 @@ class TokenForm(forms.Form):
 @staff_or_member
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@fresh_to_change
-def own_tokens(request: StudyRequest) -> HttpResponseBase:
+@require_recent_for_post
+def list_tokens(request: StudyRequest) -> HttpResponseBase:
     """Show the user's tokens and the form for another. Admins of any study need two-factor authentication first, where required."""
     role = "admin" if request.user.memberships.filter(role="admin").exists() else ""
-    if second_step.is_missing(request, role):
-        return led(request, "ratings:tokens")
+    if two_factor.is_missing(request, role):
+        return redirect_to_setup(request, "ratings:tokens")
     form, new_token = TokenForm(request.user, request.POST if request.method == "POST" else None), ""
-    if form.is_valid() and (new_token := form.make()):
-        security_event("api token made", request, token=str(form.cleaned_data["code"]))
+    if form.is_valid() and (new_token := form.create_token()):
+        log_security_event("api token made", request, token=str(form.cleaned_data["code"]))
         # A fresh form: the old one would create nothing, as its code is used.
         form = TokenForm(request.user)
-    context = {"form": form, "made": new_token, "tokens": tokens.of(request.user), "most": tokens.MOST_LIVE}
+    context = {
+        "form": form,
+        "made": new_token,
+        "tokens": tokens.list_tokens(request.user),
+        "most": tokens.MAX_ACTIVE_TOKENS,
+    }
     return render(request, "ratings/tokens.html", context, status=422 if form.errors else 200)
 
 
@@ -89,14 +96,14 @@ def own_tokens(request: StudyRequest) -> HttpResponseBase:
 def revoke_token(request: StudyRequest, code: uuid.UUID) -> HttpResponse:
     """Revoke a token immediately and permanently. No password is required, because an exposed token must be revoked without delay."""
     # Only own tokens are found, so another person's code is a 404 like an unknown one.
-    token = get_object_or_404(tokens.of(request.user), code=code)
-    if tokens.revoke(token):
-        security_event("api token revoked", request, token=str(code))
+    token = get_object_or_404(tokens.list_tokens(request.user), code=code)
+    if tokens.revoke_token(token):
+        log_security_event("api token revoked", request, token=str(code))
         messages.success(request, f"{token.name} has been revoked and no longer works.")
     return redirect("ratings:tokens")
 
 
 urls: list[URLPattern] = [
-    path("account/tokens/", own_tokens, name="tokens"),
+    path("account/tokens/", list_tokens, name="tokens"),
     path("account/tokens/<uuid:code>/revoke/", revoke_token, name="revoke_token"),
 ]

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
-from ratings.raters.joining import Joining
+from ratings.raters.accept_invitation import JoinForm
 
 DEGREES = [
     (text, text)
@@ -16,7 +16,7 @@ DEGREES = [
 ]
 
 
-def one_visible_line(text: str) -> None:
+def validate_visible_line(text: str) -> None:
     """Raise ValidationError for control characters and characters that change the writing direction.
 
     What is displayed is then what was typed.
@@ -30,13 +30,13 @@ class ProfileForm(forms.Form):
 
     degree = forms.ChoiceField(label="Highest degree in the life sciences", choices=[("", "Choose one"), *DEGREES])
     field = forms.CharField(
-        label="Field you know best", max_length=120, validators=[one_visible_line],
+        label="Field you know best", max_length=120, validators=[validate_visible_line],
         help_text="For example cell biology or analytical chemistry.",
     )  # fmt: skip
     years = forms.IntegerField(label="Years of laboratory experience", min_value=0, max_value=80)
     years.widget.attrs["inputmode"] = "numeric"
 
-    def profile(self) -> dict[str, str | int | None]:
+    def get_profile_columns(self) -> dict[str, str | int | None]:
         """Return the columns of RaterProfile, and nothing else of the posted data."""
         return {name: self.cleaned_data[name] for name in ("degree", "field", "years")}
 
@@ -66,5 +66,5 @@ class ConsentForm(forms.Form):
             validate_password(password, self._new)
         return password
 
-    def joining(self, profile: ProfileForm | None) -> Joining:
-        return Joining(self.cleaned_data.get("password", ""), profile.profile() if profile else None)
+    def build_joining(self, profile: ProfileForm | None) -> JoinForm:
+        return JoinForm(self.cleaned_data.get("password", ""), profile.get_profile_columns() if profile else None)

@@ -13,13 +13,13 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings.accounts import entering
+from ratings.accounts import login
 from ratings.models import Invitation, RaterProfile
-from ratings.protocol import protocols
-from ratings.raters import joining, renewing
+from ratings.protocol import study_protocol
+from ratings.raters import accept_invitation, resend_links
 from ratings.studies import access, workload
-from ratings.studies.access import Door, Opened
-from ratings.web.account import signing_in
+from ratings.studies.access import LinkEffect, LinkResult
+from ratings.web.account import sign_in
 from ratings.web.rater.consent_form import ConsentForm, ProfileForm
 
 
@@ -27,89 +27,89 @@ from ratings.web.rater.consent_form import ConsentForm, ProfileForm
 @require_http_methods(["GET", "HEAD", "POST"])
 def rater_link(request: HttpRequest, token: str) -> HttpResponse:
     """Open an invitation or a sign-in link. 404 if the token never existed, 410 if it existed but no longer works."""
-    if invitation := joining.find(token):
-        return _private(_invitation(request, token, invitation))
-    return _private(_way_back(request, token, access.look_at_link(token, request.user, "rater")))
+    if invitation := accept_invitation.find_invitation(token):
+        return _forbid_link_caching(_open_invitation(request, token, invitation))
+    return _forbid_link_caching(_sign_in_again(request, token, access.peek_link(token, request.user, "rater")))
 
 
-def _invitation(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
+def _open_invitation(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
     seat = invitation.seat
     if request.user.is_authenticated and seat.user_id == request.user.pk:
         return redirect("ratings:next", seat.code)
-    if reason := joining.why_gone(invitation):
-        return _gone(request, token, reason)
-    if request.user.is_authenticated and (reason := joining.refusal(invitation, request.user)):
-        return _in_the_way(request, invitation, reason)
-    return _consent(request, token, invitation)
+    if reason := accept_invitation.describe_expiry(invitation):
+        return _show_expired(request, token, reason)
+    if request.user.is_authenticated and (reason := accept_invitation.refusal_reason(invitation, request.user)):
+        return _offer_sign_out(request, invitation, reason)
+    return _show_consent(request, token, invitation)
 
 
-def _consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
-    user, posted = joining.who(invitation, request.user), request.POST or None
-    form = ConsentForm(posted, user=user, name=joining.user_name(invitation), email=invitation.email)
+def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
+    user, posted = accept_invitation.find_joining_user(invitation, request.user), request.POST or None
+    form = ConsentForm(posted, user=user, name=accept_invitation.generate_user_name(invitation), email=invitation.email)
     # The profile belongs to the account and is asked for only once.
     has_profile = user is not None and RaterProfile.objects.filter(user=user, answered_at__isnull=False).exists()
     profile = None if has_profile else ProfileForm(posted)
     # `&` instead of `and`: both forms are validated, so the page shows all errors at once.
     if posted and form.is_valid() & (profile is None or profile.is_valid()):
         try:
-            seat = joining.accept(invitation, request.user, form.joining(profile))
-        except joining.Gone as error:
-            return _gone(request, token, str(error))
+            seat = accept_invitation.accept_invitation(invitation, request.user, form.build_joining(profile))
+        except accept_invitation.InvitationExpired as error:
+            return _show_expired(request, token, str(error))
         return _sign_in(request, seat.user, reverse("ratings:next", args=[seat.code]))
-    name = user.get_username() if user else joining.user_name(invitation)
-    context = {**_asked(invitation), "form": form, "profile": profile, "user_name": name}
+    name = user.get_username() if user else accept_invitation.generate_user_name(invitation)
+    context = {**_describe_study(invitation), "form": form, "profile": profile, "user_name": name}
     return render(request, "ratings/consent.html", context, status=422 if posted else 200)
 
 
-def _asked(invitation: Invitation) -> dict[str, Any]:
+def _describe_study(invitation: Invitation) -> dict[str, Any]:
     """Return what the consent page shows about the study."""
-    seat, items = invitation.seat, workload.items_of(invitation.seat)
+    seat, items = invitation.seat, workload.count_items(invitation.seat)
     return {
         "study": seat.study,
-        "protocol": protocols.stored(seat.study.protocol),
+        "protocol": study_protocol.load_protocol(seat.study.protocol),
         "items": items,
-        "time_needed": workload.time_needed(seat, items),
+        "time_needed": workload.describe_time_needed(seat, items),
         "expires_at": invitation.expires_at,
         "has_address": bool(invitation.email),
     }
 
 
-def _in_the_way(request: HttpRequest, invitation: Invitation, why: str) -> HttpResponse:
+def _offer_sign_out(request: HttpRequest, invitation: Invitation, reason: str) -> HttpResponse:
     """Ask somebody who is signed in and cannot accept this invitation whether to sign out first."""
     if request.method == "POST" and "sign_out" in request.POST:
         logout(request)
         return redirect(request.path)
-    context = {"study": invitation.seat.study, "why": why}
-    if why == "seated":
+    context = {"study": invitation.seat.study, "why": reason}
+    if reason == "seated":
         context["seat"] = invitation.seat.study.raters.get(user__pk=request.user.pk or 0)
     return render(request, "ratings/link_switch.html", context)
 
 
-def _way_back(request: HttpRequest, token: str, seen: Opened) -> HttpResponse:
+def _sign_in_again(request: HttpRequest, token: str, link: LinkResult) -> HttpResponse:
     """Sign a rater in again by a link, which works once and only by a button."""
-    if seen.door == Door.UNKNOWN or (seen.user is None and seen.door != Door.GONE):
+    if link.effect == LinkEffect.UNKNOWN or (link.user is None and link.effect != LinkEffect.GONE):
         raise Http404
-    if seen.door == Door.GONE:
-        return _gone(request, token, seen.why)
-    if seen.user is not None and seen.user.pk == request.user.pk:
+    if link.effect == LinkEffect.GONE:
+        return _show_expired(request, token, link.why)
+    if link.user is not None and link.user.pk == request.user.pk:
         return redirect("ratings:desk")
     # Mail scanners fetch links: a GET must not use the link up.
     if request.method != "POST":
         return render(request, "ratings/link_back.html")
     opened = access.open_link(token, request.user, "rater")
     if opened.user is None:
-        return _gone(request, token, opened.why)
+        return _show_expired(request, token, opened.why)
     return _sign_in(request, opened.user, reverse("ratings:desk"))
 
 
-def _gone(request: HttpRequest, token: str, why: str) -> HttpResponse:
+def _show_expired(request: HttpRequest, token: str, reason: str) -> HttpResponse:
     """Show why the link no longer works; on request send a new one to the address of this one."""
     # The page is the same whether an e-mail was sent or not: it must not reveal whether an address is known.
     is_requested = request.method == "POST" and "again" in request.POST
     if is_requested:
-        renewing.send_again(token, request)
+        resend_links.resend_link(token, request)
     return render(
-        request, "ratings/link_gone.html", {"why": why, "purpose": "rater", "asked": is_requested}, status=410
+        request, "ratings/link_gone.html", {"why": reason, "purpose": "rater", "asked": is_requested}, status=410
     )
 
 
@@ -117,22 +117,22 @@ def _gone(request: HttpRequest, token: str, why: str) -> HttpResponse:
 @require_safe
 def admin_link(request: HttpRequest, token: str) -> HttpResponse:
     opened = access.open_link(token, request.user, "admin")
-    if opened.door == Door.UNKNOWN:
+    if opened.effect == LinkEffect.UNKNOWN:
         raise Http404
-    if opened.door == Door.GONE or opened.user is None:
+    if opened.effect == LinkEffect.GONE or opened.user is None:
         context = {"why": opened.why, "purpose": "admin"}
-        return _private(render(request, "ratings/link_gone.html", context, status=410))
-    return _private(_sign_in(request, opened.user, reverse("home"), fresh=opened.first))
+        return _forbid_link_caching(render(request, "ratings/link_gone.html", context, status=410))
+    return _forbid_link_caching(_sign_in(request, opened.user, reverse("home"), fresh=opened.is_first_use))
 
 
-def _sign_in(request: HttpRequest, user: User | None, then: str, fresh: bool = True) -> HttpResponse:
+def _sign_in(request: HttpRequest, user: User | None, next_url: str, fresh: bool = True) -> HttpResponse:
     """Sign the user in, after two-factor authentication if it is on. Only a `fresh` link counts as a recent sign-in."""
-    if user is not None and not entering.enter(request, user, then, by_link=True, fresh=fresh):
+    if user is not None and not login.sign_in(request, user, next_url, by_link=True, fresh=fresh):
         return redirect("ratings:sign_in_code")
-    return redirect(then)
+    return redirect(next_url)
 
 
-def _private(response: HttpResponse) -> HttpResponse:
+def _forbid_link_caching(response: HttpResponse) -> HttpResponse:
     """Forbid caching and referrers to other sites: the token is part of the URL."""
     response["Cache-Control"] = "no-store"
     # Not "no-referrer": browsers then send the form with `Origin: null`, which the CSRF check rejects.
@@ -143,5 +143,5 @@ def _private(response: HttpResponse) -> HttpResponse:
 urls: list[URLPattern] = [
     path("r/<str:token>/", rater_link, name="rater_link"),
     path("sign-in/<str:token>/", admin_link, name="admin_link"),
-    *signing_in.urls,
+    *sign_in.urls,
 ]

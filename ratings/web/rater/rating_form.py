@@ -8,14 +8,14 @@ from typing import Any
 from django import forms
 
 from ratings.blinding import allow_list
-from ratings.blinding.naming import visible
+from ratings.blinding.pseudonyms import replace_invisible
 from ratings.models import Assignment, Draft, Rating, Study
 from ratings.rating import Answer
-from ratings.rating.answering import Timing
+from ratings.rating.submit import Timing
 
 INTERFACE = "2"  # increase whenever the rating page changes for raters; stored with each rating
 FIRST_STAGE, FINAL_STAGE = "first", "final"
-LONGEST_NOTE = 2000
+MAX_NOTE_LENGTH = 2000
 
 _CONFIDENCE_MISSING = "Choose how confident you are, from 1 to 5."
 _HANDS = ("keys", "pointer", "both")
@@ -44,7 +44,7 @@ class RatingForm(forms.Form):
     marks = forms.MultipleChoiceField(
         required=False, error_messages={"invalid_choice": "A marked row is not part of this item."}
     )
-    note = forms.CharField(required=False, max_length=LONGEST_NOTE)
+    note = forms.CharField(required=False, max_length=MAX_NOTE_LENGTH)
     revision = forms.IntegerField(required=False, min_value=0)
     stage = forms.ChoiceField(required=False, choices=[(FIRST_STAGE, FIRST_STAGE), (FINAL_STAGE, FINAL_STAGE)])
     submission_id = forms.UUIDField()
@@ -52,13 +52,13 @@ class RatingForm(forms.Form):
     def __init__(self, study: Study, data: Any = None, place: Assignment | None = None, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.place = place
-        self.missing_verdict = "Choose {} or {}.".format(*study.answers)
+        self.missing_verdict = "Choose {} or {}.".format(*study.answer_labels)
         self.fields["verdict"].error_messages["invalid_choice"] = self.missing_verdict
         marks = self.fields["marks"]
         assert isinstance(marks, forms.MultipleChoiceField)
         # Keys are computed only for a form that was sent: showing an item does not need them.
         needs_keys = self.is_bound and place is not None and place.marks != "off"
-        keys = allow_list.mark_keys(place.item.payload) if place and needs_keys else []
+        keys = allow_list.list_mark_keys(place.item.payload) if place and needs_keys else []
         marks.choices = [(key, key) for key in keys]
 
     def clean_marks(self) -> tuple[str, ...]:
@@ -68,11 +68,11 @@ class RatingForm(forms.Form):
         return tuple(key for key, _ in choices if key in posted)
 
     def clean_note(self) -> str:
-        return _readable(self.cleaned_data["note"]).strip()
+        return _clean_note(self.cleaned_data["note"]).strip()
 
     def clean(self) -> dict[str, Any]:
         values = self.cleaned_data
-        if repeated := [name for name in self.fields if name != "marks" and len(_several(self.data, name)) > 1]:
+        if repeated := [name for name in self.fields if name != "marks" and len(_list_values(self.data, name)) > 1]:
             raise forms.ValidationError(
                 f"The form contains more than one value for: {', '.join(repeated)}. Choose again and save."
             )
@@ -82,13 +82,13 @@ class RatingForm(forms.Form):
             for name in ("verdict", "confidence", "marks"):
                 self.errors.pop(name, None)
             return values
-        self._ask("verdict", self.missing_verdict)
-        self._ask("confidence", _CONFIDENCE_MISSING)
+        self._require_field("verdict", self.missing_verdict)
+        self._require_field("confidence", _CONFIDENCE_MISSING)
         if values.get("verdict") is True and self.place and self.place.marks == "if_not_plausible":
             values["marks"] = ()  # the checkboxes are hidden then; ticks from before the change of mind do not count
         return values
 
-    def _ask(self, name: str, message: str) -> None:
+    def _require_field(self, name: str, message: str) -> None:
         if name not in self.errors and self.cleaned_data.get(name) is None:
             self.add_error(name, message)
 
@@ -99,31 +99,31 @@ class RatingForm(forms.Form):
         return (self.cleaned_data.get("submission_id") if is_usable else None) or uuid.uuid4()
 
     @property
-    def answer(self) -> Answer:
+    def parsed_answer(self) -> Answer:
         values = self.cleaned_data
         fields = (values[name] for name in ("verdict", "confidence", "cannot_judge", "marks", "note"))
         return Answer(*fields)
 
     @property
-    def marked(self) -> list[str]:
+    def marked_rows(self) -> list[str]:
         """The rows to show as marked."""
-        return _several(self.data, "marks") if self.is_bound else list(self.initial.get("marks", []))
+        return _list_values(self.data, "marks") if self.is_bound else list(self.initial.get("marks", []))
 
-    def timing(self, seconds: float) -> Timing:
+    def parse_timing(self, seconds: float) -> Timing:
         """Return the times measured by the browser, limited to the time for which the item was open by the server's clock."""
-        active = _number(self.data.get("active_seconds"), seconds)
-        first = _number(self.data.get("first_verdict_seconds"), seconds if active is None else active)
-        return Timing(active, first, int(_number(self.data.get("changes"), 999) or 0))
+        active = _parse_number(self.data.get("active_seconds"), seconds)
+        first = _parse_number(self.data.get("first_verdict_seconds"), seconds if active is None else active)
+        return Timing(active, first, int(_parse_number(self.data.get("changes"), 999) or 0))
 
     @property
-    def how(self) -> dict[str, str]:
+    def client_details(self) -> dict[str, str]:
         """Input device, window size and page version; "" for what is missing or invalid."""
         # Never an error: an answer must not be lost because a browser measured nonsense.
         hand = self.data.get("hand", "")
         return {
             "hand": hand if hand in _HANDS else "",
-            "viewport": _matching(_VIEWPORT, self.data.get("viewport", "")),
-            "interface": _matching(_VERSION, self.data.get("interface", "")),
+            "viewport": _match_or_blank(_VIEWPORT, self.data.get("viewport", "")),
+            "interface": _match_or_blank(_VERSION, self.data.get("interface", "")),
         }
 
 
@@ -135,45 +135,50 @@ class DraftForm(forms.Form):
         self.place = place
 
     @property
-    def answer(self) -> Answer:
-        keys = allow_list.mark_keys(self.place.item.payload) if self.place.marks != "off" else []
-        posted = set(_several(self.data, "marks"))
-        note = str(self.data.get("note", "")).replace("\0", "")[:LONGEST_NOTE]
+    def parsed_answer(self) -> Answer:
+        keys = allow_list.list_mark_keys(self.place.item.payload) if self.place.marks != "off" else []
+        posted = set(_list_values(self.data, "marks"))
+        note = str(self.data.get("note", "")).replace("\0", "")[:MAX_NOTE_LENGTH]
         return Answer(
             {"yes": True, "no": False}.get(self.data.get("verdict", "")),
             {str(number): number for number in range(1, 6)}.get(self.data.get("confidence", "")),
             marks=tuple(key for key in keys if key in posted),
-            note=_readable(note),
+            note=_clean_note(note),
         )
 
 
-def shown_again(kept: Rating | Draft | None) -> dict[str, Any]:
+def build_initial_values(stored: Rating | Draft | None) -> dict[str, Any]:
     """Return the form's initial values from the current answer or an unsaved one."""
-    if kept is None:
+    if stored is None:
         return {}
     verdict_values = {True: "yes", False: "no", None: ""}
-    confidence = str(kept.confidence or "")
-    return {"verdict": verdict_values[kept.verdict], "confidence": confidence, "marks": kept.marks, "note": kept.note}
+    confidence = str(stored.confidence or "")
+    return {
+        "verdict": verdict_values[stored.verdict],
+        "confidence": confidence,
+        "marks": stored.marks,
+        "note": stored.note,
+    }
 
 
-def _several(data: Any, name: str) -> list[str]:
+def _list_values(data: Any, name: str) -> list[str]:
     return [str(value) for value in data.getlist(name)]
 
 
-def _readable(note: str) -> str:
+def _clean_note(note: str) -> str:
     """Return the note with its line breaks, without characters that hide text or change its direction."""
-    return "\n".join(visible(line) for line in re.split("\r\n|\r|\n", note))
+    return "\n".join(replace_invisible(line) for line in re.split("\r\n|\r|\n", note))
 
 
-def _number(text: Any, most: float) -> float | None:
+def _parse_number(text: Any, maximum: float) -> float | None:
     """Return a number limited to 0 to `most`, or None if the text is not a number."""
     try:
         # Cut first: the text comes from the browser and can have any length.
         number = float(str(text)[:20])
     except ValueError:
         return None
-    return min(max(number, 0.0), most) if math.isfinite(number) else None
+    return min(max(number, 0.0), maximum) if math.isfinite(number) else None
 
 
-def _matching(pattern: re.Pattern[str], text: Any) -> str:
+def _match_or_blank(pattern: re.Pattern[str], text: Any) -> str:
     return text if isinstance(text, str) and pattern.fullmatch(text) else ""

@@ -9,29 +9,29 @@ from django.shortcuts import render
 from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 
-from ratings.blinding import screen
+from ratings.blinding import item_view
 from ratings.models import Assignment, FirstLook, Rater, RaterProfile, Rating
-from ratings.rating import Answer, answering, serving
-from ratings.web.guards import RaterRequest
-from ratings.web.rater import drawn_items
+from ratings.rating import Answer, next_item, submit
+from ratings.web.decorators import RaterRequest
+from ratings.web.rater import rendered_items
 from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
 
 
-class Previous(NamedTuple):
+class PreviousAnswer(NamedTuple):
     """The item that the rater answered last, and when that answer was saved."""
 
     code: uuid.UUID
     saved_at: datetime
 
 
-def card(
+def render_card(
     request: RaterRequest,
     place: Assignment,
     form: RatingForm,
     status: int = 200,
     *,
-    standing: Rating | None = None,
-    previous: Previous | None = None,
+    current: Rating | None = None,
+    previous: PreviousAnswer | None = None,
 ) -> HttpResponse:
     """Return the item with its form.
 
@@ -41,86 +41,88 @@ def card(
     two_stage = is_two_stage(place)
     initial_rating = FirstLook.objects.filter(assignment=place).first() if two_stage else None
     # Correcting a final answer happens with the balance sheet on the page.
-    stage = FIRST_STAGE if two_stage and not (initial_rating or standing) else FINAL_STAGE
+    stage = FIRST_STAGE if two_stage and not (initial_rating or current) else FINAL_STAGE
     context = {
         "code": place.code,
         "form": form,
         "action": reverse("ratings:rate", args=[place.code]),
         "stage": stage,
         "look": initial_rating,
-        "standing": standing,
+        "standing": current,
         "interface": INTERFACE,
         "marks": place.marks,
-        "item": drawn_items.drawn(place, stage, form.marked),
+        "item": rendered_items.render_item(place, stage, form.marked_rows),
     }
-    return page(request, "ratings/rate.html", context, status, "ratings/_rating_card.html", previous)
+    return render_rater_page(request, "ratings/rate.html", context, status, "ratings/_rating_card.html", previous)
 
 
-def stands(
-    request: RaterRequest, place: Assignment, standing: Rating, yours: Answer | None = None, status: int = 200
+def render_current_answer(
+    request: RaterRequest, place: Assignment, current: Rating, yours: Answer | None = None, status: int = 200
 ) -> HttpResponse:
     """Return the current answer; beside it the answer just sent, if any, with the question which should count."""
     context = {
         "code": place.code,
-        "rating": standing,
+        "rating": current,
         "yours": yours,
-        "may_correct": answering.may_correct(place),
+        "may_correct": submit.can_correct(place),
         "submission_id": uuid.uuid4(),
         "interface": INTERFACE,
     }
-    return page(request, "ratings/already_rated.html", context, status, fragment="ratings/_already_rated.html")
+    return render_rater_page(
+        request, "ratings/already_rated.html", context, status, fragment="ratings/_already_rated.html"
+    )
 
 
-def page(
+def render_rater_page(
     request: RaterRequest,
     name: str,
     context: dict[str, Any] | None = None,
     status: int = 200,
     fragment: str = "",
-    previous: Previous | None = None,
+    previous: PreviousAnswer | None = None,
 ) -> HttpResponse:
     """Return the page, or for htmx its fragment, with what every rater page shows. A page without a fragment is loaded in full."""
     # Restoring from history needs the full page, although htmx sends the request.
     partial = bool(request.htmx) and not request.htmx.history_restore_request
     if partial and not fragment:
         return HttpResponseClientRedirect(request.path)
-    base_context = _shared(request.rater, partial, previous or _previous(request.rater))
+    base_context = _build_base_context(request.rater, partial, previous or _find_previous_answer(request.rater))
     if not partial:
         # Only the full page contains the guide with this setting; fragments save the query.
-        base_context["single_keys"] = _single_keys(request)
+        base_context["single_keys"] = _has_single_keys(request)
     return render(request, fragment if partial else name, {**base_context, **(context or {})}, status=status)
 
 
-def layout_shown(place: Assignment) -> str:
+def get_shown_layout(place: Assignment) -> str:
     """Return the layout in which this item is shown: plain if outputs cannot be matched to inputs."""
-    return screen.layout_shown(place.item.payload, place.layout)
+    return item_view.choose_layout(place.item.payload, place.layout)
 
 
 def is_two_stage(place: Assignment) -> bool:
     """Return whether this item is answered twice: before and after the balance sheet is shown."""
-    return layout_shown(place) == screen.CONFIRM
+    return get_shown_layout(place) == item_view.CONFIRM
 
 
-def _shared(seat: Rater, partial: bool, previous: Previous | None) -> dict[str, Any]:
+def _build_base_context(seat: Rater, partial: bool, previous: PreviousAnswer | None) -> dict[str, Any]:
     return {
         "seat": seat,
         "study": seat.study,
-        "progress": serving.progress(seat),
+        "progress": next_item.count_progress(seat),
         "partial": partial,
         "previous": previous,
         "saved_at": previous.saved_at if previous else None,
     }
 
 
-def _previous(seat: Rater) -> Previous | None:
-    assignment = serving.previous_assignment(seat)
+def _find_previous_answer(seat: Rater) -> PreviousAnswer | None:
+    assignment = next_item.find_previous_assignment(seat)
     return (
-        Previous(assignment.code, assignment.rating.revised_at or assignment.rating.submitted_at)
+        PreviousAnswer(assignment.code, assignment.rating.revised_at or assignment.rating.submitted_at)
         if assignment
         else None
     )
 
 
-def _single_keys(request: RaterRequest) -> bool:
+def _has_single_keys(request: RaterRequest) -> bool:
     profile = RaterProfile.objects.filter(user_id=request.user.pk).only("single_keys").first()
     return profile is None or profile.single_keys

@@ -12,16 +12,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ratings.models import Analysis, Benchmark, Study
-from ratings.results import drawings
-from ratings.results.benchmarks import freezing, store
-from ratings.results.benchmarks.freezing import BenchmarkError
+from ratings.results import stored_figures
+from ratings.results.benchmarks import freeze, store
+from ratings.results.benchmarks.freeze import BenchmarkError
 from ratings.studies import access
-from ratings.web.results import results
+from ratings.web.results import result_files
 from simulation.models import Job, Run
 from simulation.web import StaffRequest, staff_only
 
 # In the order of the page: a figure and the table below it.
-PARTS = (
+SECTIONS = (
     ("pass_at_k", "pass_at_k"), ("", "comparisons"), ("failures", "failures"), ("cost", "cost"), ("", "tasks"),
     ("fractions", "fractions"), ("agreement_matrix", "agreement_matrix"), ("conditional_matrix", "conditional_matrix"),
 )  # fmt: skip
@@ -41,7 +41,7 @@ class BenchmarkForm(forms.Form):
 
 @staff_only
 @require_safe
-def benchmarks(request: StaffRequest) -> HttpResponse:
+def list_benchmarks(request: StaffRequest) -> HttpResponse:
     """Show all benchmarks, newest first."""
     # The runs of all benchmarks in one query more, instead of one for each row.
     rows = Benchmark.objects.select_related("created_by").prefetch_related("runs")
@@ -50,24 +50,24 @@ def benchmarks(request: StaffRequest) -> HttpResponse:
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
-def new_benchmark(request: StaffRequest) -> HttpResponse:
+def create_benchmark(request: StaffRequest) -> HttpResponse:
     """Choose runs. All objections to a choice are shown at once, and no input is lost."""
     form = BenchmarkForm(request.POST if request.method == "POST" else None)
     # Anything that is not a UUID would raise an error in the query.
-    chosen = {code for code in request.POST.getlist("run") if _is_code(code)}
+    chosen = {code for code in request.POST.getlist("run") if _is_uuid(code)}
     problems: list[str] = []
     if form.is_valid():
         try:
             runs = list(Run.objects.filter(code__in=chosen))
-            new = freezing.freeze(form.cleaned_data["name"], runs, request.user, form.cleaned_data["note"])
+            new = freeze.freeze_benchmark(form.cleaned_data["name"], runs, request.user, form.cleaned_data["note"])
         except BenchmarkError as error:
             problems = error.problems
         else:
             # Requests the computation at once, so that the page shows its progress.
-            store.look(new, request.user)
+            store.get_or_request(new, request.user)
             return redirect("ratings:benchmark", code=new.code)
     # Candidates are read again after an error, with the user's choice ticked.
-    lines = [(line, str(line.run.code) in chosen) for line in freezing.candidates()]
+    lines = [(line, str(line.run.code) in chosen) for line in freeze.list_candidates()]
     context = {"form": form, "lines": lines, "problems": problems}
     wrong = bool(form.errors or problems)
     return render(request, "ratings/benchmark_new.html", context, status=422 if wrong else 200)
@@ -75,18 +75,18 @@ def new_benchmark(request: StaffRequest) -> HttpResponse:
 
 @staff_only
 @require_safe
-def benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
+def show_benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the result, or the progress of its job."""
     row = get_object_or_404(Benchmark.objects.select_related("created_by"), code=code)
-    analysis, job = store.look(row, request.user)
+    analysis, job = store.get_or_request(row, request.user)
     context = {
         "benchmark": row,
         "runs": row.runs.order_by("pk"),
-        "studies": _studies(row, request.user),
+        "studies": _list_studies(row, request.user),
         "analysis": analysis,
         "job": job,
-        "said": _said(job),
-        "parts": _parts(row, analysis) if analysis else [],
+        "said": _describe_progress(job),
+        "parts": _build_sections(row, analysis) if analysis else [],
         "document": analysis.document if analysis else None,
     }
     return render(request, "ratings/benchmark.html", context)
@@ -95,45 +95,53 @@ def benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @never_cache
 @require_safe
-def results_json(request: StaffRequest, code: UUID) -> HttpResponse:
+def download_results(request: StaffRequest, code: UUID) -> HttpResponse:
     """Return the full document; 202 with its job until it is computed."""
-    analysis, job = store.look(get_object_or_404(Benchmark, code=code), request.user)
+    analysis, job = store.get_or_request(get_object_or_404(Benchmark, code=code), request.user)
     # 202 with the job: a program polls the same URL until it gets the file.
-    return results.whole(analysis, f"benchmark-{code}") if analysis else results.pending(job, _said(job))
+    return (
+        result_files.document_response(analysis, f"benchmark-{code}")
+        if analysis
+        else result_files.pending_response(job, _describe_progress(job))
+    )
 
 
 @staff_only
 @never_cache
 @require_safe
-def table_csv(request: StaffRequest, code: UUID, name: str) -> HttpResponse:
+def download_table(request: StaffRequest, code: UUID, name: str) -> HttpResponse:
     """Return one table; 202 with its job until it is computed."""
     # Only the tables that the page offers, so that no internal table of the document gets a URL.
-    if name not in {table for _, table in PARTS}:
+    if name not in {table for _, table in SECTIONS}:
         raise Http404
-    analysis, job = store.look(get_object_or_404(Benchmark, code=code), request.user)
-    return results.table(analysis, name, f"benchmark-{code}") if analysis else results.pending(job, _said(job))
+    analysis, job = store.get_or_request(get_object_or_404(Benchmark, code=code), request.user)
+    return (
+        result_files.table_response(analysis, name, f"benchmark-{code}")
+        if analysis
+        else result_files.pending_response(job, _describe_progress(job))
+    )
 
 
-def _studies(benchmark: Benchmark, user: User) -> list[Study]:
+def _list_studies(benchmark: Benchmark, user: User) -> list[Study]:
     """Return unblinded studies with items from these runs that this user may read."""
     # The runs of a sealed study must stay hidden from its own team, and other people's studies do not exist for
     # the user.
-    readable = access.studies_of(user).filter(pk__in=freezing.studies_of(benchmark).values("pk"))
+    readable = access.list_studies(user).filter(pk__in=freeze.find_studies(benchmark).values("pk"))
     return [study for study in readable if study.is_unblinded]
 
 
-def _parts(benchmark: Benchmark, analysis: Analysis) -> list[dict[str, Any]]:
+def _build_sections(benchmark: Benchmark, analysis: Analysis) -> list[dict[str, Any]]:
     """Return the sections of the page: a figure if there is one, and its table."""
-    figures = drawings.shown(analysis, drawings.benchmark_links(benchmark))
+    figures = stored_figures.list_stored_figures(analysis, stored_figures.benchmark_links(benchmark))
     tables = analysis.document["tables"]
     return [
         {"name": table, "figure": figures.get(figure), "table": tables[table]}
-        for figure, table in PARTS
+        for figure, table in SECTIONS
         if tables[table]["rows"]
     ]
 
 
-def _said(job: Job | None) -> str:
+def _describe_progress(job: Job | None) -> str:
     """Return the progress of a job without a result."""
     if job is None:
         return ""
@@ -141,7 +149,7 @@ def _said(job: Job | None) -> str:
     return "The comparison could not be computed." if failed else "The comparison is being computed."
 
 
-def _is_code(text: str) -> bool:
+def _is_uuid(text: str) -> bool:
     try:
         UUID(text)
     except ValueError:
@@ -150,9 +158,9 @@ def _is_code(text: str) -> bool:
 
 
 urls: list[URLPattern] = [
-    path("benchmarks/", benchmarks, name="benchmarks"),
-    path("benchmarks/new/", new_benchmark, name="new_benchmark"),
-    path("benchmarks/<uuid:code>/", benchmark, name="benchmark"),
-    path("benchmarks/<uuid:code>/results.json", results_json, name="benchmark_json"),
-    path("benchmarks/<uuid:code>/tables/<slug:name>.csv", table_csv, name="benchmark_csv"),
+    path("benchmarks/", list_benchmarks, name="benchmarks"),
+    path("benchmarks/new/", create_benchmark, name="new_benchmark"),
+    path("benchmarks/<uuid:code>/", show_benchmark, name="benchmark"),
+    path("benchmarks/<uuid:code>/results.json", download_results, name="benchmark_json"),
+    path("benchmarks/<uuid:code>/tables/<slug:name>.csv", download_table, name="benchmark_csv"),
 ]

@@ -12,12 +12,12 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 from django.views.decorators.http import require_safe
 
-from ratings.blinding import Payload, blind_transition, comparing, screen
+from ratings.blinding import Payload, blind_transition, item_diff, item_view
 from ratings.models import Item, ItemSource, Study
-from ratings.results import RatingRow, item_lines, rows
-from ratings.web.guards import StudyRequest, study_page
-from ratings.web.results import strips
-from simulation.web.transcript import checked
+from ratings.results import RatingRow, item_summaries, rating_rows
+from ratings.web.decorators import StudyRequest, study_page
+from ratings.web.results import rating_strips
+from simulation.web.transcript import build_checker_report
 
 PER_PAGE = 50
 # Columns of documents, which can be large and are not shown.
@@ -25,21 +25,21 @@ _LONG = ("initial", "pending", "memory", "experiment__data", "run__setup")
 _FROM = ("transition__episode", "review__episode")
 
 
-class Kin(NamedTuple):
+class RelatedItem(NamedTuple):
     """Another item of the study from the same step or record."""
 
     code: UUID
     name: str
 
 
-class Ticked(NamedTuple):
+class MarkCounts(NamedTuple):
     """Counts of marks by key, and the number of ratings that could mark rows."""
 
     by_key: Counter[str]
     could: int
 
 
-class _Counted(Paginator):  # type: ignore[type-arg]  # generic only in the stubs
+class _CountedPaginator(Paginator):  # type: ignore[type-arg]  # generic only in the stubs
     """A paginator whose number of rows is already known."""
 
     def __init__(self, rows: Any, number: int) -> None:
@@ -54,36 +54,36 @@ class _Counted(Paginator):  # type: ignore[type-arg]  # generic only in the stub
 
 @study_page("admin", "analyst")
 @require_safe
-def item_list(request: StudyRequest) -> HttpResponse:
+def list_items(request: StudyRequest) -> HttpResponse:
     """Show fifty items per page; "?show=disputed" shows only those that most raters dispute."""
     study = request.study
     context: dict[str, Any] = {"study": study, "may_run": request.role != "analyst", "sealed": not study.is_unblinded}
     # While sealed, the page explains what it will contain; no row of an item is read.
     if study.is_unblinded:
         only = request.GET.get("show") == "disputed"
-        totals, wanted = item_lines.totals(study), item_lines.item_lines(study, disputed=only)
-        page = _Counted(wanted, totals.disputed if only else totals.rated).get_page(request.GET.get("page"))
+        totals, wanted = item_summaries.count_items(study), item_summaries.list_item_rows(study, disputed=only)
+        page = _CountedPaginator(wanted, totals.disputed if only else totals.rated).get_page(request.GET.get("page"))
         # Items without any rating are in no line, so their number is stated.
         n_disputed, n_unrated = totals.disputed, study.items.count() - totals.rated
-        lines = [item_lines.line(row) for row in page]
+        lines = [item_summaries.build_item_summary(row) for row in page]
         context |= {"page": page, "lines": lines, "only": only, "n_disputed": n_disputed, "n_unrated": n_unrated}
     return render(request, "ratings/items.html", context)
 
 
 @study_page("admin", "analyst")
 @require_safe
-def item(request: StudyRequest, code: UUID) -> HttpResponse:
+def show_item(request: StudyRequest, code: UUID) -> HttpResponse:
     """Show one item as raters saw it, its original, its source, and every rating by people and models."""
     if not request.study.is_unblinded:
         raise Http404
-    row = get_object_or_404(_items(), study=request.study, code=code)
-    kin = _kin(request.study, row.source)
-    ratings = list(rows.rating_rows(request.study, code))
+    row = get_object_or_404(_items_with_source(), study=request.study, code=code)
+    kin = _list_related(request.study, row.source)
+    ratings = list(rating_rows.iter_rating_rows(request.study, code))
     machines = list(row.machine_ratings.select_related("rater").order_by("rater__pk"))
-    ticked = _ticked(ratings)
-    original, original_said = _original(row.source, kin)
+    ticked = _count_marks(ratings)
+    original, original_said = _find_original(row.source, kin)
     # Compared through the blinded payloads, so the page shows the difference that raters could have seen.
-    diff_lines = comparing.compare(row.payload, original, row.source.target, ticked.by_key)
+    diff_lines = item_diff.compare_rows(row.payload, original, row.source.target, ticked.by_key)
     context = {
         "study": request.study,
         "may_run": request.role != "analyst",
@@ -91,33 +91,33 @@ def item(request: StudyRequest, code: UUID) -> HttpResponse:
         "may_see_runs": request.user.is_staff,
         "code": code,
         "source": row.source,
-        "line": _line(ratings),
+        "line": _summarise_item(ratings),
         "ratings": ratings,
-        "strip": strips.strip(ratings, request.study.answers),
+        "strip": rating_strips.build_strip(ratings, request.study.answer_labels),
         "machines": machines,
-        "given_by": _given_by(ratings, len(machines)),
-        "kin": [Kin(one.item.code, rows.source_name(one.label, one.perturbation)) for one in kin],
+        "given_by": _describe_raters(ratings, len(machines)),
+        "kin": [RelatedItem(one.item.code, rating_rows.format_source_name(one.label, one.perturbation)) for one in kin],
         "compared": original is not None,
         "original_said": original_said,
-        "lines": [one for one in diff_lines if one.open],
-        "folded": [one for one in diff_lines if not one.open],
-        "heat": strips.heat(diff_lines, ticked.could) if ticked.could else [],
+        "lines": [one for one in diff_lines if one.is_notable],
+        "folded": [one for one in diff_lines if not one.is_notable],
+        "heat": rating_strips.build_heat(diff_lines, ticked.could) if ticked.could else [],
         # Without ratings that could mark, a share would be 0 of 0.
         "could": ticked.could,
         "is_transition": row.payload["kind"] == "transition",
-        "checked": checked(_findings(row.source)),
-        **screen.view(row.payload, row.context, layout="aligned", with_context=True),
+        "checked": build_checker_report(_get_findings(row.source)),
+        **item_view.build_item_view(row.payload, row.context, layout="aligned", with_context=True),
     }
     return render(request, "ratings/item.html", context)
 
 
-def _given_by(given: Sequence[RatingRow], machines: int) -> str:
+def _describe_raters(given: Sequence[RatingRow], machines: int) -> str:
     simulated = sum(row.simulated for row in given)
     counts = ((len(given) - simulated, "people"), (simulated, "simulated raters"), (machines, "models"))
     return ", ".join(f"{count} by {who}" for count, who in counts if count)
 
 
-def _items() -> Any:
+def _items_with_source() -> Any:
     """Return items with everything their page shows about their source, without long columns."""
     joined = (
         "source__twin",
@@ -129,12 +129,12 @@ def _items() -> Any:
     return Item.objects.select_related(*joined).defer(*hidden, "source__twin__diff")
 
 
-def _kin(study: Study, source: ItemSource) -> list[ItemSource]:
+def _list_related(study: Study, source: ItemSource) -> list[ItemSource]:
     related = ItemSource.objects.filter(item__study=study, pair=source.pair).exclude(pk=source.pk)
     return list(related.select_related("item").order_by("perturbation", "label", "pk"))
 
 
-def _original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | None, str]:
+def _find_original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | None, str]:
     """Return the payload that the item is compared with, and its description; nothing for an original."""
     # A twin is compared with its own step, even if that step is no item of the study.
     if source.twin is not None and source.transition is not None:
@@ -147,33 +147,35 @@ def _original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | 
     return original.item.payload, "the unperturbed item it is paired with"
 
 
-def _findings(source: ItemSource) -> Any:
+def _get_findings(source: ItemSource) -> Any:
     return source.twin.findings if source.twin else source.transition.findings if source.transition else None
 
 
-def _ticked(given: Sequence[RatingRow]) -> Ticked:
+def _count_marks(given: Sequence[RatingRow]) -> MarkCounts:
     # Ratings that could not mark must not count as "did not see the error".
-    markable = [row for row in given if row.judged and (row.marks == "always" or row.marked or _asked(row))]
-    return Ticked(Counter(key for row in markable for key in row.marked), len(markable))
+    markable = [
+        row for row in given if row.is_judged and (row.marks == "always" or row.marked or _was_asked_to_mark(row))
+    ]
+    return MarkCounts(Counter(key for row in markable for key in row.marked), len(markable))
 
 
-def _asked(row: RatingRow) -> bool:
+def _was_asked_to_mark(row: RatingRow) -> bool:
     """Return whether the rater was asked to mark rows, in studies that ask only after "not plausible"."""
     return row.marks == "if_not_plausible" and row.verdict is False
 
 
-def _line(given: Sequence[RatingRow]) -> dict[str, Any] | None:
+def _summarise_item(given: Sequence[RatingRow]) -> dict[str, Any] | None:
     """Return the numbers of the item's summary sentence, by the rule of the list of items."""
-    judged = [row for row in given if row.judged]
+    judged = [row for row in given if row.is_judged]
     if not judged:
         return None
     reference, yes = judged[0].reference, sum(row.verdict is True for row in judged)
     # The same function as in the list, or an item could be disputed on one page and not on the other.
-    disputed = item_lines.is_disputed(reference, yes, len(judged))
+    disputed = item_summaries.is_disputed(reference, yes, len(judged))
     return {"reference": reference, "yes": yes, "judged": len(judged), "disputed": disputed}
 
 
 urls: list[URLPattern] = [
-    path("studies/<slug:slug>/items/", item_list, name="items"),
-    path("studies/<slug:slug>/items/<uuid:code>/", item, name="item"),
+    path("studies/<slug:slug>/items/", list_items, name="items"),
+    path("studies/<slug:slug>/items/<uuid:code>/", show_item, name="item"),
 ]

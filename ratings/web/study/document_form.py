@@ -36,7 +36,7 @@ class DocumentForm(forms.Form):
         if not (cleaned.get("file") or cleaned.get("text")):
             raise forms.ValidationError("Choose a file or paste the text of a study document.")
         try:
-            self.protocol = lifecycle.read_protocol(json.loads(_written(cleaned)))
+            self.protocol = lifecycle.parse_protocol(json.loads(_read_document_text(cleaned)))
         except ProtocolError as error:
             self.add_problems(error.problems)
         # Deeply nested JSON raises RecursionError; bytes that are not UTF-8 raise a ValueError.
@@ -50,7 +50,7 @@ class DocumentForm(forms.Form):
             self.add_error("file" if self.files else "text", problem)
 
 
-def _written(cleaned: Mapping[str, Any]) -> str:
+def _read_document_text(cleaned: Mapping[str, Any]) -> str:
     uploaded = cleaned.get("file")
     if not isinstance(uploaded, UploadedFile):
         return cleaned.get("text") or ""

@@ -12,20 +12,20 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings.blinding import screen
+from ratings.blinding import item_view
 from ratings.models import Study
-from ratings.protocol import Found, PlanError, ProtocolError, StudyProtocol, protocols
-from ratings.protocol.choices import WORDS
-from ratings.protocol.protocol_problems import LAYOUTS, MARKS
+from ratings.protocol import CandidateItem, PlanError, ProtocolError, StudyProtocol, study_protocol
+from ratings.protocol.choices import CHOICES
+from ratings.protocol.document_errors import LAYOUTS, MARKS
 from ratings.protocol.reference import WITH_ERROR
 from ratings.studies import StudyError, lifecycle
-from ratings.studies.pool import opening, pool, rehearsal
-from ratings.web.guards import StudyRequest, study_page
+from ratings.studies.pool import assignment_preview, freeze, pool
+from ratings.web.decorators import StudyRequest, study_page
 
-_PREVIEWED = 12  # items offered in the preview
+_MAX_PREVIEWED = 12  # items offered in the preview
 
 
-class Sizes(NamedTuple):
+class StudySizes(NamedTuple):
     """The size of a planned study; `raters` is None for as few as possible."""
 
     items: int
@@ -39,13 +39,13 @@ class Sizes(NamedTuple):
         return round(100 * self.planted / self.items) if self.items else 0
 
 
-def address(name: str, study: Study, *more: str) -> str:
-    return reverse(f"ratings:{name}", args=[study.slug, *more])
+def build_study_url(name: str, study: Study, *args: str) -> str:
+    return reverse(f"ratings:{name}", args=[study.slug, *args])
 
 
-def sizes(study: Study) -> Sizes:
+def compute_sizes(study: Study) -> StudySizes:
     """Return the size of a draft from its document and its imported items."""
-    protocol = protocols.stored(study.protocol)
+    protocol = study_protocol.load_protocol(study.protocol)
     imported = study.imported_items.count()
     items = sum(source.count for source in protocol.sources) + imported
     planted = sum(source.count for source in protocol.sources if source.perturbation != "none")
@@ -55,18 +55,18 @@ def sizes(study: Study) -> Sizes:
     items, planted = n_screens * items, n_screens * planted
     raters = protocol.ratings_per_item if protocol.is_crossed else protocol.raters
     n_ratings = items * protocol.ratings_per_item
-    return Sizes(items, planted, n_ratings, raters, -(-n_ratings // raters) if raters else None)
+    return StudySizes(items, planted, n_ratings, raters, -(-n_ratings // raters) if raters else None)
 
 
-def needs(study: Study) -> dict[str, Any]:
+def describe_needs(study: Study) -> dict[str, Any]:
     """Return the size of a draft, or the problems that prevent it from being opened. Fast: does not query the pool."""
-    problems = lifecycle.problems_of(study.protocol)
-    return {"problems": problems, "sizes": None if problems else sizes(study)}
+    problems = lifecycle.find_opening_problems(study.protocol)
+    return {"problems": problems, "sizes": None if problems else compute_sizes(study)}
 
 
-def stocked(study: Study) -> dict[str, Any]:
+def describe_availability(study: Study) -> dict[str, Any]:
     """Return what a draft needs and the items available for it, which takes time if the pool is large."""
-    needs_context = needs(study)
+    needs_context = describe_needs(study)
     if needs_context["problems"]:
         return {
             **needs_context,
@@ -77,19 +77,19 @@ def stocked(study: Study) -> dict[str, Any]:
             "left_out": 0,
             "shown": 0,
         }
-    stock, left_out, also_in_unblinded, alike = pool.take_stock(protocols.stored(study.protocol), study)
-    missing = [line for line in stock if not line.enough]
+    stock, left_out, also_in_unblinded, alike = pool.take_stock(study_protocol.load_protocol(study.protocol), study)
+    missing = [line for line in stock if not line.is_enough]
     waiting = any(line.unvetted or line.held for line in missing)
     # Planning with too few items would only repeat that items are missing.
-    unplannable = "" if missing or not needs_context["sizes"].items else _unplannable(study)
+    unplannable = "" if missing or not needs_context["sizes"].items else _find_plan_problem(study)
     availability = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
     return {**needs_context, **availability, "left_out": left_out, "shown": also_in_unblinded, "alike": alike}
 
 
-def _unplannable(study: Study) -> str:
+def _find_plan_problem(study: Study) -> str:
     """Return why the items cannot be assigned as this draft requires although there are enough; "" if they can."""
     try:
-        opening.preview(protocols.stored(study.protocol), study)
+        freeze.preview_opening(study_protocol.load_protocol(study.protocol), study)
     except PlanError as error:
         return str(error)
     return ""
@@ -97,64 +97,66 @@ def _unplannable(study: Study) -> str:
 
 @study_page("admin", "analyst")
 @require_safe
-def stock(request: StudyRequest) -> HttpResponse:
+def show_availability(request: StudyRequest) -> HttpResponse:
     """Show the items available for a draft: a fragment that the draft's page requests once it is loaded."""
     if not request.study.is_draft:
         # 204 makes htmx leave the page as it is.
         return HttpResponse(status=204)
-    context = {"study": request.study, "may_run": request.role != "analyst", **stocked(request.study)}
+    context = {"study": request.study, "may_run": request.role != "analyst", **describe_availability(request.study)}
     return render(request, "ratings/_study_stock.html", context)
 
 
 @study_page("admin")
 @require_safe
-def preview(request: StudyRequest) -> HttpResponse:
+def preview_item(request: StudyRequest) -> HttpResponse:
     """Show one item as a rater would see it, in any layout. Opens and stores nothing."""
-    candidates = _candidates(request.study)
-    number = _number(request.GET.get("item", ""), len(candidates))
-    arm = _arm(request, protocols.stored(request.study.protocol))
+    candidates = _list_preview_items(request.study)
+    number = _parse_item_number(request.GET.get("item", ""), len(candidates))
+    arm = _choose_arm(request, study_protocol.load_protocol(request.study.protocol))
     context = {
         "study": request.study,
         "number": number,
         "numbers": range(1, len(candidates) + 1),
         "arm": arm,
-        "layouts": [(name, WORDS["layouts"][name].name) for name in LAYOUTS],
-        "all_marks": [(name, WORDS["marks"][name].name) for name in MARKS],
+        "layouts": [(name, CHOICES["layouts"][name].name) for name in LAYOUTS],
+        "all_marks": [(name, CHOICES["marks"][name].name) for name in MARKS],
     }
     if candidates:
         payload, goal = candidates[number - 1]
-        context |= screen.view(payload, goal, **arm)
+        context |= item_view.build_item_view(payload, goal, **arm)
     return render(request, "ratings/study_preview.html", context)
 
 
-def _candidates(study: Study) -> list[tuple[Any, Any]]:
+def _list_preview_items(study: Study) -> list[tuple[Any, Any]]:
     """Return a few items of the study, or of those it could use: payload and context, in an order that reveals nothing."""
     if not study.is_draft:
-        return list(study.items.order_by("code").values_list("payload", "context")[:_PREVIEWED])
+        return list(study.items.order_by("code").values_list("payload", "context")[:_MAX_PREVIEWED])
     try:
-        protocol = lifecycle.read_protocol(study.protocol)
+        protocol = lifecycle.parse_protocol(study.protocol)
     except ProtocolError:
         return []
     # The preview offers screens with and without context, so the context is needed in any case.
     protocol = replace(protocol, display=replace(protocol.display, context=(False, True)))
     # Seeded by the study: reloading the page shows the same items under the same numbers.
     rng = random.Random(f"preview/{study.seed}")
-    slugs = list(protocol.experiments or pool.known_experiments())
+    slugs = list(protocol.experiments or pool.list_experiments())
     rng.shuffle(slugs)
-    by_key: dict[str, Found] = {}
+    by_key: dict[str, CandidateItem] = {}
     for slug in slugs:  # one experiment at a time: a few items are enough, and the pool may be large
         by_key |= {
-            candidate.candidate.key: candidate for candidate in pool.find(replace(protocol, experiments=(slug,)), study)
+            candidate.candidate.key: candidate
+            for candidate in pool.list_usable_candidates(replace(protocol, experiments=(slug,)), study)
         }
-        if len(by_key) >= _PREVIEWED:
+        if len(by_key) >= _MAX_PREVIEWED:
             break
     all_items = [by_key[key] for key in sorted(by_key)]
     return [
-        (candidate.payload, candidate.context) for candidate in rng.sample(all_items, min(_PREVIEWED, len(all_items)))
+        (candidate.payload, candidate.context)
+        for candidate in rng.sample(all_items, min(_MAX_PREVIEWED, len(all_items)))
     ]
 
 
-def _arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any]:
+def _choose_arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any]:
     """Return the requested screen; missing parts are those of the study's first screen."""
     display, query = protocol.display, request.GET
     known_context = {"off": False, "on": True}
@@ -166,26 +168,30 @@ def _arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any]:
     }
 
 
-def _number(asked: str, most: int) -> int:
-    return min(int(asked), most) if asked.isdecimal() and len(asked) < 4 and int(asked) > 0 else 1
+def _parse_item_number(text: str, maximum: int) -> int:
+    return min(int(text), maximum) if text.isdecimal() and len(text) < 4 and int(text) > 0 else 1
 
 
 @study_page("admin")
 @require_safe
-def matrix(request: StudyRequest) -> HttpResponse:
+def show_assignments(request: StudyRequest) -> HttpResponse:
     """Show raters and items: for a draft the plan, with sources; for an open study without sources."""
     context: dict[str, Any] = {"study": request.study, "matrix": None, "problems": []}
     try:
         draft = request.study.is_draft
-        context["matrix"] = rehearsal.rehearse(request.study) if draft else rehearsal.planned(request.study)
+        context["matrix"] = (
+            assignment_preview.preview_assignments(request.study)
+            if draft
+            else assignment_preview.load_assignments(request.study)
+        )
     except (PlanError, ProtocolError, StudyError) as error:
-        context["problems"] = _told(error)
+        context["problems"] = _list_problems(error)
     return render(request, "ratings/study_matrix.html", context)
 
 
 @study_page("admin")
 @require_safe
-def empty(request: StudyRequest) -> HttpResponse:
+def show_empty_results(request: StudyRequest) -> HttpResponse:
     """Show which results a draft will not have: a fragment that the page of assignments requests once it is loaded."""
     if not request.study.is_draft:
         return HttpResponse(status=204)
@@ -193,13 +199,13 @@ def empty(request: StudyRequest) -> HttpResponse:
     try:
         context["forecast"] = _load_empty_cells().forecast(request.study)
     except (PlanError, ProtocolError) as error:
-        context["problems"] = _told(error)
+        context["problems"] = _list_problems(error)
     return render(request, "ratings/_study_empty.html", context)
 
 
 @study_page("admin")
 @require_safe
-def plan_json(request: StudyRequest) -> HttpResponse:
+def download_plan(request: StudyRequest) -> HttpResponse:
     """Return the plan of a draft as JSON: the work of each rater, and the results that would be empty."""
     if not request.study.is_draft:
         return JsonResponse(
@@ -208,7 +214,7 @@ def plan_json(request: StudyRequest) -> HttpResponse:
     try:
         plan = _load_empty_cells().plan_to_json(request.study)
     except (PlanError, ProtocolError) as error:
-        return JsonResponse({"problems": list(_told(error))}, status=409)
+        return JsonResponse({"problems": list(_list_problems(error))}, status=409)
     return JsonResponse(plan)
 
 
@@ -218,25 +224,25 @@ def _load_empty_cells() -> Any:
     return import_module("ratings.results.empty_cells")
 
 
-def _told(error: Exception) -> Sequence[str]:
+def _list_problems(error: Exception) -> Sequence[str]:
     return error.problems if isinstance(error, ProtocolError) else [str(error)]
 
 
 @study_page("admin")
 @require_POST
-def duplicate(request: StudyRequest) -> HttpResponse:
+def duplicate_study(request: StudyRequest) -> HttpResponse:
     """Create a new draft with the same protocol. Only staff may create studies."""
     if not request.user.is_staff:
         messages.error(request, "Only staff can create studies. Ask a member of staff for a copy.")
         return redirect("ratings:study", request.study.slug)
-    copy = lifecycle.duplicate(request.study, request.user)
+    copy = lifecycle.duplicate_study(request.study, request.user)
     messages.success(request, "This is the copy. It has the same seed, so it draws the same items from the same pool.")
     return redirect("ratings:build", copy.slug, "question")
 
 
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
-def delete(request: StudyRequest) -> HttpResponse:
+def delete_study(request: StudyRequest) -> HttpResponse:
     """Ask for confirmation, then delete a draft."""
     # Only a draft can be deleted: nobody has been shown anything of it.
     if request.method != "POST" and request.study.is_draft:
@@ -251,11 +257,11 @@ def delete(request: StudyRequest) -> HttpResponse:
 
 
 urls: list[URLPattern] = [
-    path("studies/<slug:slug>/stock/", stock, name="stock"),
-    path("studies/<slug:slug>/preview/", preview, name="preview"),
-    path("studies/<slug:slug>/matrix/", matrix, name="matrix"),
-    path("studies/<slug:slug>/empty/", empty, name="empty_cells"),
-    path("studies/<slug:slug>/plan.json", plan_json, name="plan_json"),
-    path("studies/<slug:slug>/duplicate/", duplicate, name="duplicate"),
-    path("studies/<slug:slug>/delete/", delete, name="delete_study"),
+    path("studies/<slug:slug>/stock/", show_availability, name="stock"),
+    path("studies/<slug:slug>/preview/", preview_item, name="preview"),
+    path("studies/<slug:slug>/matrix/", show_assignments, name="matrix"),
+    path("studies/<slug:slug>/empty/", show_empty_results, name="empty_cells"),
+    path("studies/<slug:slug>/plan.json", download_plan, name="plan_json"),
+    path("studies/<slug:slug>/duplicate/", duplicate_study, name="duplicate"),
+    path("studies/<slug:slug>/delete/", delete_study, name="delete_study"),
 ]

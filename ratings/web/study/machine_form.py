@@ -9,23 +9,23 @@ from django.db.models import TextField
 from django.db.models.functions import Cast, Length
 
 from ratings.models import EVIDENCE, Item, MachineRater, Study
-from ratings.protocol import protocols
-from ratings.raters.machines import machine_work, machines
+from ratings.protocol import study_protocol
+from ratings.raters.machines import machine_job, model_raters
 from ratings.studies import StudyError
-from simulation.casts import roster
-from simulation.casts.estimating import Estimate
+from simulation.casts import cast_availability
+from simulation.casts.cost_estimate import CostEstimate
 from simulation.lab.errors import LabError
-from simulation.runs import Limits
-from simulation.web.forms.order_form import Budget, CastGroup
+from simulation.runs import RunLimits
+from simulation.web.forms.run_form import BudgetFields, CastGroup
 
 MEASURED: Final = 2000  # items whose prompts are built to estimate the cost: takes about a second
-_CHECKER = roster.RaterLine(
-    machines.CHECKER,
+_CHECKER = cast_availability.RaterOption(
+    model_raters.CHECKER,
     "The rule-based checker of WetBench, shown the blinded item only. No API cost, reproducible.",
 )
 
 
-class MachineForm(Budget):
+class MachineForm(BudgetFields):
     """A request for ratings: the rater, what it is shown, and its budget."""
 
     field_order = ("cast", "context")
@@ -43,24 +43,24 @@ class MachineForm(Budget):
     def __init__(self, study: Study, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.study = study
-        ready = [(line.name, line.name) for line in self.lines if line.ready]
+        ready = [(line.name, line.name) for line in self.available_raters if line.is_ready]
         self.fields["cast"].choices = ready  # type: ignore[attr-defined]  # a ChoiceField has them
         self.fields["cast"].initial = ready[0][0] if ready else ""
         # There is nothing to choose unless raters of the study see both kinds of screen.
-        if study.kind == EVIDENCE or set(protocols.stored(study.protocol).display.context) != {True, False}:
+        if study.kind == EVIDENCE or set(study_protocol.load_protocol(study.protocol).display.context) != {True, False}:
             del self.fields["context"]
 
     @cached_property
-    def lines(self) -> list[roster.RaterLine]:
+    def available_raters(self) -> list[cast_availability.RaterOption]:
         """All models and the checker, except those already requested for this study."""
         requested = set(MachineRater.objects.filter(study=self.study).values_list("cast", flat=True))
         checker = [] if self.study.kind == EVIDENCE else [_CHECKER]
-        return [line for line in (*checker, *roster.raters()) if line.name not in requested]
+        return [line for line in (*checker, *cast_availability.list_raters()) if line.name not in requested]
 
     def cast_groups(self) -> Iterator[CastGroup]:
         """Yield those that can rate here in groups, each with whether it is selected."""
         selected = self["cast"].value()
-        ready = [line for line in self.lines if line.ready]
+        ready = [line for line in self.available_raters if line.is_ready]
         models = [line for line in ready if line is not _CHECKER and not line.of_cast]
         kinds = {
             "Rule-based": [line for line in ready if line is _CHECKER],
@@ -71,49 +71,49 @@ class MachineForm(Budget):
             if lines:
                 yield CastGroup(title, [(line, line.name == selected) for line in lines])
 
-    def others(self) -> list[roster.RaterLine]:
+    def list_unavailable(self) -> list[cast_availability.RaterOption]:
         """Return those that cannot rate here, with the reason."""
-        return [line for line in self.lines if not line.ready]
+        return [line for line in self.available_raters if not line.is_ready]
 
-    def wanted_context(self) -> bool | None:
+    def get_requested_context(self) -> bool | None:
         """Return the choice of context for `machines.order`, or None if there is none."""
-        if "context" not in self.fields or self["cast"].value() == machines.CHECKER:
+        if "context" not in self.fields or self["cast"].value() == model_raters.CHECKER:
             return None
         return str(self["context"].value()) == "yes"
 
-    def terms(self) -> Limits:
-        return self.limits() if self.cleaned_data["cast"] != machines.CHECKER else {}
+    def get_limits_for_cast(self) -> RunLimits:
+        return self.get_limits() if self.cleaned_data["cast"] != model_raters.CHECKER else {}
 
 
-def size(form: MachineForm) -> dict[str, Any]:
+def build_size_context(form: MachineForm) -> dict[str, Any]:
     """Return the context of simulation/_order_size.html: the number of items and their maximum cost."""
     items = Item.objects.filter(study=form.study)
-    line = next((line for line in form.lines if line.name == form["cast"].value()), None)
-    total = items.count() if line is not None and line.ready else 0
+    line = next((line for line in form.available_raters if line.name == form["cast"].value()), None)
+    total = items.count() if line is not None and line.is_ready else 0
     return {
         "total": total,
         "noun": "rating",
         "factors": [],
         "needs": "Choose a rater.",
         "cast": line,
-        "worst": _worst(form, line.name, total) if line is not None and total else None,
+        "worst": _estimate_maximum(form, line.name, total) if line is not None and total else None,
     }
 
 
-def _worst(form: MachineForm, cast: str, total: int) -> Estimate | None:
+def _estimate_maximum(form: MachineForm, cast: str, total: int) -> CostEstimate | None:
     """Return the maximum cost, from the prompts of the longest items. Further items count as the longest of those."""
     try:
-        rater = machines.planned(form.study, cast, context=form.wanted_context())
+        rater = model_raters.preview_request(form.study, cast, context=form.get_requested_context())
     except (StudyError, LabError):  # the request itself will show what is wrong
         return None
     items = Item.objects.filter(study=form.study)
     if total > MEASURED:
         items = items.order_by(Length(Cast("payload", TextField())).desc())[:MEASURED]
-    estimate = machine_work.worst_case(rater, items, max(0, total - MEASURED))
-    return estimate and estimate._replace(assumes=_assumes(total))
+    estimate = machine_job.estimate_max_cost(rater, items, max(0, total - MEASURED))
+    return estimate and estimate._replace(assumes=_describe_assumptions(total))
 
 
-def _assumes(total: int) -> str:
+def _describe_assumptions(total: int) -> str:
     assumptions = "every answer at its length limit, all allowed retries, no caching, one token per two bytes"
     if total > MEASURED:
         return f"{assumptions}; prompts of the {MEASURED:,} longest items, all others counted as the longest of these"

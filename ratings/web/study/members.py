@@ -8,10 +8,10 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings.accounts import fresh_to_change
+from ratings.accounts import require_recent_for_post
 from ratings.models import Membership
-from ratings.studies import StudyError, members
-from ratings.web.guards import StudyRequest, study_page
+from ratings.studies import StudyError, roles
+from ratings.web.decorators import StudyRequest, study_page
 
 
 class MemberForm(forms.Form):
@@ -31,12 +31,12 @@ class MemberForm(forms.Form):
 @study_page("admin")
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@fresh_to_change
-def roles(request: StudyRequest) -> HttpResponse:
+@require_recent_for_post
+def show_team(request: StudyRequest) -> HttpResponse:
     form = MemberForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
-            added = members.add(request.study, form.cleaned_data["who"], form.cleaned_data["role"], request.user)
+            added = roles.add_member(request.study, form.cleaned_data["who"], form.cleaned_data["role"], request.user)
         except StudyError as error:
             form.add_error("who", str(error))
         else:
@@ -49,20 +49,20 @@ def roles(request: StudyRequest) -> HttpResponse:
 
 @study_page("admin")
 @require_POST
-@fresh_to_change
-def remove(request: StudyRequest, number: int) -> HttpResponse:
+@require_recent_for_post
+def remove_member(request: StudyRequest, number: int) -> HttpResponse:
     # Looked up within the study: a number from another study is a 404.
     member = Membership.objects.select_related("user").filter(study=request.study, pk=number).first()
     if member is None:
         raise Http404
     try:
-        members.remove(request.study, member, request.user)
+        roles.remove_member(request.study, member, request.user)
     except StudyError as error:
         messages.error(request, str(error))
     return redirect("ratings:members", slug=request.study.slug)
 
 
 urls: list[URLPattern] = [
-    path("studies/<slug:slug>/members/", roles, name="members"),
-    path("studies/<slug:slug>/members/<int:number>/remove/", remove, name="remove_member"),
+    path("studies/<slug:slug>/members/", show_team, name="members"),
+    path("studies/<slug:slug>/members/<int:number>/remove/", remove_member, name="remove_member"),
 ]

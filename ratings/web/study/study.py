@@ -11,29 +11,29 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings.accounts import reauth
+from ratings.accounts import reauthentication
 from ratings.models import Item, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.protocol import PlanError, ProtocolError
 from ratings.studies import StudyError, access, lifecycle
-from ratings.studies.progress import stopping
-from ratings.web.guards import Guarded, StudyRequest, staff_or_member, study_page
-from ratings.web.study.forms import GuideForm
+from ratings.studies.progress import stop_rule
+from ratings.web.decorators import GuardedView, StudyRequest, staff_or_member, study_page
+from ratings.web.study.step_forms import GuideForm
 
 PER_PAGE = 25
 
 
 @staff_or_member
 @require_safe
-def study_list(request: StudyRequest) -> HttpResponse:
+def list_studies(request: StudyRequest) -> HttpResponse:
     """List the studies in which this user has a role. Staff can create new ones."""
-    own_studies = access.studies_of(request.user).defer("protocol", "guide").order_by("-created_at", "-pk")
+    own_studies = access.list_studies(request.user).defer("protocol", "guide").order_by("-created_at", "-pk")
     page = Paginator(own_studies, PER_PAGE).get_page(request.GET.get("page"))
-    context = {"page": page, "studies": counted(page), "may_make": request.user.is_staff}
+    context = {"page": page, "studies": add_list_counts(page), "may_make": request.user.is_staff}
     return render(request, "ratings/studies.html", context)
 
 
-def counted(rows: Iterable[Study]) -> list[Any]:
+def add_list_counts(rows: Iterable[Study]) -> list[Any]:
     """Return these studies with the numbers shown in a list, in two more queries. Only ratings that count are counted."""
     studies = list(rows)
     keys = [study.pk for study in studies]
@@ -53,23 +53,23 @@ def counted(rows: Iterable[Study]) -> list[Any]:
     return studies
 
 
-def _mover(move: Callable[[Study, Any], object], said: str) -> Guarded:
+def _make_status_view(change_status: Callable[[Study, Any], object], success_message: str) -> GuardedView:
     """Return a view that makes one status change and returns to the study's page with a message."""
 
     @study_page("admin")
     @require_POST
-    def moved(request: StudyRequest) -> HttpResponse:
+    def change_study_status(request: StudyRequest) -> HttpResponse:
         try:
-            move(request.study, request.user)
+            change_status(request.study, request.user)
         except ProtocolError as error:
             messages.error(request, f"The study cannot be opened: {'; '.join(error.problems)}")
         except (StudyError, PlanError) as error:
             messages.error(request, str(error))
         else:
-            messages.success(request, said)
+            messages.success(request, success_message)
         return redirect("ratings:study", slug=request.study.slug)
 
-    return moved
+    return change_study_status
 
 
 @study_page("admin")
@@ -82,23 +82,23 @@ def unblind_study(request: StudyRequest) -> HttpResponse:
             messages.error(request, "Close the study first: only a closed study can be unblinded.")
         return redirect("ratings:study", slug=study.slug)
     # A session left open is not enough for a step that cannot be undone.
-    if request.method == "POST" and reauth.confirmed(request, request.POST.get("password", "")):
-        lifecycle.unblind(study, request.user)
+    if request.method == "POST" and reauthentication.verify_identity(request, request.POST.get("password", "")):
+        lifecycle.unblind_study(study, request.user)
         messages.success(request, "The study is unblinded.")
         return redirect("ratings:study", slug=study.slug)
     refused = request.method == "POST"
     context = {
-        "study": counted(Study.objects.filter(pk=study.pk))[0],
-        "needs_password": reauth.needs_password(request),
+        "study": add_list_counts(Study.objects.filter(pk=study.pk))[0],
+        "needs_password": reauthentication.has_password(request),
         "refused": refused,
-        "stop": stopping.look(study),
+        "stop": stop_rule.evaluate_stop_rule(study),
     }
     return render(request, "ratings/study_unblind.html", context, status=422 if refused else 200)
 
 
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
-def study_guide(request: StudyRequest) -> HttpResponse:
+def edit_guide(request: StudyRequest) -> HttpResponse:
     """Show all versions of the study's own instructions; while the study is open or paused, accept a new one."""
     study = request.study
     form = GuideForm(request.POST if request.method == "POST" else None, initial={"guide": study.guide})
@@ -116,36 +116,40 @@ def study_guide(request: StudyRequest) -> HttpResponse:
     return render(request, "ratings/study_guide.html", context, status=422 if form.errors else 200)
 
 
-def _open(study: Study, by: Any) -> None:
+def _open_study(study: Study, by: Any) -> None:
     # `open_study` takes the user by keyword, the other status changes by position.
     lifecycle.open_study(study, by=by)
 
 
 urls: list[URLPattern] = [
-    path("studies/", study_list, name="studies"),
+    path("studies/", list_studies, name="studies"),
     path(
-        "studies/<slug:slug>/open/", _mover(_open, "The study is open. You can now invite raters."), name="open_study"
+        "studies/<slug:slug>/open/",
+        _make_status_view(_open_study, "The study is open. You can now invite raters."),
+        name="open_study",
     ),
     path(
         "studies/<slug:slug>/pause/",
-        _mover(lifecycle.pause, "The study is paused. Raters see a notice, and none of their answers is lost."),
+        _make_status_view(
+            lifecycle.pause_study, "The study is paused. Raters see a notice, and none of their answers is lost."
+        ),
         name="pause_study",
     ),
     path(
         "studies/<slug:slug>/resume/",
-        _mover(lifecycle.resume, "The study accepts ratings again."),
+        _make_status_view(lifecycle.resume_study, "The study accepts ratings again."),
         name="resume_study",
     ),
     path(
         "studies/<slug:slug>/close/",
-        _mover(lifecycle.close, "The study is closed. The ratings stay sealed until it is unblinded."),
+        _make_status_view(lifecycle.close_study, "The study is closed. The ratings stay sealed until it is unblinded."),
         name="close_study",
     ),
     path(
         "studies/<slug:slug>/reopen/",
-        _mover(lifecycle.reopen, "The study accepts ratings again."),
+        _make_status_view(lifecycle.reopen_study, "The study accepts ratings again."),
         name="reopen_study",
     ),
     path("studies/<slug:slug>/unblind/", unblind_study, name="unblind_study"),
-    path("studies/<slug:slug>/guide/", study_guide, name="study_guide"),
+    path("studies/<slug:slug>/guide/", edit_guide, name="study_guide"),
 ]

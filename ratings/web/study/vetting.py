@@ -11,22 +11,22 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings.blinding import allow_list, screen
+from ratings.blinding import allow_list, item_view
 from ratings.studies.pool import quarantine
 from ratings.studies.pool.quarantine import Secret
 from simulation.lab.errors import LabError
 from simulation.models import Twin
 from simulation.runs import vetting
 from simulation.web import StaffRequest, staff_only
-from simulation.web.transcript import checked
+from simulation.web.transcript import build_checker_report
 
 _YES_NO = [("yes", "Yes"), ("no", "No")]
 _YES_OR_NO = {"yes": True, "no": False}
-_LONG = ("initial", "pending", "memory", "experiment__data")
+_LARGE_FIELDS = ("initial", "pending", "memory", "experiment__data")
 PER_PAGE = 50
 
 
-def _asked(label: str, help_text: str = "") -> forms.ChoiceField:
+def _yes_no_field(label: str, help_text: str = "") -> forms.ChoiceField:
     return forms.ChoiceField(
         label=label, choices=_YES_NO, widget=forms.RadioSelect, help_text=help_text, error_messages={"required": "Choose yes or no"}
     )  # fmt: skip
@@ -36,9 +36,11 @@ class VettingForm(forms.Form):
     """Three questions, the error type and location, and whether the twin may be used in studies."""
 
     use_required_attribute = True
-    wrong = _asked("Is it actually wrong?", "Would an expert who looks long enough call this outcome impossible?")
-    only_change = _asked("Is the error the only change?")
-    tell = _asked("Does anything other than the science give it away?", "For example wording, units or length.")
+    wrong = _yes_no_field(
+        "Is it actually wrong?", "Would an expert who looks long enough call this outcome impossible?"
+    )
+    only_change = _yes_no_field("Is the error the only change?")
+    tell = _yes_no_field("Does anything other than the science give it away?", "For example wording, units or length.")
     perturbation = forms.ChoiceField(
         label="Error type",
         choices=[("obvious", "An obvious error"), ("subtle", "A subtle error")],
@@ -61,9 +63,9 @@ class VettingForm(forms.Form):
     )
 
     def __init__(self, twin: Twin, data: Any = None) -> None:
-        super().__init__(data, initial=_standing(twin))
+        super().__init__(data, initial=_build_initial_values(twin))
         self.twin = twin
-        locations = [str(difference["path"]) for difference in vetting.places(twin)]
+        locations = [str(difference["path"]) for difference in vetting.list_differences(twin)]
         field = self.fields["field"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [
@@ -80,95 +82,97 @@ class VettingForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         if not self.errors:
-            for problem in vetting.problems(self.twin, self.answers):
+            for problem in vetting.find_problems(self.twin, self.parsed_answers):
                 self.add_error(None, problem)
         return values
 
     @property
-    def answers(self) -> vetting.Answers:
+    def parsed_answers(self) -> vetting.VettingAnswers:
         values = self.cleaned_data
         wrong, only_change, tell = (_YES_OR_NO.get(values.get(name, "")) for name in ("wrong", "only_change", "tell"))
         label, field, note, kind = (str(values.get(name, "")) for name in ("perturbation", "field", "note", "kind"))
-        return vetting.Answers(values["decision"], label, wrong, only_change, tell, field, note, kind)
+        return vetting.VettingAnswers(values["decision"], label, wrong, only_change, tell, field, note, kind)
 
 
-def _standing(twin: Twin) -> dict[str, str]:
+def _build_initial_values(twin: Twin) -> dict[str, str]:
     """Return the previous decision's answers, or for a first review the planted type and, if known, the location."""
-    known = {"perturbation": vetting.counts_as(twin), "kind": twin.kind.replace("_", " ")}
+    known = {"perturbation": vetting.get_error_type(twin), "kind": twin.kind.replace("_", " ")}
     if twin.vetted_at:
         return {**known, "field": twin.field}
-    return {**known, "field": location} if (location := vetting.find_place(twin)) else known
+    return {**known, "field": location} if (location := vetting.find_error_location(twin)) else known
 
 
 @staff_only
 @require_safe
-def queue(request: StaffRequest) -> HttpResponse:
+def show_queue(request: StaffRequest) -> HttpResponse:
     """Show the twins to review and the recent decisions."""
     include_rule_made = request.GET.get("all") == "1"
-    waiting = _rows(vetting.queue(include_rule_made))
-    decided = _rows(Twin.objects.filter(~Q(vetting=""), vetted_at__isnull=False)).order_by("-vetted_at")
+    waiting = _load_list_rows(vetting.get_vetting_queue(include_rule_made))
+    decided = _load_list_rows(Twin.objects.filter(~Q(vetting=""), vetted_at__isnull=False)).order_by("-vetted_at")
     context = {
         "waiting": waiting[:PER_PAGE],
-        "count": vetting.queue(include_rule_made).count(),
+        "count": vetting.get_vetting_queue(include_rule_made).count(),
         "decided": decided[:10],
         "everything": include_rule_made,
     }
     return render(request, "simulation/vetting.html", context)
 
 
-def _rows(twins: QuerySet[Twin]) -> QuerySet[Twin]:
+def _load_list_rows(twins: QuerySet[Twin]) -> QuerySet[Twin]:
     # These columns can be large, and a list shows none of them.
-    hidden = [f"transition__episode__{name}" for name in _LONG]
+    hidden = [f"transition__episode__{name}" for name in _LARGE_FIELDS]
     rows = twins.select_related("vetted_by", "transition__episode__experiment")
     return rows.defer("outcome", "transition__step", "transition__findings", *hidden)
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
-def vet(request: StaffRequest, code: UUID) -> HttpResponse:
+def vet_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show one twin as raters would see it, with every difference; after a decision, show the next one."""
-    hidden = [f"transition__episode__{name}" for name in _LONG]
+    hidden = [f"transition__episode__{name}" for name in _LARGE_FIELDS]
     rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment").defer(*hidden)
     twin = get_object_or_404(rows, code=code, status="done")
     form = VettingForm(twin, request.POST if request.method == "POST" else None)
     if form.is_valid():
-        return _decided(request, twin, form)
-    return render(request, "simulation/vetting_twin.html", _shown(twin, form), status=422 if form.errors else 200)
+        return _save_decision(request, twin, form)
+    return render(
+        request, "simulation/vetting_twin.html", _build_twin_context(twin, form), status=422 if form.errors else 200
+    )
 
 
-def _decided(request: StaffRequest, twin: Twin, form: VettingForm) -> HttpResponse:
+def _save_decision(request: StaffRequest, twin: Twin, form: VettingForm) -> HttpResponse:
     try:
-        decision = vetting.decide(twin, form.answers, request.user)
+        decision = vetting.record_decision(twin, form.parsed_answers, request.user)
     except LabError as error:
         messages.error(request, str(error))
         return redirect("ratings:vet", twin.code)
     messages.success(request, f"{decision.get_decision_display().capitalize()}. The decision is logged.")
     # The next twin in order; from the start of the queue once the end is reached.
-    next_twin = vetting.queue().filter(pk__gt=twin.pk).first() or vetting.queue().first()
+    next_twin = vetting.get_vetting_queue().filter(pk__gt=twin.pk).first() or vetting.get_vetting_queue().first()
     return redirect("ratings:vet", next_twin.code) if next_twin else redirect("ratings:vetting")
 
 
-def _shown(twin: Twin, form: VettingForm) -> dict[str, Any]:
+def _build_twin_context(twin: Twin, form: VettingForm) -> dict[str, Any]:
     step = twin.transition.step
     payload = allow_list.blind_transition(step, twin.outcome)
     secret = Secret(twin.why, step["outcome"])
     return {
         "twin": twin,
         "form": form,
-        "diff": vetting.places(twin),
-        "checked": checked(twin.findings),
-        "history": vetting.history(twin),
-        "kinds": [kind.replace("_", " ") for kind in vetting.known_kinds()],
+        "diff": vetting.list_differences(twin),
+        "checked": build_checker_report(twin.findings),
+        "history": vetting.list_decisions(twin),
+        "kinds": [kind.replace("_", " ") for kind in vetting.list_known_kinds()],
         "suspicious": [
-            *quarantine.reasons(payload, {}, secret),
-            *quarantine.name_reasons(payload, {}, quarantine.lexicon(None)),
+            *quarantine.find_reasons(payload, {}, secret),
+            *quarantine.find_name_reasons(payload, {}, quarantine.build_lexicon(None)),
         ],
-        "left": vetting.queue().exclude(pk=twin.pk).count(),
-        **screen.view(payload, layout="aligned"),
+        "left": vetting.get_vetting_queue().exclude(pk=twin.pk).count(),
+        **item_view.build_item_view(payload, layout="aligned"),
     }
 
 
 urls: list[URLPattern] = [
-    path("vetting/", queue, name="vetting"),
-    path("vetting/<uuid:code>/", vet, name="vet"),
+    path("vetting/", show_queue, name="vetting"),
+    path("vetting/<uuid:code>/", vet_twin, name="vet"),
 ]

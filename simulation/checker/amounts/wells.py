@@ -2,66 +2,72 @@
 
 from decimal import Decimal
 
-from simulation.checker.amounts.inheritance import alike
-from simulation.checker.findings import Finding, Ran, Said, error
+from simulation.checker.amounts.inheritance import has_same_value
+from simulation.checker.findings import Decided, Finding, Findings, error_finding
 from simulation.checker.reading import units, words
-from simulation.checker.reading.reading import View
+from simulation.checker.reading.material_view import MaterialView
 from simulation.checker.reading.transition import Transition
 
-_EACH = {"volume", "per", "well"}
+_VOLUME_PER_WELL = {"volume", "per", "well"}
 
 
-def wells(transition: Transition) -> Said:
+def check_wells(transition: Transition) -> Findings:
     """L21: separating wells and manifesting materials change nothing and take no time."""
-    if not transition.success or transition.action not in ("SeparateWells", "ManifestMaterials"):
+    if not transition.is_success or transition.action not in ("SeparateWells", "ManifestMaterials"):
         return
-    plates = [view for view in transition.inputs if not view.supply]
+    plates = [view for view in transition.inputs if not view.is_empty_vessel]
     for output in transition.outputs:
-        plate = transition.before(output) or (plates[0] if len(plates) == 1 else None)
-        if plate is None or (transition.action == "ManifestMaterials" and transition.before(output) is None):
+        plate = transition.find_input(output) or (plates[0] if len(plates) == 1 else None)
+        if plate is None or (transition.action == "ManifestMaterials" and transition.find_input(output) is None):
             continue
-        yield Ran("L21")
-        yield from _own_well(plate, output)
-        yield from _untouched(transition, plate, output)
+        yield Decided("L21")
+        yield from _check_own_well(plate, output)
+        yield from _check_unchanged(transition, plate, output)
 
 
-def _own_well(plate: View, output: View) -> Said:
+def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
     """A separated well has the values that the plate had for this well, or for each well."""
-    volumes_per_well = [a for leaf in plate.leaves if set(leaf.words) == _EACH and (a := leaf.amount("volume"))]
+    volumes_per_well = [
+        a for leaf in plate.leaves if set(leaf.words) == _VOLUME_PER_WELL and (a := leaf.parse_amount("volume"))
+    ]
     if (
         len(volumes_per_well) == 1
         and output.volume
         and abs(output.volume.value - volumes_per_well[0].value) > volumes_per_well[0].value / 20
     ):
-        yield _changed(output, "volume", volumes_per_well[0].text, output.volume.text)
-    label = _label(output)
+        yield _change_error(output, "volume", volumes_per_well[0].text, output.volume.text)
+    label = _find_well_label(output)
     for leaf in plate.leaves if label else ():
         # A plate may nest the properties of its wells: "B2": {"volume": "100 µL"}.
         if label not in leaf.words[:-1]:
             continue
         property_words = leaf.words[leaf.words.index(label) + 1 :]
-        same_key = [other for other in output.leaves if other.words == property_words and other.text and leaf.text]
-        if same_key and not any(alike(leaf, other) for other in same_key):
-            yield _changed(output, leaf.key, leaf.text, same_key[0].text)
+        same_key = [
+            other for other in output.leaves if other.words == property_words and other.value_text and leaf.value_text
+        ]
+        if same_key and not any(has_same_value(leaf, other) for other in same_key):
+            yield _change_error(output, leaf.key, leaf.value_text, same_key[0].value_text)
 
 
-def _label(output: View) -> str:
+def _find_well_label(output: MaterialView) -> str:
     """Return the well in the name of a material or in its property well, or "" if there are none or several."""
-    property_values = {leaf.text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}}
-    labels = {text for text in property_values | set(output.words) if words.is_well(text)}
+    property_values = {
+        leaf.value_text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}
+    }
+    labels = {text for text in property_values | set(output.name_words) if words.is_well(text)}
     return labels.pop() if len(labels) == 1 else ""
 
 
-def _changed(output: View, what: str, had: str, has: str) -> Finding:
-    text = f"{what[:60]} of {output.name} was {had[:60]} on the plate and is now {has[:60]}"
-    return error("L21", output.name, had[:60], has[:60], text)
+def _change_error(output: MaterialView, key: str, value_before: str, value_after: str) -> Finding:
+    text = f"{key[:60]} of {output.name} was {value_before[:60]} on the plate and is now {value_after[:60]}"
+    return error_finding("L21", output.name, value_before[:60], value_after[:60], text)
 
 
-def _untouched(transition: Transition, plate: View, output: View) -> Said:
+def _check_unchanged(transition: Transition, plate: MaterialView, output: MaterialView) -> Findings:
     for field in ("environmental_condition", "material_type"):
         value_before, value_after = plate.raw.get(field), output.raw.get(field)
         if isinstance(value_before, str) and isinstance(value_after, str) and value_before != value_after:
-            yield error(
+            yield error_finding(
                 "L21",
                 output.name,
                 value_before[:40],
@@ -84,22 +90,24 @@ def _untouched(transition: Transition, plate: View, output: View) -> Said:
             "count",
         }:
             continue
-        same_key = [other for other in output.leaves if other.words == leaf.words and other.text and leaf.text]
-        if same_key and not any(alike(leaf, other) for other in same_key):
-            yield error(
+        same_key = [
+            other for other in output.leaves if other.words == leaf.words and other.value_text and leaf.value_text
+        ]
+        if same_key and not any(has_same_value(leaf, other) for other in same_key):
+            yield error_finding(
                 "L21",
                 output.name,
-                leaf.text[:60],
-                same_key[0].text[:60],
-                f"{transition.action} changed {leaf.key} from {leaf.text[:60]} to {same_key[0].text[:60]}",
+                leaf.value_text[:60],
+                same_key[0].value_text[:60],
+                f"{transition.action} changed {leaf.key} from {leaf.value_text[:60]} to {same_key[0].value_text[:60]}",
             )
     had_volume, has_volume = plate.volume, output.volume
     if had_volume and has_volume and has_volume.value > had_volume.value * Decimal("1.01"):
-        yield error(
+        yield error_finding(
             "L21",
             output.name,
-            units.show(had_volume.value, "volume"),
-            units.show(has_volume.value, "volume"),
+            units.format_value(had_volume.value, "volume"),
+            units.format_value(has_volume.value, "volume"),
             f"{output.name} holds more than before",
         )
     for field in ("created_at", "last_modified"):
@@ -111,7 +119,7 @@ def _untouched(transition: Transition, plate: View, output: View) -> Said:
             and type(value_before) is type(value_after)
             and value_before != value_after
         ):
-            yield error(
+            yield error_finding(
                 "L21",
                 output.name,
                 str(value_before)[:40],

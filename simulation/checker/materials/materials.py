@@ -2,65 +2,65 @@
 
 import re
 
-from simulation.checker.findings import Ran, Said, error, warning
-from simulation.checker.reading import families, matching, terms, words
-from simulation.checker.reading.reading import View
+from simulation.checker.findings import Decided, Findings, error_finding, warning_finding
+from simulation.checker.reading import families, material_links, vocabulary, words
+from simulation.checker.reading.material_view import MaterialView
 from simulation.checker.reading.transition import Transition
-from simulation.checker.reading.words import listed
+from simulation.checker.reading.words import word_set
 
 # Barcodes of this laboratory. Those of other simulators have no pattern that could be searched for.
 _CODE = re.compile(r"(?<![\w-])MAT-[A-Za-z0-9_-]+")
 # "0.02 % (w/v)": a share by weight or volume is that of an ingredient.
 _SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
-_LIVING = listed("cell culture")
-_CELL_LINES = listed("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
+_LIVING = word_set("cell culture")
+_CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
 # Actions that may add new materials to the bench.
-_CREATES = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
+_CREATING_ACTIONS = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
 # A component that no input mentions may be a reaction product of these.
-_REACTS = listed(
+_REACTING_ACTIONS = word_set(
     "Combine Incubate CellCultureIncubate Thermocycler Microwave Autoclave Wait qPCR AdjustpH AttemptDNAExtraction"
 )
 # Components with many other names, so that not finding the word in the inputs proves nothing.
-_VAGUE = listed(
+_AMBIGUOUS_COMPONENTS = word_set(
     "cell dna rna protein salt ion na cl k ca mg total nucleic acid plasmid solid solute particle antigen product nucleotide"
 )
 
 
-def origins(transition: Transition) -> Said:
+def check_origins(transition: Transition) -> Findings:
     """L01: all materials and components of the outcome come from an input, a parameter, or an action that creates."""
-    yield from _used(transition)
-    if not transition.success or transition.action in _CREATES:
+    yield from _check_barcodes(transition)
+    if not transition.is_success or transition.action in _CREATING_ACTIONS:
         return
-    input_words = words.resolved(transition.words)
+    input_words = words.add_reagents(transition.input_words)
     barcodes = {view.barcode for view in transition.inputs if view.barcode}
     for output in transition.outputs:
-        yield Ran("L01")
-        yield from _lineage(output, barcodes)
+        yield Decided("L01")
+        yield from _check_parents(output, barcodes)
         if (
-            transition.before(output) is None
+            transition.find_input(output) is None
             and transition.family != families.MAKE
-            and output.phase != terms.GEL
-            and "gel" not in output.words
+            and output.phase != vocabulary.GEL
+            and "gel" not in output.name_words
         ):
-            yield from _stranger(output, input_words)
-        yield from _components(transition, output, input_words)
-        yield from _additives(transition, output, input_words)
+            yield from _check_new_name(output, input_words)
+        yield from _check_components(transition, output, input_words)
+        yield from _check_additives(transition, output, input_words)
 
 
-def consumed(transition: Transition) -> Said:
+def check_used_up(transition: Transition) -> Findings:
     """L08: a used-up material is not used again, and what this action uses up is not handed back for further use."""
-    if not transition.success:
+    if not transition.is_success:
         return
     for view in transition.inputs:
-        yield Ran("L08")
-        if view.gone:
-            yield error(
+        yield Decided("L08")
+        if view.is_used_up:
+            yield error_finding(
                 "L08", view.name, "available", "used up", f"{view.name} had been used up before and is used again"
             )
     if transition.action in ("CellCounter", "Discard"):
-        for before, after in transition.pairs():
-            if not before.unlimited and not after.gone and not before.supply:
-                yield error(
+        for before, after in transition.list_pairs():
+            if not before.is_unlimited and not after.is_used_up and not before.is_empty_vessel:
+                yield error_finding(
                     "L08",
                     after.name,
                     "used up",
@@ -68,10 +68,14 @@ def consumed(transition: Transition) -> Said:
                     f"{transition.action} uses up {after.name}, but it is still available afterwards",
                 )
     elif transition.action == "Combine":
-        for before, after in transition.pairs():
-            is_unchanged = before.held is not None and before.held > 0 and after.held == before.held
-            if is_unchanged and not before.unlimited and not after.gone:
-                yield error(
+        for before, after in transition.list_pairs():
+            is_unchanged = (
+                before.liquid_volume is not None
+                and before.liquid_volume > 0
+                and after.liquid_volume == before.liquid_volume
+            )
+            if is_unchanged and not before.is_unlimited and not after.is_used_up:
+                yield error_finding(
                     "L08",
                     after.name,
                     "used up",
@@ -80,31 +84,31 @@ def consumed(transition: Transition) -> Said:
                 )
 
 
-def supplies(transition: Transition) -> Said:
+def check_unlimited_supplies(transition: Transition) -> Findings:
     """L09: an unlimited material is neither handed back nor changed, and none becomes unlimited."""
     for view in transition.inputs:
-        if view.unlimited:
-            yield Ran("L09")
+        if view.is_unlimited:
+            yield Decided("L09")
     for output in transition.outputs:
-        before = transition.before(output)
-        if before is not None and before.unlimited:
-            change = "used up" if output.gone else "handed back"
-            yield error("L09", output.name, "left out", change, f"{output.name} is unlimited and was {change}")
-        elif output.unlimited and transition.action != "ManifestMaterials":
-            yield error("L09", output.name, "limited", "unlimited", f"{output.name} became unlimited")
+        before = transition.find_input(output)
+        if before is not None and before.is_unlimited:
+            change = "used up" if output.is_used_up else "handed back"
+            yield error_finding("L09", output.name, "left out", change, f"{output.name} is unlimited and was {change}")
+        elif output.is_unlimited and transition.action != "ManifestMaterials":
+            yield error_finding("L09", output.name, "limited", "unlimited", f"{output.name} became unlimited")
 
 
-def _used(transition: Transition) -> Said:
+def _check_barcodes(transition: Transition) -> Findings:
     """The barcodes named by an accepted action are on the bench."""
     barcodes = {view.barcode for view in transition.inputs if view.barcode}
     # A failed action may be one that named a wrong barcode; without barcodes nothing can be compared.
-    if not transition.success or not barcodes:
+    if not transition.is_success or not barcodes:
         return
-    texts = [*transition.materials, *(leaf.text for leaf in transition.parameters.leaves)]
+    texts = [*transition.materials, *(leaf.value_text for leaf in transition.parameters.leaves)]
     for code in sorted({code for text in texts for code in _CODE.findall(text)}):
-        yield Ran("L01")
+        yield Decided("L01")
         if code not in barcodes:
-            yield error(
+            yield error_finding(
                 "L01",
                 transition.action,
                 "a material on the bench",
@@ -113,13 +117,13 @@ def _used(transition: Transition) -> Said:
             )
 
 
-def _lineage(output: View, codes: set[str]) -> Said:
-    origins = list(matching.parents(output) or ())
+def _check_parents(output: MaterialView, barcodes: set[str]) -> Findings:
+    origins = list(material_links.parent_barcodes(output) or ())
     replaced_barcode = output.raw.get("replaces")
     if isinstance(replaced_barcode, str) and replaced_barcode:
         origins.append(replaced_barcode)
-    if any(code not in codes for code in origins):
-        yield error(
+    if any(code not in barcodes for code in origins):
+        yield error_finding(
             "L01",
             output.name,
             "a parent among the materials",
@@ -128,18 +132,20 @@ def _lineage(output: View, codes: set[str]) -> Said:
         )
 
 
-def _stranger(output: View, had: frozenset[str]) -> Said:
+def _check_new_name(output: MaterialView, input_words: frozenset[str]) -> Findings:
     """A new material has a name with at least one word of the inputs."""
-    name_words = words.content(output.name)
-    unknown_words = name_words - had
-    if not unknown_words or name_words & had:
+    name_words = words.content_words(output.name)
+    unknown_words = name_words - input_words
+    if not unknown_words or name_words & input_words:
         return
     # Only a ready-made reagent is certain to come from outside; another name may be that of a product.
     reagents = sorted(
-        word for word in unknown_words if words.REAGENTS.get(word) and not words.resolved(frozenset({word})) & had
+        word
+        for word in unknown_words
+        if words.REAGENTS.get(word) and not words.add_reagents(frozenset({word})) & input_words
     )
     if reagents:
-        yield error(
+        yield error_finding(
             "L01",
             output.name,
             "made of the inputs",
@@ -147,7 +153,7 @@ def _stranger(output: View, had: frozenset[str]) -> Said:
             f"{output.name} is of unknown origin: no input has {reagents[0]}",
         )
     else:
-        yield warning(
+        yield warning_finding(
             "L01",
             output.name,
             "made of the inputs",
@@ -157,38 +163,39 @@ def _stranger(output: View, had: frozenset[str]) -> Said:
         )
 
 
-def _additives(transition: Transition, output: View, had: frozenset[str]) -> Said:
+def _check_additives(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
     """An action that adds nothing lists no new ingredient: a share of something, or cells of another line."""
     adds_nothing = transition.family in (families.INERT, families.HEAT, families.READ)
-    if not adds_nothing or transition.before(output) is None or output.gone:
+    if not adds_nothing or transition.find_input(output) is None or output.is_used_up:
         return
     for leaf in output.leaves:
-        key_words, value_words = frozenset(leaf.words), frozenset(words.cut(leaf.text))
-        has_share = _SHARE.search(leaf.text) and transition.family != families.HEAT
+        key_words, value_words = frozenset(leaf.words), frozenset(words.tokenize(leaf.value_text))
+        has_share = _SHARE.search(leaf.value_text) and transition.family != families.HEAT
         cell_lines = value_words & _CELL_LINES if key_words & _LIVING else frozenset()
-        for new_words in (key_words - _VAGUE if has_share else frozenset(), cell_lines):
+        for new_words in (key_words - _AMBIGUOUS_COMPONENTS if has_share else frozenset(), cell_lines):
             # All words must be known, not one: "sodium azide" shares its first word with other salts.
-            if any(not words.resolved(frozenset({word})) & had for word in new_words):
+            if any(not words.add_reagents(frozenset({word})) & input_words for word in new_words):
                 name = " ".join(sorted(new_words))
                 text = f"{output.name} contains {name}, which no input contained"
-                yield error("L01", output.name, "contents of the inputs", name, text)
+                yield error_finding("L01", output.name, "contents of the inputs", name, text)
 
 
-def _components(transition: Transition, output: View, had: frozenset[str]) -> Said:
+def _check_components(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
     """A component with a concentration is mentioned by an input."""
     if transition.family in (families.MAKE, families.CONTROL) or (
-        transition.family in families.MEASUREMENTS and output.gone
+        transition.family in families.MEASUREMENTS and output.is_used_up
     ):
         return
     for component, amount in output.concentrations.items():
-        component_words = set(component.split()) - _VAGUE
-        if not component_words or words.resolved(frozenset(component_words)) & had or amount.value == 0:
+        component_words = set(component.split()) - _AMBIGUOUS_COMPONENTS
+        if not component_words or words.add_reagents(frozenset(component_words)) & input_words or amount.value == 0:
             continue
         is_known_reagent = component_words & set(words.REAGENTS)
         text = f"{output.name} contains {component}, which no input contained"
         if is_known_reagent or (
-            transition.action not in _REACTS and transition.family in (families.INERT, families.SERIAL, families.ADD)
+            transition.action not in _REACTING_ACTIONS
+            and transition.family in (families.INERT, families.SERIAL, families.ADD)
         ):
-            yield error("L01", output.name, "contents of the inputs", component, text)
+            yield error_finding("L01", output.name, "contents of the inputs", component, text)
         else:
-            yield warning("L01", output.name, "contents of the inputs", component, text, decidable=False)
+            yield warning_finding("L01", output.name, "contents of the inputs", component, text, decidable=False)

@@ -51,7 +51,7 @@ CONCENTRATES = (
 GELS = ("AgaroseGelElectrophoresis", "PAGE")
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """Return the catalogue's name of an action, or the name unchanged if the catalogue has none."""
     short = name.strip().replace("_", "").replace(" ", "").lower().removeprefix("experiment")
     # The catalogue's name is long; other simulators write only its first word.
@@ -60,9 +60,9 @@ def canonical(name: str) -> str:
     return _NAMES.get(short, name)
 
 
-def family(name: str) -> str:
+def find_family(name: str) -> str:
     return _FAMILY.get(name.lower(), UNKNOWN)
 
 
-def names() -> tuple[str, ...]:
+def list_action_names() -> tuple[str, ...]:
     return tuple(_NAMES.values())

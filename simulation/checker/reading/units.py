@@ -14,7 +14,7 @@ CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density",
 _LARGEST = Decimal(10) ** 15  # larger numbers are hostile input, not amounts
 # Characters that look alike: two micro signs, three degree signs, minus and dash, special spaces, times and
 # point.
-_FOLD = str.maketrans(
+_LOOKALIKES = str.maketrans(
     {"μ": "µ", "º": "°", "˚": "°", "−": "-", "–": "-", "\u00a0": " ", "\u202f": " ", "×": "x", "⋅": "·", "∼": "~"}
 )
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
@@ -26,7 +26,7 @@ _NUMBER = re.compile(
 _HEAD_ENDS = re.compile(r"[,;:()\[\]=]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
 # Order in which dimensions are tried for a unit if the name of a property does not determine one.
-_FIRST = (
+_DIMENSION_ORDER = (
     "volume", "mass", "amount", "mass_concentration", "molar_concentration", "number_density", "ratio", "duration",
     "temperature", "length", "centrifugal_force", "rotation", "voltage", "base_pairs", "flow", "pressure",
     "count",
@@ -70,14 +70,18 @@ class Amount(NamedTuple):
     text: str
 
 
-def read(value: Any, unit: str = "", expect: tuple[str, ...] = ()) -> Amount | None:
+def parse_amount(value: Any, unit: str = "", dimensions: tuple[str, ...] = ()) -> Amount | None:
     """Return the amount in a value, or None if unclear. `unit` is the one in its key, `expect` the dimensions its name allows."""
-    number_parts = number_and_rest(value)
+    number_parts = split_number(value)
     if number_parts is None:
         return None
     number, step, rest = number_parts
     # A unit in the value precedes the one in its key.
-    unit_found = _unit_in(rest, expect) if rest.strip() else _unit_in(_molar(unit, expect), expect)
+    unit_found = (
+        _find_leading_unit(rest, dimensions)
+        if rest.strip()
+        else _find_leading_unit(_prefer_molar(unit, dimensions), dimensions)
+    )
     if unit_found is None:
         return None
     dimension, factor = unit_found
@@ -85,19 +89,19 @@ def read(value: Any, unit: str = "", expect: tuple[str, ...] = ()) -> Amount | N
     return Amount(number * factor, dimension, step * factor, text[:80])
 
 
-def number(value: Any) -> Decimal | None:
+def parse_number(value: Any) -> Decimal | None:
     """Return the number at the start of a value, or None."""
-    number_parts = number_and_rest(value)
+    number_parts = split_number(value)
     return number_parts[0] if number_parts else None
 
 
-def unit_of(text: str, expect: tuple[str, ...] = ()) -> str:
+def find_dimension(text: str, dimensions: tuple[str, ...] = ()) -> str:
     """Return the dimension of a unit, or "" if it is none."""
-    unit_found = _unit_in(text, expect)
+    unit_found = _find_leading_unit(text, dimensions)
     return unit_found[0] if unit_found else ""
 
 
-def number_and_rest(value: Any) -> tuple[Decimal, Decimal, str] | None:
+def split_number(value: Any) -> tuple[Decimal, Decimal, str] | None:
     """Return (number, half of its last digit, text after it) of a value that starts with a number, or None.
 
     A word like "about" may precede the number.
@@ -107,15 +111,15 @@ def number_and_rest(value: Any) -> tuple[Decimal, Decimal, str] | None:
     # Before the conversion to text, which is slow for huge integers.
     if isinstance(value, int) and abs(value) > _LARGEST:
         return None
-    return _parsed(str(value)[:200])
+    return _parse_number_text(str(value)[:200])
 
 
 @lru_cache(maxsize=16384)
-def _parsed(text: str) -> tuple[Decimal, Decimal, str] | None:
-    text = fold(text).strip()
+def _parse_number_text(text: str) -> tuple[Decimal, Decimal, str] | None:
+    text = normalise_text(text).strip()
     about = _ABOUT.match(text)
     match = _NUMBER.match(text, about.end() if about else 0)
-    if not match or _goes_on(text, match.end()):
+    if not match or _is_range_or_version(text, match.end()):
         return None
     integer_part, decimal_part = match["whole"].replace(",", ""), (match["part"] or "").replace(",", ".")
     power = int(match["e"] or match["power"] or (match["super"] or "0").translate(_SUPERSCRIPTS).strip("+-") or 0)
@@ -126,15 +130,19 @@ def _parsed(text: str) -> tuple[Decimal, Decimal, str] | None:
     return (result, step, text[match.end() :]) if abs(result) <= _LARGEST else None
 
 
-def fold(text: str) -> str:
-    return text.translate(_FOLD)
+def normalise_text(text: str) -> str:
+    return text.translate(_LOOKALIKES)
 
 
-def show(value: Decimal, dimension: str) -> str:
-    return quantities.show(value, dimension) if dimension in quantities.dimensions() else quantities.plain(value)
+def format_value(value: Decimal, dimension: str) -> str:
+    return (
+        quantities.format_quantity(value, dimension)
+        if dimension in quantities.list_dimensions()
+        else quantities.format_number(value)
+    )
 
 
-def _goes_on(text: str, end: int) -> bool:
+def _is_range_or_version(text: str, end: int) -> bool:
     """Return whether a number is the start of a range, ratio or version: "1-2 mL", "1:10", "1.2.3"."""
     next_characters = text[end : end + 2].replace(" ", "")
     return (next_characters[:1] in (":", "-", "/") and next_characters[1:2].isdigit()) or (
@@ -143,47 +151,47 @@ def _goes_on(text: str, end: int) -> bool:
 
 
 @lru_cache(maxsize=16384)
-def _unit_in(text: str, expect: tuple[str, ...]) -> tuple[str, Decimal] | None:
+def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
     """Return the unit that a text begins with; the longest sequence of words that is a unit counts."""
-    head = _HEAD_ENDS.split(fold(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
+    head = _HEAD_ENDS.split(normalise_text(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
     head_words = head.strip().rstrip(".").split(" ")
     for count in range(min(3, len(head_words)), 0, -1):
-        if unit_found := _known(" ".join(head_words[:count]).strip(), expect):
+        if unit_found := _find_unit(" ".join(head_words[:count]).strip(), dimensions):
             return unit_found
     return None
 
 
 @lru_cache(maxsize=4096)
-def _known(unit: str, expect: tuple[str, ...]) -> tuple[str, Decimal] | None:
+def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
     if not unit:
         return None
     lower = unit.lower()
     if extra_unit := _MORE_UNITS.get(lower):
         return extra_unit[0], Decimal(extra_unit[1])
     spelling = _MORE_SPELLINGS.get(lower, unit)
-    for dimension in _ordered(expect):
-        for candidate in (spelling, spelling.replace("u", "µ", 1), _cased(spelling)):
+    for dimension in _order_dimensions(dimensions):
+        for candidate in (spelling, spelling.replace("u", "µ", 1), _fix_case(spelling)):
             try:
                 # The strict parser decides; it raises for a spelling that is no unit of this dimension.
-                return dimension, quantities.parse(f"1 {candidate}", dimension).value
+                return dimension, quantities.parse_quantity(f"1 {candidate}", dimension).value
             except quantities.QuantityError:
                 continue
     return None
 
 
-def _molar(unit: str, expect: tuple[str, ...]) -> str:
+def _prefer_molar(unit: str, dimensions: tuple[str, ...]) -> str:
     """Return the molar unit for a unit in lower case: the key conc_um is in µM, not in µm."""
     lower_unit = unit.lower()
-    if expect and set(expect) <= set(CONCENTRATIONS) and lower_unit in ("um", "µm", "mm", "nm"):
+    if dimensions and set(dimensions) <= set(CONCENTRATIONS) and lower_unit in ("um", "µm", "mm", "nm"):
         return lower_unit[:-1].replace("u", "µ") + "M"
     return unit
 
 
-def _ordered(expect: tuple[str, ...]) -> list[str]:
-    known = [name for name in _FIRST if name in quantities.dimensions()]
-    return [name for name in expect if name in known] + [name for name in known if name not in expect]
+def _order_dimensions(dimensions: tuple[str, ...]) -> list[str]:
+    known = [name for name in _DIMENSION_ORDER if name in quantities.list_dimensions()]
+    return [name for name in dimensions if name in known] + [name for name in known if name not in dimensions]
 
 
-def _cased(unit: str) -> str:
+def _fix_case(unit: str) -> str:
     """ "ML", "UL", "MG/ML" as mL, µL, mg/mL: upper-case units are lower-case ones with a capital L."""
     return re.sub(r"l\b", "L", unit.lower()).replace("ul", "µL").replace("uL", "µL").replace("ug", "µg")

@@ -6,10 +6,10 @@ from functools import lru_cache
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 _SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
 _WELL = re.compile(r"[A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4])")
-_LONGEST = 300  # characters of a key or name; bounds the time of the regular expressions
+_MAX_TEXT = 300  # characters of a key or name; bounds the time of the regular expressions
 
 
-def listed(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a line as a set."""
     return frozenset(text.split())
 
@@ -18,26 +18,26 @@ VOLUME = frozenset({"volume", "vol"})
 MASS = frozenset({"mass", "weight"})
 CONCENTRATION = frozenset({"concentration", "conc", "molarity", "titer", "titre", "density"})
 # A key of these words and "volume" still means the volume in the vessel now.
-NEUTRAL = listed(
+NEUTRAL = word_set(
     "liquid sample current total remaining residual media medium culture solution available actual final content "
     "contents fluid net left bulk of in now present new updated ml ul µl l nl resulting suspension supernatant buffer "
     "material reagent the measured approximate approx filtrate stock"
 )
-CAPACITY = listed("capacity max maximum container vessel tube vial bottle flask nominal size holds")
+CAPACITY = word_set("capacity max maximum container vessel tube vial bottle flask nominal size holds")
 DEAD = frozenset({"dead"})
 MINIMUM = frozenset({"minimum", "min"})
 # In a name these only say that it is the remainder.
-RESIDUAL = listed(
+RESIDUAL = word_set(
     "residual remaining remainder leftover left rest unused remains over partially used original source stock "
     "after the of a an in from with and"
 )
 # Products of actions, vessels and attributes: in a name they are no evidence of a new ingredient.
-PRODUCTS = listed(
+PRODUCTS = word_set(
     "aliquot aliquots dilution dilutions diluted dilute filtrate supernatant portion fraction waste pool pooled combined "
     "mixture mix mixed extract eluate eluent flowthrough flow through product pellet precipitate residue lysate "
     "retentate permeate wash washed discarded subsample series"
 )
-GENERIC = PRODUCTS | RESIDUAL | listed(
+GENERIC = PRODUCTS | RESIDUAL | word_set(
     "tube tubes vial vials plate plates well wells flask flasks bottle bottles dish dishes container containers box "
     "beaker cuvette cartridge filter filters column slide slides rack spent used empty new fresh sterile sample samples "
     "solution solutions suspension material treated untreated incubated frozen thawed cold warm hot cooled heated dried dry wet "
@@ -90,22 +90,22 @@ SYNONYMS = {
     "lysis": ("tris", "edta", "sds", "triton", "rnase", "nacl"), "buffer": ("tris", "edta", "nacl", "kcl", "mgcl2", "hepes", "sds"),
     "dye": ("rhodamine", "fluorescein", "dapi", "hoechst"), "cocktail": ("penicillin", "streptomycin"),
 }  # fmt: skip
-SOLVENTS = listed(
+SOLVENTS = word_set(
     "water h2o pbs buffer saline diluent solvent methanol ethanol acetonitrile isopropanol dmso medium media dmem rpmi hbss "
     "te tris broth lb ddh2o milliq hexane acetone chloroform opti-mem optimem"
 )
 
 
 @lru_cache(maxsize=8192)
-def cut(text: str) -> tuple[str, ...]:
+def tokenize(text: str) -> tuple[str, ...]:
     """Return the words of a key or a name in lower case, without a plural s: tubes becomes tube."""
-    text = _CAMEL.sub(" ", text[:_LONGEST].replace("μ", "µ")).lower()
-    return tuple(_singular(word.strip(".")) for word in _SPLIT.split(text) if word.strip("."))
+    text = _CAMEL.sub(" ", text[:_MAX_TEXT].replace("μ", "µ")).lower()
+    return tuple(_drop_plural_s(word.strip(".")) for word in _SPLIT.split(text) if word.strip("."))
 
 
-def content(text: str) -> frozenset[str]:
+def content_words(text: str) -> frozenset[str]:
     """Return the words of a name that describe its content."""
-    return frozenset(word for word in cut(text) if word not in _GENERIC and not is_label(word))
+    return frozenset(word for word in tokenize(text) if word not in _GENERIC and not is_label(word))
 
 
 def is_label(word: str) -> bool:
@@ -119,22 +119,22 @@ def is_well(word: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def core(text: str) -> tuple[str, ...]:
+def core_words(text: str) -> tuple[str, ...]:
     """Return the words of a name without those that only say that it is a remainder."""
-    name_words = cut(text)
+    name_words = tokenize(text)
     # Nothing would be left of "Stock A"; then words that may be a name are kept.
     return tuple(w for w in name_words if w not in _RESIDUAL) or tuple(
         w for w in name_words if w not in _RESIDUAL - _NAMING
     )
 
 
-def resolved(words: frozenset[str]) -> frozenset[str]:
+def add_reagents(words: frozenset[str]) -> frozenset[str]:
     """Return the words together with every reagent that they imply."""
     reagents = {name for word in words for name in SYNONYMS.get(word, ())}
     return words | reagents
 
 
-def _singular(word: str) -> str:
+def _drop_plural_s(word: str) -> str:
     return (
         word[:-1]
         # Not "glass", "virus", "analysis", "pbs" or "species".
@@ -144,7 +144,7 @@ def _singular(word: str) -> str:
 
 
 # The lists above as the tokenizer writes them, without a plural s.
-_GENERIC = frozenset(_singular(word) for word in GENERIC)
-_RESIDUAL = frozenset(_singular(word) for word in RESIDUAL)
+_GENERIC = frozenset(_drop_plural_s(word) for word in GENERIC)
+_RESIDUAL = frozenset(_drop_plural_s(word) for word in RESIDUAL)
 _NAMING = frozenset({"stock", "source", "original", "a"})
-PRODUCT_WORDS = frozenset(_singular(word) for word in PRODUCTS)
+PRODUCT_WORDS = frozenset(_drop_plural_s(word) for word in PRODUCTS)

@@ -3,9 +3,9 @@
 import re
 from decimal import Decimal
 
-from simulation.checker.findings import Ran, Said, error, undecided
+from simulation.checker.findings import Decided, Findings, error_finding, undecided_finding
 from simulation.checker.reading import families, units, words
-from simulation.checker.reading.transition import Seen, Transition
+from simulation.checker.reading.transition import ObservationView, Transition
 
 # Quantity, pattern of its names, and the actions that can measure it. No other action of the catalogue can.
 _QUANTITIES: tuple[tuple[str, str, str], ...] = (
@@ -33,19 +33,19 @@ _QUANTITIES: tuple[tuple[str, str, str], ...] = (
     ("peak current", r"\bpeak (?:current|potential)\b|\bformal potential\b", "CyclicVoltammetry"),
     ("base calls", r"\bread length\b|\bbase calls?\b|\bQ30\b", "DNASequencing"),
 )  # fmt: skip
-_COMPILED = tuple(
+_QUANTITY_PATTERNS = tuple(
     (name, re.compile(pattern, re.IGNORECASE), frozenset(actions.split())) for name, pattern, actions in _QUANTITIES
 )
-_FIGURE = re.compile(r"[0-9]+(?:[.,][0-9]+)?(?:\s?[x*]\s?10\^?[0-9]{1,2}|[eE][+-]?[0-9]{1,2})?")
+_NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)?(?:\s?[x*]\s?10\^?[0-9]{1,2}|[eE][+-]?[0-9]{1,2})?")
 _CONCENTRATION = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)\s?(?:[mµn]M|[mµn]g/[mµ]L|cells/mL)\b")
 # Instruments for one physical quantity, which never report a concentration.
-_ONE_QUANTITY = words.listed(
+_ONE_QUANTITY = words.word_set(
     "MeasurepH MeasureWeight MeasureVolume MeasureConductivity MeasureContactAngle MeasureViscosity MeasureOsmolality "
     "MeasureSurfaceTension MeasureMeltingPoint VisualInspection"
 )
-_NEAR = 40  # characters after the name of a quantity in which its number is expected
+_MAX_DISTANCE = 40  # characters after the name of a quantity in which its number is expected
 # Words of a denial or an expectation: the sentence reports no observation.
-_NOT_SEEN = re.compile(
+_DENIAL = re.compile(
     r"\bnot\b|\bno\b|\bnone\b|\bcannot\b|\bcan't\b|\binvisible\b|\btoo small\b|\bunable\b|\bwithout\b|\bneither\b|\bexpected\b|\bdid not\b",
     re.IGNORECASE,
 )
@@ -61,13 +61,13 @@ _TOO_SMALL_FOR_EYES = re.compile(
     r"\b(?:individual|single) (?:bacteri(?:a|um|al)|cells?|yeast|mammalian|hek293t?|e\. ?coli)|\bnucle(?:i|us)\b|\bmitochondri|\borganelles?\b|\bflagell|\bcell membranes?\b|\bbacterial cells\b|\bintracellular\b",
     re.IGNORECASE,
 )  # fmt: skip
-_SEES = re.compile(
+_SEEING_VERBS = re.compile(
     r"\b(?:visible|seen|observed|see|visuali[sz]ed|appear|discernible|resolved|distinguish\w*|show\w*|clearly)\b",
     re.IGNORECASE,
 )
-_EYES = ("VisualInspection", "ImageSample")
+_NAKED_EYE_ACTIONS = ("VisualInspection", "ImageSample")
 # The smallest volume that can be moved, in µL.
-_LEAST = {
+_MIN_MOVED_VOLUME = {
     "Transfer": "0.1",
     "Aliquot": "0.1",
     "SerialDilute": "0.1",
@@ -76,101 +76,109 @@ _LEAST = {
 }
 
 
-def measured(transition: Transition) -> Said:
+def check_measured_quantities(transition: Transition) -> Findings:
     """L15: no number of a quantity that this action does not measure."""
-    if not transition.success or transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
+    if not transition.is_success or transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
         return
     # A number that is already on a label or among the settings is a repetition, not a measurement.
-    known_numbers = _known_figures(transition)
+    known_numbers = _collect_known_numbers(transition)
     names = sorted(
         {view.name for view in (*transition.inputs, *transition.outputs) if len(view.name) > 3}, key=len, reverse=True
     )
-    for seen in transition.seen:
-        observation_text = _without(seen.text[:1500], names)
-        yield Ran("L15")
-        yield from _amounts_told(transition, seen.place, observation_text, known_numbers)
-        for name, pattern, actions in _COMPILED:
+    for seen in transition.observations:
+        observation_text = _remove_names(seen.full_text[:1500], names)
+        yield Decided("L15")
+        yield from _check_reported_concentrations(transition, seen.path, observation_text, known_numbers)
+        for name, pattern, actions in _QUANTITY_PATTERNS:
             if transition.action in actions:
                 continue
             match = pattern.search(observation_text)
-            number = match and _figure(observation_text, match.end())
+            number = match and _find_number(observation_text, match.end())
             if (
                 number
                 and match
-                and _value(number) not in known_numbers
-                and not _NOT_SEEN.search(observation_text[max(0, match.start() - 30) : match.end() + _NEAR])
+                and _parse_number(number) not in known_numbers
+                and not _DENIAL.search(observation_text[max(0, match.start() - 30) : match.end() + _MAX_DISTANCE])
             ):
-                yield error("L15", seen.place, f"what {transition.action} can sense", f"{name} {number}",
+                yield error_finding("L15", seen.path, f"what {transition.action} can sense", f"{name} {number}",
                             f"{transition.action} does not measure {name}, but {number} is reported")  # fmt: skip
 
 
-def _amounts_told(transition: Transition, place: str, said: str, known: set[Decimal]) -> Said:
+def _check_reported_concentrations(
+    transition: Transition, path: str, observation_text: str, known_numbers: set[Decimal]
+) -> Findings:
     """An instrument for one physical quantity reports no concentration."""
-    match = _CONCENTRATION.search(units.fold(said)) if transition.action in _ONE_QUANTITY else None
-    if match and _value(match[1]) not in known:
+    match = (
+        _CONCENTRATION.search(units.normalise_text(observation_text)) if transition.action in _ONE_QUANTITY else None
+    )
+    if match and _parse_number(match[1]) not in known_numbers:
         text = f"{transition.action} does not measure concentrations, but {match[0]} is reported"
-        yield error("L15", place, f"what {transition.action} can sense", match[0], text)
+        yield error_finding("L15", path, f"what {transition.action} can sense", match[0], text)
 
 
-def limits(transition: Transition) -> Said:
+def check_limits(transition: Transition) -> Findings:
     """L17: nobody sees what is too small, and nothing is pipetted below the smallest volume."""
-    if not transition.success:
+    if not transition.is_success:
         return
-    for seen in transition.seen:
+    for seen in transition.observations:
         # A remark of the experimenter beside another action counts as seen by eye.
         is_visual = (
             str(seen.raw.get("measurement_type")).lower() == "visual" and transition.family not in families.MEASUREMENTS
         )
-        if transition.action in _EYES or is_visual:
-            yield Ran("L17")
-            yield from _naked_eye(transition, seen)
+        if transition.action in _NAKED_EYE_ACTIONS or is_visual:
+            yield Decided("L17")
+            yield from _check_naked_eye(transition, seen)
         elif transition.action == "UseMicroscope":
-            yield from _microscope(transition, seen)
-    moved_volume = transition.parameters.moved() or transition.parameters.added()
-    if moved_volume is not None and transition.action in _LEAST:
-        yield Ran("L17")
-        if moved_volume.value < Decimal(_LEAST[transition.action]):
-            yield error("L17", transition.action, f"at least {_LEAST[transition.action]} µL", units.show(moved_volume.value, "volume"),
-                        f"{units.show(moved_volume.value, 'volume')} is below what {transition.action} can move")  # fmt: skip
+            yield from _check_microscope(transition, seen)
+    moved_volume = transition.parameters.find_moved_volume() or transition.parameters.find_added_volume()
+    if moved_volume is not None and transition.action in _MIN_MOVED_VOLUME:
+        yield Decided("L17")
+        if moved_volume.value < Decimal(_MIN_MOVED_VOLUME[transition.action]):
+            yield error_finding("L17", transition.action, f"at least {_MIN_MOVED_VOLUME[transition.action]} µL", units.format_value(moved_volume.value, "volume"),
+                        f"{units.format_value(moved_volume.value, 'volume')} is below what {transition.action} can move")  # fmt: skip
 
 
-def _naked_eye(transition: Transition, seen: Seen) -> Said:
+def _check_naked_eye(transition: Transition, seen: ObservationView) -> Findings:
     # Everything that an inspection reports was seen, unless it is part of a material's name.
-    is_inspection = transition.action in _EYES and not any(_TOO_SMALL.search(view.name) for view in transition.inputs)
-    claim = _claim(seen.text, _TOO_SMALL, told=is_inspection) or _claim(seen.text, _TOO_SMALL_FOR_EYES)
+    is_inspection = transition.action in _NAKED_EYE_ACTIONS and not any(
+        _TOO_SMALL.search(view.name) for view in transition.inputs
+    )
+    claim = _find_claim(seen.full_text, _TOO_SMALL, all_seen=is_inspection) or _find_claim(
+        seen.full_text, _TOO_SMALL_FOR_EYES
+    )
     if claim:
-        yield error(
-            "L17", seen.place, "what the naked eye resolves", claim, f"{claim} cannot be seen with the naked eye"
+        yield error_finding(
+            "L17", seen.path, "what the naked eye resolves", claim, f"{claim} cannot be seen with the naked eye"
         )
 
 
-def _microscope(transition: Transition, seen: Seen) -> Said:
-    claim = _claim(seen.text, _TOO_SMALL)
+def _check_microscope(transition: Transition, seen: ObservationView) -> Findings:
+    claim = _find_claim(seen.full_text, _TOO_SMALL)
     if not claim:
         return
-    all_words = transition.parameters.mentions() | set(words.cut(seen.text))
+    all_words = transition.parameters.collect_words() | set(words.tokenize(seen.full_text))
     if all_words & {"fluorescence", "fluorescent", "confocal", "superresolution", "tirf", "electron"}:
-        yield undecided("L17", seen.place, f"{claim} may be visible by their fluorescence")
+        yield undecided_finding("L17", seen.path, f"{claim} may be visible by their fluorescence")
     else:
-        yield error(
+        yield error_finding(
             "L17",
-            seen.place,
+            seen.path,
             "what light microscopy resolves",
             claim,
             f"{claim} are below the resolution of a light microscope",
         )
 
 
-def _claim(text: str, pattern: re.Pattern[str], told: bool = False) -> str:
+def _find_claim(text: str, pattern: re.Pattern[str], all_seen: bool = False) -> str:
     """Return the thing that a sentence reports as seen, without denying it, or ""."""
     for sentence in re.split(r"[.;!?](?:\s|$)|\bbut\b|\balthough\b", text[:1500]):
         match = pattern.search(sentence)
-        if match and (told or _SEES.search(sentence)) and not _NOT_SEEN.search(sentence):
+        if match and (all_seen or _SEEING_VERBS.search(sentence)) and not _DENIAL.search(sentence):
             return match[0]
     return ""
 
 
-def _without(text: str, names: list[str]) -> str:
+def _remove_names(text: str, names: list[str]) -> str:
     """Return the text without the names of materials: text of a label is not a reading of an instrument."""
     # The caller sorts by length, so that a name within a longer one does not cut it; 100 bound the time.
     for name in names[:100]:
@@ -178,31 +186,33 @@ def _without(text: str, names: list[str]) -> str:
     return text
 
 
-def _figure(text: str, after: int) -> str:
+def _find_number(text: str, after: int) -> str:
     """Return the number after the name of a quantity, or "" if another clause begins before it."""
-    next_text = text[after : after + _NEAR]
-    match = _FIGURE.search(next_text)
+    next_text = text[after : after + _MAX_DISTANCE]
+    match = _NUMBER.search(next_text)
     if match and not re.search(r"[;]|\band\b|\bby\b", next_text[: match.start()]):
         return match[0].strip()
     return ""
 
 
-def _known_figures(transition: Transition) -> set[Decimal]:
+def _collect_known_numbers(transition: Transition) -> set[Decimal]:
     """Return the numbers in the parameters, names and properties of the inputs."""
     numbers: set[Decimal] = set()
     for leaf in transition.parameters.leaves:
-        numbers |= _values(leaf.text)
+        numbers |= _parse_numbers(leaf.value_text)
     for view in transition.inputs:
-        numbers |= _values(view.name)
+        numbers |= _parse_numbers(view.name)
         for leaf in view.leaves:
-            numbers |= _values(leaf.text)
+            numbers |= _parse_numbers(leaf.value_text)
     return numbers
 
 
-def _values(text: str) -> set[Decimal]:
-    return {value for figure in _FIGURE.findall(units.fold(text)) if (value := _value(figure)) is not None}
+def _parse_numbers(text: str) -> set[Decimal]:
+    return {
+        value for figure in _NUMBER.findall(units.normalise_text(text)) if (value := _parse_number(figure)) is not None
+    }
 
 
-def _value(figure: str) -> Decimal | None:
-    number = units.number(figure)
+def _parse_number(figure: str) -> Decimal | None:
+    number = units.parse_number(figure)
     return None if number is None else number.normalize()

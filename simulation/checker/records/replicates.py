@@ -3,19 +3,19 @@
 import re
 from decimal import Decimal
 
-from simulation.checker.findings import Ran, Said, error, undecided
+from simulation.checker.findings import Decided, Findings, error_finding, undecided_finding
 from simulation.checker.reading import units, words
-from simulation.checker.reading.transition import Seen, Transition
+from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.lab import quantities
 
 _SHARE = re.compile(r"([0-9]{1,7}(?:\.[0-9]{1,6})?)\s?%\s?\(([0-9]{1,12}) (?:of|/|out of) ([0-9]{1,12})")
 _PARTS = re.compile(r"([0-9]{1,12}) (?:of|out of) ([0-9]{1,12})\b")
 
 
-def readings(transition: Transition, seen: Seen) -> Said:
+def check_replicates(transition: Transition, seen: ObservationView) -> Findings:
     """Of several readings of one sample, none has its decimal point in another place."""
     parts = seen.value[:1000].split(", ")
-    numbers = [found for part in parts if (found := units.number_and_rest(part))]
+    numbers = [found for part in parts if (found := units.split_number(part))]
     if (
         len(parts) < 2
         or len(numbers) != len(parts)
@@ -34,63 +34,67 @@ def readings(transition: Transition, seen: Seen) -> Said:
         # Of two readings neither is the outlier; that they differ tenfold is an error only if two readings were
         # set.
         if len(values) == 2 and Decimal("8.5") <= values[1] / values[0] <= Decimal("11.5"):
-            if number(transition) == 2:
-                yield error(
+            if find_replicate_count(transition) == 2:
+                yield error_finding(
                     "L20",
-                    seen.place,
+                    seen.path,
                     "two similar readings",
                     seen.value[:60],
                     f"two readings of one sample differ tenfold: {seen.value[:60]}",
                 )
                 return
-            yield undecided("L20", seen.place, "two readings differ tenfold; which one is wrong, if any, is not known")
+            yield undecided_finding(
+                "L20", seen.path, "two readings differ tenfold; which one is wrong, if any, is not known"
+            )
         return
-    yield Ran("L20")
+    yield Decided("L20")
     # Tenfold within the scatter of replicates: a slipped decimal point. Other ratios may be real.
     if any(
         Decimal("0.75") < ratio / 10 < Decimal("1.35")
         for ratio in (outlier / other_values[-1], other_values[0] / outlier)
     ):
-        yield error(
+        yield error_finding(
             "L20",
-            seen.place,
+            seen.path,
             f"about {other_values[0]}",
             str(outlier),
             f"one of {len(values)} readings is {outlier}, the others range from {other_values[0]} to {other_values[-1]}",
         )
 
 
-def number(transition: Transition) -> int | None:
+def find_replicate_count(transition: Transition) -> int | None:
     """Return how many times each sample is read, or None if the action does not state it."""
-    kind = transition.kind
+    kind = transition.action_type
     defaults = {p.name: p.default for p in kind.parameters if p.default is not None} if kind else {}
     settings = {**defaults, **transition.parameters.raw}
     counts = {
-        units.number(value)
+        units.parse_number(value)
         for key, value in settings.items()
-        if {"replicate", "reading", "repeat"} & set(words.cut(str(key)))
+        if {"replicate", "reading", "repeat"} & set(words.tokenize(str(key)))
     }
     count = counts.pop() if len(counts) == 1 else None
     return int(count) if count is not None and 0 < count < 100 else None
 
 
-def share(seen: Seen) -> Said:
+def check_share(seen: ObservationView) -> Findings:
     """ "45 % (4500 of 10000)": the three numbers agree, and the part is not larger than the whole."""
-    if found := _SHARE.search(seen.text[:2000]):
+    if found := _SHARE.search(seen.full_text[:2000]):
         percent, part, total = Decimal(found[1]), Decimal(found[2]), Decimal(found[3])
-        yield Ran("L20", quantity=True)
+        yield Decided("L20", quantity=True)
         if part > total:
-            yield error("L23", seen.place, f"at most {total}", str(part), f"{part} of {total} is more than the whole")
+            yield error_finding(
+                "L23", seen.path, f"at most {total}", str(part), f"{part} of {total} is more than the whole"
+            )
         # 0.6 points for a percentage without decimals, 2 % of it for counts that were rounded.
         elif total and abs(part / total * 100 - percent) > Decimal("0.6") + percent / 50:
-            yield error(
+            yield error_finding(
                 "L20",
-                seen.place,
-                f"{quantities.plain(part / total * 100)} %",
+                seen.path,
+                f"{quantities.format_number(part / total * 100)} %",
                 f"{percent} %",
                 f"{part} of {total} is not {percent} %",
             )
-    elif (found := _PARTS.search(seen.text[:2000])) and int(found[1]) > int(found[2]) > 0:
-        yield error(
-            "L23", seen.place, f"at most {found[2]}", found[1], f"{found[1]} of {found[2]} is more than the whole"
+    elif (found := _PARTS.search(seen.full_text[:2000])) and int(found[1]) > int(found[2]) > 0:
+        yield error_finding(
+            "L23", seen.path, f"at most {found[2]}", found[1], f"{found[1]} of {found[2]} is more than the whole"
         )

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple, Protocol
 
 import gymnasium
 
-from simulation.lab import telling, wire
+from simulation.lab import action_format, rendering
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import Bench, Ending, Step
-from simulation.lab.environment.spaces import Choice, UnicodeText
+from simulation.lab.environment.spaces import ActionSpace, UnicodeText
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.manifest import MANIFEST
-from simulation.lab.materials import place_all
+from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import EvidenceClassifier, TransitionModel
 
@@ -19,17 +19,17 @@ _UNREADABLE = "(unreadable)"
 _SEEDS = 2**31  # seeds of roles and barcodes; 31 bits fit into any integer column
 
 
-class Players(NamedTuple):
+class SimulatedRoles(NamedTuple):
     """The roles that answer and judge."""
 
     transition_model: TransitionModel
     evidence_classifier: EvidenceClassifier
 
 
-class MakePlayers(Protocol):
+class MakeRoles(Protocol):
     """Creates the roles for one episode of an experiment; the same seed must give the same behaviour."""
 
-    def __call__(self, spec: ExperimentSpec, seed: int) -> Players: ...
+    def __call__(self, spec: ExperimentSpec, seed: int) -> SimulatedRoles: ...
 
 
 class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
@@ -47,7 +47,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         self,
         experiment: ExperimentSpec,
         catalogue: Catalogue,
-        players: MakePlayers,
+        players: MakeRoles,
         render_mode: str | None = None,
         manifest: bool = False,
     ) -> None:
@@ -55,17 +55,17 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             raise ValueError(f"render_mode is {render_mode!r}; allowed: ansi")
         self.experiment, self.make_players = experiment, players
         self.manifest = tuple(draft for _, draft in experiment.manifest) if manifest else None
-        self.catalogue = catalogue if manifest else catalogue.without(MANIFEST)
+        self.catalogue = catalogue if manifest else catalogue.without_action(MANIFEST)
         self.render_mode = render_mode
         # Both spaces are text, because an episode is a dialogue; arrays could not hold it.
-        self.action_space, self.observation_space = Choice(), UnicodeText()
+        self.action_space, self.observation_space = ActionSpace(), UnicodeText()
         self.bench: Bench | None = None
         self.verdict: Verdict | None = None
 
     @property
     def instructions(self) -> str:
         """Return the actions and the format of an answer. They are the same in every step, so observations do not repeat them."""
-        return telling.instructions(self.catalogue)
+        return rendering.render_instructions(self.catalogue)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
@@ -75,47 +75,47 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         self.bench = Bench(
             goal=self.experiment.goal,
             catalogue=self.catalogue,
-            inventory=place_all(self.experiment.drafts(), number),
+            inventory=build_inventory(self.experiment.initial_materials(), number),
             seed=number,
             max_steps=self.experiment.max_steps,
             manifest=self.manifest,
         )
         self.verdict = None
-        return telling.situation(self.bench.situation()), self._info(self.bench, None)
+        return rendering.render_situation(self.bench.get_situation()), self._build_info(self.bench, None)
 
     def step(self, action: str | Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         bench = self.bench
         if bench is None or bench.ending is not None:
             raise gymnasium.error.ResetNeeded("The episode has ended or has not begun: call reset() first")
-        last_step = self._attempt(bench, action)
+        last_step = self._try_action(bench, action)
         ending: Ending | None = bench.ending
         if ending == Ending.SUBMITTED:
             # The classifier is asked only after a submission: no other ending claims that the evidence is sufficient.
-            self.verdict = self.players.evidence_classifier.judge(bench.goal, bench.transcript())
+            self.verdict = self.players.evidence_classifier.judge_evidence(bench.goal, bench.get_transcript())
         reward = 1.0 if self.verdict is not None and self.verdict.sufficient else 0.0
         truncated = ending == Ending.TRUNCATED
-        observation = telling.situation(bench.situation())
-        return observation, reward, ending is not None and not truncated, truncated, self._info(bench, last_step)
+        observation = rendering.render_situation(bench.get_situation())
+        return observation, reward, ending is not None and not truncated, truncated, self._build_info(bench, last_step)
 
     def render(self) -> str | None:
         """Return the episode so far as text; None unless `render_mode` is "ansi"."""
         if self.render_mode is None or self.bench is None:
             return None if self.render_mode is None else "The episode has not begun."
-        text = telling.transcript(self.bench.goal, self.bench.history, self.bench.ending or "")
-        return f"{text}\n\nVERDICT: {_told(self.verdict)}" if self.verdict else text
+        text = rendering.render_transcript(self.bench.goal, self.bench.history, self.bench.ending or "")
+        return f"{text}\n\nVERDICT: {_format_verdict(self.verdict)}" if self.verdict else text
 
-    def _attempt(self, bench: Bench, action: str | Mapping[str, Any]) -> Step:
+    def _try_action(self, bench: Bench, action: str | Mapping[str, Any]) -> Step:
         try:
-            parsed = wire.read(action)
-        except wire.WireError as error:
+            parsed = action_format.parse_action(action)
+        except action_format.ActionFormatError as error:
             # Recorded like any rejected step, so that it counts against the limits.
-            return bench.record(Action(_UNREADABLE), Outcome.rejected(str(error), RejectedBy.PARSER))
-        return bench.step(parsed, self.players.transition_model)
+            return bench.record_outcome(Action(_UNREADABLE), Outcome.make_rejected(str(error), RejectedBy.PARSER))
+        return bench.take_step(parsed, self.players.transition_model)
 
-    def _info(self, bench: Bench, done: Step | None) -> dict[str, Any]:
+    def _build_info(self, bench: Bench, done: Step | None) -> dict[str, Any]:
         outcome = done.outcome if done else None
         return {
-            "step": bench.steps,
+            "step": bench.steps_used,
             "elapsed": bench.elapsed,
             "rejected": outcome.failure_reason if outcome else "",
             "rejected_by": str(outcome.rejected_by) if outcome else "",
@@ -125,5 +125,5 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         }
 
 
-def _told(verdict: Verdict) -> str:
+def _format_verdict(verdict: Verdict) -> str:
     return f"{'VALID' if verdict.sufficient else 'INVALID'} ({verdict.confidence}). {verdict.reasoning}"

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from simulation.lab.wire import LONGEST
+from simulation.lab.action_format import MAX_LENGTH
 
 # Samples are drawn from these: enough to show what a text may contain, few enough to read.
 _LETTERS = "ACTIONMATERIALSPARAMETERS: =,{}\n0123456789µ°Δ²³≥×–äé"
-_LONGEST_SAMPLE = 200  # characters of a random sample; the space itself is larger
+_MAX_SAMPLE_LENGTH = 200  # characters of a random sample; the space itself is larger
 
 
 class UnicodeText(spaces.Space[str]):
@@ -27,7 +27,7 @@ class UnicodeText(spaces.Space[str]):
     def sample(self, mask: Any = None, probability: Any = None) -> str:
         if mask is not None or probability is not None:
             raise ValueError("a text cannot be masked")
-        length = int(self.np_random.integers(0, min(self.max_length, _LONGEST_SAMPLE) + 1))
+        length = int(self.np_random.integers(0, min(self.max_length, _MAX_SAMPLE_LENGTH) + 1))
         return "".join(_LETTERS[index] for index in self.np_random.integers(0, len(_LETTERS), size=length))
 
     def contains(self, x: Any) -> bool:
@@ -50,11 +50,11 @@ class UnicodeText(spaces.Space[str]):
         return f"{type(self).__name__}({self.max_length})"
 
 
-class Choice(UnicodeText):
+class ActionSpace(UnicodeText):
     """An agent's action: three lines of text, or {"name", "materials", "parameters"}."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
-        super().__init__(LONGEST, seed)
+        super().__init__(MAX_LENGTH, seed)
 
     def contains(self, x: Any) -> bool:
         if isinstance(x, Mapping):

@@ -9,7 +9,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-LONGEST = 100_000  # bytes of one file; the longest built-in file has a tenth
+MAX_FILE_BYTES = 100_000  # bytes of one file; the longest built-in file has a tenth
 EXAMPLES = "examples.json"
 LABELS = ("VALID", "INVALID")
 
@@ -21,7 +21,7 @@ class Placeholders(NamedTuple):
     optional: tuple[str, ...] = ()
 
     @property
-    def all(self) -> tuple[str, ...]:
+    def all_names(self) -> tuple[str, ...]:
         return self.needed + self.optional
 
 
@@ -64,18 +64,18 @@ RATING: Mapping[str, Placeholders] = MappingProxyType(
         "rating.repair.txt": Placeholders(("problems",)),
     }
 )
-EVERY: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
+ALL_FILES: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
 
 
 # Cached, because every step fills several files with the same placeholders.
 @lru_cache(maxsize=64)
-def placeholder(names: tuple[str, ...]) -> re.Pattern[str]:
+def placeholder_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     """Return a pattern that finds `{name}` for these names; it never matches if there are none."""
     # An empty alternative would match "{}" everywhere.
     return re.compile(r"\{(" + "|".join(names) + r")\}" if names else r"(?!)()")
 
 
-def family(folder: Path) -> Mapping[str, Placeholders]:
+def files_of_family(folder: Path) -> Mapping[str, Placeholders]:
     """Return the files that a set in this folder has: those for model raters if any of them exists."""
     try:
         return RATING if any((folder / name).exists() for name in RATING) else PLACEHOLDERS
@@ -83,7 +83,7 @@ def family(folder: Path) -> Mapping[str, Placeholders]:
         return PLACEHOLDERS  # `load_files` reports what is wrong with the folder
 
 
-def read(
+def load_files(
     folder: Path, files: Mapping[str, Placeholders] = PLACEHOLDERS
 ) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
     """Return the prompt files in a folder, and all problems. Files that are neither .txt nor .json are ignored."""
@@ -95,29 +95,29 @@ def read(
     loaded: dict[str, PromptFile] = {}
     problems: list[str] = []
     for path in paths:
-        text, problem = _text(path, files)
-        file = _unescaped(text, files.get(path.name, Placeholders()).all)
-        file_problems = (problem,) if problem else _problems(path.name, file.text, files)
+        text, problem = _read_text(path, files)
+        file = _unescape_braces(text, files.get(path.name, Placeholders()).all_names)
+        file_problems = (problem,) if problem else _find_problems(path.name, file.text, files)
         problems += [f"{path.name}: {told}" for told in file_problems]
         loaded[path.name] = file
     return loaded, tuple(problems)
 
 
-def _text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
+def _read_text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
     """Return the file's text with normalised line ends, and what is wrong with the file."""
     if path.name not in files:
         return "", f"no such file in a prompt set; there are {', '.join(sorted(files))}"
     try:
         with path.open("rb") as stream:
             # One byte more than allowed shows that the file is too long, without reading all of it.
-            data = stream.read(LONGEST + 1)
+            data = stream.read(MAX_FILE_BYTES + 1)
         text = data.decode("utf-8-sig")  # the mark that some editors write at the beginning is dropped
     except UnicodeDecodeError as error:
         return "", f"is not UTF-8 text (byte {error.start + 1})"
     except OSError as error:
         return "", f"cannot be read ({type(error).__name__})"
-    if len(data) > LONGEST:
-        return "", f"is longer than {LONGEST} bytes"
+    if len(data) > MAX_FILE_BYTES:
+        return "", f"is longer than {MAX_FILE_BYTES} bytes"
     if not text.strip():
         return "", "is empty"
     if any(letter < " " and letter not in "\t\r\n" for letter in text):
@@ -125,7 +125,7 @@ def _text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
     return text.replace("\r\n", "\n").replace("\r", "\n"), ""
 
 
-def _unescaped(text: str, allowed: Collection[str]) -> PromptFile:
+def _unescape_braces(text: str, allowed: Collection[str]) -> PromptFile:
     """Return the text with doubled braces made single, if the whole file is a template for Python's str.format.
 
     That is the case if doubled braces occur and every single pair of braces encloses a placeholder of this file.
@@ -143,23 +143,26 @@ def _unescaped(text: str, allowed: Collection[str]) -> PromptFile:
     return PromptFile("".join(literal + (f"{{{field}}}" if field else "") for literal, field, _, _ in pieces), True)
 
 
-def _problems(name: str, text: str, files: Mapping[str, Placeholders]) -> tuple[str, ...]:
+def _find_problems(name: str, text: str, files: Mapping[str, Placeholders]) -> tuple[str, ...]:
     if name == EXAMPLES:
-        return _example_problems(text)
+        return _find_example_problems(text)
     placeholders = files[name]
     # Known names only: other words in braces are text, for example JSON.
-    known_names = tuple(sorted({each for placeholders in files.values() for each in placeholders.all}))
-    used = {match[1] for match in placeholder(known_names).finditer(text)}
+    known_names = tuple(sorted({each for placeholders in files.values() for each in placeholders.all_names}))
+    used = {match[1] for match in placeholder_pattern(known_names).finditer(text)}
     missing = [f"{{{each}}} is missing" for each in placeholders.needed if each not in used]
-    return (*missing, *(_unknown(each, placeholders.all) for each in sorted(used - set(placeholders.all))))
+    return (
+        *missing,
+        *(_describe_unknown(each, placeholders.all_names) for each in sorted(used - set(placeholders.all_names))),
+    )
 
 
-def _unknown(name: str, allowed: Collection[str]) -> str:
+def _describe_unknown(name: str, allowed: Collection[str]) -> str:
     allowed_text = ", ".join(f"{{{each}}}" for each in allowed) or "nothing"
     return f"{{{name}}} is not filled in here; {allowed_text} is"
 
 
-def _example_problems(text: str) -> tuple[str, ...]:
+def _find_example_problems(text: str) -> tuple[str, ...]:
     """Return what is wrong with the worked examples: a list of 1 to 50 objects of three texts."""
     try:
         examples = json.loads(text)
@@ -167,10 +170,10 @@ def _example_problems(text: str) -> tuple[str, ...]:
         return (f"is not JSON ({str(error)[:100]})",)
     if not isinstance(examples, list) or not 1 <= len(examples) <= 50:
         return ("must be a list of 1 to 50 examples",)
-    return tuple(f"[{index}] {told}" for index, each in enumerate(examples) if (told := _example_problem(each)))
+    return tuple(f"[{index}] {told}" for index, each in enumerate(examples) if (told := _find_example_problem(each)))
 
 
-def _example_problem(example: Any) -> str:
+def _find_example_problem(example: Any) -> str:
     if not isinstance(example, dict) or set(example) != {"observation", "interpretation", "label"}:
         return "must be an object with observation, interpretation and label"
     for name in ("observation", "interpretation"):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from simulation.lab.errors import LabError
 from simulation.llm.prompts import prompt_files
-from simulation.llm.prompts.prompt_files import EVERY, EXAMPLES, PLACEHOLDERS, RATING, Placeholders
+from simulation.llm.prompts.prompt_files import ALL_FILES, EXAMPLES, PLACEHOLDERS, RATING, Placeholders
 
 BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
 _FOLDERS = Path(__file__).parent
@@ -35,7 +35,7 @@ class SetName(NamedTuple):
     version: str = ""
 
     @classmethod
-    def read(cls, written: str) -> "SetName":
+    def parse_name(cls, written: str) -> "SetName":
         """Return the parsed name. Raises PromptSetError if it is invalid."""
         name, separator, version = written.partition("@")
         if not _NAME.fullmatch(name):
@@ -58,22 +58,24 @@ class PromptTexts:
     def __post_init__(self) -> None:
         # The mapping is copied and made read-only: the hash must stay true. A frozen dataclass is set this way.
         object.__setattr__(self, "files", MappingProxyType(dict(self.files)))
-        object.__setattr__(self, "sha256", content_hash(self.files))
+        object.__setattr__(self, "sha256", compute_hash(self.files))
 
-    def fill(self, file: str, **values: str) -> str:
+    def fill_in(self, file: str, **values: str) -> str:
         """Return the file's text with `{name}` replaced by its value, in one pass, so nothing in a value is replaced.
 
         Every placeholder of the file needs a value. Other braces stay as they are. Raises TypeError for missing or unknown values.
         """
-        allowed = EVERY[file].all
+        allowed = ALL_FILES[file].all_names
         if set(values) != set(allowed):
             raise TypeError(
                 f"{file} is filled with {', '.join(allowed) or 'nothing'}, not with {', '.join(sorted(values))}"
             )
         # One pass, so that a placeholder inside a value is not filled.
-        return prompt_files.placeholder(allowed).sub(lambda found: values[found[1]], self.files[file]).strip("\n")
+        return (
+            prompt_files.placeholder_pattern(allowed).sub(lambda found: values[found[1]], self.files[file]).strip("\n")
+        )
 
-    def examples(self) -> str:
+    def render_examples(self) -> str:
         """Return the worked examples of the classifier, as inserted into classification.txt."""
         return "\n\n".join(
             f"Experimental steps: {example['observation']}\nInterpretation: {example['interpretation']}\n"
@@ -82,7 +84,7 @@ class PromptTexts:
         )
 
 
-class Import(NamedTuple):
+class ImportedSet(NamedTuple):
     """A set loaded from a folder, with details for the person who imports it."""
 
     texts: PromptTexts
@@ -91,7 +93,7 @@ class Import(NamedTuple):
     doubled: tuple[str, ...]  # contain doubled braces and are not such templates: unchanged
 
 
-def content_hash(files: Mapping[str, str]) -> str:
+def compute_hash(files: Mapping[str, str]) -> str:
     """Return the SHA-256 of file names and texts, independent of the set's name."""
     # Canonical JSON, so that the order of files does not change the hash.
     canonical = json.dumps(dict(files), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -99,31 +101,31 @@ def content_hash(files: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=1)
-def built_in() -> PromptTexts:
+def load_built_in() -> PromptTexts:
     """Return the built-in set for the roles of a simulation."""
-    return _shipped(BUILT_IN, PLACEHOLDERS)
+    return _load_shipped(BUILT_IN, PLACEHOLDERS)
 
 
 @lru_cache(maxsize=1)
-def built_in_rating() -> PromptTexts:
+def load_built_in_rating() -> PromptTexts:
     """Return the built-in set for model raters. It is separate because the hash of the other is part of every run configuration."""
-    return _shipped(BUILT_IN_RATING, RATING)
+    return _load_shipped(BUILT_IN_RATING, RATING)
 
 
-def is_rating(files: Collection[str]) -> bool:
+def is_rating_set(files: Collection[str]) -> bool:
     """Return whether a set with these files is for model raters."""
     return not set(files).isdisjoint(RATING)
 
 
-def read_folder(folder: Path, name: str) -> Import:
+def load_folder(folder: Path, name: str) -> ImportedSet:
     """Return the set in a folder; missing files come from the built-in set. Raises PromptSetError with all problems."""
-    files = prompt_files.family(folder)
-    loaded = _read(folder, files)
+    files = prompt_files.files_of_family(folder)
+    loaded = _load_or_raise(folder, files)
     if not loaded:
         raise PromptSetError((f"{folder}: contains none of {', '.join(sorted(files))}",))
-    ours = (built_in_rating() if files is RATING else built_in()).files
+    ours = (load_built_in_rating() if files is RATING else load_built_in()).files
     texts = {file: loaded[file].text if file in loaded else ours[file] for file in sorted(files)}
-    return Import(
+    return ImportedSet(
         PromptTexts(name, texts),
         tuple(sorted(set(files) - set(loaded))),
         tuple(sorted(file for file, read in loaded.items() if read.unescaped)),
@@ -131,15 +133,15 @@ def read_folder(folder: Path, name: str) -> Import:
     )
 
 
-def _shipped(name: str, files: Mapping[str, Placeholders]) -> PromptTexts:
-    loaded = _read(_FOLDERS / name, files)
+def _load_shipped(name: str, files: Mapping[str, Placeholders]) -> PromptTexts:
+    loaded = _load_or_raise(_FOLDERS / name, files)
     if missing := sorted(set(files) - set(loaded)):
         raise PromptSetError(tuple(f"{file}: is missing" for file in missing))
     return PromptTexts(name, {file: loaded[file].text for file in sorted(loaded)})
 
 
-def _read(folder: Path, files: Mapping[str, Placeholders]) -> dict[str, prompt_files.PromptFile]:
-    loaded, problems = prompt_files.read(folder, files)
+def _load_or_raise(folder: Path, files: Mapping[str, Placeholders]) -> dict[str, prompt_files.PromptFile]:
+    loaded, problems = prompt_files.load_files(folder, files)
     if problems:
         raise PromptSetError(problems)
     return loaded

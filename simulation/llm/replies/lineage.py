@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simulation.lab.materials import UNLIMITED, Draft, Material
-from simulation.llm.replies import codes
-from simulation.llm.replies.cleaning import plain, quoted
+from simulation.lab.materials import UNLIMITED, Material, NewMaterial
+from simulation.llm.replies import barcodes
+from simulation.llm.replies.cleaning import normalise_text, quote_short
 from simulation.llm.replies.fields import LONGEST_NAME, MOST_MATERIALS
-from simulation.llm.replies.remarks import Remarks
+from simulation.llm.replies.parse_notes import ParseNotes
 
-MOST_OF_A_NAME = 60  # characters of a name that replaces a code; full names would let a text grow with every step
+MAX_NAME_FOR_CODE = 60  # characters of a name that replaces a code; full names would let a text grow with every step
 _ALIAS = re.compile(r"[Ss]([1-9]\d{0,2})")
 
 
-def alias(place: int) -> str:
+def make_alias(place: int) -> str:
     """Return S1 for the first material of the action."""
     return f"S{place + 1}"
 
@@ -28,138 +28,154 @@ class Inputs:
     given: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, materials: Sequence[Material], given: str = "") -> "Inputs":
-        return cls(tuple(materials)).also(given)
+    def from_materials(cls, materials: Sequence[Material], given: str = "") -> "Inputs":
+        return cls(tuple(materials)).with_texts(given)
 
-    def also(self, given: str) -> "Inputs":
+    def with_texts(self, given: str) -> "Inputs":
         """Return the same inputs with codes of these texts as labels: a tube may be labelled S1. Barcodes of inputs are never labels."""
         own_barcodes = {material.barcode for material in self.materials}
-        return replace(self, given=self.given | frozenset(codes.codes(given)) - own_barcodes)
+        return replace(self, given=self.given | frozenset(barcodes.find_codes(given)) - own_barcodes)
 
-    def find(self, written: str) -> Material | None:
+    def find_input(self, written: str) -> Material | None:
         """Return the input that an alias, a barcode or a unique name refers to, or None."""
         # Quotation marks and brackets around an alias have no meaning.
         stripped = written.strip().strip("[]()\"'").strip()
         # An alias first, because prompts identify the inputs by aliases.
         if (match := _ALIAS.fullmatch(stripped)) and int(match[1]) <= len(self.materials):
             return self.materials[int(match[1]) - 1]
-        code = codes.barcode(match) if (match := codes.BARCODE.fullmatch(stripped)) else stripped
-        return next((m for m in self.materials if m.barcode == code), None) or self.named(written)
+        code = barcodes.normalise_barcode(match) if (match := barcodes.BARCODE.fullmatch(stripped)) else stripped
+        return next((m for m in self.materials if m.barcode == code), None) or self.find_by_name(written)
 
-    def named(self, name: str) -> Material | None:
+    def find_by_name(self, name: str) -> Material | None:
         """Return the input with that name if it is unique. Texts too long for a name are not compared."""
         if len(name) > LONGEST_NAME:
             return None
-        normalised = plain(name)
-        matches = [m for m in self.materials if plain(m.name) == normalised]
+        normalised = normalise_text(name)
+        matches = [m for m in self.materials if normalise_text(m.name) == normalised]
         return matches[0] if len(matches) == 1 else None
 
-    def label(self, text: str) -> str:
+    def replace_in_label(self, text: str) -> str:
         """Return a name or property with barcodes of inputs replaced by names and other barcodes removed."""
         # Barcodes in brackets repeat the name before them, so they are removed first.
-        return codes.BARCODE.sub(self._barcode, codes.BRACKETED.sub(self._bracketed, text)).strip()
-
-    def named_within(self, text: str) -> str:
-        """Return the same, with aliases replaced where they refer to an input and are not part of a name."""
-        return codes.ALIAS.sub(
-            lambda f: self._alias(f) if codes.stands_for_a_thing(f) else f[0], self.label(text)
+        return barcodes.BARCODE.sub(
+            self._replace_barcode, barcodes.BRACKETED.sub(self._replace_bracketed, text)
         ).strip()
 
-    def told(self, text: str) -> str:
+    def replace_in_property(self, text: str) -> str:
+        """Return the same, with aliases replaced where they refer to an input and are not part of a name."""
+        return barcodes.ALIAS.sub(
+            lambda f: self._replace_alias(f) if barcodes.is_reference(f) else f[0], self.replace_in_label(text)
+        ).strip()
+
+    def replace_in_observation(self, text: str) -> str:
         """Return the same, with aliases replaced wherever they occur."""
-        return self.reason(self.label(text))
+        return self.replace_in_reason(self.replace_in_label(text))
 
-    def reason(self, text: str) -> str:
+    def replace_in_reason(self, text: str) -> str:
         """Return a reason for rejection with aliases replaced; barcodes stay, because the agent knows them."""
-        return codes.ALIAS.sub(self._alias, text).strip()
+        return barcodes.ALIAS.sub(self._replace_alias, text).strip()
 
-    def _barcode(self, found: re.Match[str]) -> str:
-        code = codes.barcode(found)
+    def _replace_barcode(self, match: re.Match[str]) -> str:
+        code = barcodes.normalise_barcode(match)
         if code in self.given:
-            return found[0]
+            return match[0]
         own = next((material for material in self.materials if material.barcode == code), None)
         if own is not None:
-            return own.name[:MOST_OF_A_NAME]
+            return own.name[:MAX_NAME_FOR_CODE]
         # A barcode that no input has is removed, because a rater must never see one.
-        return "" if codes.stands_alone(found) else found[0]
+        return "" if barcodes.is_separate_barcode(match) else match[0]
 
-    def _alias(self, found: re.Match[str]) -> str:
-        if found[0] in self.given or int(found[1]) > len(self.materials):
-            return found[0]
-        return self.materials[int(found[1]) - 1].name[:MOST_OF_A_NAME]
+    def _replace_alias(self, match: re.Match[str]) -> str:
+        if match[0] in self.given or int(match[1]) > len(self.materials):
+            return match[0]
+        return self.materials[int(match[1]) - 1].name[:MAX_NAME_FOR_CODE]
 
-    def _bracketed(self, found: re.Match[str]) -> str:
+    def _replace_bracketed(self, match: re.Match[str]) -> str:
         """Return "" for a barcode in brackets after a name, which adds nothing."""
-        code = codes.barcode(found)
+        code = barcodes.normalise_barcode(match)
         is_own = code in {material.barcode for material in self.materials}
-        code_match = codes.BARCODE.search(found[0])
+        code_match = barcodes.BARCODE.search(match[0])
         is_redundant = code not in self.given and (
-            is_own or (code_match is not None and codes.stands_alone(code_match))
+            is_own or (code_match is not None and barcodes.is_separate_barcode(code_match))
         )
-        return "" if is_redundant else found[0]
+        return "" if is_redundant else match[0]
 
 
-def linked(
-    entries: Sequence[Mapping[str, Any]], drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks
-) -> tuple[Draft, ...]:
+def link_materials(
+    entries: Sequence[Mapping[str, Any]], drafts: Sequence[NewMaterial], inputs: Inputs, remarks: ParseNotes
+) -> tuple[NewMaterial, ...]:
     """Return the new materials with `replaces` and `derived_from` as barcodes; echoes of unlimited inputs are omitted."""
-    claims = [_claimed(entry, at, inputs, remarks) for at, entry in enumerate(entries)]
-    claims = _by_name(entries, drafts, claims, inputs)
+    claims = [_parse_claim(entry, at, inputs, remarks) for at, entry in enumerate(entries)]
+    claims = _claim_by_name(entries, drafts, claims, inputs)
     linked_materials, taken = [], set()
     for at, (entry, draft, claim) in enumerate(zip(entries, drafts, claims, strict=True)):
         place = f"new_materials[{at}]"
         # An unlimited input that comes back unchanged is no new material.
-        if _echo(draft, claim, inputs):
-            remarks.told(f"{place}: {quoted(draft.name)} is unlimited and stays as it is")
+        if _is_echo(draft, claim, inputs):
+            remarks.add_note(f"{place}: {quote_short(draft.name)} is unlimited and stays as it is")
             continue
         if draft.available_for_use == UNLIMITED:
-            remarks.wrong(f"{place}.available_for_use is unlimited: nothing becomes unlimited")
+            remarks.add_problem(f"{place}.available_for_use is unlimited: nothing becomes unlimited")
         if claim is not None and claim.available_for_use == UNLIMITED:
-            remarks.wrong(
-                f"{place}.replaces names {quoted(claim.name)}, which is unlimited and never handed back; leave replaces"
+            remarks.add_problem(
+                f"{place}.replaces names {quote_short(claim.name)}, which is unlimited and never handed back; leave replaces"
                 " out if this is a portion of it"
             )
         elif claim is not None and claim.barcode in taken:
-            remarks.wrong(f"{place}.replaces names {quoted(claim.name)}, which another material replaces already")
+            remarks.add_problem(
+                f"{place}.replaces names {quote_short(claim.name)}, which another material replaces already"
+            )
         code = claim.barcode if claim is not None else ""
         # The empty code of new materials is added as well; it is never looked up.
         taken.add(code)
-        _tell_if_mistaken(place, draft, claim, drafts, inputs, remarks)
+        _check_alias_mix_up(place, draft, claim, drafts, inputs, remarks)
         linked_materials.append(
-            replace(draft, replaces=code, derived_from=_parents(entry, code, place, inputs, remarks))
+            replace(draft, replaces=code, derived_from=_parse_parents(entry, code, place, inputs, remarks))
         )
     return tuple(linked_materials)
 
 
-def _tell_if_mistaken(
-    place: str, draft: Draft, claim: Material | None, drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks
+def _check_alias_mix_up(
+    place: str,
+    draft: NewMaterial,
+    claim: Material | None,
+    drafts: Sequence[NewMaterial],
+    inputs: Inputs,
+    remarks: ParseNotes,
 ) -> None:
     """Record a problem if a tube that is itself labelled S1 was taken for the alias S1, which would exchange two tubes."""
-    meant = inputs.named(draft.name)
-    if claim is None or meant is None or meant.barcode == claim.barcode or plain(claim.name) == plain(draft.name):
+    meant = inputs.find_by_name(draft.name)
+    if (
+        claim is None
+        or meant is None
+        or meant.barcode == claim.barcode
+        or normalise_text(claim.name) == normalise_text(draft.name)
+    ):
         return
-    same_name = [other for other in drafts if plain(other.name) == plain(draft.name)]
+    same_name = [other for other in drafts if normalise_text(other.name) == normalise_text(draft.name)]
     # Only a unique name proves a mistake; with two of that name, one may be a portion of the other.
-    if _limited(meant) and len(same_name) == 1:  # with two of that name, one may have been poured from the other
-        remarks.wrong(
-            f"{place} is called {quoted(draft.name)} as the input {alias(inputs.materials.index(meant))} is, and replaces"
-            f" {alias(inputs.materials.index(claim))}, which is called {quoted(claim.name)}: write the alias of the input"
+    if _is_limited(meant) and len(same_name) == 1:  # with two of that name, one may have been poured from the other
+        remarks.add_problem(
+            f"{place} is called {quote_short(draft.name)} as the input {make_alias(inputs.materials.index(meant))} is, and replaces"
+            f" {make_alias(inputs.materials.index(claim))}, which is called {quote_short(claim.name)}: write the alias of the input"
             " that it continues, or give it a name of its own"
         )
 
 
-def tell_what_is_gone(drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks) -> None:
+def note_used_up(drafts: Sequence[NewMaterial], inputs: Inputs, remarks: ParseNotes) -> None:
     """Note inputs that an outcome does not mention."""
     replaced = {draft.replaces for draft in drafts}
     used_up = [
-        material.name for material in inputs.materials if _limited(material) and material.barcode not in replaced
+        material.name for material in inputs.materials if _is_limited(material) and material.barcode not in replaced
     ]
     if used_up:
         more = f" and {len(used_up) - 5} more" if len(used_up) > 5 else ""
-        remarks.told(f"not handed back and so used up: {', '.join(quoted(name, 30) for name in used_up[:5])}{more}")
+        remarks.add_note(
+            f"not handed back and so used up: {', '.join(quote_short(name, 30) for name in used_up[:5])}{more}"
+        )
 
 
-def _claimed(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks) -> Material | None:
+def _parse_claim(entry: Mapping[str, Any], index: int, inputs: Inputs, remarks: ParseNotes) -> Material | None:
     """Return the input that `replaces` names. A barcode or word without an input is dropped."""
     written = entry.get("replaces")
     if isinstance(written, list) and len(written) == 1:
@@ -167,17 +183,17 @@ def _claimed(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks
     if written is None or written == [] or (isinstance(written, str) and not written.strip()):
         return None
     if not isinstance(written, str):
-        remarks.wrong(f"new_materials[{at}].replaces must be the alias of one input, such as S1")
+        remarks.add_problem(f"new_materials[{index}].replaces must be the alias of one input, such as S1")
         return None
-    claim = inputs.find(written)
+    claim = inputs.find_input(written)
     if claim is None:
-        remarks.told(f"new_materials[{at}].replaces {quoted(written)} is no input and was left out")
+        remarks.add_note(f"new_materials[{index}].replaces {quote_short(written)} is no input and was left out")
     return claim
 
 
-def _by_name(
+def _claim_by_name(
     entries: Sequence[Mapping[str, Any]],
-    drafts: Sequence[Draft],
+    drafts: Sequence[NewMaterial],
     claims: Sequence[Material | None],
     inputs: Inputs,
 ) -> list[Material | None]:
@@ -188,7 +204,9 @@ def _by_name(
         claim is None and ("replaces" not in entry or bool(entry["replaces"]))
         for entry, claim in zip(entries, claims, strict=True)
     ]
-    candidates = [inputs.named(draft.name) if quiet else None for draft, quiet in zip(drafts, silent, strict=True)]
+    candidates = [
+        inputs.find_by_name(draft.name) if quiet else None for draft, quiet in zip(drafts, silent, strict=True)
+    ]
     codes = [material.barcode for material in candidates if material]
     return [
         claim
@@ -197,36 +215,38 @@ def _by_name(
             if candidate
             and candidate.barcode not in claimed
             and codes.count(candidate.barcode) == 1
-            and _limited(candidate)
+            and _is_limited(candidate)
             else None
         )
         for claim, candidate in zip(claims, candidates, strict=True)
     ]
 
 
-def _limited(material: Material) -> bool:
+def _is_limited(material: Material) -> bool:
     return material.available_for_use != UNLIMITED
 
 
-def _echo(draft: Draft, claim: Material | None, inputs: Inputs) -> bool:
+def _is_echo(draft: NewMaterial, claim: Material | None, inputs: Inputs) -> bool:
     """Return whether an unlimited input was returned unchanged."""
-    named_input = claim or inputs.named(draft.name)
-    return draft.available_for_use == UNLIMITED and named_input is not None and not _limited(named_input)
+    named_input = claim or inputs.find_by_name(draft.name)
+    return draft.available_for_use == UNLIMITED and named_input is not None and not _is_limited(named_input)
 
 
-def _parents(entry: Mapping[str, Any], itself: str, place: str, inputs: Inputs, remarks: Remarks) -> tuple[str, ...]:
+def _parse_parents(
+    entry: Mapping[str, Any], itself: str, place: str, inputs: Inputs, remarks: ParseNotes
+) -> tuple[str, ...]:
     """Return the barcodes of `derived_from`. A new material of an action with a single input derives from it."""
     written = entry.get("derived_from")
     words = written.split(",") if isinstance(written, str) else written or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        remarks.wrong(f'{place}.derived_from must be a list of aliases, such as ["S1", "S2"]')
+        remarks.add_problem(f'{place}.derived_from must be a list of aliases, such as ["S1", "S2"]')
         return ()
     if len(words) > MOST_MATERIALS:
-        remarks.wrong(f"{place}.derived_from has {len(words)} entries; allowed: {MOST_MATERIALS}")
+        remarks.add_problem(f"{place}.derived_from has {len(words)} entries; allowed: {MOST_MATERIALS}")
         return ()
-    barcodes = [material.barcode for word in words if (material := inputs.find(word))]
+    barcodes = [material.barcode for word in words if (material := inputs.find_input(word))]
     if len(barcodes) < sum(1 for word in words if word.strip()):
-        remarks.told(f"{place}.derived_from names what is no input; that was left out")
+        remarks.add_note(f"{place}.derived_from names what is no input; that was left out")
     # With a single input there is only one possible origin.
     if not barcodes and not itself and len(inputs.materials) == 1:
         barcodes = [inputs.materials[0].barcode]

@@ -13,14 +13,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.checker import Finding, suite
 from simulation.checker.findings import ERROR, INFO
-from simulation.checker.lines import Line, read
+from simulation.checker.transition_lines import CheckedLine, check_lines
 from simulation.lab import catalogue
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.management.progress import ProgressLine
 from simulation.runs import stored_checks
 
-_SHOWN = 300
+_MAX_PRINTED_CHARACTERS = 300
 
 
 class Command(BaseCommand):
@@ -47,75 +47,79 @@ class Command(BaseCommand):
         if options["again"] and not options["stored"]:
             raise CommandError("--again requires --stored", returncode=2)
         try:
-            self._check(options)
+            self._run_checks(options)
         except BrokenPipeError:
             # The reader has closed the pipe. Discard what is still buffered, so that Python reports no error at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    def _check(self, options: dict[str, Any]) -> None:
+    def _run_checks(self, options: dict[str, Any]) -> None:
         try:
             if options["stored"]:
-                self._stored(options["again"])
+                self._check_stored_rows(options["again"])
             else:
-                self._file(options)
+                self._check_file(options)
         finally:
             # Now, while a closed pipe can still be handled; at exit Python would report an error.
             self.stdout.flush()
 
-    def _stored(self, again: bool) -> None:
+    def _check_stored_rows(self, recheck_all: bool) -> None:
         progress = ProgressLine("checked")
-        tally = stored_checks.check(again, lambda done: progress.say(f"checked: {done}"))
-        progress.say(f"checked: {tally.rows_met}", last=True)
-        self.stdout.write(f"{'':<12}" + "".join(f"{kind:>10}" for kind in stored_checks.KINDS))
-        for name, counts in tally.rows():
+        tally = stored_checks.check_stored(recheck_all, lambda done: progress.show_progress(f"checked: {done}"))
+        progress.show_progress(f"checked: {tally.rows_checked}", last=True)
+        self.stdout.write(f"{'':<12}" + "".join(f"{kind:>10}" for kind in stored_checks.ROW_KINDS))
+        for name, counts in tally.list_table_rows():
             self.stdout.write(f"{name:<12}" + "".join(f"{count:>10}" for count in counts))
         if tally.failed:
             raise CommandError(f"{tally.failed} rows could not be checked; the log has the reasons", returncode=1)
 
-    def _file(self, options: dict[str, Any]) -> None:
+    def _check_file(self, options: dict[str, Any]) -> None:
         result = suite.SuiteResult()
-        with _opened(options["file"]) as stream:
-            for line in read(stream, _catalogue()):
-                result.add(line)
+        with _open_file(options["file"]) as stream:
+            for line in check_lines(stream, _load_catalogue()):
+                result.add_line(line)
                 if line.report is None:
-                    self.stderr.write(f"line {line.number}: {plain(line.error)}")
+                    self.stderr.write(f"line {line.number}: {escape_for_terminal(line.error)}")
                 elif options["json"]:
                     self.stdout.write(json.dumps({"id": line.data.get("id"), **line.report.to_json()}))
                 else:
-                    self._tell(line)
+                    self._print_report(line)
         if not options["json"]:
-            self._sum_up(result)
+            self._print_summary(result)
         if result.malformed:
             raise CommandError(f"{result.malformed} lines could not be parsed", returncode=1)
 
-    def _tell(self, line: Line) -> None:
+    def _print_report(self, line: CheckedLine) -> None:
         assert line.report is not None
         action = line.data["action"]["name"]
-        self.stdout.write(f"{plain(line.data.get('id', line.number))} {plain(action)}: {line.report.verdict}")
+        self.stdout.write(
+            f"{escape_for_terminal(line.data.get('id', line.number))} {escape_for_terminal(action)}: {line.report.verdict}"
+        )
         for finding in line.report.findings:
             if finding.severity != INFO:
-                self.stdout.write(f"  {finding.code} {finding.severity}: {plain(_words(finding))}")
+                self.stdout.write(
+                    f"  {finding.code} {finding.severity}: {escape_for_terminal(_describe_finding(finding))}"
+                )
         if line.report.undecided:
             self.stdout.write(f"  not decided: {', '.join(line.report.undecided)}")
 
-    def _sum_up(self, result: suite.SuiteResult) -> None:
+    def _print_summary(self, result: suite.SuiteResult) -> None:
         if not result.recall.whole and not result.false_alarms.whole:
             return
         self.stdout.write("\ncode   found  false alarms")
-        for code, errors_found, alarms in suite.by_finding(result):
+        for code, errors_found, alarms in suite.count_findings_by_code(result):
             self.stdout.write(f"{code}  {errors_found:>6}  {alarms:>12}")
         self.stdout.write(f"errors found: {result.recall}")
         self.stdout.write(f"correct transitions called wrong: {result.false_alarms}")
         self.stdout.write(f"undecidable: {result.undecidable}")
 
 
-def plain(text: Any) -> str:
+def escape_for_terminal(text: Any) -> str:
     """Return text of unknown origin on one line, without control characters that affect a terminal."""
     text_value = str(text) if isinstance(text, str | int | float) and len(repr(text)) < 10**5 else type(text).__name__
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text_value[:_SHOWN])
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text_value[:_MAX_PRINTED_CHARACTERS])
 
 
-def _words(finding: Finding) -> str:
+def _describe_finding(finding: Finding) -> str:
     expectation = (
         f" (expected {finding.expected}, got {finding.got})" if finding.severity == ERROR and finding.expected else ""
     )
@@ -123,12 +127,12 @@ def _words(finding: Finding) -> str:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
+def _open_file(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         yield sys.stdin.buffer
         return
     if not _is_file(name):
-        raise CommandError(f"no such file: {plain(name)}", returncode=2)
+        raise CommandError(f"no such file: {escape_for_terminal(name)}", returncode=2)
     with Path(name).open("rb") as stream:
         yield stream
 
@@ -140,9 +144,9 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _catalogue() -> Catalogue | None:
+def _load_catalogue() -> Catalogue | None:
     """Return the built-in catalogue, for options and defaults, or None if it cannot be loaded; the checks can work without it."""
     try:
-        return catalogue.read_directory(settings.BASE_DIR / "fixtures" / "actions")[0]
+        return catalogue.load_catalogue(settings.BASE_DIR / "fixtures" / "actions")[0]
     except LabError:
         return None

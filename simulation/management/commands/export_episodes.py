@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.lab.errors import LabError
-from simulation.management.arguments import run_named
+from simulation.management.arguments import get_run
 from simulation.recordings import trajectory_files
 
 
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run, path = run_named(options["run"]), options["file"]
+        run, path = get_run(options["run"]), options["file"]
         if run.kind != "episodes":
             raise CommandError(
                 f"The run {run.code} is not a run of episodes; only episodes can be exported as trajectories",
@@ -31,9 +31,9 @@ class Command(BaseCommand):
         if path.exists() and not options["force"]:
             raise CommandError(f"{path} exists already; --force overwrites it", returncode=2)
         try:
-            result = trajectory_files.write(run, path)
+            result = trajectory_files.write_trajectories(run, path)
         except (OSError, LabError) as error:
             raise CommandError(f"{path} was not written: {error}") from error
-        self.stdout.write(f"{result.written} episodes written to {path}")
+        self.stdout.write(f"{result.number_written} episodes written to {path}")
         for reason, count in sorted(result.left_out.items()):
             self.stderr.write(f"{count} left out: {reason}")

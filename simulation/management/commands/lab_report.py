@@ -28,13 +28,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         progress = ProgressLine("lab_report")
         try:
-            result = report.report(options["directory"], options["seed"], options["experiment"], progress.say)
+            result = report.build_report(
+                options["directory"], options["seed"], options["experiment"], progress.show_progress
+            )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
-        progress.say(f"checked {len(result.rehearsals)} experiments", last=True)
+        progress.show_progress(f"checked {len(result.protocol_checks)} experiments", last=True)
         if options["json"]:
-            self.stdout.write(json.dumps(report.to_json(result), ensure_ascii=False, indent=1))
+            self.stdout.write(json.dumps(report.report_to_json(result), ensure_ascii=False, indent=1))
         else:
-            self.stdout.write(report_tables.to_text(result))
-        if result.faults:
-            raise CommandError(f"{len(result.faults)} faults", returncode=1)
+            self.stdout.write(report_tables.format_report(result))
+        if result.all_faults:
+            raise CommandError(f"{len(result.all_faults)} faults", returncode=1)

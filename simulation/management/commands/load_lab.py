@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.lab.errors import LabError
 
 
@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            loaded = fixtures.load_lab(options["directory"])
+            loaded = load_files.load_lab(options["directory"])
         except LabError as error:
             raise CommandError(f"Nothing was loaded.\n{error}") from error
         for kind, count in loaded.items():

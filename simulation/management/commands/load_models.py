@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.lab.errors import LabError
 
 
@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            loaded = fixtures.load_models(fixtures.read_models(options["files"]))
+            loaded = load_files.load_models(load_files.parse_model_files(options["files"]))
         except LabError as error:
             raise CommandError(f"Nothing was loaded.\n{error}") from error
         for kind, count in loaded.items():

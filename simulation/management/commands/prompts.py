@@ -9,14 +9,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.casts import prompting
+from simulation.casts import prompt_store
 from simulation.lab.errors import LabError
 from simulation.llm.prompts import prompt_sets
-from simulation.llm.prompts.prompt_files import EVERY
+from simulation.llm.prompts.prompt_files import ALL_FILES
 from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.models import PromptSet
 
-_SET = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits of the hash"
+_SET_HELP = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits of the hash"
 
 
 class Command(BaseCommand):
@@ -25,13 +25,18 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="do", required=True, metavar="list|show|import|diff")
         actions.add_parser("list", help="every version of every set")
-        _show(actions.add_parser("show", help="one set, or one of its files exactly as stored"))
-        _import(actions.add_parser("import", help="store a folder as a prompt set"))
-        _diff(actions.add_parser("diff", help="differences between two sets, file by file"))
+        _add_show_arguments(actions.add_parser("show", help="one set, or one of its files exactly as stored"))
+        _add_import_arguments(actions.add_parser("import", help="store a folder as a prompt set"))
+        _add_diff_arguments(actions.add_parser("diff", help="differences between two sets, file by file"))
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            actions = {"list": self._list, "show": self._show, "import": self._import, "diff": self._diff}
+            actions = {
+                "list": self._list_sets,
+                "show": self._show_set,
+                "import": self._import_set,
+                "diff": self._compare_sets,
+            }
             actions[options["do"]](options)
             self.stdout.flush()
         except LabError as error:
@@ -40,38 +45,40 @@ class Command(BaseCommand):
             # The reader has closed the pipe. Discard what is still buffered, so that Python reports no error at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    def _list(self, options: dict[str, Any]) -> None:
-        newest = {row.pk for row in prompting.current()}
+    def _list_sets(self, options: dict[str, Any]) -> None:
+        newest = {row.pk for row in prompt_store.list_current()}
         for row in PromptSet.objects.defer("files"):
             age = "newest" if row.pk in newest else "older"
             self.stdout.write(f"{row.name}@{row.sha256[:12]}  {row.created_at:%Y-%m-%d %H:%M}  {age}")
 
-    def _show(self, options: dict[str, Any]) -> None:
-        row = prompting.stored(options["name"])
-        prompts = prompting.texts(row.sha256)
+    def _show_set(self, options: dict[str, Any]) -> None:
+        row = prompt_store.get_prompt_set(options["name"])
+        prompts = prompt_store.load_texts(row.sha256)
         if options["file"]:
             if options["file"] not in prompts.files:
-                raise prompting.NoSuchPromptSet(f"{row.name} has no file {options['file']}")
+                raise prompt_store.NoSuchPromptSet(f"{row.name} has no file {options['file']}")
             self.stdout.write(prompts.files[options["file"]], ending="")
             return
         self.stdout.write(f"{row.name}  {row.sha256}")
         for file, text in prompts.files.items():
-            placeholders = ", ".join(f"{{{name}}}" for name in EVERY[file].all)
+            placeholders = ", ".join(f"{{{name}}}" for name in ALL_FILES[file].all_names)
             self.stdout.write(
                 f"\n===== {file}" + (f"  (filled in: {placeholders})" if placeholders else "") + f"\n{text.rstrip()}"
             )
 
-    def _import(self, options: dict[str, Any]) -> None:
+    def _import_set(self, options: dict[str, Any]) -> None:
         folder: Path = options["folder"]
-        row, imported = prompting.import_folder(folder, options["name"] or folder.resolve().name)
-        newest = row.pk == prompting.stored(row.name).pk
+        row, imported = prompt_store.import_folder(folder, options["name"] or folder.resolve().name)
+        newest = row.pk == prompt_store.get_prompt_set(row.name).pk
         set_name = row.name if newest else f"{row.name}@{row.sha256[:12]}"
         self.stdout.write(f"{row.name}@{row.sha256[:12]} is stored: choose prompt set {set_name} for a run")
         if row.name != imported.texts.name:
             self.stdout.write(f"The same texts are stored already, as {row.name}: nothing new was stored.")
         elif not newest:
             self.stdout.write(f"It was stored already; {row.name} without a hash refers to a newer version.")
-        built_in = prompting.BUILT_IN_RATING if prompt_sets.is_rating(imported.texts.files) else prompting.BUILT_IN
+        built_in = (
+            prompt_store.BUILT_IN_RATING if prompt_sets.is_rating_set(imported.texts.files) else prompt_store.BUILT_IN
+        )
         if imported.borrowed:
             self.stdout.write(f"Not in the folder, taken from {built_in}: {', '.join(imported.borrowed)}")
         if imported.unescaped:
@@ -83,40 +90,40 @@ class Command(BaseCommand):
                 f"Doubled braces were kept, because there are single ones as well: {', '.join(imported.doubled)}"
             )
 
-    def _diff(self, options: dict[str, Any]) -> None:
-        first, second = (_texts(options[side]) for side in ("one", "other"))
+    def _compare_sets(self, options: dict[str, Any]) -> None:
+        first, second = (_load_texts(options[side]) for side in ("one", "other"))
         lines = [
             line
-            for file in EVERY
+            for file in ALL_FILES
             if file in first.files or file in second.files
-            for line in _compared(file, options, first, second)
+            for line in _compare_file(file, options, first, second)
         ]
         self.stdout.write("\n".join(lines) if lines else "The sets are identical.")
 
 
-def _show(parser: ArgumentParser) -> None:
-    parser.add_argument("name", help=_SET)
-    parser.add_argument("file", nargs="?", choices=sorted(EVERY), metavar="FILE", help="one of its files")
+def _add_show_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", help=_SET_HELP)
+    parser.add_argument("file", nargs="?", choices=sorted(ALL_FILES), metavar="FILE", help="one of its files")
 
 
-def _import(parser: ArgumentParser) -> None:
+def _add_import_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="DIR", help="a folder with the same file names as the built-in set"
     )
     parser.add_argument("--name", default="", help="name of the set; by default the name of the folder")
 
 
-def _diff(parser: ArgumentParser) -> None:
-    parser.add_argument("one", metavar="A", help=_SET + "; or a folder, written with a slash")
+def _add_diff_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("one", metavar="A", help=_SET_HELP + "; or a folder, written with a slash")
     parser.add_argument("other", metavar="B", help="the same")
 
 
-def _texts(written: str) -> PromptTexts:
-    if "/" in written:
-        return prompt_sets.read_folder(Path(written), "folder").texts
-    return prompting.texts(prompting.stored(written).sha256)
+def _load_texts(name_or_folder: str) -> PromptTexts:
+    if "/" in name_or_folder:
+        return prompt_sets.load_folder(Path(name_or_folder), "folder").texts
+    return prompt_store.load_texts(prompt_store.get_prompt_set(name_or_folder).sha256)
 
 
-def _compared(file: str, options: dict[str, Any], one: PromptTexts, other: PromptTexts) -> list[str]:
-    sides = (one.files.get(file, "").splitlines(), other.files.get(file, "").splitlines())
+def _compare_file(file: str, options: dict[str, Any], first: PromptTexts, second: PromptTexts) -> list[str]:
+    sides = (first.files.get(file, "").splitlines(), second.files.get(file, "").splitlines())
     return list(unified_diff(*sides, f"{options['one']} {file}", f"{options['other']} {file}", lineterm=""))

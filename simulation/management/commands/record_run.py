@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.management.arguments import run_named
-from simulation.recordings import replaying
+from simulation.management.arguments import get_run
+from simulation.recordings import run_recordings
 
 
 class Command(BaseCommand):
@@ -21,8 +21,8 @@ class Command(BaseCommand):
         if options["file"].exists() and not options["force"]:
             raise CommandError(f"{options['file']} exists already; --force overwrites it", returncode=2)
         try:
-            number = replaying.record(run_named(options["run"]), options["file"])
-        except replaying.ReplayError as error:
+            number = run_recordings.record_run(get_run(options["run"]), options["file"])
+        except run_recordings.ReplayError as error:
             raise CommandError(str(error), returncode=2) from error
         except OSError as error:
             raise CommandError(f"{options['file']}: cannot be written: {error.strerror}", returncode=2) from error

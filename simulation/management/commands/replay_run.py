@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.providers.recording import RecordingError
-from simulation.recordings import replaying
+from simulation.recordings import run_recordings
 
 
 class Command(BaseCommand):
@@ -17,8 +17,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            run, comparisons = replaying.replay(options["file"])
-        except (replaying.ReplayError, RecordingError) as error:
+            run, comparisons = run_recordings.replay_run(options["file"])
+        except (run_recordings.ReplayError, RecordingError) as error:
             raise CommandError(str(error), returncode=2) from error
         except OSError as error:
             raise CommandError(f"{options['file']}: cannot be read: {error.strerror}", returncode=2) from error

@@ -9,11 +9,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.engine import workers
 from simulation.lab.errors import LabError
-from simulation.management.arguments import between
-from simulation.management.ordering import add_terms, tell_spending, tell_troubles, terms
+from simulation.management.arguments import integer_between
 from simulation.management.progress import ProgressLine
+from simulation.management.run_options import add_run_options, get_run_options, print_failures, print_usage
 from simulation.models import Run
-from simulation.runs import queueing
+from simulation.runs import create
 
 
 class Command(BaseCommand):
@@ -29,37 +29,39 @@ class Command(BaseCommand):
             action="store_true",
             help="agents may use ManifestMaterials; such episodes are excluded from benchmarks",
         )
-        add_terms(parser)
+        add_run_options(parser)
         parser.add_argument(
             "--wait", action="store_true", help="wait for the episodes, and run them here if no worker is running"
         )
-        parser.add_argument("--threads", type=between(1, 400), default=2, help="threads if the episodes run here")
+        parser.add_argument(
+            "--threads", type=integer_between(1, 400), default=2, help="threads if the episodes run here"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["attempts"] <= 1000:
             raise CommandError("--attempts must be from 1 to 1000", returncode=2)
         try:
-            experiments = queueing.experiments_named(options["experiment"])
-            run = queueing.queue_episodes(
+            experiments = create.get_experiments(options["experiment"])
+            run = create.create_episode_run(
                 experiments,
                 options["cast"],
                 options["attempts"],
                 options["seed"],
                 manifest=options["manifest"],
-                **terms(options),
+                **get_run_options(options),
             )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
         number = run.episodes.count()
         self.stdout.write(f"run {run.code}: {number} episode{'s' * (number != 1)} queued, seed {run.seed}")
         if options["wait"]:
-            self._wait(run, options["threads"])
-        elif not queueing.workers_alive():
+            self._wait_for_episodes(run, options["threads"])
+        elif not create.has_live_worker():
             self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
 
-    def _wait(self, run: Run, threads: int) -> None:
-        progress = workers.see_through(run, threads, ProgressLine("episodes"))
-        tell_spending(run, self.stdout)
-        tell_troubles(run, self.stderr)
+    def _wait_for_episodes(self, run: Run, threads: int) -> None:
+        progress = workers.wait_for_run(run, threads, ProgressLine("episodes"))
+        print_usage(run, self.stdout)
+        print_failures(run, self.stderr)
         if failed := progress.by_status.get("failed", 0) + progress.by_status.get("blocked", 0):
             raise CommandError(f"{failed} of {progress.total} episodes failed or are blocked")

@@ -5,17 +5,17 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from simulation.engine import workers
-from simulation.management.arguments import between
-from simulation.management.stopping import stop_on_signals
-from wetbench_site import starting
+from simulation.management.arguments import integer_between
+from simulation.management.shutdown_signals import stop_on_signals
+from wetbench_site import startup
 
 
 class Command(BaseCommand):
     help = "Run queued jobs, episodes and twins in this process. Needs no broker."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--threads", type=between(1, 400), default=4)
+        parser.add_argument("--threads", type=integer_between(1, 400), default=4)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        starting.refuse_unfit()
-        workers.work(stop_on_signals(), options["threads"])
+        startup.check_site()
+        workers.run_worker(stop_on_signals(), options["threads"])

@@ -6,9 +6,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from simulation.management.arguments import between
-from simulation.management.supervising import manage, supervise
-from wetbench_site import starting
+from simulation.management.arguments import integer_between
+from simulation.management.supervisor import build_manage_command, supervise_processes
+from wetbench_site import startup
 
 
 class Command(BaseCommand):
@@ -17,7 +17,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--threads",
-            type=between(1, 400),
+            type=integer_between(1, 400),
             default=None,
             help="concurrent units; by default 32 with Celery, 4 without",
         )
@@ -27,9 +27,9 @@ class Command(BaseCommand):
         parser.add_argument("--quiet", action="store_true", help="print nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        starting.refuse_unfit()  # once here, instead of in each of its processes
+        startup.check_site()  # once here, instead of in each of its processes
         threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
-        commands = {"worker": manage("work", "--threads", threads)}
+        commands = {"worker": build_manage_command("work", "--threads", threads)}
         if settings.CELERY_BROKER_URL:
             celery = [
                 sys.executable,
@@ -52,10 +52,10 @@ class Command(BaseCommand):
                     "--without-gossip",
                     "--without-mingle",
                 ],
-                "dispatcher": manage("dispatch"),
+                "dispatcher": build_manage_command("dispatch"),
             }
             if options["without_dispatcher"]:
                 del commands["dispatcher"]
         say = (lambda _: None) if options["quiet"] else self.stdout.write
         say(f"Working with {threads} threads. Ctrl-C stops after the steps under way.")
-        supervise(commands, say)
+        supervise_processes(commands, say)

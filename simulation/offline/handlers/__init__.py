@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from simulation.offline.action_context import ActionContext
 from simulation.offline.handlers import (
     blots,
     drying,
@@ -16,15 +17,14 @@ from simulation.offline.handlers import (
     thermal,
     viewing,
 )
-from simulation.offline.job import Job
 
 
-def end(context: Job) -> None:
+def end_attempt(context: ActionContext) -> None:
     """Change nothing. Submit and Quit end the attempt in the environment."""
-    context.how = "The attempt ends; nothing is touched."
+    context.reasoning = "The attempt ends; nothing is touched."
 
 
-HANDLERS: dict[str, Callable[[Job], None]] = {
+HANDLERS: dict[str, Callable[[ActionContext], None]] = {
     **liquids.HANDLERS,
     **separations.HANDLERS,
     **thermal.HANDLERS,
@@ -37,5 +37,5 @@ HANDLERS: dict[str, Callable[[Job], None]] = {
     **blots.HANDLERS,
     **imaging.HANDLERS,
     **viewing.HANDLERS,
-    "end": end,
+    "end": end_attempt,
 }

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from decimal import Decimal
 
-from simulation.offline.chemistry import develop
-from simulation.offline.handlers.thermal import need_space
-from simulation.offline.job import Job
+from simulation.offline.action_context import ActionContext
+from simulation.offline.chemistry import apply_declared_changes
+from simulation.offline.handlers.thermal import require_headspace
 from simulation.offline.vessels import (
     ADHERENT,
     CONSUMABLE,
@@ -16,55 +16,55 @@ from simulation.offline.vessels import (
     SUSPENSION,
     RefusalError,
     Vessel,
-    cells_in,
+    list_cell_components,
 )
 
-_SWELLS = Decimal("0.9")  # share of the capacity that may be full, because ice takes more room than water
-_BATH_REFUSES = ("glass", "polystyrene")  # containers that crack in the bath
-_PROTECTS = ("DMSO", "dimethyl sulfoxide", "glycerol", "freezing medium", "cryoprotectant")
+_MOST_FILLED = Decimal("0.9")  # share of the capacity that may be full, because ice takes more room than water
+_CRACKING_CONTAINERS = ("glass", "polystyrene")  # containers that crack in the bath
+_CRYOPROTECTANTS = ("DMSO", "dimethyl sulfoxide", "glycerol", "freezing medium", "cryoprotectant")
 
 
-def flash_freeze(context: Job) -> None:
-    for vessel in context.changeable():
-        if any(word in str(vessel.properties.get("container", "")).lower() for word in _BATH_REFUSES):
+def flash_freeze(context: ActionContext) -> None:
+    for vessel in context.get_changeable_samples():
+        if any(word in str(vessel.properties.get("container", "")).lower() for word in _CRACKING_CONTAINERS):
             raise RefusalError(
                 f"wrong container: {vessel.name} is in {vessel.properties['container']}, which cracks in the bath"
             )
         if vessel.phase in (EMPTY, CONSUMABLE, GEL):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; there is nothing to freeze")
         _freeze_down(context, vessel)
-    context.how = "Frozen at once; amounts stay."
+    context.reasoning = "Frozen at once; amounts stay."
 
 
-def freeze_cells(context: Job) -> None:
+def freeze_cells(context: ActionContext) -> None:
     """Freeze cells slowly, also without a cryoprotectant. What survives is what the experiment declares."""
-    protectant = None if context.values["cryoprotectant"] is None else context.named("cryoprotectant")
+    protectant = None if context.values["cryoprotectant"] is None else context.get_selected_vessel("cryoprotectant")
     if protectant and context.values["cryoprotectant_volume"] is None:
         raise RefusalError(f"critically unclear: how much of {protectant.name} is added to each")
-    for vessel in context.changeable(*([protectant] if protectant else [])):
-        vessel.need_liquid("frozen in suspension")
-        if not cells_in(vessel.contents):
+    for vessel in context.get_changeable_samples(*([protectant] if protectant else [])):
+        vessel.require_liquid("frozen in suspension")
+        if not list_cell_components(vessel.contents):
             raise RefusalError(f"no cells: there is nothing to freeze slowly in {vessel.name}")
         if protectant:
-            vessel.pour(protectant.draw(context.number("cryoprotectant_volume")), protectant)
-        vessel.properties["cryoprotectant"] = protectant.name if protectant else _protection(vessel)
+            vessel.pour_in(protectant.draw_volume(context.get_number("cryoprotectant_volume")), protectant)
+        vessel.properties["cryoprotectant"] = protectant.name if protectant else _find_cryoprotectant(vessel)
         # Declared survival depends on the cryoprotectant, so it is applied after that is added.
-        develop(context, vessel)
+        apply_declared_changes(context, vessel)
         _freeze_down(context, vessel)
-    context.how = "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it."
+    context.reasoning = "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it."
 
 
-def _freeze_down(context: Job, vessel: Vessel) -> None:
+def _freeze_down(context: ActionContext, vessel: Vessel) -> None:
     """Freeze the contents and move the vessel straight to its cold storage. Raises RefusalError if it would burst."""
     if vessel.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
-        need_space(vessel, _SWELLS, "bursts its container when it freezes")
-    vessel.place(context.values["store_at"])
-    vessel.freeze(vessel.temperature())
+        require_headspace(vessel, _MOST_FILLED, "bursts its container when it freezes")
+    vessel.move_to_condition(context.values["store_at"])
+    vessel.freeze_if_cold(vessel.get_temperature())
 
 
-def _protection(vessel: Vessel) -> str:
+def _find_cryoprotectant(vessel: Vessel) -> str:
     text = f"{vessel.name} {vessel.properties.get('medium', '')} {' '.join(vessel.contents.components)}".lower()
-    return next((word for word in _PROTECTS if word.lower() in text), "none")
+    return next((word for word in _CRYOPROTECTANTS if word.lower() in text), "none")
 
 
-HANDLERS: dict[str, Callable[[Job], None]] = {"flash_freeze": flash_freeze, "freeze_cells": freeze_cells}
+HANDLERS: dict[str, Callable[[ActionContext], None]] = {"flash_freeze": flash_freeze, "freeze_cells": freeze_cells}

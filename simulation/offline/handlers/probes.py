@@ -5,32 +5,32 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from simulation.lab import quantities
+from simulation.offline.action_context import ActionContext
 from simulation.offline.handlers.loading import (
+    draw_load,
     draw_reagents,
-    need,
-    need_phase,
-    need_volume,
-    noisy,
-    read_or_record,
-    record,
-    samples_of,
-    shown_number,
-    use,
+    get_measured_samples,
+    parse_property_number,
+    record_readings,
+    record_run,
+    require_parameter,
+    require_phase,
+    require_volume,
+    simulate_replicates,
 )
-from simulation.offline.job import Job
-from simulation.offline.responses import read_responses
-from simulation.offline.vessels import FROZEN, LIQUID, SEDIMENTED, SUSPENSION, RefusalError, Vessel, show
+from simulation.offline.responses import record_responses
+from simulation.offline.vessels import FROZEN, LIQUID, SEDIMENTED, SUSPENSION, RefusalError, Vessel, format_volume
 
 
 class Meter(NamedTuple):
     """The volume a probe needs, by the option of the parameter that selects it, and the property it can read."""
 
-    chosen_by: str
-    needs: dict[str, str]
-    shown: str = ""  # of the material; read if no response is declared
+    selecting_parameter: str
+    volumes: dict[str, str]
+    property_name: str = ""  # of the material; read if no response is declared
     dimension: str = ""  # "" for a bare number
     noise: str = "0"
-    places: int = 2
+    decimals: int = 2
 
 
 _METERS = {
@@ -42,109 +42,111 @@ _METERS = {
         "method", {"freezing point depression": "20 µL", "vapour pressure": "10 µL"}, "osmolality", "osmolality", "0.007", 0
     ),
 }  # fmt: skip
-_CELL_HOLDS = Decimal(3000)  # µL to cover the three electrodes
-_CUVETTES = "cuvette"
+_CELL_VOLUME = Decimal(3000)  # µL to cover the three electrodes
+_CUVETTE = "cuvette"
 
 
-def probe(context: Job) -> None:
+def read_probe(context: ActionContext) -> None:
     """Record declared readings, else the value in the liquid's properties, else only the run."""
-    meter = _METERS[context.kind.name]
-    for vessel in context.samples():
-        vessel.need_liquid("probed")
-        need_volume(vessel, _immersed(context, meter))
-        if not read_responses(context, vessel, vessel.contents):
-            _say_property(context, vessel, meter)
-    context.how = "Declared readings, or the value on record with the probe's noise; no number where there is neither."
+    meter = _METERS[context.action_type.name]
+    for vessel in context.get_samples():
+        vessel.require_liquid("probed")
+        require_volume(vessel, _compute_immersion_volume(context, meter))
+        if not record_responses(context, vessel, vessel.contents):
+            _record_property(context, vessel, meter)
+    context.reasoning = (
+        "Declared readings, or the value on record with the probe's noise; no number where there is neither."
+    )
 
 
-def osmometer(context: Job) -> None:
+def measure_osmolality(context: ActionContext) -> None:
     """Measure osmolality. Each reading uses up its drop."""
-    meter = _METERS[context.kind.name]
-    minimum = quantities.parse(meter.needs[context.values[meter.chosen_by]], "volume").value
-    if context.number("sample_volume") < minimum:
-        set_to = show(context.number("sample_volume"))
+    meter = _METERS[context.action_type.name]
+    minimum = quantities.parse_quantity(meter.volumes[context.values[meter.selecting_parameter]], "volume").value
+    if context.get_number("sample_volume") < minimum:
+        set_to = format_volume(context.get_number("sample_volume"))
         raise RefusalError(
-            f"below the instrument's minimum of {show(minimum)}: {set_to} for {context.values['method']}"
+            f"below the instrument's minimum of {format_volume(minimum)}: {set_to} for {context.values['method']}"
         )
-    for vessel in context.samples():
-        vessel.need_liquid("measured")
-        measured = use(vessel, context.number("sample_volume") * context.count("replicates"))
-        if not read_responses(context, vessel, measured):
-            _say_property(context, vessel, meter)
-    context.how = (
+    for vessel in context.get_samples():
+        vessel.require_liquid("measured")
+        measured = draw_load(vessel, context.get_number("sample_volume") * context.get_whole_number("replicates"))
+        if not record_responses(context, vessel, measured):
+            _record_property(context, vessel, meter)
+    context.reasoning = (
         "Declared readings, or the value on record with the osmometer's noise; no number where there is neither."
     )
 
 
-def contact_angle(context: Job) -> None:
-    samples = samples_of(context)
+def measure_contact_angle(context: ActionContext) -> None:
+    samples = get_measured_samples(context)
     for vessel in samples:
-        need_phase(vessel, ("solid",), "dipped as a fibre")
-        read_or_record(context, vessel, vessel.contents)
+        require_phase(vessel, ("solid",), "dipped as a fibre")
+        record_readings(context, vessel, vessel.contents)
     draw_reagents(context, len(samples), len(samples))
-    context.how = "The declared angle; none where none is declared."
+    context.reasoning = "The declared angle; none where none is declared."
 
 
-def voltammetry(context: Job) -> None:
+def run_voltammetry(context: ActionContext) -> None:
     """Sweep between two potentials in a solution that covers the electrodes."""
     electrode = context.vessels[context.values["reference_electrode"]]
     if electrode.phase in (LIQUID, SUSPENSION, SEDIMENTED, FROZEN) or electrode.unlimited:
         raise RefusalError(f"wrong material: reference_electrode is {electrode.name}, no prepared reference electrode")
     if context.values["start_potential"] == context.values["vertex_potential"]:
         raise RefusalError("no sweep: start_potential and vertex_potential are the same")
-    for vessel in context.samples(electrode):
-        vessel.need_liquid("put in an electrochemical cell")
-        need_volume(vessel, _CELL_HOLDS)
-        read_or_record(context, vessel, vessel.contents)
-    context.how = "Potentials and currents follow the declared curves; none where none is declared."
+    for vessel in context.get_samples(electrode):
+        vessel.require_liquid("put in an electrochemical cell")
+        require_volume(vessel, _CELL_VOLUME)
+        record_readings(context, vessel, vessel.contents)
+    context.reasoning = "Potentials and currents follow the declared curves; none where none is declared."
 
 
-def spectrometer(context: Job) -> None:
+def measure_spectrum(context: ActionContext) -> None:
     """Measure a sample in its cuvette; of any other sample, fill one cuvette and use it up."""
-    need_wavelengths(context)
-    for vessel in context.samples():
-        vessel.need_liquid("measured")
+    require_wavelengths(context)
+    for vessel in context.get_samples():
+        vessel.require_liquid("measured")
         measured = vessel.contents
-        if _CUVETTES not in str(vessel.properties.get("container", "")).lower():
-            measured = use(vessel, context.number("sample_volume"))
-        read_or_record(context, vessel, measured)
-    context.how = "Signals follow the declared curve of the true content, with the declared noise."
+        if _CUVETTE not in str(vessel.properties.get("container", "")).lower():
+            measured = draw_load(vessel, context.get_number("sample_volume"))
+        record_readings(context, vessel, measured)
+    context.reasoning = "Signals follow the declared curve of the true content, with the declared noise."
 
 
-def need_wavelengths(context: Job) -> None:
+def require_wavelengths(context: ActionContext) -> None:
     """Raise RefusalError if a wavelength that the mode needs is missing, or emission is not longer than excitation."""
     mode = context.values["mode"]
     if mode in ("absorbance", "transmittance"):
-        need(context, "wavelength", f"{mode} is read at one")
+        require_parameter(context, "wavelength", f"{mode} is read at one")
     if mode == "fluorescence":
-        need(context, "excitation_wavelength", "fluorescence needs both wavelengths")
-        need(context, "emission_wavelength", "fluorescence needs both wavelengths")
-        if context.number("emission_wavelength") <= context.number("excitation_wavelength"):
+        require_parameter(context, "excitation_wavelength", "fluorescence needs both wavelengths")
+        require_parameter(context, "emission_wavelength", "fluorescence needs both wavelengths")
+        if context.get_number("emission_wavelength") <= context.get_number("excitation_wavelength"):
             raise RefusalError("wrong order: light is emitted at a longer wavelength than it is excited with")
 
 
-def _immersed(context: Job, meter: Meter) -> Decimal:
-    if not meter.needs:
-        return context.number("sample_volume")
-    return quantities.parse(meter.needs[context.values[meter.chosen_by]], "volume").value
+def _compute_immersion_volume(context: ActionContext, meter: Meter) -> Decimal:
+    if not meter.volumes:
+        return context.get_number("sample_volume")
+    return quantities.parse_quantity(meter.volumes[context.values[meter.selecting_parameter]], "volume").value
 
 
-def _say_property(context: Job, vessel: Vessel, meter: Meter) -> None:
+def _record_property(context: ActionContext, vessel: Vessel, meter: Meter) -> None:
     """Record readings around the number in the liquid's properties, or only the run if there is none."""
-    true_value = shown_number(str(vessel.properties.get(meter.shown, "")), meter.dimension)
+    true_value = parse_property_number(str(vessel.properties.get(meter.property_name, "")), meter.dimension)
     if true_value is None:
-        record(context, vessel)
+        record_run(context, vessel)
         return
-    readings = noisy(context, vessel, true_value, meter.noise, meter.shown)
-    value = ", ".join(quantities.plain(round(reading, meter.places)) for reading in readings)
-    unit = quantities.kept_unit(meter.dimension) if meter.dimension else ""
-    context.say(context.run_of(vessel), "quantitative", f"{value} {unit}".strip())
+    readings = simulate_replicates(context, vessel, true_value, meter.noise, meter.property_name)
+    value = ", ".join(quantities.format_number(round(reading, meter.decimals)) for reading in readings)
+    unit = quantities.base_unit(meter.dimension) if meter.dimension else ""
+    context.record_observation(context.describe_run(vessel), "quantitative", f"{value} {unit}".strip())
 
 
-HANDLERS: dict[str, Callable[[Job], None]] = {
-    "probe": probe,
-    "osmometer": osmometer,
-    "contact_angle": contact_angle,
-    "voltammetry": voltammetry,
-    "spectrometer": spectrometer,
+HANDLERS: dict[str, Callable[[ActionContext], None]] = {
+    "probe": read_probe,
+    "osmometer": measure_osmolality,
+    "contact_angle": measure_contact_angle,
+    "voltammetry": run_voltammetry,
+    "spectrometer": measure_spectrum,
 }

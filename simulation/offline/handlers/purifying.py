@@ -4,141 +4,168 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from decimal import Decimal
 
-from simulation.offline.chemistry import develop
-from simulation.offline.job import Job
-from simulation.offline.ledger import ATTACHED, CELLS, PARTICLES, ZERO, Component, Contents, grain
+from simulation.offline.action_context import ActionContext
+from simulation.offline.chemistry import apply_declared_changes
+from simulation.offline.ledger import ATTACHED, CELLS, PARTICLES, ZERO, Component, Contents, round_to_grain
 from simulation.offline.vessels import (
     LIQUID,
-    OF_THE_LIQUID,
+    LIQUID_PROPERTIES,
     PELLET,
     SEDIMENTED,
     SUSPENSION,
     RefusalError,
     Vessel,
-    pool,
+    pool_waste,
 )
 
 
-def solid_phase_extraction(context: Job) -> None:
+def extract_on_solid_phase(context: ActionContext) -> None:
     """Extract each sample. The extract contains what the experiment declares to elute; where the rest goes is unknown."""
-    wash, elution, box = context.named("wash_buffer"), context.named("elution_buffer"), context.box()
-    conditioning = None if context.values["conditioning_solvent"] is None else context.named("conditioning_solvent")
-    samples = context.samples(wash, elution, *([conditioning] if conditioning else []))
+    wash, elution, box = (
+        context.get_selected_vessel("wash_buffer"),
+        context.get_selected_vessel("elution_buffer"),
+        context.get_container_supply(),
+    )
+    conditioning = (
+        None if context.values["conditioning_solvent"] is None else context.get_selected_vessel("conditioning_solvent")
+    )
+    samples = context.get_samples(wash, elution, *([conditioning] if conditioning else []))
     waste: list[tuple[Contents, Vessel]] = []
     for number, vessel in enumerate(samples, start=1):
-        loaded = vessel.draw(
-            vessel.volume() if context.values["sample_volume"] is None else context.number("sample_volume")
+        loaded = vessel.draw_volume(
+            vessel.get_volume() if context.values["sample_volume"] is None else context.get_number("sample_volume")
         )
-        eluted, run_off = _on_the_sorbent(context, vessel, loaded)
-        extract = context.make(box, context.label(number, len(samples), f"Extract of {vessel.name}"))
-        extract.pour(elution.draw(context.number("elution_volume") * context.count("elutions")), elution)
-        extract.pour(eluted, vessel)
+        eluted, run_off = _split_on_sorbent(context, vessel, loaded)
+        extract = context.create_vessel(box, context.format_label(number, len(samples), f"Extract of {vessel.name}"))
+        extract.pour_in(
+            elution.draw_volume(context.get_number("elution_volume") * context.get_whole_number("elutions")), elution
+        )
+        extract.pour_in(eluted, vessel)
         # The extract descends from the loaded volume, although only substances without volume are poured.
-        extract.sources.note(vessel.barcode, loaded.volume)
+        extract.sources.add_amount(vessel.barcode, loaded.volume)
         extract.phase = LIQUID
-        waste += [(run_off, vessel), (wash.draw(context.number("wash_volume") * context.count("washes")), wash)]
-        waste += [(conditioning.draw(context.number("conditioning_volume")), conditioning)] if conditioning else []
-    context.made.append(pool(context.free_name("Waste from SolidPhaseExtraction"), waste))
-    context.how = "All elution buffer came through; only what the experiment declares to be eluted has a known amount."
+        waste += [
+            (run_off, vessel),
+            (wash.draw_volume(context.get_number("wash_volume") * context.get_whole_number("washes")), wash),
+        ]
+        waste += (
+            [(conditioning.draw_volume(context.get_number("conditioning_volume")), conditioning)]
+            if conditioning
+            else []
+        )
+    context.new_vessels.append(pool_waste(context.reserve_name("Waste from SolidPhaseExtraction"), waste))
+    context.reasoning = (
+        "All elution buffer came through; only what the experiment declares to be eluted has a known amount."
+    )
 
 
-def dialyse(context: Job) -> None:
+def dialyse_samples(context: ActionContext) -> None:
     """Dialyse each sample. The volume, cells and particles stay; dissolved components are unknown unless declared."""
-    buffer, used_buffer = context.named("dialysis_buffer"), []
-    baths = context.count("buffer_changes") + 1
-    for vessel in context.changeable(buffer):
-        vessel.need_liquid("dialysed")
-        bath = buffer.draw(context.number("buffer_volume") * baths)
-        develop(context, vessel)
-        names_staying = {*vessel.contents.of_kind(CELLS, PARTICLES, ATTACHED), *_declared(context)}
-        crossing = {**_unknown(vessel.contents, names_staying), **_unknown(bath, ())}
+    buffer, used_buffer = context.get_selected_vessel("dialysis_buffer"), []
+    baths = context.get_whole_number("buffer_changes") + 1
+    for vessel in context.get_changeable_samples(buffer):
+        vessel.require_liquid("dialysed")
+        bath = buffer.draw_volume(context.get_number("buffer_volume") * baths)
+        apply_declared_changes(context, vessel)
+        names_staying = {
+            *vessel.contents.list_components_of_kind(CELLS, PARTICLES, ATTACHED),
+            *_list_declared_products(context),
+        }
+        crossing = {**_mark_unknown(vessel.contents, names_staying), **_mark_unknown(bath, ())}
         staying = {name: part for name, part in vessel.contents.components.items() if name in names_staying}
         # Components of bath and sample are on both sides afterwards, in unknown amounts.
         vessel.contents = replace(vessel.contents, components={**crossing, **staying}, mass=None)
         used_buffer.append((replace(bath, components=crossing), buffer))
-        vessel.sources.note(buffer.barcode)
-        for name in OF_THE_LIQUID:
+        vessel.sources.add_amount(buffer.barcode)
+        for name in LIQUID_PROPERTIES:
             vessel.properties.pop(name, None)
-        vessel.properties["dialysed against"] = f"{baths} x {context.set_to('buffer_volume')} of {buffer.name}"[:300]
-    context.made.append(pool(context.free_name("Used dialysis buffer"), used_buffer))
-    context.how = "Volumes stay; what is dissolved inside is unknown unless the experiment declares it."
+        vessel.properties["dialysed against"] = (
+            f"{baths} x {context.get_written_setting('buffer_volume')} of {buffer.name}"[:300]
+        )
+    context.new_vessels.append(pool_waste(context.reserve_name("Used dialysis buffer"), used_buffer))
+    context.reasoning = "Volumes stay; what is dissolved inside is unknown unless the experiment declares it."
 
 
-def apply_magnet(context: Job) -> None:
+def apply_magnet(context: ActionContext) -> None:
     """Hold particles called beads at the wall. What is bound to them elutes where the experiment declares it."""
     wash, elution = (
-        None if context.values[name] is None else context.named(name) for name in ("wash_buffer", "elution_buffer")
+        None if context.values[name] is None else context.get_selected_vessel(name)
+        for name in ("wash_buffer", "elution_buffer")
     )
     if not context.values["collect_supernatant"] and (wash or elution):
         raise RefusalError("contradiction: washing and elution take the liquid off; let it be collected")
-    samples = context.changeable(*(buffer for buffer in (wash, elution) if buffer))
+    samples = context.get_changeable_samples(*(buffer for buffer in (wash, elution) if buffer))
     rinses: list[tuple[Contents, Vessel]] = []
     for number, vessel in enumerate(samples, start=1):
-        vessel.need_liquid("put to a magnet")
-        if not _beads(vessel):
+        vessel.require_liquid("put to a magnet")
+        if not _list_beads(vessel):
             raise RefusalError(f"no magnetic beads: nothing in {vessel.name} is drawn to a magnet")
         if not context.values["collect_supernatant"]:
             vessel.phase = SEDIMENTED
             continue
-        _keep(context, vessel, f"Supernatant of {vessel.name}")
-        for _ in range(context.count("washes") if wash else 0):
+        _keep_liquid(context, vessel, f"Supernatant of {vessel.name}")
+        for _ in range(context.get_whole_number("washes") if wash else 0):
             assert wash is not None
-            vessel.pour(wash.draw(context.number("wash_volume")), wash)
-            rinses.append((_off_the_beads(vessel), vessel))
+            vessel.pour_in(wash.draw_volume(context.get_number("wash_volume")), wash)
+            rinses.append((_draw_off_beads(vessel), vessel))
         if elution:
-            vessel.pour(elution.draw(context.number("elution_volume")), elution)
-            develop(context, vessel)
-            _keep(context, vessel, context.label(number, len(samples), f"Eluate of {vessel.name}"))
+            vessel.pour_in(elution.draw_volume(context.get_number("elution_volume")), elution)
+            apply_declared_changes(context, vessel)
+            _keep_liquid(context, vessel, context.format_label(number, len(samples), f"Eluate of {vessel.name}"))
     if rinses:
-        context.made.append(pool(context.free_name("Waste from ApplyMagnet"), rinses))
-    context.how = "Beads stayed with all that is counted as bound to them; every other component left with the liquid."
+        context.new_vessels.append(pool_waste(context.reserve_name("Waste from ApplyMagnet"), rinses))
+    context.reasoning = (
+        "Beads stayed with all that is counted as bound to them; every other component left with the liquid."
+    )
 
 
-def _on_the_sorbent(context: Job, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
+def _split_on_sorbent(context: ActionContext, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
     """Return (what the eluent takes up, what runs off). Each gets half of the sample's origin shares."""
     # A copy, so that declared reactions change what was loaded and not what is left in the vessel.
     column = replace(vessel, contents=loaded)
-    develop(context, column)
-    declared = _declared(context)
+    apply_declared_changes(context, column)
+    declared = _list_declared_products(context)
     eluted = {name: part for name, part in column.contents.components.items() if name in declared}
-    unknown = _unknown(column.contents, declared)
-    half = {key: grain(share / 2) for key, share in loaded.origins.items()}
+    unknown = _mark_unknown(column.contents, declared)
+    half = {key: round_to_grain(share / 2) for key, share in loaded.origins.items()}
     other_half = {key: share - half[key] for key, share in loaded.origins.items()}
     return Contents({**unknown, **eluted}, half, ZERO, None), Contents(unknown, other_half, loaded.volume, None)
 
 
-def _declared(context: Job) -> set[str]:
+def _list_declared_products(context: ActionContext) -> set[str]:
     """Return the components that the experiment declares to result from this action."""
-    return {reaction["makes"] for reaction in context.declared("reactions") if "makes" in reaction}
+    return {reaction["makes"] for reaction in context.list_declared("reactions") if "makes" in reaction}
 
 
-def _unknown(contents: Contents, excluded: Collection[str]) -> dict[str, Component]:
+def _mark_unknown(contents: Contents, excluded: Collection[str]) -> dict[str, Component]:
     parts = contents.components.items()
     return {name: part._replace(amount=None, known=False) for name, part in parts if name not in excluded}
 
 
-def _beads(vessel: Vessel) -> tuple[str, ...]:
-    return tuple(name for name in vessel.contents.of_kind(PARTICLES) if "bead" in name.lower())
+def _list_beads(vessel: Vessel) -> tuple[str, ...]:
+    return tuple(name for name in vessel.contents.list_components_of_kind(PARTICLES) if "bead" in name.lower())
 
 
-def _off_the_beads(vessel: Vessel) -> Contents:
+def _draw_off_beads(vessel: Vessel) -> Contents:
     """Remove and return all liquid with everything in it that is neither bead nor bound to the vessel."""
-    volume: Decimal = vessel.volume()
+    volume: Decimal = vessel.get_volume()
     if volume == 0:
         raise RefusalError(f"short of volume: there is no liquid over the beads of {vessel.name}")
-    removed, vessel.contents = vessel.contents.take(volume, (*_beads(vessel), *vessel.contents.of_kind(ATTACHED)))
+    removed, vessel.contents = vessel.contents.take_volume(
+        volume, (*_list_beads(vessel), *vessel.contents.list_components_of_kind(ATTACHED))
+    )
     vessel.phase = PELLET
     return removed
 
 
-def _keep(context: Job, vessel: Vessel, name: str) -> None:
-    collected = context.make(context.spare_box() or vessel, name)
-    collected.pour(_off_the_beads(vessel), vessel)
-    collected.phase = SUSPENSION if collected.contents.of_kind(CELLS, PARTICLES) else LIQUID
+def _keep_liquid(context: ActionContext, vessel: Vessel, name: str) -> None:
+    collected = context.create_vessel(context.find_container_supply() or vessel, name)
+    collected.pour_in(_draw_off_beads(vessel), vessel)
+    collected.phase = SUSPENSION if collected.contents.list_components_of_kind(CELLS, PARTICLES) else LIQUID
 
 
-HANDLERS: dict[str, Callable[[Job], None]] = {
-    "solid_phase_extraction": solid_phase_extraction,
-    "dialyse": dialyse,
+HANDLERS: dict[str, Callable[[ActionContext], None]] = {
+    "solid_phase_extraction": extract_on_solid_phase,
+    "dialyse": dialyse_samples,
     "apply_magnet": apply_magnet,
 }

@@ -5,13 +5,13 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from simulation.lab import quantities
-from simulation.offline.job import Job
+from simulation.offline.action_context import ActionContext
 from simulation.offline.ledger import ZERO, Component, Contents
-from simulation.offline.vessels import LIQUID, RefusalError, Vessel, show
+from simulation.offline.vessels import LIQUID, RefusalError, Vessel, format_volume
 
 _CONTAINER = {"container": "2 mL tube", "container_capacity": "2 mL"}
 # Settings that leave the chain unmodified.
-_PLAIN = ("none", "phosphodiester", "hydroxyl", "free amine", "free acid", "amide")
+_UNMODIFIED = ("none", "phosphodiester", "hydroxyl", "free amine", "free acid", "amide")
 _MODIFICATIONS = {
     "five_prime_modification": "5' end",
     "three_prime_modification": "3' end",
@@ -49,23 +49,23 @@ PEPTIDE = Chain(
 _AMIDE = Decimal("-0.98")  # g/mol, of a C-terminal amide compared with the acid
 
 
-def synthesize_dna(context: Job) -> None:
-    _synthesize(context, DNA)
+def synthesize_dna(context: ActionContext) -> None:
+    _synthesize_chains(context, DNA)
 
 
-def synthesize_rna(context: Job) -> None:
-    _synthesize(context, RNA)
+def synthesize_rna(context: ActionContext) -> None:
+    _synthesize_chains(context, RNA)
 
 
-def synthesize_pna(context: Job) -> None:
-    _synthesize(context, PNA)
+def synthesize_pna(context: ActionContext) -> None:
+    _synthesize_chains(context, PNA)
 
 
-def synthesize_peptide(context: Job) -> None:
-    _synthesize(context, PEPTIDE)
+def synthesize_peptide(context: ActionContext) -> None:
+    _synthesize_chains(context, PEPTIDE)
 
 
-def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal | None:
+def compute_molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal | None:
     """Return the mass of the unmodified chain in g/mol, or None if a letter stands for several residues."""
     if not set(sequence) <= set(chain.masses):
         return None
@@ -73,51 +73,57 @@ def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal 
     return residues + Decimal(chain.ends) + (_AMIDE if amide else ZERO)
 
 
-def _synthesize(context: Job, chain: Chain) -> None:
+def _synthesize_chains(context: ActionContext, chain: Chain) -> None:
     """Create one vessel per sequence. The amount is known only if it is measured out."""
-    amount = _delivered(context)
+    amount = _get_delivered_amount(context)
     sequences = [part.strip() for part in context.values["sequences"].split(";")]
     for number, sequence in enumerate(sequences, start=1):
-        name = context.label(number, len(sequences), f"{chain.name} {number}, {len(sequence)} {chain.residue}")
+        name = context.format_label(number, len(sequences), f"{chain.name} {number}, {len(sequence)} {chain.residue}")
         part = Component("amount", amount, known=amount is not None)
         contents = Contents({f"{chain.name} {sequence}": part}, {}, context.values["dissolve_volume"] or ZERO)
-        vessel = Vessel(context.free_name(name), _describe(context, chain, sequence), contents, "solid")
+        vessel = Vessel(context.reserve_name(name), _build_properties(context, chain, sequence), contents, "solid")
         if contents.volume:
             vessel.phase = LIQUID
             vessel.properties["solvent"] = context.values["dissolve_in"]
-        context.made.append(vessel)
-    volume = f" in {show(context.number('dissolve_volume'))}" if context.values["dissolve_volume"] else ", dry"
-    context.how = (
+        context.new_vessels.append(vessel)
+    volume = (
+        f" in {format_volume(context.get_number('dissolve_volume'))}" if context.values["dissolve_volume"] else ", dry"
+    )
+    context.reasoning = (
         f"The sequence as ordered{volume}; its mass by the sum of its residues, its amount only if measured out."
     )
 
 
-def _delivered(context: Job) -> Decimal | None:
+def _get_delivered_amount(context: ActionContext) -> Decimal | None:
     amount: Decimal | None = context.values["delivered_amount"]
     scale_setting = context.values["scale"]
     scale = (
-        quantities.parse(scale_setting, "amount").value if isinstance(scale_setting, str) else Decimal(scale_setting)
+        quantities.parse_quantity(scale_setting, "amount").value
+        if isinstance(scale_setting, str)
+        else Decimal(scale_setting)
     )
     if amount is not None and amount > scale:
-        needs, available = quantities.show(amount, "amount"), quantities.show(scale, "amount")
+        needs, available = quantities.format_quantity(amount, "amount"), quantities.format_quantity(scale, "amount")
         raise RefusalError(f"short of amount: needs {needs} of each, a scale of {available} gives no more than that")
     return amount
 
 
-def _describe(context: Job, chain: Chain, sequence: str) -> dict[str, str]:
+def _build_properties(context: ActionContext, chain: Chain, sequence: str) -> dict[str, str]:
     """Return the properties of a chain. The mass is left out for modified chains: modifications are not in the tables."""
     chosen = {properties: context.values[name] for name, properties in _MODIFICATIONS.items() if name in context.values}
     modifications = {
-        properties: value for properties, value in chosen.items() if value not in _PLAIN or properties == "C end"
+        properties: value for properties, value in chosen.items() if value not in _UNMODIFIED or properties == "C end"
     }
     properties = {**_CONTAINER, "sequence": sequence, "length": f"{len(sequence)} {chain.residue}"}
     if not set(modifications) - {"C end"}:
-        mass = molecular_mass(chain, sequence, amide=chosen.get("C end") == "amide")
-        properties |= {} if mass is None else {"molecular mass": quantities.show(mass / 1000, "molecular_mass", "Da")}
+        mass = compute_molecular_mass(chain, sequence, amide=chosen.get("C end") == "amide")
+        properties |= (
+            {} if mass is None else {"molecular mass": quantities.format_quantity(mass / 1000, "molecular_mass", "Da")}
+        )
     return {**properties, **modifications, "purification": context.values["purification"]}
 
 
-HANDLERS: dict[str, Callable[[Job], None]] = {
+HANDLERS: dict[str, Callable[[ActionContext], None]] = {
     "synthesize_dna": synthesize_dna,
     "synthesize_rna": synthesize_rna,
     "synthesize_pna": synthesize_pna,

@@ -2,51 +2,55 @@
 
 from collections.abc import Callable, Sequence
 
-from simulation.offline.handlers.loading import look_up, look_up_all
-from simulation.offline.job import Job
-from simulation.offline.responses import read_responses
+from simulation.offline.action_context import ActionContext
+from simulation.offline.handlers.loading import find_lookup_text, record_lookups
+from simulation.offline.responses import record_responses
 from simulation.offline.vessels import Vessel
 
-_LOOKS = ("look like", "appearance", "phase")  # words of a question about the state of a sample
+_STATE_WORDS = ("look like", "appearance", "phase")  # words of a question about the state of a sample
 
 
-def inspect(context: Job) -> None:
+def inspect_samples(context: ActionContext) -> None:
     """Record every declared sight that the question asks about, or the state of the sample if it asks for that."""
     question = context.values["question"]
-    relevant = [lookup for lookup in context.declared("lookups") if _asked(question, lookup.get("about", ()))]
-    for vessel in context.samples():
-        answers = [look_up(vessel.contents, lookup) for lookup in relevant]
+    relevant = [
+        lookup for lookup in context.list_declared("lookups") if _is_asked_about(question, lookup.get("about", ()))
+    ]
+    for vessel in context.get_samples():
+        answers = [find_lookup_text(vessel.contents, lookup) for lookup in relevant]
         # Only if nothing declared matches: a declared sight is more specific than the state.
-        answers += [_appearance(vessel)] if not relevant and _asked(question, _LOOKS) else []
+        answers += [_describe_appearance(vessel)] if not relevant and _is_asked_about(question, _STATE_WORDS) else []
         answer = "; ".join(answer for answer in answers if answer)
         suffix = "" if answer else ": nothing to be seen that answers the question"
-        context.say(f"Visual inspection of {vessel.name}{suffix}", "visual", answer)
-    context.how = "What the experiment declares to be visible, or the state of the sample."
+        context.record_observation(f"Visual inspection of {vessel.name}{suffix}", "visual", answer)
+    context.reasoning = "What the experiment declares to be visible, or the state of the sample."
 
 
-def photograph(context: Job) -> None:
-    for vessel in context.samples():
+def photograph_samples(context: ActionContext) -> None:
+    for vessel in context.get_samples():
         # Called first, because `and` below would skip it where a look-up has a value.
-        has_readings = read_responses(context, vessel, vessel.contents)
-        if not look_up_all(context, vessel, vessel.contents) and not has_readings:
-            context.say(f"Photograph of {vessel.name} from {_view(context)}: recorded", "visual")
-    context.how = "A picture is recorded; the simulation draws none."
+        has_readings = record_responses(context, vessel, vessel.contents)
+        if not record_lookups(context, vessel, vessel.contents) and not has_readings:
+            context.record_observation(
+                f"Photograph of {vessel.name} from {_describe_view(context)}: recorded", "visual"
+            )
+    context.reasoning = "A picture is recorded; the simulation draws none."
 
 
-def _view(context: Job) -> str:
+def _describe_view(context: ActionContext) -> str:
     return "the side" if context.values["view"] == "side" else "above"
 
 
-def _asked(question: str, about: Sequence[str]) -> bool:
+def _is_asked_about(question: str, about: Sequence[str]) -> bool:
     return any(word.lower() in question.lower() for word in about)
 
 
-def _appearance(vessel: Vessel) -> str:
+def _describe_appearance(vessel: Vessel) -> str:
     parts = [vessel.phase, str(vessel.properties.get("appearance", "")), str(vessel.properties.get("container", ""))]
     return ", ".join(text for text in parts if text)
 
 
-HANDLERS: dict[str, Callable[[Job], None]] = {
-    "inspect": inspect,
-    "photograph": photograph,
+HANDLERS: dict[str, Callable[[ActionContext], None]] = {
+    "inspect": inspect_samples,
+    "photograph": photograph_samples,
 }

@@ -10,40 +10,40 @@ from simulation.lab.roles import Situation
 from simulation.offline.injectors import (
     amounts,
     conservation,
-    form,
     instruments,
     limits,
+    mix_ups,
     phases,
     settings,
     states,
-    swaps,
+    style_matching,
 )
-from simulation.offline.injectors.changes import (
+from simulation.offline.injectors.edits import (
     MATERIALS,
     OBSERVATIONS,
     Case,
     Edit,
-    Kind,
+    InjectorFunction,
     Plan,
-    applied,
-    told,
-    units,
+    apply_edits,
+    is_mentioned,
+    list_units,
 )
 
 # Obvious: anyone who knows a laboratory sees that this cannot have happened. Subtle: it looks like a good outcome
 # and is wrong in a single number, setting or state. The function's name is stored as the kind of error with every
 # twin, so these functions must not be renamed.
-KINDS: dict[Perturbation, dict[str, Kind]] = {
-    Perturbation.OBVIOUS: {kind.__name__: kind for topic in (conservation, phases, limits) for kind in topic.KINDS},
+INJECTORS: dict[Perturbation, dict[str, InjectorFunction]] = {
+    Perturbation.OBVIOUS: {kind.__name__: kind for topic in (conservation, phases, limits) for kind in topic.INJECTORS},
     Perturbation.SUBTLE: {
-        kind.__name__: kind for topic in (amounts, swaps, settings, states, instruments) for kind in topic.KINDS
+        kind.__name__: kind for topic in (amounts, mix_ups, settings, states, instruments) for kind in topic.INJECTORS
     },
 }
 
 # In these kinds the unit itself is the error.
-_OF_UNITS = ("unit_out_of_reach", "band_too_long", "reading_in_wrong_unit", "impossible_setting", "wrong_unit")
+_UNIT_ERRORS = ("unit_out_of_reach", "band_too_long", "reading_in_wrong_unit", "impossible_setting", "wrong_unit")
 # These kinds fit nearly everywhere. They get a smaller weight, so that the specific kinds are planted as well.
-_EVERYWHERE = (
+_COMMON = (
     "frozen_in_the_warm", "another_phase", "impossible_place", "volume_gained", "wrong_setting", "wrong_phase",
     "wrong_place", "another_vessel", "unasked_change", "portion_slip", "off_by_ten", "swapped_solutes",
     "swapped_samples", "wrong_temperature", "swapped_identities",
@@ -54,7 +54,7 @@ _SCARCE = (
     "wrong_objective", "share_and_count", "impossible_temperature",
 )  # fmt: skip
 _WEIGHTS = {
-    name: 1 if name in _EVERYWHERE else 12 if name in _SCARCE else 4 for kinds in KINDS.values() for name in kinds
+    name: 1 if name in _COMMON else 12 if name in _SCARCE else 4 for kinds in INJECTORS.values() for name in kinds
 }
 
 
@@ -62,28 +62,30 @@ class Injector:
     """Plants one obvious or one subtle error, chosen by the seed among those that fit and whose style gives nothing away."""
 
     def __init__(self, perturbation: Perturbation, seed: int) -> None:
-        if perturbation not in KINDS:
-            raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(KINDS)}")
+        if perturbation not in INJECTORS:
+            raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(INJECTORS)}")
         self.perturbation = perturbation
-        self.kinds = KINDS[perturbation]
+        self.kinds = INJECTORS[perturbation]
         self.seed = seed
 
-    def applicable(self, action: Action, situation: Situation, outcome: Outcome) -> tuple[str, ...]:
+    def list_applicable_kinds(self, action: Action, situation: Situation, outcome: Outcome) -> tuple[str, ...]:
         """Return the names of the kinds of error that fit this outcome."""
-        return tuple(self.plans(action, situation, outcome))
+        return tuple(self.list_plans(action, situation, outcome))
 
-    def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
+    def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
         """Return the outcome with one error. `situation` is the one before the step.
 
         Raises NoErrorFits if no error of this sort fits.
         """
-        plans = self.plans(action, situation, correct)
+        plans = self.list_plans(action, situation, correct)
         if not plans:
             raise NoErrorFits(f"no {self.perturbation} error fits this outcome of {action.name}")
-        kind, plan = form.choose(plans, _WEIGHTS, self._rng(action, situation, "choice"))
-        return PerturbedOutcome(applied(correct, plan.edits), kind, plan.rule, plan.edits[0].place, plan.why)
+        kind, plan = style_matching.choose_plan(plans, _WEIGHTS, self._create_rng(action, situation, "choice"))
+        return PerturbedOutcome(
+            apply_edits(correct, plan.edits), kind, plan.rule, plan.edits[0].json_path, plan.explanation
+        )
 
-    def plans(self, action: Action, situation: Situation, outcome: Outcome) -> dict[str, list[Plan]]:
+    def list_plans(self, action: Action, situation: Situation, outcome: Outcome) -> dict[str, list[Plan]]:
         """Return all errors that could be planted here, by kind."""
         if not outcome.success:
             return {}
@@ -91,41 +93,45 @@ class Injector:
         plans_by_kind = {}
         for name, kind in self.kinds.items():
             # Each kind has a generator of its own, so a new kind does not change what the others plan.
-            single = [plan for plan in kind(case, self._rng(action, situation, name)) if _single(case, plan)]
-            plans_by_kind[name] = single if name in _OF_UNITS else [plan for plan in single if _familiar(case, plan)]
+            single = [
+                plan for plan in kind(case, self._create_rng(action, situation, name)) if _is_single_error(case, plan)
+            ]
+            plans_by_kind[name] = (
+                single if name in _UNIT_ERRORS else [plan for plan in single if _uses_familiar_units(case, plan)]
+            )
         return {name: plans for name, plans in plans_by_kind.items() if plans}
 
-    def _rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
+    def _create_rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
         seed_parts = (situation.goal, len(situation.history), action.name, purpose)
         return random.Random(f"{self.seed}:{self.perturbation}:{seed_parts!r}")
 
 
-def _single(case: Case, plan: Plan) -> bool:
+def _is_single_error(case: Case, plan: Plan) -> bool:
     """Return whether the plan changes something and nothing else in the outcome contradicts the change.
 
     A number that is both in a property and in a reading of that material would have to change in both.
     """
     if any(edit.old == edit.new for edit in plan.edits):
         return False
-    edited = {(edit.part, edit.at) for edit in plan.edits}
+    edited = {(edit.part, edit.position) for edit in plan.edits}
     return not any(
-        (part, index) not in edited and told(edit.old, text)
+        (part, index) not in edited and is_mentioned(edit.old, text)
         for edit in plan.edits
-        for part, index, text in _beside(case, edit)
+        for part, index, text in _iter_other_mentions(case, edit)
     )
 
 
-def _familiar(case: Case, plan: Plan) -> bool:
+def _uses_familiar_units(case: Case, plan: Plan) -> bool:
     """Return whether all units it brings in occur elsewhere in the step; a new unit would be noticed before the error is."""
-    return all(unit in case.units for edit in plan.edits for unit in units(edit.new))
+    return all(unit in case.known_units for edit in plan.edits for unit in list_units(edit.new))
 
 
-def _beside(case: Case, edit: Edit) -> Iterator[tuple[str, int, str]]:
+def _iter_other_mentions(case: Case, edit: Edit) -> Iterator[tuple[str, int, str]]:
     """Yield what else the outcome states about the same material, in readings or in properties."""
     if edit.part == MATERIALS:
-        for index, observation in case.observations():
-            if case.subjects[index] == edit.at:
+        for index, observation in case.iter_observations():
+            if case.subject_indexes[index] == edit.position:
                 yield OBSERVATIONS, index, observation.value
-    elif edit.field == "value" and (material_index := case.subjects[edit.at]) is not None:
+    elif edit.field == "value" and (material_index := case.subject_indexes[edit.position]) is not None:
         for value in case.outcome.new_materials[material_index].properties.values():
             yield MATERIALS, material_index, str(value)

@@ -6,23 +6,23 @@ from decimal import Decimal
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE
-from simulation.offline.injectors.changes import (
+from simulation.offline.injectors.edits import (
     Case,
     Edit,
     Plan,
-    amount,
-    of_material,
-    of_property,
-    some,
+    edit_material,
+    edit_property,
+    parse_amount,
+    sample_places,
 )
-from simulation.offline.injectors.figures import Bulk, bulks, concentrations, solutes, spelled
+from simulation.offline.injectors.numbers import Bulk, iter_spellings, list_bulks, list_solutes, parse_concentrations
 
 _DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
-_USING_ALL = ("CellCounter",)
+_CONSUMING_ALL = ("CellCounter",)
 _LEAST_EXCESS = 4
 _THOUSANDFOLD = Decimal(1000)
 # No solution can contain more. Numbers are in base units: µg/mL, µM, 1/mL, %.
-_CELLS = (10**11, "a millilitre packed full of the smallest")
+_MOST_CELLS = (10**11, "a millilitre packed full of the smallest")
 _MOST = {
     "mass_concentration": (2 * 10**6, "two grams in a millilitre"),
     "molar_concentration": (6 * 10**7, "60 M, and water itself is 55 M"),
@@ -33,12 +33,12 @@ _MOST = {
 
 def matter_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A liquid or solid is many times larger than all that went in, and larger than its vessel."""
-    for bulk in some(rng, bulks(case)):
-        largest_input = max(_went_in(case, bulk), _capacity(bulk))
+    for bulk in sample_places(rng, list_bulks(case)):
+        largest_input = max(_sum_inputs(case, bulk), _get_capacity(bulk))
         for factor in (*rng.sample(range(12, 90), 12), 5, 7, 9, 1000):
             threshold = largest_input * (_LEAST_EXCESS if factor < 12 else 1)
-            for plan in _other_bulk(case, bulk, bulk.value * factor, f"{bulk.name} does not come from nothing"):
-                if quantities.parse(plan.edits[0].new, bulk.name).value > threshold:
+            for plan in _plan_bulk(case, bulk, bulk.value * factor, f"{bulk.name} does not come from nothing"):
+                if quantities.parse_quantity(plan.edits[0].new, bulk.name).value > threshold:
                     yield plan
 
 
@@ -46,35 +46,35 @@ def matter_vanishes(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Nearly all of a liquid or solid is gone although nothing removed it."""
     if case.action.name in _DRYING:
         return
-    for bulk in some(rng, bulks(case)):
+    for bulk in sample_places(rng, list_bulks(case)):
         for part in (*rng.sample(range(12, 90), 6), 100, 1000):
-            yield from _other_bulk(case, bulk, bulk.value / part, f"{bulk.name} does not vanish")
+            yield from _plan_bulk(case, bulk, bulk.value / part, f"{bulk.name} does not vanish")
 
 
-def _other_bulk(case: Case, bulk: Bulk, wrong: Decimal, rule: str) -> Iterator[Plan]:
-    all_in = quantities.show(_went_in(case, bulk), bulk.name)
-    for text in spelled(bulk.shown, wrong, bulk.name):
-        explanation = (
-            f"the {bulk.name} is {text}; the step leaves {bulk.shown}, and all that went in together is {all_in}"
-        )
-        yield Plan(rule, explanation, (of_property(bulk.at, bulk.draft, bulk.name, text),))
+def _plan_bulk(case: Case, bulk: Bulk, wrong: Decimal, rule: str) -> Iterator[Plan]:
+    all_in = quantities.format_quantity(_sum_inputs(case, bulk), bulk.name)
+    for text in iter_spellings(bulk.displayed_text, wrong, bulk.name):
+        explanation = f"the {bulk.name} is {text}; the step leaves {bulk.displayed_text}, and all that went in together is {all_in}"
+        yield Plan(rule, explanation, (edit_property(bulk.position, bulk.draft, bulk.name, text),))
 
 
-def _went_in(case: Case, bulk: Bulk) -> Decimal:
+def _sum_inputs(case: Case, bulk: Bulk) -> Decimal:
     """Return the volume or mass of all inputs; for a step without inputs, what it made."""
-    amounts = [amount(material.properties.get(bulk.name), bulk.name) for material in case.inputs()]
+    amounts = [parse_amount(material.properties.get(bulk.name), bulk.name) for material in case.list_inputs()]
     return sum((quantity.value for quantity in amounts if quantity), Decimal(0)) or bulk.value
 
 
-def _capacity(bulk: Bulk) -> Decimal:
-    capacity = amount(bulk.draft.properties.get("container_capacity"), "volume") if bulk.name == "volume" else None
+def _get_capacity(bulk: Bulk) -> Decimal:
+    capacity = (
+        parse_amount(bulk.draft.properties.get("container_capacity"), "volume") if bulk.name == "volume" else None
+    )
     return capacity.value if capacity else Decimal(0)
 
 
 def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A concentration many times above that of any input."""
-    highest = _highest(case)
-    for index, draft, name, right in some(rng, solutes(case)):
+    highest = _find_highest_inputs(case)
+    for index, draft, name, right in sample_places(rng, list_solutes(case)):
         top = highest.get(name)
         if top is None or not top.dimension == right.dimension != "ratio":
             continue
@@ -83,19 +83,19 @@ def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
             # Above the solubility it would be another kind of error, `beyond_solubility`.
             if wrong < top.value * 12 or wrong > _MOST[top.dimension][0]:
                 continue
-            for text in spelled(draft.properties[name], wrong, top.dimension):
-                most = quantities.show(top.value, top.dimension)
+            for text in iter_spellings(draft.properties[name], wrong, top.dimension):
+                most = quantities.format_quantity(top.value, top.dimension)
                 explanation = (
                     f"{name} is {text}; it should be {draft.properties[name]}, and no input held more than {most}"
                 )
                 rule = "a substance is neither made nor concentrated by this step"
-                yield Plan(rule, explanation, (of_property(index, draft, name, text),))
+                yield Plan(rule, explanation, (edit_property(index, draft, name, text),))
 
 
-def _highest(case: Case) -> Mapping[str, quantities.Quantity]:
+def _find_highest_inputs(case: Case) -> Mapping[str, quantities.Quantity]:
     highest: dict[str, quantities.Quantity] = {}
-    for material in case.inputs():
-        for name, quantity in concentrations(material.properties).items():
+    for material in case.list_inputs():
+        for name, quantity in parse_concentrations(material.properties).items():
             if name not in highest or quantity.value > highest[name].value:
                 highest[name] = quantity
     return highest
@@ -103,44 +103,44 @@ def _highest(case: Case) -> Mapping[str, quantities.Quantity]:
 
 def beyond_solubility(case: Case, rng: random.Random) -> Iterator[Plan]:
     """More is dissolved or suspended than there is room for."""
-    for index, draft, name, right in some(rng, solutes(case)):
-        most, measure = _CELLS if name.endswith("cells concentration") else _MOST[right.dimension]
+    for index, draft, name, right in sample_places(rng, list_solutes(case)):
+        most, measure = _MOST_CELLS if name.endswith("cells concentration") else _MOST[right.dimension]
         for factor in (*rng.sample(range(11, 90), 8), 5, 7):
-            for text in spelled(draft.properties[name], Decimal(most * factor) / 10, right.dimension):
-                wrong = quantities.parse(text, right.dimension).value
+            for text in iter_spellings(draft.properties[name], Decimal(most * factor) / 10, right.dimension):
+                wrong = quantities.parse_quantity(text, right.dimension).value
                 if wrong > most:
                     explanation = f"{name} is {text}, more than {measure}; it should be {draft.properties[name]}"
                     rule = "no more is dissolved than there is room for"
-                    yield Plan(rule, explanation, (of_property(index, draft, name, text),))
+                    yield Plan(rule, explanation, (edit_property(index, draft, name, text),))
 
 
 def cells_in_no_time(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A culture doubled ten times or more, or died out, within a step that is too short for either."""
-    for index, draft, name, right in some(rng, solutes(case)):
+    for index, draft, name, right in sample_places(rng, list_solutes(case)):
         if right.dimension != "number_density" or not name.endswith("cells concentration"):
             continue
         for doublings in (10, 11, 13, 20, -10, -11):
-            for text in spelled(draft.properties[name], right.value * Decimal(2) ** doublings, right.dimension):
+            for text in iter_spellings(draft.properties[name], right.value * Decimal(2) ** doublings, right.dimension):
                 known = f"{doublings} doublings" if doublings > 0 else "not one in a thousand left"
                 explanation = f"{name} is {text}, where {draft.properties[name]} are right: {known} within this step"
                 rule = "cells double in their own time and do not vanish"
-                yield Plan(rule, explanation, (of_property(index, draft, name, text),))
+                yield Plan(rule, explanation, (edit_property(index, draft, name, text),))
 
 
 def consumed_comes_back(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A material that the step used up is available again. Most instruments could have left some of their sample."""
     # A measurement may leave some of its sample, so its return proves nothing, except where all is counted.
-    if case.type is None or (case.type.kind == "measurement" and case.action.name not in _USING_ALL):
+    if case.action_type is None or (case.action_type.kind == "measurement" and case.action.name not in _CONSUMING_ALL):
         return
     for index, draft in enumerate(case.outcome.new_materials):
-        if draft.available_for_use == NOT_AVAILABLE and (before := case.before(draft)):
-            edits = [of_material(index, draft, "available_for_use", AVAILABLE)]
-            edits += _restored(index, draft.properties, before.properties)
+        if draft.available_for_use == NOT_AVAILABLE and (before := case.find_previous(draft)):
+            edits = [edit_material(index, draft, "available_for_use", AVAILABLE)]
+            edits += _restore_properties(index, draft.properties, before.properties)
             explanation = f"{draft.name} was used up in this step and cannot be there for further use"
             yield Plan("a consumed material is gone", explanation, tuple(edits))
 
 
-def _restored(index: int, now: Mapping[str, object], before: Mapping[str, object]) -> list[Edit]:
+def _restore_properties(index: int, now: Mapping[str, object], before: Mapping[str, object]) -> list[Edit]:
     return [
         Edit("new_materials", index, f"properties.{name}", str(value), str(before[name]))
         for name, value in now.items()
@@ -148,7 +148,7 @@ def _restored(index: int, now: Mapping[str, object], before: Mapping[str, object
     ]
 
 
-KINDS = (
+INJECTORS = (
     matter_from_nothing,
     matter_vanishes,
     substance_from_nothing,

@@ -9,12 +9,12 @@ from itertools import combinations
 
 from simulation.lab import quantities
 from simulation.lab.outcomes import Observation
-from simulation.offline.injectors.changes import Case, Plan, of_value, shown_amounts, some
-from simulation.offline.injectors.figures import NUMBER, SHARE, multiplied, readings
+from simulation.offline.injectors.edits import Case, Plan, edit_value, list_shown_amounts, sample_places
+from simulation.offline.injectors.numbers import NUMBER, SHARE, multiply_numbers, parse_readings
 
-_PLAIN = re.compile(r"-?[0-9.]+( \D+)?")
+_PLAIN_NUMBER = re.compile(r"-?[0-9.]+( \D+)?")
 _TENTH, _TEN = Decimal("0.1"), Decimal(10)
-_OFF = tuple(Decimal(factor) for factor in ("0.72", "0.79", "0.82", "0.87", "1.14", "1.19", "1.23", "1.31"))
+_DEVIATIONS = tuple(Decimal(factor) for factor in ("0.72", "0.79", "0.82", "0.87", "1.14", "1.19", "1.23", "1.31"))
 _OTHER_UNITS = {
     "V": ("mV",), "µA": ("mA", "nA"), "nA": ("µA",), "mA": ("µA",), "g": ("mg",), "mg": ("µg",), "mL": ("µL",),
     "µL": ("mL",), "ng/µL": ("µg/µL", "ng/mL"), "min": ("s", "h"), "s": ("min",), "AU": ("mAU",),
@@ -25,48 +25,48 @@ _OTHER_UNITS = {
 
 def reading_off(case: Case, rng: random.Random) -> Iterator[Plan]:
     """An instrument reads a volume or mass clearly different from the material's."""
-    known = shown_amounts(case)
+    known = list_shown_amounts(case)
     fits = [
         (index, observation, expected)
-        for index, observation in case.observations()
+        for index, observation in case.iter_observations()
         for expected in known
         if any(
             abs(reading - expected.value) * 20 < expected.value
-            for reading in readings(observation.value, expected.dimension)
+            for reading in parse_readings(observation.value, expected.dimension)
         )
     ]
-    for index, observation, expected in some(rng, fits):
-        for factor in _OFF:
-            wrong = multiplied(observation.value, factor)
-            explanation = (
-                f"the reading is {wrong}, the material holds {quantities.show(expected.value, expected.dimension)}"
-            )
-            yield Plan("readings and materials agree", explanation, (of_value(index, observation, wrong),))
+    for index, observation, expected in sample_places(rng, fits):
+        for factor in _DEVIATIONS:
+            wrong = multiply_numbers(observation.value, factor)
+            explanation = f"the reading is {wrong}, the material holds {quantities.format_quantity(expected.value, expected.dimension)}"
+            yield Plan("readings and materials agree", explanation, (edit_value(index, observation, wrong),))
 
 
 def replicate_off(case: Case, rng: random.Random) -> Iterator[Plan]:
     """One of several readings of the same sample is far from the others, which agree."""
-    for index, observation in some(
-        rng, [(i, observation) for i, observation in case.observations() if _replicates(observation.value)]
+    for index, observation in sample_places(
+        rng, [(i, observation) for i, observation in case.iter_observations() if _are_replicates(observation.value)]
     ):
         parts = observation.value.split(", ")
         for position, factor in (
-            (position, factor) for position in range(len(parts)) for factor in (_TENTH, _TEN, *_OFF[:2], *_OFF[-2:])
+            (position, factor)
+            for position in range(len(parts))
+            for factor in (_TENTH, _TEN, *_DEVIATIONS[:2], *_DEVIATIONS[-2:])
         ):
-            wrong = multiplied(parts[position], factor)
+            wrong = multiply_numbers(parts[position], factor)
             value = ", ".join([*parts[:position], wrong, *parts[position + 1 :]])
             explanation = (
                 f"reading {position + 1} is {wrong} where it was {parts[position]}; the others of this sample agree"
             )
             yield Plan(
-                "readings of one sample agree within the noise", explanation, (of_value(index, observation, value),)
+                "readings of one sample agree within the noise", explanation, (edit_value(index, observation, value),)
             )
 
 
-def _replicates(value: str) -> bool:
+def _are_replicates(value: str) -> bool:
     """Return whether these are readings of one sample, "101 AU, 102 AU" or "101, 102 AU", that are close together."""
     parts = value.split(", ")
-    if len(parts) < 2 or not all(_PLAIN.fullmatch(part) for part in parts):
+    if len(parts) < 2 or not all(_PLAIN_NUMBER.fullmatch(part) for part in parts):
         return False
     numbers = [Decimal(part.partition(" ")[0]) for part in parts]
     # Readings of different things may share a unit; only those within 20 % are replicates.
@@ -75,23 +75,23 @@ def _replicates(value: str) -> bool:
 
 def odd_one_out(case: Case, rng: random.Random) -> Iterator[Plan]:
     """One of several replicate samples reads ten times what the others read, or a tenth."""
-    for fellows in some(rng, _fellows(case)):
+    for fellows in sample_places(rng, _group_replicate_vessels(case)):
         for index, observation in fellows:
             for factor in (_TENTH, _TEN):
-                wrong = multiplied(observation.value, factor)
+                wrong = multiply_numbers(observation.value, factor)
                 explanation = (
                     f"{observation.description}: {wrong}, where {observation.value} agrees with its replicate vessels"
                 )
                 yield Plan(
-                    "replicate vessels agree within the noise", explanation, (of_value(index, observation, wrong),)
+                    "replicate vessels agree within the noise", explanation, (edit_value(index, observation, wrong),)
                 )
 
 
-def _fellows(case: Case) -> list[list[tuple[int, Observation]]]:
+def _group_replicate_vessels(case: Case) -> list[list[tuple[int, Observation]]]:
     """Return readings of the same quantity in at least three vessels that differ only in their number, and that agree."""
     groups: dict[str, list[tuple[int, Observation]]] = defaultdict(list)
-    for index, observation in case.observations():
-        draft = case.named(index)
+    for index, observation in case.iter_observations():
+        draft = case.find_named_material(index)
         if (
             draft
             and re.search(r" [0-9]+$", draft.name)
@@ -100,43 +100,45 @@ def _fellows(case: Case) -> list[list[tuple[int, Observation]]]:
         ):
             base = re.sub(r" [0-9]+$", "", draft.name)
             groups[observation.description.replace(draft.name, base)].append((index, observation))
-    return [group for group in groups.values() if len(group) > 2 and _agree(group)]
+    return [group for group in groups.values() if len(group) > 2 and _readings_agree(group)]
 
 
-def _agree(group: list[tuple[int, Observation]]) -> bool:
+def _readings_agree(group: list[tuple[int, Observation]]) -> bool:
     numbers = [Decimal(number) for _, observation in group for number in NUMBER.findall(observation.value)]
     return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.5")
 
 
 def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
     """The readings of two samples that are known to differ are exchanged."""
-    observations = [(index, first, _known_of(case, index)) for index, first in case.observations()]
+    observations = [(index, first, _find_known_properties(case, index)) for index, first in case.iter_observations()]
     pairs = [
         (i, first, j, second, name)
         for (i, first, first_known), (j, second, second_known) in combinations(observations, 2)
         for name in first_known.keys() | second_known.keys()
-        if first_known.get(name) != second_known.get(name) and _alike(first, second) and _tells(name, first, second)
+        if first_known.get(name) != second_known.get(name)
+        and _measure_same_quantity(first, second)
+        and _differs_by_property(name, first, second)
     ]
     # Sorted, because the names come from a set, whose order differs between processes.
-    for i, first, j, second, name in some(rng, sorted(pairs, key=lambda pair: (pair[0], pair[2], pair[4]))):
-        edits = (of_value(i, first, second.value), of_value(j, second, first.value))
+    for i, first, j, second, name in sample_places(rng, sorted(pairs, key=lambda pair: (pair[0], pair[2], pair[4]))):
+        edits = (edit_value(i, first, second.value), edit_value(j, second, first.value))
         explanation = f"{first.value} and {second.value} were read the other way round; the samples differ in {name}"
         yield Plan("a reading stands with the sample it was read of", explanation, edits)
 
 
-def _known_of(case: Case, index: int) -> dict[str, str]:
+def _find_known_properties(case: Case, index: int) -> dict[str, str]:
     """Return what is visible of the sample that an observation names: concentrations, genotype, whether it is a ladder."""
-    draft = case.named(index)
-    known = {name: str(value) for name, value in draft.properties.items() if _tellable(name)} if draft else {}
+    draft = case.find_named_material(index)
+    known = {name: str(value) for name, value in draft.properties.items() if _is_distinguishing(name)} if draft else {}
     ladder = "ladder" in case.outcome.new_observations[index].description
     return {**known, "ladder": str(ladder)}
 
 
-def _tellable(name: str) -> bool:
+def _is_distinguishing(name: str) -> bool:
     return name == "genotype" or name.endswith(" concentration")
 
 
-def _tells(name: str, first: Observation, second: Observation) -> bool:
+def _differs_by_property(name: str, first: Observation, second: Observation) -> bool:
     """Return whether the known difference explains the readings: a substance a number, a genotype what is visible."""
     if name in ("genotype", "ladder"):
         return first.value != second.value and "quantitative" not in (first.measurement_type, second.measurement_type)
@@ -148,7 +150,7 @@ def _tells(name: str, first: Observation, second: Observation) -> bool:
     return len(numbers) == 1 or (len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5"))
 
 
-def _alike(first: Observation, second: Observation) -> bool:
+def _measure_same_quantity(first: Observation, second: Observation) -> bool:
     """The same thing was read of both."""
     measurements = (
         observation.description.rpartition(": ")[2] if ": " in observation.description else ""
@@ -161,13 +163,13 @@ def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
     """The share of events and their number contradict each other."""
     shares = [
         (i, observation, match)
-        for i, observation in case.observations()
+        for i, observation in case.iter_observations()
         if (match := SHARE.fullmatch(observation.value))
     ]
-    for index, observation, match in some(rng, shares):
+    for index, observation, match in sample_places(rng, shares):
         percent, positive = Decimal(match["percent"]), int(match["positive"])
-        for factor in (_TENTH, _TEN, *_OFF, Decimal(2), Decimal("0.5"), Decimal(3)):
-            share, count = multiplied(match["percent"], factor), str(int(positive * factor))
+        for factor in (_TENTH, _TEN, *_DEVIATIONS, Decimal(2), Decimal("0.5"), Decimal(3)):
+            share, count = multiply_numbers(match["percent"], factor), str(int(positive * factor))
             for wrong in (
                 observation.value.replace(f"{match['percent']} %", f"{share} %", 1),
                 observation.value.replace(f"({match['positive']} of", f"({count} of", 1),
@@ -175,23 +177,23 @@ def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
                 if percent * factor <= 100 and positive and wrong != observation.value:
                     explanation = f"{wrong}: {positive} of {match['events']} are {match['percent']} %"
                     yield Plan(
-                        "a share is the part over the whole", explanation, (of_value(index, observation, wrong),)
+                        "a share is the part over the whole", explanation, (edit_value(index, observation, wrong),)
                     )
 
 
 def reading_in_wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record has the right numbers and a unit that is off by a factor of a thousand or sixty."""
-    for index, observation in some(
-        rng, [(i, observation) for i, observation in case.observations() if NUMBER.match(observation.value)]
+    for index, observation in sample_places(
+        rng, [(i, observation) for i, observation in case.iter_observations() if NUMBER.match(observation.value)]
     ):
         unit = observation.value.rpartition(" ")[2]
         for other in _OTHER_UNITS.get(unit, ()):
             wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, observation.value)
             explanation = f"the record says {wrong}; the instrument read {observation.value}"
-            yield Plan("a figure stands with its unit", explanation, (of_value(index, observation, wrong),))
+            yield Plan("a figure stands with its unit", explanation, (edit_value(index, observation, wrong),))
 
 
-KINDS = (
+INJECTORS = (
     reading_off,
     replicate_off,
     odd_one_out,

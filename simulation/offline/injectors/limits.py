@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from simulation.lab import quantities
 from simulation.lab.outcomes import Observation
-from simulation.offline.injectors.changes import Case, Plan, of_value, shown_amounts, some
-from simulation.offline.injectors.echoes import echoes, retold
-from simulation.offline.injectors.figures import NUMBER, SHARE, multiplied, readings
+from simulation.offline.injectors.edits import Case, Plan, edit_value, list_shown_amounts, sample_places
+from simulation.offline.injectors.numbers import NUMBER, SHARE, multiply_numbers, parse_readings
+from simulation.offline.injectors.setting_values import change_setting, find_setting_values
 
 _BAND = re.compile(r"(?<=[0-9]) bp\b")
-_FACTORS = tuple(Decimal(factor) for factor in (10, 14, 17, 19, 23, 26, 31, 38, 44, 52, 63, 100, 1000))
+_EXCESS_FACTORS = tuple(Decimal(factor) for factor in (10, 14, 17, 19, 23, 26, 31, 38, 44, 52, 63, 100, 1000))
 
 _HUGE_UNITS = {
     "cells/mL": ("cells/nL",), "ng/µL": ("mg/µL", "g/µL"), "mAU·s": ("MAU·s",), "V": ("kV", "MV"), "µA": ("kA", "A"),
@@ -25,10 +25,10 @@ _HUGE_UNITS = {
 class Limit(NamedTuple):
     """What a reading cannot exceed. `description_pattern` matches the record's description, `unit` is what follows the number."""
 
-    tells: str
+    description_pattern: str
     unit: str
-    most: Decimal
-    why: str
+    maximum: Decimal
+    reason: str
 
 
 _LIMITS = (
@@ -52,91 +52,93 @@ def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A quantity that cannot be negative is read far below zero."""
     candidates = [
         (index, observation)
-        for index, observation in case.observations()
+        for index, observation in case.iter_observations()
         if observation.measurement_type == "quantitative"
         and re.match("[0-9]", observation.value)
         and "(" not in observation.value
         # Potentials, changes of fluorescence and absorbances after blank subtraction can be negative.
         if not observation.value.endswith((" V", "ΔF/F", "AU"))
     ]
-    for index, observation in some(rng, candidates):
+    for index, observation in sample_places(rng, candidates):
         wrong = NUMBER.sub(lambda match: f"-{match[0]}", observation.value)
         explanation = f"the reading is {wrong}, not {observation.value}; there is no less than nothing of it"
         yield Plan(
-            "amounts, times and ratios read are not negative", explanation, (of_value(index, observation, wrong),)
+            "amounts, times and ratios read are not negative", explanation, (edit_value(index, observation, wrong),)
         )
 
 
 def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
     """An instrument reads something entirely different from the material."""
-    known = shown_amounts(case)
+    known = list_shown_amounts(case)
     candidates = [
         (index, observation, expected)
-        for index, observation in case.observations()
+        for index, observation in case.iter_observations()
         for expected in known
         if any(
             expected.value * 2 > reading > expected.value / 2 > 0
-            for reading in readings(observation.value, expected.dimension)
+            for reading in parse_readings(observation.value, expected.dimension)
         )
     ]
-    for index, observation, expected in some(rng, candidates):
-        for factor in _FACTORS:
-            wrong = multiplied(observation.value, factor)
-            shown_amount = quantities.show(expected.value, expected.dimension)
+    for index, observation, expected in sample_places(rng, candidates):
+        for factor in _EXCESS_FACTORS:
+            wrong = multiply_numbers(observation.value, factor)
+            shown_amount = quantities.format_quantity(expected.value, expected.dimension)
             explanation = f"the reading is {wrong}, not {observation.value}; the material's {expected.dimension} is {shown_amount}"
-            yield Plan("readings and materials agree", explanation, (of_value(index, observation, wrong),))
+            yield Plan("readings and materials agree", explanation, (edit_value(index, observation, wrong),))
 
 
 def beyond_the_instrument(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A reading is outside of what exists, or of what the instrument or the run can show."""
     candidates = [
         (index, observation, limit)
-        for index, observation in case.observations()
+        for index, observation in case.iter_observations()
         for limit in _LIMITS
-        if _fits(observation, limit)
+        if _matches_limit(observation, limit)
     ]
-    for index, observation, limit in some(rng, candidates):
-        for factor in _FACTORS:
-            wrong = multiplied(observation.value, factor)
-            if min(abs(Decimal(number)) for number in NUMBER.findall(wrong)) > _most(case, limit):
-                explanation = f"the reading is {wrong}, not {observation.value}; {limit.why}"
-                yield Plan("readings stay within what can be read", explanation, (of_value(index, observation, wrong),))
+    for index, observation, limit in sample_places(rng, candidates):
+        for factor in _EXCESS_FACTORS:
+            wrong = multiply_numbers(observation.value, factor)
+            if min(abs(Decimal(number)) for number in NUMBER.findall(wrong)) > _find_limit(case, limit):
+                explanation = f"the reading is {wrong}, not {observation.value}; {limit.reason}"
+                yield Plan(
+                    "readings stay within what can be read", explanation, (edit_value(index, observation, wrong),)
+                )
 
 
-def _fits(observation: Observation, limit: Limit) -> bool:
+def _matches_limit(observation: Observation, limit: Limit) -> bool:
     unit = observation.value.rpartition(" ")[2] if " " in observation.value else ""
     plain = re.fullmatch(r"-?[0-9.]+( \S+)?(, -?[0-9.]+( \S+)?)*", observation.value) is not None
     bare = re.fullmatch(r"[0-9., -]+", observation.value) is not None
     return (
         plain
         and (bare if not limit.unit else unit == limit.unit)
-        and re.search(limit.tells, observation.description) is not None
+        and re.search(limit.description_pattern, observation.description) is not None
     )
 
 
-def _most(case: Case, limit: Limit) -> Decimal:
+def _find_limit(case: Case, limit: Limit) -> Decimal:
     """Return the limit, or the setting of the action where that is the limit."""
-    known = {parameter.name: parameter for parameter in case.type.parameters} if case.type else {}
-    settings = {name: setting.read(case.action.parameters.get(name, setting.default)) for name, setting in known.items()
+    known = {parameter.name: parameter for parameter in case.action_type.parameters} if case.action_type else {}
+    settings = {name: setting.parse_value(case.action.parameters.get(name, setting.default)) for name, setting in known.items()
              if name == "run_time" or name.endswith("_potential") if case.action.parameters.get(name, setting.default)}  # fmt: skip
-    if limit.tells == "retention time" and "run_time" in settings:
+    if limit.description_pattern == "retention time" and "run_time" in settings:
         return Decimal(settings["run_time"]) / 60
-    if limit.tells == "potential" and len(settings) > 1:
+    if limit.description_pattern == "potential" and len(settings) > 1:
         return max(abs(Decimal(value)) for value in settings.values())
-    return limit.most
+    return limit.maximum
 
 
 def band_too_long(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A band of a length that no polymerase copies and no plain gel resolves."""
-    for index, observation in some(
-        rng, [(i, observation) for i, observation in case.observations() if _BAND.search(observation.value)]
+    for index, observation in sample_places(
+        rng, [(i, observation) for i, observation in case.iter_observations() if _BAND.search(observation.value)]
     ):
         wrong = _BAND.sub(" kb", observation.value)
         explanation = f"{wrong} is a thousand times {observation.value}; neither this reaction nor this gel goes so far"
         yield Plan(
             "a fragment is as long as it can be copied and resolved",
             explanation,
-            (of_value(index, observation, wrong),),
+            (edit_value(index, observation, wrong),),
         )
 
 
@@ -144,43 +146,45 @@ def more_than_all(case: Case, rng: random.Random) -> Iterator[Plan]:
     """More events are positive than there were events."""
     shares = [
         (i, observation, match)
-        for i, observation in case.observations()
+        for i, observation in case.iter_observations()
         if (match := SHARE.fullmatch(observation.value))
     ]
-    for index, observation, match in some(rng, shares):
+    for index, observation, match in sample_places(rng, shares):
         positive, events = int(match["positive"]), int(match["events"])
         texts = [f"{match['percent']} % ({events} of {positive} events)"]
         for factor in range(2, 10):
             if positive * factor > events:
-                percent = quantities.plain(Decimal(match["percent"]) * factor)
+                percent = quantities.format_number(Decimal(match["percent"]) * factor)
                 texts.append(f"{percent} % ({positive * factor} of {events} events)")
         for wrong in texts if positive < events else ():
             explanation = f"{wrong} are positive, which is more than all; the record is {observation.value}"
-            yield Plan("a part is not larger than the whole", explanation, (of_value(index, observation, wrong),))
+            yield Plan("a part is not larger than the whole", explanation, (edit_value(index, observation, wrong),))
 
 
 def impossible_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record states a setting that the instrument does not have."""
     # A volume in a material is an amount, not a setting; errors in it are of another kind.
-    for echo in some(rng, [echo for echo in echoes(case) if echo.where is None or echo.where[1] != "volume"]):
-        for wrong in echo.beyond():
-            explanation = f"{echo.name} is {wrong}; it was set to {echo.text}, and the instrument goes {echo.allowed}"
-            yield Plan("a setting is one the instrument has", explanation, retold(case, echo, wrong))
+    for echo in sample_places(
+        rng, [echo for echo in find_setting_values(case) if echo.location is None or echo.location[1] != "volume"]
+    ):
+        for wrong in echo.list_beyond():
+            explanation = f"{echo.setting_name} is {wrong}; it was set to {echo.text}, and the instrument goes {echo.allowed_range}"
+            yield Plan("a setting is one the instrument has", explanation, change_setting(case, echo, wrong))
 
 
 def unit_out_of_reach(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record in a unit in which its numbers exceed anything that exists."""
-    for index, observation in some(
-        rng, [(i, observation) for i, observation in case.observations() if NUMBER.match(observation.value)]
+    for index, observation in sample_places(
+        rng, [(i, observation) for i, observation in case.iter_observations() if NUMBER.match(observation.value)]
     ):
         unit = observation.value.rpartition(" ")[2]
         for other in _HUGE_UNITS.get(unit, ()):
             wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, observation.value)
             explanation = f"the record says {wrong}; the instrument read {observation.value}, and nothing of this size could be there"
-            yield Plan("readings stay within what can be read", explanation, (of_value(index, observation, wrong),))
+            yield Plan("readings stay within what can be read", explanation, (edit_value(index, observation, wrong),))
 
 
-KINDS = (
+INJECTORS = (
     negative_reading,
     contradicting_observation,
     beyond_the_instrument,

@@ -4,17 +4,17 @@ import random
 from collections.abc import Iterator
 
 from simulation.lab import quantities
-from simulation.offline.injectors.changes import (
+from simulation.offline.injectors.edits import (
     Case,
     Plan,
-    amount,
-    of_material,
-    of_property,
-    of_value,
-    some,
+    edit_material,
+    edit_property,
+    edit_value,
+    parse_amount,
+    sample_places,
 )
 
-_AIR_WARM = ("room_temp", "incubating_conditions", "cell_culture_conditions")
+_WARM_AIR = ("room_temp", "incubating_conditions", "cell_culture_conditions")
 _WARM = ("room_temp", "4C", "ice", "incubating_conditions", "cell_culture_conditions")
 _COLD = ("-80C", "-196C", "dry_ice")
 _FLUID = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
@@ -35,59 +35,61 @@ _COOKING = (91, 93, 94, 96, 98)
 
 def frozen_in_the_warm(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A liquid at a warm place is said to be frozen, or a frozen material is at a warm place."""
-    for index, draft in some(rng, list(case.drafts())):
+    for index, draft in sample_places(rng, list(case.iter_available())):
         rule, where = "a watery liquid is not frozen above 0 °C", draft.environmental_condition
         phase = draft.properties.get("phase")
-        if phase in _FLUID and where in _AIR_WARM and not _ice_told(case, index):
+        if phase in _FLUID and where in _WARM_AIR and not _mentions_ice(case, index):
             explanation = f"{draft.name} is frozen at condition {where}, and no step froze it"
-            yield Plan(rule, explanation, (of_property(index, draft, "phase", "frozen"),))
-        if phase == "frozen" and where not in _AIR_WARM:
+            yield Plan(rule, explanation, (edit_property(index, draft, "phase", "frozen"),))
+        if phase == "frozen" and where not in _WARM_AIR:
             # Incubators only: at room temperature a frozen material could be about to thaw.
-            for wrong in _AIR_WARM[1:]:
+            for wrong in _WARM_AIR[1:]:
                 explanation = f"{draft.name} is frozen at condition {wrong}; the step leaves it at {where}"
-                yield Plan(rule, explanation, (of_material(index, draft, "environmental_condition", wrong),))
+                yield Plan(rule, explanation, (edit_material(index, draft, "environmental_condition", wrong),))
 
 
-def _ice_told(case: Case, material_index: int) -> bool:
+def _mentions_ice(case: Case, material_index: int) -> bool:
     return any(
         "ice" in observation.value
-        for index, observation in case.observations()
-        if case.subjects[index] == material_index
+        for index, observation in case.iter_observations()
+        if case.subject_indexes[index] == material_index
     )
 
 
 def another_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A liquid is a powder after the step, or a solid a liquid, and was not so before the step either."""
-    for index, draft in some(rng, list(case.drafts())):
-        before = case.before(draft)
+    for index, draft in sample_places(rng, list(case.iter_available())):
+        before = case.find_previous(draft)
         right = str(draft.properties.get("phase"))
         for wrong in _OTHER_PHASES.get(right, ()):
             if before is None or before.properties.get("phase") != wrong:
                 explanation = f"{draft.name} is {wrong}; after {case.action.name} it is {right}"
                 rule = "matter keeps its state unless something changes it"
-                yield Plan(rule, explanation, (of_property(index, draft, "phase", wrong),))
+                yield Plan(rule, explanation, (edit_property(index, draft, "phase", wrong),))
 
 
 def impossible_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A temperature that no bench reaches, or that would kill the cells in the material."""
     candidates = [
         (index, draft, name)
-        for index, draft in case.drafts()
+        for index, draft in case.iter_available()
         for name, text in draft.properties.items()
-        if "temperature" in name and amount(text, "temperature")
+        if "temperature" in name and parse_amount(text, "temperature")
     ]
-    for index, draft, name in some(rng, candidates):
+    for index, draft, name in sample_places(rng, candidates):
         living = draft.properties.get("phase") in ("suspension", "adherent culture")
         for degrees in (*_ABSURD_TEMPERATURES, *(_COOKING if living else ())):
-            wrong = quantities.show(quantities.parse(f"{degrees} °C", "temperature").value, "temperature")
+            wrong = quantities.format_quantity(
+                quantities.parse_quantity(f"{degrees} °C", "temperature").value, "temperature"
+            )
             explanation = f"{name} is {wrong}, not {draft.properties[name]}"
             rule = "temperatures stay within what can be, and what lives within what it survives"
-            yield Plan(rule, explanation, (of_property(index, draft, name, wrong),))
+            yield Plan(rule, explanation, (edit_property(index, draft, name, wrong),))
 
 
 def impossible_place(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A liquid is in deep cold although no step put it there, and is still liquid."""
-    for index, draft in some(rng, list(case.drafts())):
+    for index, draft in sample_places(rng, list(case.iter_available())):
         if draft.environmental_condition not in _WARM or draft.properties.get("phase") not in _FLUID:
             continue
         for wrong in _COLD:
@@ -96,15 +98,15 @@ def impossible_place(case: Case, rng: random.Random) -> Iterator[Plan]:
                 f"{draft.name} is {draft.properties['phase']} at {wrong}; {case.action.name} leaves it at {right}"
             )
             rule = "nothing changes its place by itself, nor stays liquid in the deep cold"
-            yield Plan(rule, explanation, (of_material(index, draft, "environmental_condition", wrong),))
+            yield Plan(rule, explanation, (edit_material(index, draft, "environmental_condition", wrong),))
 
 
 def wet_after_drying(case: Case, rng: random.Random) -> Iterator[Plan]:
     """What was dried is wet."""
-    for index, observation in case.observations():
+    for index, observation in case.iter_observations():
         if observation.value == "dry":
             explanation = f"{observation.description}: wet, after {case.action.name}"
-            yield Plan("water leaves what is dried", explanation, (of_value(index, observation, "wet"),))
+            yield Plan("water leaves what is dried", explanation, (edit_value(index, observation, "wet"),))
 
 
-KINDS = (frozen_in_the_warm, another_phase, impossible_temperature, impossible_place, wet_after_drying)
+INJECTORS = (frozen_in_the_warm, another_phase, impossible_temperature, impossible_place, wet_after_drying)

@@ -4,58 +4,65 @@ import random
 from collections.abc import Iterator
 
 from simulation.lab.parameters import Parameter
-from simulation.offline.injectors.changes import Case, Plan, some
-from simulation.offline.injectors.echoes import echoes, retold
+from simulation.offline.injectors.edits import Case, Plan, sample_places
+from simulation.offline.injectors.setting_values import change_setting, find_setting_values
 
 _LIGHT = ("wavelength", "laser", "channels", "detection_filter")
-_TOPICS = {"centrifugal_force": "force", "rotation": "force", "duration": "time", "temperature": "temperature"}
+_TOPIC_OF_DIMENSION = {
+    "centrifugal_force": "force",
+    "rotation": "force",
+    "duration": "time",
+    "temperature": "temperature",
+}
 
 
 def wrong_objective(case: Case, rng: random.Random) -> Iterator[Plan]:
     """The record of a microscope names another objective than the one that was set."""
-    yield from _told_wrong(case, rng, "objective", "the objective set is the one looked through")
+    yield from _plan_wrong_setting(case, rng, "objective", "the objective set is the one looked through")
 
 
 def wrong_wavelength(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record names another wavelength, laser, filter or channel than the one that was set."""
-    yield from _told_wrong(case, rng, "light", "the light set is the light used")
+    yield from _plan_wrong_setting(case, rng, "light", "the light set is the light used")
 
 
 def wrong_force(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record or material states another centrifugal force or speed than the one that was set."""
-    yield from _told_wrong(case, rng, "force", "the force set is the one the vessel was spun at")
+    yield from _plan_wrong_setting(case, rng, "force", "the force set is the one the vessel was spun at")
 
 
 def wrong_time(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record or material states another time than the one that was set."""
-    yield from _told_wrong(case, rng, "time", "the time set is the time it took")
+    yield from _plan_wrong_setting(case, rng, "time", "the time set is the time it took")
 
 
 def wrong_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record or material states another temperature than the one that was set."""
-    yield from _told_wrong(case, rng, "temperature", "the temperature set is the one held")
+    yield from _plan_wrong_setting(case, rng, "temperature", "the temperature set is the one held")
 
 
 def wrong_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A record or material states another filter, column, volume or mode than the one that was set."""
-    yield from _told_wrong(case, rng, "other", "what was set is what was done")
+    yield from _plan_wrong_setting(case, rng, "other", "what was set is what was done")
 
 
-def _topic(parameter: Parameter) -> str:
+def _find_topic(parameter: Parameter) -> str:
     if parameter.name == "objective":
         return "objective"
     # By name, because wavelengths have a dimension of their own but lasers, channels and filters are options.
     if any(part in parameter.name for part in _LIGHT):
         return "light"
-    return _TOPICS.get(parameter.dimension, "other")
+    return _TOPIC_OF_DIMENSION.get(parameter.dimension, "other")
 
 
-def _told_wrong(case: Case, rng: random.Random, topic: str, rule: str) -> Iterator[Plan]:
-    for echo in some(rng, [echo for echo in echoes(case) if _topic(echo.parameter) == topic]):
-        for wrong in echo.nearby():
+def _plan_wrong_setting(case: Case, rng: random.Random, topic: str, rule: str) -> Iterator[Plan]:
+    for echo in sample_places(
+        rng, [echo for echo in find_setting_values(case) if _find_topic(echo.parameter) == topic]
+    ):
+        for wrong in echo.list_nearby():
             if wrong != echo.text:
-                explanation = f"{echo.name} was set to {echo.text}, and here it is {wrong}"
-                yield Plan(rule, explanation, retold(case, echo, wrong))
+                explanation = f"{echo.setting_name} was set to {echo.text}, and here it is {wrong}"
+                yield Plan(rule, explanation, change_setting(case, echo, wrong))
 
 
-KINDS = (wrong_objective, wrong_wavelength, wrong_force, wrong_time, wrong_temperature, wrong_setting)
+INJECTORS = (wrong_objective, wrong_wavelength, wrong_force, wrong_time, wrong_temperature, wrong_setting)

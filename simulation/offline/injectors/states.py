@@ -5,58 +5,58 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from simulation.offline.injectors.changes import (
+from simulation.offline.injectors.edits import (
     Case,
     Plan,
-    amount,
-    of_material,
-    of_property,
-    of_value,
-    some,
-    swap,
-    told,
+    edit_material,
+    edit_property,
+    edit_value,
+    is_mentioned,
+    parse_amount,
+    replace_mentions,
+    sample_places,
 )
-from simulation.offline.injectors.figures import NUMBER
+from simulation.offline.injectors.numbers import NUMBER
 
-_BULK = ("volume", "mass", "phase")
-_VESSEL = ("container", "container_capacity")
-_COOL = ("4C", "ice")
+_AMOUNT_PROPERTIES = ("volume", "mass", "phase")
+_CONTAINER_PROPERTIES = ("container", "container_capacity")
+_COOL_CONDITIONS = ("4C", "ice")
 _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
-_WET = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
-_DETACHING = ("trypsin", "EDTA", "accutase", "dispase")
+_WET_PHASES = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
+_DETACHING_AGENTS = ("trypsin", "EDTA", "accutase", "dispase")
 _REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
 # The two texts that a handler records after warming; see `handlers/thermal.py`.
 _THAWED, _FROZEN = "no ice left", "still ice in it"
 _CLOUDY = {"liquid": "suspension", "suspension": "liquid", "adherent culture": "suspension"}
-_SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "100", "150", "200", "250", "500")
+_VESSEL_SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "100", "150", "200", "250", "500")
 
 
 def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A reagent that is kept cold and was just drawn as a liquid is frozen."""
     candidates = [
         (index, draft)
-        for index, draft, before in case.continued()
-        if draft.properties.get("phase") == "liquid" and draft.environmental_condition in _COOL
-        if (current := amount(draft.properties.get("volume"), "volume"))
-        and (previous := amount(before.properties.get("volume"), "volume"))
+        for index, draft, before in case.iter_continued()
+        if draft.properties.get("phase") == "liquid" and draft.environmental_condition in _COOL_CONDITIONS
+        if (current := parse_amount(draft.properties.get("volume"), "volume"))
+        and (previous := parse_amount(before.properties.get("volume"), "volume"))
         and current.value < previous.value
     ]
-    for index, draft in some(rng, candidates):
+    for index, draft in sample_places(rng, candidates):
         explanation = f"{draft.name} is frozen, yet a liquid volume was drawn from it in this step"
         yield Plan(
-            "a reagent is thawed before it is used", explanation, (of_property(index, draft, "phase", "frozen"),)
+            "a reagent is thawed before it is used", explanation, (edit_property(index, draft, "phase", "frozen"),)
         )
 
 
 def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A material is still frozen although this step was long enough to thaw it."""
-    for index, draft, before in case.continued():
+    for index, draft, before in case.iter_continued():
         if before.properties.get("phase") == "frozen" and draft.properties.get("phase") in ("liquid", "suspension"):
-            edits = [of_property(index, draft, "phase", "frozen")]
+            edits = [edit_property(index, draft, "phase", "frozen")]
             edits += [
-                of_value(other, observation, _FROZEN)
-                for other, observation in case.observations()
-                if observation.value == _THAWED and case.subjects[other] == index
+                edit_value(other, observation, _FROZEN)
+                for other, observation in case.iter_observations()
+                if observation.value == _THAWED and case.subject_indexes[other] == index
             ]
             explanation = f"{draft.name} is frozen still; {case.action.name} leaves it {draft.properties['phase']}"
             yield Plan("what is warmed long enough thaws", explanation, tuple(edits))
@@ -66,20 +66,23 @@ def stale_property(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A property that the step changes has its value from before."""
     candidates = [
         (index, draft, name, str(before.properties[name]))
-        for index, draft, before in case.continued()
+        for index, draft, before in case.iter_continued()
         for name, value in draft.properties.items()
-        if name not in (*_BULK, *_VESSEL) and str(before.properties.get(name, value)) != str(value)
-        if not _same(str(before.properties[name]), str(value))
+        if name not in (*_AMOUNT_PROPERTIES, *_CONTAINER_PROPERTIES)
+        and str(before.properties.get(name, value)) != str(value)
+        if not _is_same_amount(str(before.properties[name]), str(value))
     ]
-    for index, draft, name, stale in some(rng, candidates):
+    for index, draft, name, stale in sample_places(rng, candidates):
         explanation = f"{name} of {draft.name} is {stale} as before; this step makes it {draft.properties[name]}"
-        yield Plan("what a step changes is changed afterwards", explanation, (of_property(index, draft, name, stale),))
+        yield Plan(
+            "what a step changes is changed afterwards", explanation, (edit_property(index, draft, name, stale),)
+        )
 
 
-def _same(first_text: str, second_text: str) -> bool:
+def _is_same_amount(first_text: str, second_text: str) -> bool:
     """Return whether two texts are the same amount, or too close for anybody to notice."""
     for dimension in ("mass_concentration", "molar_concentration", "number_density", "ratio", "temperature"):
-        first, second = amount(first_text, dimension), amount(second_text, dimension)
+        first, second = parse_amount(first_text, dimension), parse_amount(second_text, dimension)
         if first and second:
             return abs(first.value - second.value) * 50 < abs(second.value)
     return first_text in second_text
@@ -87,49 +90,49 @@ def _same(first_text: str, second_text: str) -> bool:
 
 def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A clear liquid is cloudy, a suspension clear or cells have detached; or a change of phase by the step is missing."""
-    for index, draft in some(rng, list(case.drafts())):
-        right, before = str(draft.properties.get("phase")), case.before(draft)
+    for index, draft in sample_places(rng, list(case.iter_available())):
+        right, before = str(draft.properties.get("phase")), case.find_previous(draft)
         previous_phase = str(before.properties.get("phase")) if before else right
         wrong = _CLOUDY.get(right, "") if previous_phase == right else previous_phase
         # With a detaching agent in the medium, loose cells would be plausible.
-        if right == "adherent culture" and any(word in name for name in draft.properties for word in _DETACHING):
+        if right == "adherent culture" and any(word in name for name in draft.properties for word in _DETACHING_AGENTS):
             continue
         if wrong and "frozen" not in (wrong, right) and wrong != "empty container":
             explanation = f"{draft.name} is {wrong}; {case.action.name} leaves it {right}"
             rule = "particles and cells are dispersed, settled or attached only by what does so"
-            yield Plan(rule, explanation, (of_property(index, draft, "phase", wrong),))
+            yield Plan(rule, explanation, (edit_property(index, draft, "phase", wrong),))
 
 
 def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A material is where it was before although the step moved it, or in an incubator although no step put it there."""
-    for index, draft in some(rng, list(case.drafts())):
-        right, before = draft.environmental_condition, case.before(draft)
+    for index, draft in sample_places(rng, list(case.iter_available())):
+        right, before = draft.environmental_condition, case.find_previous(draft)
         for wrong in (*_INCUBATORS, *((before.environmental_condition,) if before else ())):
-            if wrong != right and not wrong.startswith(("-", "dry")) and draft.properties.get("phase") in _WET:
+            if wrong != right and not wrong.startswith(("-", "dry")) and draft.properties.get("phase") in _WET_PHASES:
                 explanation = f"{draft.name} is at {wrong}; {case.action.name} leaves it at {right}"
                 rule = "a material is where the step leaves it"
-                yield Plan(rule, explanation, (of_material(index, draft, "environmental_condition", wrong),))
+                yield Plan(rule, explanation, (edit_material(index, draft, "environmental_condition", wrong),))
 
 
 def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A material is in a vessel of another size than before, although the step did not move it."""
-    for index, draft, before in some(rng, list(case.continued())):
+    for index, draft, before in sample_places(rng, list(case.iter_continued())):
         capacity, vessel = (
             str(draft.properties.get("container_capacity", "")),
             str(draft.properties.get("container", "")),
         )
-        if not told(capacity, vessel) or before.properties.get("container") != vessel:
+        if not is_mentioned(capacity, vessel) or before.properties.get("container") != vessel:
             continue
         number, _, unit = capacity.partition(" ")
-        content = amount(draft.properties.get("volume"), "volume")
-        for size in _SIZES if number in _SIZES else ():
+        content = parse_amount(draft.properties.get("volume"), "volume")
+        for size in _VESSEL_SIZES if number in _VESSEL_SIZES else ():
             wrong = f"{size} {unit}"
-            holds = amount(wrong, "volume")
+            holds = parse_amount(wrong, "volume")
             # A vessel smaller than its contents would be an obvious error.
             if size != number and holds and (content is None or content.value <= holds.value):
                 edits = (
-                    of_property(index, draft, "container_capacity", wrong),
-                    of_property(index, draft, "container", swap(vessel, capacity, wrong)),
+                    edit_property(index, draft, "container_capacity", wrong),
+                    edit_property(index, draft, "container", replace_mentions(vessel, capacity, wrong)),
                 )
                 explanation = f"{draft.name} is in a vessel of {wrong}; it was and is in one of {capacity}"
                 yield Plan("a material stays in its vessel unless it is moved", explanation, edits)
@@ -139,21 +142,22 @@ def unasked_change(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A property that the step leaves alone has another number afterwards."""
     candidates = [
         (index, draft, name, match)
-        for index, draft, before in case.continued()
+        for index, draft, before in case.iter_continued()
         for name, value in draft.properties.items()
-        if name not in (*_BULK, *_VESSEL, "medium", "lanes") and before.properties.get(name) == value
+        if name not in (*_AMOUNT_PROPERTIES, *_CONTAINER_PROPERTIES, "medium", "lanes")
+        and before.properties.get(name) == value
         if not (name.endswith(" concentration") and case.action.name in _REACTING)
         for match in NUMBER.finditer(str(value))
     ]
-    for index, draft, name, match in some(rng, candidates):
+    for index, draft, name, match in sample_places(rng, candidates):
         value = str(draft.properties[name])
-        for figure in _other_figures(match[0]):
+        for figure in _list_other_numbers(match[0]):
             wrong = value[: match.start()] + figure + value[match.end() :]
             explanation = f"{name} of {draft.name} is {wrong}; it was {value} and {case.action.name} leaves it so"
-            yield Plan("what a step does not touch stays", explanation, (of_property(index, draft, name, wrong),))
+            yield Plan("what a step does not touch stays", explanation, (edit_property(index, draft, name, wrong),))
 
 
-def _other_figures(number: str) -> list[str]:
+def _list_other_numbers(number: str) -> list[str]:
     """Return the number with its first digit replaced: 0.22 may become 0.42, 96 may become 76."""
     first = re.search("[1-9]", number)
     if not first:
@@ -163,7 +167,7 @@ def _other_figures(number: str) -> list[str]:
     return [other for other in others if abs(Decimal(other)) <= 100 or abs(Decimal(number)) > 100]
 
 
-KINDS = (
+INJECTORS = (
     frozen_reagent_used,
     not_thawed,
     stale_property,

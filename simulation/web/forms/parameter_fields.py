@@ -9,7 +9,7 @@ from simulation.lab import quantities
 from simulation.lab.actions import ActionType
 from simulation.lab.materials import Inventory
 from simulation.lab.parameters import Parameter, ParameterError
-from simulation.web.transcript import words, written
+from simulation.web.transcript import format_value, humanise_name
 
 _LONG_TEXT = 300  # characters; longer texts get several lines
 Choices = list[tuple[str, str]]
@@ -53,10 +53,10 @@ class ParameterField(forms.Field):
         super().__init__(
             # A parameter with a default is never required on the form.
             required=parameter.required and parameter.default is None,
-            widget=_widget(parameter, materials, label),
+            widget=_make_widget(parameter, materials, label),
             label=label,
-            help_text=_help(parameter),
-            error_messages={"required": f"{kind.name} needs {parameter.name}: {parameter.allowed()}"},
+            help_text=_build_help(parameter),
+            error_messages={"required": f"{kind.name} needs {parameter.name}: {parameter.describe_allowed()}"},
         )
 
     def to_python(self, value: Any) -> Any:
@@ -69,16 +69,16 @@ class ParameterField(forms.Field):
         # A blank value is the default and needs no check.
         if value:
             try:
-                self.parameter.read(value)
+                self.parameter.parse_value(value)
             except ParameterError as error:
                 raise forms.ValidationError(str(error)) from error
 
 
-def fields(kind: ActionType, inventory: Inventory) -> Iterator[tuple[str, ParameterField]]:
+def make_fields(kind: ActionType, inventory: Inventory) -> Iterator[tuple[str, ParameterField]]:
     """Yield a field for every parameter by name; an object has one per key, named `object.key`."""
-    materials = [(m.barcode, f"{m.name} ({m.barcode})") for m in inventory.usable()]
+    materials = [(m.barcode, f"{m.name} ({m.barcode})") for m in inventory.list_usable()]
     for parameter in kind.parameters:
-        label = words(parameter.name)
+        label = humanise_name(parameter.name)
         if parameter.type != "object":
             yield parameter.name, ParameterField(kind, parameter, materials, label)
             continue
@@ -88,14 +88,16 @@ def fields(kind: ActionType, inventory: Inventory) -> Iterator[tuple[str, Parame
             yield f"{parameter.name}.{key}", ParameterField(kind, known, materials, f"{label}: {key}")
 
 
-def _widget(parameter: Parameter, materials: Choices, label: str) -> forms.Widget:
+def _make_widget(parameter: Parameter, materials: Choices, label: str) -> forms.Widget:
     match parameter.type:
         case "select":
-            return forms.Select(choices=_or_nothing(parameter, [(option, option) for option in parameter.options]))
+            return forms.Select(
+                choices=_with_blank_choice(parameter, [(option, option) for option in parameter.options])
+            )
         case "boolean":
-            return forms.Select(choices=_or_nothing(parameter, [("true", "yes"), ("false", "no")]))
+            return forms.Select(choices=_with_blank_choice(parameter, [("true", "yes"), ("false", "no")]))
         case "material_selector":
-            return forms.Select(choices=_or_nothing(parameter, materials))
+            return forms.Select(choices=_with_blank_choice(parameter, materials))
         case "multiselect":
             return forms.CheckboxSelectMultiple(choices=[(option, option) for option in parameter.options])
         case "multi_material_selector":
@@ -103,30 +105,33 @@ def _widget(parameter: Parameter, materials: Choices, label: str) -> forms.Widge
         case "range":
             return forms.NumberInput({"min": parameter.minimum, "max": parameter.maximum, "step": "any"})
         case "range_with_units":
-            return AmountInput(label, quantities.units(parameter.dimension), _usual_unit(parameter))
+            return AmountInput(label, quantities.list_units(parameter.dimension), _default_unit(parameter))
         case _:
             longest = {"maxlength": parameter.max_length}
             return forms.Textarea(longest) if parameter.max_length > _LONG_TEXT else forms.TextInput(longest)
 
 
-def _or_nothing(parameter: Parameter, choices: Choices) -> Choices:
+def _with_blank_choice(parameter: Parameter, choices: Choices) -> Choices:
     """Return the choices after one that omits the parameter."""
     # The default is named, so that leaving it blank is a decision.
     blank_label = "choose" if parameter.required else "not set"
-    return [("", f"{written(parameter.default)} (default)" if parameter.default is not None else blank_label), *choices]
+    return [
+        ("", f"{format_value(parameter.default)} (default)" if parameter.default is not None else blank_label),
+        *choices,
+    ]
 
 
-def _usual_unit(parameter: Parameter) -> str:
+def _default_unit(parameter: Parameter) -> str:
     """Return the unit of the default or, without one, of the minimum."""
     amount = parameter.minimum if parameter.default is None else parameter.default
-    return quantities.unit(amount, parameter.dimension)
+    return quantities.parse_unit(amount, parameter.dimension)
 
 
-def _help(parameter: Parameter) -> str:
+def _build_help(parameter: Parameter) -> str:
     """Return description, allowed values and default."""
     parts = [parameter.description]
     if parameter.type in ("range", "range_with_units"):
         parts.append(f"{parameter.minimum} to {parameter.maximum}")
     if parameter.default is not None and parameter.type not in ("select", "boolean"):
-        parts.append(f"default {written(parameter.default)}")
+        parts.append(f"default {format_value(parameter.default)}")
     return ". ".join(part.rstrip(".") for part in parts) + "."

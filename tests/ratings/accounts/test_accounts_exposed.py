@@ -20,9 +20,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings.accounts import passwords, second_step
-from tests.support.account_steps import PASSWORD, code_of
-from tests.support.services import free_port
+from ratings.accounts import passwords, two_factor
+from tests.support.account_steps import PASSWORD, compute_app_code
+from tests.support.services import find_free_port
 
 PROXIED = {"Host": "lab.example.org", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
 pytestmark = [pytest.mark.django_db(transaction=True)]
@@ -59,7 +59,7 @@ class Browser:
 @pytest.fixture
 def production_site(tmp_path: Path) -> Iterator[tuple[Browser, Path]]:
     """Run gunicorn with the production profile on this test's database."""
-    port, log = free_port(), tmp_path / "log"
+    port, log = find_free_port(), tmp_path / "log"
     environ = {
         **os.environ,
         "WETBENCH_PROFILE": "production",
@@ -108,7 +108,7 @@ def test_superuser_signs_in_to_a_production_site_with_password_and_code(
     browser.send("/account/second-step/", browser.read("/account/second-step/"), do="begin")
     device = TOTPDevice.objects.get(user=root)
     done = browser.send(
-        "/account/second-step/", browser.read("/account/second-step/"), do="turn on", code=code_of(device)
+        "/account/second-step/", browser.read("/account/second-step/"), do="turn on", code=compute_app_code(device)
     )
     backup = re.findall(r"<code>([\w-]+)</code>", done.read().decode())
     assert done.status == 200 and len(backup) == 10
@@ -118,14 +118,14 @@ def test_superuser_signs_in_to_a_production_site_with_password_and_code(
     said = other.send("/login/", other.read("/login/"), username="root", password=PASSWORD)
     assert said.headers["Location"] == "/login/code/"
     assert other.ask("GET", "/studies/").headers["Location"] == "/login/?next=/studies/"
-    in_ = other.send("/login/code/", other.read("/login/code/"), code=code_of(device, 1))
+    in_ = other.send("/login/code/", other.read("/login/code/"), code=compute_app_code(device, 1))
     assert in_.status == 302 and other.ask("GET", "/studies/").status == 200
     check_cookie_flags(in_.headers.get_all("Set-Cookie", []))
     told = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     events = [(one["event"], one["address"]) for one in told if one["logger"] == "wetbench.security"]
     assert events == [(name, "203.0.113.9") for name in ("signed in", "second step on", "signed in")]
     shown = log.read_text()
-    for secret in (PASSWORD, *backup, second_step.secret_of(device), other.cookies["__Host-wb_session"].value):
+    for secret in (PASSWORD, *backup, two_factor.format_secret(device), other.cookies["__Host-wb_session"].value):
         assert secret not in shown and secret.replace(" ", "") not in shown
 
 

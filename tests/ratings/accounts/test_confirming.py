@@ -5,8 +5,8 @@ from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.support import job_factories, seats
-from tests.support.account_steps import PASSWORD, stale
+from tests.support import invited_raters, job_factories
+from tests.support.account_steps import PASSWORD, make_sign_in_stale
 
 pytestmark = pytest.mark.django_db
 
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.django_db
 def test_adding_a_role_requires_reauthentication_and_keeps_the_form_values(client: Client) -> None:
     ada = User.objects.create_user("ada", password=PASSWORD, is_staff=True)
     User.objects.create_user("lee")
-    study = seats.study(by=ada)
+    study = invited_raters.create_small_study(by=ada)
     client.force_login(ada)
-    stale(client)
+    make_sign_in_stale(client)
     address, sent = f"/studies/{study.slug}/members/", {"who": "lee", "role": "analyst"}
     assert client.get(address).status_code == 200
     asked = client.post(address, sent)
@@ -30,7 +30,7 @@ def test_adding_a_role_requires_reauthentication_and_keeps_the_form_values(clien
 
 def test_reauthentication_page_redirects_back_but_not_to_other_sites(client: Client, kim: User) -> None:
     client.force_login(kim)
-    stale(client)
+    make_sign_in_stale(client)
     assert client.get("/account/second-step/")["Location"] == "/account/confirm/?next=%2Faccount%2Fsecond-step%2F"
     for wanted, where in (("/account/second-step/", "/account/second-step/"), ("https://evil.example.org/", "/")):
         sent = {"next": wanted, "confirm_password": PASSWORD}
@@ -40,7 +40,7 @@ def test_reauthentication_page_redirects_back_but_not_to_other_sites(client: Cli
 
 def test_admin_site_requires_reauthentication_to_change_an_account(client: Client, kim: User) -> None:
     client.force_login(User.objects.create_superuser("root", password=PASSWORD))
-    stale(client)
+    make_sign_in_stale(client)
     address = f"/admin/auth/user/{kim.pk}/change/"
     assert client.get(address)["Location"].startswith("/account/confirm/")
     assert client.post(address, {"username": "mallory"}).status_code == 422
@@ -49,11 +49,11 @@ def test_admin_site_requires_reauthentication_to_change_an_account(client: Clien
 
 
 def test_archive_with_sources_requires_reauthentication(client: Client) -> None:
-    study = seats.study()
-    job = job_factories.job(f"study/{study.slug}", "done", kind="export", params={"variant": "with sources"})
-    file = job_factories.file(job)
+    study = invited_raters.create_small_study()
+    job = job_factories.create_job(f"study/{study.slug}", "done", kind="export", params={"variant": "with sources"})
+    file = job_factories.create_job_file(job)
     client.force_login(User.objects.create_superuser("root", password=PASSWORD))
     address = f"/jobs/{job.code}/files/{file.pk}/"
     assert client.get(address).status_code == 200
-    stale(client)
+    make_sign_in_stale(client)
     assert client.get(address)["Location"].startswith("/account/confirm/")

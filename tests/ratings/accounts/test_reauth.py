@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 from django.test import RequestFactory
 
-from ratings.accounts import reauth
+from ratings.accounts import reauthentication
 
 pytestmark = pytest.mark.django_db
 
@@ -24,21 +24,21 @@ def make_request(user: User | AnonymousUser, came: object = None) -> HttpRequest
 
 def test_reauthentication_of_a_user_with_a_password_requires_it() -> None:
     ada = User.objects.create_user("ada", password="enough-of-ada")
-    assert reauth.confirmed(make_request(ada), "enough-of-ada")
+    assert reauthentication.verify_identity(make_request(ada), "enough-of-ada")
     for wrong in ("", "enough of ada"):
-        assert not reauth.confirmed(make_request(ada, came=int(time.time())), wrong)
+        assert not reauthentication.verify_identity(make_request(ada, came=int(time.time())), wrong)
 
 
 def test_reauthentication_without_a_password_requires_a_link_opened_within_15_minutes() -> None:
     ada = User.objects.create_user("ada")
     now = int(time.time())
-    assert reauth.confirmed(make_request(ada, came=now - QUARTER + 60), "")
+    assert reauthentication.verify_identity(make_request(ada, came=now - QUARTER + 60), "")
     for came in (None, now - QUARTER - 1, now + 60, str(now)):
-        assert not reauth.confirmed(make_request(ada, came), "")
+        assert not reauthentication.verify_identity(make_request(ada, came), "")
 
 
 def test_reauthentication_rejects_anonymous_and_deactivated_users() -> None:
     now = int(time.time())
     gone = User.objects.create_user("gone", password="enough-of-gone", is_active=False)
-    assert not reauth.confirmed(make_request(AnonymousUser(), now), "")
-    assert not reauth.confirmed(make_request(gone, now), "enough-of-gone")
+    assert not reauthentication.verify_identity(make_request(AnonymousUser(), now), "")
+    assert not reauthentication.verify_identity(make_request(gone, now), "enough-of-gone")

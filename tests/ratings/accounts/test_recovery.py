@@ -20,13 +20,13 @@ from scipy.special import ndtr, ndtri
 
 from ratings.exchange.archive import contents
 from ratings.models import Analysis, Study
-from ratings.raters import simulated
+from ratings.raters import simulated_raters
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
-from ratings.results.analyses.tables import records
-from ratings.stats import Estimate, panel
+from ratings.results.analyses.tables import list_records
+from ratings.stats import Estimate, summary
 from ratings.studies import lifecycle
-from ratings.web.results import panels
+from ratings.web.results import result_sections
 from ratings.web.study import dashboard
 from simulation.models import Twin
 from tests.support import run_factory, study_factory
@@ -76,24 +76,26 @@ def recovered(django_db_setup: None, django_db_blocker: Any) -> Iterator[Recover
 
 def analyse_simulated_study() -> Recovered:
     for place, cast in enumerate(CASTS):
-        run_factory.pool(44, (f"caffeine {place}", f"zebrafish {place}"), cast)
+        run_factory.create_pool(44, (f"caffeine {place}", f"zebrafish {place}"), cast)
     Twin.objects.update(field="new_materials[0].properties.volume")
     marks = {"marks": ["if_not_plausible"]}
-    study = study_factory.open_study(
+    study = study_factory.create_open_study(
         6, sources=list(SOURCES.values()), design="crossed", ratings_per_item=6, display=marks
     )
     boss = User.objects.create_user("boss", is_staff=True)
     Study.objects.filter(pk=study.pk).update(created_by=boss)
-    simulated.simulate_raters(study, 6, OBVIOUS, SUBTLE, SPECIFICITY, located=LOCATED, seed=1)
+    simulated_raters.simulate_raters(study, 6, OBVIOUS, SUBTLE, SPECIFICITY, located=LOCATED, seed=1)
     lifecycle.close_and_unblind(study, boss)
     study.refresh_from_db()
-    made = store.compute(study, Filters())
+    made = store.compute_analysis(study, Filters())
     client = Client()
     client.force_login(boss)
     page = client.get(reverse("ratings:study", args=[study.slug]))
     wanted = {"results.json", "ratings.csv", "tables/rates.csv", "tables/raters.csv", "methods.txt"}
-    archive = {entry.name: read_entry(entry) for entry in contents.unblinded(study, made) if entry.name in wanted}
-    results = [Estimate.from_json(row) for row in made.document["results"]]
+    archive = {
+        entry.name: read_entry(entry) for entry in contents.list_unblinded_files(study, made) if entry.name in wanted
+    }
+    results = [Estimate.from_dict(row) for row in made.document["results"]]
     return Recovered(
         analysis=made,
         results=results,
@@ -131,7 +133,7 @@ def extract_text(page: str) -> str:
 
 # What the simulated raters are, over endlessly many raters and items: an item's trace of error is normal around
 # z(share called) * sqrt(1 + 0.35^2), with 0.6 of its variance shared by all raters; a rater calls what lies above a
-# threshold that is normal with standard deviation 0.35 (ratings/raters/simulated.py).
+# threshold that is normal with standard deviation 0.35 (ratings/raters/simulated_raters.py).
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 THRESHOLDS = 0.35 * NODES
@@ -174,7 +176,7 @@ def contains(row: Estimate, true: float) -> bool:
 def test_recovery_study_has_forty_items_and_six_raters_shown_as_simulated(recovered) -> None:
     rate = recovered.one("plausibility_rate")
     assert (rate.n["items"], rate.n["raters"], rate.n["ratings"]) == (40, 6, 240)
-    assert {row["n"] for row in records(recovered.analysis.document["tables"]["rates"])} == {60}
+    assert {row["n"] for row in list_records(recovered.analysis.document["tables"]["rates"])} == {60}
     assert recovered.analysis.document["composition"]["simulated"]["raters"] == 6
     assert "simulated" in recovered.page.lower() and "simulated" in recovered.archive["methods.txt"]
 
@@ -234,15 +236,15 @@ def test_terminal_and_archive_have_the_same_numbers_as_the_analysis(recovered) -
 
 def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
     told = 0
-    for section in panel.sections(recovered.results):
+    for section in summary.build_sections(recovered.results):
         assert section.title in recovered.page
-        for line in section.lines[: dashboard.MOST_LINES]:
+        for line in section.lines[: dashboard.MAX_SECTION_ROWS]:
             name = line.name.replace("Share of verdict 1", "Share rated plausible")
-            said = " ".join((name, line.of or "all", line.value, line.interval or "–"))
+            said = " ".join((name, line.scope or "all", line.value, line.interval or "–"))
             assert " ".join(said.split()) in recovered.page
             told += 1
     assert told > 200
-    numbers = panels.headline(recovered.analysis.document)
+    numbers = result_sections.build_key_numbers(recovered.analysis.document)
     assert len(numbers) == 5
     for one in numbers:
         target = f" {one.target}:" if one.target else ""
@@ -251,7 +253,7 @@ def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
 
 
 def test_archive_tables_are_the_tables_of_the_analysis(recovered) -> None:
-    rows = records(recovered.analysis.document["tables"]["rates"])
+    rows = list_records(recovered.analysis.document["tables"]["rates"])
     lines = recovered.archive["tables/rates.csv"].splitlines()[1:]
     assert len(lines) == len(rows) == 4
     for row, line in zip(rows, lines, strict=True):

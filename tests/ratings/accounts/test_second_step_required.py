@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings.accounts import second_step
+from ratings.accounts import two_factor
 from simulation.models import Job
-from tests.support import job_factories, seats
-from tests.support.account_steps import PASSWORD, code_of, try_, with_app
+from tests.support import invited_raters, job_factories
+from tests.support.account_steps import PASSWORD, compute_app_code, create_app_device, post_login
 
 pytestmark = pytest.mark.django_db
 
@@ -24,13 +24,13 @@ def test_required_two_factor_blocks_staff_until_they_set_it_up(client: Client, s
     assert client.get("/admin/").status_code == 404
     assert client.get("/studies/", headers={"HX-Request": "true"})["HX-Redirect"] == "/account/second-step/"
     client.post("/account/second-step/", {"do": "begin"})
-    client.post("/account/second-step/", {"do": "turn on", "code": code_of(TOTPDevice.objects.get())})
+    client.post("/account/second-step/", {"do": "turn on", "code": compute_app_code(TOTPDevice.objects.get())})
     assert client.get("/studies/").status_code == 200 and client.get("/admin/").status_code == 200
 
 
 def test_required_two_factor_applies_to_study_admins_but_not_to_raters(client: Client, settings: Any) -> None:
     settings.SECOND_STEP_REQUIRED = True
-    seat = seats.taken(seats.seat())
+    seat = invited_raters.join_by_link(invited_raters.get_rater())
     client.force_login(seat.user)
     assert client.get("/rate/").status_code == 302 and client.get("/rate/")["Location"] != "/account/second-step/"
     lee = User.objects.create_user("lee")
@@ -42,12 +42,16 @@ def test_required_two_factor_applies_to_study_admins_but_not_to_raters(client: C
 
 
 def test_required_two_factor_protects_jobs_files_and_tokens_of_study_admins(client: Client, settings: Any) -> None:
-    study = seats.study()
-    job = job_factories.job(f"study/{study.slug}", "done", kind="export", params={"variant": "with sources"})
+    study = invited_raters.create_small_study()
+    job = job_factories.create_job(f"study/{study.slug}", "done", kind="export", params={"variant": "with sources"})
     lee = User.objects.create_user("lee")
     study.members.create(user=lee, role="admin")
     client.force_login(lee)
-    addresses = [f"/jobs/{job.code}/", f"/jobs/{job.code}/files/{job_factories.file(job).pk}/", "/account/tokens/"]
+    addresses = [
+        f"/jobs/{job.code}/",
+        f"/jobs/{job.code}/files/{job_factories.create_job_file(job).pk}/",
+        "/account/tokens/",
+    ]
     for address in (*addresses, "/studies/"):
         settings.SECOND_STEP_REQUIRED = True
         assert client.get(address).headers.get("Location") == "/account/second-step/", address
@@ -62,10 +66,10 @@ def test_required_two_factor_protects_jobs_files_and_tokens_of_study_admins(clie
 
 
 def test_required_two_factor_ignores_a_device_that_was_turned_off(client: Client, kim: User, settings: Any) -> None:
-    device = with_app(kim)
-    try_(client, "kim", PASSWORD)
-    client.post("/login/code/", {"code": code_of(device)})
-    off = {"do": "turn off", "password": PASSWORD, "code": code_of(device, 1)}
+    device = create_app_device(kim)
+    post_login(client, "kim", PASSWORD)
+    client.post("/login/code/", {"code": compute_app_code(device)})
+    off = {"do": "turn off", "password": PASSWORD, "code": compute_app_code(device, 1)}
     assert client.post("/account/second-step/", off).status_code == 302
     settings.SECOND_STEP_REQUIRED = True
     User.objects.update(is_staff=True)
@@ -74,10 +78,10 @@ def test_required_two_factor_ignores_a_device_that_was_turned_off(client: Client
 
 def test_required_two_factor_cannot_be_turned_off_by_a_study_admin(client: Client, kim: User, settings: Any) -> None:
     settings.SECOND_STEP_REQUIRED = True
-    device = with_app(kim)
-    seats.study().members.create(user=kim, role="admin")
-    try_(client, "kim", PASSWORD)
-    client.post("/login/code/", {"code": code_of(device)})
-    off = {"do": "turn off", "password": PASSWORD, "code": code_of(device, 1)}
-    assert client.post("/account/second-step/", off).status_code == 422 and second_step.device_of(kim)
+    device = create_app_device(kim)
+    invited_raters.create_small_study().members.create(user=kim, role="admin")
+    post_login(client, "kim", PASSWORD)
+    client.post("/login/code/", {"code": compute_app_code(device)})
+    off = {"do": "turn off", "password": PASSWORD, "code": compute_app_code(device, 1)}
+    assert client.post("/account/second-step/", off).status_code == 422 and two_factor.find_device(kim)
     assert "Turn off" not in client.get("/account/").content.decode()

@@ -18,10 +18,10 @@ from pytest_django.fixtures import Settings
 from ratings.accounts import sessions
 from ratings.accounts.signing_in import NameOrEmail
 from ratings.models import BrowserSession
-from ratings.rating import serving
-from simulation.engine import tidying
-from tests.support import seats
-from tests.support.account_steps import PASSWORD, try_, with_app
+from ratings.rating import next_item
+from simulation.engine import cleanup
+from tests.support import invited_raters
+from tests.support.account_steps import PASSWORD, create_app_device, post_login
 
 pytestmark = pytest.mark.django_db
 
@@ -48,9 +48,9 @@ def test_session_expiry_is_updated_at_most_every_ten_minutes(client: Client, kim
 def test_session_of_a_rater_is_written_at_most_every_ten_minutes(
     client: Client, django_assert_max_num_queries: Any
 ) -> None:
-    seat = seats.taken(seats.seat())
+    seat = invited_raters.join_by_link(invited_raters.get_rater())
     client.force_login(seat.user)
-    own = serving.next_assignment(seat)
+    own = next_item.find_next_assignment(seat)
     assert own
     told = []
     for minutes in (0, 0, 11):
@@ -125,21 +125,21 @@ def test_cookies_over_https_have_the_host_prefix() -> None:
 
 
 def test_session_cookie_is_http_only_and_same_site(client: Client, kim: User) -> None:
-    cookie = try_(client, "kim", PASSWORD).cookies["wb_session"]
+    cookie = post_login(client, "kim", PASSWORD).cookies["wb_session"]
     assert cookie["httponly"] and cookie["samesite"] == "Lax" and cookie["path"] == "/" and not cookie["domain"]
     assert cookie["max-age"] == 12 * 3600
 
 
 def test_password_step_of_two_factor_sign_in_creates_a_new_session_key(client: Client, kim: User) -> None:
     """Otherwise an attacker who planted a session in this browser would have passed the first step of signing in."""
-    with_app(kim)
+    create_app_device(kim)
     store = client.session
     store["planted"] = True
     store.save()
     planted = Client()
     for browser in (client, planted):
         browser.cookies["wb_session"] = store.session_key
-    assert try_(client, "kim", PASSWORD)["Location"] == "/login/code/"
+    assert post_login(client, "kim", PASSWORD)["Location"] == "/login/code/"
     assert planted.get("/login/code/")["Location"] == "/login/"
     assert client.get("/login/code/").status_code == 200
 
@@ -151,8 +151,8 @@ def test_cleanup_removes_expired_sessions_and_old_login_attempts(kim: User) -> N
         Client().force_login(kim)
     ended = BrowserSession.objects.first()
     BrowserSession.objects.filter(pk=ended.pk).update(expire_date=timezone.now() - timedelta(minutes=1))
-    tidying._next[0] = 0.0
-    assert tidying.tidy() and not tidying.tidy()  # once an hour
+    cleanup._next_at[0] = 0.0
+    assert cleanup.run_due_cleanup() and not cleanup.run_due_cleanup()  # once an hour
     assert BrowserSession.objects.count() == 1 and AccessAttempt.objects.get().username == "new"
 
 

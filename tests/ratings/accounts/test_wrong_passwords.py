@@ -11,11 +11,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from ratings.accounts import throttling
-from tests.support import seats
-from tests.support.account_steps import PASSWORD, try_
-from tests.support.steps import race
-from wetbench_site.client_address import client_address
+from ratings.accounts import login_throttling
+from tests.support import invited_raters
+from tests.support.account_steps import PASSWORD, post_login
+from tests.support.steps import run_concurrently
+from wetbench_site.client_address import get_client_address
 
 pytestmark = pytest.mark.django_db
 
@@ -25,20 +25,20 @@ def test_login_limit_locks_only_the_pair_of_name_and_address_after_eight_wrong_p
     client: Client, kim: User
 ) -> None:
     User.objects.create_user("lee", password=PASSWORD)
-    answers = [try_(client, "kim", "wrong").status_code for _ in range(8)]
+    answers = [post_login(client, "kim", "wrong").status_code for _ in range(8)]
     assert answers == [*[200] * 7, 429]
-    locked = try_(client, "kim", PASSWORD)
+    locked = post_login(client, "kim", PASSWORD)
     assert locked.status_code == 429 and 890 <= int(locked["Retry-After"]) <= 900
     assert "Try again in 15 minutes" in locked.content.decode()
-    assert try_(client, "lee", PASSWORD).status_code == 302
-    assert try_(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.7").status_code == 302
+    assert post_login(client, "lee", PASSWORD).status_code == 302
+    assert post_login(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.7").status_code == 302
 
 
 def test_sign_in_page_is_the_same_for_unknown_deactivated_and_known_accounts(client: Client, kim: User) -> None:
     User.objects.create_user("gone", password=PASSWORD, is_active=False)
     pages = {}
     for name in ("kim", "gone", "nobody"):
-        said = [try_(client, name, "wrong") for _ in range(9)]
+        said = [post_login(client, name, "wrong") for _ in range(9)]
         pages[name] = [(one.status_code, remove_token_and_name(one, name)) for one in said]
     assert pages["kim"] == pages["gone"] == pages["nobody"]
 
@@ -53,11 +53,11 @@ def test_sign_in_computes_one_hash_for_any_name(client: Client, kim: User) -> No
     User.objects.create_user("gone", password=PASSWORD, is_active=False)
     User.objects.create_user("link")  # has no password
     for _ in range(8):
-        try_(client, "lee", "wrong")
+        post_login(client, "lee", "wrong")
     made = {}
     for name in ("kim", "kim@example.org", "gone", "link", "nobody", "nobody@example.org", "lee"):
         with HashCounter() as hashes:
-            try_(client, name, "wrong")
+            post_login(client, name, "wrong")
         made[name] = hashes.count
     assert set(made.values()) == {1}, made
 
@@ -82,26 +82,26 @@ class HashCounter:
 @pytest.mark.both_databases
 def test_login_limit_counts_user_name_and_address_of_an_account_together(client: Client, kim: User) -> None:
     names = ["kim", "kim@example.org", "KIM@example.org", "kim"] * 2
-    assert [try_(client, name, "wrong").status_code for name in names][-1] == 429
+    assert [post_login(client, name, "wrong").status_code for name in names][-1] == 429
     assert AccessAttempt.objects.get().username == "kim"
 
 
 def test_login_limit_is_reset_by_the_right_password_and_ends_after_15_minutes(client: Client, kim: User) -> None:
     for _ in range(7):
-        try_(client, "kim", "wrong")
-    assert try_(client, "kim", PASSWORD).status_code == 302
+        post_login(client, "kim", "wrong")
+    assert post_login(client, "kim", PASSWORD).status_code == 302
     assert not AccessAttempt.objects.exists()
     for _ in range(8):
-        try_(Client(), "kim", "wrong")
+        post_login(Client(), "kim", "wrong")
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=15, seconds=1))
-    assert try_(Client(), "kim", PASSWORD).status_code == 302
+    assert post_login(Client(), "kim", PASSWORD).status_code == 302
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 def test_login_limit_confirms_at_most_seven_of_twenty_concurrent_wrong_passwords(kim: User) -> None:
     """Fewer than seven if an attempt is counted between the count of another attempt and its response."""
-    told = race(lambda: try_(Client(), "kim", "wrong").status_code, 20)
+    told = run_concurrently(lambda: post_login(Client(), "kim", "wrong").status_code, 20)
     assert told.count(200) <= 7 and told.count(200) + told.count(429) == 20
     assert AccessAttempt.objects.get().failures_since_start >= 8
 
@@ -112,16 +112,16 @@ def test_login_limit_rejects_a_right_password_during_the_eighth_wrong_attempt(
 ) -> None:
     """The eighth wrong password is counted while the right one, sent before the lock, is being hashed."""
     for _ in range(7):
-        try_(client, "kim", "wrong")
+        post_login(client, "kim", "wrong")
     verify = MD5PasswordHasher.verify
 
     def meanwhile(hasher: MD5PasswordHasher, password: str, encoded: str) -> bool:
         if password == PASSWORD:
-            try_(Client(), "kim", "wrong")
+            post_login(Client(), "kim", "wrong")
         return verify(hasher, password, encoded)
 
     monkeypatch.setattr(MD5PasswordHasher, "verify", meanwhile)
-    assert try_(client, "kim", PASSWORD).status_code == 429 and "_auth_user_id" not in client.session
+    assert post_login(client, "kim", PASSWORD).status_code == 429 and "_auth_user_id" not in client.session
     assert AccessAttempt.objects.get().failures_since_start == 8
 
 
@@ -131,7 +131,7 @@ def test_login_limit_stores_and_logs_unknown_names_only_as_a_hash(
 ) -> None:
     """The name may be a password typed into the wrong field."""
     for name in ("kim@example.org", *[PASSWORD] * 9, f"{PASSWORD}@example.org"):
-        try_(client, name, "wrong")
+        post_login(client, name, "wrong")
     records = [record.__dict__ for record in caplog.records]
     told = [record["facts"]["name"] for record in records if record["name"] == "wetbench.security"]
     assert told[0] == "kim" and len(set(told)) == 3 and all(name.startswith("nobody ") for name in told[1:])
@@ -141,10 +141,10 @@ def test_login_limit_stores_and_logs_unknown_names_only_as_a_hash(
 
 def test_login_limit_is_not_extended_by_attempts_during_the_lock(client: Client, kim: User) -> None:
     for _ in range(8):
-        try_(client, "kim", "wrong")
+        post_login(client, "kim", "wrong")
     early = timezone.now() - timedelta(minutes=14)
     AccessAttempt.objects.update(attempt_time=early)
-    try_(client, "kim", "wrong")
+    post_login(client, "kim", "wrong")
     assert AccessAttempt.objects.get().attempt_time == early
 
 
@@ -161,7 +161,7 @@ def test_login_limit_applies_to_the_password_change_form(client: Client, kim: Us
 def test_login_limit_is_queried_only_by_the_sign_in_page(
     client: Client, kim: User, django_assert_max_num_queries: Any
 ) -> None:
-    client.force_login(seats.taken(seats.seat()).user)
+    client.force_login(invited_raters.join_by_link(invited_raters.get_rater()).user)
     with django_assert_max_num_queries(20) as asked:
         client.get("/rate/")
         client.get("/rate/profile/")
@@ -184,7 +184,7 @@ def test_client_address_is_the_one_reported_by_the_trusted_proxy(
     rf: Any, settings: Any, proxies: int, heard: str, address: str
 ) -> None:
     settings.PROXIES = proxies
-    assert client_address(rf.get("/", headers={"X-Forwarded-For": heard})) == address
+    assert get_client_address(rf.get("/", headers={"X-Forwarded-For": heard})) == address
 
 
 @pytest.mark.parametrize(
@@ -197,4 +197,4 @@ def test_client_address_is_the_one_reported_by_the_trusted_proxy(
     ],
 )
 def test_login_limit_counts_ipv6_addresses_by_network(rf: Any, address: str, counted: str) -> None:
-    assert throttling.counted_address(rf.get("/", REMOTE_ADDR=address)) == counted
+    assert login_throttling.counted_address(rf.get("/", REMOTE_ADDR=address)) == counted

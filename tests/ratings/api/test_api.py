@@ -21,9 +21,9 @@ from ratings.models import TRANSITION, ApiToken, Item, ItemSource, Membership, S
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from simulation.models import Episode, Job
-from tests.support import logged, run_factory, study_factory
-from tests.support.api_client import Program, program, token
-from tests.support.embedded import play_all
+from tests.support import run_factory, study_factory, study_log_texts
+from tests.support.api_client import ApiProgram, create_api_program, get_last_token
+from tests.support.embedded_worker import run_until_idle
 from wetbench_site.observability.redaction import Redactor
 
 DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
@@ -32,10 +32,10 @@ DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
 @pytest.fixture
 def study(db: None) -> Study:
     """A study with twenty ratings of ten items."""
-    run_factory.pool()
-    study = study_factory.open_study()
-    for rater in study_factory.seat_all(study):
-        study_factory.rate_all(rater)
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
     return study
 
 
@@ -64,11 +64,11 @@ def imported(study: Study, by: User) -> None:
     """Import two ratings of one rater, of the first and the last item."""
     codes = sorted(str(code) for code in study.items.values_list("code", flat=True))
     lines = ["item,rater,verdict,confidence", f"{codes[0]},elsewhere,1,4", f"{codes[-1]},elsewhere,0,2"]
-    rating_imports.take(study, io.BytesIO("\n".join(lines).encode()), by)
+    rating_imports.import_file(study, io.BytesIO("\n".join(lines).encode()), by)
 
 
 def file_rows(study: Study, blinded: bool) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO("".join(exports.csv_lines(study, blinded)), newline="")))
+    return list(csv.DictReader(io.StringIO("".join(exports.export_csv_lines(study, blinded)), newline="")))
 
 
 def as_in_the_file(value: Any) -> str:
@@ -100,77 +100,77 @@ def same(rows: list[dict[str, Any]], file: list[dict[str, str]]) -> bool:
 @pytest.mark.both_databases
 def test_api_ratings_equal_the_csv_file_before_and_after_unblinding(study: Study, ann: User) -> None:
     imported(study, ann)
-    reader = program(ann)
-    blinded = list(reader.pages(f"/studies/{study.slug}/ratings?limit=7"))
+    reader = create_api_program(ann)
+    blinded = list(reader.iter_pages(f"/studies/{study.slug}/ratings?limit=7"))
     assert [page["blinded"] for page in blinded] == [True] * 4
-    assert same(reader.rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
+    assert same(reader.list_rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
     assert [row["item"] for row in blinded[-1]["data"]] == [None]  # the last imported one
-    study_factory.unblinded(study, None)
+    study_factory.unblind_study(study, None)
     for limit in (1, 7, 500):
-        assert same(reader.rows(f"/studies/{study.slug}/ratings?limit={limit}"), file_rows(study, False))
-    narrow = program(ann, "ratings:read")
-    assert same(narrow.rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
+        assert same(reader.list_rows(f"/studies/{study.slug}/ratings?limit={limit}"), file_rows(study, False))
+    narrow = create_api_program(ann, "ratings:read")
+    assert same(narrow.list_rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
 
 
 def test_api_statistics_equal_the_document_of_the_results_page(study: Study, ann: User, client: Client) -> None:
-    reader, address = program(ann), f"/studies/{study.slug}/statistics"
-    sealed = reader.get(address)
+    reader, address = create_api_program(ann), f"/studies/{study.slug}/statistics"
+    sealed = reader.send_request(address)
     assert sealed.status_code == 409 and "available after unblinding" in sealed.json()["detail"]
-    study_factory.unblinded(study, None)
-    pending = reader.get(address)
+    study_factory.unblind_study(study, None)
+    pending = reader.send_request(address)
     assert pending.status_code == 202 and pending["Retry-After"] == "5" and pending.json()["job"].startswith("/jobs/")
-    store.compute(study, Filters(), resamples=store.RESAMPLES)
+    store.compute_analysis(study, Filters(), resamples=store.RESAMPLES)
     client.force_login(ann)
     page = client.get(f"/studies/{study.slug}/results.json")
-    answer = reader.get(address)
+    answer = reader.send_request(address)
     assert (answer.status_code, answer.content, answer["ETag"]) == (200, page.content, page["ETag"])
 
 
 def test_api_contrasts_equal_the_table_of_the_comparison_page(study: Study, ann: User) -> None:
-    other = study_factory.open_study(2, slug="other", name="Other", ratings_per_item=1)
+    other = study_factory.create_open_study(2, slug="other", name="Other", ratings_per_item=1)
     Membership.objects.create(study=other, user=ann, role="analyst")
-    reader, address = program(ann), f"/studies/{study.slug}/contrasts/other"
-    study_factory.unblinded(study, None)
-    sealed = reader.get(address)
+    reader, address = create_api_program(ann), f"/studies/{study.slug}/contrasts/other"
+    study_factory.unblind_study(study, None)
+    sealed = reader.send_request(address)
     assert sealed.status_code == 409 and sealed.json()["detail"].startswith("Other is open")
-    assert reader.get(f"/studies/{study.slug}/contrasts/{study.slug}").status_code == 409
-    assert reader.get(f"/studies/{study.slug}/contrasts/unknown").status_code == 404
-    study_factory.unblinded(other, None)
-    pending = reader.get(address)
+    assert reader.send_request(f"/studies/{study.slug}/contrasts/{study.slug}").status_code == 409
+    assert reader.send_request(f"/studies/{study.slug}/contrasts/unknown").status_code == 404
+    study_factory.unblind_study(other, None)
+    pending = reader.send_request(address)
     assert pending.status_code == 202 and pending.json()["job"].startswith("/jobs/")
-    play_all()
-    answer = reader.get(address).json()
+    run_until_idle()
+    answer = reader.send_request(address).json()
     assert (answer["first"], answer["second"]) == (study.slug, "other")
     assert answer["table"] == Job.objects.get(kind="comparison").result["table"]
     Membership.objects.filter(study=other).delete()
-    assert reader.get(address).status_code == 404
+    assert reader.send_request(address).status_code == 404
 
 
 @pytest.mark.both_databases
 def test_api_items_show_only_codes_and_counts_before_unblinding(study: Study, ann: User) -> None:
     imported(study, ann)
-    reader, address = program(ann), f"/studies/{study.slug}/items"
-    before = reader.rows(f"{address}?limit=3")
+    reader, address = create_api_program(ann), f"/studies/{study.slug}/items"
+    before = reader.list_rows(f"{address}?limit=3")
     assert [row["item"] for row in before] == sorted(str(code) for code in study.items.values_list("code", flat=True))
     assert {(row["ratings"], row["payload"], row["context"], row["source"]) for row in before} == {
         (2, None, None, None)
     }
-    study_factory.unblinded(study, None)
-    after = reader.rows(f"{address}?limit=3")
+    study_factory.unblind_study(study, None)
+    after = reader.list_rows(f"{address}?limit=3")
     assert [row["ratings"] for row in after] == [3, *[2] * 8, 3]
     for row in after:
         source = ItemSource.objects.select_related("item").get(item__code=row["item"])
         assert (row["source"]["source"], row["source"]["perturbation"]) == (source.label, source.perturbation)
         assert row["source"]["truth"] == (source.perturbation == "none") and row["payload"] == source.item.payload
-        assert reader.get(f"{address}/{row['item']}").json() == row
-    blinded = program(ann, "items:blinded").rows(address)
+        assert reader.send_request(f"{address}/{row['item']}").json() == row
+    blinded = create_api_program(ann, "items:blinded").list_rows(address)
     assert [row["payload"] for row in blinded] == [row["payload"] for row in after]
     assert {row["source"] for row in blinded} == {None}
     assert {row["ratings"] for row in blinded} == {2}  # who imported ratings knows what they are of
 
 
 def test_api_study_reports_its_progress_like_its_page(study: Study, ann: User) -> None:
-    told = program(ann).get(f"/studies/{study.slug}").json()
+    told = create_api_program(ann).send_request(f"/studies/{study.slug}").json()
     assert told["progress"] | {"said": ""} == {
         "items": 10, "ratings": 20, "wanted": 20, "complete": True, "said": "",
     }  # fmt: skip
@@ -179,16 +179,16 @@ def test_api_study_reports_its_progress_like_its_page(study: Study, ann: User) -
 
 def test_api_transcript_has_actions_without_ledger_prompts_or_reasons(study: Study, ada: User) -> None:
     episode = Episode.objects.filter(transitions__isnull=False).order_by("pk")[0]
-    reader = program(ada)
-    told = reader.get(f"/episodes/{episode.code}/transcript").json()
+    reader = create_api_program(ada)
+    told = reader.send_request(f"/episodes/{episode.code}/transcript").json()
     assert [step["number"] for step in told["data"]] == [2, 4, 6, 8, 10]
     assert told["data"][0]["inputs"][0]["name"] == "Sample" and told["data"][0]["outputs"][1]["name"] == "Tube"
     assert "LEAK" not in json.dumps(told)
-    assert reader.rows(f"/episodes/{episode.code}/transcript?limit=2") == told["data"]
-    listed = reader.rows("/episodes?limit=1")
+    assert reader.list_rows(f"/episodes/{episode.code}/transcript?limit=2") == told["data"]
+    listed = reader.list_rows("/episodes?limit=1")
     assert [row["code"] for row in listed] == [str(e.code) for e in Episode.objects.order_by("-pk")]
-    assert reader.get(f"/episodes/{episode.code}").json() == listed[-1]
-    assert reader.rows(f"/episodes?experiment={episode.experiment.slug}") == [listed[-1]]
+    assert reader.send_request(f"/episodes/{episode.code}").json() == listed[-1]
+    assert reader.list_rows(f"/episodes?experiment={episode.experiment.slug}") == [listed[-1]]
 
 
 # Pagination
@@ -196,9 +196,9 @@ def test_api_transcript_has_actions_without_ledger_prompts_or_reasons(study: Stu
 
 @pytest.mark.both_databases
 def test_api_pages_are_stable_while_ratings_are_imported(study: Study, ann: User) -> None:
-    reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=10"
-    whole = [(row["item"], row["rater"]) for row in reader.rows(address)]
-    pages = reader.pages(address)
+    reader, address = create_api_program(ann), f"/studies/{study.slug}/ratings?limit=10"
+    whole = [(row["item"], row["rater"]) for row in reader.list_rows(address)]
+    pages = reader.iter_pages(address)
     first = next(pages)
     imported(study, ann)
     rest = [(row["item"], row["rater"]) for page in pages for row in page["data"]]
@@ -207,19 +207,19 @@ def test_api_pages_are_stable_while_ratings_are_imported(study: Study, ann: User
 
 
 def test_api_cursor_belongs_to_one_list_and_cannot_be_forged(study: Study, ann: User) -> None:
-    reader = program(ann)
-    following = reader.get(f"/studies/{study.slug}/ratings?limit=1").json()["next"]
+    reader = create_api_program(ann)
+    following = reader.send_request(f"/studies/{study.slug}/ratings?limit=1").json()["next"]
     cursor = following.rpartition("cursor=")[2]
     for wrong in (f"/studies/{study.slug}/items?cursor={cursor}", f"{following}x", "/studies?cursor=x"):
-        answer = reader.get(wrong)
+        answer = reader.send_request(wrong)
         assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
-    study_factory.unblinded(study, None)
-    assert reader.get(following).status_code == 400  # it was of the blinded list
+    study_factory.unblind_study(study, None)
+    assert reader.send_request(following).status_code == 400  # it was of the blinded list
 
 
 def test_api_cursor_contains_no_database_key_and_no_imported_item(study: Study, ann: User) -> None:
     imported(study, ann)
-    pages = list(program(ann).pages(f"/studies/{study.slug}/ratings?limit=1"))
+    pages = list(create_api_program(ann).iter_pages(f"/studies/{study.slug}/ratings?limit=1"))
     cursors = [unquote(page["next"].rpartition("cursor=")[2]) for page in pages if page["next"]]
     told = [signing.loads(one, salt=f"ratings.api/ratings/{study.code}/blinded") for one in cursors]
     assert len(told) == 21 and [one[0] for one in told[:20]] == [page["data"][0]["item"] for page in pages[:20]]
@@ -233,17 +233,17 @@ def test_api_query_count_does_not_grow_with_page_size(study: Study, ada: User) -
             slug=f"s{number}", name="S", kind=study.kind, question="?", protocol={}, seed=1, ratings_per_item=1,
             created_by=ada,
         )  # fmt: skip
-        run_factory.transition(run_factory.episode("maize", replicate=number + 1), 1)
+        run_factory.create_transition(run_factory.create_episode("maize", replicate=number + 1), 1)
     for number in range(15):
         Item.objects.create(study=study, payload={}, payload_sha256=f"{number:064}", created_at=study.created_at)
-    study_factory.unblinded(study, None)
-    reader = program(ada)
+    study_factory.unblind_study(study, None)
+    reader = create_api_program(ada)
     for address in ("/studies", "/episodes", f"/studies/{study.slug}/items", f"/studies/{study.slug}/ratings"):
-        reader.get(address)  # marks the token as used, and logs the copy
+        reader.send_request(address)  # marks the token as used, and logs the copy
         counts = {}
         for limit in (10, 20):
             with CaptureQueriesContext(connection) as queries:
-                assert len(reader.get(f"{address}?limit={limit}").json()["data"]) == limit
+                assert len(reader.send_request(f"{address}?limit={limit}").json()["data"]) == limit
             counts[limit] = len(queries)
         assert counts[10] == counts[20] <= 9, address
 
@@ -251,11 +251,11 @@ def test_api_query_count_does_not_grow_with_page_size(study: Study, ada: User) -
 @pytest.mark.both_databases
 def test_api_last_page_reads_as_few_rows_as_the_first(study: Study, ann: User) -> None:
     """Both query the ratings of as many items as a page can need, and none before its start."""
-    reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=2"
-    first = reader.get(address).json()
-    pages = list(reader.pages(address))
+    reader, address = create_api_program(ann), f"/studies/{study.slug}/ratings?limit=2"
+    first = reader.send_request(address).json()
+    pages = list(reader.iter_pages(address))
     with CaptureQueriesContext(connection) as queries:
-        assert reader.get(pages[-2]["next"]).json()["data"] == pages[-1]["data"]
+        assert reader.send_request(pages[-2]["next"]).json()["data"] == pages[-1]["data"]
     assert not any("OFFSET" in query["sql"] for query in queries)
     assert first["data"] == pages[0]["data"] and len(pages) == 10
 
@@ -273,35 +273,35 @@ def test_api_rejects_requests_without_a_token_even_with_a_session(study: Study, 
 
 
 def test_api_token_reads_what_its_user_can_currently_read(study: Study, ann: User) -> None:
-    reader, address = program(ann), f"/studies/{study.slug}"
-    foreign = study_factory.open_study(name="Other", slug="other")
-    assert [row["slug"] for row in reader.rows("/studies")] == [study.slug]
-    assert reader.get(f"/studies/{foreign.slug}").content == reader.get("/studies/nowhere").content
-    assert reader.get("/studies/nowhere").status_code == 404
+    reader, address = create_api_program(ann), f"/studies/{study.slug}"
+    foreign = study_factory.create_open_study(name="Other", slug="other")
+    assert [row["slug"] for row in reader.list_rows("/studies")] == [study.slug]
+    assert reader.send_request(f"/studies/{foreign.slug}").content == reader.send_request("/studies/nowhere").content
+    assert reader.send_request("/studies/nowhere").status_code == 404
     Membership.objects.create(study=foreign, user=ann, role="analyst")
-    assert reader.get(f"/studies/{foreign.slug}").status_code == 200
+    assert reader.send_request(f"/studies/{foreign.slug}").status_code == 200
     Membership.objects.filter(study=study).delete()
-    assert reader.get(address).status_code == 404
+    assert reader.send_request(address).status_code == 404
     Membership.objects.all().delete()
-    assert reader.get("/studies").status_code == 401  # no role is left
+    assert reader.send_request("/studies").status_code == 401  # no role is left
 
 
 def test_api_token_stops_working_when_its_user_is_deactivated(bea: User) -> None:
-    reader = program(bea)
-    assert reader.get("/studies").status_code == 200
+    reader = create_api_program(bea)
+    assert reader.send_request("/studies").status_code == 200
     User.objects.filter(pk=bea.pk).update(is_active=False)
-    assert reader.get("/studies").status_code == 401
+    assert reader.send_request("/studies").status_code == 401
 
 
 def test_api_rejects_expired_and_revoked_tokens(bea: User) -> None:
-    reader = program(bea)
-    made = token()
+    reader = create_api_program(bea)
+    made = get_last_token()
     made.created_at, made.expires_at = made.created_at - timedelta(days=91), made.expires_at - timedelta(days=91)
     made.save()
-    assert reader.get("/studies").status_code == 401
-    again = program(bea)
-    assert tokens.revoke(token()) and not tokens.revoke(token())
-    assert again.get("/studies").status_code == 401
+    assert reader.send_request("/studies").status_code == 401
+    again = create_api_program(bea)
+    assert tokens.revoke_token(get_last_token()) and not tokens.revoke_token(get_last_token())
+    assert again.send_request("/studies").status_code == 401
 
 
 @pytest.mark.parametrize("who", ["staff", "study admin"])
@@ -322,10 +322,10 @@ def test_api_token_page_requires_two_factor_authentication_first(
 
 
 def test_api_scope_gives_access_to_its_own_endpoints_only(study: Study, ada: User) -> None:
-    other = study_factory.open_study(2, slug="other", name="Other", ratings_per_item=1)
+    other = study_factory.create_open_study(2, slug="other", name="Other", ratings_per_item=1)
     Study.objects.update(created_by=ada)
-    study_factory.unblinded(study, None)
-    study_factory.unblinded(other, None)
+    study_factory.unblind_study(study, None)
+    study_factory.unblind_study(other, None)
     code = Episode.objects.order_by("pk")[0].code
     opens = {
         "studies:read": ["/studies", f"/studies/{study.slug}"],
@@ -336,44 +336,44 @@ def test_api_scope_gives_access_to_its_own_endpoints_only(study: Study, ada: Use
         "transcripts:read": [f"/episodes/{code}/transcript"],
     }
     for scope in opens:
-        reader = program(ada, scope)
+        reader = create_api_program(ada, scope)
         for own, address in ((own, address) for own, addresses in opens.items() for address in addresses):
-            answer = reader.get(address)
+            answer = reader.send_request(address)
             assert answer.status_code in ((200, 202) if own == scope else (403,)), (scope, address)
             assert own == scope or own in answer.json()["detail"]
 
 
 def test_api_episodes_require_current_staff_status(study: Study, ada: User) -> None:
     Membership.objects.create(study=study, user=ada, role="analyst")
-    reader = program(ada)
-    assert reader.get("/episodes").status_code == 200
+    reader = create_api_program(ada)
+    assert reader.send_request("/episodes").status_code == 200
     User.objects.filter(pk=ada.pk).update(is_staff=False)
     code = Episode.objects.order_by("pk")[0].code
     for address in ("/episodes", f"/episodes/{code}", f"/episodes/{code}/transcript"):
-        assert reader.get(address).status_code == 404
-    assert reader.get(f"/studies/{study.slug}").status_code == 200
+        assert reader.send_request(address).status_code == 404
+    assert reader.send_request(f"/studies/{study.slug}").status_code == 200
 
 
 def test_api_token_limited_to_studies_reads_no_others_even_after_their_deletion(study: Study, ann: User) -> None:
-    other = study_factory.open_study(name="Other", slug="other")
+    other = study_factory.create_open_study(name="Other", slug="other")
     Membership.objects.create(study=other, user=ann, role="analyst")
-    reader = program(ann, studies=[study])
-    assert [row["slug"] for row in reader.rows("/studies")] == [study.slug]
-    assert reader.get("/studies/other").status_code == 404
-    token().studies.clear()
-    assert reader.rows("/studies") == []
+    reader = create_api_program(ann, studies=[study])
+    assert [row["slug"] for row in reader.list_rows("/studies")] == [study.slug]
+    assert reader.send_request("/studies/other").status_code == 404
+    get_last_token().studies.clear()
+    assert reader.list_rows("/studies") == []
 
 
 # Responses
 
 
 def test_api_errors_are_problem_documents(bea: User, client: Client) -> None:
-    reader = program(bea)
+    reader = create_api_program(bea)
     for status, path, method in (
         (404, "/nowhere", "GET"), (404, f"/studies/a/items/{DUMMY}", "GET"), (405, "/studies", "POST"),
         (405, "/studies", "DELETE"), (422, "/studies?limit=0", "GET"), (422, "/studies?limits=3", "GET"),
     ):  # fmt: skip
-        answer = reader.get(path, method)
+        answer = reader.send_request(path, method)
         told = answer.json()
         assert (answer.status_code, answer["Content-Type"], told["status"]) == (
             status,
@@ -381,59 +381,59 @@ def test_api_errors_are_problem_documents(bea: User, client: Client) -> None:
             status,
         )
         assert set(told) >= {"type", "title", "detail"}
-    assert reader.get("/studies", "POST")["Allow"] == "GET, HEAD"
+    assert reader.send_request("/studies", "POST")["Allow"] == "GET, HEAD"
     assert told["errors"] == [{"parameter": "limits", "problem": "unknown parameter"}]
 
 
 @pytest.mark.both_databases
 def test_api_rejects_a_parameter_with_nul(ada: User) -> None:
-    reader = program(ada)
+    reader = create_api_program(ada)
     for name in ("experiment", "cast", "status"):
-        answer = reader.get(f"/episodes?{name}=a%00b")
+        answer = reader.send_request(f"/episodes?{name}=a%00b")
         assert (answer.status_code, answer.json()["errors"][0]["parameter"]) == (422, name)
 
 
 def test_api_head_returns_the_headers_of_get_without_a_body(bea: User) -> None:
-    reader = program(bea)
-    head, got = reader.get("/studies", "HEAD"), reader.get("/studies")
+    reader = create_api_program(bea)
+    head, got = reader.send_request("/studies", "HEAD"), reader.send_request("/studies")
     assert (head.status_code, head.content, head["Content-Length"]) == (200, b"", got["Content-Length"])
 
 
 def test_api_rate_limit_rejects_excess_requests(bea: User, settings: Any) -> None:
     settings.API_PER_MINUTE = 3
-    reader, other = program(bea), program(bea)
-    assert [reader.get("/studies").status_code for _ in range(4)] == [200, 200, 200, 429]
-    held = reader.get("/studies")
+    reader, other = create_api_program(bea), create_api_program(bea)
+    assert [reader.send_request("/studies").status_code for _ in range(4)] == [200, 200, 200, 429]
+    held = reader.send_request("/studies")
     assert held.json()["status"] == 429 and 1 <= int(held["Retry-After"]) <= 20
-    assert other.get("/studies").status_code == 200
+    assert other.send_request("/studies").status_code == 200
 
 
 def test_api_token_use_is_recorded_once_a_minute(bea: User) -> None:
-    reader = program(bea)
-    assert token().last_used_at is None
-    reader.get("/studies")
-    used = token().last_used_at
+    reader = create_api_program(bea)
+    assert get_last_token().last_used_at is None
+    reader.send_request("/studies")
+    used = get_last_token().last_used_at
     with CaptureQueriesContext(connection) as queries:
-        reader.get("/studies")
-    assert used and token().last_used_at == used
+        reader.send_request("/studies")
+    assert used and get_last_token().last_used_at == used
     assert not [query for query in queries if query["sql"].startswith("UPDATE")]
 
 
 def test_api_copy_of_ratings_is_logged_once_an_hour(study: Study, ann: User) -> None:
-    reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=5"
-    reader.get(address, "HEAD")
+    reader, address = create_api_program(ann), f"/studies/{study.slug}/ratings?limit=5"
+    reader.send_request(address, "HEAD")
     assert not study.events.filter(kind="exported").exists()
-    reader.rows(address)
-    reader.rows(address)
+    reader.list_rows(address)
+    reader.list_rows(address)
     assert [event.by for event in study.events.filter(kind="exported")] == [ann]
-    assert logged.words(study, "exported") == ["blinded, by API token notebook"]
+    assert study_log_texts.list_event_texts(study, "exported") == ["blinded, by API token notebook"]
 
 
 def test_api_token_does_not_appear_in_logs(bea: User, caplog: pytest.LogCaptureFixture) -> None:
-    reader = program(bea)
+    reader = create_api_program(bea)
     text = reader.headers["Authorization"].removeprefix("Bearer ")
     with caplog.at_level("DEBUG", "wetbench"):
-        reader.get("/studies")
-        Program(text[:-1]).get("/studies")
+        reader.send_request("/studies")
+        ApiProgram(text[:-1]).send_request("/studies")
     assert text[:-1] not in caplog.text
     assert text not in Redactor([])(f"GET /api/v1/studies?token={text}")

@@ -11,12 +11,12 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from ratings.api import described
-from ratings.api.scopes import SCOPES
+from ratings.api import openapi_schema
+from ratings.api.scopes import SCOPE_DESCRIPTIONS
 from ratings.api.urls import api
 from tests.support import run_factory, study_factory
-from tests.support.api_client import program
-from wetbench_site.access_table import TABLE
+from tests.support.api_client import create_api_program
+from wetbench_site.access_table import ACCESS_TABLE
 
 PAGE = (Path(settings.BASE_DIR) / "docs/api.md").read_text(encoding="utf-8")
 
@@ -24,13 +24,13 @@ PAGE = (Path(settings.BASE_DIR) / "docs/api.md").read_text(encoding="utf-8")
 @pytest.mark.django_db(transaction=True)
 def test_api_docs_examples_run_unchanged(live_server: Any, tmp_path: Path) -> None:
     ada = User.objects.create_user("ada", is_staff=True)
-    run_factory.pool()
-    study = study_factory.open_study()
-    for rater in study_factory.seat_all(study):
-        study_factory.rate_all(rater)
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
     type(study).objects.update(created_by=ada)
-    study_factory.unblinded(study, ada)
-    text = program(ada).headers["Authorization"].removeprefix("Bearer ")
+    study_factory.unblind_study(study, ada)
+    text = create_api_program(ada).headers["Authorization"].removeprefix("Bearer ")
     names = {"SITE": live_server.url, "TOKEN": text, "STUDY": study.slug}
     told = []
     for example in re.findall(r"^```sh\n(.+?)^```", PAGE, flags=re.M | re.S):
@@ -50,7 +50,7 @@ def test_api_docs_examples_run_unchanged(live_server: Any, tmp_path: Path) -> No
 
 
 def test_api_docs_list_every_scope_endpoint_and_error() -> None:
-    paths = described.whole(api.get_openapi_schema(path_prefix="api/v1/"))["paths"]
+    paths = openapi_schema.complete_schema(api.get_openapi_schema(path_prefix="api/v1/"))["paths"]
     for path, methods in paths.items():
         written = (
             path.removeprefix("/api/v1/")
@@ -60,5 +60,5 @@ def test_api_docs_list_every_scope_endpoint_and_error() -> None:
         )
         assert f"`{written}`" in PAGE and list(methods) == ["get"], path
         assert all(f"| {status} |" in PAGE for status in methods["get"]["responses"] if int(status) >= 400)
-    assert all(f"`{scope}`" in PAGE for scope in SCOPES)
-    assert len(paths) + 1 == sum(name.startswith("api:") for name in TABLE)
+    assert all(f"`{scope}`" in PAGE for scope in SCOPE_DESCRIPTIONS)
+    assert len(paths) + 1 == sum(name.startswith("api:") for name in ACCESS_TABLE)

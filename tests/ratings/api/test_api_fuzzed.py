@@ -14,12 +14,12 @@ from requests import Request
 from schemathesis import GenerationMode, checks
 from schemathesis.core.transport import Response
 
-from ratings.api.scopes import SCOPES
+from ratings.api.scopes import SCOPE_DESCRIPTIONS
 from ratings.models import Study
 from ratings.results.analyses import store
 from simulation.models import Episode
 from tests.support import run_factory, study_factory
-from tests.support.api_client import program, token
+from tests.support.api_client import create_api_program, get_last_token
 
 DESCRIPTION = "/api/v1/openapi.json"
 QUICK, LONG = 12, 100
@@ -38,13 +38,13 @@ def laboratory(ada: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict
     """
     monkeypatch.setattr(store, "INLINE", 0)
     settings.API_PER_MINUTE = 1_000_000
-    run_factory.pool()
-    study = study_factory.open_study()
-    for rater in study_factory.seat_all(study):
-        study_factory.rate_all(rater)
-    study_factory.open_study(name="Open study", slug="open-study")
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
+    study_factory.create_open_study(name="Open study", slug="open-study")
     Study.objects.update(created_by=ada)
-    study_factory.unblinded(study, ada)
+    study_factory.unblind_study(study, ada)
     return {
         "items": {"slug": study.slug, "other": "open-study", "code": str(study.items.first().code)},
         "episodes": {"slug": study.slug, "other": "open-study", "code": str(Episode.objects.first().code)},
@@ -99,12 +99,12 @@ def test_api_fuzzing_many_requests_gives_only_described_responses(
 ) -> None:
     for operation in operations():
         there = laboratory["episodes" if "episodes" in operation.path else "items"]
-        assert fuzz(operation, there, program(ada).headers, LONG) <= ANSWERS
+        assert fuzz(operation, there, create_api_program(ada).headers, LONG) <= ANSWERS
 
 
 def test_api_fuzzing_gives_only_described_responses(laboratory: dict[str, dict[str, str]], ada: Any) -> None:
-    headers = program(ada).headers
-    assert set(token().scopes) == set(SCOPES)
+    headers = create_api_program(ada).headers
+    assert set(get_last_token().scopes) == set(SCOPE_DESCRIPTIONS)
     seen = {
         operation.path: fuzz(
             operation, laboratory["episodes" if "episodes" in operation.path else "items"], headers, QUICK

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ratings.blinding.balance import Line, Side, sheet
+from ratings.blinding.balance_sheet import BalanceLine, BalanceSide, build_balance_sheet
 
 
 def make_material(ref: str, continues: str = "", supply: str = "can be used further", **stated: str) -> dict[str, Any]:
@@ -22,12 +22,12 @@ def make_transition(before: list[dict[str, Any]], after: list[dict[str, Any]], r
     return {"kind": "transition", "lineage": True, "before": before, "after": after, "rejected": rejected}
 
 
-def build_volume_line(before: list[str], after: list[str]) -> Line:
+def build_volume_line(before: list[str], after: list[str]) -> BalanceLine:
     """Return the volume line of these materials; each output continues the input at its index, or is new."""
     letters = "ABCDEFGH"
     had = [make_material(letters[at], volume=value) for at, value in enumerate(before)]
     have = [make_material(letters[at], letters[at] if at < len(before) else "", volume=v) for at, v in enumerate(after)]
-    [line] = sheet(make_transition(had, have)).stated
+    [line] = build_balance_sheet(make_transition(had, have)).stated
     return line
 
 
@@ -35,8 +35,8 @@ def test_balance_of_a_wash_shows_ten_millilitres_too_many() -> None:
     # 15 + 500 = 515 in; 0.3 + 490 + 34.7 = 525 out; 525 - 515 = +10.
     line = build_volume_line(["15.0 mL", "500 mL"], ["0.3 mL", "490 mL", "34.7 mL"])
 
-    assert line.into == Side("515 mL", (("15.0 mL", 1), ("500 mL", 1)))
-    assert line.out == Side("525 mL", (("0.3 mL", 1), ("490 mL", 1), ("34.7 mL", 1)))
+    assert line.into == BalanceSide("515 mL", (("15.0 mL", 1), ("500 mL", 1)))
+    assert line.out == BalanceSide("525 mL", (("0.3 mL", 1), ("490 mL", 1), ("34.7 mL", 1)))
     assert (line.difference, line.unsummed) == ("+10 mL", ())
 
 
@@ -54,7 +54,7 @@ def test_balance_sums_are_exact() -> None:
 
 
 def test_balance_counts_equal_terms() -> None:
-    assert build_volume_line(["3 mL"], ["1 mL", "1 mL", "1 mL"]).out == Side("3 mL", (("1 mL", 3),))
+    assert build_volume_line(["3 mL"], ["1 mL", "1 mL", "1 mL"]).out == BalanceSide("3 mL", (("1 mL", 3),))
 
 
 @pytest.mark.parametrize("written", ["about 5 mL", "1,000 µL", "5", "5 parsecs", "", "٣ mL", "9**9 mL", "1e99 mL"])
@@ -74,7 +74,7 @@ def test_balance_has_no_sum_if_no_value_is_readable() -> None:
 
 def test_balance_does_not_sum_an_unlimited_supply() -> None:
     supply = make_material("B", supply="unlimited supply", volume="1 L")
-    [line] = sheet(
+    [line] = build_balance_sheet(
         make_transition([make_material("A", volume="1 mL"), supply], [make_material("A", "A", volume="2 mL")])
     ).stated
 
@@ -83,23 +83,25 @@ def test_balance_does_not_sum_an_unlimited_supply() -> None:
 
 
 def test_balance_counts_used_up_material_before_and_not_after() -> None:
-    [line] = sheet(make_transition([make_material("A", volume="1 mL")], [])).stated
+    [line] = build_balance_sheet(make_transition([make_material("A", volume="1 mL")], [])).stated
 
-    assert (line.into.sum, line.out, line.difference) == ("1 mL", Side("0 mL", ()), "−1 mL")
+    assert (line.into.sum, line.out, line.difference) == ("1 mL", BalanceSide("0 mL", ()), "−1 mL")
 
 
 def test_balance_of_a_rejected_action_is_zero() -> None:
-    [line] = sheet(make_transition([make_material("A", volume="1 mL")], [], rejected="it is frozen")).stated
+    [line] = build_balance_sheet(
+        make_transition([make_material("A", volume="1 mL")], [], rejected="it is frozen")
+    ).stated
 
     assert line.difference == "0 mL"
 
 
 def test_balance_ignores_the_container_capacity() -> None:
-    assert sheet(make_transition([make_material("A", container_capacity="5 mL")], [])) == ((), ())
+    assert build_balance_sheet(make_transition([make_material("A", container_capacity="5 mL")], [])) == ((), ())
 
 
 def test_balance_lists_two_different_volumes_of_one_material_without_summing() -> None:
-    [line] = sheet(make_transition([make_material("A", volume="1 mL", total_volume="2 mL")], [])).stated
+    [line] = build_balance_sheet(make_transition([make_material("A", volume="1 mL", total_volume="2 mL")], [])).stated
 
     assert line.unsummed == (("A", "2 mL or 1 mL"),)
 
@@ -107,7 +109,7 @@ def test_balance_lists_two_different_volumes_of_one_material_without_summing() -
 def test_balance_has_separate_lines_for_cells_and_mass() -> None:
     before = [make_material("A", viable_cells="7.6 × 10⁶ cells", mass="2 mg")]
     after = [make_material("A", "A", viable_cells="7.4e6", mass="2.5 mg")]
-    mass, cells = sheet(make_transition(before, after)).stated
+    mass, cells = build_balance_sheet(make_transition(before, after)).stated
 
     # 7.4e6 - 7.6e6 = -0.2e6; 2.5 - 2 = 0.5 mg.
     assert (mass.name, mass.difference) == ("Mass", "+0.5 mg")
@@ -117,7 +119,7 @@ def test_balance_has_separate_lines_for_cells_and_mass() -> None:
 def test_balance_calculates_an_amount_from_volume_and_concentration() -> None:
     before = [make_material("A", volume="1 mL", salt_concentration="50 mM")]
     after = [make_material("A", "A", volume="500 µL", salt_concentration="50 mM"), make_material("B", volume="1 mL", salt_concentration="25 mM")]  # fmt: skip
-    [line] = sheet(make_transition(before, after)).worked_out
+    [line] = build_balance_sheet(make_transition(before, after)).computed
 
     # 1 mL x 50 mM = 50 umol; 0.5 mL x 50 mM + 1 mL x 25 mM = 25 + 25 = 50 umol.
     assert (line.name, line.into.sum, line.out.sum, line.difference) == ("Salt", "50 µmol", "50 µmol", "0 µmol")
@@ -134,7 +136,9 @@ def test_balance_calculates_an_amount_from_volume_and_concentration() -> None:
     ],
 )
 def test_balance_calculates_the_amount_for_each_kind_of_concentration(concentration: str, amount: str) -> None:
-    [line] = sheet(make_transition([make_material("A", volume="1 mL", it_concentration=concentration)], [])).worked_out
+    [line] = build_balance_sheet(
+        make_transition([make_material("A", volume="1 mL", it_concentration=concentration)], [])
+    ).computed
     assert line.into.sum == amount
 
 
@@ -142,23 +146,23 @@ def test_balance_rounds_calculated_amounts_alike_on_both_sides() -> None:
     # 0.6 x 2 + 0.002 x 2 + 9.92 x 2 = 21.044, to four figures 21.04; 0.72 x 2 + 10 x 2 = 21.44.
     before = [make_material("A", volume="720 µL", calcium_concentration="2 mM"), make_material("B", volume="10 mL", calcium_concentration="2 mM")]  # fmt: skip
     after = [make_material(ref, ref if ref < "C" else "", volume=v, calcium_concentration="2 mM") for ref, v in (("A", "602 µL"), ("B", "9.92 mL"))]  # fmt: skip
-    [line] = sheet(make_transition(before, after)).worked_out
+    [line] = build_balance_sheet(make_transition(before, after)).computed
 
     assert (line.into.sum, line.out.sum, line.difference) == ("21.44 µmol", "21.04 µmol", "−0.4 µmol")
 
 
 def test_balance_does_not_sum_a_concentration_without_a_volume() -> None:
-    [line] = sheet(make_transition([make_material("A", salt_concentration="50 mM")], [])).worked_out
+    [line] = build_balance_sheet(make_transition([make_material("A", salt_concentration="50 mM")], [])).computed
     assert line.unsummed == (("A", "50 mM, no volume stated"),)
 
 
 def test_balance_does_not_add_different_kinds_of_concentration() -> None:
     before = [make_material("A", volume="1 mL", salt_concentration="50 mM"), make_material("B", volume="1 mL", salt_concentration="5 mg/mL")]  # fmt: skip
-    [line] = sheet(make_transition(before, [])).worked_out
+    [line] = build_balance_sheet(make_transition(before, [])).computed
 
-    assert line.into == Side("50 µmol", (("1 mL at 50 mM", 1),))
+    assert line.into == BalanceSide("50 µmol", (("1 mL at 50 mM", 1),))
     assert line.unsummed == (("B", "1 mL at 5 mg/mL"),)
 
 
 def test_balance_line_has_no_field_for_right_or_wrong() -> None:
-    assert set(Line._fields) == {"name", "into", "out", "difference", "unsummed"}
+    assert set(BalanceLine._fields) == {"name", "into", "out", "difference", "unsummed"}

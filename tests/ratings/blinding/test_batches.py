@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ratings.blinding.batches import batches, record
-from ratings.blinding.lanes import Lane, lanes
+from ratings.blinding.material_rows import MaterialRow, align_materials
+from ratings.blinding.row_groups import group_materials, iter_record_steps
 from ratings.templatetags.payload_text import name_parts
 
 
@@ -19,15 +19,15 @@ def make_well(ref: str, volume: str, continues: str = "", **more: str) -> dict[s
     }
 
 
-def make_washed_rows(refs: str, left: dict[str, str]) -> list[Lane]:
+def make_washed_rows(refs: str, left: dict[str, str]) -> list[MaterialRow]:
     """Return the rows of wells that contain 1 mL each before and `left` afterwards."""
     before = [make_well(ref, "1 mL") for ref in refs]
     after = [make_well(ref, left[ref], continues=ref) for ref in refs]
-    return lanes({"before": before, "after": after, "rejected": ""})
+    return align_materials({"before": before, "after": after, "rejected": ""})
 
 
 def test_row_group_shares_equal_values_and_lists_different_ones_in_columns() -> None:
-    [batch], alone = batches(make_washed_rows("ABC", {"A": "0.9 mL", "B": "0.9 mL", "C": "0.8 mL"}))
+    [batch], alone = group_materials(make_washed_rows("ABC", {"A": "0.9 mL", "B": "0.9 mL", "C": "0.8 mL"}))
 
     assert alone == []
     assert [row.label for row in batch.shared] == ["Phase", "Kept at", "Availability"]
@@ -41,14 +41,14 @@ def test_row_group_shares_equal_values_and_lists_different_ones_in_columns() -> 
 
 
 def test_row_group_shares_a_change_that_is_the_same_for_all_materials() -> None:
-    [batch], _ = batches(make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL")))
+    [batch], _ = group_materials(make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL")))
 
     assert batch.columns == ()
     assert [(row.before, row.after) for row in batch.shared if row.changed] == [("1 mL", "0.9 mL")]
 
 
 def test_row_group_needs_more_than_two_materials() -> None:
-    together, alone = batches(make_washed_rows("AB", {"A": "0.9 mL", "B": "0.9 mL"}))
+    together, alone = group_materials(make_washed_rows("AB", {"A": "0.9 mL", "B": "0.9 mL"}))
 
     assert together == []
     assert [lane.ref for lane in alone] == ["A", "B"]
@@ -56,10 +56,10 @@ def test_row_group_needs_more_than_two_materials() -> None:
 
 def test_row_group_excludes_materials_with_other_properties_or_another_outcome() -> None:
     found = make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL"))
-    salted = lanes({"before": [], "after": [make_well("D", "1 mL", Salt="5 mM")], "rejected": ""})
-    used_up = lanes({"before": [make_well("E", "1 mL")], "after": [], "rejected": ""})
+    salted = align_materials({"before": [], "after": [make_well("D", "1 mL", Salt="5 mM")], "rejected": ""})
+    used_up = align_materials({"before": [make_well("E", "1 mL")], "after": [], "rejected": ""})
 
-    [batch], alone = batches([*found, *salted, *used_up])
+    [batch], alone = group_materials([*found, *salted, *used_up])
 
     assert [lane.ref for lane in batch.lanes] == ["A", "B", "C"]
     assert [lane.ref for lane in alone] == ["D", "E"]
@@ -68,7 +68,7 @@ def test_row_group_excludes_materials_with_other_properties_or_another_outcome()
 def test_row_group_preserves_every_value() -> None:
     found = make_washed_rows("ABCD", {"A": "0.9 mL", "B": "0.7 mL", "C": "0.8 mL", "D": "1 mL"})
 
-    [batch], _ = batches(found)
+    [batch], _ = group_materials(found)
 
     for lane, rows in batch.table:
         assert {*rows, *batch.shared} == {row for row in lane.rows if row.label != "Name"}
@@ -77,7 +77,7 @@ def test_row_group_preserves_every_value() -> None:
 def test_row_group_separates_a_property_named_like_a_standard_row() -> None:
     new = [make_well(ref, "1 mL", Availability=f"shelf {ref}") for ref in "ABC"]
 
-    [batch], _ = batches(lanes({"before": [], "after": new, "rejected": ""}))
+    [batch], _ = group_materials(align_materials({"before": [], "after": new, "rejected": ""}))
 
     assert batch.columns == ("Availability",)
     assert [rows[0].after for _, rows in batch.table] == ["shelf A", "shelf B", "shelf C"]
@@ -89,7 +89,7 @@ def test_evidence_record_puts_every_material_of_a_step_in_a_row_group() -> None:
         "made": [make_well("A", "1 mL"), make_well("B", "1 mL", continues="B"), make_well("C", "2 mL", Salt="5 mM")]
     }
 
-    [(shown, made)] = record([step])
+    [(shown, made)] = iter_record_steps([step])
 
     assert shown is step
     assert [[lane.ref for lane in one.batch.lanes] for one in made] == [["A", "B"], ["C"]]
@@ -105,7 +105,7 @@ def test_evidence_record_separates_unchanged_values_from_new_ones() -> None:
         {"made": [make_well("B", "0.8 mL", continues="B")]},
     ]
 
-    *_, (_, [later]), (_, [last]) = record(steps)
+    *_, (_, [later]), (_, [last]) = iter_record_steps(steps)
 
     assert [[row.after for row in rows] for _, rows in later.batch.table] == [["0.9 mL"], ["0.8 mL"]]
     assert [row.label for row in later.same.shared] == ["Phase", "Kept at", "Availability"]
@@ -119,7 +119,7 @@ def test_evidence_record_shares_equal_values_after_a_step_whatever_they_were_bef
         {"made": [make_well("A", "5 mL", continues="A"), make_well("B", "5 mL", continues="B")]},
     ]
 
-    *_, (_, [made]) = record(steps)
+    *_, (_, [made]) = iter_record_steps(steps)
 
     assert [(row.label, row.after) for row in made.batch.shared] == [("Volume", "5 mL")]
     assert made.batch.columns == ()
@@ -131,7 +131,7 @@ def test_evidence_record_preserves_every_value() -> None:
         {"made": [make_well("A", "1 mL", continues="A"), make_well("B", "1 mL", Salt="4 mM", continues="B")]},
     ]
 
-    for step, made in record(steps):
+    for step, made in iter_record_steps(steps):
         for material in step["made"]:
             shown = {
                 (row.label, row.after)

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from ratings.blinding import blind_context, blind_evidence, blind_transition, payload_digest
-from ratings.blinding.allow_list import difference, lanes, mark_keys, targets
+from ratings.blinding.allow_list import align_materials, find_error_keys, format_difference, list_mark_keys
 from simulation.lab.bench import step_to_json
 from tests.support import run_factory
 
-STEP = step_to_json(run_factory.step(5, "here"))
+STEP = step_to_json(run_factory.build_lab_step(5, "here"))
 ALLOWED = {"kind", "lineage", "action", "before", "after", "observations", "rejected"}
 MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 
@@ -137,7 +137,7 @@ def test_unlimited_supply_is_listed_only_before_the_action() -> None:
 
 
 def test_material_rows_pair_each_material_before_and_after() -> None:
-    sample, buffer, tube = lanes(blind_transition(STEP))
+    sample, buffer, tube = align_materials(blind_transition(STEP))
     # 105 mL before, 115 mL after: +10 mL.
     assert sample.rows[0] == ("Volume", "105 mL", "115 mL", True, "+10 mL", ":Volume")
     assert [row.changed for row in sample.rows] == [True, False, False, False]
@@ -148,9 +148,9 @@ def test_material_rows_pair_each_material_before_and_after() -> None:
 def test_material_not_handed_back_is_gone_unless_the_action_was_rejected() -> None:
     record = copy.deepcopy(STEP)
     record["outcome"]["new_materials"] = []
-    assert [lane.gone for lane in lanes(blind_transition(record))] == [True, False]
+    assert [lane.gone for lane in align_materials(blind_transition(record))] == [True, False]
     record["outcome"] |= {"success": False, "failure_reason": "no"}
-    assert [lane.gone for lane in lanes(blind_transition(record))] == [False, False]
+    assert [lane.gone for lane in align_materials(blind_transition(record))] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_material_not_handed_back_is_gone_unless_the_action_was_rejected() -> No
     ],
 )
 def test_difference_is_calculated_only_between_plain_numbers_of_one_unit(before: str, after: str, said: str) -> None:
-    assert difference(before, after) == said
+    assert format_difference(before, after) == said
 
 
 def test_payload_digest_does_not_depend_on_key_order() -> None:
@@ -181,7 +181,7 @@ def test_payload_digest_does_not_depend_on_key_order() -> None:
 
 
 def test_evidence_payload_has_times_since_the_start_and_keeps_material_letters() -> None:
-    steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
+    steps = [step_to_json(run_factory.build_lab_step(number, "here")) for number in (5, 6)]
     payload = blind_evidence("Find out.", steps)
     assert [step["time"] for step in payload["steps"]] == ["after 50 min", "after 1 h 00 min"]
     first = payload["steps"][0]
@@ -237,12 +237,12 @@ def test_payload_keeps_hostile_but_visible_text_unchanged(text: str) -> None:
         rename_first_material(text, new_materials=[STEP["outcome"]["new_materials"][0] | {"name": text}, made])
     )
     assert {material["name"] for material in payload["after"]} == {text}
-    assert lanes(payload)[-1].rows[0].after == text
+    assert align_materials(payload)[-1].rows[0].after == text
     assert payload_digest(payload)
 
 
 def test_payload_describes_storage_conditions_of_an_action_in_words() -> None:
-    step = step_to_json(run_factory.step(1))
+    step = step_to_json(run_factory.build_lab_step(1))
     step["action"]["parameters"] = {"condition": "room_temp", "label": "room_temperature"}
     parameters = dict(map(tuple, blind_transition(step)["action"]["parameters"]))
     assert parameters == {"Condition": "room temperature", "Label": "room_temperature"}
@@ -294,7 +294,7 @@ def test_payload_lineage_is_unknown_if_two_outputs_replace_one_input() -> None:
 
 def test_payload_shows_both_properties_with_the_same_label() -> None:
     record = copy_with_value(STEP, ("inputs", 1, "properties"), {"flow_rate": "1", "flow rate": "2"})
-    _, buffer, _ = lanes(blind_transition(record))
+    _, buffer, _ = align_materials(blind_transition(record))
     assert [(row.before, row.key) for row in buffer.rows[:2]] == [("2", ":Flow rate"), ("1", ":Flow rate (2)")]
 
 
@@ -302,7 +302,7 @@ def test_payload_shows_both_properties_with_the_same_label() -> None:
 
 
 def test_context_lists_earlier_actions_without_their_outcomes() -> None:
-    steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
+    steps = [step_to_json(run_factory.build_lab_step(number, "here")) for number in (5, 6)]
     context = blind_context("Find out.", steps)
     # The second step ends after 6 x 600 + 60 s = 3660 s = 1 h 01 min.
     assert (context["goal"], context["time"]) == ("Find out.", "after 1 h 01 min")
@@ -326,25 +326,25 @@ def test_context_of_a_first_step_has_only_the_goal() -> None:
 
 
 def test_mark_keys_depend_only_on_the_payload_and_cover_every_row() -> None:
-    keys = mark_keys(blind_transition(STEP))
+    keys = list_mark_keys(blind_transition(STEP))
     assert keys[:4] == ["A:Volume", "A/name", "A/place", "A/availability"]
     # A continues, B is an unlimited buffer, C is new; there is one observation.
     assert {key[0] for key in keys if "/" in key and key[0].isupper()} == {"A", "B", "C"}
     assert keys[-2:] == ["seen/1", "missing"]
     assert len(keys) == len(set(keys))
-    assert mark_keys(json.loads(json.dumps(blind_transition(STEP)))) == keys
+    assert list_mark_keys(json.loads(json.dumps(blind_transition(STEP)))) == keys
 
 
 def test_mark_keys_include_rejections_and_materials_that_are_gone() -> None:
     record = copy_with_value(STEP, ("outcome", "new_materials"), [])
-    assert "A/gone" in mark_keys(blind_transition(record))
+    assert "A/gone" in list_mark_keys(blind_transition(record))
     record["outcome"] |= {"success": False, "failure_reason": "no"}
-    assert mark_keys(blind_transition(record))[0] == "rejected"
+    assert list_mark_keys(blind_transition(record))[0] == "rejected"
 
 
 def test_mark_keys_of_an_evidence_record_are_its_steps() -> None:
-    steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
-    assert mark_keys(blind_evidence("Find out.", steps)) == ["step/5", "step/6", "missing"]
+    steps = [step_to_json(run_factory.build_lab_step(number, "here")) for number in (5, 6)]
+    assert list_mark_keys(blind_evidence("Find out.", steps)) == ["step/5", "step/6", "missing"]
 
 
 @pytest.mark.parametrize(
@@ -366,29 +366,29 @@ def test_mark_keys_of_an_evidence_record_are_its_steps() -> None:
     ],
 )
 def test_error_location_is_translated_to_the_row_that_shows_it(path: str, hit: list[str]) -> None:
-    assert targets(STEP, STEP["outcome"], [path]) == hit
+    assert find_error_keys(STEP, STEP["outcome"], [path]) == hit
 
 
 def test_error_location_follows_the_material_and_not_its_index() -> None:
     outcome = copy.deepcopy(STEP["outcome"])
     outcome["new_materials"].reverse()
-    assert targets(STEP, outcome, ["new_materials[1].properties.volume"]) == ["A:Volume"]
+    assert find_error_keys(STEP, outcome, ["new_materials[1].properties.volume"]) == ["A:Volume"]
 
 
 def test_error_location_of_an_omitted_material_is_missing_and_its_input_gone() -> None:
     outcome = {**STEP["outcome"], "new_materials": STEP["outcome"]["new_materials"][1:]}
-    assert targets(STEP, outcome, ["new_materials[0]"]) == ["missing", "A/gone"]
+    assert find_error_keys(STEP, outcome, ["new_materials[0]"]) == ["missing", "A/gone"]
 
 
 def test_error_location_of_an_extra_material_is_any_of_its_rows() -> None:
     extra = {**STEP["outcome"]["new_materials"][1], "name": "Zwilling"}
     outcome = {**STEP["outcome"], "new_materials": [*STEP["outcome"]["new_materials"], extra]}
-    assert targets(STEP, outcome, ["new_materials[2]"]) == ["D:Made in", "D:Volume", "D/name", "D/place", "D/availability"]  # fmt: skip
+    assert find_error_keys(STEP, outcome, ["new_materials[2]"]) == ["D:Made in", "D:Volume", "D/name", "D/place", "D/availability"]  # fmt: skip
 
 
 def test_error_location_of_an_omitted_property_is_its_row_or_missing() -> None:
     record = copy_with_value(STEP, ("outcome", "new_materials", 0, "properties"), {})
-    assert targets(record, record["outcome"], ["new_materials[0].properties.volume"]) == ["A:Volume", "missing"]
+    assert find_error_keys(record, record["outcome"], ["new_materials[0].properties.volume"]) == ["A:Volume", "missing"]
 
 
 def test_error_location_includes_the_row_of_the_group_table() -> None:
@@ -396,17 +396,17 @@ def test_error_location_includes_the_row_of_the_group_table() -> None:
     tube = record["outcome"]["new_materials"][1]
     record["outcome"]["new_materials"] = [{**tube, "name": f"Tube {n}", "properties": {"volume": f"{n} mL", "made in": "x"}} for n in (1, 2, 3)]  # fmt: skip
     # The tubes are C, D and E; they differ in volume and have the same "made in".
-    hit = targets(record, record["outcome"], ["new_materials[1].properties.volume"])
+    hit = find_error_keys(record, record["outcome"], ["new_materials[1].properties.volume"])
     assert hit == ["D:Volume", "D/row"]
-    shared = targets(record, record["outcome"], ["new_materials[1].properties.made in"])
+    shared = find_error_keys(record, record["outcome"], ["new_materials[1].properties.made in"])
     assert shared == ["D:Made in", "C+:Made in"]
-    assert {*hit, *shared} <= set(mark_keys(blind_transition(record)))
+    assert {*hit, *shared} <= set(list_mark_keys(blind_transition(record)))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_mark_key_of_a_hostile_property_is_safe_in_a_form(text: str) -> None:
     record = copy_with_value(STEP, ("outcome", "new_materials", 1, "properties"), {text: "1"})
-    for key in mark_keys(blind_transition(record)):
+    for key in list_mark_keys(blind_transition(record)):
         assert len(key) < 80 and "\n" not in key and key == " ".join(key.split())
-    [hit] = targets(record, record["outcome"], [f"new_materials[1].properties.{text}"])
+    [hit] = find_error_keys(record, record["outcome"], [f"new_materials[1].properties.{text}"])
     assert hit.startswith("C:")

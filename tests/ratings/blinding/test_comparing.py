@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ratings.blinding.comparing import compare, mark_name
+from ratings.blinding.item_diff import compare_rows, format_mark_key
 
 
 def make_material(ref: str, name: str, continues: str = "", **properties: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def list_open_rows(lines: list[Any]) -> dict[str, tuple[str, str | None, bool]]:
 
 def test_comparison_shows_the_changed_row_beside_the_original_and_flags_the_error() -> None:
     twin = make_payload([FLASK], [make_material("A", "Flask", "A", Volume="490 mL")])
-    lines = compare(twin, make_payload([FLASK], [WASHED]), ["A:Volume"])
+    lines = compare_rows(twin, make_payload([FLASK], [WASHED]), ["A:Volume"])
     assert list_open_rows(lines) == {"A:Volume": ("490 mL", "480 mL", True)}
     assert [line.before for line in lines if line.key == "A:Volume"] == ["500 mL"]
     # Volume, name, place and availability: the last three are as in the original
@@ -45,7 +45,7 @@ def test_comparison_shows_the_changed_row_beside_the_original_and_flags_the_erro
 
 
 def test_comparison_opens_marked_rows_and_lists_general_marks_last() -> None:
-    lines = compare(make_payload([FLASK], [WASHED]), ticks={"A/place": 2, "missing": 1, "A/row": 3})
+    lines = compare_rows(make_payload([FLASK], [WASHED]), ticks={"A/place": 2, "missing": 1, "A/row": 3})
     assert [(line.label, line.ticked) for line in lines if line.ticked] == [
         ("Kept at", 2), ("something is missing", 1), ("A: its row of the table", 3),
     ]  # fmt: skip
@@ -56,30 +56,30 @@ def test_comparison_pairs_new_materials_by_content_then_name_then_order() -> Non
     # New materials get letters in order of name and content, so one changed name changes all their letters.
     original = make_payload([], [make_material("A", "Tube", Volume="1 mL"), make_material("B", "Vial", Volume="2 mL")])
     twin = make_payload([], [make_material("A", "Ampoule", Volume="2 mL"), make_material("B", "Tube", Volume="1 mL")])
-    assert list_open_rows(compare(twin, original)) == {"A/name": ("Ampoule", "Vial", False)}
+    assert list_open_rows(compare_rows(twin, original)) == {"A/name": ("Ampoule", "Vial", False)}
 
 
 def test_comparison_shows_omitted_rows_and_flags_the_error_there() -> None:
     original = make_payload([FLASK], [WASHED, make_material("B", "Tube", Volume="1 mL")], seen=("clear", "foam"))
-    found = list_open_rows(compare(make_payload([FLASK], [WASHED], seen=("foam",)), original, ["missing"]))
+    found = list_open_rows(compare_rows(make_payload([FLASK], [WASHED], seen=("foam",)), original, ["missing"]))
     assert found["-B:Volume"] == ("", "1 mL", True)
     assert found["-seen/2"] == ("", "visual clear", True)
     assert found["missing"] == ("", None, True)
-    gone = list_open_rows(compare(make_payload([FLASK], []), make_payload([FLASK], [WASHED]), ["A/gone"]))
+    gone = list_open_rows(compare_rows(make_payload([FLASK], []), make_payload([FLASK], [WASHED]), ["A/gone"]))
     assert gone["A/gone"] == ("not handed back", "handed back", True)
     assert gone["A:Volume"] == ("", "480 mL", False)
 
 
 def test_comparison_shows_a_rejection_beside_the_accepted_outcome() -> None:
     found = list_open_rows(
-        compare(make_payload([FLASK], [], rejected="too hot"), make_payload([FLASK], [WASHED]), ["rejected"])
+        compare_rows(make_payload([FLASK], [], rejected="too hot"), make_payload([FLASK], [WASHED]), ["rejected"])
     )
     assert found == {"rejected": ("too hot", "accepted", True)}
 
 
 def test_comparison_of_an_evidence_record_has_a_row_for_each_step() -> None:
     step = {"number": 1, "action": {"name": "Wash"}}
-    lines = compare({"kind": "evidence", "steps": [step, {**step, "number": 2}]}, ticks={"step/2": 1})
+    lines = compare_rows({"kind": "evidence", "steps": [step, {**step, "number": 2}]}, ticks={"step/2": 1})
     assert [(line.label, line.ticked) for line in lines] == [("Step 1, Wash", 0), ("Step 2, Wash", 1)]
 
 
@@ -98,4 +98,4 @@ def test_comparison_of_an_evidence_record_has_a_row_for_each_step() -> None:
     ],
 )
 def test_mark_key_is_described_in_words(key: str, said: str) -> None:
-    assert mark_name(key) == said
+    assert format_mark_key(key) == said

@@ -9,17 +9,17 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings.blinding.marking import mark_keys
+from ratings.blinding.mark_keys import list_mark_keys
 from ratings.models import ItemSource, Rating, Study
-from ratings.paper import making
-from ratings.paper.plan import read_plan
-from ratings.raters import simulated
-from ratings.rating import answering, serving
+from ratings.paper import replicate
+from ratings.paper.plan import load_plan
+from ratings.raters import simulated_raters
+from ratings.rating import next_item, submit
 from ratings.results import empty_cells
 from ratings.results.analyses import document
 from ratings.results.analyses.filters import Filters
 from ratings.studies import lifecycle
-from ratings.studies.pool import opening
+from ratings.studies.pool import freeze
 from simulation.models import Run, Twin
 from tests.support import run_factory, study_factory
 
@@ -36,12 +36,12 @@ def superuser() -> User:
 
 def plant(cast: str, perturbation: str, diff: list[dict[str, str]] = DIFF, field: str = PLACE) -> Run:
     """Plant four errors as a language model does: without a rule, and not vetted."""
-    episode = run_factory.episode(perturbation)
+    episode = run_factory.create_episode(perturbation)
     first = {"obvious": 1, "subtle": 11}[perturbation]
     for number in range(first, first + 4):
-        step = run_factory.transition(episode, number)
-        run_factory.twin(step, perturbation, cast=cast, rule="", kind="", field=field, diff=diff, vetting="")
-    return run_factory.run("twins", cast)
+        step = run_factory.create_transition(episode, number)
+        run_factory.create_twin(step, perturbation, cast=cast, rule="", kind="", field=field, diff=diff, vetting="")
+    return run_factory.create_run("twins", cast)
 
 
 def read_form(page: str) -> dict[str, str]:
@@ -62,17 +62,17 @@ def accept_by_hand(client: Client, run: Run) -> None:
 def rate_rightly(study: Study) -> None:
     """Submit the right verdict for every item, and mark the wrong row of every error."""
     for rater in study.raters.all():
-        while place := serving.next_assignment(rater):
-            serving.mark_opened(place)
+        while place := next_item.find_next_assignment(rater):
+            next_item.mark_opened(place)
             source = ItemSource.objects.get(item=place.item)
             wrong = source.perturbation != "none"
             marks = tuple(source.target[:1]) if wrong else ()
-            answering.rate(place, not wrong, 4, uuid.uuid4(), marks=marks)
+            submit.submit_rating(place, not wrong, 4, uuid.uuid4(), marks=marks)
 
 
 def get_located_shares(study: Study) -> dict[str, Any]:
     """Return the share of located errors for each source."""
-    results = document.make(study, Filters(), "mark", resamples=0)["results"]
+    results = document.build_document(study, Filters(), "mark", resamples=0)["results"]
     return {
         row["args"]["source"]: row["value"]
         for row in results
@@ -84,7 +84,7 @@ def test_localisation_covers_language_model_errors_accepted_automatically_or_by_
     client: Client, superuser: User
 ) -> None:
     unread, read = plant("offline", "obvious"), plant("offline-lapses", "subtle")
-    making.Maker(read_plan(), True, print, lambda _: lambda _: None, 1, None)._accept(unread)
+    replicate.Replicator(load_plan(), True, print, lambda _: lambda _: None, 1, None)._accept_unread(unread)
     client.force_login(superuser)
     accept_by_hand(client, read)
     assert set(Twin.objects.values_list("vetting", "field")) == {("accepted", PLACE)}
@@ -92,15 +92,15 @@ def test_localisation_covers_language_model_errors_accepted_automatically_or_by_
         {"cast": "offline", "perturbation": "obvious", "count": 4},
         {"cast": "offline-lapses", "perturbation": "subtle", "count": 4},
     ]
-    study = study_factory.open_study(3, sources=sources, practice=0, ratings_per_item=3, display=MARKED)
+    study = study_factory.create_open_study(3, sources=sources, practice=0, ratings_per_item=3, display=MARKED)
     rate_rightly(study)
-    found = get_located_shares(study_factory.unblinded(study, superuser))
+    found = get_located_shares(study_factory.unblind_study(study, superuser))
     assert found == {"offline, obvious error": 1.0, "offline-lapses, subtle error": 1.0}
 
 
 def make_pool_with_error_locations() -> None:
     """Create steps and twins whose error location is known."""
-    run_factory.pool(30)
+    run_factory.create_pool(30)
     Twin.objects.update(field=PLACE)
 
 
@@ -110,14 +110,16 @@ def test_localisation_by_simulated_raters_matches_the_configured_share(superuser
     shares = {}
     for located in (0.999, 0.5, 0.001):
         wanted = {"sources": sources, "practice": 0, "ratings_per_item": 4, "display": MARKED, "allow_unblinded": True}
-        study = study_factory.open_study(4, slug=f"located-{1000 * located:.0f}", **wanted)
-        simulated.simulate_raters(study, 4, 0.9, 0.6, located=located, seed=3)
+        study = study_factory.create_open_study(4, slug=f"located-{1000 * located:.0f}", **wanted)
+        simulated_raters.simulate_raters(study, 4, 0.9, 0.6, located=located, seed=3)
         given = Rating.objects.filter(assignment__item__study=study)
         assert {len(one.marks) for one in given.filter(verdict=False)} == {1}
         assert {len(one.marks) for one in given.filter(verdict=True)} == {0}
         for one in given:
-            assert set(one.marks) <= set(mark_keys(one.assignment.item.payload))
-        results = document.make(study_factory.unblinded(study, superuser), Filters(), "mark", resamples=0)["results"]
+            assert set(one.marks) <= set(list_mark_keys(one.assignment.item.payload))
+        results = document.build_document(
+            study_factory.unblind_study(study, superuser), Filters(), "mark", resamples=0
+        )["results"]
         row = next(row for row in results if row["stat"] == "localisation" and not row["args"])
         assert row["n"]["ratings"] == given.filter(verdict=False).exclude(assignment__item__source__target=[]).count()
         shares[located] = row["value"]
@@ -129,10 +131,10 @@ def test_simulated_answers_are_the_same_with_and_without_marks(superuser: User) 
     make_pool_with_error_locations()
     answers = []
     for marks in ("off", "if_not_plausible"):
-        study = study_factory.open_study(
+        study = study_factory.create_open_study(
             4, slug=marks.replace("_", "-"), ratings_per_item=4, practice=0, display={"marks": [marks]}
         )
-        simulated.simulate_raters(study, 4, 0.9, 0.6, seed=3)
+        simulated_raters.simulate_raters(study, 4, 0.9, 0.6, seed=3)
         given = Rating.objects.filter(assignment__item__study=study)
         order = given.order_by("assignment__rater__label", "assignment__item__payload_sha256")
         answers.append([(one.verdict, one.confidence) for one in order])
@@ -143,10 +145,10 @@ def test_simulated_answers_are_the_same_with_and_without_marks(superuser: User) 
 def test_localisation_forecast_uses_the_expected_share() -> None:
     make_pool_with_error_locations()
     sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
-    asked = study_factory.protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
-    study = lifecycle.create_study(lifecycle.read_protocol(asked))
-    plan = opening.preview(lifecycle.read_protocol(study.protocol), study)
-    rows = list(empty_cells._rows(lifecycle.read_protocol(study.protocol), plan, plan.places, 1))
+    asked = study_factory.build_protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
+    study = lifecycle.create_study(lifecycle.parse_protocol(asked))
+    plan = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
+    rows = list(empty_cells._iter_simulated_rows(lifecycle.parse_protocol(study.protocol), plan, plan.places, 1))
     located = [row.localised for row in rows if row.localised is not None and not row.verdict]
     assert 0.6 < sum(located) / len(located) < 1
 

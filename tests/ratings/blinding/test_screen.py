@@ -10,25 +10,32 @@ from typing import Any
 import pytest
 from django.template.loader import render_to_string
 
-from ratings.blinding import allow_list, screen
-from ratings.blinding.observing import observed
+from ratings.blinding import allow_list, item_view
+from ratings.blinding.observation_tables import group_observations
 from simulation.lab.bench import step_to_json
 from tests.support import run_factory
-from tests.support.rating_room import aliquots, change_of_medium, dilution, evidence_payloads, refusal, used_up
+from tests.support.rating_room import (
+    build_aliquots,
+    build_change_of_medium,
+    build_dilution,
+    build_evidence_payloads,
+    build_filtration,
+    build_rejection,
+)
 
 LAYOUTS = ["plain", "aligned", "balance", "confirm"]
 STEPS = {
-    "two lanes": dilution(100),
-    "a table and many observations": aliquots(),
-    "wells": change_of_medium(),
-    "a rejection": refusal(),
-    "something used up": used_up(),
-    "an endless buffer": step_to_json(run_factory.step(5, "here")),
+    "two lanes": build_dilution(100),
+    "a table and many observations": build_aliquots(),
+    "wells": build_change_of_medium(),
+    "a rejection": build_rejection(),
+    "something used up": build_filtration(),
+    "an endless buffer": step_to_json(run_factory.build_lab_step(5, "here")),
 }
 
 
 def render_item(payload: dict[str, Any], context: dict[str, Any] | None = None, **arm: Any) -> str:
-    return render_to_string("ratings/_item.html", screen.view(payload, context, **arm))
+    return render_to_string("ratings/_item.html", item_view.build_item_view(payload, context, **arm))
 
 
 def extract_text(page: str) -> str:
@@ -61,7 +68,7 @@ def test_item_mark_boxes_have_valid_keys_and_occur_once(step: dict[str, Any], la
     found = list_mark_keys(render_item(payload, layout=layout, marks="always"))
 
     assert len(found) == len(set(found))
-    assert set(found) <= set(allow_list.mark_keys(payload))
+    assert set(found) <= set(allow_list.list_mark_keys(payload))
     assert "missing" in found
 
 
@@ -75,59 +82,66 @@ def test_item_offers_a_mark_for_every_possible_error_location_in_every_layout(
 
     for at, draft in enumerate(step["outcome"]["new_materials"]):
         for inside in [*(f"properties.{name}" for name in draft["properties"]), "environmental_condition"]:
-            hit = allow_list.targets(step, step["outcome"], [f"new_materials[{at}].{inside}"])
+            hit = allow_list.find_error_keys(step, step["outcome"], [f"new_materials[{at}].{inside}"])
             assert set(hit) & found
     for at, _ in enumerate(step["outcome"]["new_observations"]):
-        assert set(allow_list.targets(step, step["outcome"], [f"new_observations[{at}].value"])) & found
+        assert set(allow_list.find_error_keys(step, step["outcome"], [f"new_observations[{at}].value"])) & found
 
 
 def test_item_has_no_mark_boxes_if_the_study_uses_no_marks() -> None:
-    payload = allow_list.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(build_dilution(100))
     assert list_mark_keys(render_item(payload)) == []
     assert "shown--if-not" not in render_item(payload, marks="always")
     assert "shown--if-not" in render_item(payload, marks="if_not_plausible")
 
 
 def test_item_shows_stored_marks_as_checked() -> None:
-    payload = allow_list.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(build_dilution(100))
     page = render_item(payload, marks="always", marked=["A:Volume", "no such row"])
     [ticked] = re.findall(r'value="([^"]*)"[^>]* checked', page)
     assert ticked == "A:Volume"
 
 
 def test_balance_sheet_is_shown_in_balance_layout_and_only_in_the_final_stage_of_confirm() -> None:
-    payload = allow_list.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(build_dilution(100))
     has = {layout: "Balance sheet" in render_item(payload, layout=layout) for layout in LAYOUTS}
     assert has == {"plain": False, "aligned": False, "balance": True, "confirm": True}
     assert "Balance sheet" not in render_item(payload, layout="confirm", stage="first")
-    assert [screen.view(payload, layout=layout)["two_stage"] for layout in LAYOUTS] == [False, False, False, True]
+    assert [item_view.build_item_view(payload, layout=layout)["two_stage"] for layout in LAYOUTS] == [
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_item_without_known_lineage_is_always_shown_in_the_plain_layout(layout: str) -> None:
-    payload = allow_list.blind_transition(dilution(100), lineage=False)
-    shown = screen.view(payload, layout=layout, marks="always")
+    payload = allow_list.blind_transition(build_dilution(100), lineage=False)
+    shown = item_view.build_item_view(payload, layout=layout, marks="always")
     assert (shown["layout_shown"], shown["two_stage"]) == ("plain", False)
     page = render_to_string("ratings/_item.html", shown)
     assert "Before the action" in page and "Balance sheet" not in page
-    assert set(list_mark_keys(page)) <= set(allow_list.mark_keys(payload))
+    assert set(list_mark_keys(page)) <= set(allow_list.list_mark_keys(payload))
 
 
 def test_item_without_a_lineage_field_is_shown_in_the_aligned_layout() -> None:
-    payload = allow_list.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(build_dilution(100))
     del payload["lineage"]
-    assert screen.view(payload)["layout_shown"] == "aligned"
+    assert item_view.build_item_view(payload)["layout_shown"] == "aligned"
 
 
 def test_unchanged_value_is_shown_once_in_aligned_and_twice_in_plain_layout() -> None:
-    payload = allow_list.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(build_dilution(100))
     assert extract_text(render_item(payload, layout="aligned")).count("dark brown, slightly cloudy") == 1
     assert extract_text(render_item(payload, layout="plain")).count("dark brown, slightly cloudy") == 2
 
 
 def test_item_context_is_shown_only_in_arms_with_context() -> None:
-    payload = allow_list.blind_transition(dilution(100))
-    context = allow_list.blind_context("Find the caffeine", [refusal(), *(dilution(n * 50) for n in range(1, 6))])
+    payload = allow_list.blind_transition(build_dilution(100))
+    context = allow_list.blind_context(
+        "Find the caffeine", [build_rejection(), *(build_dilution(n * 50) for n in range(1, 6))]
+    )
     assert "Find the caffeine" not in render_item(payload, context)
     page = extract_text(render_item(payload, context, with_context=True))
     assert "Find the caffeine" in page and "rejected: The vial is empty" in page and "4 steps before these" in page
@@ -135,10 +149,10 @@ def test_item_context_is_shown_only_in_arms_with_context() -> None:
 
 
 def test_evidence_record_shows_each_step_with_its_own_mark() -> None:
-    payload = evidence_payloads(4)[3]
+    payload = build_evidence_payloads(4)[3]
     page = render_item(payload, layout="aligned", marks="always")
-    assert list_mark_keys(page) == ["step/1", "step/2", "step/3", "missing"] == allow_list.mark_keys(payload)
-    assert screen.view(payload, layout="balance")["layout_shown"] == "aligned"
+    assert list_mark_keys(page) == ["step/1", "step/2", "step/3", "missing"] == allow_list.list_mark_keys(payload)
+    assert item_view.build_item_view(payload, layout="balance")["layout_shown"] == "aligned"
     for step in payload["steps"]:
         assert step["time"] in extract_text(page)
 
@@ -167,7 +181,7 @@ def test_hostile_text_is_escaped_in_every_field_of_a_transition(layout: str) -> 
 
 
 def test_hostile_text_is_escaped_in_an_evidence_record() -> None:
-    steps = [step_to_json(run_factory.step(number, "here")) for number in (1, 2)]
+    steps = [step_to_json(run_factory.build_lab_step(number, "here")) for number in (1, 2)]
     steps[0]["action"] |= {"name": HOSTILE, "parameters": {HOSTILE: HOSTILE}}
     steps[0]["inputs"][0]["name"] = HOSTILE
     steps[0]["outcome"]["new_materials"][0] |= {"name": HOSTILE, "properties": {HOSTILE: HOSTILE}}
@@ -176,14 +190,14 @@ def test_hostile_text_is_escaped_in_an_evidence_record() -> None:
 
 
 def test_item_with_a_material_name_of_4000_letters_is_shown() -> None:
-    step = copy.deepcopy(dilution(100))
+    step = copy.deepcopy(build_dilution(100))
     step["inputs"][0]["name"] = step["outcome"]["new_materials"][0]["name"] = "x" * 4000
     assert "x" * 4000 in render_item(allow_list.blind_transition(step), marks="always")
 
 
 def test_item_markup_is_the_same_for_an_original_and_its_twin() -> None:
     """No tag, class, attribute or order may reveal a planted error."""
-    step = dilution(100)
+    step = build_dilution(100)
     twin = copy.deepcopy(step["outcome"])
     twin["new_materials"][0]["properties"]["volume"] = "48.9 mL"
     twin |= {"reasoning": "SECRET", "fidelity": "none"}
@@ -243,9 +257,9 @@ def make_well_step(count: int) -> dict[str, Any]:
 
 def test_observations_with_the_same_wording_are_grouped_into_a_table() -> None:
     payload = allow_list.blind_transition(make_well_step(20))
-    [table], alone = observed(payload["observations"])
+    [table], alone = group_observations(payload["observations"])
     assert alone == ()
-    assert (table.before, table.after, len(table.rows), table.size) == (
+    assert (table.before, table.after, len(table.rows), table.count_cells) == (
         "FlowCytometry of HEK293T", ", laser 488 nm", 20, 40,
     )  # fmt: skip
     assert table.measures == ("cells with green fluorescence", "mean green fluorescence")
@@ -255,7 +269,7 @@ def test_observations_with_the_same_wording_are_grouped_into_a_table() -> None:
 
 def test_observation_table_preserves_every_sentence() -> None:
     payload = allow_list.blind_transition(make_well_step(12))
-    [table], _ = observed(payload["observations"])
+    [table], _ = group_observations(payload["observations"])
     restored = {
         f"{table.before} {thing}{table.after}: {measure}": cell.value
         for thing, cells in table.rows
@@ -280,19 +294,19 @@ def make_observations(*descriptions: str, type: str = "visual") -> list[dict[str
     ],
 )
 def test_observations_that_are_few_different_or_repeated_stay_sentences(sentences: list[str]) -> None:
-    found = observed(make_observations(*sentences))
+    found = group_observations(make_observations(*sentences))
     assert found.tables == ()
     assert [one.description for one in found.alone] == sentences
     assert [one.key for one in found.alone] == [f"seen/{n}" for n, _ in enumerate(sentences, 1)]
 
 
 def test_observation_that_fits_no_table_is_listed_beside_it() -> None:
-    found = observed(make_observations(*(f"Well {n} is clear and still" for n in range(1, 5)), "Foam on top"))
+    found = group_observations(make_observations(*(f"Well {n} is clear and still" for n in range(1, 5)), "Foam on top"))
     assert [len(table.rows) for table in found.tables] == [4]
     assert [one.description for one in found.alone] == ["Foam on top"]
 
 
 def test_observations_are_not_grouped_without_folding() -> None:
     payload = allow_list.blind_transition(make_well_step(3))
-    assert len(observed(payload["observations"], fold=False).alone) == 6
+    assert len(group_observations(payload["observations"], fold=False).alone) == 6
     assert json.dumps(payload)

@@ -10,9 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
 from ratings.models import Study
-from ratings.results import rating_rows
-from ratings.stats import panel
-from ratings.stats.table import Row, build
+from ratings.results import iter_rating_rows
+from ratings.stats import summary
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from tests.support import run_factory, study_factory
 
 # Only the last test may use a database: pytest-django refuses access unless a test requests it.
@@ -217,9 +217,9 @@ def test_agreement_handles_a_hundred_thousand_ratings(tmp_path) -> None:
 
 @pytest.mark.django_db
 def test_agreement_of_an_export_prints_the_numbers_of_the_study(tmp_path, admin_user) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     document = tmp_path / "protocol.json"
-    document.write_text(json.dumps(study_factory.protocol()))
+    document.write_text(json.dumps(study_factory.build_protocol()))
     for command in (
         ["create_study", str(document), "--open", "--raters", "6"],
         ["simulate_raters", "small-study", "--raters", "6", "--seed", "3"],
@@ -230,11 +230,13 @@ def test_agreement_of_an_export_prints_the_numbers_of_the_study(tmp_path, admin_
     call_command("export_ratings", "small-study", stdout=out)
     path = tmp_path / "ratings.csv"
     path.write_text(out.getvalue())
-    table = build(
-        Row(str(row.item), row.rater, int(bool(row.verdict)), row.confidence, row.truth, row.source_name, str(row.pair))
-        for row in rating_rows(Study.objects.get())
-        if row.judged
+    table = build_ratings_table(
+        RatingRecord(
+            str(row.item), row.rater, int(bool(row.verdict)), row.confidence, row.truth, row.source_name, str(row.pair)
+        )
+        for row in iter_rating_rows(Study.objects.get())
+        if row.is_judged
     )
-    expected = [row.to_json() for row in panel.panel(table, resamples=20)]
+    expected = [row.to_dict() for row in summary.compute_summary(table, resamples=20)]
     assert results(path) == json.loads(json.dumps(expected))
     assert {row["args"].get("source") for row in results(path)} >= {"offline", "offline, subtle error"}

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ratings.exchange.archive import imrmc, judged, latex, methods
-from ratings.exchange.archive.design import Spread
-from ratings.exchange.codebook import MEANINGS
+from ratings.exchange.archive import imrmc, judged_ratings, latex, methods
+from ratings.exchange.archive.study_facts import CountRange
+from ratings.exchange.codebook import COLUMN_MEANINGS
 from ratings.exchange.exports import COLUMNS
 from ratings.models import Study
-from ratings.results.analyses.tables import FORMS
-from tests.support import exported
-from tests.support.exported import Exported
+from ratings.results.analyses.tables import TABLE_SPECS
+from tests.support import exported_study
+from tests.support.exported_study import ExportedStudy
 
 pytestmark = pytest.mark.django_db
 
@@ -32,35 +32,35 @@ BLINDED = [
 
 
 @pytest.fixture(scope="module")
-def whole(django_db_setup: None, django_db_blocker: Any) -> Iterator[Exported]:
+def whole(django_db_setup: None, django_db_blocker: Any) -> Iterator[ExportedStudy]:
     """Both archives of one study, built once for this module."""
     with django_db_blocker.unblock(), transaction.atomic():
-        yield exported.export()
+        yield exported_study.export_study()
         transaction.set_rollback(True)
 
 
 # Content
 
 
-def test_archives_contain_all_expected_files(whole: Exported) -> None:
+def test_archives_contain_all_expected_files(whole: ExportedStudy) -> None:
     assert sorted(whole.blinded) == BLINDED
     figures = sorted({name.split("/")[1].rpartition(".")[0] for name in whole.files if name.endswith(".svg")})
     assert {"rates", "confidence", "violins", "roc", "agreement", "misses", "matrix", "precision"} <= set(figures)
     drawn = {f"figures/{name}.{ending}" for name in figures for ending in ("svg", "pdf", "png", "csv")}
     besides = {"figures/violins_confidence.csv", "figures/roc_detection.csv"}
     own = {"results.json", "items.jsonl", "machine_raters.csv", "machine_ratings.csv"}
-    tables = {f"tables/{name}.csv" for name in FORMS}
+    tables = {f"tables/{name}.csv" for name in TABLE_SPECS}
     written = {f"latex/{name}.tex" for name in ("rates", "agreement", "detection", "table1")}
     slug = "gpt-5-50-x-b"  # of "=gpt_5 & 50%\{x}../<b>": nothing a path could be steered with
     studies = {f"imrmc/01-{slug}-obvious-error.imrmc", f"imrmc/02-{slug}-subtle-error.imrmc"}
     assert set(whole.files) == {*BLINDED, *drawn, *besides, *own, *tables, *written, *studies}
 
 
-def test_archive_results_ratings_and_tables_equal_those_of_the_page(whole: Exported) -> None:
+def test_archive_results_ratings_and_tables_equal_those_of_the_page(whole: ExportedStudy) -> None:
     assert whole.files["results.json"] == whole.results
     assert whole.files["ratings.csv"].decode() == whole.ratings_csv
-    for name in FORMS:
-        table, found = whole.made["tables"][name], whole.rows(f"tables/{name}.csv")
+    for name in TABLE_SPECS:
+        table, found = whole.document["tables"][name], whole.read_rows(f"tables/{name}.csv")
         assert len(found) == len(table["rows"])
         for row, cells in zip(table["rows"], found, strict=True):
             for column, cell in zip(table["columns"], row, strict=True):
@@ -68,7 +68,7 @@ def test_archive_results_ratings_and_tables_equal_those_of_the_page(whole: Expor
                     assert float(cells[column["name"]]) == cell  # to the last digit
 
 
-def test_archive_figures_have_the_format_of_their_extension(whole: Exported) -> None:
+def test_archive_figures_have_the_format_of_their_extension(whole: ExportedStudy) -> None:
     for name, file in whole.files.items():
         if name.startswith("figures/"):
             begins = {"svg": b"<?xml", "pdf": b"%PDF-", "png": b"\x89PNG\r\n", "csv": b""}[name.rpartition(".")[2]]
@@ -76,8 +76,8 @@ def test_archive_figures_have_the_format_of_their_extension(whole: Exported) -> 
     assert whole.files["figures/rates.csv"] == whole.files["tables/rates.csv"]
 
 
-def test_archive_wide_and_long_tables_agree(whole: Exported) -> None:
-    long, wide = whole.rows("ratings.csv"), whole.rows("ratings_wide.csv")
+def test_archive_wide_and_long_tables_agree(whole: ExportedStudy) -> None:
+    long, wide = whole.read_rows("ratings.csv"), whole.read_rows("ratings_wide.csv")
     counting = [row for row in long if row["counts"] == "1"]
     assert len(long) == 20 and len(counting) == 18  # one surplus, one second showing
     by_item = {row["item"]: row for row in wide}
@@ -91,21 +91,21 @@ def test_archive_wide_and_long_tables_agree(whole: Exported) -> None:
     assert sum(int(row["could_not_judge"]) for row in wide) == 1
 
 
-def test_archive_versions_end_with_the_rating_in_force(whole: Exported) -> None:
+def test_archive_versions_end_with_the_rating_in_force(whole: ExportedStudy) -> None:
     last: dict[tuple[str, str, str], dict[str, str]] = {}
-    for row in whole.rows("versions.csv"):
+    for row in whole.read_rows("versions.csv"):
         last[row["item"], row["rater"], row["occasion"]] = row
-    standing = {(row["item"], row["rater"], row["occasion"]): row for row in whole.rows("ratings.csv")}
+    standing = {(row["item"], row["rater"], row["occasion"]): row for row in whole.read_rows("ratings.csv")}
     assert last.keys() == standing.keys()
     for key, row in last.items():
         for name in ("revision", "verdict", "confidence", "cannot_judge", "marked", "note"):
             assert row[name] == standing[key][name]
     # 20 answers, eleven corrected by a note, one to "cannot judge".
-    assert len(whole.rows("versions.csv")) == 20 + len(exported.NOTES) + 1
+    assert len(whole.read_rows("versions.csv")) == 20 + len(exported_study.NOTES) + 1
 
 
-def test_archive_events_are_ordered_by_time_without_exports(whole: Exported) -> None:
-    events = whole.rows("events.csv")
+def test_archive_events_are_ordered_by_time_without_exports(whole: ExportedStudy) -> None:
+    events = whole.read_rows("events.csv")
     assert [row["at"] for row in events] == sorted(row["at"] for row in events)
     kinds = [row["kind"] for row in events if row["event"] == "study"]
     assert kinds[:2] == ["created", "opened"] and kinds[-1] == "unblinded" and "exported" not in kinds
@@ -114,15 +114,15 @@ def test_archive_events_are_ordered_by_time_without_exports(whole: Exported) -> 
     assert member["detail"] == ""  # it would name an account
 
 
-def test_archive_describes_items_and_model_raters(whole: Exported) -> None:
-    items = {row["item"]: row for row in whole.rows("items.csv")}
+def test_archive_describes_items_and_model_raters(whole: ExportedStudy) -> None:
+    items = {row["item"]: row for row in whole.read_rows("items.csv")}
     assert sorted(items) == sorted(whole.facts["items"])
     payloads = [json.loads(line) for line in whole.files["items.jsonl"].decode().splitlines()]
     assert [one["item"] for one in payloads] == sorted(items)
     assert all(one["payload"]["kind"] == "transition" for one in payloads)
-    ratings = whole.rows("machine_ratings.csv")
+    ratings = whole.read_rows("machine_ratings.csv")
     assert len(ratings) == 10 and {row["reasoning"] for row in ratings} == {"'=1+1\nno, really"}
-    (machine,) = whole.rows("machine_raters.csv")
+    (machine,) = whole.read_rows("machine_raters.csv")
     assert (machine["rater"], machine["name"], machine["kind"], machine["ratings"]) == (
         "M1",
         "rules <1>",
@@ -131,14 +131,14 @@ def test_archive_describes_items_and_model_raters(whole: Exported) -> None:
     )
 
 
-def test_archive_reader_studies_can_be_parsed_again(whole: Exported) -> None:
+def test_archive_reader_studies_can_be_parsed_again(whole: ExportedStudy) -> None:
     for place, source in enumerate(whole.table.error_sources, 1):
         (name,) = [name for name in whole.files if name.startswith(f"imrmc/{place:02}-")]
-        read = imrmc.read(whole.files[name].decode())
-        own = whole.table.against_unperturbed(source)
+        read = imrmc.parse_reader_study(whole.files[name].decode())
+        own = whole.table.select_against_unperturbed(source)
         expected = {
             (own.raters[r], own.items[i]): (-s, 1 - t)
-            for r, i, s, t in zip(own.rater, own.item, own.signed, own.reference, strict=True)
+            for r, i, s, t in zip(own.rater, own.item, own.signed_ratings, own.reference, strict=True)
         }
         assert {(one.reader, one.case): (one.score, read.truth[one.case]) for one in read.readings} == expected
 
@@ -146,7 +146,7 @@ def test_archive_reader_studies_can_be_parsed_again(whole: Exported) -> None:
 # Description of itself
 
 
-def test_archive_checksums_cover_every_file(whole: Exported) -> None:
+def test_archive_checksums_cover_every_file(whole: ExportedStudy) -> None:
     for files in (whole.files, whole.blinded):
         sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
         assert sorted(sums) == sorted(set(files) - {"SHA256SUMS"})
@@ -164,7 +164,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-def test_archive_descriptor_follows_the_data_package_standard(whole: Exported) -> None:
+def test_archive_descriptor_follows_the_data_package_standard(whole: ExportedStudy) -> None:
     for files in (whole.files, whole.blinded):
         package = json.loads(files["datapackage.json"])
         assert all(isinstance(package[name], str) for name in ("$schema", "name", "id", "title", "description"))
@@ -183,7 +183,7 @@ def test_archive_descriptor_follows_the_data_package_standard(whole: Exported) -
                 assert field["name"] and (formats is None or field.get("format", "default") in formats)
 
 
-def test_archive_cells_have_the_type_of_their_schema(whole: Exported) -> None:
+def test_archive_cells_have_the_type_of_their_schema(whole: ExportedStudy) -> None:
     readers = {
         "string": str, "integer": int, "number": float, "boolean": {"0": False, "1": True}.__getitem__,
         "datetime": datetime.fromisoformat, "array": lambda cell: list(json.loads(cell)),
@@ -195,12 +195,12 @@ def test_archive_cells_have_the_type_of_their_schema(whole: Exported) -> None:
                 lines = files[one["path"]].decode().splitlines()
                 assert next(csv.reader(lines)) == [field["name"] for field in fields]
                 types = {field["name"]: readers[field["type"]] for field in fields}
-                for row in exported.rows(files[one["path"]]):
+                for row in exported_study.parse_csv(files[one["path"]]):
                     for name, cell in row.items():
                         assert cell == "" or types[name](cell) is not None
 
 
-def test_archive_primary_keys_are_unique(whole: Exported) -> None:
+def test_archive_primary_keys_are_unique(whole: ExportedStudy) -> None:
     for files, keyed in ((whole.files, {"items", "raters", "machine_raters", "machine_ratings", "codebook"}),
                          (whole.blinded, {"items", "raters", "codebook"})):  # fmt: skip
         found = {
@@ -210,30 +210,30 @@ def test_archive_primary_keys_are_unique(whole: Exported) -> None:
         }
         assert set(found) == {f"{name}.csv" for name in keyed}
         for name, key in found.items():
-            keys = [tuple(row[column] for column in key) for row in exported.rows(files[name])]
+            keys = [tuple(row[column] for column in key) for row in exported_study.parse_csv(files[name])]
             assert keys and len(set(keys)) == len(keys) and all(map(all, keys))
 
 
-def test_archive_codebook_has_every_column_of_every_table(whole: Exported) -> None:
+def test_archive_codebook_has_every_column_of_every_table(whole: ExportedStudy) -> None:
     for files in (whole.files, whole.blinded):
         told = defaultdict(list)
-        for row in exported.rows(files["codebook.csv"]):
+        for row in exported_study.parse_csv(files["codebook.csv"]):
             assert row["meaning"] and row["type"] in ("text", "count", "number", "flag", "moment", "list")
             told[row["file"]].append(row["column"])
         assert sorted(told) == sorted(name for name in files if name.endswith(".csv"))
         for name, columns in told.items():
             assert next(csv.reader(files[name].decode().splitlines())) == columns
-        assert told["ratings.csv"] == list(COLUMNS) == list(MEANINGS)
+        assert told["ratings.csv"] == list(COLUMNS) == list(COLUMN_MEANINGS)
 
 
-def test_archive_readme_names_every_file_and_the_untested_format(whole: Exported) -> None:
+def test_archive_readme_names_every_file_and_the_untested_format(whole: ExportedStudy) -> None:
     readme = whole.files["README.md"].decode()
     assert all(f"- `{name}`: " in readme for name in set(whole.files) - {"README.md"})
     assert "they were not run in that program" in " ".join(readme.split())
-    assert exported.SOURCE not in readme  # its signs are escaped
+    assert exported_study.SOURCE not in readme  # its signs are escaped
 
 
-def test_archive_records_versions_and_seeds(whole: Exported) -> None:
+def test_archive_records_versions_and_seeds(whole: ExportedStudy) -> None:
     made = json.loads(whole.files["made_with.json"])
     assert re.fullmatch("[0-9a-f]{64}", made["wetbench"]["source_sha256"])
     assert {"Django", "numpy", "scipy", "altair"} <= made["libraries"].keys() and made["study"]["seed"] == 7
@@ -244,15 +244,15 @@ def test_archive_records_versions_and_seeds(whole: Exported) -> None:
 # Reproducible and without names
 
 
-def test_archive_is_reproducible_byte_for_byte_after_an_export(whole: Exported) -> None:
+def test_archive_is_reproducible_byte_for_byte_after_an_export(whole: ExportedStudy) -> None:
     assert whole.blinded_zips[0] == whole.blinded_zips[1]
     first = {name: hashlib.sha256(file).hexdigest() for name, file in whole.files.items()}
     # PDF and PNG are rendered from the SVG; tests/ratings/results/figures checks that they are reproducible.
-    left_out = {name for name in first if exported.is_print(name)} | {"SHA256SUMS", "datapackage.json"}
-    assert whole.again == {name: digest for name, digest in first.items() if name not in left_out}
+    left_out = {name for name in first if exported_study.is_print_figure(name)} | {"SHA256SUMS", "datapackage.json"}
+    assert whole.second_digests == {name: digest for name, digest in first.items() if name not in left_out}
 
 
-def test_archive_members_have_a_fixed_time_and_sorted_names(whole: Exported) -> None:
+def test_archive_members_have_a_fixed_time_and_sorted_names(whole: ExportedStudy) -> None:
     with zipfile.ZipFile(io.BytesIO(whole.zip)) as archive:
         infos = archive.infolist()
     assert {info.date_time for info in infos} == {(1980, 1, 1, 0, 0, 0)}
@@ -261,21 +261,21 @@ def test_archive_members_have_a_fixed_time_and_sorted_names(whole: Exported) -> 
     assert names[1:-2] == sorted(names[1:-2])
 
 
-def test_archive_contains_no_names_addresses_or_accounts(whole: Exported) -> None:
+def test_archive_contains_no_names_addresses_or_accounts(whole: ExportedStudy) -> None:
     for files in (whole.files, whole.blinded):
         for name, file in files.items():
-            if not exported.is_print(name):
+            if not exported_study.is_print_figure(name):
                 text = file.decode()
-                assert [told for told in exported.NAMES if told in text] == [], name
+                assert [told for told in exported_study.NAMES if told in text] == [], name
 
 
-def test_blinded_archive_contains_no_source_truth_or_note(whole: Exported) -> None:
+def test_blinded_archive_contains_no_source_truth_or_note(whole: ExportedStudy) -> None:
     text = "".join(file.decode() for file in whole.blinded.values())
-    for secret in ("gpt_5", *(note.strip() for note in exported.NOTES if len(note) > 4), whole.facts["salt"]):
+    for secret in ("gpt_5", *(note.strip() for note in exported_study.NOTES if len(note) > 4), whole.facts["salt"]):
         assert secret not in text
-    sealed = {row["column"] for row in whole.rows("codebook.csv") if "(sealed)" in row["meaning"]}
+    sealed = {row["column"] for row in whole.read_rows("codebook.csv") if "(sealed)" in row["meaning"]}
     for name in ("ratings.csv", "ratings_wide.csv", "items.csv"):
-        for row in exported.rows(whole.blinded[name]):
+        for row in exported_study.parse_csv(whole.blinded[name]):
             assert {row[column] for column in sealed & row.keys()} == {""}
     assert whole.facts["salt"] in whole.files["methods.txt"].decode()
 
@@ -283,7 +283,7 @@ def test_blinded_archive_contains_no_source_truth_or_note(whole: Exported) -> No
 # Text for papers
 
 
-def test_archive_methods_report_the_studys_numbers(whole: Exported) -> None:
+def test_archive_methods_report_the_studys_numbers(whole: ExportedStudy) -> None:
     said = " ".join(whole.files["methods.txt"].decode().split())
     for part in (
         "There were 10 items; the protocol requests 4 items by offline, 3 obvious items by offline and 3 subtle items by "
@@ -307,7 +307,7 @@ def test_archive_methods_report_the_studys_numbers(whole: Exported) -> None:
     assert "resamples" not in blinded and "a salt that is withheld until unblinding" in blinded
 
 
-def test_latex_table_prints_hostile_names_literally(whole: Exported) -> None:
+def test_latex_table_prints_hostile_names_literally(whole: ExportedStudy) -> None:
     written = whole.files["latex/rates.tex"].decode()
     assert r"=gpt\_5 \& 50\%\textbackslash{}\{x\}../\textless{}b\textgreater{}" in written
     for name in ("rates", "agreement", "detection", "table1"):
@@ -329,33 +329,33 @@ def test_latex_table_prints_hostile_names_literally(whole: Exported) -> None:
     ],
 )  # fmt: skip
 def test_latex_text_is_escaped(text: str, set_as: str) -> None:
-    assert latex.escape(text) == set_as
+    assert latex.escape_latex(text) == set_as
 
 
 def test_latex_keeps_latin_letters_with_one_accent() -> None:
     signs = [chr(code) for code in range(0xA0, 0x250)]
-    assert "".join(sign for sign in signs if latex.escape(sign) == sign) == (
+    assert "".join(sign for sign in signs if latex.escape_latex(sign) == sign) == (
         "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿ"
         "ĀāĂăĆćĈĉĊċČčĎďĒēĔĕĖėĚěĜĝĞğĠġĢģĤĥĨĩĪīĬĭİĴĵĶķĹĺĻļĽľŃńŅņŇňŌōŎŏŐőŔŕŖŗŘřŚśŜŝŞşŠšŢţŤťŨũŪūŬŭŮůŰűŴŵŶŷŸŹźŻżŽž"
     )
-    assert latex.escape("Ĳĳ Ŀŀ ŉ ſ") == "?? ?? ? ?"  # two letters in one, or another form of one
+    assert latex.escape_latex("Ĳĳ Ŀŀ ŉ ſ") == "?? ?? ? ?"  # two letters in one, or another form of one
 
 
 def test_count_range_is_minimum_median_and_maximum() -> None:
     # 0, 1, 1, 4: the middle is 1; 0, 1, 4, 4: between 1 and 4.
-    assert Spread.of({0: 1, 1: 2, 4: 1}) == (0, 1, 4)
-    assert Spread.of({4: 2, 0: 1, 1: 1}) == (0, 2.5, 4)
-    assert Spread.of({}) == (0, 0, 0)
+    assert CountRange.from_frequencies({0: 1, 1: 2, 4: 1}) == (0, 1, 4)
+    assert CountRange.from_frequencies({4: 2, 0: 1, 1: 1}) == (0, 2.5, 4)
+    assert CountRange.from_frequencies({}) == (0, 0, 0)
 
 
 def test_methods_join_names_with_commas_and_and() -> None:
-    assert [methods._listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+    assert [methods._join_with_and(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
 
 
-def test_reader_studies_use_the_ratings_of_the_analysis(whole: Exported) -> None:
-    found = judged.table(Study.objects.get(slug="export-study"))
+def test_reader_studies_use_the_ratings_of_the_analysis(whole: ExportedStudy) -> None:
+    found = judged_ratings.build_judged_table(Study.objects.get(slug="export-study"))
     for name in ("items", "raters", "sources", "pairs"):
         assert getattr(found, name) == getattr(whole.table, name)
     for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
@@ -370,4 +370,4 @@ def test_reader_studies_use_the_ratings_of_the_analysis(whole: Exported) -> None
             for b in raters:
                 if a < b:
                     both[a, b] += 1
-    assert judged.common_items(found).tolist() == list(both.values())
+    assert judged_ratings.count_shared_items(found).tolist() == list(both.values())

@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratings.exchange import exports
-from ratings.exchange.imports import rating_table
-from ratings.exchange.tables.cells import as_written, plain
+from ratings.exchange.imports import ratings_csv
+from ratings.exchange.tables.spreadsheet_safe import escape_cell, restore_cell
 
 ROOT = Path(settings.BASE_DIR)
 # Any text that the database can store: no lone surrogates.
@@ -42,11 +42,11 @@ SKIPPED = (" ", "   ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u202e
 
 
 def written(*cells: object) -> str:
-    return "".join(exports.table_lines([f"c{n}" for n in range(len(cells))], [cells]))
+    return "".join(exports.format_table_lines([f"c{n}" for n in range(len(cells))], [cells]))
 
 
 def read(text: str) -> list[str]:
-    return [as_written(cell) for cell in list(csv.reader(io.StringIO(text, newline=""), strict=True))[1]]
+    return [restore_cell(cell) for cell in list(csv.reader(io.StringIO(text, newline=""), strict=True))[1]]
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
@@ -57,16 +57,16 @@ def test_csv_cell_round_trip_preserves_any_text(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("text", [*RISKY, *(blank + "=1" for blank in SKIPPED)])
 def test_csv_cell_that_could_be_a_formula_gets_an_apostrophe(text: str) -> None:
-    assert plain(text) == f"'{text}" and as_written(plain(text)) == text
+    assert escape_cell(text) == f"'{text}" and restore_cell(escape_cell(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "a=1", "1", "3 mL", "É", "(1)", "MAT-A1B2C3D4", "µL = 5", '"'])
 def test_csv_cell_with_harmless_text_is_unchanged(text: str) -> None:
-    assert plain(text) == text == as_written(text)
+    assert escape_cell(text) == text == restore_cell(text)
 
 
 def test_csv_cell_keeps_an_apostrophe_of_the_text() -> None:
-    assert [as_written(text) for text in ("'twas", "'", "'a=1", "")] == ["'twas", "'", "'a=1", ""]
+    assert [restore_cell(text) for text in ("'twas", "'", "'a=1", "")] == ["'twas", "'", "'a=1", ""]
 
 
 class Word(StrEnum):
@@ -74,7 +74,9 @@ class Word(StrEnum):
 
 
 def test_csv_column_names_and_str_subclasses_are_escaped() -> None:
-    lines = list(exports.table_lines(["=a", "b"], [(Word.SUM, SafeString("@x")), (UUID(int=0), -1.5)], exact=True))
+    lines = list(
+        exports.format_table_lines(["=a", "b"], [(Word.SUM, SafeString("@x")), (UUID(int=0), -1.5)], exact=True)
+    )
     assert lines == ['"\'=a","b"\r\n', '"\'=SUM(A1)","\'@x"\r\n', f'"{UUID(int=0)}","-1.5"\r\n']
 
 
@@ -86,8 +88,8 @@ def test_csv_cells_are_quoted_and_numbers_are_no_formulas() -> None:
 @given(note=st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp"]), max_size=60))
 def test_csv_note_survives_export_and_import(note: str) -> None:
     columns = ("item", "rater", "verdict", "confidence", "note")
-    file = "".join(exports.table_lines(columns, [("i-1", "R01", True, 5, note)]))
-    table = rating_table.read(io.BytesIO(file.encode()), datetime(2026, 3, 1, tzinfo=UTC))
+    file = "".join(exports.format_table_lines(columns, [("i-1", "R01", True, 5, note)]))
+    table = ratings_csv.parse_ratings_csv(io.BytesIO(file.encode()), datetime(2026, 3, 1, tzinfo=UTC))
     assert table.problems == [] and [row.note for row in table.rows] == [note]
 
 

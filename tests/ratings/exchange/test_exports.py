@@ -7,9 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ratings.exchange import exports
-from ratings.exchange.codebook import MEANINGS
-from ratings.exchange.exports import COLUMNS, SEALED, csv_lines
-from ratings.exchange.tables.cells import plain
+from ratings.exchange.codebook import COLUMN_MEANINGS
+from ratings.exchange.exports import COLUMNS, SEALED, export_csv_lines
+from ratings.exchange.tables.spreadsheet_safe import escape_cell
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
 from ratings.studies import SealedError
 from tests.support import run_factory, study_factory
@@ -17,20 +17,20 @@ from tests.support import run_factory, study_factory
 
 @pytest.fixture
 def study(db) -> Study:
-    run_factory.pool()
-    study = study_factory.open_study()
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
     for rater in study.raters.all():
-        study_factory.rate_all(rater)
+        study_factory.rate_everything(rater)
     return study
 
 
 def table(study: Study, blinded: bool) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO("".join(csv_lines(study, blinded)), newline="")))
+    return list(csv.DictReader(io.StringIO("".join(export_csv_lines(study, blinded)), newline="")))
 
 
 @pytest.mark.both_databases
 def test_export_has_one_row_per_rating_and_all_columns(study, admin_user) -> None:
-    found = table(study_factory.unblinded(study, admin_user), blinded=False)
+    found = table(study_factory.unblind_study(study, admin_user), blinded=False)
     assert tuple(found[0]) == COLUMNS
     assert len(found) == 20
     sources = {str(s.item.code): s for s in ItemSource.objects.select_related("item")}
@@ -46,7 +46,7 @@ def test_export_has_one_row_per_rating_and_all_columns(study, admin_user) -> Non
 
 @pytest.mark.both_databases
 def test_export_twins_share_a_pair_that_each_rater_sees_once(study, admin_user) -> None:
-    found = table(study_factory.unblinded(study, admin_user), blinded=False)
+    found = table(study_factory.unblind_study(study, admin_user), blinded=False)
     items = {row["item"]: row["pair"] for row in found}
     assert len(items) == 10
     assert len(set(items.values())) < 10
@@ -56,7 +56,7 @@ def test_export_twins_share_a_pair_that_each_rater_sees_once(study, admin_user) 
 
 def test_export_before_unblinding_has_empty_sealed_columns(study) -> None:
     with pytest.raises(SealedError):
-        csv_lines(study, blinded=False)
+        export_csv_lines(study, blinded=False)
     found = table(study, blinded=True)
     assert tuple(found[0]) == COLUMNS
     assert {row[name] for row in found for name in SEALED} == {""}
@@ -72,25 +72,25 @@ def test_blinded_export_does_not_query_the_sources(study) -> None:
 
 @pytest.mark.both_databases
 def test_export_reads_all_ratings_in_one_query(study, admin_user, django_assert_num_queries) -> None:
-    study_factory.unblinded(study, admin_user)
+    study_factory.unblind_study(study, admin_user)
     with django_assert_num_queries(1):
-        assert len(list(exports.rows(study, blinded=False))) == 20
+        assert len(list(exports.iter_rating_cells(study, blinded=False))) == 20
 
 
 @pytest.mark.parametrize("blinded", [True, False])
 def test_export_query_count_does_not_grow_with_ratings(db, client, admin_user, blinded) -> None:
-    run_factory.pool(20)
+    run_factory.create_pool(20)
     client.force_login(admin_user)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = study_factory.open_study(
+        study = study_factory.create_open_study(
             raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}", allow_unblinded=True
         )
         for rater in study.raters.all():
-            study_factory.rate_all(rater)
+            study_factory.rate_everything(rater)
         if not blinded:
-            study_factory.unblinded(study, admin_user)
+            study_factory.unblind_study(study, admin_user)
         with CaptureQueriesContext(connection) as queries:
             file = b"".join(client.get(f"/studies/{study.slug}/ratings.csv").streaming_content)
         assert file.count(b"\n") == 1 + count
@@ -100,16 +100,16 @@ def test_export_query_count_does_not_grow_with_ratings(db, client, admin_user, b
 
 def test_export_is_logged_unless_it_is_refused(study, admin_user) -> None:
     with pytest.raises(SealedError):
-        csv_lines(study, False, admin_user)
+        export_csv_lines(study, False, admin_user)
     assert not study.events.filter(kind="exported").exists()
-    csv_lines(study, True, admin_user)
+    export_csv_lines(study, True, admin_user)
     event = study.events.get(kind="exported")
     assert (event.by, event.data) == (admin_user, {"blinded": True, "filters": {}, "filters_text": ""})
 
 
 def test_export_escapes_formulas(study, admin_user) -> None:
     ItemSource.objects.update(label="=HYPERLINK(1)", action='@SUM(1,"2")')
-    found = table(study_factory.unblinded(study, admin_user), blinded=False)
+    found = table(study_factory.unblind_study(study, admin_user), blinded=False)
     assert {row["source"] for row in found} == {"'=HYPERLINK(1)"}
     assert {row["action"] for row in found} == {'\'@SUM(1,"2")'}
 
@@ -118,16 +118,16 @@ def test_export_escapes_formulas(study, admin_user) -> None:
     "text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "\nx", "'x", "  =1", "＝1", "|x", "\0x", "\u00a0=1"]
 )
 def test_csv_risky_text_gets_one_apostrophe(text: str) -> None:
-    assert plain(text) == "'" + text
+    assert escape_cell(text) == "'" + text
 
 
 @pytest.mark.parametrize("text", ["", "offline", "1", "a=b", " x", "–1"])
 def test_csv_harmless_text_is_unchanged(text: str) -> None:
-    assert plain(text) == text
+    assert escape_cell(text) == text
 
 
 def test_codebook_names_the_sealed_columns() -> None:
-    assert tuple(name for name, meaning in MEANINGS.items() if "(sealed)" in meaning) == SEALED
+    assert tuple(name for name, meaning in COLUMN_MEANINGS.items() if "(sealed)" in meaning) == SEALED
 
 
 def test_export_keeps_names_and_positions_of_old_columns() -> None:
@@ -159,11 +159,11 @@ def test_export_includes_ratings_that_do_not_count(study) -> None:
 
 @pytest.mark.both_databases
 def test_export_orders_raters_by_number(db) -> None:
-    run_factory.pool(20)
+    run_factory.create_pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 12}]
-    study = study_factory.open_study(raters=12, sources=sources, ratings_per_item=12, design="crossed")
+    study = study_factory.create_open_study(raters=12, sources=sources, ratings_per_item=12, design="crossed")
     for rater in study.raters.all():
-        study_factory.rate_all(rater)
+        study_factory.rate_everything(rater)
     labels = [row["rater"] for row in table(study, blinded=True)][:12]
     assert labels == [f"R{number:02}" for number in range(1, 13)]
 
@@ -175,7 +175,7 @@ def test_export_preserves_notes_marks_and_times(study, admin_user) -> None:
         note="+1, said: “=2”\nand more", marks=["A:Volume", "missing"], active_seconds=1.5, hand="keys"
     )
     assert {row["note"] for row in table(study, blinded=True)} == {""}
-    (row,) = [row for row in table(study_factory.unblinded(study, admin_user), blinded=False) if row["note"]]
+    (row,) = [row for row in table(study_factory.unblind_study(study, admin_user), blinded=False) if row["note"]]
     assert row["note"] == "'+1, said: “=2”\nand more"
     assert json.loads(row["marked"]) == ["A:Volume", "missing"]
     assert (row["active_seconds"], row["first_verdict_seconds"], row["hand"]) == ("1.500", "", "keys")
@@ -192,7 +192,7 @@ def test_export_scores_marked_rows_if_the_error_location_is_known(study, admin_u
     assert {row["localised"] for row in before} == {""}
     found = {
         row["item"] + row["rater"]: row["localised"]
-        for row in table(study_factory.unblinded(study, admin_user), blinded=False)
+        for row in table(study_factory.unblind_study(study, admin_user), blinded=False)
     }
 
     def localised(rating: Rating) -> str:

@@ -11,13 +11,13 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings.blinding import payload_digest
-from ratings.exchange.imports import ImportRefused, import_items, item_imports, uploads
-from ratings.exchange.imports.item_imports import check, take
+from ratings.exchange.imports import ImportRefused, item_imports, item_lines, pending_uploads
+from ratings.exchange.imports.item_imports import check_file, import_file
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
 from ratings.studies import StudyError, lifecycle
-from ratings.studies.pool import imported
-from tests.support import logged, run_factory, study_factory
-from tests.support.steps import Meanwhile
+from ratings.studies.pool import imported_candidates
+from tests.support import run_factory, study_factory, study_log_texts
+from tests.support.steps import InterruptedFile
 
 pytestmark = pytest.mark.django_db
 
@@ -71,16 +71,18 @@ def file(*lines: Any) -> io.BytesIO:
 
 
 def draft(**changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[], **changes)))
+    return lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(sources=[], **changes)))
 
 
 def problems(study: Study, *lines: Any) -> list[tuple[int, str, str]]:
-    return [tuple(problem) for problem in check(study, file(*lines)).problems]
+    return [tuple(problem) for problem in check_file(study, file(*lines)).problems]
 
 
 def test_item_import_creates_draft_items_with_blinded_payloads() -> None:
     study = draft()
-    take(study, file(line(9, truth="correct"), line(8, truth="type2", field="new_materials[0].properties.volume")))
+    import_file(
+        study, file(line(9, truth="correct"), line(8, truth="type2", field="new_materials[0].properties.volume"))
+    )
     right, wrong = study.imported_items.all()
     assert (right.key, right.label, right.perturbation, right.truth) == ("item-9", "elsewhere", "none", True)
     assert (wrong.perturbation, wrong.truth) == ("subtle", False)
@@ -89,13 +91,13 @@ def test_item_import_creates_draft_items_with_blinded_payloads() -> None:
     assert "LEAK" not in json.dumps(right.payload)
     assert "MAT-" not in json.dumps(right.payload)
     assert right.payload["observations"][0]["description"] == "Cells is cloudy"
-    assert logged.word(study, "items imported") == "2 items: elsewhere"
+    assert study_log_texts.get_event_text(study, "items imported") == "2 items: elsewhere"
 
 
 def test_item_import_preserves_the_spelling_of_numbers() -> None:
     study = draft()
     text = json.dumps(line()).replace('"density": 1.5', '"density": 1.50').replace('"value": 1.5', '"value": 1e-7')
-    take(study, file(text.encode()))
+    import_file(study, file(text.encode()))
     payload = study.imported_items.get().payload
     assert ["Density", "1.50"] in payload["before"][0]["properties"]
     assert payload["observations"][0]["value"] == "1e-7"
@@ -104,7 +106,7 @@ def test_item_import_preserves_the_spelling_of_numbers() -> None:
 def test_item_import_with_one_bad_line_imports_nothing() -> None:
     study = draft()
     with pytest.raises(ImportRefused) as refused:
-        take(study, file(line(1), b"{", line(2, source="")))
+        import_file(study, file(line(1), b"{", line(2, source="")))
     assert [problem.line for problem in refused.value.problems] == [2, 3]
     assert not study.imported_items.exists()
     assert not study.events.filter(kind="items imported").exists()
@@ -112,9 +114,9 @@ def test_item_import_with_one_bad_line_imports_nothing() -> None:
 
 def test_item_import_dry_run_counts_items_and_writes_nothing() -> None:
     study = draft()
-    checked = check(study, file(line(1), line(2, truth="type1"), line(3, truth="type1"), line(4, truth=None)))
+    checked = check_file(study, file(line(1), line(2, truth="type1"), line(3, truth="type1"), line(4, truth=None)))
     assert not checked.problems
-    assert checked.sources == [
+    assert checked.count_by_source == [
         ("elsewhere", "none", "", None, 1),
         ("elsewhere", "none", "unperturbed", True, 1),
         ("elsewhere", "obvious", "planted", False, 2),
@@ -148,17 +150,17 @@ def test_item_import_dry_run_counts_items_and_writes_nothing() -> None:
     ],
 )  # fmt: skip
 def test_item_import_rejects_invalid_lines_with_a_reason(raw: bytes, said: str) -> None:
-    (problem,) = check(draft(), io.BytesIO(raw)).problems
-    assert said in problem.said
+    (problem,) = check_file(draft(), io.BytesIO(raw)).problems
+    assert said in problem.message
 
 
 def test_item_import_rejects_too_many_lines_or_bytes() -> None:
-    many = check(draft(), io.BytesIO(b"\n" * 10_001 + json.dumps(line()).encode())).problems
-    assert [problem.said for problem in many] == ["more than 10,000 lines"]
-    large = check(draft(slug="large"), io.BytesIO((b" " * 200_000 + b"\n") * 110)).problems
-    assert [problem.said for problem in large] == ["larger than 20 MiB"]
-    endless = check(draft(slug="endless"), io.BytesIO(b"x" * (21 * 1024**2))).problems
-    assert [problem.said for problem in endless] == ["larger than 20 MiB", "longer than 256 KiB"]
+    many = check_file(draft(), io.BytesIO(b"\n" * 10_001 + json.dumps(line()).encode())).problems
+    assert [problem.message for problem in many] == ["more than 10,000 lines"]
+    large = check_file(draft(slug="large"), io.BytesIO((b" " * 200_000 + b"\n") * 110)).problems
+    assert [problem.message for problem in large] == ["larger than 20 MiB"]
+    endless = check_file(draft(slug="endless"), io.BytesIO(b"x" * (21 * 1024**2))).problems
+    assert [problem.message for problem in endless] == ["larger than 20 MiB", "longer than 256 KiB"]
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -245,7 +247,7 @@ def test_item_import_rejects_an_error_path_that_raters_do_not_see(path: str) -> 
 )
 def test_item_import_converts_an_error_path_to_rows(path: str, key: str) -> None:
     study = draft()
-    take(study, file(line(1, truth="type1", field=[path])))
+    import_file(study, file(line(1, truth="type1", field=[path])))
     assert key in study.imported_items.get().target
 
 
@@ -256,7 +258,7 @@ def test_item_import_requires_unique_ids_and_contents() -> None:
         (2, "id", "'item-1' is also the id of line 1"),
         (3, "", "raters could not distinguish it from line 1: both would look the same"),
     ]
-    take(study, file(line(1)))
+    import_file(study, file(line(1)))
     again = problems(study, line(2, id="item-1"), line(1, id="other"))
     assert [(at, field) for at, field, _ in again] == [(1, "id"), (2, "")]
 
@@ -265,15 +267,15 @@ def test_item_import_requires_unique_ids_and_contents() -> None:
     "ways", [("correct", "0", 0, "none", " Correct "), (True, "true", " TRUE"), ("type2", "2", 2, "subtle")]
 )
 def test_item_import_accepts_both_vocabularies_of_truth(ways: tuple[Any, ...]) -> None:
-    checked = check(draft(), file(*(line(n, truth=truth) for n, truth in enumerate(ways))))
+    checked = check_file(draft(), file(*(line(n, truth=truth) for n, truth in enumerate(ways))))
     assert not checked.problems
-    assert len(checked.sources) == 1
+    assert len(checked.count_by_source) == 1
 
 
 def test_item_import_hides_foreign_barcodes() -> None:
     text = json.dumps(line()).replace("MAT-AAAAAAAA", "TUBE-00017").replace("MAT-BBBBBBBB", "7")
     study = draft()
-    take(study, file(text.encode()))
+    import_file(study, file(text.encode()))
     shown = json.dumps(study.imported_items.get().payload)
     assert "TUBE-00017" not in shown
     assert "Cells is cloudy" in shown
@@ -290,25 +292,27 @@ def test_item_import_lineage_needs_a_statement_or_a_unique_name() -> None:
     for made, name in zip(unclear["outcome"]["new_materials"], ("Cells, rest", "Cells, new"), strict=True):
         del made["replaces"]
         made["name"] = name
-    checked = check(study, file(line(1), unsaid, unclear))
+    checked = check_file(study, file(line(1), unsaid, unclear))
     assert [item.payload["lineage"] for item in checked.items] == [True, True, False]
-    assert checked.plain == 1
+    assert checked.n_plain == 1
 
 
 def test_item_import_pairs_versions_by_content_or_name() -> None:
     study = draft()
     elsewhere = line(3, pair="p")
     elsewhere["action"] = {"name": "Wash", "parameters": {}}
-    take(study, file(line(1), line(2, truth="type1"), elsewhere, line(4, pair="p")))
-    first, second, third, fourth = (found.candidate.pair for found in imported.found(study))
+    import_file(study, file(line(1), line(2, truth="type1"), elsewhere, line(4, pair="p")))
+    first, second, third, fourth = (
+        found.candidate.pair for found in imported_candidates.list_imported_candidates(study)
+    )
     assert first == second != third
     assert third == fourth
 
 
 def test_imported_item_becomes_a_candidate_with_its_origin() -> None:
     study = draft()
-    take(study, file(line(1, truth="type2", experiment="caffeine", field="new_materials[0].properties.volume")))
-    (found,) = imported.found(study)
+    import_file(study, file(line(1, truth="type2", experiment="caffeine", field="new_materials[0].properties.volume")))
+    (found,) = imported_candidates.list_imported_candidates(study)
     assert found.candidate.source == ("elsewhere", "subtle")
     assert (found.candidate.experiment, found.candidate.action) == ("caffeine", "Transfer")
     assert found.candidate.content == payload_digest(found.payload)
@@ -336,7 +340,7 @@ def test_item_import_reference_from_perturbation_or_declared_truth(
     stated: dict[str, Any], expected: tuple[str, bool | None, str]
 ) -> None:
     study = draft()
-    take(study, file(line(1, **stated)))
+    import_file(study, file(line(1, **stated)))
     row = study.imported_items.get()
     assert (row.perturbation, row.truth, row.reference) == expected
 
@@ -358,7 +362,7 @@ def test_item_import_rejects_contradicting_or_unknown_perturbations(stated: dict
 def test_item_import_requires_a_goal_if_the_study_shows_it() -> None:
     study = draft(display={"layouts": ["aligned"], "context": [True], "marks": ["off"], "by": "rater"})
     assert [field for _, field, _ in problems(study, line(1))] == ["goal"]
-    take(study, file(line(1, goal="Count cells", steps_before=[line(7)])))
+    import_file(study, file(line(1, goal="Count cells", steps_before=[line(7)])))
     context = study.imported_items.get().context
     assert context["goal"] == "Count cells"
     assert [step["action"] for step in context["steps"]] == ["Transfer"]
@@ -366,7 +370,7 @@ def test_item_import_requires_a_goal_if_the_study_shows_it() -> None:
 
 def test_item_import_parses_evidence_records_in_order() -> None:
     study = draft(kind=EVIDENCE)
-    take(study, file(evidence(1), evidence(2, truth=False, verdicts={})))
+    import_file(study, file(evidence(1), evidence(2, truth=False, verdicts={})))
     first, second = study.imported_items.all()
     assert (first.truth, second.truth, first.verdicts) == (True, False, {"panel": False})
     assert [step["action"]["name"] for step in first.payload["steps"]] == ["Transfer", "Mix"]
@@ -393,10 +397,10 @@ def test_item_import_rejects_impossible_evidence_records(changes: dict[str, Any]
 
 
 def test_item_import_into_an_open_study_appends_the_items(admin_user: User) -> None:
-    run_factory.pool()
-    study = study_factory.open_study(raters=4)
+    run_factory.create_pool()
+    study = study_factory.create_open_study(raters=4)
     before = study.items.count()
-    take(study, file(line(1), line(2)), admin_user)
+    import_file(study, file(line(1), line(2)), admin_user)
     assert study.items.count() == before + 2
     made = ItemSource.objects.filter(item__study=study, imported__isnull=False)
     assert {source.label for source in made} == {"elsewhere"}
@@ -404,27 +408,27 @@ def test_item_import_into_an_open_study_appends_the_items(admin_user: User) -> N
 
 
 def test_item_import_into_an_open_study_rejects_revealing_texts() -> None:
-    run_factory.pool()
-    study = study_factory.open_study(raters=4)
+    run_factory.create_pool()
+    study = study_factory.create_open_study(raters=4)
     telling = changed("outcome/new_observations/0/description", "a perturbed reading")
-    (problem,) = check(study, file(telling)).problems
-    assert "might reveal its source" in problem.said
-    assert check(draft(slug="draft"), file(telling)).held == 1
+    (problem,) = check_file(study, file(telling)).problems
+    assert "might reveal its source" in problem.message
+    assert check_file(draft(slug="draft"), file(telling)).n_quarantined == 1
 
 
 def test_item_import_into_a_closed_study_is_refused() -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
-    lifecycle.close(study)
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    lifecycle.close_study(study)
     study.refresh_from_db()
     with pytest.raises(StudyError, match="closed"):
-        take(study, file(line(1)))
+        import_file(study, file(line(1)))
 
 
 def test_imported_items_can_be_removed_from_a_draft(admin_user: User) -> None:
     study = draft()
-    take(study, file(line(1), line(2)))
-    assert item_imports.remove_all(study, admin_user) == 2
+    import_file(study, file(line(1), line(2)))
+    assert item_imports.remove_all_items(study, admin_user) == 2
     assert not study.imported_items.exists()
 
 
@@ -495,7 +499,7 @@ def test_item_import_page_checks_first_and_imports_on_confirmation(client, own_d
 
 def test_checked_upload_is_usable_only_by_its_sender_and_study(client, own_draft, settings, tmp_path) -> None:
     settings.VAR_DIR = tmp_path
-    token = uploads.keep(file(line(1)), "somebody else")
+    token = pending_uploads.store_upload(file(line(1)), "somebody else")
     page = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": token})
     assert page.status_code == 422
     forged = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": "../../secret_key"})
@@ -530,7 +534,7 @@ def test_item_import_page_query_count_does_not_grow_with_items(
 
     asked = []
     for first in (0, 10):
-        take(own_draft, file(*(line(n, source=f"s{n}") for n in range(first, first + 10))))
+        import_file(own_draft, file(*(line(n, source=f"s{n}") for n in range(first, first + 10))))
         with CaptureQueriesContext(connection) as queries:
             client.get(reverse("ratings:import_items", args=[own_draft.slug]))
         asked.append(len(queries))
@@ -539,14 +543,14 @@ def test_item_import_page_query_count_does_not_grow_with_items(
 
 @pytest.mark.django_db(transaction=True)
 def test_item_import_parses_the_file_outside_the_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    study, held, read = draft(), [], import_items.read
+    study, held, read = draft(), [], item_lines.parse_item
 
     def watched(*args: Any) -> ImportedItem | None:
         held.append(connection.in_atomic_block)
         return read(*args)
 
-    monkeypatch.setattr(import_items, "read", watched)
-    take(study, Meanwhile(file(line(1), line(2)), lambda: held.append(connection.in_atomic_block)))
+    monkeypatch.setattr(item_lines, "parse_item", watched)
+    import_file(study, InterruptedFile(file(line(1), line(2)), lambda: held.append(connection.in_atomic_block)))
     assert held == [False, False, False]
     assert study.imported_items.count() == 2
 
@@ -558,23 +562,23 @@ def test_item_import_parses_the_file_outside_the_transaction(monkeypatch: pytest
 def test_item_import_detects_items_of_a_concurrent_import(other: dict[str, Any], said: str) -> None:
     study = draft()
     with pytest.raises(ImportRefused, match=said):
-        take(study, Meanwhile(file(line(1), line(2)), lambda: take(study, file(other))))
+        import_file(study, InterruptedFile(file(line(1), line(2)), lambda: import_file(study, file(other))))
     assert study.imported_items.count() == 1
 
 
 def test_item_import_rejects_revealing_texts_if_the_study_opened_meanwhile() -> None:
     study = draft()
-    take(study, file(*(line(n) for n in range(10, 20))))
+    import_file(study, file(*(line(n) for n in range(10, 20))))
     outcome = copy.deepcopy(line(1)["outcome"])
     outcome["new_observations"][0]["description"] = "deliberately wrong"
     with pytest.raises(ImportRefused, match="might reveal its source"):
-        take(study, Meanwhile(file(line(1, outcome=outcome)), lambda: lifecycle.open_study(study)))
+        import_file(study, InterruptedFile(file(line(1, outcome=outcome)), lambda: lifecycle.open_study(study)))
     assert study.imported_items.count() == 10
 
 
 def test_item_import_fails_if_the_protocol_changed_meanwhile() -> None:
     study = draft()
-    other = lifecycle.read_protocol(study_factory.protocol(sources=[], display={"context": [True]}))
+    other = lifecycle.parse_protocol(study_factory.build_protocol(sources=[], display={"context": [True]}))
     with pytest.raises(StudyError, match="was changed while the file was being checked"):
-        take(study, Meanwhile(file(line(1)), lambda: lifecycle.edit_draft(study, other)))
+        import_file(study, InterruptedFile(file(line(1)), lambda: lifecycle.edit_draft(study, other)))
     assert not study.imported_items.exists()

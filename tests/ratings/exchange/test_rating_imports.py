@@ -11,14 +11,14 @@ from django.urls import reverse
 from ratings.exchange import exports
 from ratings.exchange.archive import study_files
 from ratings.exchange.imports import ImportRefused
-from ratings.exchange.imports.rating_imports import check, take
+from ratings.exchange.imports.rating_imports import check_file, import_file
 from ratings.exchange.tables import long_csv
-from ratings.exchange.tables.cells import plain
+from ratings.exchange.tables.spreadsheet_safe import escape_cell
 from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
 from ratings.studies import StudyError, lifecycle
 from ratings.studies.progress import reports
-from tests.support import exported, logged, run_factory, study_factory
-from tests.support.steps import Meanwhile
+from tests.support import exported_study, run_factory, study_factory, study_log_texts
+from tests.support.steps import InterruptedFile
 
 pytestmark = pytest.mark.django_db
 
@@ -27,8 +27,8 @@ HEAD = "item,rater,verdict,confidence"
 
 @pytest.fixture
 def study(db: None) -> Study:
-    run_factory.pool()
-    return study_factory.open_study()
+    run_factory.create_pool()
+    return study_factory.create_open_study()
 
 
 def table(*rows: str, head: str = HEAD) -> io.BytesIO:
@@ -40,14 +40,14 @@ def codes(study: Study) -> list[str]:
 
 
 def said(study: Study, *rows: str, head: str = HEAD) -> list[tuple[int, str]]:
-    return [(problem.line, problem.field) for problem in check(study, table(*rows, head=head)).problems]
+    return [(problem.line, problem.field) for problem in check_file(study, table(*rows, head=head)).problems]
 
 
 @pytest.mark.both_databases
 def test_rating_import_creates_raters_with_the_next_labels(study: Study, admin_user: Any) -> None:
     seats, (first, second, *_) = study.raters.count(), codes(study)
     head = f"{HEAD},submitted_at,seconds,note"
-    take(
+    import_file(
         study,
         table(
             f"{first},Dr A,plausible,4,2026-03-01T14:05:00+01:00,32.5,=odd\u202e",
@@ -70,38 +70,40 @@ def test_rating_import_creates_raters_with_the_next_labels(study: Study, admin_u
     events = RatingEvent.objects.filter(assignment__rater__in=[a, b])
     assert {event.kind for event in events} == {"imported"}
     assert events.count() == 3
-    assert logged.word(study, "ratings imported") == "3 ratings by 2 raters"
+    assert study_log_texts.get_event_text(study, "ratings imported") == "3 ratings by 2 raters"
 
 
 @pytest.mark.both_databases
 def test_imported_ratings_count_and_are_labelled_imported(study: Study) -> None:
     first, second, *_ = codes(study)
-    take(study, table(f"{first},A,1,5", f"{second},A,cannot judge,", f"{first},B,0,5"))
-    report = reports.study_report(study)
+    import_file(study, table(f"{first},A,1,5", f"{second},A,cannot judge,", f"{first},B,0,5"))
+    report = reports.build_report(study)
     assert report.cannot_judge == 1
     assert report.imported == "3 of 3 ratings were collected elsewhere and imported."
     # Ten items with two ratings each are requested; imported ratings fill no slot but are counted.
     assert (report.progress.done, report.progress.total) == (3, 20)
-    rows = list(exports.rows(study, blinded=True))
+    rows = list(exports.iter_rating_cells(study, blinded=True))
     assert {row["imported"] for row in rows} == {1}
     assert {row["layout"] for row in rows} == {""}
     assert {row["seconds"] for row in rows} == {""}
 
 
 def versions(study: Study) -> list[dict[str, str]]:
-    of = {entry.name: entry for entry in study_files.entries(study, blinded=not study.is_unblinded)}["versions.csv"]
+    of = {entry.name: entry for entry in study_files.list_common_files(study, blinded=not study.is_unblinded)}[
+        "versions.csv"
+    ]
     return list(csv.DictReader(io.StringIO("".join(map(str, of.pieces())), newline="")))
 
 
 @pytest.mark.both_databases
 def test_blinded_files_link_no_imported_rating_to_its_item(study: Study, admin_user: Any) -> None:
-    study_factory.rate_all(study.raters.order_by("number")[0])
+    study_factory.rate_everything(study.raters.order_by("number")[0])
     Rating.objects.update(note="I was told this is item-7")
     every = codes(study)
     # The importer recognises each row by its note, its rater or its position in the file.
-    take(study, table(*(f"{code},A,1,5,,,item {n}" for n, code in enumerate(every)), head=f"{HEAD},submitted_at,seconds,note"))  # fmt: skip
+    import_file(study, table(*(f"{code},A,1,5,,,item {n}" for n, code in enumerate(every)), head=f"{HEAD},submitted_at,seconds,note"))  # fmt: skip
     label = study.raters.get(imported_as="A").label
-    for rows in (list(exports.rows(study, blinded=True)), versions(study)):
+    for rows in (list(exports.iter_rating_cells(study, blinded=True)), versions(study)):
         own = [row for row in rows if row["rater"] == label]
         assert len(own) == len(every) and rows[-len(own) :] == own  # apart from the others, not beside their items
         assert {(row["item"], row["note"]) for row in own} == {("", "")}
@@ -109,7 +111,7 @@ def test_blinded_files_link_no_imported_rating_to_its_item(study: Study, admin_u
         assert {row["note"] for row in rows} == {""}
     lifecycle.close_and_unblind(study, admin_user)
     study.refresh_from_db()
-    for rows in (list(exports.rows(study, blinded=False)), versions(study)):
+    for rows in (list(exports.iter_rating_cells(study, blinded=False)), versions(study)):
         own = [row for row in rows if row["rater"] == label]
         assert {(str(row["item"]), row["note"]) for row in own} == {(c, f"item {n}") for n, c in enumerate(every)}
 
@@ -119,8 +121,8 @@ def answers(study: Study, *files: tuple[str, ...], head: str = HEAD) -> set[tupl
     found = set()
     for rows in files:
         names = {row.split(",")[0] for row in rows}
-        problems = check(study, table(*rows, head=head)).problems
-        found.add(tuple((p.line, p.field, re.sub("|".join(names), "it", p.said)) for p in problems))
+        problems = check_file(study, table(*rows, head=head)).problems
+        found.add(tuple((p.line, p.field, re.sub("|".join(names), "it", p.message)) for p in problems))
     return found
 
 
@@ -139,8 +141,8 @@ def test_rating_import_does_not_reveal_the_codes_of_imported_items(study: Study)
 
 def test_rating_import_times_do_not_reveal_codes_of_imported_items(study: Study) -> None:
     rater = study.raters.order_by("number")[0]
-    study_factory.rate_all(rater)
-    exported.imported_items(study, 10)
+    study_factory.rate_everything(rater)
+    exported_study.mark_as_imported(study, 10)
     moments = [str(at) for at in Rating.objects.values_list("submitted_at", flat=True)]
     files = [(f"K0,{rater.label},1,5,{moment}",) for moment in moments]  # of whichever item that moment is
     ((refused,),) = answers(study, *files, head=f"{HEAD},submitted_at")
@@ -150,7 +152,7 @@ def test_rating_import_times_do_not_reveal_codes_of_imported_items(study: Study)
 @pytest.mark.both_databases
 def test_rating_import_rejects_only_ratings_with_the_same_rater_and_time(study: Study) -> None:
     rater = study.raters.order_by("number")[0]
-    study_factory.rate_all(rater)
+    study_factory.rate_everything(rater)
     rating = Rating.objects.order_by("pk")[0]
     own = str(rating.assignment.item.code)
     other = next(code for code in codes(study) if code != own)
@@ -164,14 +166,14 @@ def test_rating_import_rejects_only_ratings_with_the_same_rater_and_time(study: 
 def test_rating_import_keeps_raters_simulated(study: Study, admin_client: Any) -> None:
     first, second, *_ = codes(study)
     head = f"{HEAD},simulated"
-    take(study, table(f"{first},A,1,5,", f"{second},A,1,5,1", f"{first},B,1,5,0", f"{second},C,1,5,", head=head))
+    import_file(study, table(f"{first},A,1,5,", f"{second},A,1,5,1", f"{first},B,1,5,0", f"{second},C,1,5,", head=head))
     seats = study.raters.exclude(imported_as="").order_by("number")
     assert [(seat.imported_as, seat.simulated) for seat in seats] == [("A", True), ("B", False), ("C", False)]
-    rows = exports.rows(study, blinded=True)
+    rows = exports.iter_rating_cells(study, blinded=True)
     assert sorted((row["rater"], row["simulated"], row["imported"]) for row in rows) == sorted(
         [(seats[0].label, 1, 1)] * 2 + [(seats[1].label, 0, 1), (seats[2].label, 0, 1)]
     )
-    assert reports.study_report(study).by_simulated == 2
+    assert reports.build_report(study).by_simulated == 2
     page = admin_client.get(reverse("ratings:import_ratings", args=[study.slug])).content.decode()
     assert page.count('<span class="pill pill--warn">simulated</span>') == 1
 
@@ -179,13 +181,15 @@ def test_rating_import_keeps_raters_simulated(study: Study, admin_client: Any) -
 def test_rating_import_reports_contradictions_on_simulated_raters(study: Study) -> None:
     first, second, *_ = codes(study)
     head = f"{HEAD},simulated"
-    (problem,) = check(study, table(f"{first},A,1,5,1", f"{first},B,1,5,0", f"{second},A,1,5,0", head=head)).problems
+    (problem,) = check_file(
+        study, table(f"{first},A,1,5,1", f"{first},B,1,5,0", f"{second},A,1,5,0", head=head)
+    ).problems
     assert str(problem) == (
         "line 4: simulated: is 0 for 'A', but 1 on line 2; it must be the same in all rows of a rater"
     )
-    (problem,) = check(study, table(f"{first},A,1,5,yes", head=head)).problems
+    (problem,) = check_file(study, table(f"{first},A,1,5,yes", head=head)).problems
     assert str(problem) == "line 2: simulated: is 'yes'; it must be 1 for a simulated rater, 0 for others, or empty"
-    take(study, table(f"{first},A,1,5,1", head=head))
+    import_file(study, table(f"{first},A,1,5,1", head=head))
     assert said(study, f"{second},A,1,5,0", head=head) == [(2, "simulated")]
     assert said(study, f"{second},A,1,5,", head=head) == []
 
@@ -216,10 +220,10 @@ def test_rating_import_leaves_out_imported_rows_of_a_blinded_export(
 @pytest.mark.both_databases
 def test_rating_import_continues_raters_of_an_earlier_file(study: Study) -> None:
     first, second, *_ = codes(study)
-    take(study, table(f"{first},A,1,5"))
-    checked = check(study, table(f"{second},A,1,5", f"{second},B,1,5"))
+    import_file(study, table(f"{first},A,1,5"))
+    checked = check_file(study, table(f"{second},A,1,5", f"{second},B,1,5"))
     assert (checked.known_raters, checked.new_raters) == (("A",), ("B",))
-    take(study, table(f"{second},A,1,5", f"{second},B,1,5"))
+    import_file(study, table(f"{second},A,1,5", f"{second},B,1,5"))
     seat = study.raters.get(imported_as="A")
     assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2]
     assert said(study, f"{first},A,0,1") == [(2, "rater")]
@@ -231,7 +235,7 @@ def test_rating_import_keeps_ratings_of_two_versions_of_a_pair(study: Study) -> 
     for source in ItemSource.objects.filter(item__study=study).select_related("item"):
         by_pair.setdefault(source.pair, []).append(str(source.item.code))
     two = next(versions for versions in by_pair.values() if len(versions) > 1)[:2]
-    take(study, table(*(f"{code},A,1,5" for code in two)))
+    import_file(study, table(*(f"{code},A,1,5" for code in two)))
     assert study.raters.get(imported_as="A").assignments.count() == 2
 
 
@@ -270,7 +274,9 @@ def test_rating_import_names_line_and_column_of_an_invalid_row(study: Study, row
     found = said(study, f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note")
     assert found == [(3, field)]
     with pytest.raises(ImportRefused):
-        take(study, table(f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note"))
+        import_file(
+            study, table(f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note")
+        )
     assert not Rating.objects.exists()
     assert not study.raters.exclude(imported_as="").exists()
 
@@ -295,17 +301,17 @@ def test_rating_import_names_line_and_column_of_an_invalid_row(study: Study, row
     ],
 )  # fmt: skip
 def test_rating_import_rejects_a_file_that_is_not_a_table(study: Study, raw: bytes, words: str) -> None:
-    assert any(words in str(problem) for problem in check(study, io.BytesIO(raw)).problems)
+    assert any(words in str(problem) for problem in check_file(study, io.BytesIO(raw)).problems)
 
 
 def test_rating_import_undoes_spreadsheet_changes(study: Study) -> None:
     first, second, *_ = codes(study)
     text = f'Item;Rater;Verdict;Confidence;Note\r\n{first};"\'=A";Not  Plausible;3;"two\nlines"\r\n;;;;\r\n{second};\'=A;1;3;\r\n'
-    take(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
+    import_file(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
     seat = study.raters.get(imported_as="=A")
     assert Rating.objects.get(assignment__rater=seat, assignment__item__code=first).note == "two\nlines"
     # The export puts an apostrophe before text that could be read as a formula, and the import removes it.
-    assert plain(seat.imported_as) == "'=A"
+    assert escape_cell(seat.imported_as) == "'=A"
 
 
 @pytest.mark.both_databases
@@ -317,16 +323,16 @@ def test_rating_import_matches_codes_in_either_case_and_rejects_duplicates(study
 @pytest.mark.both_databases
 def test_rating_import_into_a_draft_or_unblinded_study_is_refused(study: Study, admin_user: Any) -> None:
     first, *_ = codes(study)
-    draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft")))
+    draft = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(slug="draft")))
     with pytest.raises(StudyError, match="is draft"):
-        take(draft, table(f"{first},A,1,5"))
+        import_file(draft, table(f"{first},A,1,5"))
     lifecycle.close_and_unblind(study, admin_user)
     with pytest.raises(StudyError, match="is unblinded"):
-        take(study, table(f"{first},A,1,5"))
+        import_file(study, table(f"{first},A,1,5"))
 
 
 def test_rating_import_rejects_items_of_another_study(study: Study) -> None:
-    other = study_factory.open_study(slug="other")
+    other = study_factory.create_open_study(slug="other")
     foreign = str(Item.objects.filter(study=other)[0].code)
     assert said(study, f"{foreign},A,1,5") == [(2, "item")]
 
@@ -366,8 +372,8 @@ def test_rating_import_page_checks_the_table_first(
 @pytest.mark.both_databases
 def test_rating_import_parses_the_table_outside_the_transaction(study: Study) -> None:
     held: list[bool] = []
-    file = Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: held.append(connection.in_atomic_block))
-    take(study, file)
+    file = InterruptedFile(table(f"{codes(study)[0]},A,1,5"), lambda: held.append(connection.in_atomic_block))
+    import_file(study, file)
     assert held == [False]
     assert Rating.objects.count() == 1
 
@@ -377,8 +383,8 @@ def test_rating_import_detects_ratings_of_a_concurrent_import(study: Study) -> N
     first, second, *_ = codes(study)
     row = f"{first},A,1,5"
     with pytest.raises(ImportRefused, match="has already rated this item in an earlier file"):
-        take(study, Meanwhile(table(row), lambda: take(study, table(row))))
-    take(study, Meanwhile(table(f"{first},B,1,5"), lambda: take(study, table(f"{second},B,0,5"))))
+        import_file(study, InterruptedFile(table(row), lambda: import_file(study, table(row))))
+    import_file(study, InterruptedFile(table(f"{first},B,1,5"), lambda: import_file(study, table(f"{second},B,0,5"))))
     assert sorted(study.raters.exclude(imported_as="").values_list("imported_as", flat=True)) == ["A", "B"]
     assert Rating.objects.count() == 3
 
@@ -386,8 +392,9 @@ def test_rating_import_detects_ratings_of_a_concurrent_import(study: Study) -> N
 @pytest.mark.both_databases
 def test_rating_import_fails_if_the_study_was_unblinded_meanwhile(study: Study, admin_user: Any) -> None:
     with pytest.raises(StudyError, match="is unblinded"):
-        take(
-            study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: lifecycle.close_and_unblind(study, admin_user))
+        import_file(
+            study,
+            InterruptedFile(table(f"{codes(study)[0]},A,1,5"), lambda: lifecycle.close_and_unblind(study, admin_user)),
         )
     assert not Rating.objects.exists()
 
@@ -400,8 +407,8 @@ def test_rating_import_and_agreement_parse_alike(study: Study, sign: str, words:
     first, second, *_ = codes(study)
     rows = [HEAD.split(","), [first, "A", words[0], sure], [second, "A", words[1], sure]]
     file = "\n".join(sign.join(row) for row in rows).encode()
-    checked = check(study, io.BytesIO(file))
+    checked = check_file(study, io.BytesIO(file))
     assert [(row.verdict, row.confidence) for row in checked.rows] == [(True, 3), (False, 3)]
-    table = long_csv.read(io.BytesIO(file)).table
+    table = long_csv.parse_long_csv(io.BytesIO(file)).table
     by_item = dict(zip((table.items[place] for place in table.item), table.verdict, strict=True))
     assert by_item == {first: 1, second: 0} and list(table.confidence) == [3, 3]

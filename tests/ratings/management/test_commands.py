@@ -10,9 +10,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.core.management import CommandError, call_command
 
 from ratings.models import Rating, Study
-from ratings.raters import joining
+from ratings.raters import accept_invitation
 from ratings.studies import access, lifecycle
-from ratings.studies.seats import seating
+from ratings.studies.seats import running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
@@ -32,9 +32,9 @@ def refused(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
-    run_factory.pool()
+    run_factory.create_pool()
     path = tmp_path / "protocol.json"
-    path.write_text(json.dumps(study_factory.protocol()))
+    path.write_text(json.dumps(study_factory.build_protocol()))
     return path
 
 
@@ -56,8 +56,8 @@ def test_rater_link_command_prints_a_working_invitation(document) -> None:
     call("create_study", document, "--open")
     link = call("rater_link", "small-study", "R01", "--url", "https://lab.example/").strip()
     assert link.startswith("https://lab.example/r/")
-    found = joining.find(link.split("/")[-2])
-    assert joining.accept(found, AnonymousUser(), joining.Joining()).label == "R01"
+    found = accept_invitation.find_invitation(link.split("/")[-2])
+    assert accept_invitation.accept_invitation(found, AnonymousUser(), accept_invitation.JoinForm()).label == "R01"
 
 
 def test_sign_in_link_command_prints_a_working_link(admin_user) -> None:
@@ -87,7 +87,7 @@ def test_commands_build_links_only_through_the_mailing_module() -> None:
 
 def test_create_study_lists_all_problems_of_a_document_and_creates_nothing(tmp_path) -> None:
     path = tmp_path / "wrong.json"
-    path.write_text(json.dumps(study_factory.protocol(kind="taste", sources=[{"cast": "gpt", "count": 1}])))
+    path.write_text(json.dumps(study_factory.build_protocol(kind="taste", sources=[{"cast": "gpt", "count": 1}])))
     code, said = refused("create_study", path)
     assert code == 2
     assert "kind: is 'taste'" in said
@@ -107,7 +107,7 @@ def test_create_study_rejects_a_file_that_is_not_json(tmp_path, text) -> None:
 
 
 def test_create_study_leaves_no_draft_if_it_cannot_be_opened(document, tmp_path) -> None:
-    document.write_text(json.dumps(study_factory.protocol(sources=[{"cast": "offline", "count": 99}])))
+    document.write_text(json.dumps(study_factory.build_protocol(sources=[{"cast": "offline", "count": 99}])))
     code, said = refused("create_study", document, "--open")
     assert (code, said) == (
         1,
@@ -139,7 +139,7 @@ def test_simulate_raters_rejects_a_wrong_sensitivity_before_using_rater_places(d
     call("create_study", document, "--open")
     said = refused("simulate_raters", "small-study", "--raters", 2, "--seed", 1, "--sensitivity-subtle", 1.5)
     assert said == (2, "subtle is 1.5; it must be from 0.001 to 0.999")
-    assert len(seating.free_seats(Study.objects.get())) == 6
+    assert len(running_raters.list_open_places(Study.objects.get())) == 6
 
 
 def test_create_study_rejects_deeply_nested_json(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_create_study_accepts_one_to_two_hundred_raters(document, number: int) -
 
 
 def test_create_study_does_not_open_a_study_without_items(document) -> None:
-    document.write_text(json.dumps(study_factory.protocol(sources=[])))
+    document.write_text(json.dumps(study_factory.build_protocol(sources=[])))
     code, said = refused("create_study", document, "--open")
     assert (code, said) == (1, "Nothing was created: Small study has no items: name a source, or import items")
     assert not Study.objects.exists()
 
 
 def test_create_study_opens_a_crossed_study_only_with_its_own_number_of_raters(document) -> None:
-    document.write_text(json.dumps(study_factory.protocol(design="crossed")))
+    document.write_text(json.dumps(study_factory.build_protocol(design="crossed")))
     code, said = refused("create_study", document, "--open", "--raters", 3)
     assert code == 1 and said.endswith("every rater rates every item: it needs 2 raters, not 3")
     assert call("create_study", document, "--open", "--raters", 2).count("/r/") == 2
@@ -175,7 +175,7 @@ def test_unblind_command_closes_an_open_study_first(document, admin_user, status
     call("create_study", document, "--open")
     study = Study.objects.get()
     if status != "open":
-        {"paused": lifecycle.pause, "closed": lifecycle.close}[status](study)
+        {"paused": lifecycle.pause_study, "closed": lifecycle.close_study}[status](study)
     call("unblind", "small-study", "--by", admin_user.username)
     call("unblind", "small-study", "--by", admin_user.username)
     assert list(study.events.values_list("kind", flat=True))[-2:] == ["closed", "unblinded"]

@@ -11,16 +11,16 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from ratings.exchange.archive import design, methods
+from ratings.exchange.archive import methods, study_facts
 from ratings.models import Benchmark, Rater, Rating, Study
-from ratings.paper import cells, making
-from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan
+from ratings.paper import comparison, replicate
+from ratings.paper.plan import Plan, PlanFileError, ReplicationNames, load_plan, save_plan
 from ratings.results.analyses import store
-from ratings.results.analyses.tables import records
+from ratings.results.analyses.tables import list_records
 from ratings.results.paper_values import load_paper_values
 from ratings.stats.human_model import PEOPLE
 from ratings.studies import protocol_words
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import CastDefinition, ModelCall, Run, Twin, TwinDecision
 from simulation.runs import vetting
 
@@ -51,7 +51,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> N
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     path = tmp_path / "small.json"
-    write_plan(Plan.model_validate(read_plan().model_dump() | SMALL), path)
+    save_plan(Plan.model_validate(load_plan().model_dump() | SMALL), path)
     return path
 
 
@@ -64,7 +64,7 @@ class StoppedError(Exception):
     """A person pressed Ctrl-C."""
 
 
-def stop_at(part: str) -> making.Watch:
+def stop_at(part: str) -> replicate.WatchProgress:
     """Return a progress watcher that raises StoppedError when half of the rows of the runs with this title have ended."""
 
     def watch(what: str) -> Any:
@@ -80,10 +80,10 @@ def stop_at(part: str) -> making.Watch:
 def test_stopped_replication_continues_repeats_nothing_and_has_file_page_and_labels(
     plan: Path, capsys, boss: Client
 ) -> None:
-    fixtures.load_lab(django_settings.FIXTURES_DIR)
+    load_files.load_lab(django_settings.FIXTURES_DIR)
     for part in ("Playing scripted-paper-gpt-4o", "subtle twins"):
-        with pytest.raises(StoppedError), making.scripted_replies(read_plan(plan)):
-            making.Maker(read_plan(plan), True, print, stop_at(part), 1, None).make()
+        with pytest.raises(StoppedError), replicate.scripted_replies(load_plan(plan)):
+            replicate.Replicator(load_plan(plan), True, print, stop_at(part), 1, None).run_replication()
     call_command("paper", plan=plan, threads=1)
     said, found = capsys.readouterr().out, json.loads((django_settings.VAR_DIR / "paper.json").read_text())
     assert "The replies are scripted" in said
@@ -127,22 +127,24 @@ def assert_labels() -> None:
     assert not Rater.objects.filter(simulated=False).exists()
     assert {run.cast.startswith("scripted-") for run in Run.objects.all()} == {True}
     said = set(TwinDecision.objects.values_list("decision", "by", "note"))
-    assert said == {("unread", None, making.UNREAD)} and TwinDecision.objects.count() == 2 * 8
-    assert vetting.queue().count() == 2 * 8, "they still wait for a person"
+    assert said == {("unread", None, replicate.ACCEPTED_UNREAD)} and TwinDecision.objects.count() == 2 * 8
+    assert vetting.get_vetting_queue().count() == 2 * 8, "they still wait for a person"
     nobody = "accepted unread by `make paper`: nobody has checked them"
-    told = {fact.name: fact.said for fact in protocol_words.facts(studies[0])}
+    told = {fact.name: fact.values for fact in protocol_words.describe_document(studies[0])}
     assert told["Errors checked by"] == ("The rules that planted them", f"some {nobody}")
     made = [store.find_full(study).document for study in studies[:2]]
-    assert nobody in methods.written(studies[0], design.of(studies[0]), False, made[0])
-    assert nobody not in methods.written(studies[1], design.of(studies[1]), False, made[1])
-    assert nobody not in methods.written(studies[0], design.of(studies[0]), True), "the blinded archive reads no source"
+    assert nobody in methods.format_methods(studies[0], study_facts.collect_study_facts(studies[0]), False, made[0])
+    assert nobody not in methods.format_methods(studies[1], study_facts.collect_study_facts(studies[1]), False, made[1])
+    assert nobody not in methods.format_methods(studies[0], study_facts.collect_study_facts(studies[0]), True), (
+        "the blinded archive reads no source"
+    )
 
 
 def assert_page(made: list[dict[str, Any]], boss: Client) -> None:
     """The page shows the content of the file and states that replies are scripted."""
     page = boss.get(reverse("ratings:paper")).content.decode()
     assert "Scripted replies, simulated raters" in page and page.count("<svg") >= 10
-    lines = cells.build_lines(cells.find_parts(Names(scripted=True)))
+    lines = comparison.compare_numbers(comparison.find_results(ReplicationNames(scripted=True)))
     assert [line.cell._asdict() for line in lines] == made
     for line in lines:
         assert line.shown_ours in page and line.shown_paper in page
@@ -157,7 +159,7 @@ def assert_page(made: list[dict[str, Any]], boss: Client) -> None:
     evidence = store.find_full(Study.objects.get(slug="scripted-paper-evidence"))
     assert evidence is not None
     table = evidence.document["tables"]["human_model"]
-    people = next(row for row in records(table) if row["who"] == PEOPLE)
+    people = next(row for row in list_records(table) if row["who"] == PEOPLE)
     assert (people["kind"], people["published_agreement"], people["published_kappa"]) == ("simulated", 0.75, 0.526)
     assert table["notes"] == ["Published values for people are shown beside simulated raters."]
     assert f"<dd>{len(made)}</dd>" in page
@@ -179,8 +181,8 @@ def test_paper_page_explains_how_to_start_before_a_replication_exists(boss: Clie
 
 
 def test_plan_with_current_models_differs_from_the_papers_only_in_its_casts() -> None:
-    fixtures.load_lab(django_settings.FIXTURES_DIR)
-    today, paper = read_plan(TODAY), read_plan()
+    load_files.load_lab(django_settings.FIXTURES_DIR)
+    today, paper = load_plan(TODAY), load_plan()
     assert today.model_dump(exclude={"agents", "twin_maker"}) == paper.model_dump(exclude={"agents", "twin_maker"})
     casts = {row.name: row.data for row in CastDefinition.objects.filter(name__in=[*today.agents, today.twin_maker])}
     assert len(casts) == len(today.agents) + 1
@@ -209,9 +211,9 @@ def test_replication_with_some_keys_lists_the_missing_ones(plan: Path, monkeypat
 
 def test_plan_file_with_wrong_keys_or_values_is_refused_with_all_problems(tmp_path: Path) -> None:
     path = tmp_path / "wrong.json"
-    path.write_text(json.dumps({**read_plan().model_dump(), "attempts": 0, "agnets": []}))
+    path.write_text(json.dumps({**load_plan().model_dump(), "attempts": 0, "agnets": []}))
     with pytest.raises(PlanFileError) as caught:
-        read_plan(path)
+        load_plan(path)
     assert "attempts: Input should be greater than or equal to 1" in str(caught.value)
     assert "agnets: Extra inputs are not permitted" in str(caught.value)
     with pytest.raises(CommandError, match="agnets"):

@@ -9,12 +9,12 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings.models import Benchmark
-from ratings.paper import cells
-from ratings.paper.cells import Line
-from ratings.paper.plan import Names
-from ratings.results.benchmarks import freezing, playing
+from ratings.paper import comparison
+from ratings.paper.comparison import ComparisonRow
+from ratings.paper.plan import ReplicationNames
+from ratings.results.benchmarks import benchmark_job, freeze
 from ratings.stats.estimates import CONSENSUS, MAJORITY
-from ratings.templatetags.result_tables import NOTHING, grid
+from ratings.templatetags.result_tables import EMPTY_CELL, build_page_table
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, MissingReview, Run
 from tests.support import run_factory
@@ -22,7 +22,7 @@ from tests.support import run_factory
 pytestmark = pytest.mark.django_db
 FIVE = ("claude-sonnet-4", "gemini-2.5-flash", "gpt-4o", "gpt-5", "qwen3-235b-thinking")
 LEFT_OUT = "deepseek-r1"  # by the paper, from Fig. 4
-NAMES = Names(scripted=False)
+NAMES = ReplicationNames(scripted=False)
 # Verdicts of each classifier on six records, 1: sufficient. DeepSeek R1 contradicts all others.
 SAID = {
     "gpt-5": (1, 1, 0, 0, 0, 0),
@@ -44,17 +44,17 @@ def create_review(row: Episode, classifier: str, sufficient: int) -> None:
 def freeze_judged_benchmark(said: dict[str, tuple[int, ...]], agent: str = "gpt-5", **cast: Any) -> Benchmark:
     """Freeze a benchmark of six attempts of one agent, as these classifiers judged them, and compute it."""
     for at in range(6):
-        row = run_factory.episode("caffeine" if at < 3 else "zebrafish", "paper", at % 3 + 1, "submitted")
+        row = run_factory.create_episode("caffeine" if at < 3 else "zebrafish", "paper", at % 3 + 1, "submitted")
         for classifier, verdicts in said.items():
             create_review(row, classifier, verdicts[at])
     Run.objects.update(setup={"cast": {"agent": {"model": agent}, **cast}})
-    made = freezing.freeze(NAMES.benchmark, list(Run.objects.all()))
-    playing.compute(made)
+    made = freeze.freeze_benchmark(NAMES.benchmark_name, list(Run.objects.all()))
+    benchmark_job.compute_benchmark(made)
     return made
 
 
-def build_rows_by_key() -> dict[str, Line]:
-    return {line.cell.cell: line for line in cells.build_lines(cells.find_parts(NAMES))}
+def build_rows_by_key() -> dict[str, ComparisonRow]:
+    return {line.cell.cell: line for line in comparison.compare_numbers(comparison.find_results(NAMES))}
 
 
 def test_comparison_uses_only_the_papers_classifiers_for_ensembles_and_extremes() -> None:
@@ -67,7 +67,7 @@ def test_comparison_uses_only_the_papers_classifiers_for_ensembles_and_extremes(
     assert lines["fig4-sufficient-consensus"].cell.ours == pytest.approx(1 / 6)  # none with DeepSeek R1
     assert lines["fig4-sufficient-majority"].cell.ours == pytest.approx(2 / 6)
     assert not any(LEFT_OUT in name for name in lines if name.startswith("fig4"))
-    document = playing.compute(benchmark).document
+    document = benchmark_job.compute_benchmark(benchmark).document
     of = {row[0]: row for row in document["tables"]["fractions"]["rows"]}
     told = "the paper's number is of other classifiers"
     assert of[CONSENSUS][2] == 0 and of[CONSENSUS][-2:] == [None, told]
@@ -81,13 +81,13 @@ def test_comparison_uses_only_the_papers_classifiers_for_ensembles_and_extremes(
 
 
 def test_published_column_has_a_value_or_a_reason_in_every_cell() -> None:
-    tables = playing.compute(freeze_judged_benchmark(SAID)).document["tables"]
+    tables = benchmark_job.compute_benchmark(freeze_judged_benchmark(SAID)).document["tables"]
     for name in ("pass_at_k", "fractions"):
-        shown = grid(tables[name])
+        shown = build_page_table(tables[name])
         at = next(i for i, head in enumerate(shown.heads) if head.title == "Published")
-        assert NOTHING not in {row[at].text for row in shown.rows}
+        assert EMPTY_CELL not in {row[at].text for row in shown.rows}
         assert not any(head.title == "No published value because" for head in shown.heads)
-    texts = [row[-1].text for row in grid(tables["pass_at_k"]).rows]
+    texts = [row[-1].text for row in build_page_table(tables["pass_at_k"]).rows]
     assert "44.4 %" in texts and "printed only as a figure" in texts
 
 
@@ -105,25 +105,25 @@ def test_comparison_states_a_reason_in_every_cell_of_a_classifier_without_verdic
 
 def test_comparison_marks_figures_as_stale_after_later_verdicts(boss: Client) -> None:
     benchmark = freeze_judged_benchmark({name: verdicts for name, verdicts in SAID.items() if name != LEFT_OUT})
-    assert not cells.find_parts(NAMES).stale
+    assert not comparison.find_results(NAMES).stale
     later = Episode.objects.order_by("pk")[:2]
     for row in later:
         MissingReview.objects.create(episode=row, classifier=LEFT_OUT, reason="refused", error="policy")
-    parts = cells.find_parts(NAMES)
+    parts = comparison.find_results(NAMES)
     assert (
         parts.stale == "then 0 verdicts of further classifiers were missing, now 2 are missing" and parts.n_missing == 2
     )
     page = boss.get(reverse("ratings:paper")).content.decode()
     assert "figures are stale" in page and parts.stale in page and "<svg" in page
     assert f"{LEFT_OUT} 2" in page and reverse("ratings:benchmark", args=[benchmark.code]) in page
-    assert cells.STALE in build_rows_by_key()["fig4-sufficient-gpt5"].cell.reason
+    assert comparison.STALE in build_rows_by_key()["fig4-sufficient-gpt5"].cell.reason
     MissingReview.objects.all().delete()
-    assert not cells.find_parts(NAMES).stale
+    assert not comparison.find_results(NAMES).stale
 
 
 def test_comparison_distinguishes_a_benchmark_not_computed_from_one_not_created() -> None:
-    freezing.freeze(NAMES.benchmark, [run_factory.episode("caffeine", "paper", 1, "quit").run])
-    assert build_rows_by_key()["fig5-gpt5-1"].cell.reason == f"ours: {cells.BENCHMARK_NOT_COMPUTED}"
+    freeze.freeze_benchmark(NAMES.benchmark_name, [run_factory.create_episode("caffeine", "paper", 1, "quit").run])
+    assert build_rows_by_key()["fig5-gpt5-1"].cell.reason == f"ours: {comparison.BENCHMARK_NOT_COMPUTED}"
 
 
 def test_comparison_labels_successors_beside_the_values_of_their_predecessors(boss: Client) -> None:

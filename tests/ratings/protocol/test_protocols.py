@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ratings.protocol import ProtocolError
-from ratings.protocol.choices import WORDS
-from ratings.protocol.protocol_problems import DESIGNS, KINDS, LAYOUTS, MARKS, STOPS
-from ratings.protocol.protocols import FIELDS, read, slug_of
+from ratings.protocol.choices import CHOICES
+from ratings.protocol.document_errors import DESIGNS, KINDS, LAYOUTS, MARKS, STOPS
+from ratings.protocol.study_protocol import FIELDS, make_slug, parse_protocol
 
 CASTS, EXPERIMENTS = ("offline", "offline-lapses"), ("caffeine", "zebrafish")
 ACTIONS = ("Wash", "Mix")
@@ -23,12 +23,12 @@ GOOD = {
 
 def collect_problems(**changes: object) -> list[str]:
     with pytest.raises(ProtocolError) as caught:
-        read({**GOOD, **changes}, CASTS, EXPERIMENTS, ACTIONS)
+        parse_protocol({**GOOD, **changes}, CASTS, EXPERIMENTS, ACTIONS)
     return caught.value.problems
 
 
 def test_protocol_field_that_is_missing_gets_its_default() -> None:
-    protocol = read(GOOD, CASTS, EXPERIMENTS, ACTIONS)
+    protocol = parse_protocol(GOOD, CASTS, EXPERIMENTS, ACTIONS)
     assert (protocol.slug, protocol.experiments, protocol.raters, protocol.guide) == ("a-study", (), None, "")
     assert protocol.question.endswith("?")
 
@@ -43,18 +43,18 @@ ALL_OPTIONAL_FIELDS = {
 
 
 def test_protocol_written_as_json_is_read_back_unchanged() -> None:
-    protocol = read({**GOOD, **ALL_OPTIONAL_FIELDS}, CASTS, EXPERIMENTS, ACTIONS)
-    written = protocol.to_json()
+    protocol = parse_protocol({**GOOD, **ALL_OPTIONAL_FIELDS}, CASTS, EXPERIMENTS, ACTIONS)
+    written = protocol.to_document()
     assert written == {**GOOD, **ALL_OPTIONAL_FIELDS}
     assert set(written) == set(FIELDS) - {"conditions", "washout_days"}, "crossover fields occur only in a crossover"
-    assert read(json.loads(json.dumps(written)), CASTS, EXPERIMENTS, ACTIONS) == protocol
+    assert parse_protocol(json.loads(json.dumps(written)), CASTS, EXPERIMENTS, ACTIONS) == protocol
     assert protocol.display.context == (False, True)
-    assert protocol.prevalence == 1.0
+    assert protocol.planted_share == 1.0
 
 
 def test_protocol_without_sources_is_valid_for_imported_items() -> None:
-    protocol = read({**GOOD, "sources": []}, CASTS, EXPERIMENTS, ACTIONS)
-    assert (protocol.sources, protocol.prevalence) == ((), None)
+    protocol = parse_protocol({**GOOD, "sources": []}, CASTS, EXPERIMENTS, ACTIONS)
+    assert (protocol.sources, protocol.planted_share) == ((), None)
 
 
 def test_protocol_rule_between_fields_is_skipped_if_one_of_them_is_invalid() -> None:
@@ -71,7 +71,9 @@ def test_evidence_protocol_allows_one_layout_and_always_shows_the_context() -> N
         "display.layouts: a record of evidence has one layout; allowed: plain alone or aligned alone",
         "display.context: a record of evidence always shows goal and steps; allowed: false alone",
     ]
-    assert read({**GOOD, **evidence, "display": {"marks": ["always"]}}, CASTS, EXPERIMENTS).display.marks == ("always",)
+    assert parse_protocol({**GOOD, **evidence, "display": {"marks": ["always"]}}, CASTS, EXPERIMENTS).display.marks == (
+        "always",
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,12 +200,12 @@ def test_protocol_errors_are_reported_together() -> None:
 @pytest.mark.parametrize("document", [None, [], "text", 5])
 def test_protocol_that_is_not_a_json_object_is_rejected(document: object) -> None:
     with pytest.raises(ProtocolError, match="must be a JSON object"):
-        read(document, CASTS, EXPERIMENTS, ACTIONS)
+        parse_protocol(document, CASTS, EXPERIMENTS, ACTIONS)
 
 
 def test_protocol_name_without_latin_letters_requires_a_slug() -> None:
     assert collect_problems(name="研究")[0].startswith("slug: the name has no letters")
-    assert slug_of("Small  study, No. 2!") == "small-study-no-2"
+    assert make_slug("Small  study, No. 2!") == "small-study-no-2"
 
 
 def test_studies_documentation_names_every_protocol_field_and_choice() -> None:
@@ -214,7 +216,7 @@ def test_studies_documentation_names_every_protocol_field_and_choice() -> None:
 
 def test_every_protocol_choice_has_a_label() -> None:
     for key, values in (("kind", KINDS), ("design", DESIGNS), ("stop", STOPS), ("layouts", LAYOUTS), ("marks", MARKS)):
-        assert set(WORDS[key]) == set(values)
+        assert set(CHOICES[key]) == set(values)
 
 
 @pytest.mark.parametrize("character", ["\n", "\x1b", "\x85", "\u202e", "\u2066", "\u200f", "\u2028"])
@@ -224,5 +226,7 @@ def test_single_line_protocol_text_rejects_control_characters(character: str) ->
 
 
 def test_protocol_paragraphs_allow_line_breaks_and_tabs_but_no_other_control_character() -> None:
-    assert read({**GOOD, "guide": "a\r\nb\tc\n", "consent": "a\nb"}, CASTS, EXPERIMENTS).guide == "a\r\nb\tc\n"
+    assert (
+        parse_protocol({**GOOD, "guide": "a\r\nb\tc\n", "consent": "a\nb"}, CASTS, EXPERIMENTS).guide == "a\r\nb\tc\n"
+    )
     assert collect_problems(consent="a\u202eb")[0].startswith("consent: must not contain")

@@ -8,14 +8,14 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from ratings.blinding import Payload, blind_transition
-from ratings.blinding.marking import mark_keys
+from ratings.blinding.mark_keys import list_mark_keys
 from ratings.models import Item, MachineRater, MachineRating, Study
-from ratings.raters.machines import machine_checker, machines
-from simulation.checker import check
-from tests.simulation.checker.corpus import played, specs
+from ratings.raters.machines import checker_rater, model_raters
+from simulation.checker import check_transition
+from tests.simulation.checker.corpus import iter_episode_lines, load_specs
 from tests.support import rating_room, run_factory, study_factory
 
-SPECS, TYPES = specs()
+SPECS, TYPES = load_specs()
 
 
 def blind_line(line: dict[str, Any]) -> Payload:
@@ -25,37 +25,37 @@ def blind_line(line: dict[str, Any]) -> Payload:
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "minicell-uptake"])
 def test_checker_finds_almost_as_many_errors_in_blinded_payloads(slug: str) -> None:
     spec = next(spec for spec in SPECS if spec.slug == slug)
-    lines = list(played(spec, TYPES, "protocol", seed=11, twins=True))
+    lines = list(iter_episode_lines(spec, TYPES, "protocol", seed=11, twins=True))
     genuine = [line for line in lines if line["truth"] == "correct"]
-    planted = [line for line in lines if check(line).verdict == "error"]
-    assert not [machine_checker.rate(blind_line(line)).reason for line in genuine if is_rated_wrong(line)], (
+    planted = [line for line in lines if check_transition(line).verdict == "error"]
+    assert not [checker_rater.rate_payload(blind_line(line)).reason for line in genuine if is_rated_wrong(line)], (
         "a false alarm"
     )
     assert len(planted) > 20 and sum(map(is_rated_wrong, planted)) >= 0.97 * len(planted)
 
 
 def is_rated_wrong(line: dict[str, Any]) -> bool:
-    return machine_checker.rate(blind_line(line)).verdict is False
+    return checker_rater.rate_payload(blind_line(line)).verdict is False
 
 
 def test_checker_rating_marks_the_wrong_row_and_gives_a_reason() -> None:
-    step = rating_room.dilution(100)  # the product, material D, is in a vial of 2 mL
-    assert machine_checker.rate(blind_transition(step)).verdict is True
+    step = rating_room.build_dilution(100)  # the product, material D, is in a vial of 2 mL
+    assert checker_rater.rate_payload(blind_transition(step)).verdict is True
     step["outcome"]["new_materials"][1]["properties"]["volume"] = "3 mL"
-    found = machine_checker.rate(blind_transition(step))
+    found = checker_rater.rate_payload(blind_transition(step))
     assert found.verdict is False and "D:Volume" in found.marks and "L05" in found.reason and "3 mL" in found.reason
-    assert set(found.marks) <= set(mark_keys(blind_transition(step)))
+    assert set(found.marks) <= set(list_mark_keys(blind_transition(step)))
 
 
 def test_checker_rating_has_no_verdict_if_nothing_can_be_compared() -> None:
-    payload = blind_transition(rating_room.refusal())
-    assert machine_checker.rate(payload) == (None, (), "")
+    payload = blind_transition(rating_room.build_rejection())
+    assert checker_rater.rate_payload(payload) == (None, (), "")
 
 
 def test_checker_rating_uses_only_texts_of_the_payload() -> None:
-    payload = blind_transition(rating_room.dilution(100))
+    payload = blind_transition(rating_room.build_dilution(100))
     texts = collect_texts(payload) | set(_CODES)
-    assert {text for text in collect_texts(machine_checker.transition(payload)) if text not in texts} == set()
+    assert {text for text in collect_texts(checker_rater.payload_to_transition(payload)) if text not in texts} == set()
 
 
 _CODES = ("room_temp", "available_for_further_use", "unlimited", "")
@@ -76,8 +76,8 @@ def collect_texts(value: Any) -> set[str]:
 @pytest.fixture
 def study(db: None) -> Study:
     """Open a study of four genuine items, three obvious and three subtle errors, all assigned to two raters."""
-    run_factory.pool()
-    return study_factory.open_study(raters=2)
+    run_factory.create_pool()
+    return study_factory.create_open_study(raters=2)
 
 
 def run_rating_command(study: Study) -> str:
@@ -99,10 +99,10 @@ def test_checker_rating_of_a_study_needs_no_call_run_or_confidence(study: Study)
     assert MachineRating.objects.count() == 10
     assert not MachineRating.objects.exclude(confidence=None).exists()
     for rating in MachineRating.objects.select_related("item"):
-        found = machine_checker.rate(rating.item.payload)
+        found = checker_rater.rate_payload(rating.item.payload)
         assert (rating.verdict, rating.marks, rating.reasoning) == (found.verdict, list(found.marks), found.reason)
     unblind(study)
-    assert machines.names(study) == {"M1": machines.Named("WetBench checker", "checker")}
+    assert model_raters.list_names(study) == {"M1": model_raters.MachineName("WetBench checker", "checker")}
 
 
 def test_checker_rating_again_rates_items_added_later(study: Study) -> None:

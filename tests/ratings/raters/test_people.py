@@ -16,9 +16,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
-from ratings.raters import erasing, inviting, people, posting
-from ratings.studies import StudyError, members
-from tests.support import logged, run_factory, seats, study_factory
+from ratings.raters import erasure, invitations, invite_by_email, rater_overview
+from ratings.studies import StudyError, roles
+from tests.support import invited_raters, run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +30,7 @@ def study_admin() -> User:
 
 @pytest.fixture
 def study(study_admin: User) -> Study:
-    return seats.study(seats=3, by=study_admin)
+    return invited_raters.create_small_study(seats=3, by=study_admin)
 
 
 @pytest.fixture
@@ -76,13 +76,13 @@ def test_invited_addresses_get_a_rater_place_and_an_email_each(admin_browser: Cl
 
 def test_invitation_link_gives_the_place_it_was_sent_for(admin_browser: Client, study: Study) -> None:
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
-    assert Client().post(seats.link_in(mail.outbox[0].body), seats.AGREED).status_code == 302
-    assert seats.seat(study).user.email == "ada@example.org"
+    assert Client().post(invited_raters.find_link(mail.outbox[0].body), invited_raters.CONSENT_FORM).status_code == 302
+    assert invited_raters.get_rater(study).user.email == "ada@example.org"
 
 
 def test_invitation_email_describes_the_study_and_no_item(study: Study) -> None:
     Study.objects.update(name="Study\nBcc: evil@example.org", deadline=date(2026, 12, 24))
-    posting.invite_all(study, "ada@example.org", None, build_url)
+    invite_by_email.invite_addresses(study, "ada@example.org", None, build_url)
     letter = mail.outbox[0]
     assert letter.subject == "Invitation to rate: Study Bcc: evil@example.org"  # on one line, so no header is injected
     assert letter.recipients() == ["ada@example.org"]
@@ -137,35 +137,35 @@ def test_invitation_that_the_mail_server_rejects_is_reported_and_can_be_resent(
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
     admin_browser.post(build_raters_path("R01/resend/"))
     assert mail.outbox[0].to == ["ada@example.org"]
-    assert people.people(study)[0].state == "invited"
+    assert rater_overview.list_raters(study)[0].state == "invited"
 
 
 def test_resent_invitation_has_a_new_link(admin_browser: Client, study: Study) -> None:
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     admin_browser.post(build_raters_path("R01/resend/"))
-    old, new = (seats.link_in(letter.body) for letter in mail.outbox)
+    old, new = (invited_raters.find_link(letter.body) for letter in mail.outbox)
     assert (Client().get(old).status_code, Client().get(new).status_code) == (410, 200)
 
 
 def test_revoked_invitation_frees_its_rater_place(admin_browser: Client, study: Study) -> None:
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     admin_browser.post(build_raters_path("R01/revoke/"))
-    assert Client().get(seats.link_in(mail.outbox[0].body)).status_code == 410
-    assert [seat.label for seat in posting.free(study)] == ["R01", "R02", "R03"]
+    assert Client().get(invited_raters.find_link(mail.outbox[0].body)).status_code == 410
+    assert [seat.label for seat in invite_by_email.open_rater_places(study)] == ["R01", "R02", "R03"]
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
-    assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
+    assert Client().get(invited_raters.find_link(mail.outbox[1].body)).status_code == 200
 
 
 def test_accepted_invitation_cannot_be_revoked_and_its_place_is_not_free(admin_browser: Client, study: Study) -> None:
-    seats.taken(seats.seat(study))
-    assert [seat.label for seat in posting.free(study)] == ["R02", "R03"]
+    invited_raters.join_by_link(invited_raters.get_rater(study))
+    assert [seat.label for seat in invite_by_email.open_rater_places(study)] == ["R02", "R03"]
     assert "R01 has joined" in admin_browser.post(build_raters_path("R01/revoke/"), follow=True).content.decode()
 
 
 def test_expired_invitation_frees_its_rater_place(study: Study) -> None:
-    inviting.invite(seats.seat(study))
+    invitations.create_invitation(invited_raters.get_rater(study))
     Invitation.objects.update(expires_at=timezone.now())
-    assert posting.free(study).count() == 3
+    assert invite_by_email.open_rater_places(study).count() == 3
 
 
 def test_personal_link_made_by_an_admin_is_shown_once(admin_browser: Client, study: Study) -> None:
@@ -187,7 +187,7 @@ def invite_with_expired_link(admin_browser: Client, study: Study) -> str:
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     long_ago = timezone.now() - timedelta(days=40)
     Invitation.objects.update(expires_at=long_ago + timedelta(days=30), created_at=long_ago)
-    return seats.link_in(mail.outbox[0].body)
+    return invited_raters.find_link(mail.outbox[0].body)
 
 
 def test_expired_link_can_be_renewed_by_email_to_the_original_address(admin_browser: Client, study: Study) -> None:
@@ -195,14 +195,14 @@ def test_expired_link_can_be_renewed_by_email_to_the_original_address(admin_brow
     answer = Client().post(link, {"again": "1"})
     assert answer.status_code == 410 and "a new one is on its way" in answer.content.decode()
     assert wait_for_emails(2)[1].to == ["ada@example.org"]
-    assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
+    assert Client().get(invited_raters.find_link(mail.outbox[1].body)).status_code == 200
     Client().post(link, {"again": "1"})  # a second request at once sends no second e-mail
     assert len(wait_for_emails(2)) == 2
 
 
 def test_link_renewal_page_is_the_same_with_and_without_a_known_address(admin_browser: Client, study: Study) -> None:
     link = invite_with_expired_link(admin_browser, study)
-    by_hand = inviting.invite(seats.seat(study, "R02"))
+    by_hand = invitations.create_invitation(invited_raters.get_rater(study, "R02"))
     Invitation.objects.filter(seat__label="R02").update(expires_at=timezone.now())
     known, unknown = (Client().post(path, {"again": "1"}) for path in (link, f"/r/{by_hand}/"))
     hidden = [answer.content.decode().split("<main")[1].split("csrfmiddlewaretoken")[0] for answer in (known, unknown)]
@@ -219,16 +219,16 @@ def test_revoked_invitation_cannot_be_renewed(admin_browser: Client, study: Stud
 
 def test_used_link_can_be_replaced_by_a_sign_in_link_by_email(admin_browser: Client, study: Study) -> None:
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
-    link = seats.link_in(mail.outbox[0].body)
-    Client().post(link, seats.AGREED)
+    link = invited_raters.find_link(mail.outbox[0].body)
+    Client().post(link, invited_raters.CONSENT_FORM)
     Client().post(link, {"again": "1"})
-    again, browser = seats.link_in(wait_for_emails(2)[1].body), Client()
+    again, browser = invited_raters.find_link(wait_for_emails(2)[1].body), Client()
     assert browser.post(again)["Location"] == "/rate/"
-    assert browser.session["_auth_user_id"] == str(seats.seat(study).user_id)
+    assert browser.session["_auth_user_id"] == str(invited_raters.get_rater(study).user_id)
 
 
 def test_link_request_by_address_sends_a_link_and_reveals_no_account(study: Study) -> None:
-    seats.taken(seats.seat(study), email="ada@example.org")
+    invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
     answers = [Client().post("/send-me-a-link/", {"email": e}) for e in ("ada@example.org", "nobody@example.org")]
     said = [answer.content.decode().split("<main")[1] for answer in answers]
     assert answers[0].status_code == 200 and said[0] == said[1]
@@ -260,21 +260,21 @@ def test_sign_in_dialog_returns_no_complete_page(study: Study) -> None:
 
 
 def test_reminders_go_to_raters_with_items_left_and_to_open_invitations(study: Study) -> None:
-    seats.taken(seats.seat(study), email="ada@example.org")
-    posting.invite_all(study, "bo@example.org", None, build_url)
-    done = seats.taken(seats.seat(study, "R03"), email="cy@example.org")
+    invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    invite_by_email.invite_addresses(study, "bo@example.org", None, build_url)
+    done = invited_raters.join_by_link(invited_raters.get_rater(study, "R03"), email="cy@example.org")
     Rater.objects.filter(pk=done.pk).update(finished_at=timezone.now())
     mail.outbox.clear()
     call_command("remind_raters", "small", url="https://lab.example.org")
     assert [letter.to for letter in mail.outbox] == [["ada@example.org"], ["bo@example.org"]]
     assert "you have 2 items left to rate" in mail.outbox[0].body
     assert "your invitation to rate in Small study is still open" in mail.outbox[1].body
-    assert Client().post(seats.link_in(mail.outbox[0].body))["Location"] == "/rate/"
-    assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
+    assert Client().post(invited_raters.find_link(mail.outbox[0].body))["Location"] == "/rate/"
+    assert Client().get(invited_raters.find_link(mail.outbox[1].body)).status_code == 200
 
 
 def test_reminder_lists_raters_without_an_address(admin_browser: Client, study: Study) -> None:
-    seats.taken(seats.seat(study))
+    invited_raters.join_by_link(invited_raters.get_rater(study))
     text = admin_browser.post(build_raters_path("remind/"), follow=True).content.decode()
     assert "0 reminders sent." in text and "there is no e-mail address: R01" in text
 
@@ -298,13 +298,13 @@ def test_invite_raters_command_reads_addresses_from_a_file(study: Study, tmp_pat
 
 
 def test_raters_page_shows_the_progress_of_each_rater(admin_browser: Client, study: Study) -> None:
-    seat = seats.taken(seats.seat(study))
+    seat = invited_raters.join_by_link(invited_raters.get_rater(study))
     now = timezone.now()
     for active, assignment in zip((30.0, 50.0), seat.assignments.all(), strict=True):
         create_rating(assignment, active)
     for key, right in (("a", True), ("b", False), ("c", True)):
         PracticeAnswer.objects.create(rater=seat, key=key, verdict=True, confidence=3, right=right)
-    one, two, _ = people.people(study)
+    one, two, _ = rater_overview.list_raters(study)
     # The median of 30 and 50 active seconds is 40; two of three practice answers were right.
     assert (one.state, one.done, one.total, one.median_seconds, one.practice) == ("finished", 2, 2, 40.0, (2, 3))
     assert one.last_seen is not None and one.last_seen >= now - timedelta(seconds=5)
@@ -321,8 +321,8 @@ def create_rating(assignment: Any, active: float) -> Rating:
 
 
 def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(study: Study) -> None:
-    seat = seats.taken(seats.seat(study), email="ada@example.org")
-    posting.invite_all(study, "bo@example.org", None, build_url)
+    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    invite_by_email.invite_addresses(study, "bo@example.org", None, build_url)
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=study, user=analyst, role="analyst")
     client = Client()
@@ -334,7 +334,7 @@ def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(stu
 
 
 def test_raters_page_hides_name_and_address_of_raters_who_have_joined(admin_browser: Client, study: Study) -> None:
-    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
     text = admin_browser.get(build_raters_path()).content.decode()
     assert "ada@example.org" not in text and seat.user.username not in text
 
@@ -344,9 +344,9 @@ def test_raters_page_needs_the_same_number_of_queries_for_two_and_twenty_raters(
 ) -> None:
     counts = []
     for n in (2, 20):
-        study = seats.study(seats=n, slug=f"of-{n}", by=study_admin)
+        study = invited_raters.create_small_study(seats=n, slug=f"of-{n}", by=study_admin)
         for seat in study.raters.all()[: n // 2]:
-            seats.taken(seat, email=f"{study.slug}-{seat.label}@example.org")
+            invited_raters.join_by_link(seat, email=f"{study.slug}-{seat.label}@example.org")
         client.force_login(study_admin)
         with CaptureQueriesContext(connection) as asked:
             assert client.get(f"/studies/of-{n}/raters/").status_code == 200
@@ -371,13 +371,13 @@ def test_role_is_added_by_name_or_address_and_removed_with_a_log_entry(admin_bro
     member = study.members.first()
     admin_browser.post(f"/studies/small/members/{member.pk}/remove/")
     assert study.members.count() == 1
-    assert logged.words(study, "member")[0] == f"ann (account {member.user_id}) is analyst"
+    assert study_log_texts.list_event_texts(study, "member")[0] == f"ann (account {member.user_id}) is analyst"
     changes = study.membership_changes.filter(user=member.user_id).values_list("role", "granted", "by__username")
     assert list(changes) == [("analyst", True, "boss"), ("analyst", False, "boss")]
 
 
 def test_role_that_would_break_blinding_is_rejected(admin_browser: Client, study: Study) -> None:
-    rater = seats.taken(seats.seat(study)).user
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study)).user
     User.objects.create_user("ann")
     for who, role, why in (
         (rater.username, "analyst", "is a rater of this study"),
@@ -388,12 +388,12 @@ def test_role_that_would_break_blinding_is_rejected(admin_browser: Client, study
         answer = admin_browser.post("/studies/small/members/", {"who": who, "role": role})
         assert answer.status_code == 422 and why in answer.content.decode()
     with pytest.raises(StudyError, match="not a role"):
-        members.add(study, "ann", "owner")
+        roles.add_member(study, "ann", "owner")
     assert not Membership.objects.exists()
 
 
 def test_role_in_another_study_cannot_be_removed_from_this_study(admin_browser: Client, study: Study) -> None:
-    other = seats.study(slug="other")
+    other = invited_raters.create_small_study(slug="other")
     member = Membership.objects.create(study=other, user=User.objects.create_user("ann"), role="analyst")
     assert admin_browser.post(f"/studies/small/members/{member.pk}/remove/").status_code == 404
     assert Membership.objects.count() == 1
@@ -404,9 +404,9 @@ def test_role_in_another_study_cannot_be_removed_from_this_study(admin_browser: 
 
 def test_erasure_removes_personal_data_and_keeps_label_and_ratings(admin_browser: Client, study: Study) -> None:
     client = Client()
-    token = inviting.invite(seats.seat(study), email="ada@example.org")
-    seats.accept(client, token, password="seven grey pipettes")
-    seat = seats.seat(study)
+    token = invitations.create_invitation(invited_raters.get_rater(study), email="ada@example.org")
+    invited_raters.post_consent(client, token, password="seven grey pipettes")
+    seat = invited_raters.get_rater(study)
     create_rating(seat.assignments.first(), 30)
     user = seat.user
     user.first_name, user.last_name = "Ada", "Byron"
@@ -416,7 +416,7 @@ def test_erasure_removes_personal_data_and_keeps_label_and_ratings(admin_browser
     LogEntry.objects.create(
         user=user, content_type_id=content, object_id=str(user.pk), object_repr="Ada", action_flag=2
     )
-    erasing.erase(user, by=user)
+    erasure.erase_person(user, by=user)
     user.refresh_from_db()
     assert user.username.startswith("erased-") and not user.is_active and not user.has_usable_password()
     kept = " ".join(
@@ -425,17 +425,21 @@ def test_erasure_removes_personal_data_and_keeps_label_and_ratings(admin_browser
         for value in vars(row).values()
     )
     assert not any(word in kept for word in ("Ada", "Byron", "ada@", "cell biology", "Doctorate"))
-    assert (seats.seat(study).label, seats.seat(study).user_id, Rating.objects.count()) == ("R01", user.pk, 1)
+    assert (invited_raters.get_rater(study).label, invited_raters.get_rater(study).user_id, Rating.objects.count()) == (
+        "R01",
+        user.pk,
+        1,
+    )
     assert client.get("/rate/").status_code == 302  # the session is over
     assert study.events.get(kind="erased").by is None
 
 
 def test_erasure_removes_the_address_and_revokes_invitations_in_all_studies(study: Study) -> None:
-    other = seats.study(slug="other")
-    seat = seats.taken(seats.seat(study), email="ada@example.org")
-    waiting = inviting.invite(seats.seat(other), email="Ada@Example.org")
-    bob = inviting.invite(seats.seat(other, "R02"), email="bob@example.org")
-    erasing.erase(seat.user)
+    other = invited_raters.create_small_study(slug="other")
+    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    waiting = invitations.create_invitation(invited_raters.get_rater(other), email="Ada@Example.org")
+    bob = invitations.create_invitation(invited_raters.get_rater(other, "R02"), email="bob@example.org")
+    erasure.erase_person(seat.user)
     assert list(Invitation.objects.exclude(email="").values_list("email", flat=True)) == ["bob@example.org"]
     assert Client().get(f"/r/{waiting}/").status_code == 410
     assert Client().get(f"/r/{bob}/").status_code == 200
@@ -444,41 +448,41 @@ def test_erasure_removes_the_address_and_revokes_invitations_in_all_studies(stud
 
 
 def test_erasure_of_a_user_without_address_revokes_no_other_invitation(study: Study) -> None:
-    seat = seats.taken(seats.seat(study))
-    link = inviting.invite(seats.seat(study, "R02"))
-    erasing.erase(seat.user)
+    seat = invited_raters.join_by_link(invited_raters.get_rater(study))
+    link = invitations.create_invitation(invited_raters.get_rater(study, "R02"))
+    erasure.erase_person(seat.user)
     assert Client().get(f"/r/{link}/").status_code == 200
 
 
 def test_erasure_of_an_analyst_replaces_the_name_in_the_log_by_the_account_number(study: Study) -> None:
     ann = User.objects.create_user("ann")
-    members.add(study, "ann", "analyst")
-    erasing.erase(ann)
-    assert logged.word(study, "member") == f"erased (account {ann.pk}) is analyst"
+    roles.add_member(study, "ann", "analyst")
+    erasure.erase_person(ann)
+    assert study_log_texts.get_event_text(study, "member") == f"erased (account {ann.pk}) is analyst"
 
 
 def test_former_analyst_cannot_be_invited(study: Study) -> None:
     User.objects.create_user("ann", email="ann@example.org")
-    members.remove(study, members.add(study, "ann", "analyst"))
-    with pytest.raises(posting.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
-        posting.invite_all(study, "ann@example.org", None, build_url)
+    roles.remove_member(study, roles.add_member(study, "ann", "analyst"))
+    with pytest.raises(invite_by_email.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
+        invite_by_email.invite_addresses(study, "ann@example.org", None, build_url)
 
 
 def test_erasure_of_staff_is_rejected(study_admin: User) -> None:
     with pytest.raises(StudyError, match="is staff"):
-        erasing.erase(study_admin)
+        erasure.erase_person(study_admin)
 
 
 def test_erasure_disables_personal_links(study: Study) -> None:
-    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
-    token = inviting.invite(seats.seat(study))
-    erasing.erase(seat.user)
+    token = invitations.create_invitation(invited_raters.get_rater(study))
+    erasure.erase_person(seat.user)
     assert Client().get(f"/r/{token}/").status_code == 404
 
 
 def test_erasure_is_an_action_of_the_admin_site(study: Study, client: Client) -> None:
-    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
     client.force_login(User.objects.create_superuser("root"))
     client.post("/admin/auth/user/", {"action": "erase_personal_data", "_selected_action": [seat.user_id]})
@@ -487,23 +491,23 @@ def test_erasure_is_an_action_of_the_admin_site(study: Study, client: Client) ->
 
 
 def test_erasure_withdraws_the_rater_from_open_studies() -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
-    seat = study_factory.seat(study)
-    erasing.erase(seat.user)
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    seat = study_factory.fill_rater_place(study)
+    erasure.erase_person(seat.user)
     seat.refresh_from_db()
     assert seat.withdrawn_at and not seat.dropped
     assert seat.assignments.filter(released_at=None, rating=None).count() == 0
 
 
 def test_raters_page_adds_rater_places_and_withdraws_a_rater(admin_browser: Client, study_admin: User) -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
     Study.objects.filter(pk=study.pk).update(created_by=study_admin)
     before = study.raters.count()
     admin_browser.post(f"/studies/{study.slug}/raters/add/", {"seats": "2"})
     assert study.raters.count() == before + 2
-    study_factory.seat(study, "R01")
+    study_factory.fill_rater_place(study, "R01")
     assert "cannot be undone" in admin_browser.get(f"/studies/{study.slug}/raters/R01/withdraw/").content.decode()
     assert study.raters.get(label="R01").withdrawn_at is None
     admin_browser.post(f"/studies/{study.slug}/raters/R01/withdraw/")

@@ -12,9 +12,9 @@ from django.test import Client
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Rating, Study
 from ratings.raters import practice
-from simulation.checker import lines
+from simulation.checker import transition_lines
 from simulation.lab import catalogue
-from tests.support.rating_room import open_study
+from tests.support.rating_room import create_open_study
 
 KINDS = pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 RIGHT = {
@@ -38,8 +38,10 @@ def load_practice_entries(kind: str) -> list[dict[str, Any]]:
 def get_checker_verdict(step: dict[str, Any]) -> str:
     """Return the checker's verdict on one step."""
     named = {"input_materials": step["inputs"], "action": step["action"], "outcome": step["outcome"]}
-    actions = catalogue.read_directory(settings.FIXTURES_DIR / "actions")[0]
-    (line,) = lines.read(io.BytesIO(json.dumps({"id": "1", "experiment": "x", **named}).encode()), actions)
+    actions = catalogue.load_catalogue(settings.FIXTURES_DIR / "actions")[0]
+    (line,) = transition_lines.check_lines(
+        io.BytesIO(json.dumps({"id": "1", "experiment": "x", **named}).encode()), actions
+    )
     assert line.report is not None, line.error
     return line.report.verdict
 
@@ -49,7 +51,7 @@ def get_checker_verdict(step: dict[str, Any]) -> str:
 
 @KINDS
 def test_practice_has_three_items_and_a_spare_one_of_each_kind_with_both_answers(kind: str) -> None:
-    items = practice.items(kind)
+    items = practice.load_items(kind)
     assert [item.spare for item in items] == [False, False, False, True]
     assert {item.answer for item in items[:3]} == {True, False}
     assert len({item.key for item in items}) == 4
@@ -74,22 +76,25 @@ def test_practice_evidence_records_have_no_wrong_step(entry: dict[str, Any]) -> 
 
 @KINDS
 def test_practice_items_name_their_wrong_rows(kind: str) -> None:
-    for item in practice.items(kind):
-        assert set(item.target) <= set(allow_list.mark_keys(dict(item.payload)))
+    for item in practice.load_items(kind):
+        assert set(item.target) <= set(allow_list.list_mark_keys(dict(item.payload)))
         assert bool(item.target) is not item.answer
-    assert {item.key: item.target for item in practice.items(TRANSITION)}["blocking-buffer"] == ("A:Volume", "seen/2")
+    assert {item.key: item.target for item in practice.load_items(TRANSITION)}["blocking-buffer"] == (
+        "A:Volume",
+        "seen/2",
+    )
 
 
 @KINDS
 def test_practice_items_have_an_explanation_with_advice(kind: str) -> None:
-    for item in practice.items(kind):
+    for item in practice.load_items(kind):
         assert len(item.explanation) >= 3
         assert "What to look for" in " ".join(item.explanation)
 
 
 @KINDS
 def test_practice_items_show_no_barcodes_and_do_not_reveal_the_answer(kind: str) -> None:
-    for item in practice.items(kind):
+    for item in practice.load_items(kind):
         shown = json.dumps([item.payload, item.context], ensure_ascii=False)
         assert not re.search("MAT-|SECRET|obvious|subtle|planted|wrong", shown)
         assert not re.search("right|wrong|obvious|subtle|true|false|yes|no-", item.key)
@@ -100,7 +105,7 @@ def test_practice_items_show_no_barcodes_and_do_not_reveal_the_answer(kind: str)
 
 @pytest.fixture
 def seat(db: None) -> Rater:
-    return prepare_rater(open_study(items=3, begun=False, practice=3))
+    return prepare_rater(create_open_study(items=3, begun=False, practice=3))
 
 
 def prepare_rater(study: Study) -> Rater:
@@ -114,31 +119,31 @@ def prepare_rater(study: Study) -> Rater:
 
 def answer_all(seat: Rater, right: int) -> None:
     """Answer the practice items in order, the first `right` ones rightly."""
-    for number, item in enumerate(practice.asked(seat)):
-        practice.answer(seat, item, item.answer if number < right else not item.answer, 3)
+    for number, item in enumerate(practice.list_items(seat)):
+        practice.store_answer(seat, item, item.answer if number < right else not item.answer, 3)
 
 
 @pytest.mark.parametrize(("wanted", "asked"), [(0, []), (1, ["blocking-buffer"]), (2, ["atp", "blocking-buffer"])])
 @pytest.mark.django_db
 def test_practice_has_the_configured_number_of_items_and_includes_the_hardest(wanted: int, asked: list[str]) -> None:
-    seat = prepare_rater(open_study(items=3, begun=False, practice=wanted))
-    assert [item.key for item in practice.asked(seat)] == asked
-    assert practice.pending(seat) is bool(wanted)
+    seat = prepare_rater(create_open_study(items=3, begun=False, practice=wanted))
+    assert [item.key for item in practice.list_items(seat)] == asked
+    assert practice.is_pending(seat) is bool(wanted)
 
 
 @pytest.mark.parametrize(("right", "more"), [(3, 0), (2, 0), (1, 1), (0, 1)])
 def test_practice_adds_an_item_if_fewer_than_two_of_three_are_right(seat: Rater, right: int, more: int) -> None:
     answer_all(seat, right)
-    assert len(practice.asked(seat)) == 3 + more
-    assert practice.result(seat) == (right, 3)
-    assert practice.passed(seat) is not bool(more)
+    assert len(practice.list_items(seat)) == 3 + more
+    assert practice.get_result(seat) == (right, 3)
+    assert practice.has_passed(seat) is not bool(more)
 
 
 def test_practice_result_counts_only_the_first_answer_to_an_item(seat: Rater) -> None:
-    item = practice.asked(seat)[0]
-    practice.answer(seat, item, not item.answer, 5)
-    practice.answer(seat, item, item.answer, 1)
-    assert practice.result(seat) == (0, 1)
+    item = practice.list_items(seat)[0]
+    practice.store_answer(seat, item, not item.answer, 5)
+    practice.store_answer(seat, item, item.answer, 1)
+    assert practice.get_result(seat) == (0, 1)
 
 
 # ---------------------------------------------------------------- the pages
@@ -163,7 +168,7 @@ def build_answer(item: practice.PracticeItem, right: bool = True, **more: str) -
 def test_practice_page_shows_the_explanation_only_after_the_answer(
     rater_client: Client, seat: Rater, practice_url: str
 ) -> None:
-    item = practice.asked(seat)[0]
+    item = practice.list_items(seat)[0]
     question = rater_client.get(practice_url).content.decode()
     assert item.lesson not in question and item.explanation[0] not in question
     early = rater_client.get(f"{practice_url}?item={item.key}")
@@ -176,7 +181,7 @@ def test_practice_page_shows_the_explanation_only_after_the_answer(
 def test_practice_page_rejects_an_incomplete_answer_with_a_reason(
     rater_client: Client, seat: Rater, practice_url: str
 ) -> None:
-    item = practice.asked(seat)[0]
+    item = practice.list_items(seat)[0]
     for half in ({"verdict": ""}, {"confidence": "6"}, {"verdict": "", "confidence": "", "cannot_judge": "1"}):
         response = rater_client.post(practice_url, {**build_answer(item), **half})
         assert response.status_code == 422
@@ -187,7 +192,7 @@ def test_practice_page_rejects_an_incomplete_answer_with_a_reason(
 def test_practice_page_comments_on_high_confidence_in_a_wrong_answer(
     rater_client: Client, seat: Rater, practice_url: str
 ) -> None:
-    first, second, _ = practice.asked(seat)
+    first, second, _ = practice.list_items(seat)
     assert (
         "About your confidence"
         in rater_client.post(practice_url, build_answer(first, right=False), follow=True).content.decode()
@@ -201,14 +206,14 @@ def test_practice_page_comments_on_high_confidence_in_a_wrong_answer(
 def test_practice_leads_to_the_first_item_and_creates_no_rating(
     rater_client: Client, seat: Rater, practice_url: str
 ) -> None:
-    for item in practice.asked(seat):
+    for item in practice.list_items(seat):
         assert rater_client.get(practice_url).context["exercise"] == item
         rater_client.post(practice_url, build_answer(item))
     assert "3 of 3 right" in rater_client.get(practice_url).content.decode()
     begun = rater_client.post(f"{practice_url}done/", follow=True)
     seat.refresh_from_db()
     assert begun.redirect_chain[-1][0].startswith("/rate/") and seat.started_at is not None
-    assert seat.practised_at is not None and not practice.pending(seat)
+    assert seat.practised_at is not None and not practice.is_pending(seat)
     assert not Rating.objects.exists()
 
 
@@ -217,7 +222,9 @@ def test_practice_cannot_be_finished_before_its_last_item(rater_client: Client, 
     rater_client.post(f"{practice_url}done/")
     seat.refresh_from_db()
     assert seat.started_at is None
-    practice.answer(seat, practice.asked(seat)[-1], True, 3)  # also wrong: the rater may continue, and sees a note
+    practice.store_answer(
+        seat, practice.list_items(seat)[-1], True, 3
+    )  # also wrong: the rater may continue, and sees a note
     page = rater_client.get(practice_url).content.decode()
     assert "1 of 4 right" in page and "These were hard ones" in page
     rater_client.post(f"{practice_url}done/")
@@ -227,13 +234,13 @@ def test_practice_cannot_be_finished_before_its_last_item(rater_client: Client, 
 
 def test_practice_explanations_can_be_read_again(rater_client: Client, seat: Rater, practice_url: str) -> None:
     answer_all(seat, right=3)
-    practice.begin(seat)
-    for item in practice.asked(seat):
+    practice.finish_practice(seat)
+    for item in practice.list_items(seat):
         assert item.lesson in rater_client.get(f"{practice_url}?item={item.key}").content.decode()
 
 
 def test_practice_page_keeps_the_first_answer(rater_client: Client, seat: Rater, practice_url: str) -> None:
-    item = practice.asked(seat)[0]
+    item = practice.list_items(seat)[0]
     rater_client.post(practice_url, build_answer(item, right=False))
     again = rater_client.post(practice_url, build_answer(item), follow=True)
     assert "Not this time" in again.content.decode()
@@ -241,7 +248,7 @@ def test_practice_page_keeps_the_first_answer(rater_client: Client, seat: Rater,
 
 
 def test_practice_page_returns_404_for_an_item_that_is_not_required(rater_client: Client, practice_url: str) -> None:
-    spare = practice.items(TRANSITION)[-1]
+    spare = practice.load_items(TRANSITION)[-1]
     assert rater_client.post(practice_url, build_answer(spare)).status_code == 404
     assert rater_client.get(f"{practice_url}?item={spare.key}").status_code == 404
     assert rater_client.get(f"{practice_url}?item=%00").status_code == 404
@@ -253,7 +260,7 @@ def test_practice_page_of_another_rater_returns_404(client: Client, seat: Rater,
     client.force_login(other.user)
     assert (
         client.get(practice_url).status_code
-        == client.post(practice_url, build_answer(practice.asked(seat)[0])).status_code
+        == client.post(practice_url, build_answer(practice.list_items(seat)[0])).status_code
         == 404
     )
     assert client.post(f"{practice_url}done/").status_code == 404
@@ -264,21 +271,21 @@ def test_practice_page_of_another_rater_returns_404(client: Client, seat: Rater,
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 def test_practice_page_uses_the_display_arm_of_the_rater(client: Client, kind: str, layout: str) -> None:
     display = {"layouts": [layout], "context": [True], "marks": ["always"], "by": "rater"}
-    seat = prepare_rater(open_study(kind, items=3, begun=False, practice=3, display=display))
+    seat = prepare_rater(create_open_study(kind, items=3, begun=False, practice=3, display=display))
     assert seat.user is not None
     client.force_login(seat.user)
     response = client.get(f"/rate/study/{seat.code}/practice/")
     assert response.context["marks"] == "always"
     if kind == TRANSITION:
         assert response.context["layout_shown"] == layout
-        assert practice.items(kind)[0].context["goal"] in response.content.decode()
+        assert practice.load_items(kind)[0].context["goal"] in response.content.decode()
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_practice_sets_the_start_of_rating_once(seat: Rater, times: int) -> None:
-    practice.begin(seat)
+    practice.finish_practice(seat)
     first = seat.started_at
     for _ in range(times - 1):
-        practice.begin(Rater.objects.get(pk=seat.pk))
+        practice.finish_practice(Rater.objects.get(pk=seat.pk))
     seat.refresh_from_db()
     assert seat.started_at == first == seat.practised_at

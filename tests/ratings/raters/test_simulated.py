@@ -5,9 +5,15 @@ from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count
 
 from ratings.models import ItemSource, Rating
-from ratings.raters import inviting, joining
-from ratings.raters.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
-from ratings.rating import serving
+from ratings.raters import accept_invitation, invitations
+from ratings.raters.simulated_raters import (
+    Skill,
+    _judge_evidence_item,
+    _judge_transition_item,
+    choose_marks,
+    simulate_raters,
+)
+from ratings.rating import next_item
 from ratings.studies import StudyError, lifecycle
 from tests.support import run_factory, study_factory
 
@@ -18,8 +24,8 @@ def run_simulation(study, n, seed=3, **more):
 
 @pytest.fixture
 def study(db):
-    run_factory.pool()
-    return study_factory.open_study()
+    run_factory.create_pool()
+    return study_factory.create_open_study()
 
 
 class FakeItem:
@@ -45,10 +51,10 @@ def test_simulated_raters_fill_open_places_and_rate_all_their_items(study) -> No
 
 
 def test_simulated_answers_are_the_same_for_the_same_seed(db) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     answers = []
     for slug in ("one", "two"):
-        run_simulation(study_factory.open_study(slug=slug), 6)
+        run_simulation(study_factory.create_open_study(slug=slug), 6)
         rows = Rating.objects.filter(assignment__rater__study__slug=slug)
         order = rows.order_by("assignment__rater__label", "assignment__position")
         answers.append(list(order.values_list("assignment__item__payload_sha256", "verdict", "confidence")))
@@ -56,17 +62,19 @@ def test_simulated_answers_are_the_same_for_the_same_seed(db) -> None:
 
 
 def join_by_link(token: str) -> None:
-    joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
+    accept_invitation.accept_invitation(
+        accept_invitation.find_invitation(token), AnonymousUser(), accept_invitation.JoinForm()
+    )
 
 
 def test_simulated_raters_take_invited_places_last_and_revoke_their_links(study) -> None:
     seats = list(study.raters.order_by("number"))
-    waiting, accepted = inviting.invite(seats[0]), inviting.invite(seats[1])
+    waiting, accepted = invitations.create_invitation(seats[0]), invitations.create_invitation(seats[1])
     join_by_link(accepted)
     done = run_simulation(study, 5)
     assert done.raters == ("R01", "R03", "R04", "R05", "R06")
     assert done.revoked == ("R01",)
-    with pytest.raises(joining.Gone):
+    with pytest.raises(accept_invitation.InvitationExpired):
         join_by_link(waiting)
     assert not study.raters.get(label="R02").simulated
 
@@ -106,7 +114,7 @@ def test_interrupted_simulation_continues_and_then_has_nothing_left_to_rate(stud
 
 
 def test_simulated_raters_do_not_replan_a_study_with_invited_people(study) -> None:
-    join_by_link(inviting.invite(study.raters.first()))
+    join_by_link(invitations.create_invitation(study.raters.first()))
     with pytest.raises(StudyError, match="5 open rater places and 1 people are invited: 9 simulated raters"):
         run_simulation(study, 9)
 
@@ -115,7 +123,7 @@ def test_simulated_raters_are_rejected_by_a_full_or_closed_study(study) -> None:
     run_simulation(study, 6)
     with pytest.raises(StudyError, match="no open rater place for 1 more"):
         run_simulation(study, 7)
-    lifecycle.close(study)
+    lifecycle.close_study(study)
     with pytest.raises(StudyError, match="is closed; simulated raters rate while a study is open"):
         run_simulation(study, 1)
 
@@ -130,7 +138,7 @@ def test_simulation_reports_progress_for_every_rating(study) -> None:
 def test_simulated_verdicts_match_the_configured_shares(perturbation, called_error) -> None:
     skill = Skill(0.9, 0.3)
     verdicts = [
-        _transition_judge(source, f"R{rater}", skill, seed)[0]
+        _judge_transition_item(source, f"R{rater}", skill, seed)[0]
         for seed in range(10)
         for source in make_sources(perturbation, 100)
         for rater in range(20)
@@ -144,7 +152,7 @@ def test_simulated_raters_detect_declared_errors_as_often_as_subtle_ones() -> No
     called = {}
     for reference in ("declared wrong", "declared right", "unperturbed"):
         verdicts = [
-            _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), seed)[0]
+            _judge_transition_item(source, f"R{rater}", Skill(0.9, 0.3), seed)[0]
             for seed in range(10)
             for source in make_sources("none", 100, reference=reference)
             for rater in range(20)
@@ -157,7 +165,7 @@ def test_simulated_raters_detect_declared_errors_as_often_as_subtle_ones() -> No
 def test_simulated_marks_hit_the_planted_row_at_the_configured_share() -> None:
     keys = ["A:Volume", "A/name", "B:Volume", "missing"]
     marks = [
-        mark_rows(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
+        choose_marks(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
         for item in range(100)
         for rater in range(20)
     ]
@@ -165,13 +173,13 @@ def test_simulated_marks_hit_the_planted_row_at_the_configured_share() -> None:
     # Independent draws: sqrt(0.8 * 0.2 / 2000) = 0.009.
     assert sum(one == ("A:Volume",) for one in marks) / len(marks) == pytest.approx(0.8, abs=0.03)
     again = [
-        mark_rows(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
+        choose_marks(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
         for item in range(100)
         for rater in range(20)
     ]
     assert again == marks
-    assert mark_rows([], keys, "i", Skill(0.9, 0.3), 1, "R1")[0] in keys
-    assert mark_rows(["missing"], ["missing"], "i", Skill(0.9, 0.3, located=0.001), 1, "R1") == ()
+    assert choose_marks([], keys, "i", Skill(0.9, 0.3), 1, "R1")[0] in keys
+    assert choose_marks(["missing"], ["missing"], "i", Skill(0.9, 0.3, located=0.001), 1, "R1") == ()
 
 
 def test_simulated_confidence_is_higher_for_right_answers() -> None:
@@ -179,7 +187,7 @@ def test_simulated_confidence_is_higher_for_right_answers() -> None:
     for perturbation in ("none", "obvious"):
         for source in make_sources(perturbation, 200):
             for rater in range(10):
-                verdict, confidence = _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)
+                verdict, confidence = _judge_transition_item(source, f"R{rater}", Skill(0.9, 0.3), 1)
                 said[verdict == (perturbation == "none")].append(confidence)
     right, wrong = (sum(values) / len(values) for values in (said[True], said[False]))
     assert right > wrong + 0.5
@@ -190,7 +198,9 @@ def test_simulated_evidence_verdicts_agree_with_the_classifier_at_the_configured
     agreed = []
     for sufficient in (True, False):
         for source in make_sources("none", 200, verdicts={"offline/checklist": sufficient}):
-            agreed += [_evidence_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)[0] == sufficient for rater in range(30)]
+            agreed += [
+                _judge_evidence_item(source, f"R{rater}", Skill(0.9, 0.3), 1)[0] == sufficient for rater in range(30)
+            ]
     assert sum(agreed) / len(agreed) == pytest.approx(0.85, abs=0.06)
 
 
@@ -201,29 +211,29 @@ def test_simulated_skill_rejects_shares_outside_the_range(share) -> None:
 
 
 def test_simulated_raters_claim_pool_items_in_turn_until_all_are_rated(db) -> None:
-    run_factory.pool()
-    study = study_factory.open_study(design="pool", raters=8)
+    run_factory.create_pool()
+    study = study_factory.create_open_study(design="pool", raters=8)
     done = run_simulation(study, 8)
     assert done.ratings == Rating.objects.count() == 20
     per_item = Rating.objects.values_list("assignment__item").annotate(n=Count("pk"))
     assert {n for _, n in per_item} == {2}
-    loads = [serving.progress(seat).done for seat in study.raters.all()]
+    loads = [next_item.count_progress(seat).done for seat in study.raters.all()]
     # 20 ratings by 8 raters in turn: two or three each, unless the rule of one version per pair prevents it.
     assert min(loads) >= 1 and max(loads) <= 4
 
 
 def test_simulated_raters_of_a_crossed_study_rate_everything_and_need_open_places(db) -> None:
-    run_factory.pool(20)
-    study = study_factory.open_study(design="crossed", ratings_per_item=2)
+    run_factory.create_pool(20)
+    study = study_factory.create_open_study(design="crossed", ratings_per_item=2)
     with pytest.raises(StudyError, match="is crossed, every rater rates every item, and has 2 open rater places"):
         run_simulation(study, 3)
     assert run_simulation(study, 2).ratings == 20
 
 
 def test_simulated_repeats_mostly_agree_with_the_first_answer(db) -> None:
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     sources = [{"cast": "offline", "perturbation": p, "count": 40} for p in ("none", "subtle")]
-    study = study_factory.open_study(
+    study = study_factory.create_open_study(
         design="balanced", sources=sources, raters=6, ratings_per_item=3, repeats=0.5, repeat_distance=3
     )
     run_simulation(study, 6)

@@ -11,9 +11,9 @@ import pytest
 from django.db import connection, models
 
 from ratings.models import Assignment, Rating, RatingEvent
-from ratings.rating import answering
-from tests.support.rating_room import link, open_study
-from tests.support.steps import race
+from ratings.rating import submit
+from tests.support.rating_room import create_link, create_open_study
+from tests.support.steps import run_concurrently
 from tests.support.visitor import Visitor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,27 +23,27 @@ POSTS = 12
 
 @pytest.fixture
 def place() -> Assignment:
-    return open_study(items=3, raters=1).raters.get().assignments.get(position=1)
+    return create_open_study(items=3, raters=1).raters.get().assignments.get(position=1)
 
 
 @pytest.fixture(autouse=True)
 def synchronise_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a thread that found no rating wait for a second such thread, so that a race happens wherever it is possible."""
-    together, write = threading.Barrier(2), answering._answer
+    together, write = threading.Barrier(2), submit._create_rating
 
     def wait_and_write(*args: Any) -> Rating:
         with suppress(threading.BrokenBarrierError):  # no other thread passed the guard
             together.wait(timeout=1)
         return write(*args)
 
-    monkeypatch.setattr(answering, "_answer", wait_and_write)
+    monkeypatch.setattr(submit, "_create_rating", wait_and_write)
 
 
 @pytest.fixture
 def rater_browser(live_server: Any, place: Assignment) -> Visitor:
     """Return the rater's browser, signed in with their link to a multi-threaded server."""
     visitor = Visitor(str(live_server.url))
-    assert visitor.submit(visitor.get(link(place.rater))).status == 200
+    assert visitor.submit_form(visitor.get(create_link(place.rater))).status == 200
     return visitor
 
 
@@ -52,7 +52,7 @@ def post_at_once(browser: Visitor, place: Assignment) -> list[int]:
     form = {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), "revision": "0"}
     token = next(cookie.value for cookie in browser.cookies if "csrf" in cookie.name) or ""
     headers = {"HX-Request": "true", "X-CSRFToken": token, "Origin": browser.site}
-    results = race(lambda: browser.post(f"/rate/{place.code}/", form, headers).status, POSTS)
+    results = run_concurrently(lambda: browser.post(f"/rate/{place.code}/", form, headers).status, POSTS)
     assert [result for result in results if isinstance(result, Exception)] == []
     return results
 
@@ -70,8 +70,8 @@ def test_control_concurrent_posts_store_several_ratings_without_lock_and_constra
     rater_browser: Visitor, place: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Control: without the guards more than one rating is stored, so the test above can fail."""
-    monkeypatch.setattr(answering, "rate", answering.rate.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
-    monkeypatch.setattr(answering, "_locked", lambda place: place)
+    monkeypatch.setattr(submit, "submit_rating", submit.submit_rating.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
+    monkeypatch.setattr(submit, "_lock_assignment", lambda place: place)
     most = 0
     with drop_rating_constraints():
         for _ in range(5):  # threads collide by chance
@@ -87,11 +87,15 @@ def test_control_concurrent_posts_store_several_ratings_without_lock_and_constra
 def test_rating_constraint_alone_stores_one_rating_without_the_lock(
     place: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "rate", answering.rate.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
-    monkeypatch.setattr(answering, "_locked", lambda place: place)
+    monkeypatch.setattr(submit, "submit_rating", submit.submit_rating.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
+    monkeypatch.setattr(submit, "_lock_assignment", lambda place: place)
     submission = uuid.uuid4()
 
-    refused = [r for r in race(lambda: answering.rate(place, True, 4, submission), 2) if isinstance(r, Exception)]
+    refused = [
+        r
+        for r in run_concurrently(lambda: submit.submit_rating(place, True, 4, submission), 2)
+        if isinstance(r, Exception)
+    ]
 
     assert {type(error).__name__ for error in refused} <= {"IntegrityError"}  # empty if the threads did not collide
     assert Rating.objects.count() == 1

@@ -13,33 +13,40 @@ from django.utils import timezone
 
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
 from ratings.protocol import ProtocolError
-from ratings.raters.simulated import simulate_raters
-from ratings.rating import Answer, RateResult, serving
-from ratings.rating.answering import Timing, first_look, may_correct, rate, said, save_draft
+from ratings.raters.simulated_raters import simulate_raters
+from ratings.rating import Answer, SubmissionResult, next_item
+from ratings.rating.submit import (
+    Timing,
+    answer_of,
+    can_correct,
+    save_unsaved_answer,
+    submit_initial_rating,
+    submit_rating,
+)
 from ratings.studies import StudyClosed, StudyError, lifecycle
 from tests.support import run_factory, study_factory
-from tests.support.steps import race
+from tests.support.steps import run_concurrently
 
 pytestmark = pytest.mark.both_databases
 
 
 def get_first_assignment(study: Study) -> Assignment:
-    assignment = serving.next_assignment(study_factory.seat(study, "R01"))
+    assignment = next_item.find_next_assignment(study_factory.fill_rater_place(study, "R01"))
     assert assignment is not None
     return assignment
 
 
 @pytest.fixture
 def place(db: None) -> Assignment:
-    run_factory.pool()
-    return get_first_assignment(study_factory.open_study())
+    run_factory.create_pool()
+    return get_first_assignment(study_factory.create_open_study())
 
 
 def submit_new_form(
     place: Assignment, verdict: bool | None = True, confidence: int | None = 4, **more: Any
-) -> RateResult:
+) -> SubmissionResult:
     """Submit an answer with a new form."""
-    return rate(place, verdict, confidence, more.pop("submission_id", None) or uuid.uuid4(), **more)
+    return submit_rating(place, verdict, confidence, more.pop("submission_id", None) or uuid.uuid4(), **more)
 
 
 def list_rating_events(place: Assignment) -> list[tuple[str, int, bool | None, int | None]]:
@@ -50,12 +57,12 @@ def list_rating_events(place: Assignment) -> list[tuple[str, int, bool | None, i
 
 
 def test_rating_stores_the_answer_and_the_seconds_since_the_item_was_first_opened(place: Assignment) -> None:
-    serving.mark_opened(place)
+    next_item.mark_opened(place)
     shown = place.opened_at
     assert shown is not None
-    serving.mark_opened(place)
+    next_item.mark_opened(place)
     result = submit_new_form(place, marks=("seen/1",), note="odd", now=shown + timedelta(seconds=12.5))
-    assert (result.created, result.same) == (True, True)
+    assert (result.is_new, result.is_stored) == (True, True)
     saved = Rating.objects.get()
     assert (saved.verdict, saved.confidence, saved.opened_at, saved.seconds) == (True, 4, shown, 12.5)
     assert (saved.marks, saved.note, saved.guide_version) == (["seen/1"], "odd", 1)
@@ -77,7 +84,7 @@ def test_rating_submitted_twice_with_the_same_id_returns_the_first_rating(place:
     submission = uuid.uuid4()
     first = submit_new_form(place, submission_id=submission)
     again = submit_new_form(place, submission_id=submission)
-    assert (again.rating, again.created, again.same) == (first.rating, False, True)
+    assert (again.rating, again.is_new, again.is_stored) == (first.rating, False, True)
     assert len(list_rating_events(place)) == 1
 
 
@@ -90,7 +97,7 @@ def test_rating_form_sent_again_with_another_answer_is_rejected_and_returns_the_
     submission = uuid.uuid4()
     first = submit_new_form(place, submission_id=submission)
     again = submit_new_form(place, **other, submission_id=submission, revision=1)
-    assert (again.rating, again.created, again.same, again.reused) == (first.rating, False, False, True)
+    assert (again.rating, again.is_new, again.is_stored, again.is_id_reused) == (first.rating, False, False, True)
     assert list_rating_events(place) == [("answer", 1, True, 4)]
 
 
@@ -98,21 +105,21 @@ def test_rating_form_opened_before_the_current_answer_changes_nothing(place: Ass
     """Both forms were opened before there was an answer."""
     first = submit_new_form(place)
     other = submit_new_form(place, False, 1)
-    assert (other.rating, other.created, other.same, other.reused) == (first.rating, False, False, False)
+    assert (other.rating, other.is_new, other.is_stored, other.is_id_reused) == (first.rating, False, False, False)
     assert Rating.objects.get().verdict is True
 
 
 def test_same_answer_from_a_second_tab_is_accepted_without_a_conflict(place: Assignment) -> None:
     submit_new_form(place)
     again = submit_new_form(place)
-    assert (again.created, again.same) == (False, True)
+    assert (again.is_new, again.is_stored) == (False, True)
     assert len(list_rating_events(place)) == 1
 
 
 def test_rating_form_used_for_another_item_is_rejected(place: Assignment) -> None:
     submission = uuid.uuid4()
     submit_new_form(place, submission_id=submission)
-    following = serving.next_assignment(place.rater)
+    following = next_item.find_next_assignment(place.rater)
     assert following is not None
     with pytest.raises(StudyError, match="already sent for another item"):
         submit_new_form(following, submission_id=submission)
@@ -121,7 +128,7 @@ def test_rating_form_used_for_another_item_is_rejected(place: Assignment) -> Non
 def test_correction_with_the_form_of_another_item_is_rejected_and_changes_nothing(place: Assignment) -> None:
     submission = uuid.uuid4()
     submit_new_form(place, submission_id=submission)
-    following = serving.next_assignment(place.rater)
+    following = next_item.find_next_assignment(place.rater)
     assert following is not None
     submit_new_form(following, False, 2)
     with pytest.raises(StudyError, match="already sent for another item"):
@@ -132,10 +139,10 @@ def test_correction_with_the_form_of_another_item_is_rejected_and_changes_nothin
 def test_closed_study_rejects_new_ratings_but_confirms_a_repeated_submission(place: Assignment) -> None:
     submission = uuid.uuid4()
     submit_new_form(place, submission_id=submission)
-    following = serving.next_assignment(place.rater)
+    following = next_item.find_next_assignment(place.rater)
     assert following is not None
-    lifecycle.close(place.rater.study)
-    assert submit_new_form(place, submission_id=submission).same
+    lifecycle.close_study(place.rater.study)
+    assert submit_new_form(place, submission_id=submission).is_stored
     with pytest.raises(StudyClosed, match="closed and accepts no more ratings"):
         submit_new_form(following)
     with pytest.raises(StudyClosed, match="closed"):
@@ -158,7 +165,7 @@ def test_cannot_judge_stores_neither_verdict_nor_confidence(place: Assignment) -
     submit_new_form(place, True, 3, cannot_judge=True, note="not my field")
     saved = Rating.objects.get()
     assert (saved.verdict, saved.confidence, saved.cannot_judge, saved.note) == (None, None, True, "not my field")
-    assert serving.next_assignment(place.rater) != place
+    assert next_item.find_next_assignment(place.rater) != place
 
 
 @pytest.mark.parametrize("whole", [{"confidence": 6}, {"verdict": None}, {"cannot_judge": True}])
@@ -173,9 +180,9 @@ def test_rating_table_rejects_incomplete_answers(place: Assignment, whole: dict[
 
 def test_next_item_goes_through_all_items_in_order_and_then_returns_none(place: Assignment) -> None:
     seen, total = [], place.rater.assignments.count()
-    while assignment := serving.next_assignment(place.rater):
+    while assignment := next_item.find_next_assignment(place.rater):
         seen.append(assignment.position)
-        assert serving.progress(place.rater) == (len(seen) - 1, total)
+        assert next_item.count_progress(place.rater) == (len(seen) - 1, total)
         submit_new_form(assignment)
     assert seen == list(range(1, total + 1))
 
@@ -204,26 +211,26 @@ def test_correction_based_on_an_old_revision_is_a_conflict(place: Assignment) ->
     submit_new_form(place)
     submit_new_form(place, False, 2, revision=1)
     late = submit_new_form(place, True, 5, revision=1)
-    assert (late.created, late.same, late.rating.revision) == (False, False, 2)
+    assert (late.is_new, late.is_stored, late.rating.revision) == (False, False, 2)
 
 
 def test_only_the_last_answer_can_be_changed_while_items_remain(place: Assignment) -> None:
     rater = place.rater
     submit_new_form(place)
-    following = serving.next_assignment(rater)
+    following = next_item.find_next_assignment(rater)
     assert following is not None
-    assert may_correct(place)
+    assert can_correct(place)
     submit_new_form(following)
-    assert (may_correct(place), may_correct(following)) == (False, True)
+    assert (can_correct(place), can_correct(following)) == (False, True)
     with pytest.raises(StudyError, match="You can change your last answer"):
         submit_new_form(place, False, 1, revision=1)
 
 
 def test_any_answer_can_be_changed_after_the_last_item_until_the_rater_finishes(place: Assignment) -> None:
     submit_new_form(place)
-    while following := serving.next_assignment(place.rater):
+    while following := next_item.find_next_assignment(place.rater):
         submit_new_form(following)
-    assert submit_new_form(place, False, 1, revision=1).created
+    assert submit_new_form(place, False, 1, revision=1).is_new
     Rater.objects.filter(pk=place.rater_id).update(finished_at=timezone.now())
     with pytest.raises(StudyClosed, match="You have finished"):
         submit_new_form(place, True, 5, revision=2)
@@ -232,16 +239,16 @@ def test_any_answer_can_be_changed_after_the_last_item_until_the_rater_finishes(
 
 def test_finished_rater_cannot_write_but_a_repeated_submission_is_still_confirmed(place: Assignment) -> None:
     submission = uuid.uuid4()
-    rate(place, True, 4, submission)
-    late = serving.next_assignment(place.rater)
+    submit_rating(place, True, 4, submission)
+    late = next_item.find_next_assignment(place.rater)
     assert late is not None
     Rater.objects.filter(pk=place.rater_id).update(finished_at=timezone.now())
-    for write in (lambda: submit_new_form(late), lambda: first_look(late, True, 4, uuid.uuid4())):
+    for write in (lambda: submit_new_form(late), lambda: submit_initial_rating(late, True, 4, uuid.uuid4())):
         with pytest.raises(StudyClosed, match="You have finished"):
             write()
-    assert not save_draft(late, Answer(True, 4))
-    again = rate(place, True, 4, submission)
-    assert (again.created, again.same) == (False, True)
+    assert not save_unsaved_answer(late, Answer(True, 4))
+    again = submit_rating(place, True, 4, submission)
+    assert (again.is_new, again.is_stored) == (False, True)
     assert (Rating.objects.count(), RatingEvent.objects.count(), Draft.objects.count()) == (1, 1, 0)
     assert not FirstLook.objects.exists()
 
@@ -250,14 +257,14 @@ def test_current_rating_equals_its_last_event(place: Assignment) -> None:
     for revision, (verdict, confidence) in enumerate([(True, 1), (False, 3), (True, 5)]):
         submit_new_form(place, verdict, confidence, revision=revision, marks=(f"seen/{revision}",))
     last = place.rating_events.last()
-    assert last is not None and said(last) == said(Rating.objects.get()) == Answer(True, 5, marks=("seen/2",))
+    assert last is not None and answer_of(last) == answer_of(Rating.objects.get()) == Answer(True, 5, marks=("seen/2",))
 
 
 # ---------------------------------------------------------------- initial ratings and drafts
 
 
 def test_initial_rating_is_stored_beside_the_final_rating(place: Assignment) -> None:
-    first_look(place, True, 2, uuid.uuid4(), marks=("seen/1",), note="hm")
+    submit_initial_rating(place, True, 2, uuid.uuid4(), marks=("seen/1",), note="hm")
     assert (place.draft.marks, place.draft.note, place.draft.verdict) == (["seen/1"], "hm", None)
     submit_new_form(place, False, 5)
     look, rating = FirstLook.objects.get(), Rating.objects.get()
@@ -266,37 +273,40 @@ def test_initial_rating_is_stored_beside_the_final_rating(place: Assignment) -> 
 
 def test_initial_rating_is_accepted_once(place: Assignment) -> None:
     submission = uuid.uuid4()
-    first_look(place, True, 2, submission)
-    again, other = first_look(place, True, 2, submission), first_look(place, False, 5, uuid.uuid4())
-    assert (again.created, again.same, other.created, other.same) == (False, True, False, False)
+    submit_initial_rating(place, True, 2, submission)
+    again, other = (
+        submit_initial_rating(place, True, 2, submission),
+        submit_initial_rating(place, False, 5, uuid.uuid4()),
+    )
+    assert (again.is_new, again.is_stored, other.is_new, other.is_stored) == (False, True, False, False)
     assert FirstLook.objects.get().verdict is True
     submit_new_form(place)
     with pytest.raises(StudyError, match="already sent for another item"):
-        first_look(serving.next_assignment(place.rater), True, 2, submission)  # type: ignore[arg-type]
+        submit_initial_rating(next_item.find_next_assignment(place.rater), True, 2, submission)  # type: ignore[arg-type]
 
 
 def test_initial_rating_is_rejected_in_a_closed_study(place: Assignment) -> None:
-    lifecycle.close(place.rater.study)
+    lifecycle.close_study(place.rater.study)
     with pytest.raises(StudyClosed, match="closed"):
-        first_look(place, True, 2, uuid.uuid4())
+        submit_initial_rating(place, True, 2, uuid.uuid4())
     assert not FirstLook.objects.exists()
 
 
 def test_draft_is_stored_until_the_rating_is_saved_and_changes_no_rating(place: Assignment) -> None:
-    assert save_draft(place, Answer(False, None, note="half a"))
-    assert save_draft(place, Answer(False, 3, note="half a thought"))
+    assert save_unsaved_answer(place, Answer(False, None, note="half a"))
+    assert save_unsaved_answer(place, Answer(False, 3, note="half a thought"))
     assert Draft.objects.get().note == "half a thought" and not Rating.objects.exists()
     submit_new_form(place, True, 4)
-    assert not save_draft(place, Answer(False, 1))  # a delayed draft that arrives after the answer
+    assert not save_unsaved_answer(place, Answer(False, 1))  # a delayed draft that arrives after the answer
     assert not Draft.objects.exists() and Rating.objects.get().verdict is True
 
 
 def test_draft_is_saved_in_a_paused_study_but_not_in_a_closed_one(place: Assignment) -> None:
-    lifecycle.pause(place.rater.study)
-    assert save_draft(place, Answer(True, 2))
-    lifecycle.resume(place.rater.study)
-    lifecycle.close(place.rater.study)
-    assert not save_draft(place, Answer(False, 2))
+    lifecycle.pause_study(place.rater.study)
+    assert save_unsaved_answer(place, Answer(True, 2))
+    lifecycle.resume_study(place.rater.study)
+    lifecycle.close_study(place.rater.study)
+    assert not save_unsaved_answer(place, Answer(False, 2))
     assert Draft.objects.get().verdict is True
 
 
@@ -318,7 +328,7 @@ def test_rating_whose_slot_was_taken_by_another_rater_is_stored_as_surplus(place
     other = place.rater.study.raters.exclude(assignments__item=place.item).first()
     assert other is not None
     Assignment.objects.create(item=place.item, rater=other, position=99, pair=uuid.uuid4(), slot=slot)
-    assert submit_new_form(place).created
+    assert submit_new_form(place).is_new
     place.refresh_from_db()
     assert (place.slot, place.surplus, place.released_at) == (None, True, None)
     assert Rating.objects.filter(assignment=place).exists()
@@ -337,10 +347,10 @@ def test_reservation_ends_when_the_item_is_rated(place: Assignment) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("one_form", [True, False])
 def test_rating_submitted_twelve_times_at_once_is_stored_once(one_form: bool) -> None:
-    run_factory.pool()
-    place = get_first_assignment(study_factory.open_study())
+    run_factory.create_pool()
+    place = get_first_assignment(study_factory.create_open_study())
     submission, confidences = uuid.uuid4(), iter([3] * 12 if one_form else [1, 2, 3, 4, 5] * 3)
-    results = race(
+    results = run_concurrently(
         lambda: submit_new_form(place, True, next(confidences), submission_id=submission if one_form else None), 12
     )
     assert [r for r in results if isinstance(r, Exception)] == []
@@ -352,9 +362,9 @@ def test_rating_submitted_twelve_times_at_once_is_stored_once(one_form: bool) ->
 
 @pytest.mark.django_db(transaction=True)
 def test_study_created_twelve_times_at_once_is_created_once_and_the_others_get_an_error() -> None:
-    run_factory.pool()
-    protocol = lifecycle.read_protocol(study_factory.protocol())
-    results = race(lambda: lifecycle.create_study(protocol), 12)
+    run_factory.create_pool()
+    protocol = lifecycle.parse_protocol(study_factory.build_protocol())
+    results = run_concurrently(lambda: lifecycle.create_study(protocol), 12)
     told = [result for result in results if isinstance(result, ProtocolError)]
     assert len(told) == 11 and "is the slug of another study" in str(told[0])
     assert Study.objects.count() == 1
@@ -362,9 +372,9 @@ def test_study_created_twelve_times_at_once_is_created_once_and_the_others_get_a
 
 @pytest.mark.django_db(transaction=True)
 def test_study_opened_six_times_at_once_is_opened_once() -> None:
-    run_factory.pool()
-    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
-    results = race(lambda: lifecycle.open_study(study), threads=6)
+    run_factory.create_pool()
+    study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol()))
+    results = run_concurrently(lambda: lifecycle.open_study(study), threads=6)
     assert results.count(None) == 1
     assert sum("only a study that is draft can be opened" in str(result) for result in results) == 5
     assert study.items.count() == 10
@@ -372,21 +382,21 @@ def test_study_opened_six_times_at_once_is_opened_once() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_raters_simulated_three_times_at_once_rate_and_count_each_item_once() -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
-    results = race(lambda: simulate_raters(study, 6, 0.9, 0.3, seed=1), threads=3)
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
+    results = run_concurrently(lambda: simulate_raters(study, 6, 0.9, 0.3, seed=1), threads=3)
     assert [result for result in results if isinstance(result, Exception)] == []
     assert sum(result.ratings for result in results) == Rating.objects.count() == 20
 
 
 @pytest.mark.django_db(transaction=True)
 def test_unblinding_during_concurrent_submissions_allows_no_later_rating() -> None:
-    run_factory.pool()
-    study, admin = study_factory.open_study(), User.objects.create_user("admin")
+    run_factory.create_pool()
+    study, admin = study_factory.create_open_study(), User.objects.create_user("admin")
     waiting = list(Assignment.objects.all())[:11]
     acts: list[Callable[[], object]] = [partial(lifecycle.close_and_unblind, study, admin)]
     acts += [partial(submit_new_form, place) for place in waiting]
-    results = race(lambda: acts.pop()(), threads=len(acts))
+    results = run_concurrently(lambda: acts.pop()(), threads=len(acts))
     unblinded = Study.objects.get().unblinded_at
     assert unblinded and not any(rating.submitted_at > unblinded for rating in Rating.objects.all())
     assert sum(isinstance(result, StudyClosed) for result in results) == 11 - Rating.objects.count()

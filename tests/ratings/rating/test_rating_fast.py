@@ -12,11 +12,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from ratings.models import Assignment, ItemSource, Rater, Rating
-from ratings.rating import answering, serving
+from ratings.rating import next_item, submit
 from ratings.studies import lifecycle
-from ratings.web.rater import drawn_items
-from tests.support.rating_room import open_study
-from tests.support.steps import race
+from ratings.web.rater import rendered_items
+from tests.support.rating_room import create_open_study
+from tests.support.steps import run_concurrently
 
 HTMX = {"HX-Request": "true"}
 REDIRECT_QUERIES = 4  # session, user, rater; next
@@ -42,7 +42,7 @@ def count_statements(client: Client, how: str, place: Assignment, **sent: Any) -
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("items", [10, 20])
 def test_rating_page_needs_the_same_number_of_queries_in_a_study_twice_as_long(client: Client, items: int) -> None:
-    seat = open_study(items=items, raters=2).raters.get(number=1)
+    seat = create_open_study(items=items, raters=2).raters.get(number=1)
     client.force_login(seat.user)  # type: ignore[arg-type]  # every rater of this study has a user
     answers = {"verdict": "yes", "confidence": "4", "revision": "0"}
 
@@ -61,12 +61,12 @@ def test_rating_page_needs_the_same_number_of_queries_in_a_study_twice_as_long(c
 
 @pytest.mark.django_db
 def test_submitting_an_answer_opens_the_next_item(client: Client) -> None:
-    seat = open_study(items=4, raters=1).raters.get()
+    seat = create_open_study(items=4, raters=1).raters.get()
 
-    result = answering.rate(get_assignment(seat, 1), True, 4, uuid.uuid4(), go_on=True)
+    result = submit.submit_rating(get_assignment(seat, 1), True, 4, uuid.uuid4(), open_next=True)
 
     assert (
-        result.following == get_assignment(seat, 2)
+        result.next_assignment == get_assignment(seat, 2)
         and get_assignment(seat, 2).opened_at
         and not get_assignment(seat, 3).opened_at
     )
@@ -74,10 +74,10 @@ def test_submitting_an_answer_opens_the_next_item(client: Client) -> None:
 
 @pytest.mark.django_db
 def test_submitting_an_answer_opens_no_item_before_a_revised_guide_is_read() -> None:
-    seat = open_study(items=4, raters=1).raters.get()
+    seat = create_open_study(items=4, raters=1).raters.get()
     lifecycle.revise_guide(seat.study, "Look at the units.")
 
-    assert answering.rate(get_assignment(seat, 1), True, 4, uuid.uuid4(), go_on=True).following is None
+    assert submit.submit_rating(get_assignment(seat, 1), True, 4, uuid.uuid4(), open_next=True).next_assignment is None
     assert not get_assignment(seat, 2).opened_at
 
 
@@ -85,59 +85,59 @@ def test_submitting_an_answer_opens_no_item_before_a_revised_guide_is_read() -> 
 @pytest.mark.both_databases
 def test_raters_submit_concurrently_and_closing_the_study_waits_for_them() -> None:
     """On PostgreSQL both transactions are open at once; SQLite has one writer, so the second waits."""
-    study = open_study(items=3, raters=2)
+    study = create_open_study(items=3, raters=2)
     seats = list(study.raters.all())
     together = threading.Barrier(2, timeout=5)
 
     def answer() -> str:
         place = get_assignment(seats.pop(), 1)
         with transaction.atomic():
-            answering.rate(place, True, 4, uuid.uuid4())
+            submit.submit_rating(place, True, 4, uuid.uuid4())
             if connection.vendor == "postgresql":
                 together.wait()
         return "answered"
 
-    assert race(answer, 2) == ["answered"] * 2
-    lifecycle.close(study)
+    assert run_concurrently(answer, 2) == ["answered"] * 2
+    lifecycle.close_study(study)
     assert Rating.objects.count() == 2
 
 
 @pytest.mark.django_db
 def test_rendered_item_is_the_same_for_the_next_rater_without_the_marks_of_the_first() -> None:
-    one, other = open_study(items=3, raters=2, marks="always").raters.all()
-    first = drawn_items.drawn(get_assignment(one, 1), "final", [])
+    one, other = create_open_study(items=3, raters=2, marks="always").raters.all()
+    first = rendered_items.render_item(get_assignment(one, 1), "final", [])
 
-    assert drawn_items.drawn(get_assignment(other, 1), "final", []) == first
-    assert drawn_items.drawn(get_assignment(one, 1), "final", ["missing"]).count(" checked") == 1
-    assert " checked" not in drawn_items.drawn(get_assignment(other, 1), "final", [])
+    assert rendered_items.render_item(get_assignment(other, 1), "final", []) == first
+    assert rendered_items.render_item(get_assignment(one, 1), "final", ["missing"]).count(" checked") == 1
+    assert " checked" not in rendered_items.render_item(get_assignment(other, 1), "final", [])
 
 
 @pytest.mark.django_db
 def test_rendered_item_cache_separates_items_layouts_context_and_marks() -> None:
-    seat = open_study(items=3, raters=1, layout="balance", with_context=True).raters.get()
+    seat = create_open_study(items=3, raters=1, layout="balance", with_context=True).raters.get()
     place, kinds = get_assignment(seat, 1), set()
     for layout in ("plain", "aligned", "balance"):
         for with_context in (True, False):
             for marks in ("off", "always"):
                 place.layout, place.with_context, place.marks = layout, with_context, marks
-                kinds.add(drawn_items.drawn(place, "final", []))
+                kinds.add(rendered_items.render_item(place, "final", []))
     assert len(kinds) == 3 * 2 * 2
-    assert drawn_items.drawn(get_assignment(seat, 2), "final", []) not in kinds
+    assert rendered_items.render_item(get_assignment(seat, 2), "final", []) not in kinds
 
     place.item.payload = {**place.item.payload, "rejected": "the vial is cracked"}
-    assert "the vial is cracked" in drawn_items.drawn(place, "final", [])
+    assert "the vial is cracked" in rendered_items.render_item(place, "final", [])
 
 
 @pytest.mark.django_db
 def test_next_item_page_shows_that_the_last_answer_was_saved(client: Client) -> None:
-    seat = open_study(items=4, raters=1).raters.get()
+    seat = create_open_study(items=4, raters=1).raters.get()
     client.force_login(seat.user)  # type: ignore[arg-type]  # the rater has a user
     sent = {"verdict": "yes", "confidence": "4", "revision": "0", "submission_id": str(uuid.uuid4())}
 
     page = client.post(f"/rate/{get_assignment(seat, 1).code}/", sent, headers=HTMX).content.decode()
 
     assert "1 saved" in page and f'id="previous" href="/rate/{get_assignment(seat, 1).code}/"' in page
-    assert serving.progress(seat) == (1, 4)
+    assert next_item.count_progress(seat) == (1, 4)
 
 
 @pytest.mark.thorough

@@ -15,11 +15,11 @@ from django.db.models import Count
 from django.utils import timezone
 
 from ratings.models import Assignment, Rater, Rating, Study
-from ratings.rating import answering, claiming, serving
+from ratings.rating import next_item, pool_claims, submit
 from ratings.studies import lifecycle
-from ratings.studies.seats import seating, slots
+from ratings.studies.seats import running_raters, slots
 from tests.support import run_factory, study_factory
-from tests.support.steps import race
+from tests.support.steps import run_concurrently
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 SLOT = next(c for c in Assignment._meta.constraints if c.name == "assignment_one_per_slot")
@@ -29,9 +29,9 @@ def minutes_from_now(minutes: int) -> Any:
     return timezone.now() + timedelta(minutes=minutes)
 
 
-def submit_answer(place: Assignment, **said: Any) -> answering.RateResult:
-    serving.mark_opened(place)
-    return answering.rate(place, True, 4, uuid.uuid4(), **said)
+def submit_answer(place: Assignment, **said: Any) -> submit.SubmissionResult:
+    next_item.mark_opened(place)
+    return submit.submit_rating(place, True, 4, uuid.uuid4(), **said)
 
 
 def count_ratings_per_item(study: Study) -> Counter[int]:
@@ -45,184 +45,186 @@ def count_ratings_per_item(study: Study) -> Counter[int]:
 
 @pytest.fixture
 def pool_study(db: None) -> Study:
-    run_factory.pool(30, experiments=("caffeine",))
+    run_factory.create_pool(30, experiments=("caffeine",))
     sources = [{"cast": "offline", "perturbation": "none", "count": 10}]
-    return study_factory.open_study(design="pool", sources=sources, ratings_per_item=3, raters=6, lease_minutes=30)
+    return study_factory.create_open_study(
+        design="pool", sources=sources, ratings_per_item=3, raters=6, lease_minutes=30
+    )
 
 
 @pytest.fixture
 def seats(pool_study: Study) -> list[Rater]:
-    return study_factory.seat_all(pool_study)
+    return study_factory.fill_all_rater_places(pool_study)
 
 
 def test_next_item_follows_the_planned_order_and_previous_item_is_the_last_answered(db: None) -> None:
-    run_factory.pool()
-    seat = study_factory.seat(study_factory.open_study())
+    run_factory.create_pool()
+    seat = study_factory.fill_rater_place(study_factory.create_open_study())
     order = list(seat.assignments.order_by("position"))
-    assert serving.next_assignment(seat) == order[0] and serving.previous_assignment(seat) is None
-    assert serving.progress(seat) == (0, len(order))
+    assert next_item.find_next_assignment(seat) == order[0] and next_item.find_previous_assignment(seat) is None
+    assert next_item.count_progress(seat) == (0, len(order))
     submit_answer(order[0])
-    assert serving.next_assignment(seat) == order[1] and serving.previous_assignment(seat) == order[0]
-    study_factory.rate_all(seat)
-    assert serving.next_assignment(seat) is None and serving.waiting(seat) is None
-    assert serving.progress(seat) == (len(order), len(order))
+    assert next_item.find_next_assignment(seat) == order[1] and next_item.find_previous_assignment(seat) == order[0]
+    study_factory.rate_everything(seat)
+    assert next_item.find_next_assignment(seat) is None and next_item.find_return_time(seat) is None
+    assert next_item.count_progress(seat) == (len(order), len(order))
 
 
 def test_item_is_not_opened_after_it_was_released_to_another_rater(db: None) -> None:
-    run_factory.pool()
-    seat = study_factory.seat(study_factory.open_study())
-    place = serving.next_assignment(seat)
-    assert serving.mark_opened(place) and serving.mark_opened(place)
+    run_factory.create_pool()
+    seat = study_factory.fill_rater_place(study_factory.create_open_study())
+    place = next_item.find_next_assignment(seat)
+    assert next_item.mark_opened(place) and next_item.mark_opened(place)
     Assignment.objects.filter(pk=place.pk).update(slot=None, released_at=timezone.now())
-    assert not serving.mark_opened(place)
+    assert not next_item.mark_opened(place)
 
 
 def test_pool_claim_returns_the_same_item_while_its_reservation_is_valid(seats) -> None:
-    first = serving.next_assignment(seats[0])
-    assert serving.next_assignment(seats[0]) == first
+    first = next_item.find_next_assignment(seats[0])
+    assert next_item.find_next_assignment(seats[0]) == first
     assert (first.position, first.slot, first.opened_at) == (1, 1, None)
     assert timedelta(minutes=29) < first.lease_until - timezone.now() <= timedelta(minutes=30)
 
 
 def test_pool_claim_prefers_the_items_with_fewest_claims(pool_study, seats) -> None:
     for seat in seats[:2] * 5:
-        submit_answer(serving.next_assignment(seat))
+        submit_answer(next_item.find_next_assignment(seat))
     # Two raters rate five items each. The least claimed items come first, so all ten items now have one rating.
     assert count_ratings_per_item(pool_study) == dict.fromkeys(pool_study.items.values_list("pk", flat=True), 1)
 
 
 def test_expired_pool_reservation_passes_to_another_rater_and_a_late_answer_is_surplus(pool_study, seats) -> None:
     study, away = pool_study, seats[0]
-    study.items.exclude(pk=serving.next_assignment(away).item_id).first()
-    kept = serving.next_assignment(away)
+    study.items.exclude(pk=next_item.find_next_assignment(away).item_id).first()
+    kept = next_item.find_next_assignment(away)
     for seat in seats[1:]:
-        while place := serving.next_assignment(seat, minutes_from_now(31)):
+        while place := next_item.find_next_assignment(seat, minutes_from_now(31)):
             submit_answer(place)
     assert count_ratings_per_item(study)[kept.item_id] == 3  # the other raters have taken all slots of the item
     kept.refresh_from_db()
     assert kept.slot is None and kept.released_at
-    result = answering.rate(kept, False, 2, uuid.uuid4())
+    result = submit.submit_rating(kept, False, 2, uuid.uuid4())
     kept.refresh_from_db()
-    assert result.created and kept.surplus
+    assert result.is_new and kept.surplus
     assert set(count_ratings_per_item(study).values()) == {3}
 
 
 def test_pool_reservation_is_renewed_for_a_late_rater_if_a_slot_is_free(pool_study, seats) -> None:
-    kept = serving.next_assignment(seats[0])
-    assert serving.next_assignment(seats[1], minutes_from_now(31))  # a claim releases expired reservations
+    kept = next_item.find_next_assignment(seats[0])
+    assert next_item.find_next_assignment(seats[1], minutes_from_now(31))  # a claim releases expired reservations
     kept.refresh_from_db()
     assert kept.slot is None
-    again = serving.next_assignment(seats[0], minutes_from_now(32))
+    again = next_item.find_next_assignment(seats[0], minutes_from_now(32))
     assert again == kept and again.slot and again.released_at is None
 
 
 def test_pool_reservation_is_extended_after_it_expires_if_no_other_rater_claims(seats) -> None:
-    kept = serving.next_assignment(seats[0])
-    assert serving.next_assignment(seats[0], minutes_from_now(45)) == kept
+    kept = next_item.find_next_assignment(seats[0])
+    assert next_item.find_next_assignment(seats[0], minutes_from_now(45)) == kept
     kept.refresh_from_db()
     assert kept.lease_until > minutes_from_now(70)
-    serving.extend_lease(kept, minutes_from_now(60))
+    next_item.extend_reservation(kept, minutes_from_now(60))
     kept.refresh_from_db()
     assert kept.lease_until > minutes_from_now(85)
 
 
 def test_pool_waiting_time_is_the_earliest_expiry_when_all_items_are_reserved(db: None) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     sources = [{"cast": "offline", "count": 2}]
-    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, raters=3)
-    one, two, three = study_factory.seat_all(study)
-    held = serving.next_assignment(one)
-    serving.next_assignment(two, minutes_from_now(5))
-    assert serving.next_assignment(three) is None
-    assert serving.waiting(three) == held.lease_until
-    assert serving.next_assignment(three, held.lease_until).item_id == held.item_id
-    submit_answer(serving.next_assignment(three, held.lease_until))
-    submit_answer(serving.next_assignment(two, minutes_from_now(5)))
-    assert serving.next_assignment(one) is None and serving.waiting(one) is None
+    study = study_factory.create_open_study(design="pool", sources=sources, ratings_per_item=1, raters=3)
+    one, two, three = study_factory.fill_all_rater_places(study)
+    held = next_item.find_next_assignment(one)
+    next_item.find_next_assignment(two, minutes_from_now(5))
+    assert next_item.find_next_assignment(three) is None
+    assert next_item.find_return_time(three) == held.lease_until
+    assert next_item.find_next_assignment(three, held.lease_until).item_id == held.item_id
+    submit_answer(next_item.find_next_assignment(three, held.lease_until))
+    submit_answer(next_item.find_next_assignment(two, minutes_from_now(5)))
+    assert next_item.find_next_assignment(one) is None and next_item.find_return_time(one) is None
 
 
 def test_pool_claims_respect_the_pair_rule_and_the_item_limit_of_a_rater(db: None) -> None:
-    run_factory.pool(4)
+    run_factory.create_pool(4)
     sources = [{"cast": "offline", "perturbation": p, "count": 4} for p in ("none", "obvious", "subtle")]
-    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, items_per_rater=3)
-    seat = study_factory.seat(study)
-    assert serving.progress(seat) == (0, 3)
-    assert study_factory.rate_all(seat) == 3
-    assert serving.progress(seat) == (3, 3) and serving.waiting(seat) is None
+    study = study_factory.create_open_study(design="pool", sources=sources, ratings_per_item=1, items_per_rater=3)
+    seat = study_factory.fill_rater_place(study)
+    assert next_item.count_progress(seat) == (0, 3)
+    assert study_factory.rate_everything(seat) == 3
+    assert next_item.count_progress(seat) == (3, 3) and next_item.find_return_time(seat) is None
     assert seat.assignments.values("pair").distinct().count() == 3
 
 
 def test_paused_study_allows_no_new_claim_but_keeps_existing_reservations(pool_study, seats) -> None:
-    held = serving.next_assignment(seats[0])
-    lifecycle.pause(pool_study)
-    assert serving.next_assignment(seats[0], minutes_from_now(40)) == held
-    assert serving.next_assignment(seats[1]) is None
+    held = next_item.find_next_assignment(seats[0])
+    lifecycle.pause_study(pool_study)
+    assert next_item.find_next_assignment(seats[0], minutes_from_now(40)) == held
+    assert next_item.find_next_assignment(seats[1]) is None
 
 
 def test_pool_repeats_show_a_share_of_the_items_again_after_the_minimum_distance(db: None) -> None:
-    run_factory.pool(30)
+    run_factory.create_pool(30)
     sources = [{"cast": "offline", "count": 20}]
-    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, raters=1)
+    study = study_factory.create_open_study(design="pool", sources=sources, ratings_per_item=1, raters=1)
     study.protocol |= {"repeats": 0.25, "repeat_distance": 4}
     study.save()
-    seat = study_factory.seat(study)
-    assert study_factory.rate_all(seat) == 25  # 20 items, and a quarter of them again as repeats
+    seat = study_factory.fill_rater_place(study)
+    assert study_factory.rate_everything(seat) == 25  # 20 items, and a quarter of them again as repeats
     first = dict(seat.assignments.filter(occasion=1).values_list("item", "position"))
     again = dict(seat.assignments.filter(occasion=2).values_list("item", "position"))
     assert len(again) == 5 and all(place - first[item] > 4 for item, place in again.items())
 
 
 def test_pool_display_arms_by_item_are_balanced_for_each_rater(db: None) -> None:
-    run_factory.pool(30)
+    run_factory.create_pool(30)
     display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "item"}
     sources = [{"cast": "offline", "count": 10}]
-    study = study_factory.open_study(design="pool", sources=sources, raters=2, display=display)
-    for seat in study_factory.seat_all(study):
-        study_factory.rate_all(seat)
+    study = study_factory.create_open_study(design="pool", sources=sources, raters=2, display=display)
+    for seat in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(seat)
         assert Counter(seat.assignments.values_list("layout", flat=True)) == {"plain": 5, "aligned": 5}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_pool_with_twenty_concurrent_raters_gives_each_item_exactly_the_requested_ratings() -> None:
     """Some raters abandon an item, and some reservations expire during other claims."""
-    run_factory.pool(20)
+    run_factory.create_pool(20)
     sources = [{"cast": "offline", "perturbation": p, "count": 6} for p in ("none", "obvious", "subtle")]
-    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=3, raters=20)
-    seats = study_factory.seat_all(study)
+    study = study_factory.create_open_study(design="pool", sources=sources, ratings_per_item=3, raters=20)
+    seats = study_factory.fill_all_rater_places(study)
 
     def work() -> int:
         seat = seats.pop()
         rng, done = random.Random(seat.number), 0
-        while place := serving.next_assignment(seat, minutes_from_now(31 if rng.random() < 0.2 else 0)):
-            if rng.random() < 0.2 and serving.next_assignment(seat) != place:
+        while place := next_item.find_next_assignment(seat, minutes_from_now(31 if rng.random() < 0.2 else 0)):
+            if rng.random() < 0.2 and next_item.find_next_assignment(seat) != place:
                 continue
             submit_answer(place)
             done += 1
         return done
 
-    results = race(work, threads=20)
+    results = run_concurrently(work, threads=20)
     assert [result for result in results if isinstance(result, Exception)] == []
     for seat in study.raters.all():  # rate the abandoned items
-        study_factory.rate_all(seat)
+        study_factory.rate_everything(seat)
     assert count_ratings_per_item(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 3)
     assert not Assignment.objects.filter(released_at__isnull=True, rating__isnull=True).exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_pool_rater_with_twelve_concurrent_windows_reserves_one_item() -> None:
-    run_factory.pool()
-    study = study_factory.open_study(design="pool")
-    seat = study_factory.seat(study)
-    results = race(lambda: serving.next_assignment(seat), threads=12)
+    run_factory.create_pool()
+    study = study_factory.create_open_study(design="pool")
+    seat = study_factory.fill_rater_place(study)
+    results = run_concurrently(lambda: next_item.find_next_assignment(seat), threads=12)
     assert len({result.pk for result in results}) == 1 and seat.assignments.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_planned_study_with_twenty_concurrent_raters_gives_each_item_exactly_the_requested_ratings() -> None:
-    run_factory.pool(20)
-    study = study_factory.open_study(raters=20, ratings_per_item=4)
-    seats = study_factory.seat_all(study)
-    results = race(lambda: study_factory.rate_all(seats.pop()), threads=20)
+    run_factory.create_pool(20)
+    study = study_factory.create_open_study(raters=20, ratings_per_item=4)
+    seats = study_factory.fill_all_rater_places(study)
+    results = run_concurrently(lambda: study_factory.rate_everything(seats.pop()), threads=20)
     assert sum(results) == 40 and count_ratings_per_item(study) == dict.fromkeys(
         study.items.values_list("pk", flat=True), 4
     )
@@ -231,8 +233,8 @@ def test_planned_study_with_twenty_concurrent_raters_gives_each_item_exactly_the
 def claim_unguarded(seats: list[Rater], together: threading.Barrier) -> int:
     """Claim like `claiming`, without the lock on the study: all threads choose an item before the first one writes."""
     seat = seats.pop()
-    best = min(claiming._open_to(seat), key=lambda place: (place.taken, place.item))
-    slot = slots.free_slot(best.item, seat.study.ratings_per_item)
+    best = min(pool_claims._list_open_items(seat), key=lambda place: (place.taken_slots, place.item))
+    slot = slots.find_free_slot(best.item, seat.study.ratings_per_item)
     together.wait(timeout=30)
     place = Assignment(
         rater=seat, item_id=best.item, pair=best.pair, position=1, slot=slot, lease_until=minutes_from_now(30)
@@ -255,16 +257,16 @@ def drop_slot_constraint() -> Iterator[None]:
 
 
 def open_one_item_study() -> Study:
-    run_factory.pool()
+    run_factory.create_pool()
     sources = [{"cast": "offline", "count": 1}]
-    return study_factory.open_study(design="pool", sources=sources, ratings_per_item=2, raters=8)
+    return study_factory.create_open_study(design="pool", sources=sources, ratings_per_item=2, raters=8)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_pool_slot_constraint_rejects_a_taken_slot_without_the_study_lock() -> None:
     study = open_one_item_study()
-    seats, together = study_factory.seat_all(study), threading.Barrier(8)
-    results = race(lambda: claim_unguarded(seats, together), 8)
+    seats, together = study_factory.fill_all_rater_places(study), threading.Barrier(8)
+    results = run_concurrently(lambda: claim_unguarded(seats, together), 8)
     assert sum(isinstance(result, IntegrityError) for result in results) == 7
     assert Assignment.objects.count() == 1
 
@@ -273,9 +275,9 @@ def test_pool_slot_constraint_rejects_a_taken_slot_without_the_study_lock() -> N
 def test_control_pool_item_is_claimed_too_often_without_lock_and_constraint() -> None:
     """Control: without the guards the claims exceed two, so the race tests above can fail."""
     study = open_one_item_study()
-    seats, together = study_factory.seat_all(study), threading.Barrier(8)
+    seats, together = study_factory.fill_all_rater_places(study), threading.Barrier(8)
     with drop_slot_constraint():
-        race(lambda: claim_unguarded(seats, together), 8)
+        run_concurrently(lambda: claim_unguarded(seats, together), 8)
         live = study.items.annotate(n=Count("assignments")).get().n
         assert live == 8 > study.ratings_per_item
 
@@ -283,8 +285,8 @@ def test_control_pool_item_is_claimed_too_often_without_lock_and_constraint() ->
 @pytest.mark.django_db(transaction=True)
 def test_pool_lock_and_constraint_work_again_after_the_control() -> None:
     study = open_one_item_study()
-    seats = study_factory.seat_all(study)
-    results = race(lambda: serving.next_assignment(seats.pop()), 8)
+    seats = study_factory.fill_all_rater_places(study)
+    results = run_concurrently(lambda: next_item.find_next_assignment(seats.pop()), 8)
     assert sum(result is not None for result in results) == 2 and results.count(None) == 6
     places = list(Assignment.objects.all())
     with pytest.raises(IntegrityError):
@@ -292,23 +294,23 @@ def test_pool_lock_and_constraint_work_again_after_the_control() -> None:
 
 
 def test_withdrawn_or_finished_rater_gets_no_next_item(seats) -> None:
-    seating.withdraw(seats[0])
+    running_raters.withdraw_rater(seats[0])
     Rater.objects.filter(pk=seats[1].pk).update(finished_at=timezone.now())
     for seat in seats[:2]:
         seat.refresh_from_db()
-        assert serving.next_assignment(seat) is None and serving.progress(seat) == (0, 0)
+        assert next_item.find_next_assignment(seat) is None and next_item.count_progress(seat) == (0, 0)
 
 
 def test_pool_claim_needs_the_same_number_of_queries_for_ten_and_twenty_items(
     db: None, django_assert_max_num_queries
 ) -> None:
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     counts = []
     for slug, items in (("ten", 10), ("twenty", 20)):
         sources = [{"cast": "offline", "count": items}]
-        study = study_factory.open_study(slug=slug, design="pool", sources=sources)
-        seat = study_factory.seat(study)
+        study = study_factory.create_open_study(slug=slug, design="pool", sources=sources)
+        seat = study_factory.fill_rater_place(study)
         with django_assert_max_num_queries(20) as seen:
-            serving.next_assignment(seat)
+            next_item.find_next_assignment(seat)
         counts.append(len(seen.captured_queries))
     assert counts[0] == counts[1]

@@ -9,37 +9,37 @@ from django.urls import reverse
 
 from ratings.exchange import exports
 from ratings.models import Study
-from ratings.results import rating_rows
+from ratings.results import iter_rating_rows
 from ratings.results.analyses import filters
 from ratings.results.analyses.filters import Filters
 from ratings.studies import lifecycle
-from tests.support import logged, run_factory, study_factory
+from tests.support import run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def study(admin_user) -> Study:
-    run_factory.pool()
-    study = study_factory.open_study()
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
     for rater in study.raters.all():
-        study_factory.rate_all(rater)
+        study_factory.rate_everything(rater)
     lifecycle.close_and_unblind(study, admin_user)
     study.refresh_from_db()
     return study
 
 
 def parse_filters(study: Study, query: str) -> Filters:
-    return filters.from_query(QueryDict(query), filters.choices(study), also=("page",))
+    return filters.parse_query(QueryDict(query), filters.list_choices(study), other_parameters=("page",))
 
 
 def test_filters_are_the_same_after_a_round_trip_through_url_and_json(study) -> None:
     found = parse_filters(study, "error=subtle&rater=R01&source=&page=2")
     assert found == Filters(error="subtle", rater="R01")
-    assert found.query() == "error=subtle&rater=R01"
-    assert parse_filters(study, found.query()) == found == Filters.from_json(found.to_json())
-    assert found.said == "Only planted error: subtle error; rater: R01."
-    assert not parse_filters(study, "page=2") and parse_filters(study, "").said == ""
+    assert found.build_query() == "error=subtle&rater=R01"
+    assert parse_filters(study, found.build_query()) == found == Filters.from_dict(found.to_dict())
+    assert found.description == "Only planted error: subtle error; rater: R01."
+    assert not parse_filters(study, "page=2") and parse_filters(study, "").description == ""
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ def test_unknown_filter_values_are_reported_and_filter_nothing(study, query, tol
     assert not found
     assert told in " ".join(found.unknown)
     with pytest.raises(filters.UnknownFilterError, match=r"^(This|There|Choose)"):
-        found.refuse_unknown()
+        found.check_known()
 
 
 def test_filters_select_the_rows_with_the_value(study) -> None:
-    every = list(rating_rows(study))
-    kept = list(Filters(error="subtle", rater="R02").kept(every))
+    every = list(iter_rating_rows(study))
+    kept = list(Filters(error="subtle", rater="R02").select_rows(every))
     assert kept == [row for row in every if row.perturbation == "subtle" and row.rater == "R02"]
     assert 0 < len(kept) < len(every)
-    assert list(Filters().kept(every)) == every
+    assert list(Filters().select_rows(every)) == every
     kinds = {row.error_kind for row in every}
     assert kinds == {None, "LEAK-kind"}
-    assert {row.perturbation for row in Filters(error_kind="LEAK-kind").kept(every)} == {"obvious", "subtle"}
+    assert {row.perturbation for row in Filters(error_kind="LEAK-kind").select_rows(every)} == {"obvious", "subtle"}
 
 
 def test_ratings_file_uses_the_filters_and_logs_them(study, admin_client) -> None:
@@ -76,9 +76,9 @@ def test_ratings_file_uses_the_filters_and_logs_them(study, admin_client) -> Non
     body = b"".join(response.streaming_content).decode()
     found = list(csv.DictReader(io.StringIO(body, newline="")))
     assert {row["perturbation"] for row in found} == {"none"}
-    assert len(found) == sum(row.perturbation == "none" for row in rating_rows(study))
+    assert len(found) == sum(row.perturbation == "none" for row in iter_rating_rows(study))
     assert "ratings-part.csv" in response["Content-Disposition"]
-    assert logged.word(study, "exported") == "with sources. Only planted error: no planted error"
+    assert study_log_texts.get_event_text(study, "exported") == "with sources. Only planted error: no planted error"
 
 
 def test_file_with_an_unknown_filter_is_refused_with_its_name(study, admin_client) -> None:
@@ -89,11 +89,11 @@ def test_file_with_an_unknown_filter_is_refused_with_its_name(study, admin_clien
 
 
 def test_sealed_file_cannot_be_filtered_by_sealed_columns(admin_client) -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
     for rater in study.raters.all():
-        study_factory.rate_all(rater)
-    known = filters.choices(study)
+        study_factory.rate_everything(rater)
+    known = filters.list_choices(study)
     assert all(known[name] == () for name in filters.SEALED)
     assert [choice.value for choice in known["rater"]] == [f"R0{number}" for number in range(1, 7)]
     address = reverse("ratings:ratings_csv", kwargs={"slug": study.slug})
@@ -105,13 +105,13 @@ def test_sealed_file_cannot_be_filtered_by_sealed_columns(admin_client) -> None:
 
 def test_filter_choices_take_the_same_queries_for_small_and_large_studies(study, django_assert_num_queries) -> None:
     with django_assert_num_queries(3):
-        found = filters.choices(study)
+        found = filters.list_choices(study)
     assert [choice.label for choice in found["error"]] == ["no planted error", "obvious error", "subtle error"]
     assert [choice.value for choice in found["who"]] == ["people"]
 
 
 def test_table_file_keeps_numbers_to_the_last_digit() -> None:
-    lines = list(exports.table_lines(("a", "b"), [(1 / 3, "=1"), (-0.1, None)], exact=True))
+    lines = list(exports.format_table_lines(("a", "b"), [(1 / 3, "=1"), (-0.1, None)], exact=True))
     assert lines == ['"a","b"\r\n', '"0.3333333333333333","\'=1"\r\n', '"-0.1",""\r\n']
     assert float(lines[1].split(",")[0].strip('"')) == 1 / 3
-    assert list(exports.table_lines(("a",), [(1 / 3,), (-1 / 3,)])) == ['"a"\r\n', '"0.333"\r\n', '"-0.333"\r\n']
+    assert list(exports.format_table_lines(("a",), [(1 / 3,), (-1 / 3,)])) == ['"a"\r\n', '"0.333"\r\n', '"-0.333"\r\n']

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from ratings.raters.simulated import Skill, judge_transition
-from ratings.results.analyses import reading, sections_contrasts
+from ratings.raters.simulated_raters import Skill, judge_transition
+from ratings.results.analyses import rating_columns, sections_contrasts
 from ratings.results.analyses.sections_machines import Machine
-from ratings.results.analyses.tables import records
-from ratings.stats.areas import mrmc, mrmc_two
-from tests.support.rating_rows import row
+from ratings.results.analyses.tables import list_records
+from ratings.stats.areas import mrmc, mrmc_comparison
+from tests.support.rating_rows import build_rating_row
 
 GPT, QWEN = {"source": "gpt-5"}, {"source": "qwen-3"}
 RATERS = ("R1", "R2", "R3", "R4")
@@ -31,16 +31,18 @@ def build_rows(**fields):
         for step in range(6):
             pair = {"pair": uuid.UUID(int=5000 + first + step)}
             for at, rater in enumerate(RATERS):
-                rows.append(row(first + step + 1, rater, True, 4, **simulator, **pair, **fields))
+                rows.append(build_rating_row(first + step + 1, rater, True, 4, **simulator, **pair, **fields))
                 found = simulator is QWEN or at < 2
                 twin = {**simulator, **pair, **planted("subtle"), **fields}
-                rows.append(row(first + step + 51, rater, not found, 3, **twin))
+                rows.append(build_rating_row(first + step + 51, rater, not found, 3, **twin))
     return rows
 
 
 def list_contrasts(rows, machines=(), conditions=None):
-    made = sections_contrasts.tables(reading.gather(rows), machines, conditions or {})
-    return records(made["contrasts"])
+    made = sections_contrasts.build_contrast_tables(
+        rating_columns.build_analysis_data(rows), machines, conditions or {}
+    )
+    return list_records(made["contrasts"])
 
 
 def find_contrast(lines, family, first, second, quantity):
@@ -95,7 +97,7 @@ def test_contrasts_on_errors_state_their_reference() -> None:
 def test_contrast_of_first_and_final_verdicts_is_within_ratings() -> None:
     # Everybody calls two twins of four wrong after seeing the balance, and none before.
     rows = [
-        row(item, rater, item > 2, first_verdict=True, first_confidence=3, **planted("obvious"))
+        build_rating_row(item, rater, item > 2, first_verdict=True, first_confidence=3, **planted("obvious"))
         for item in (1, 2, 3, 4)
         for rater in RATERS
     ]
@@ -120,11 +122,11 @@ def test_contrasts_compare_display_arms_if_there_are_several() -> None:
 
 def test_contrast_compares_each_experiment_with_the_others() -> None:
     rows = [
-        row(item, rater, item > 4 or rater != "R1", experiment="caffeine" if item <= 4 else "zebrafish")
+        build_rating_row(item, rater, item > 4 or rater != "R1", experiment="caffeine" if item <= 4 else "zebrafish")
         for item in range(1, 9)
         for rater in RATERS
     ]
-    rows += [row(9, rater, False, experiment="caffeine", **planted("obvious")) for rater in RATERS]
+    rows += [build_rating_row(9, rater, False, experiment="caffeine", **planted("obvious")) for rater in RATERS]
     lines = list_contrasts(rows)
     caffeine = find_contrast(lines, "experiments", "caffeine", "the others", "specificity")
     assert (caffeine["first_value"], caffeine["second_value"], caffeine["items"]) == (0.75, 1.0, 8)
@@ -163,13 +165,15 @@ def test_contrast_of_areas_uses_cases_as_items_when_a_rater_saw_a_case_twice() -
                     fields = {**GPT, "pair": uuid.UUID(int=9000 + step), **(planted(error) if error else {})}
                     chance = {"": 0.85, "obvious": 0.1, "subtle": 0.6}[error]
                     verdict, confidence = bool(rng.random() < chance), int(rng.integers(1, 6))
-                    rows.append(row(first + 20 * screen + step, rater, verdict, confidence, **fields))
+                    rows.append(build_rating_row(first + 20 * screen + step, rater, verdict, confidence, **fields))
     area = find_contrast(list_contrasts(rows), "error types", "obvious error", "subtle error", "AUC")
-    table = reading.gather(rows).table
+    table = rating_columns.build_analysis_data(rows).table
     codes, names = table.factors["error"]
-    sides = [table.where((table.reference == 1) | (codes == names.index(error))) for error in ("obvious", "subtle")]
-    columns = [mrmc.columns(side, side.signed)[0] for side in sides]
-    expected = mrmc_two.compare_conditions(*columns).test
+    sides = [
+        table.select_ratings((table.reference == 1) | (codes == names.index(error))) for error in ("obvious", "subtle")
+    ]
+    columns = [mrmc.build_rater_columns(side, side.signed_ratings)[0] for side in sides]
+    expected = mrmc_comparison.compare_conditions(*columns).test
     assert (area["low"], area["high"]) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
@@ -182,7 +186,7 @@ def test_contrast_of_a_machine_with_raters_uses_the_items_both_judged() -> None:
 
 
 def test_contrast_compares_each_rater_with_the_others_on_shared_items() -> None:
-    rows = [*build_rows(), row(900, "R1", False)]
+    rows = [*build_rows(), build_rating_row(900, "R1", False)]
     mine = find_contrast(list_contrasts(rows), "raters", "R1", "the others", "rate")
     # Item 900 is R1's alone. R1 calls 12 of 24 plausible; the others 12 (R2) and 18 (R3, R4) of 24.
     assert (mine["first_value"], mine["second_value"]) == (0.5, pytest.approx(48 / 72))
@@ -192,7 +196,9 @@ def test_contrast_compares_each_rater_with_the_others_on_shared_items() -> None:
 @pytest.mark.parametrize("each", [1, 3])
 def test_contrast_without_shared_raters_or_items_states_the_reason(each) -> None:
     rows = [
-        row(item, f"R{rater + (0 if item < 5 else each)}", (item + rater) % 3 > 0, **(GPT if item < 5 else QWEN))
+        build_rating_row(
+            item, f"R{rater + (0 if item < 5 else each)}", (item + rater) % 3 > 0, **(GPT if item < 5 else QWEN)
+        )
         for item in range(1, 9)
         for rater in range(1, each + 1)
     ]
@@ -203,7 +209,10 @@ def test_contrast_without_shared_raters_or_items_states_the_reason(each) -> None
 
 def test_simulators_are_compared_for_each_error_type_they_share() -> None:
     lines = list_contrasts(
-        [*build_rows(), *(row(800 + item, "R1", False, 5, **GPT, **planted("obvious")) for item in range(9))]
+        [
+            *build_rows(),
+            *(build_rating_row(800 + item, "R1", False, 5, **GPT, **planted("obvious")) for item in range(9)),
+        ]
     )
     assert {line["first"] for line in lines if line["family"] == "simulators"} == {"gpt-5, subtle error"}
 
@@ -211,7 +220,7 @@ def test_simulators_are_compared_for_each_error_type_they_share() -> None:
 def test_contrast_labels_only_items_declared_unperturbed_as_unperturbed() -> None:
     kinds = {"unperturbed": 1, "declared wrong": 11, "declared right": 21, "": 31}
     rows = [
-        row(first + item, rater, reference != "declared wrong", reference=reference)
+        build_rating_row(first + item, rater, reference != "declared wrong", reference=reference)
         for reference, first in kinds.items()
         for item in range(4)
         for rater in RATERS
@@ -240,28 +249,34 @@ def test_contrast_of_crossover_conditions_is_within_cases() -> None:
 def test_contrast_of_conditions_uses_their_names() -> None:
     rows = build_rows()
     conditions = {str(one.item): 1 if one.source == "gpt-5" else 2 for one in rows}
-    made = sections_contrasts.tables(reading.gather(rows), (), conditions, ("gpt-5", "qwen-3"))["contrasts"]
-    assert find_contrast(records(made), "conditions", "gpt-5", "qwen-3", "correct")["difference"] == -0.25
+    made = sections_contrasts.build_contrast_tables(
+        rating_columns.build_analysis_data(rows), (), conditions, ("gpt-5", "qwen-3")
+    )["contrasts"]
+    assert find_contrast(list_records(made), "conditions", "gpt-5", "qwen-3", "correct")["difference"] == -0.25
 
 
 def test_contrasts_note_raters_and_machines_that_are_too_many_to_compare(monkeypatch) -> None:
     verdicts = {str(one.item): int(one.verdict) for one in build_rows()}
     machines = [Machine(name, "machine", verdicts, 0) for name in ("one", "two", "three")]
-    few = sections_contrasts.tables(reading.gather(build_rows()), machines, {})["contrasts"]
+    few = sections_contrasts.build_contrast_tables(rating_columns.build_analysis_data(build_rows()), machines, {})[
+        "contrasts"
+    ]
     assert not [note for note in few["notes"] if "compared" in note]
     monkeypatch.setattr(sections_contrasts, "MOST_RATERS", 3)
     monkeypatch.setattr(sections_contrasts, "MOST_MACHINES", 2)
-    made = sections_contrasts.tables(reading.gather(build_rows()), machines, {})["contrasts"]
+    made = sections_contrasts.build_contrast_tables(rating_columns.build_analysis_data(build_rows()), machines, {})[
+        "contrasts"
+    ]
     assert [note for note in made["notes"] if "compared" in note] == [
         "Raters are not compared with each other: 4 raters exceed the limit of 3. The tables of raters show the numbers of each.",
         "The first 2 of 3 machines are compared pairwise; the others are compared with the raters only: three.",
     ]
-    assert "raters" not in {line["family"] for line in records(made)}
+    assert "raters" not in {line["family"] for line in list_records(made)}
 
 
 def test_contrasts_without_a_reference_are_of_rates_only() -> None:
     rows = [
-        row(item, rater, item > 2, reference="", **(GPT if item < 5 else QWEN))
+        build_rating_row(item, rater, item > 2, reference="", **(GPT if item < 5 else QWEN))
         for item in range(1, 9)
         for rater in RATERS
     ]
@@ -270,12 +285,12 @@ def test_contrasts_without_a_reference_are_of_rates_only() -> None:
     assert {"sources", "raters"} <= {line["family"] for line in lines}
 
 
-# What simulated raters are (ratings/raters/simulated.py): calls of a share of errors, thresholds with standard deviation 0.35.
+# What simulated raters are (ratings/raters/simulated_raters.py): calls of a share of errors, thresholds with standard deviation 0.35.
 SPREAD = sqrt(1 + 0.35**2)
 SKILL = {"qwen": Skill(0.85, 0.45, 0.85), "gpt": Skill(0.85, 0.65, 0.85)}
 
 
-def simulated_study(seed: int) -> reading.Reading:
+def simulated_study(seed: int) -> rating_columns.AnalysisData:
     """Return the ratings of six simulated raters on two models' steps of unknown truth. Subtle errors of one are found more often."""
     rows = []
     for model, skill in SKILL.items():
@@ -285,15 +300,15 @@ def simulated_study(seed: int) -> reading.Reading:
             fields = {"source": model, "truth": None, **(planted("subtle") if error == "subtle" else {})}
             for rater in range(1, 7):
                 verdict, confidence = judge_transition(error, f"{model}{item}", f"R{rater}", skill, seed, f"R{rater}")
-                rows.append(row(number, f"R{rater}", verdict, confidence, **fields))
-    return reading.gather(rows)
+                rows.append(build_rating_row(number, f"R{rater}", verdict, confidence, **fields))
+    return rating_columns.build_analysis_data(rows)
 
 
 def test_contrasts_recover_known_differences_between_simulators_without_truth() -> None:
     held = {"subtle": 0, "none": 0, "AUC": 0}
     worlds = 60
     for seed in range(worlds):
-        lines = records(sections_contrasts.tables(simulated_study(seed), (), {})["contrasts"])
+        lines = list_records(sections_contrasts.build_contrast_tables(simulated_study(seed), (), {})["contrasts"])
         found = find_contrast(lines, "sources", "gpt, subtle error", "qwen, subtle error", "rate")
         held["subtle"] += found["low"] <= 0.45 - 0.65 <= found["high"]
         found = find_contrast(lines, "sources", "gpt", "qwen", "rate")

@@ -13,15 +13,15 @@ from django.db import transaction
 
 from ratings.exchange.imports import item_imports
 from ratings.models import Study
-from ratings.raters import simulated
+from ratings.raters import simulated_raters
 from ratings.results import empty_cells
 from ratings.results.analyses import document
 from ratings.results.analyses.filters import Filters
-from ratings.results.empty_cells import Forecast, Key, forecast
-from ratings.results.empty_cells_advice import Facts, advise
+from ratings.results.empty_cells import Forecast, ResultKind, forecast_empty_results
+from ratings.results.empty_cells_advice import PlanFacts, suggest_change
 from ratings.stats import Estimate
 from ratings.studies import lifecycle
-from ratings.studies.pool import opening
+from ratings.studies.pool import freeze
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db]
@@ -48,7 +48,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
 
 
 def create_draft(**changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**{"practice": 0, **changes})))
+    return lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(**{"practice": 0, **changes})))
 
 
 SAMPLE = {
@@ -70,15 +70,15 @@ def create_import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> St
         }  # fmt: skip
         lines.append(json.dumps(line).encode())
     study = create_draft(**{"sources": [], "ratings_per_item": 4, "raters": 4, "design": "crossed", **changes})
-    item_imports.take(study, io.BytesIO(b"\n".join(lines)))
+    item_imports.import_file(study, io.BytesIO(b"\n".join(lines)))
     return study
 
 
 def compute_rehearsal(study: Study) -> dict[str, float | None]:
     """Return the pooled numbers of one rehearsal."""
-    protocol = lifecycle.read_protocol(study.protocol)
-    plan = opening.preview(protocol, study)
-    results = empty_cells._results(protocol, plan, plan.places, 1)
+    protocol = lifecycle.parse_protocol(study.protocol)
+    plan = freeze.preview_opening(protocol, study)
+    results = empty_cells._rehearse_results(protocol, plan, plan.places, 1)
     return {row.stat: row.value for row in results if not row.args}
 
 
@@ -86,19 +86,19 @@ def compute_rehearsal(study: Study) -> dict[str, float | None]:
 def forecast_of(name: str) -> Forecast:
     """Return the forecast of a design, computed once: it depends only on the design and the pool. The database is left unchanged."""
     with transaction.atomic():
-        run_factory.pool(60)
-        found = forecast(create_draft(**DESIGNS[name]))
+        run_factory.create_pool(60)
+        found = forecast_empty_results(create_draft(**DESIGNS[name]))
         transaction.set_rollback(True)
     return found
 
 
-def find_missing_cells(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[str, ...]]]:
+def find_missing_cells(study: Study, seed: int) -> dict[tuple[ResultKind, str], tuple[int, tuple[str, ...]]]:
     """Rate and unblind the study. Return for each kind of result how many there are, and why some lack their number or interval."""
-    simulated.simulate_raters(study, study.raters.count(), 0.9, 0.6, seed=seed)
-    study_factory.unblinded(study, User.objects.create_superuser(f"chief {seed}"))
-    made = document.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=seed, resamples=400)
-    rows = [Estimate.from_json(row) for row in made["results"]]
-    found = empty_cells.cells(rows + empty_cells.read_contrasts(made["tables"]["contrasts"]))
+    simulated_raters.simulate_raters(study, study.raters.count(), 0.9, 0.6, seed=seed)
+    study_factory.unblind_study(study, User.objects.create_superuser(f"chief {seed}"))
+    made = document.build_document(Study.objects.get(pk=study.pk), Filters(), "mark", seed=seed, resamples=400)
+    rows = [Estimate.from_dict(row) for row in made["results"]]
+    found = empty_cells.collect_cells(rows + empty_cells.list_design_contrasts(made["tables"]["contrasts"]))
     return {
         (key, missing): (one.n, reasons)
         for key, one in found.items()
@@ -112,7 +112,7 @@ def find_missing_cells(study: Study, seed: int) -> dict[tuple[Key, str], tuple[i
 def test_forecast_warns_of_exactly_what_the_results_lack(name, seed) -> None:
     """In both directions: what the design leaves empty is warned of, and what is warned of is empty."""
     warned = {(one.key, one.missing): one for one in forecast_of(name).warnings}
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     study = create_draft(**DESIGNS[name])
     Study.objects.filter(pk=study.pk).update(salt="salt")
     lifecycle.open_study(study)
@@ -163,24 +163,24 @@ def test_forecast_without_repeats_suggests_them_for_test_retest_agreement() -> N
 
 
 def test_forecast_stores_nothing_and_is_reproducible() -> None:
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     study = create_draft(**DESIGNS["two raters, no repeats"])
-    assert forecast(study) == forecast_of("two raters, no repeats")
+    assert forecast_empty_results(study) == forecast_of("two raters, no repeats")
     assert study.items.count() == 0 and study.raters.count() == 0
 
 
 def test_forecast_reports_a_plan_too_large_to_rehearse(monkeypatch) -> None:
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     monkeypatch.setattr(empty_cells, "MOST_RATINGS", 10)
     study = create_draft(**DESIGNS["two raters, no repeats"])
-    found = empty_cells.of_plan(
-        lifecycle.read_protocol(study.protocol), opening.preview(lifecycle.read_protocol(study.protocol))
+    found = empty_cells.forecast_plan(
+        lifecycle.parse_protocol(study.protocol), freeze.preview_opening(lifecycle.parse_protocol(study.protocol))
     )
     assert found.warnings == () and "up to 10 are rehearsed" in found.skipped
 
 
 def test_plan_page_loads_the_forecast_with_suggested_changes(client) -> None:
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     study = create_draft(**DESIGNS["two raters, no repeats"])
     client.force_login(User.objects.create_superuser("chief"))
     page = client.get(f"/studies/{study.slug}/matrix/").content.decode()
@@ -203,42 +203,42 @@ def test_plan_page_shows_why_a_plan_is_not_possible(client) -> None:
 
 
 def test_open_study_has_no_forecast(client) -> None:
-    run_factory.pool(60)
-    study = study_factory.open_study(**DESIGNS["two raters, no repeats"])
+    run_factory.create_pool(60)
+    study = study_factory.create_open_study(**DESIGNS["two raters, no repeats"])
     client.force_login(User.objects.create_superuser("chief"))
     assert client.get(f"/studies/{study.slug}/empty/").status_code == 204
     assert client.get(f"/studies/{study.slug}/plan.json").status_code == 409
 
 
 def test_create_study_command_prints_the_forecast_or_the_plan_as_json(tmp_path, capsys) -> None:
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     file = tmp_path / "study.json"
-    file.write_text(json.dumps(study_factory.protocol(**DESIGNS["no planted errors"])))
+    file.write_text(json.dumps(study_factory.build_protocol(**DESIGNS["no planted errors"])))
     call_command("create_study", file)
     said = capsys.readouterr().out
     assert "Results that will be empty with this design:" in said
     assert "no rating is of an item with a planted error. To change it, include items with planted errors." in said
-    file.write_text(json.dumps(study_factory.protocol(**{**DESIGNS["no planted errors"], "name": "Another"})))
+    file.write_text(json.dumps(study_factory.build_protocol(**{**DESIGNS["no planted errors"], "name": "Another"})))
     call_command("create_study", file, "--json")
     assert json.loads(capsys.readouterr().out)["items"] == 24
 
 
 def test_pool_study_is_rehearsed_with_equal_shares_for_all_raters() -> None:
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     study = create_draft(sources=build_sources(none=12, obvious=12), design="pool", ratings_per_item=3, raters=4)
     assert ("retest_agreement", "number") in {
-        (one.key.stat, one.missing) for one in forecast(study).warnings if one.sure
+        (one.key.stat, one.missing) for one in forecast_empty_results(study).warnings if one.sure
     }
 
 
 def test_design_that_follows_the_suggestions_has_the_missing_results() -> None:
     """24 items and 2 raters: too few raters, and six items per error type. 3 raters and 20 items of each kind solve both."""
     few = {(one.key, one.missing): one.change for one in forecast_of("two raters, no repeats").warnings if one.sure}
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     asked = {"sources": build_sources(none=20, obvious=20), "ratings_per_item": 3, "raters": 3, "name": "More"}
-    more = {(one.key, one.missing) for one in forecast(create_draft(**asked)).warnings if one.sure}
-    new_raters = Key("gwet_ac1", (("target", "new raters"),), "")
-    shared = Key("avg_pairwise_agreement", (("min_overlap", "20"), ("source", "offline, obvious error")), "")
+    more = {(one.key, one.missing) for one in forecast_empty_results(create_draft(**asked)).warnings if one.sure}
+    new_raters = ResultKind("gwet_ac1", (("target", "new raters"),), "")
+    shared = ResultKind("avg_pairwise_agreement", (("min_overlap", "20"), ("source", "offline, obvious error")), "")
     assert few[new_raters, "interval"] == "ask for at least 3 raters"
     assert few[shared, "interval"] == "ask for more items of each source, so that two raters share 20"
     assert not {(new_raters, "interval"), (shared, "interval")} & more
@@ -252,14 +252,14 @@ def test_suggestions_for_a_crossover_never_ask_for_repeats() -> None:
 def test_forecast_of_contrasts_without_interval_suggests_changes() -> None:
     """Two raters who see both error types: differences of shares have an interval, those of areas and of d' have none."""
     found = [one for one in forecast_of("two raters, no repeats").warnings if one.key.stat == "contrast"]
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     assert {dict(one.key.scope)["quantity"] for one in found} == {"AUC", "AUC, U-statistic", "d'"}
     assert {(one.where, one.missing, one.sure) for one in found} == {
         ("obvious error less subtle error", "interval", True)
     }
     assert {one.change for one in found} == {"ask for at least 3 raters who rate both sides"}
     three = create_draft(**{**DESIGNS["two raters, no repeats"], "ratings_per_item": 3, "raters": 3, "name": "Three"})
-    assert not [one for one in forecast(three).warnings if one.sure and one.key.stat == "contrast"]
+    assert not [one for one in forecast_empty_results(three).warnings if one.sure and one.key.stat == "contrast"]
 
 
 def test_items_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
@@ -271,7 +271,7 @@ def test_items_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
 
 def list_changes(study: Study) -> dict[tuple[str, str], str]:
     """Return what to change for what is surely missing, by statistic and kind."""
-    return {(one.key.stat, one.missing): one.change for one in forecast(study).warnings if one.sure}
+    return {(one.key.stat, one.missing): one.change for one in forecast_empty_results(study).warnings if one.sure}
 
 
 def test_forecast_of_items_without_reference_suggests_perturbation_or_truth() -> None:
@@ -283,7 +283,7 @@ def test_forecast_of_items_without_reference_suggests_perturbation_or_truth() ->
 
 
 def test_latent_truth_model_gets_no_warning_for_its_missing_interval() -> None:
-    stats = {one.key.stat for one in forecast(create_import_draft([{}] * 24)).warnings}
+    stats = {one.key.stat for one in forecast_empty_results(create_import_draft([{}] * 24)).warnings}
     assert not {stat for stat in stats if stat.startswith("dawid_skene")}
 
 
@@ -308,24 +308,24 @@ def test_forecast_of_imported_errors_without_location_suggests_it() -> None:
     ],
 )  # fmt: skip
 def test_suggestion_for_a_missing_class_depends_on_the_items(stat, facts, change) -> None:
-    none = Facts(
+    none = PlanFacts(
         kind="transition", design="crossed", items=9, unperturbed=0, planted=0, unstated=0, located=0, raters=4, per_item=4,
         shared=(9, 9), repeats=0.1, marks=False,
     )  # fmt: skip
-    assert advise(stat, {}, "number", "", none._replace(**facts)) == change
+    assert suggest_change(stat, {}, "number", "", none._replace(**facts)) == change
 
 
 def test_results_missing_in_every_rehearsal_are_listed_under_expected_answers(client, tmp_path, capsys) -> None:
     """Of 24 unperturbed items, seven in a hundred are called wrong: always too few for the interval of a kappa."""
     found = forecast_of("no planted errors")
-    expected = [one for one in found.warnings if one.expected]
+    expected = [one for one in found.warnings if one.is_expected]
     assert ("fleiss_kappa", "interval") in {(one.key.stat, one.missing) for one in expected}
     assert all(one.times == empty_cells.REHEARSALS and not one.sure for one in expected)
-    assert {one.to_json()["by"] for one in expected} == {"expected answers"}
+    assert {one.to_dict()["by"] for one in expected} == {"expected answers"}
     assert found.by_expected and all(
         not line.often.startswith(f"{empty_cells.REHEARSALS} of") for line in found.by_answers
     )
-    run_factory.pool(60)
+    run_factory.create_pool(60)
     study = create_draft(**DESIGNS["no planted errors"])
     client.force_login(User.objects.create_superuser("chief"))
     page = client.get(f"/studies/{study.slug}/empty/").content.decode()
@@ -334,7 +334,7 @@ def test_results_missing_in_every_rehearsal_are_listed_under_expected_answers(cl
     assert "20 of 20" not in folded
     file = tmp_path / "study.json"
     file.write_text(
-        json.dumps(study_factory.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
+        json.dumps(study_factory.build_protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
     )
     call_command("create_study", file)
     printed = capsys.readouterr().out.partition("with the expected answers")[2]

@@ -150,8 +150,8 @@ def test_paper_value_description_has_n_and_interval_if_reported() -> None:
 
 @pytest.mark.django_db
 def test_declared_model_of_a_source_comes_from_the_run_configuration() -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
     assert find_declared_models(study) == {}  # rules
     Run.objects.update(setup={"cast": {"transition_model": {"model": "gpt-5"}}})
     assert find_declared_models(study) == {

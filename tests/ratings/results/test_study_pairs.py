@@ -9,13 +9,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings.models import Assignment, Membership, Study
-from ratings.rating import answering
+from ratings.rating import submit
 from ratings.results import study_pairs
 from ratings.results.analyses import two_studies
-from ratings.results.analyses.tables import records
+from ratings.results.analyses.tables import list_records
 from simulation.models import Job
 from tests.support import run_factory, study_factory
-from tests.support.embedded import play_all
+from tests.support.embedded_worker import run_until_idle
 
 pytestmark = pytest.mark.django_db
 SOURCES = [{"cast": "offline", "perturbation": error, "count": 4} for error in ("none", "subtle")]
@@ -28,7 +28,7 @@ def boss() -> User:
 
 def create_rated_study(boss: User, slug: str, missed: int, accounts: str = "rater", **changes) -> Study:
     """Return a study of two raters who call every unperturbed item plausible, and the first `missed` planted ones of each."""
-    study = study_factory.open_study(
+    study = study_factory.create_open_study(
         2,
         slug=slug,
         name=slug.title(),
@@ -49,21 +49,21 @@ def create_rated_study(boss: User, slug: str, missed: int, accounts: str = "rate
             is_planted = place.item.source.perturbation != "none"
             planted += is_planted
             verdict = not is_planted or planted <= missed
-            answering.rate(place, verdict, 4, uuid.uuid4())
-    return study_factory.unblinded(study, boss)
+            submit.submit_rating(place, verdict, 4, uuid.uuid4())
+    return study_factory.unblind_study(study, boss)
 
 
 @pytest.fixture
 def two_rated_studies(boss: User) -> tuple[Study, Study]:
     """Return two studies of the same eight items and people: four misses of eight in the first, none in the second."""
-    run_factory.pool(8)
+    run_factory.create_pool(8)
     return create_rated_study(boss, "first", 2), create_rated_study(boss, "second", 0)
 
 
 def test_comparison_has_rates_and_detection_and_pairs_what_both_studies_share(two_rated_studies) -> None:
     lines = {
         (line["family"], line["first"], line["quantity"]): line
-        for line in records(two_studies.compare_studies(*two_rated_studies))
+        for line in list_records(two_studies.compare_studies(*two_rated_studies))
     }
     subtle = lines["studies", "subtle error: this study", "rate"]
     assert (subtle["first_value"], subtle["second_value"], subtle["difference"]) == (0.5, 0.0, 0.5)
@@ -85,7 +85,7 @@ def test_comparison_page_lists_studies_requests_the_job_and_shows_its_result(
     assert "Comparison of two studies" in waiting
     csv = reverse("ratings:compare_csv", args=[first.slug]) + "?with=second"
     assert client.get(csv).status_code == 202
-    play_all()
+    run_until_idle()
     shown = client.get(address, {"with": "second"}).content.decode()
     assert "First minus Second" in shown and shown.count("<svg") >= 2 and "subtle error: this study" in shown
     assert Job.objects.filter(kind="comparison").count() == 1
@@ -96,7 +96,7 @@ def test_comparison_page_lists_studies_requests_the_job_and_shows_its_result(
 def test_comparison_is_requested_again_after_another_rating(two_rated_studies, boss) -> None:
     first, second = two_rated_studies
     before = study_pairs.request_comparison(first, second, boss)
-    play_all()
+    run_until_idle()
     assert study_pairs.request_comparison(first, second, boss) == before
     second.raters.filter(label="R01").update(dropped=True, withdrawn_at=timezone.now())
     assert study_pairs.request_comparison(first, second, boss) != before
@@ -108,40 +108,40 @@ def test_comparison_offers_only_unblinded_studies_of_one_kind_with_a_role_in_bot
     first, second = two_rated_studies
     analyst = User.objects.create_user("analyst")
     Membership.objects.create(study=first, user=analyst, role="analyst")
-    assert list(study_pairs.find_others(analyst, first)) == []
+    assert list(study_pairs.find_comparable_studies(analyst, first)) == []
     client.force_login(analyst)
     address = reverse("ratings:compare", args=[first.slug])
     assert "No other study to compare with" in client.get(address).content.decode()
     assert client.get(address, {"with": "second"}).status_code == 404
-    assert list(study_pairs.find_others(boss, first)) == [second]
-    sealed = study_factory.open_study(
+    assert list(study_pairs.find_comparable_studies(boss, first)) == [second]
+    sealed = study_factory.create_open_study(
         2, slug="sealed", sources=SOURCES, design="crossed", ratings_per_item=2, allow_unblinded=True
     )
     Study.objects.filter(pk=sealed.pk).update(created_by=boss)
-    assert sealed not in study_pairs.find_others(boss, first)
+    assert sealed not in study_pairs.find_comparable_studies(boss, first)
     client.force_login(boss)
     assert client.get(reverse("ratings:compare", args=["sealed"])).status_code == 404
 
 
 def test_comparison_of_studies_without_shared_raters_and_items_states_it(boss) -> None:
-    run_factory.pool(8, ("caffeine",))
+    run_factory.create_pool(8, ("caffeine",))
     first = create_rated_study(boss, "first", 1)
     first_pairs = set(first.items.values_list("pair_sha256", flat=True))
-    played = run_factory.episode("zebrafish")
+    played = run_factory.create_episode("zebrafish")
     for number in range(21, 29):
-        run_factory.twin(run_factory.transition(played, number), "subtle")
+        run_factory.create_twin(run_factory.create_transition(played, number), "subtle")
     second = create_rated_study(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert not first_pairs & set(second.items.values_list("pair_sha256", flat=True))
-    lines = records(two_studies.compare_studies(first, second))
+    lines = list_records(two_studies.compare_studies(first, second))
     assert all("no rater and no item in common" in line["reason"] for line in lines if line["quantity"] == "rate")
 
 
 def test_comparison_pairs_replicates_of_the_same_step_across_studies(boss) -> None:
     # The same action on the same materials in two experiments: other outcomes, the same pair.
-    run_factory.pool(8, ("caffeine",))
+    run_factory.create_pool(8, ("caffeine",))
     first = create_rated_study(boss, "first", 1, experiments=["caffeine"])
-    run_factory.pool(8, ("zebrafish",))
+    run_factory.create_pool(8, ("zebrafish",))
     second = create_rated_study(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert first.items.exclude(payload_sha256__in=second.items.values("payload_sha256")).count() == 8
-    rate = next(line for line in records(two_studies.compare_studies(first, second)) if line["quantity"] == "rate")
+    rate = next(line for line in list_records(two_studies.compare_studies(first, second)) if line["quantity"] == "rate")
     assert (rate["shared_items"] > 0, rate["shared_raters"]) == (True, 0)

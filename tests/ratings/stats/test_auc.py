@@ -6,16 +6,16 @@ from sklearn.metrics import roc_auc_score
 
 from ratings.stats import Estimate, Ratings
 from ratings.stats.areas import auc
-from ratings.stats.estimates import generator
-from ratings.stats.resampling import item_weights, rater_weights
-from ratings.stats.table import Row, build
-from tests.support.rating_tables import one
+from ratings.stats.estimates import build_generator
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.resampling import sample_item_weights, sample_rater_weights
+from tests.support.rating_tables import find_estimate
 
 
 def estimate_confidence_auc(ratings: Sequence[tuple[int, bool]]) -> Estimate:
     """Of confidences, and whether the verdict was right, of one rater."""
-    rows = [Row(f"i{at:03}", "R", int(right), confidence, 1) for at, (confidence, right) in enumerate(ratings)]
-    return auc.confidence_correct(build(rows), 0, 0)
+    rows = [RatingRecord(f"i{at:03}", "R", int(right), confidence, 1) for at, (confidence, right) in enumerate(ratings)]
+    return auc.estimate_confidence_correct(build_ratings_table(rows), 0, 0)
 
 
 def test_auc_counts_pairs_with_ties_as_half() -> None:
@@ -52,8 +52,8 @@ def build_signed_ratings(marks: dict[str, str], truth: str) -> Ratings:
             mark = signed[2 * place : 2 * place + 2].strip()
             if mark:
                 source = "genuine" if kind == "1" else "subtle"
-                rows.append(Row(f"i{place:02}", rater, int(mark[0] == "+"), int(mark[1]), int(kind), source))
-    return build(rows)
+                rows.append(RatingRecord(f"i{place:02}", rater, int(mark[0] == "+"), int(mark[1]), int(kind), source))
+    return build_ratings_table(rows)
 
 
 def simulate_ratings(seed: int, items: int = 40, raters: int = 4, missing: float = 0.2) -> Ratings:
@@ -64,8 +64,10 @@ def simulate_ratings(seed: int, items: int = 40, raters: int = 4, missing: float
         for rater in range(raters):
             if rng.random() > missing:
                 plausible = rng.random() < {"genuine": 0.85, "subtle": 0.7, "obvious": 0.1}[source]
-                rows.append(Row(f"i{item:02}", f"R{rater}", int(plausible), int(rng.integers(1, 6)), truth, source))
-    return build(rows)
+                rows.append(
+                    RatingRecord(f"i{item:02}", f"R{rater}", int(plausible), int(rng.integers(1, 6)), truth, source)
+                )
+    return build_ratings_table(rows)
 
 
 def test_pooled_auc_is_below_1_although_every_rater_separates_right_from_wrong() -> None:
@@ -73,100 +75,105 @@ def test_pooled_auc_is_below_1_although_every_rater_separates_right_from_wrong()
     # {1, 4, 4}.
     # 2 beats 1 (twice), 5 beats all three: 5 of 9 pairs.
     table = build_signed_ratings({"low": "+2+2-1", "high": "+5-4-4"}, "111")
-    found = auc.panel(table, 0, 0)
-    assert one(found, "auc_confidence_correct").value == pytest.approx(5 / 9)
-    assert [one(found, "type2_auc", rater=rater).value for rater in ("low", "high")] == [1, 1]
-    assert one(found, "type2_auc", mean_over="raters").value == 1
+    found = auc.estimate_areas(table, 0, 0)
+    assert find_estimate(found, "auc_confidence_correct").value == pytest.approx(5 / 9)
+    assert [find_estimate(found, "type2_auc", rater=rater).value for rater in ("low", "high")] == [1, 1]
+    assert find_estimate(found, "type2_auc", mean_over="raters").value == 1
 
 
 def test_signed_and_unsigned_areas_of_one_table_by_hand() -> None:
     # Items 1 and 2 right, 3 and 4 wrong; signed: right +5 -2, wrong -4 +3. +5 beats both, -2 beats -4: 3 of 4.
     # Unsigned: right 5 2, wrong 4 3: 5 beats both: 2 of 4.
-    found = auc.panel(build_signed_ratings({"A": "+5-2-4+3"}, "1100"), 0, 0)
+    found = auc.estimate_areas(build_signed_ratings({"A": "+5-2-4+3"}, "1100"), 0, 0)
     for args in ({}, {"source": "subtle"}):
-        assert one(found, "auc_signed", **args).value == 0.75
-        assert one(found, "auc_unsigned_truth", **args).value == 0.5
-    assert one(found, "auc_unsigned_truth", source="subtle", mean_over="raters").value == 0.5
+        assert find_estimate(found, "auc_signed", **args).value == 0.75
+        assert find_estimate(found, "auc_unsigned_truth", **args).value == 0.5
+    assert find_estimate(found, "auc_unsigned_truth", source="subtle", mean_over="raters").value == 0.5
 
 
 def test_auc_of_each_error_source_is_against_all_unperturbed_items() -> None:
     table = simulate_ratings(1)
-    found = auc.panel(table, 0, 0)
+    found = auc.estimate_areas(table, 0, 0)
     for source in (None, "obvious", "subtle"):
-        own = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
-        expected = roc_auc_score(own.reference, own.signed)  # scikit-learn's, computed
-        assert one(found, "auc_signed", **({"source": source} if source else {})).value == pytest.approx(expected)
-    assert one(found, "auc_signed", source="obvious").value > one(found, "auc_signed", source="subtle").value
+        own = table.select_ratings(table.reference >= 0) if source is None else table.select_against_unperturbed(source)
+        expected = roc_auc_score(own.reference, own.signed_ratings)  # scikit-learn's, computed
+        assert find_estimate(found, "auc_signed", **({"source": source} if source else {})).value == pytest.approx(
+            expected
+        )
+    assert (
+        find_estimate(found, "auc_signed", source="obvious").value
+        > find_estimate(found, "auc_signed", source="subtle").value
+    )
 
 
 def test_pooled_auc_of_several_raters_has_no_interval_and_a_reason() -> None:
-    found = auc.panel(simulate_ratings(1), 0, 0)
+    found = auc.estimate_areas(simulate_ratings(1), 0, 0)
     for stat in ("auc_signed", "auc_unsigned_truth"):
         for args in ({}, {"source": "subtle"}):
-            pooled = one(found, stat, **args)
+            pooled = find_estimate(found, stat, **args)
             assert pooled.value is not None and (pooled.low, pooled.method) == (None, "")
             assert pooled.reason.endswith("the mean over raters has an interval")
-    mean = one(found, "auc_unsigned_truth", source="subtle", mean_over="raters")
+    mean = find_estimate(found, "auc_unsigned_truth", source="subtle", mean_over="raters")
     assert mean.low < mean.value < mean.high
-    alone = auc.signed(simulate_ratings(1, raters=1), "subtle")
+    alone = auc.estimate_signed(simulate_ratings(1, raters=1), "subtle")
     assert alone.method == "delong" and alone.low < alone.value < alone.high and not alone.reason
 
 
 def test_bootstrap_auc_weights_ratings_by_item_and_rater_draws() -> None:
     # The same draws made by hand: a rating weighs its item's draws times its rater's; scikit-learn weighs likewise.
     table = simulate_ratings(2)
-    own = table.where(np.isfinite(table.confidence))
-    found = auc._replicates(own, 40, generator(7, "x"))
-    rng = generator(7, "x")
-    rater = rater_weights(4, 40, rng)
-    item = item_weights(own.item_source, 40, rng)
+    own = table.select_ratings(np.isfinite(table.confidence))
+    found = auc._resample_areas(own, 40, build_generator(7, "x"))
+    rng = build_generator(7, "x")
+    rater = sample_rater_weights(4, 40, rng)
+    item = sample_item_weights(own.item_source, 40, rng)
     for at in range(40):
         weight = item[at][own.item] * rater[at][own.rater]
-        expected = roc_auc_score(own.correct, own.confidence, sample_weight=weight)
+        expected = roc_auc_score(own.is_correct, own.confidence, sample_weight=weight)
         assert found[at] == pytest.approx(expected)
 
 
 def test_bootstrap_of_the_mean_auc_resamples_raters() -> None:
     table = simulate_ratings(3)
-    found = auc._replicates(table, 30, generator(7, "x"), mean_over_raters=True)
-    rng = generator(7, "x")
-    rater = rater_weights(4, 30, rng)
-    item = item_weights(table.item_source, 30, rng)
+    found = auc._resample_areas(table, 30, build_generator(7, "x"), mean_over_raters=True)
+    rng = build_generator(7, "x")
+    rater = sample_rater_weights(4, 30, rng)
+    item = sample_item_weights(table.item_source, 30, rng)
     for at in range(30):
         areas, weights = [], []
         for number in range(4):
             own = table.rater == number
             weight = item[at][table.item[own]]
-            areas.append(roc_auc_score(table.correct[own], table.confidence[own], sample_weight=weight))
+            areas.append(roc_auc_score(table.is_correct[own], table.confidence[own], sample_weight=weight))
             weights.append(rater[at][number])
         assert found[at] == pytest.approx(np.average(areas, weights=weights))
 
 
 def test_bootstrap_interval_of_auc_contains_the_value_and_is_reproducible() -> None:
     table = simulate_ratings(2)
-    first, again = (auc.confidence_correct(table, 0, 300) for _ in range(2))
-    assert first.to_json() == again.to_json() and first.method == "two_way_bootstrap"
+    first, again = (auc.estimate_confidence_correct(table, 0, 300) for _ in range(2))
+    assert first.to_dict() == again.to_dict() and first.method == "two_way_bootstrap"
     assert first.low < first.value < first.high
-    assert auc.confidence_correct(table, 1, 300).low != first.low
+    assert auc.estimate_confidence_correct(table, 1, 300).low != first.low
 
 
 def test_areas_are_independent_of_row_order() -> None:
-    rows = simulate_ratings(2).rows()
-    forwards, backwards = (auc.panel(build(given), 0, 100) for given in (rows, rows[::-1]))
-    assert [row.to_json() for row in forwards] == [row.to_json() for row in backwards]
+    rows = simulate_ratings(2).to_records()
+    forwards, backwards = (auc.estimate_areas(build_ratings_table(given), 0, 100) for given in (rows, rows[::-1]))
+    assert [row.to_dict() for row in forwards] == [row.to_dict() for row in backwards]
 
 
 def test_areas_without_resampling_have_values_and_a_reason() -> None:
     table = simulate_ratings(2)
-    found = auc.panel(table, 0, 0)
-    for row in (one(found, "auc_confidence_correct"), one(found, "type2_auc", mean_over="raters")):
+    found = auc.estimate_areas(table, 0, 0)
+    for row in (find_estimate(found, "auc_confidence_correct"), find_estimate(found, "type2_auc", mean_over="raters")):
         assert row.low is None and row.reason == "the interval needs resampling"
-    assert one(found, "auc_confidence_correct").value == auc.confidence_correct(table, 0, 100).value
+    assert find_estimate(found, "auc_confidence_correct").value == auc.estimate_confidence_correct(table, 0, 100).value
 
 
 @pytest.mark.parametrize("raters", [1, 2])
 def test_bootstrap_resamples_only_items_below_three_raters(raters: int) -> None:
-    found = auc.confidence_correct(simulate_ratings(5, items=60, raters=raters), 0, 200)
+    found = auc.estimate_confidence_correct(simulate_ratings(5, items=60, raters=raters), 0, 200)
     assert found.method == "item_bootstrap" and "fewer than three raters" in found.reason and found.low < found.high
 
 
@@ -174,40 +181,45 @@ def test_bootstrap_resamples_only_items_below_three_raters(raters: int) -> None:
     ("rows", "reason"),
     [
         ([], "no item states its perturbation: import a column `perturbation` or `truth`"),
-        ([Row("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
-        ([Row("a", "R", 1, None, 1)], "no rating with a known reference has a confidence"),
-        ([Row("a", "R", 1, 3, 1)], "no rating is incorrect"),
-        ([Row("a", "R", 1, 3, 0)], "no rating is correct"),
+        ([RatingRecord("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
+        ([RatingRecord("a", "R", 1, None, 1)], "no rating with a known reference has a confidence"),
+        ([RatingRecord("a", "R", 1, 3, 1)], "no rating is incorrect"),
+        ([RatingRecord("a", "R", 1, 3, 0)], "no rating is correct"),
     ],
 )
-def test_undefined_auc_gives_the_missing_class_as_reason(rows: list[Row], reason: str) -> None:
-    found = auc.panel(build(rows), 0, 100)
-    assert one(found, "auc_confidence_correct").reason == reason
-    assert one(found, "type2_auc", mean_over="raters").reason == reason
+def test_undefined_auc_gives_the_missing_class_as_reason(rows: list[RatingRecord], reason: str) -> None:
+    found = auc.estimate_areas(build_ratings_table(rows), 0, 100)
+    assert find_estimate(found, "auc_confidence_correct").reason == reason
+    assert find_estimate(found, "type2_auc", mean_over="raters").reason == reason
     assert all(row.value is None and row.low is None and row.reason for row in found)
 
 
 @pytest.mark.parametrize(("marks", "value"), [("+3+3-3+3", 0.5), ("+5+4-1-2", 1.0), ("+1+2-5-4", 0.0)])
 def test_auc_of_ties_or_complete_separation_has_no_interval(marks: str, value: float) -> None:
-    found = auc.confidence_correct(build_signed_ratings({"A": marks, "B": marks, "C": marks}, "1111"), 0, 100)
+    found = auc.estimate_confidence_correct(build_signed_ratings({"A": marks, "B": marks, "C": marks}, "1111"), 0, 100)
     assert (found.value, found.low, found.method) == (value, None, "") and found.reason
 
 
 def test_type2_mean_excludes_and_counts_raters_who_were_never_wrong() -> None:
-    found = auc.type2(build_signed_ratings({"A": "+5+3-4-2", "B": "+5+3+4+2"}, "1111"), 0, 0)
-    assert one(found, "type2_auc", rater="B").reason == "no rating is incorrect"
-    mean = one(found, "type2_auc", mean_over="raters")
+    found = auc.estimate_type2(build_signed_ratings({"A": "+5+3-4-2", "B": "+5+3+4+2"}, "1111"), 0, 0)
+    assert find_estimate(found, "type2_auc", rater="B").reason == "no rating is incorrect"
+    mean = find_estimate(found, "type2_auc", mean_over="raters")
     # A: correct 5 3, incorrect 4 2: three of four pairs
     assert mean.value == 0.75 and (mean.n["raters_used"], mean.n["raters_dropped"]) == (1, 1)
 
 
 def test_areas_exclude_ratings_without_confidence_or_reference() -> None:
-    rows = simulate_ratings(2).rows()
-    more = [Row("x", "R0", 1, None, 1, "genuine"), Row("y", "R1", 0, 4, None, "unknown")]
-    assert [row.value for row in auc.panel(build(rows), 0, 0)] == [
-        row.value for row in auc.panel(build([*rows, *more]), 0, 0)
+    rows = simulate_ratings(2).to_records()
+    more = [RatingRecord("x", "R0", 1, None, 1, "genuine"), RatingRecord("y", "R1", 0, 4, None, "unknown")]
+    assert [row.value for row in auc.estimate_areas(build_ratings_table(rows), 0, 0)] == [
+        row.value for row in auc.estimate_areas(build_ratings_table([*rows, *more]), 0, 0)
     ]
 
 
 def test_areas_need_a_binary_table() -> None:
-    assert auc.panel(build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 100) == []
+    assert (
+        auc.estimate_areas(
+            build_ratings_table([RatingRecord("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 100
+        )
+        == []
+    )

@@ -3,8 +3,8 @@ import pytest
 
 from ratings.stats import Ratings, detection
 from ratings.stats.detection import Outcomes
-from ratings.stats.table import Row, build
-from tests.support.rating_tables import one
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from tests.support.rating_tables import find_estimate
 
 
 def build_called_ratings(**raters: tuple[int, int, int, int]) -> Ratings:
@@ -12,9 +12,11 @@ def build_called_ratings(**raters: tuple[int, int, int, int]) -> Ratings:
     called."""
     rows = []
     for rater, (hits, misses, alarms, rejections) in raters.items():
-        rows += [Row(f"e{at:03}", rater, int(at >= hits), 3, 0, "subtle") for at in range(hits + misses)]
-        rows += [Row(f"g{at:03}", rater, int(at >= alarms), 3, 1, "genuine") for at in range(alarms + rejections)]
-    return build(rows)
+        rows += [RatingRecord(f"e{at:03}", rater, int(at >= hits), 3, 0, "subtle") for at in range(hits + misses)]
+        rows += [
+            RatingRecord(f"g{at:03}", rater, int(at >= alarms), 3, 1, "genuine") for at in range(alarms + rejections)
+        ]
+    return build_ratings_table(rows)
 
 
 @pytest.mark.parametrize(
@@ -23,61 +25,63 @@ def build_called_ratings(**raters: tuple[int, int, int, int]) -> Ratings:
     [(0.7, 0.1, 1.806), (0.5, 0.4, 0.253), (0.85, 0.05, 2.681)],
 )
 def test_d_prime_of_three_published_subjects(hit_rate: float, false_alarm_rate: float, d_prime: float) -> None:
-    assert detection.d_prime(hit_rate, false_alarm_rate) == pytest.approx(d_prime, abs=5.1e-4)
+    assert detection.compute_d_prime(hit_rate, false_alarm_rate) == pytest.approx(d_prime, abs=5.1e-4)
 
 
 def test_the_log_linear_rates_and_their_d_prime_and_criterion_as_published() -> None:
     # Bonett, R package statpsych, page "signal" (dgbonett.github.io/statpsych): 82 of 100 and 46 of 100 give HR
     # 0.8168317,
     # FAR 0.460396, d-prime 1.002793 and Bias (threshold less d'/2, our c) -0.4019603.
-    found = detection.detection(build_called_ratings(R=(82, 18, 46, 54)))
+    found = detection.estimate_detection(build_called_ratings(R=(82, 18, 46, 54)))
     counts = Outcomes(82, 18, 46, 54)
     assert (counts.hit_rate, counts.false_alarm_rate) == pytest.approx((0.8168317, 0.460396), abs=5.1e-8)
-    assert one(found, "dprime").value == pytest.approx(1.002793, abs=5.1e-7)
-    assert one(found, "criterion_c").value == pytest.approx(-0.4019603, abs=5.1e-8)
+    assert find_estimate(found, "dprime").value == pytest.approx(1.002793, abs=5.1e-7)
+    assert find_estimate(found, "criterion_c").value == pytest.approx(-0.4019603, abs=5.1e-8)
 
 
 def test_perfect_raters_have_a_finite_d_prime() -> None:
     # H = 10.5/11, F = 0.5/11: z = 1.6906 and -1.6906; d' = 3.381, c = 0
-    found = detection.detection(build_called_ratings(R=(10, 0, 0, 10)))
-    assert one(found, "dprime", rater="R").value == pytest.approx(2 * 1.69062, abs=1e-4)
-    assert one(found, "criterion_c", rater="R").value == pytest.approx(0, abs=1e-12)
+    found = detection.estimate_detection(build_called_ratings(R=(10, 0, 0, 10)))
+    assert find_estimate(found, "dprime", rater="R").value == pytest.approx(2 * 1.69062, abs=1e-4)
+    assert find_estimate(found, "criterion_c", rater="R").value == pytest.approx(0, abs=1e-12)
 
 
 def test_a_rater_who_rates_everything_plausible_has_d_prime_0_and_a_positive_criterion() -> None:
     # H = 0.5/11 = F: d' = 0, c = 1.69 > 0
-    found = detection.detection(build_called_ratings(R=(0, 10, 0, 10)))
-    assert one(found, "dprime", rater="R").value == pytest.approx(0)
-    assert one(found, "criterion_c", rater="R").value == pytest.approx(1.69062, abs=1e-5)
+    found = detection.estimate_detection(build_called_ratings(R=(0, 10, 0, 10)))
+    assert find_estimate(found, "dprime", rater="R").value == pytest.approx(0)
+    assert find_estimate(found, "criterion_c", rater="R").value == pytest.approx(1.69062, abs=1e-5)
 
 
 def test_d_prime_interval_of_one_rater_is_gourevitch_and_galanters() -> None:
     # 20 of 25 hits, 10 of 25 false alarms: H = 20.5/26, F = 10.5/26.
     # z = 0.8004, phi = 0.28960; 0.78846*0.21154/(25*0.28960^2) = 0.079550
     # z = -0.24301, phi = 0.38734; 0.40385*0.59615/(25*0.38734^2) = 0.064190; sum 0.14374, root 0.37913
-    found = one(detection.detection(build_called_ratings(R=(20, 5, 10, 15))), "dprime", rater="R")
+    found = find_estimate(detection.estimate_detection(build_called_ratings(R=(20, 5, 10, 15))), "dprime", rater="R")
     assert found.half_width == pytest.approx(1.95996 * 0.37913, abs=5e-4) and found.method == "normal"
-    bias = one(detection.detection(build_called_ratings(R=(20, 5, 10, 15))), "criterion_c", rater="R")
+    bias = find_estimate(
+        detection.estimate_detection(build_called_ratings(R=(20, 5, 10, 15))), "criterion_c", rater="R"
+    )
     assert bias.half_width == pytest.approx(found.half_width / 2)
 
 
 def test_sensitivity_and_specificity_are_counted_over_raters_and_for_each() -> None:
-    found = detection.detection(build_called_ratings(A=(8, 2, 1, 19), B=(4, 6, 3, 17)))
-    assert one(found, "sensitivity").value == 12 / 20 and one(found, "specificity").value == 36 / 40
-    assert one(found, "sensitivity", rater="B").value == 4 / 10
-    assert one(found, "specificity", rater="A").value == 19 / 20
-    assert one(found, "sensitivity", source="subtle").n["k"] == 12
-    assert one(found, "sensitivity").method == "wilson_cluster"
-    assert one(found, "sensitivity", rater="A").method == "wilson_items"
+    found = detection.estimate_detection(build_called_ratings(A=(8, 2, 1, 19), B=(4, 6, 3, 17)))
+    assert find_estimate(found, "sensitivity").value == 12 / 20 and find_estimate(found, "specificity").value == 36 / 40
+    assert find_estimate(found, "sensitivity", rater="B").value == 4 / 10
+    assert find_estimate(found, "specificity", rater="A").value == 19 / 20
+    assert find_estimate(found, "sensitivity", source="subtle").n["k"] == 12
+    assert find_estimate(found, "sensitivity").method == "wilson_cluster"
+    assert find_estimate(found, "sensitivity", rater="A").method == "wilson_items"
 
 
 def test_d_prime_mean_over_raters_differs_from_the_pooled_value() -> None:
     rates = {"A": (9, 1, 1, 9), "B": (2, 8, 0, 10), "C": (7, 3, 5, 5)}
-    found = detection.detection(build_called_ratings(**rates))
-    own = [one(found, "dprime", rater=rater).value for rater in rates]
-    mean = one(found, "dprime", mean_over="raters")
+    found = detection.estimate_detection(build_called_ratings(**rates))
+    own = [find_estimate(found, "dprime", rater=rater).value for rater in rates]
+    mean = find_estimate(found, "dprime", mean_over="raters")
     assert mean.value == pytest.approx(np.mean(own)) and mean.method == "or_hillis" and mean.low < mean.high
-    pooled = one(found, "dprime")
+    pooled = find_estimate(found, "dprime")
     assert pooled.value != pytest.approx(mean.value) and pooled.low is None and pooled.reason
 
 
@@ -85,8 +89,10 @@ def test_d_prime_mean_of_identical_raters_has_the_variance_of_its_items() -> Non
     # 6 of 10 and 2 of 10 called by both, so MSR = 0 and SE^2 = Cov2, df infinite.
     # H = 6.5/11, z = 0.22988, phi = 0.38854; F = 2.5/11, z = -0.74786, phi = 0.30161.
     # Cov2 = 0.24*10/9/10/0.38854^2 + 0.16*10/9/10/0.30161^2 = 0.176643 + 0.195431 = 0.372074, root 0.60998
-    mean = one(
-        detection.detection(build_called_ratings(**dict.fromkeys("ABC", (6, 4, 2, 8)))), "dprime", mean_over="raters"
+    mean = find_estimate(
+        detection.estimate_detection(build_called_ratings(**dict.fromkeys("ABC", (6, 4, 2, 8)))),
+        "dprime",
+        mean_over="raters",
     )
     assert mean.half_width == pytest.approx(1.95996 * 0.60998, abs=5e-4)
 
@@ -96,49 +102,56 @@ def test_d_prime_mean_has_no_interval_where_raters_hardly_miss_an_error() -> Non
     # z = -1.2448; d' = 3.0158. A rater called so has H = (30 * 0.96154 + 0.5)/31 = 0.94665, z = 1.6132, and F =
     # (20 * 0.10656 + 0.5)/21 = 0.12529, z = -1.1489; d' = 2.7621, 0.25 less.
     few = build_called_ratings(**dict.fromkeys("ABC", (29, 1, 2, 18)))
-    mean = one(detection.detection(few), "dprime", mean_over="raters")
+    mean = find_estimate(detection.estimate_detection(few), "dprime", mean_over="raters")
     assert mean.value is not None and mean.low is None and not mean.method
     assert "moves the mean by about -0.25" in mean.reason
     # With rates on one side of one half both move alike: z(0.2) and z(0.1) by some 0.05 each, d' hardly.
     rare = build_called_ratings(**dict.fromkeys("ABC", (6, 24, 2, 18)))
-    assert one(detection.detection(rare), "dprime", mean_over="raters").low is not None
+    assert find_estimate(detection.estimate_detection(rare), "dprime", mean_over="raters").low is not None
 
 
 def test_d_prime_mean_of_one_rater_equals_that_rater_with_the_same_interval() -> None:
-    found = detection.detection(build_called_ratings(A=(9, 1, 1, 9)))
-    alone, mean = one(found, "dprime", rater="A"), one(found, "dprime", mean_over="raters")
+    found = detection.estimate_detection(build_called_ratings(A=(9, 1, 1, 9)))
+    alone, mean = find_estimate(found, "dprime", rater="A"), find_estimate(found, "dprime", mean_over="raters")
     assert (mean.value, mean.low, mean.high) == (alone.value, alone.low, alone.high) and "one rater" in mean.reason
 
 
 def test_d_prime_mean_excludes_raters_without_both_classes() -> None:
-    found = detection.detection(build_called_ratings(A=(9, 1, 1, 9), B=(5, 5, 0, 0), C=(8, 2, 2, 8)))
-    assert one(found, "dprime", rater="B").reason == "no rating is of an unperturbed item"
-    assert one(found, "specificity", rater="B").value is None
-    assert one(found, "sensitivity", rater="B").value == 0.5
-    mean = one(found, "dprime", mean_over="raters")
+    found = detection.estimate_detection(build_called_ratings(A=(9, 1, 1, 9), B=(5, 5, 0, 0), C=(8, 2, 2, 8)))
+    assert find_estimate(found, "dprime", rater="B").reason == "no rating is of an unperturbed item"
+    assert find_estimate(found, "specificity", rater="B").value is None
+    assert find_estimate(found, "sensitivity", rater="B").value == 0.5
+    mean = find_estimate(found, "dprime", mean_over="raters")
     assert (mean.n["raters_used"], mean.n["raters_dropped"]) == (2, 1)
 
 
 def test_detection_has_a_row_for_every_rater_even_without_references() -> None:
-    found = detection.detection(build([Row("a", "R", 1, 3), Row("a", "S", 1, 3)]))
+    found = detection.estimate_detection(
+        build_ratings_table([RatingRecord("a", "R", 1, 3), RatingRecord("a", "S", 1, 3)])
+    )
     for rater in "RS":
-        row = one(found, "dprime", rater=rater)
+        row = find_estimate(found, "dprime", rater=rater)
         assert (row.value, row.reason) == (
             None,
             "no item states its perturbation: import a column `perturbation` or `truth`",
         )
-    found = detection.detection(build([Row("a", "R", 1, 3, 1, "good"), Row("b", "S", 1, 3, 0, "bad")]))
-    assert one(found, "criterion_c", rater="R", source="bad").reason == "no rating is of an item with a planted error"
+    found = detection.estimate_detection(
+        build_ratings_table([RatingRecord("a", "R", 1, 3, 1, "good"), RatingRecord("b", "S", 1, 3, 0, "bad")])
+    )
+    assert (
+        find_estimate(found, "criterion_c", rater="R", source="bad").reason
+        == "no rating is of an item with a planted error"
+    )
 
 
 def test_constant_verdicts_use_the_design_effect_of_the_other_sources() -> None:
     # Every hit, while of the right items half the raters call all: those go together by rater.
-    found = detection.detection(
+    found = detection.estimate_detection(
         build_called_ratings(A=(10, 0, 10, 0), B=(10, 0, 0, 10), C=(10, 0, 10, 0), D=(10, 0, 0, 10))
     )
-    sensitivity = one(found, "sensitivity")
+    sensitivity = find_estimate(found, "sensitivity")
     assert sensitivity.value == 1 and "design effect of the sources" in sensitivity.reason
-    alone = one(detection.detection(build_called_ratings(A=(10, 0, 5, 5))), "sensitivity")
+    alone = find_estimate(detection.estimate_detection(build_called_ratings(A=(10, 0, 5, 5))), "sensitivity")
     assert "as independent" in alone.reason and sensitivity.low < alone.low
 
 
@@ -146,26 +159,31 @@ def test_constant_verdicts_use_the_design_effect_of_the_other_sources() -> None:
     ("rows", "reason"),
     [
         ([], "no item states its perturbation: import a column `perturbation` or `truth`"),
-        ([Row("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
-        ([Row("a", "R", 1, 3, 1)], "no rating is of an item with a planted error"),
-        ([Row("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
+        ([RatingRecord("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
+        ([RatingRecord("a", "R", 1, 3, 1)], "no rating is of an item with a planted error"),
+        ([RatingRecord("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
     ],
 )
-def test_d_prime_without_planted_or_unperturbed_items_gives_the_reason(rows: list[Row], reason: str) -> None:
-    found = detection.detection(build(rows))
+def test_d_prime_without_planted_or_unperturbed_items_gives_the_reason(rows: list[RatingRecord], reason: str) -> None:
+    found = detection.estimate_detection(build_ratings_table(rows))
     for stat in ("dprime", "criterion_c"):
-        assert (one(found, stat).value, one(found, stat).reason) == (None, reason)
-        assert one(found, stat, mean_over="raters").reason == reason
+        assert (find_estimate(found, stat).value, find_estimate(found, stat).reason) == (None, reason)
+        assert find_estimate(found, stat, mean_over="raters").reason == reason
 
 
 def test_detection_summary_has_areas_then_detection_then_mean_areas() -> None:
     table = build_called_ratings(A=(8, 2, 1, 19), B=(4, 6, 3, 17), C=(5, 5, 2, 18))
-    stats = list(dict.fromkeys(row.stat for row in detection.panel(table, 0, 0)))
+    stats = list(dict.fromkeys(row.stat for row in detection.summarise_detection(table, 0, 0)))
     areas = ["auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc"]
     assert stats == [*areas, "sensitivity", "specificity", "dprime", "criterion_c", "mrmc_mean_auc"]
-    keys = [(row.stat, tuple(sorted(row.args.items()))) for row in detection.panel(table, 0, 0)]
+    keys = [(row.stat, tuple(sorted(row.args.items()))) for row in detection.summarise_detection(table, 0, 0)]
     assert len(set(keys)) == len(keys)
 
 
 def test_detection_needs_a_binary_table() -> None:
-    assert detection.panel(build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 0) == []
+    assert (
+        detection.summarise_detection(
+            build_ratings_table([RatingRecord("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 0
+        )
+        == []
+    )

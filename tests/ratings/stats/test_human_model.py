@@ -1,16 +1,16 @@
 import pytest
 
 from ratings.stats import human_model
-from ratings.stats.agreement.agreement import average
-from ratings.stats.table import Row, build
+from ratings.stats.agreement.pairwise import estimate_pair_means
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 ITEMS = "123456"
 
 
 def build_ratings(**raters: str):
     """Verdicts of each rater as text, one sign an item; a dot where there is none."""
-    return build(
-        Row(item, who, int(sign))
+    return build_ratings_table(
+        RatingRecord(item, who, int(sign))
         for who, given in raters.items()
         for item, sign in zip(ITEMS * 20, given, strict=False)
         if sign != "."
@@ -19,8 +19,8 @@ def build_ratings(**raters: str):
 
 def repeat_ratings(times: int = 10, **raters: str):
     """The same verdicts over and over, on other items."""
-    return build(
-        Row(f"{n}-{at}", who, int(sign), source="a" if at < 3 else "b")
+    return build_ratings_table(
+        RatingRecord(f"{n}-{at}", who, int(sign), source="a" if at < 3 else "b")
         for n in range(times)
         for who, given in raters.items()
         for at, sign in enumerate(given)
@@ -40,7 +40,7 @@ TWO = {"a": "111000", "b": "110001"}
 
 def test_model_comparison_by_hand() -> None:
     rows = index_by_name(
-        human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
+        human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
     )
     # a and b agree on 4 of 6, each says 1 half the time: pe 1/2, kappa (2/3 - 1/2)/(1/2) = 1/3.
     people = rows["raters with each other"]
@@ -57,15 +57,15 @@ def test_model_comparison_by_hand() -> None:
 
 def test_people_row_is_the_pair_mean_over_the_same_items() -> None:
     own = repeat_ratings(**TWO, c="111111")
-    people = human_model.standings(own, {}, resamples=20)[0]
-    same = [row for row in average(own, resamples=20) if row.args == {"min_overlap": 20}]
+    people = human_model.compare_models(own, {}, resamples=20)[0]
+    same = [row for row in estimate_pair_means(own, resamples=20) if row.args == {"min_overlap": 20}]
     assert people.kappa == next(row for row in same if row.stat == "avg_pairwise_kappa")
 
 
 def test_leave_one_out_weights_raters_and_not_pairs() -> None:
     # a-b share 4 items, agree on 4; a-c share 2, agree on 0; b-c share none.
     rows = index_by_name(
-        human_model.standings(build_ratings(a="101010", b="1010..", c="....01"), {}, min_overlap=1, resamples=0)
+        human_model.compare_models(build_ratings(a="101010", b="1010..", c="....01"), {}, min_overlap=1, resamples=0)
     )
     # Pairs: (1 + 0)/2. Raters: a (1 + 0)/2, b 1, c 0: mean 1/2. Without b-c both agree; kappa: a-b 1, a-c -1.
     assert rows["raters with each other"].agreement.value == pytest.approx(1 / 2)
@@ -75,7 +75,7 @@ def test_leave_one_out_weights_raters_and_not_pairs() -> None:
 
 def test_model_kappa_is_0_for_a_constant_model() -> None:
     row = index_by_name(
-        human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111111")}, min_overlap=1, resamples=0)
+        human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111111")}, min_overlap=1, resamples=0)
     )["m"]
     assert row.kappa.value == 0
     assert row.difference.value == pytest.approx(-1 / 3)
@@ -83,7 +83,9 @@ def test_model_kappa_is_0_for_a_constant_model() -> None:
 
 def test_model_kappa_is_undefined_if_model_and_raters_are_constant() -> None:
     row = index_by_name(
-        human_model.standings(build_ratings(a="111", b="111"), {"m": parse_verdicts("111")}, min_overlap=1, resamples=0)
+        human_model.compare_models(
+            build_ratings(a="111", b="111"), {"m": parse_verdicts("111")}, min_overlap=1, resamples=0
+        )
     )["m"]
     assert row.agreement.value == 1 and row.kappa.value is None
     assert row.kappa.reason == "0/0 in every pair: both gave one and the same answer throughout"
@@ -94,40 +96,40 @@ def test_model_comparison_uses_items_with_two_raters_and_all_models() -> None:
     own = build_ratings(a="111000", b="11000.")
     models = {"m": parse_verdicts("11100."), "k": parse_verdicts(".11001")}
     # Item 1 was not judged by k; item 6 has one rater.
-    assert human_model.common_items(own, models) == {"2", "3", "4", "5"}
-    rows = human_model.standings(own, models, min_overlap=1, resamples=0)
+    assert human_model.find_common_items(own, models) == {"2", "3", "4", "5"}
+    rows = human_model.compare_models(own, models, min_overlap=1, resamples=0)
     assert {row.kappa.n["items"] for row in rows} == {4}
 
 
 def test_a_model_with_few_shared_items_has_a_marked_point_estimate() -> None:
     few = "few items: no pair shares 20 items, the most is 6; no interval is reliable"
-    same = human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
-    marked = human_model.standings(build_ratings(**TWO), {"m": parse_verdicts("111001")}, resamples=200)
+    same = human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
+    marked = human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111001")}, resamples=200)
     for one, other in zip(same, marked, strict=True):
         assert (one.agreement.value, one.kappa.value) == (other.agreement.value, other.kappa.value)
         assert one.kappa.value is not None
         assert (other.kappa.low, other.kappa.reason, other.agreement.low) == (None, few, None)
     assert index_by_name(marked)["m"].difference.low is None
-    none = index_by_name(human_model.standings(build_ratings(**TWO), {"m": {"other": 1}}, resamples=0))
+    none = index_by_name(human_model.compare_models(build_ratings(**TWO), {"m": {"other": 1}}, resamples=0))
     assert none["m"].kappa.reason == "no item was judged by the model and rated by a person"
 
 
 def test_model_intervals_resample_items_within_source_and_follow_the_seed() -> None:
     own = repeat_ratings(**TWO, c="101010")
     model = {"m": {f"{n}-{at}": int(sign) for n in range(10) for at, sign in enumerate("111001")}}
-    first = human_model.standings(own, model, resamples=200, seed=4)
+    first = human_model.compare_models(own, model, resamples=200, seed=4)
     row = index_by_name(first)["m"]
     assert row.kappa.method == row.difference.method == "item_bootstrap_corrected"
     assert row.agreement.method == "item_bootstrap"
     for found in (row.agreement, row.kappa, row.difference):
         assert found.low < found.value < found.high
-    assert human_model.standings(own, model, resamples=200, seed=4) == first
-    assert index_by_name(human_model.standings(own, model, resamples=200, seed=5))["m"].kappa != row.kappa
+    assert human_model.compare_models(own, model, resamples=200, seed=4) == first
+    assert index_by_name(human_model.compare_models(own, model, resamples=200, seed=5))["m"].kappa != row.kappa
 
 
 def test_a_rater_named_like_a_model_remains_a_person() -> None:
     rows = index_by_name(
-        human_model.standings(
+        human_model.compare_models(
             build_ratings(m="111000", b="110001"), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0
         )
     )
@@ -135,7 +137,7 @@ def test_a_rater_named_like_a_model_remains_a_person() -> None:
 
 
 def test_majority_is_strict_and_ties_are_counted() -> None:
-    found = human_model.majority(
+    found = human_model.compute_majority(
         {"a": parse_verdicts("1100"), "b": parse_verdicts("1010"), "c": parse_verdicts("1...")}
     )
     # Items 2 and 3 have one vote each way, without c's.
@@ -143,33 +145,37 @@ def test_majority_is_strict_and_ties_are_counted() -> None:
 
 
 def test_consensus_is_among_items_that_all_judged() -> None:
-    assert human_model.consensus({"a": parse_verdicts("110."), "b": parse_verdicts("1010")}) == {"1": 1, "2": 0, "3": 0}
-    assert human_model.consensus({}) == {}
+    assert human_model.compute_consensus({"a": parse_verdicts("110."), "b": parse_verdicts("1010")}) == {
+        "1": 1,
+        "2": 0,
+        "3": 0,
+    }
+    assert human_model.compute_consensus({}) == {}
 
 
 def test_model_comparison_includes_ensembles() -> None:
     models = {"a": parse_verdicts("111000"), "b": parse_verdicts("110000")}
     rows = index_by_name(
-        human_model.standings(build_ratings(**TWO), models, min_overlap=1, resamples=0, kinds={"a": "classifier"})
+        human_model.compare_models(build_ratings(**TWO), models, min_overlap=1, resamples=0, kinds={"a": "classifier"})
     )
-    assert [(row.who, row.kind) for row in rows.values()][2:] == [
+    assert [(row.name, row.kind) for row in rows.values()][2:] == [
         ("a", "classifier"), ("b", "machine"), ("majority of the models", "ensemble"), ("all models", "ensemble"),
     ]  # fmt: skip
 
 
 def test_conditional_agreement_is_not_symmetric_and_undefined_without_a_one() -> None:
     models = {"a": parse_verdicts("1110"), "b": parse_verdicts("1000"), "z": parse_verdicts("0000")}
-    cells = {(cell.row, cell.col): cell for cell in human_model.conditional_matrix(models)}
+    cells = {(cell.row, cell.col): cell for cell in human_model.build_conditional_matrix(models)}
     # Of a's three 1s b says 1 to one; of b's one, a to one.
     assert cells["a", "b"].value == pytest.approx(1 / 3) and cells["a", "b"].base == 3
     assert cells["b", "a"].value == 1 and cells["a", "a"].value == 1
     assert cells["z", "a"].value is None and cells["z", "a"].base == 0
-    same = {(cell.row, cell.col): cell.value for cell in human_model.agreement_matrix(models)}
+    same = {(cell.row, cell.col): cell.value for cell in human_model.build_agreement_matrix(models)}
     assert same["a", "b"] == same["b", "a"] == 1 / 2 and same["z", "b"] == 3 / 4
 
 
 def test_fractions_count_only_what_was_judged() -> None:
-    found = human_model.fractions({"a": parse_verdicts("11.0"), "none": {}})
+    found = human_model.estimate_fractions({"a": parse_verdicts("11.0"), "none": {}})
     assert (found[0].k, found[0].n, found[0].share) == (2, 3, pytest.approx(2 / 3))
     # Wilson 1927 for 2 of 3, z = 1.96: centre (2/3 + 3.8415/6)/(1 + 3.8415/3) = 0.5731, half 0.3654.
     assert (found[0].low, found[0].high) == (pytest.approx(0.2077, abs=1e-4), pytest.approx(0.9385, abs=1e-4))
@@ -177,9 +183,9 @@ def test_fractions_count_only_what_was_judged() -> None:
 
 
 def test_rater_verdicts_can_be_rows_of_the_matrices() -> None:
-    assert human_model.of_raters(build_ratings(a="10", b=".1")) == {"a": {"1": 1, "2": 0}, "b": {"2": 1}}
+    assert human_model.collect_rater_verdicts(build_ratings(a="10", b=".1")) == {"a": {"1": 1, "2": 0}, "b": {"2": 1}}
 
 
 def test_model_comparison_needs_a_binary_table() -> None:
     with pytest.raises(ValueError, match="1 and 0"):
-        human_model.standings(build([Row("1", "a", "x")], ("x", "y")), {})
+        human_model.compare_models(build_ratings_table([RatingRecord("1", "a", "x")], ("x", "y")), {})

@@ -6,24 +6,24 @@ from ratings.exchange.archive import imrmc
 from ratings.exchange.archive.imrmc import FormatError, Reading
 from ratings.stats import Ratings
 from ratings.stats.areas import auc, mrmc
-from ratings.stats.table import Row, build
-from tests.support.reader_studies import VAN_DYKE, reader_study
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from tests.support.reader_studies import VAN_DYKE, build_reader_study
 
-TABLE = build(
+TABLE = build_ratings_table(
     [
-        Row("i1", "R1", 1, 5, 1, "genuine"),
-        Row("i2", "R1", 0, 4, 0, "subtle"),
-        Row("i3", "R1", 1, 2, 0, "subtle"),
-        Row("i1", "R2", 0, 1, 1, "genuine"),
-        Row("i2", "R2", 0, 5, 0, "subtle"),
-        Row("i4", "R2", 0, 5, 0, "obvious"),
-        Row("i5", "R2", 1, None, 1, "genuine"),
+        RatingRecord("i1", "R1", 1, 5, 1, "genuine"),
+        RatingRecord("i2", "R1", 0, 4, 0, "subtle"),
+        RatingRecord("i3", "R1", 1, 2, 0, "subtle"),
+        RatingRecord("i1", "R2", 0, 1, 1, "genuine"),
+        RatingRecord("i2", "R2", 0, 5, 0, "subtle"),
+        RatingRecord("i4", "R2", 0, 5, 0, "obvious"),
+        RatingRecord("i5", "R2", 1, None, 1, "genuine"),
     ]
 )
 
 
 def format_imrmc(table: Ratings, source: str) -> str:
-    return "".join(imrmc.write(table, source))
+    return "".join(imrmc.format_source_study(table, source))
 
 
 def test_imrmc_file_has_sizes_truths_and_readings_of_one_error_source() -> None:
@@ -38,19 +38,19 @@ def test_imrmc_file_has_sizes_truths_and_readings_of_one_error_source() -> None:
 
 
 def test_imrmc_file_reads_back_the_same_ratings() -> None:
-    whole = TABLE.against_unperturbed("subtle")
-    back = imrmc.read(format_imrmc(TABLE, "subtle"))
-    rows = back.table("rating").rows()
-    expected = [row for row in whole.rows() if row.confidence is not None]
+    whole = TABLE.select_against_unperturbed("subtle")
+    back = imrmc.parse_reader_study(format_imrmc(TABLE, "subtle"))
+    rows = back.to_ratings("rating").to_records()
+    expected = [row for row in whole.to_records() if row.confidence is not None]
     assert [row[:5] for row in rows] == [row[:5] for row in expected]
-    again = "".join(imrmc.write(back.table("rating"), "signal"))
+    again = "".join(imrmc.format_source_study(back.to_ratings("rating"), "signal"))
     assert again.split("BEGIN DATA:")[1] == format_imrmc(TABLE, "subtle").split("BEGIN DATA:")[1]
 
 
 def test_imrmc_file_reads_back_to_the_same_mean_area() -> None:
-    study = reader_study(VAN_DYKE["1"], 69)
-    back = imrmc.read(format_imrmc(study, "all")).table("rating")
-    before, after = (mrmc.mean_auc(table)[0] for table in (study, back))
+    study = build_reader_study(VAN_DYKE["1"], 69)
+    back = imrmc.parse_reader_study(format_imrmc(study, "all")).to_ratings("rating")
+    before, after = (mrmc.estimate_mean_auc(table)[0] for table in (study, back))
     assert (after.value, after.low, after.high) == pytest.approx((before.value, before.low, before.high))
 
 
@@ -71,12 +71,14 @@ HOSTILE = [
 
 
 def test_imrmc_file_preserves_names_that_look_like_the_format() -> None:
-    rows = [Row(f"{name}{at}", name, 1, 3, at, "genuine" if at else "error") for name in HOSTILE for at in (0, 1)]
-    rows += [Row(name, "R", 1, 3, 0, "error") for name in HOSTILE]
-    table = build(rows)
+    rows = [
+        RatingRecord(f"{name}{at}", name, 1, 3, at, "genuine" if at else "error") for name in HOSTILE for at in (0, 1)
+    ]
+    rows += [RatingRecord(name, "R", 1, 3, 0, "error") for name in HOSTILE]
+    table = build_ratings_table(rows)
     text = format_imrmc(table, "error")
     assert all(len(line.split(",")) == 4 for line in text.split("BEGIN DATA:\n")[1].splitlines())
-    back = imrmc.read(text).table("rating")
+    back = imrmc.parse_reader_study(text).to_ratings("rating")
     assert set(back.raters) == {*HOSTILE, "R"} and back.items == table.items
 
 
@@ -86,11 +88,14 @@ def test_imrmc_file_preserves_any_name() -> None:
     signs = " %,-1truhü水é\u00a0\u2028\n\t\r\x00\x1c\x85\"':;+😀\u0301"
     names = {"Ünal ", " Ünal", " %", "% ", " ü ", "  ", " -1 ", "truth "}
     names |= {"".join(rng.choices(signs, k=rng.randint(0, 5))) for _ in range(400)}
-    table = build(
-        [Row(name, name, 1, 3, at % 2, "genuine" if at % 2 else "error") for at, name in enumerate(sorted(names))]
+    table = build_ratings_table(
+        [
+            RatingRecord(name, name, 1, 3, at % 2, "genuine" if at % 2 else "error")
+            for at, name in enumerate(sorted(names))
+        ]
     )
-    back = imrmc.read("".join(imrmc.write(table, "error", modality=" Ünal%")))
-    assert back.modalities == (" Ünal%",)
+    back = imrmc.parse_reader_study("".join(imrmc.format_source_study(table, "error", modality=" Ünal%")))
+    assert back.modality_names == (" Ünal%",)
     assert {(reading.reader, reading.case) for reading in back.readings} == {(name, name) for name in names}
     assert set(back.truth) == names
 
@@ -118,27 +123,29 @@ BEGIN DATA:
 
 
 def test_imrmc_file_of_another_program_is_read_by_modality() -> None:
-    study = imrmc.read(RJAFROC)
-    assert study.modalities == ("0", "1") and study.truth == {"1": 0, "5": 0, "70": 1, "74": 1}
+    study = imrmc.parse_reader_study(RJAFROC)
+    assert study.modality_names == ("0", "1") and study.truth == {"1": 0, "5": 0, "70": 1, "74": 1}
     assert study.description[0] == "dataset Data File" and study.readings[1] == Reading("0", "5", "0", 5.0)
     # diseased 5, 4 against 1, 5: 5 beats 1 and ties 5, 4 beats 1: 2.5 of 4
-    assert auc.signed(study.table("0"), "signal").value == 2.5 / 4
+    assert auc.estimate_signed(study.to_ratings("0"), "signal").value == 2.5 / 4
 
 
 def test_imrmc_reader_accepts_trailing_commas_and_spaces_as_in_the_fda_examples() -> None:
     # As in DIDSR/iMRMC, 000_iMRMC/inputFiles: test_binary_data.imrmc (commas) and forDebugging/test.imrmc (spaces,
     # names of cases, and an N0 that does not count right).
     text = "Simulated,,,\nNR: 5,,,\nN0: 24,,,\n,,,\nBEGIN DATA:,,,\n-1 , case1 , modality should not , 0\n-1,26,0,1\n"
-    study = imrmc.read(text + " reader 1 ,case1, modality 1 ,1.000000\n reader 1,26, modality 1,0.00E+00\n\n")
+    study = imrmc.parse_reader_study(
+        text + " reader 1 ,case1, modality 1 ,1.000000\n reader 1,26, modality 1,0.00E+00\n\n"
+    )
     assert study.readings[0] == Reading("reader 1", "case1", "modality 1", 1.0) and study.truth["26"] == 1
     with pytest.raises(ValueError, match="the score 0 is not a signed confidence"):
-        study.table("modality 1")
+        study.to_ratings("modality 1")
 
 
 def test_imrmc_reader_reports_all_problems_with_their_lines() -> None:
     text = "BEGIN DATA:\n-1,1,0,0\n-1,1,0,1\n-1,2,0,7\n1,1,m,3\n1,1,m,4\n1,9,m,2\n1;2\n1,1,n,much\n1,1,n,inf\n"
     with pytest.raises(FormatError) as raised:
-        imrmc.read(text)
+        imrmc.parse_reader_study(text)
     assert raised.value.problems == (
         "line 3: the truth of case 1 is given twice",
         "line 4: the truth of case 2 is 7, not 0 or 1",
@@ -152,43 +159,45 @@ def test_imrmc_reader_reports_all_problems_with_their_lines() -> None:
 
 def test_imrmc_reader_rejects_a_text_without_begin_data() -> None:
     with pytest.raises(FormatError, match='no line "BEGIN DATA:"'):
-        imrmc.read("begin data:\n1,1,1,1\n")
+        imrmc.parse_reader_study("begin data:\n1,1,1,1\n")
 
 
 def test_imrmc_file_of_two_conditions_has_two_modalities_with_the_same_cases() -> None:
     # Each reader reads the unperturbed and the planted case in both conditions; versions of a case share a pair.
     rows = [
-        Row(f"{condition}{pair}", reader, verdict, 3, reference, "s", pair)
+        RatingRecord(f"{condition}{pair}", reader, verdict, 3, reference, "s", pair)
         for reader in ("R1", "R2")
         for condition, verdict in (("a", 1), ("b", 0))
         for pair, reference in (("genuine", 1), ("error", 0))
     ]
     of_item = {row.item: 1 if row.item.startswith("a") else 2 for row in rows}
-    text = "".join(imrmc.write_conditions(build(rows), of_item))
+    text = "".join(imrmc.format_condition_study(build_ratings_table(rows), of_item))
     assert "NR: 2\nN0: 1\nN1: 1\nNM: 2\n" in text
-    back = imrmc.read(text)
-    assert back.modalities == ("condition 1", "condition 2")
+    back = imrmc.parse_reader_study(text)
+    assert back.modality_names == ("condition 1", "condition 2")
     assert back.truth == {"aerror": 1, "agenuine": 0}
     assert Reading("R1", "aerror", "condition 2", 3.0) in back.readings and len(back.readings) == 8
 
 
 def test_imrmc_file_has_two_cases_for_versions_with_and_without_an_error() -> None:
     rows = [
-        Row(f"{condition}{name}", "R1", 1, 3, reference, "s", "one pair")
+        RatingRecord(f"{condition}{name}", "R1", 1, 3, reference, "s", "one pair")
         for condition in "ab"
         for name, reference in (("genuine", 1), ("error", 0))
     ]
     of_item = {row.item: 1 if row.item.startswith("a") else 2 for row in rows}
-    assert "N0: 1\nN1: 1\nNM: 2\n" in "".join(imrmc.write_conditions(build(rows), of_item))
+    assert "N0: 1\nN1: 1\nNM: 2\n" in "".join(imrmc.format_condition_study(build_ratings_table(rows), of_item))
 
 
 def test_imrmc_file_preserves_published_readings_in_two_conditions() -> None:
-    tables = [reader_study(VAN_DYKE[condition], 69) for condition in ("1", "2")]
+    tables = [build_reader_study(VAN_DYKE[condition], 69) for condition in ("1", "2")]
     rows = [
-        row._replace(item=f"{row.item} {at}", pair=row.item) for at, table in enumerate(tables) for row in table.rows()
+        row._replace(item=f"{row.item} {at}", pair=row.item)
+        for at, table in enumerate(tables)
+        for row in table.to_records()
     ]
     of_item = {row.item: 1 + int(row.item[-1]) for row in rows}
-    back = imrmc.read("".join(imrmc.write_conditions(build(rows), of_item)))
+    back = imrmc.parse_reader_study("".join(imrmc.format_condition_study(build_ratings_table(rows), of_item)))
     for at, table in enumerate(tables):
-        found = mrmc.mean_auc(back.table(f"condition {at + 1}"))[0]
-        assert found.value == pytest.approx(mrmc.mean_auc(table)[0].value, abs=1e-12)
+        found = mrmc.estimate_mean_auc(back.to_ratings(f"condition {at + 1}"))[0]
+        assert found.value == pytest.approx(mrmc.estimate_mean_auc(table)[0].value, abs=1e-12)

@@ -7,15 +7,15 @@ import pytest
 from scipy.stats import t
 
 from ratings.stats import Estimate
-from ratings.stats.intervals import Found, Uncertainty, with_intervals
+from ratings.stats.intervals import PointEstimate, Uncertainty, build_interval_rows
 
-AT = Found("a_coefficient", {}, 0.5, {"items": 50})
+AT = PointEstimate("a_coefficient", {}, 0.5, {"items": 50})
 REPLICATES = 0.5 + 0.03 * np.array([-1.0, 1.0] * 500)  # variance .0009 * 1000/999
 LEFT_OUT = np.array([0.44, 0.56, 0.44, 0.56])  # jackknife: 3/4 * 4 * .0036 = .0108
 
 
 def compute_both_intervals(**more: object) -> tuple[Estimate, Estimate]:
-    these, new = with_intervals(AT, Uncertainty(REPLICATES, LEFT_OUT, **more))  # type: ignore[arg-type]
+    these, new = build_interval_rows(AT, Uncertainty(REPLICATES, LEFT_OUT, **more))  # type: ignore[arg-type]
     return these, new
 
 
@@ -50,7 +50,7 @@ def test_fisher_interval_is_skewed_towards_0() -> None:
 def test_new_rater_interval_of_three_raters_uses_a_quantile_for_each_part() -> None:
     # jackknife of .45 .5 .55: 2/3 * .005 = .0033333; sqrt(1.96^2 * .000900901 + 4.302653^2 * .0033333) = .25529
     by = Uncertainty(REPLICATES, np.array([0.45, 0.5, 0.55]), linear=True)
-    _, new = with_intervals(AT, by)
+    _, new = build_interval_rows(AT, by)
     assert new.half_width is not None
     assert new.half_width == pytest.approx(0.25529, abs=1e-5)
 
@@ -59,7 +59,7 @@ def test_new_rater_interval_includes_the_one_for_these_raters() -> None:
     # 940 replicates of .55, 60 of -.1: percentiles -.1 and .55 of course; variance .94 * .06 * .65^2 * 1000/999 = .0238536, no
     # rater makes a difference: .5 -+ 1.959964 * .154446 is .19729 to .80271, and does not hold -.1.
     lopsided = np.array([0.55] * 940 + [-0.1] * 60)
-    these, new = with_intervals(AT, Uncertainty(lopsided, np.full(4, 0.5)))
+    these, new = build_interval_rows(AT, Uncertainty(lopsided, np.full(4, 0.5)))
     assert (these.low, these.high) == pytest.approx((-0.1, 0.55))
     assert (new.low, new.high) == pytest.approx((-0.1, 0.80271), abs=1e-4)
     assert new.reason == "widened to include the interval for these raters"
@@ -69,6 +69,6 @@ def test_new_rater_interval_includes_the_one_for_these_raters() -> None:
 
 def test_corrected_interval_subtracts_the_bias_of_the_replicates() -> None:
     # Replicates about .45 of a value of .5: the bias is -.05, so the middle is .5 + .05; half: 1.959964 * .0300150 = .0588284
-    these, _ = with_intervals(AT, Uncertainty(REPLICATES - 0.05, LEFT_OUT, corrected=True))
+    these, _ = build_interval_rows(AT, Uncertainty(REPLICATES - 0.05, LEFT_OUT, bias_corrected=True))
     assert (these.value, these.method) == (0.5, "item_bootstrap_corrected")
     assert (these.low, these.high) == pytest.approx((0.4911716, 0.6088284), abs=1e-6)

@@ -1,7 +1,7 @@
 import pytest
 
 from ratings.stats import Estimate
-from ratings.stats.localisation import Marked, localisation
+from ratings.stats.localisation import CalledError, estimate_localisation
 
 
 def find_row(rows: list[Estimate], **args: str) -> Estimate:
@@ -9,17 +9,17 @@ def find_row(rows: list[Estimate], **args: str) -> Estimate:
 
 
 CALLED = [
-    Marked("i1", "R1", "subtle", True),
-    Marked("i2", "R1", "subtle", False),
-    Marked("i3", "R1", "obvious", True),
-    Marked("i1", "R2", "subtle", False),
-    Marked("i4", "R2", "obvious", True),
-    Marked("i5", "R2", "obvious", None),
+    CalledError("i1", "R1", "subtle", True),
+    CalledError("i2", "R1", "subtle", False),
+    CalledError("i3", "R1", "obvious", True),
+    CalledError("i1", "R2", "subtle", False),
+    CalledError("i4", "R2", "obvious", True),
+    CalledError("i5", "R2", "obvious", None),
 ]
 
 
 def test_localisation_is_counted_over_all_and_for_each_source_and_rater() -> None:
-    found = localisation(CALLED)
+    found = estimate_localisation(CALLED)
     assert find_row(found).value == 3 / 5 and find_row(found).n == {
         "items": 4,
         "raters": 2,
@@ -36,31 +36,31 @@ def test_localisation_is_counted_over_all_and_for_each_source_and_rater() -> Non
 
 
 def test_localisation_interval_of_one_rater_has_only_items_as_clusters() -> None:
-    found = localisation(CALLED)
+    found = estimate_localisation(CALLED)
     assert find_row(found).method == "wilson_cluster" and find_row(found).low < 3 / 5 < find_row(found).high
     assert find_row(found, rater="R1").method == "wilson_items"
 
 
 def test_localisation_without_a_miss_treats_ratings_as_independent() -> None:
-    found = find_row(localisation(CALLED), source="obvious")
+    found = find_row(estimate_localisation(CALLED), source="obvious")
     assert found.high == 1 and "as independent" in found.reason
 
 
 def test_localisation_of_one_item_has_no_interval() -> None:
-    found = find_row(localisation(CALLED[:1]))
+    found = find_row(estimate_localisation(CALLED[:1]))
     assert (found.value, found.low) == (1, None) and "single item" in found.reason
 
 
 def test_localisation_is_undefined_without_marks_or_known_locations() -> None:
-    found = find_row(localisation(CALLED[-1:]))
+    found = find_row(estimate_localisation(CALLED[-1:]))
     assert found.value is None and found.n["untold"] == 1
     assert found.reason == "no called error has marks that can be compared"
 
 
 def test_localisation_without_a_called_error_gives_the_reason() -> None:
-    (found,) = localisation([])
+    (found,) = estimate_localisation([])
     assert (found.value, found.reason) == (None, "no error was called implausible")
 
 
 def test_localisation_is_independent_of_row_order() -> None:
-    assert localisation(CALLED) == localisation(CALLED[::-1])
+    assert estimate_localisation(CALLED) == estimate_localisation(CALLED[::-1])

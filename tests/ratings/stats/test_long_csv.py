@@ -1,25 +1,25 @@
 import pytest
 
-from ratings.exchange.tables import cells, long_csv
-from ratings.exchange.tables.long_csv import Reading, UnreadableError
-from ratings.stats.table import Repeat, natural
+from ratings.exchange.tables import long_csv, spreadsheet_safe
+from ratings.exchange.tables.long_csv import ReadingOptions, UnreadableError
+from ratings.stats.ratings_table import RepeatedRating, natural_sort_key
 
 EXPORT = "study,item,pair,rater,verdict,confidence,source,perturbation,truth,simulated,occasion,surplus,cannot_judge,imported,note,counts"
 
 
 def read_table(text: str, **reading) -> long_csv.LongTable:
-    return long_csv.read(text.encode().splitlines(keepends=True), Reading(**reading))
+    return long_csv.parse_long_csv(text.encode().splitlines(keepends=True), ReadingOptions(**reading))
 
 
 def list_problems(text: str | bytes, **reading) -> list[str]:
     raw = text.encode() if isinstance(text, str) else text
     with pytest.raises(UnreadableError) as caught:
-        long_csv.read(raw.splitlines(keepends=True), Reading(**reading))
+        long_csv.parse_long_csv(raw.splitlines(keepends=True), ReadingOptions(**reading))
     return [str(problem) for problem in caught.value.problems]
 
 
 def list_verdicts(found: long_csv.LongTable) -> list[object]:
-    return [row.verdict for row in found.table.rows()]
+    return [row.verdict for row in found.table.to_records()]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def list_verdicts(found: long_csv.LongTable) -> list[object]:
 )  # fmt: skip
 def test_words_for_yes_and_no_are_read_as_1_and_0(yes, no) -> None:
     found = read_table(f"item,rater,verdict\na,x,{yes}\nb,x,{no}\n")
-    assert list_verdicts(found) == [1, 0] and found.table.binary
+    assert list_verdicts(found) == [1, 0] and found.table.is_binary
 
 
 def test_a_file_of_only_1_still_has_two_categories() -> None:
@@ -40,7 +40,7 @@ def test_a_file_of_only_1_still_has_two_categories() -> None:
 
 def test_numeric_categories_are_in_numeric_order() -> None:
     found = read_table("item,rater,verdict\na,x,10\nb,x,2\nc,x,0\n")
-    assert found.table.categories == (0, 2, 10) and not found.table.binary
+    assert found.table.categories == (0, 2, 10) and not found.table.is_binary
 
 
 def test_any_word_can_be_a_category() -> None:
@@ -133,7 +133,7 @@ def test_a_verdict_has_the_length_limit_of_a_name() -> None:
 
 def test_natural_sort_key_accepts_any_text() -> None:
     long = "R" + "9" * 5000
-    assert sorted([long, "R10", "R2", ""], key=natural) == ["", "R2", "R10", long]
+    assert sorted([long, "R10", "R2", ""], key=natural_sort_key) == ["", "R2", "R10", long]
 
 
 def test_names_are_compared_in_unicode_form_nfc() -> None:
@@ -179,7 +179,7 @@ def test_categories_that_differ_only_in_case_are_noted() -> None:
 
 def test_truth_source_pair_and_confidence_are_optional_columns() -> None:
     found = read_table("item,rater,verdict,confidence,truth,source,pair\na,x,1,4.0,true,gpt,p1\nb,x,0,,,,\n")
-    first, second = found.table.rows()
+    first, second = found.table.to_records()
     assert (first.confidence, first.reference, first.source, first.pair) == (4, 1, "gpt", "p1")
     assert (second.confidence, second.reference, second.source, second.pair) == (None, None, "no source given", "")
 
@@ -192,7 +192,7 @@ def test_ratings_without_a_source_are_a_group_only_beside_others() -> None:
 def test_columns_can_have_other_names() -> None:
     found = read_table(
         "Item,Rater,Verdict,Ground truth,Model\na,x,1,0,gpt\n", truth="Ground truth", source="model"
-    ).table.rows()[0]
+    ).table.to_records()[0]
     assert (found.reference, found.source) == (0, "gpt")
 
 
@@ -280,7 +280,7 @@ def test_an_apostrophe_of_a_name_is_kept() -> None:
 
 @pytest.mark.parametrize("text", ["=1", "'", "''", "'a", "a", "", "＝1", " @x", "'=1", "o'clock", "\tx"])
 def test_exported_cells_read_back_the_same(text) -> None:
-    assert cells.as_written(cells.plain(text)) == text
+    assert spreadsheet_safe.restore_cell(spreadsheet_safe.escape_cell(text)) == text
 
 
 def test_chosen_raters_are_read_but_the_whole_file_is_checked() -> None:
@@ -343,10 +343,10 @@ def test_own_export_is_read_as_the_study_counts() -> None:
         )
     )
     found = read_table(text)
-    assert [(row.item, row.source, row.reference) for row in found.table.rows()] == [
+    assert [(row.item, row.source, row.reference) for row in found.table.to_records()] == [
         ("i1", "gpt", 1), ("i2", "gpt, subtle", 0),
     ]  # fmt: skip
-    assert found.repeats == (Repeat("i1", "R1", 1, 0),)
+    assert found.repeats == (RepeatedRating("i1", "R1", 1, 0),)
     assert found.left_out == {
         "could not be judged": 1,
         "surplus: the item already had all its ratings": 1,
@@ -368,4 +368,4 @@ def test_long_table_is_independent_of_row_order() -> None:
         read_table("item,rater,verdict\n" + "".join(rows)),
         read_table("item,rater,verdict\n" + "".join(rows[::-1])),
     )
-    assert one.table.rows() == two.table.rows()
+    assert one.table.to_records() == two.table.to_records()

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from ratings.stats import panel
-from ratings.stats.estimates import estimate
-from ratings.stats.table import Repeat, Row, build
-from tests.support.rating_tables import one
+from ratings.stats import summary
+from ratings.stats.estimates import build_estimate
+from ratings.stats.ratings_table import RatingRecord, RepeatedRating, build_ratings_table
+from tests.support.rating_tables import find_estimate
 
 FOUR = ((0.9, 1, "model a"), (0.9, 1, "model b"), (0.1, 0, "obvious"), (0.7, 0, "subtle"))
 
@@ -18,13 +18,13 @@ def build_study():
             for rater in range(3):
                 verdict = int((item + rater * (item % 3 == 0)) % 10 < share * 10)
                 confidence = 1 + (item * 2 + rater + truth) % 5
-                rows.append(Row(f"{source}-{item}", f"R{rater}", verdict, confidence, truth, source))
-    return build(rows)
+                rows.append(RatingRecord(f"{source}-{item}", f"R{rater}", verdict, confidence, truth, source))
+    return build_ratings_table(rows)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return panel.panel(build_study(), resamples=60)
+    return summary.compute_summary(build_study(), resamples=60)
 
 
 def test_summary_has_every_statistic_under_its_name(rows) -> None:
@@ -50,13 +50,19 @@ def test_summary_has_a_reason_for_every_undefined_value_and_two_ends_for_every_i
 
 
 def test_summary_has_a_reason_for_every_row_without_an_interval(rows) -> None:
-    own = build([Row(str(i), who, (i + at) % 3) for i in range(24) for at, who in enumerate("abc")], (0, 1, 2))
+    own = build_ratings_table(
+        [RatingRecord(str(i), who, (i + at) % 3) for i in range(24) for at, who in enumerate("abc")], (0, 1, 2)
+    )
     assert [
-        row for row in [*rows, *panel.panel(own, resamples=20)] if None in (row.value, row.low) and not row.reason
+        row
+        for row in [*rows, *summary.compute_summary(own, resamples=20)]
+        if None in (row.value, row.low) and not row.reason
     ] == []
-    assert one(rows, "prevalence", source="subtle").reason == "beside plausibility_rate, which has the interval"
     assert (
-        one(panel.panel(own, resamples=0), "prevalence", category=2).reason
+        find_estimate(rows, "prevalence", source="subtle").reason == "beside plausibility_rate, which has the interval"
+    )
+    assert (
+        find_estimate(summary.compute_summary(own, resamples=0), "prevalence", category=2).reason
         == "no interval is computed for the share of a category"
     )
 
@@ -64,7 +70,7 @@ def test_summary_has_a_reason_for_every_row_without_an_interval(rows) -> None:
 def test_summary_rates_by_hand(rows) -> None:
     # "obvious" says 1 where (item + rater * (item % 3 == 0)) % 10 < 1: items 0 and 10 and, by R1, 9: rater 0 items 0, 10;
     # rater 1 items 10 (0 -> 1) and 9 (9 + 1 = 10 -> 0); rater 2 item 10 (9 + 2 = 11 -> 1, no): 2 + 2 + 1 of 36.
-    row = one(rows, "plausibility_rate", source="obvious")
+    row = find_estimate(rows, "plausibility_rate", source="obvious")
     assert row.value == pytest.approx(5 / 36)
     assert row.n == {"items": 12, "raters": 3, "ratings": 36, "yes": 5}
 
@@ -72,64 +78,78 @@ def test_summary_rates_by_hand(rows) -> None:
 def test_pair_means_for_overlap_1_are_equal_where_all_pairs_have_enough(rows) -> None:
     many = [row for row in rows if row.stat.startswith("avg_pairwise") and row.args["min_overlap"] == 20]
     few = [
-        row for row in panel.panel(build_study(), resamples=60, min_overlap=1) if row.stat.startswith("avg_pairwise")
+        row
+        for row in summary.compute_summary(build_study(), resamples=60, min_overlap=1)
+        if row.stat.startswith("avg_pairwise")
     ]
     pooled = [row for row in many if "source" not in row.args]
     same = [row._replace(args={**row.args, "min_overlap": 1}) for row in pooled]
     assert same == [row for row in few if "source" not in row.args]
     # 12 items a source are fewer than 20: the same mean of the same pairs, marked and without an interval.
-    marked, plain = (one(rows, "avg_pairwise_kappa", min_overlap=least, source="subtle") for least in (20, 1))
+    marked, plain = (find_estimate(rows, "avg_pairwise_kappa", min_overlap=least, source="subtle") for least in (20, 1))
     assert marked.value == plain.value and marked.value is not None
     assert (marked.low, marked.reason[:9], plain.reason[:9] == "few items") == (None, "few items", False)
 
 
 def test_pair_means_copied_for_overlap_1_equal_computed_ones() -> None:
     # All pairs share 48 items and there is one source, so the panel does not draw again for 1.
-    whole = build([row._replace(source="all", reference=None) for row in build_study().rows()])
-    taken = [row for row in panel.panel(whole, resamples=40) if row.args.get("min_overlap") == 1]
-    computed = [row for row in panel.panel(whole, resamples=40, min_overlap=1) if row.args.get("min_overlap") == 1]
+    whole = build_ratings_table([row._replace(source="all", reference=None) for row in build_study().to_records()])
+    taken = [row for row in summary.compute_summary(whole, resamples=40) if row.args.get("min_overlap") == 1]
+    computed = [
+        row for row in summary.compute_summary(whole, resamples=40, min_overlap=1) if row.args.get("min_overlap") == 1
+    ]
     assert taken == computed and taken
 
 
 def test_summary_is_reproducible_and_independent_of_row_order(rows) -> None:
-    again = panel.panel(build(build_study().rows()[::-1]), resamples=60)
-    assert "".join(panel.json_lines(rows)) == "".join(panel.json_lines(again))
-    other = panel.panel(build_study(), resamples=60, seed=1)
+    again = summary.compute_summary(build_ratings_table(build_study().to_records()[::-1]), resamples=60)
+    assert "".join(summary.format_json_lines(rows)) == "".join(summary.format_json_lines(again))
+    other = summary.compute_summary(build_study(), resamples=60, seed=1)
     assert [row.value for row in other] == [row.value for row in rows]
     assert other != rows
 
 
 def test_summary_json_is_one_list_with_the_documented_keys(rows) -> None:
-    data = json.loads("".join(panel.json_lines(rows)))
+    data = json.loads("".join(summary.format_json_lines(rows)))
     assert all(
         list(row) == ["stat", "args", "value", "low", "high", "method", "n", "reason", "reference"] for row in data
     )
-    assert json.loads("".join(panel.json_lines([]))) == []
+    assert json.loads("".join(summary.format_json_lines([]))) == []
 
 
 def test_summary_of_categories_has_nominal_coefficients_and_reasons_for_the_others() -> None:
-    own = build(
-        [Row(str(i), who, "xyz"[(i + at) % 3 if i % 4 else 0]) for i in range(24) for at, who in enumerate("abc")],
+    own = build_ratings_table(
+        [
+            RatingRecord(str(i), who, "xyz"[(i + at) % 3 if i % 4 else 0])
+            for i in range(24)
+            for at, who in enumerate("abc")
+        ],
         "xyz",
     )
-    rows = panel.panel(own, resamples=20)
-    assert one(rows, "gwet_ac1").value is not None
-    assert one(rows, "cohen_kappa", raters=["a", "b"]).value is not None
+    rows = summary.compute_summary(own, resamples=20)
+    assert find_estimate(rows, "gwet_ac1").value is not None
+    assert find_estimate(rows, "cohen_kappa", raters=["a", "b"]).value is not None
     assert (
-        one(rows, "plausibility_rate").reason == "the verdicts are categories; this statistic needs verdicts of 1 and 0"
+        find_estimate(rows, "plausibility_rate").reason
+        == "the verdicts are categories; this statistic needs verdicts of 1 and 0"
     )
-    assert one(rows, "mrmc_mean_auc").value is None
-    assert one(rows, "krippendorff_alpha", level="ordinal", of="confidence").reason == "no rating has a confidence"
-    assert "categories" in one(rows, "krippendorff_alpha", level="ordinal", of="signed").reason
+    assert find_estimate(rows, "mrmc_mean_auc").value is None
+    assert (
+        find_estimate(rows, "krippendorff_alpha", level="ordinal", of="confidence").reason
+        == "no rating has a confidence"
+    )
+    assert "categories" in find_estimate(rows, "krippendorff_alpha", level="ordinal", of="signed").reason
 
 
 def test_summary_without_confidences_or_a_second_rater_gives_reasons() -> None:
-    rows = panel.panel(build([Row("i", "a", 1), Row("j", "a", 0)]), resamples=0)
+    rows = summary.compute_summary(
+        build_ratings_table([RatingRecord("i", "a", 1), RatingRecord("j", "a", 0)]), resamples=0
+    )
     for of in ("confidence", "signed"):
-        row = one(rows, "krippendorff_alpha", level="ordinal", of=of)
+        row = find_estimate(rows, "krippendorff_alpha", level="ordinal", of=of)
         assert (row.value, row.reason) == (None, "no rating has a confidence")
     for stat in ("percent_agreement", "cohen_kappa"):
-        assert one(rows, stat).reason == "there are fewer than two raters with ratings"
+        assert find_estimate(rows, stat).reason == "there are fewer than two raters with ratings"
 
 
 def test_sample_size_of_1_is_in_the_singular() -> None:
@@ -142,24 +162,29 @@ def test_sample_size_of_1_is_in_the_singular() -> None:
         "positives": 1,
         "yes": 2,
     }
-    line = panel.sections([estimate("dprime", 0.5, n)])[0].lines[0]
+    line = summary.build_sections([build_estimate("dprime", 0.5, n)])[0].lines[0]
     assert line.n == (
         "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of items without an error, 2 verdicts 1"
     )
-    assert panel.about(build([Row("i", "a", 1, 3, 1)]), {"surplus": 1})[0] == "1 rating of 1 item by 1 rater."
+    assert (
+        summary.describe_ratings(build_ratings_table([RatingRecord("i", "a", 1, 3, 1)]), {"surplus": 1})[0]
+        == "1 rating of 1 item by 1 rater."
+    )
 
 
 def test_resamples_that_were_not_drawn_are_not_reported_as_undefined(rows) -> None:
     # In each source pairs share twelve items of nearly one verdict, so no interval of kappa is asked for.
-    few = one(rows, "avg_pairwise_kappa", min_overlap=1, source="obvious")
+    few = find_estimate(rows, "avg_pairwise_kappa", min_overlap=1, source="obvious")
     assert "below" in few.reason and "undefined_resamples" not in few.n
 
 
 def test_pair_mean_with_few_items_does_not_claim_the_overlap_in_its_name() -> None:
     args = {"min_overlap": 20}
-    few = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="few items: no pair shares 20 items, the most is 6")
-    whole = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="no interval was asked for")
-    names = [line.name for section in panel.sections([few, whole]) for line in section.lines]
+    few = build_estimate(
+        "avg_pairwise_kappa", 0.5, {}, args=args, reason="few items: no pair shares 20 items, the most is 6"
+    )
+    whole = build_estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="no interval was asked for")
+    names = [line.name for section in summary.build_sections([few, whole]) for line in section.lines]
     assert names == [
         "Cohen's kappa, mean over pairs of raters",
         "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)",
@@ -167,35 +192,40 @@ def test_pair_mean_with_few_items_does_not_claim_the_overlap_in_its_name() -> No
 
 
 def test_terminal_shows_one_line_for_many_results_undefined_for_one_reason() -> None:
-    own = build([Row(str(i), who, i % 2) for i in range(3) for who in "abcde"])
-    text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), []))
+    own = build_ratings_table([RatingRecord(str(i), who, i % 2) for i in range(3) for who in "abcde"])
+    text = "\n".join(summary.format_text_lines(summary.compute_summary(own, resamples=0), []))
     assert "    all 6 undefined: no item states its perturbation: import a column `perturbation` or `truth`" in text
 
 
 def test_summary_includes_repeats_and_a_latent_truth() -> None:
-    blind = build([row._replace(reference=None) for row in build_study().rows()])
-    rows = panel.panel(blind, [Repeat("model a-0", "R0", 1, 1), Repeat("model a-1", "R0", 1, 0)], resamples=0)
-    assert one(rows, "retest_agreement").value == 1 / 2
-    assert one(rows, "dawid_skene_prevalence", category=1).method == "estimate"
-    assert one(rows, "dawid_skene_prevalence", category=1).value is not None
+    blind = build_ratings_table([row._replace(reference=None) for row in build_study().to_records()])
+    rows = summary.compute_summary(
+        blind, [RepeatedRating("model a-0", "R0", 1, 1), RepeatedRating("model a-1", "R0", 1, 0)], resamples=0
+    )
+    assert find_estimate(rows, "retest_agreement").value == 1 / 2
+    assert find_estimate(rows, "dawid_skene_prevalence", category=1).method == "estimate"
+    assert find_estimate(rows, "dawid_skene_prevalence", category=1).value is not None
 
 
-@pytest.mark.parametrize("given", [[], [Row("i", "r", 1)], [Row("i", "r", 1, 3, 1, "s"), Row("j", "r", 0, 2, 0, "t")]])
+@pytest.mark.parametrize(
+    "given",
+    [[], [RatingRecord("i", "r", 1)], [RatingRecord("i", "r", 1, 3, 1, "s"), RatingRecord("j", "r", 0, 2, 0, "t")]],
+)
 def test_summary_of_almost_no_ratings_has_values_or_reasons(given) -> None:
-    rows = panel.panel(build(given), resamples=20)
+    rows = summary.compute_summary(build_ratings_table(given), resamples=20)
     assert all(row.value is not None or row.reason for row in rows)
-    assert list(panel.text_lines(rows, panel.about(build(given), {})))
+    assert list(summary.format_text_lines(rows, summary.describe_ratings(build_ratings_table(given), {})))
 
 
 def test_summary_sections_describe_every_result_in_words(rows) -> None:
-    titles = [section.title for section in panel.sections(rows)]
+    titles = [section.title for section in summary.build_sections(rows)]
     assert titles == [
         "Rates", "Agreement of raters", "Pairs of raters", "Test-retest agreement", "Areas under ROC curves",
         "Signal detection", "Estimated latent truth",
     ]  # fmt: skip
-    lines = [line for section in panel.sections(rows) for line in section.lines]
+    lines = [line for section in summary.build_sections(rows) for line in section.lines]
     assert len(lines) == len(rows)
-    rate = next(line for line in lines if line.of == "obvious")
+    rate = next(line for line in lines if line.scope == "obvious")
     assert (rate.name, rate.value) == ("Share of verdict 1", "0.139")
     assert rate.n == "12 items, 3 raters, 36 ratings, 5 verdicts 1"
     assert "new raters" in rate.method and " to " in rate.interval
@@ -203,8 +233,8 @@ def test_summary_sections_describe_every_result_in_words(rows) -> None:
 
 
 def test_a_statistic_without_a_label_is_shown_under_its_key() -> None:
-    section = panel.sections([estimate("something_else", 0.5, {"items": 1}, args={"who": "x"})])[0]
-    assert (section.title, section.lines[0].name, section.lines[0].of) == (
+    section = summary.build_sections([build_estimate("something_else", 0.5, {"items": 1}, args={"who": "x"})])[0]
+    assert (section.title, section.lines[0].name, section.lines[0].scope) == (
         "Other",
         "something else",
         "all together, who x",
@@ -213,7 +243,9 @@ def test_a_statistic_without_a_label_is_shown_under_its_key() -> None:
 
 
 def test_terminal_shows_numbers_methods_and_reasons(rows) -> None:
-    text = "\n".join(panel.text_lines(rows, panel.about(build_study(), {"surplus": 3}, ["a note"])))
+    text = "\n".join(
+        summary.format_text_lines(rows, summary.describe_ratings(build_study(), {"surplus": 3}, ["a note"]))
+    )
     assert text.startswith("144 ratings of 48 items by 3 raters.")
     assert "Left out: 3 ratings: surplus." in text and "Note: a note." in text
     assert "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)" in text
@@ -222,14 +254,18 @@ def test_terminal_shows_numbers_methods_and_reasons(rows) -> None:
 
 
 def test_terminal_escapes_control_characters_in_names() -> None:
-    own = build([Row(str(i), who, i % 2, source="s\x1b[2J") for i in range(4) for who in ("\x1b]0;x\x07", "b")])
-    text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), panel.about(own, {})))
+    own = build_ratings_table(
+        [RatingRecord(str(i), who, i % 2, source="s\x1b[2J") for i in range(4) for who in ("\x1b]0;x\x07", "b")]
+    )
+    text = "\n".join(
+        summary.format_text_lines(summary.compute_summary(own, resamples=0), summary.describe_ratings(own, {}))
+    )
     assert "\x1b" not in text and "\\x1b" in text
 
 
 def test_terminal_cuts_a_long_list_of_pairs_and_counts_the_rest() -> None:
-    rows = [estimate("cohen_kappa", 0.5, {"items": 30}, args={"raters": [f"a{i}", "b"]}) for i in range(100)]
-    text = "\n".join(panel.text_lines(rows, []))
+    rows = [build_estimate("cohen_kappa", 0.5, {"items": 30}, args={"raters": [f"a{i}", "b"]}) for i in range(100)]
+    text = "\n".join(summary.format_text_lines(rows, []))
     assert "and 40 more; --json has all" in text and "a59 and b" in text and "a60 and b" not in text
 
 
@@ -253,12 +289,16 @@ def test_summary_of_whole_number_verdicts_has_ordinal_coefficients() -> None:
         "111.1",
     ]
     rows = [
-        Row(str(item), f"O{at}", int(sign))
+        RatingRecord(str(item), f"O{at}", int(sign))
         for item, said in enumerate(table)
         for at, sign in enumerate(said)
         if sign != "."
     ]
-    found_rows = panel.panel(build(rows, (0, 1, 2, 3)), resamples=0)
-    assert one(found_rows, "krippendorff_alpha", level="ordinal", of="verdict").value == pytest.approx(0.7686851595)
-    assert one(found_rows, "krippendorff_alpha", level="nominal", of="verdict").value == pytest.approx(0.4805302403)
-    assert one(found_rows, "gwet_ac2", of="verdict", weights="quadratic").value == pytest.approx(0.8304335727)
+    found_rows = summary.compute_summary(build_ratings_table(rows, (0, 1, 2, 3)), resamples=0)
+    assert find_estimate(found_rows, "krippendorff_alpha", level="ordinal", of="verdict").value == pytest.approx(
+        0.7686851595
+    )
+    assert find_estimate(found_rows, "krippendorff_alpha", level="nominal", of="verdict").value == pytest.approx(
+        0.4805302403
+    )
+    assert find_estimate(found_rows, "gwet_ac2", of="verdict", weights="quadratic").value == pytest.approx(0.8304335727)

@@ -7,35 +7,35 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from ratings.stats.pass_at_k import Attempts, compare, mean_pass_at_k, pass_at_k
+from ratings.stats.pass_at_k import TaskReplicates, compare_agents, compute_pass_at_k, estimate_mean_pass_at_k
 
 
 @pytest.mark.parametrize(("n", "successes", "k"), [(5, 2, 1), (5, 2, 2), (5, 2, 3), (5, 1, 4), (7, 3, 5), (4, 0, 2)])
 def test_pass_at_k_is_the_share_of_k_subsets_with_a_success(n: int, successes: int, k: int) -> None:
     subsets = list(combinations([True] * successes + [False] * (n - successes), k))
-    assert pass_at_k(n, successes, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+    assert compute_pass_at_k(n, successes, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
 
 
 def test_pass_at_2_of_two_successes_in_five_by_hand() -> None:
     # 1 - C(3,2)/C(5,2) = 1 - 3/10; the biased 1 - (1 - 2/5)^2 would say .64
-    assert pass_at_k(5, 2, 2) == pytest.approx(0.7)
+    assert compute_pass_at_k(5, 2, 2) == pytest.approx(0.7)
 
 
 def test_pass_at_k_is_1_if_fewer_than_k_failed_and_none_below_k_replicates() -> None:
-    assert pass_at_k(5, 4, 2) == 1.0
-    assert pass_at_k(4, 4, 5) is None
+    assert compute_pass_at_k(5, 4, 2) == 1.0
+    assert compute_pass_at_k(4, 4, 5) is None
 
 
 @pytest.mark.parametrize(("n", "successes", "k"), [(3, 4, 1), (3, -1, 1), (3, 1, 0)])
 def test_pass_at_k_rejects_impossible_counts(n: int, successes: int, k: int) -> None:
     with pytest.raises(ValueError, match="pass@"):
-        pass_at_k(n, successes, k)
+        compute_pass_at_k(n, successes, k)
 
 
 def test_mean_pass_at_k_has_counts_and_an_interval() -> None:
     # 8 of 18 tasks at one attempt each: 8/18 = .444, as the paper prints 44.4 %
-    tasks = [Attempts(f"t{at}", 1, int(at < 8)) for at in range(18)]
-    found = mean_pass_at_k("a", tasks, 1)
+    tasks = [TaskReplicates(f"t{at}", 1, int(at < 8)) for at in range(18)]
+    found = estimate_mean_pass_at_k("a", tasks, 1)
     assert found.value == pytest.approx(8 / 18)
     assert found.n == {"tasks": 18, "tasks_short": 0, "attempts": 18, "successes": 8}
     # One attempt each: the variance of the mean is p(1-p)/17, so the effective n is 17, and t of 17 degrees is 2.1098:
@@ -47,9 +47,9 @@ def test_mean_pass_at_k_has_counts_and_an_interval() -> None:
 
 def test_mean_pass_at_k_interval_depends_on_tasks_and_not_on_replicates() -> None:
     # pass@3 of three attempts with a success is 1, of three without 0: ten tasks of which six got there.
-    tasks = [Attempts(f"t{at}", 3, int(at < 6)) for at in range(10)]
-    found = mean_pass_at_k("a", tasks, 3)
-    once = mean_pass_at_k("a", [Attempts(f"t{at}", 1, int(at < 6)) for at in range(10)], 1)
+    tasks = [TaskReplicates(f"t{at}", 3, int(at < 6)) for at in range(10)]
+    found = estimate_mean_pass_at_k("a", tasks, 3)
+    once = estimate_mean_pass_at_k("a", [TaskReplicates(f"t{at}", 1, int(at < 6)) for at in range(10)], 1)
     assert found.value == once.value == 0.6
     assert (found.low, found.high) == (once.low, once.high)
 
@@ -58,19 +58,19 @@ def test_mean_pass_at_k_interval_by_hand_for_values_between_0_and_1() -> None:
     # Five tasks of two attempts, 1 1 1 1 2 successes: values .5 .5 .5 .5 1, mean .6, variance .05, of the mean .01:
     # effective n .24/.01 = 24, t of 4 degrees 2.7764: t^2/n = .32119, centre (.6 + .16059)/1.32119 = .57569,
     # half-width 2.7764 sqrt(.01 + .32119/96)/1.32119 = 2.7764 * .11553/1.32119 = .24277
-    found = mean_pass_at_k("a", [Attempts(f"t{at}", 2, 1 + (at == 4)) for at in range(5)], 1)
+    found = estimate_mean_pass_at_k("a", [TaskReplicates(f"t{at}", 2, 1 + (at == 4)) for at in range(5)], 1)
     assert (found.low, found.high) == pytest.approx((0.3329, 0.8185), abs=2e-4)
 
 
 def test_mean_pass_at_k_of_equal_values_has_no_interval() -> None:
-    found = mean_pass_at_k("a", [Attempts(f"t{at}", 2, 1) for at in range(8)], 1)
+    found = estimate_mean_pass_at_k("a", [TaskReplicates(f"t{at}", 2, 1) for at in range(8)], 1)
     assert (found.value, found.low) == (0.5, None)
     assert found.reason == "all experiments have the same value, which does not show how others would differ"
 
 
 def test_mean_pass_at_k_is_undefined_if_a_task_has_too_few_replicates() -> None:
-    tasks = [Attempts("x", 5, 2), Attempts("y", 2, 1)]
-    found = mean_pass_at_k("a", tasks, 3)
+    tasks = [TaskReplicates("x", 5, 2), TaskReplicates("y", 2, 1)]
+    found = estimate_mean_pass_at_k("a", tasks, 3)
     assert found.value is None
     assert found.reason == "1 of 2 experiments have fewer than 3 replicates; the smallest number is 2"
     assert found.n["tasks_short"] == 1
@@ -78,24 +78,26 @@ def test_mean_pass_at_k_is_undefined_if_a_task_has_too_few_replicates() -> None:
 
 def test_mean_pass_at_k_of_no_success_has_an_exact_interval() -> None:
     # Clopper-Pearson for 0 of 6: 1 - (.025)^(1/6) = .4593
-    found = mean_pass_at_k("a", [Attempts(f"t{at}", 3, 0) for at in range(6)], 2)
+    found = estimate_mean_pass_at_k("a", [TaskReplicates(f"t{at}", 3, 0) for at in range(6)], 2)
     assert (found.value, found.low) == (0, 0)
     assert found.high == pytest.approx(1 - 0.025 ** (1 / 6))
     assert found.method == "clopper_pearson"
 
 
 def test_pass_at_k_without_replicates_gives_the_reason() -> None:
-    assert mean_pass_at_k("a", [], 1).reason == "there are no replicates"
-    found = mean_pass_at_k("a", [Attempts("x", 2, 1), Attempts("y", 0, 0)], 1)
+    assert estimate_mean_pass_at_k("a", [], 1).reason == "there are no replicates"
+    found = estimate_mean_pass_at_k("a", [TaskReplicates("x", 2, 1), TaskReplicates("y", 0, 0)], 1)
     assert (found.value, found.reason) == (None, "1 of 2 experiments have no replicate")
-    difference, _ = compare("a", "b", {"a": [Attempts("x", 0, 0)], "b": [Attempts("x", 1, 1)]}, 1, seed=0)
+    difference, _ = compare_agents(
+        "a", "b", {"a": [TaskReplicates("x", 0, 0)], "b": [TaskReplicates("x", 1, 1)]}, 1, seed=0
+    )
     assert (difference.value, difference.reason) == (None, "no experiment has a replicate by both agents")
 
 
-def build_replicates(first: str, second: str) -> dict[str, list[Attempts]]:
+def build_replicates(first: str, second: str) -> dict[str, list[TaskReplicates]]:
     """One attempt an experiment; a letter each: + reached, - not."""
     return {
-        name: [Attempts(f"t{at}", 1, int(sign == "+")) for at, sign in enumerate(signs)]
+        name: [TaskReplicates(f"t{at}", 1, int(sign == "+")) for at, sign in enumerate(signs)]
         for name, signs in (("a", first), ("b", second))
     }
 
@@ -115,7 +117,9 @@ def test_paired_bootstrap_is_close_to_the_enumeration_of_all_resamples() -> None
     assert total == 7**7
     normal = NormalDist()
     expected = 2 * normal.cdf(normal.inv_cdf(below / total) / (1.08012 * 2.44691 / 1.95996))
-    difference, p, mcnemar = compare("a", "b", build_replicates("+++++--", "---++-+"), 1, seed=1, resamples=20_000)
+    difference, p, mcnemar = compare_agents(
+        "a", "b", build_replicates("+++++--", "---++-+"), 1, seed=1, resamples=20_000
+    )
     assert difference.value == pytest.approx(2 / 7)
     assert p.value == pytest.approx(expected, abs=0.01)
     assert difference.n == {"tasks": 7, "tasks_not_common": 0}
@@ -123,14 +127,14 @@ def test_paired_bootstrap_is_close_to_the_enumeration_of_all_resamples() -> None
     assert mcnemar.value == pytest.approx(0.625)
 
 
-def simulate_agents(tasks: int, attempts: int, tables: int, shift: float) -> Iterator[dict[str, list[Attempts]]]:
+def simulate_agents(tasks: int, attempts: int, tables: int, shift: float) -> Iterator[dict[str, list[TaskReplicates]]]:
     """Two agents, the second so much worse at every task; tasks are anything between hopeless and sure."""
     rng = np.random.default_rng(1)
     for _ in range(tables):
         chance = rng.random(tasks)
         yield {
             name: [
-                Attempts(f"t{at}", attempts, int(rng.binomial(attempts, max(0.0, one - less))))
+                TaskReplicates(f"t{at}", attempts, int(rng.binomial(attempts, max(0.0, one - less))))
                 for at, one in enumerate(chance)
             ]
             for name, less in (("a", 0.0), ("b", shift))
@@ -139,7 +143,9 @@ def simulate_agents(tasks: int, attempts: int, tables: int, shift: float) -> Ite
 
 def test_agent_comparison_has_5_percent_false_positives_on_six_tasks() -> None:
     # 5 % of 300 is 15; of draws that are not widened 10 % and more.
-    values = [compare("a", "b", own, 1, seed=0, resamples=1000)[1].value for own in simulate_agents(6, 3, 300, 0.0)]
+    values = [
+        compare_agents("a", "b", own, 1, seed=0, resamples=1000)[1].value for own in simulate_agents(6, 3, 300, 0.0)
+    ]
     told = [value for value in values if value is not None]
     assert len(told) > 280 and sum(value < 0.05 for value in told) <= 0.075 * len(told)
 
@@ -149,7 +155,7 @@ def test_agent_comparison_p_is_below_5_percent_exactly_where_the_interval_exclud
     sides = set()
     for shift in (0.0, 0.3):
         for own in simulate_agents(tasks, 3, 60, shift):
-            difference, p, *_ = compare("a", "b", own, 1, seed=0, resamples=2000)
+            difference, p, *_ = compare_agents("a", "b", own, 1, seed=0, resamples=2000)
             if difference.low is not None and difference.high is not None and p.value is not None:
                 leaves_out = not difference.low <= 0 <= difference.high
                 assert (p.value < 0.05) == leaves_out
@@ -158,8 +164,11 @@ def test_agent_comparison_p_is_below_5_percent_exactly_where_the_interval_exclud
 
 
 def test_agent_comparison_uses_the_tasks_of_both() -> None:
-    tasks = {"a": [Attempts("x", 3, 1), Attempts("y", 1, 1)], "b": [Attempts("x", 3, 0), Attempts("z", 3, 3)]}
-    difference, p = compare("a", "b", tasks, 2, seed=0)
+    tasks = {
+        "a": [TaskReplicates("x", 3, 1), TaskReplicates("y", 1, 1)],
+        "b": [TaskReplicates("x", 3, 0), TaskReplicates("z", 3, 3)],
+    }
+    difference, p = compare_agents("a", "b", tasks, 2, seed=0)
     # x alone has two attempts of both: 1 - C(2,2)/C(3,2) = 2/3 against 0
     assert difference.value == pytest.approx(2 / 3)
     assert difference.n == {"tasks": 1, "tasks_not_common": 1}
@@ -167,12 +176,12 @@ def test_agent_comparison_uses_the_tasks_of_both() -> None:
 
 
 def test_agent_comparison_of_equal_agents_has_p_1() -> None:
-    difference, p, mcnemar = compare("a", "b", build_replicates("++--+-", "++--+-"), 1, seed=0)
+    difference, p, mcnemar = compare_agents("a", "b", build_replicates("++--+-", "++--+-"), 1, seed=0)
     assert (difference.value, difference.low, p.value, mcnemar.value) == (0, None, 1, 1)
 
 
 def test_agent_comparison_of_constant_differences_has_no_interval_but_mcnemars_test() -> None:
-    difference, p, mcnemar = compare("a", "b", build_replicates("++++++", "------"), 1, seed=0)
+    difference, p, mcnemar = compare_agents("a", "b", build_replicates("++++++", "------"), 1, seed=0)
     assert (difference.value, difference.low, p.value) == (1, None, None)
     assert "resampling shows no uncertainty" in difference.reason
     # McNemar: 6 of 6 one way, two-sided 2 / 2^6

@@ -3,8 +3,15 @@ import pytest
 from statsmodels.regression.linear_model import OLS
 
 from ratings.stats import Ratings
-from ratings.stats.proportions import clustered, mean_confidences, rate, rates, weighted, wilson
-from ratings.stats.table import Row, build
+from ratings.stats.proportions import (
+    compute_clustered_interval,
+    compute_wilson_interval,
+    estimate_mean_confidences,
+    estimate_rate,
+    estimate_rates,
+    estimate_weighted_rates,
+)
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 
 @pytest.mark.parametrize(
@@ -18,7 +25,7 @@ from ratings.stats.table import Row, build
     ],
 )
 def test_wilson_interval_equals_the_published_one(k: int, n: int, low: float, high: float) -> None:
-    found = rate([True] * k + [False] * (n - k))
+    found = estimate_rate([True] * k + [False] * (n - k))
     assert (found.k, found.n, found.value) == (k, n, k / n)
     assert (found.low, found.high) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
@@ -26,19 +33,19 @@ def test_wilson_interval_equals_the_published_one(k: int, n: int, low: float, hi
 def test_wilson_interval_by_hand() -> None:
     # p = 1/2, n = 4, z^2 = 3.841459: half width z*sqrt(p(1-p)/n + z^2/4n^2)/(1 + z^2/n)
     # = 1.959964*sqrt(0.0625 + 0.0600228)/1.9603647 = 0.686051/1.960365 = 0.349961; centre 1/2 by symmetry.
-    found = rate([True, True, False, False])
+    found = estimate_rate([True, True, False, False])
     assert found.high == pytest.approx(0.849961, abs=1e-5)
     assert found.low == pytest.approx(0.150039, abs=1e-5)
 
 
 def test_rate_without_ratings_gives_the_reason() -> None:
-    assert rate([]) == (None, None, None, 0, 0, "there are no ratings")
+    assert estimate_rate([]) == (None, None, None, 0, 0, "there are no ratings")
 
 
 def build_ratings(*lines: str, sources: str = "") -> Ratings:
     """One line a rater, one character an item, a dot where there is none; a letter for the source of each item."""
-    return build(
-        Row(f"{at:02}", f"r{rater}", int(mark), source=sources[at] if sources else "all")
+    return build_ratings_table(
+        RatingRecord(f"{at:02}", f"r{rater}", int(mark), source=sources[at] if sources else "all")
         for rater, marks in enumerate(lines)
         for at, mark in enumerate(marks)
         if mark != "."
@@ -50,7 +57,7 @@ def test_clustered_interval_by_hand() -> None:
     # squares 176/64; V_item = 4/3 * 2.75/64 = .0572917. By rater 4/8, -4/8: V_rater = 2 * .5/64 = .015625.
     # By rating: (5*9 + 3*25)/64 = 1.875; V_rating = 8/7 * 1.875/64 = .0334821. Item + rater - rating = .0394345, so the
     # largest is V_item; n_eff = (15/64)/.0572917 = 4.090909; t with min(4, 2) - 1 = 1 degree is 12.7062.
-    rows = rates(build_ratings("1110", "1100"), by=None)
+    rows = estimate_rates(build_ratings("1110", "1100"), by=None)
     assert (rows[0].value, rows[0].method, rows[0].n["ratings"], rows[0].n["yes"]) == (5 / 8, "wilson_cluster", 8, 5)
     square = 12.7062**2 / 4.090909
     centre = (0.625 + square / 2) / (1 + square)
@@ -60,7 +67,7 @@ def test_clustered_interval_by_hand() -> None:
         pytest.approx(centre + half, abs=1e-5),
     )
     assert rows[1].args == {"interval": "wilson"}
-    naive = rate([True] * 5 + [False] * 3)
+    naive = estimate_rate([True] * 5 + [False] * 3)
     assert (rows[1].low, rows[1].high) == (pytest.approx(naive.low), pytest.approx(naive.high))
 
 
@@ -68,7 +75,7 @@ def test_clustered_interval_of_constant_raters_has_the_variance_of_raters() -> N
     # One says yes to four items, the other no: residuals 1/2 and -1/2. By item they cancel: V_item = 0. By rater 2 and -2:
     # V_rater = 2 * 8/64 = 1/4. V_rating = 8/7 * 2/64 = 1/28. Item + rater - rating is less than V_rater alone, so the design
     # effect is (1/4) * 8 / (1/4) = 8.
-    found = clustered(np.array([1.0] * 4 + [0.0] * 4), np.tile(np.arange(4), 2), np.repeat([0, 1], 4))
+    found = compute_clustered_interval(np.array([1.0] * 4 + [0.0] * 4), np.tile(np.arange(4), 2), np.repeat([0, 1], 4))
     assert found.deff == pytest.approx(8)
 
 
@@ -82,12 +89,12 @@ def test_clustered_variance_equals_that_of_statsmodels() -> None:
     variance = float(fit.get_robustcov_results("cluster", groups=groups, use_correction=True).cov_params()[0, 0])
     # Statsmodels' small-sample factor has the (n-1)/(n-k) of a regression besides g/(g-1); with k = 1 it is 1.
     share = answers.mean()
-    found = clustered(answers, item, rater)
+    found = compute_clustered_interval(answers, item, rater)
     assert found.deff * share * (1 - share) / 120 == pytest.approx(variance, rel=1e-9)
 
 
 def test_rates_by_source_have_two_intervals_and_all_their_counts() -> None:
-    rows = rates(build_ratings("11101100", "1110.000", sources="aaaabbbb"))
+    rows = estimate_rates(build_ratings("11101100", "1110.000", sources="aaaabbbb"))
     assert [(row.args, row.n) for row in rows[:2]] == [
         ({"source": "a"}, {"items": 4, "raters": 2, "ratings": 8, "yes": 6}),
         ({"source": "a", "interval": "wilson"}, {"items": 4, "raters": 2, "ratings": 8, "yes": 6}),
@@ -96,24 +103,24 @@ def test_rates_by_source_have_two_intervals_and_all_their_counts() -> None:
 
 
 def test_rate_of_one_rater_is_for_new_items() -> None:
-    rows = rates(build_ratings("1110", "1100"), by="rater")
+    rows = estimate_rates(build_ratings("1110", "1100"), by="rater")
     assert [row.method for row in rows] == ["wilson_items", "wilson", "wilson_items", "wilson"]
     # Three of four: V_item = 4/3 * (3 * .0625 + .5625)/16 = .0625, n_eff = .1875/.0625 = 3, t with 3 degrees 3.182446
-    low, high = wilson(0.75, 3, 3.182446)
+    low, high = compute_wilson_interval(0.75, 3, 3.182446)
     assert (rows[0].low, rows[0].high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
 
 
 def test_rate_of_a_constant_source_uses_the_design_effect_of_the_others() -> None:
-    found = rates(build_ratings("11110000" * 3, "11110000" * 3, "11100000" * 3, sources="aaaabbbb" * 3))
+    found = estimate_rates(build_ratings("11110000" * 3, "11110000" * 3, "11100000" * 3, sources="aaaabbbb" * 3))
     a, b = found[0], found[2]
     # b has no yes: its interval is Wilson with 36 / deff of a and t with two degrees, 4.302653
     answers = np.array([1.0] * 9 + [1] * 9 + [1, 1, 1, 1, 1, 1, 1, 1, 1] + [1] * 6 + [0] * 3)
     assert a.value == answers.mean() == 33 / 36
-    one = build_ratings("11110000" * 3, "11110000" * 3, "11100000" * 3, sources="aaaabbbb" * 3).of_source("a")
-    deff = max(1.0, clustered(one.verdict.astype(float), one.item, one.rater).deff)
+    one = build_ratings("11110000" * 3, "11110000" * 3, "11100000" * 3, sources="aaaabbbb" * 3).select_source("a")
+    deff = max(1.0, compute_clustered_interval(one.verdict.astype(float), one.item, one.rater).deff)
     assert deff > 1
     assert (b.value, b.low) == (0, 0)
-    assert b.high == pytest.approx(wilson(0, 36 / deff, 4.302653)[1], abs=1e-6)
+    assert b.high == pytest.approx(compute_wilson_interval(0, 36 / deff, 4.302653)[1], abs=1e-6)
     assert f"{deff:.1f}" in b.reason
 
 
@@ -121,44 +128,44 @@ def test_design_effect_below_1_counts_as_1_for_a_constant_source() -> None:
     # a: 1010 and 0101, item and rater sums are 0, design effect 0, which counts as 1. b: 1111 and 0000, design effect 8 (above).
     # c, all yes, takes (8 * 1 + 8 * 8) / 16 = 4.5: n = 8/4.5, t with one degree 12.7062, t^2/n = 90.8142.
     # With a share of 1 Wilson's lower end is 1 / (1 + t^2/n) = .0108916.
-    c = rates(build_ratings("101011111111", "010100001111", sources="aaaabbbbcccc"))[4]
+    c = estimate_rates(build_ratings("101011111111", "010100001111", sources="aaaabbbbcccc"))[4]
     assert (c.args, c.value, c.high) == ({"source": "c"}, 1, 1)
     assert c.low == pytest.approx(0.0108916, abs=1e-6)
     assert c.reason == "all verdicts are alike; the interval uses the design effect of the other groups, 4.5"
 
 
 def test_rate_of_constant_verdicts_or_one_item_gives_the_reason() -> None:
-    everywhere = rates(build_ratings("1111", "1111"))[0]
+    everywhere = estimate_rates(build_ratings("1111", "1111"))[0]
     assert everywhere.high == 1
     assert everywhere.low is not None
     assert "as independent" in everywhere.reason
-    single = rates(build_ratings("1", "0"))[0]
+    single = estimate_rates(build_ratings("1", "0"))[0]
     assert (single.value, single.low, single.high) == (0.5, None, None)
     assert "single item" in single.reason
 
 
 def test_rates_need_ratings_and_a_binary_table() -> None:
-    empty = rates(build([]))
+    empty = estimate_rates(build_ratings_table([]))
     assert (empty[0].value, empty[0].reason) == (None, "there are no ratings")
-    assert rates(build([Row("i", "r", "red")], categories=("red", "blue"))) == []
+    assert estimate_rates(build_ratings_table([RatingRecord("i", "r", "red")], categories=("red", "blue"))) == []
 
 
 def test_weighted_rates_count_items_or_raters_equally() -> None:
-    rows = {row.stat: row.value for row in weighted(build_ratings("1110", "0..."), by=None)}
+    rows = {row.stat: row.value for row in estimate_weighted_rates(build_ratings("1110", "0..."), by=None)}
     # Items 1/2, 1, 1, 0: mean 5/8. Raters 3/4 and 0: mean 3/8. By rating 3/5.
     assert rows == {"plausibility_rate_item_weighted": 5 / 8, "plausibility_rate_rater_weighted": 3 / 8}
 
 
 def test_rates_can_be_split_by_a_factor() -> None:
-    rows = [Row(f"{at}", "r", at % 2, factors={"action": "spin" if at < 4 else "heat"}) for at in range(6)]
-    found = rates(build(rows), by="action")
+    rows = [RatingRecord(f"{at}", "r", at % 2, factors={"action": "spin" if at < 4 else "heat"}) for at in range(6)]
+    found = estimate_rates(build_ratings_table(rows), by="action")
     assert [(row.args["action"], row.value) for row in found[::2]] == [("heat", 1 / 2), ("spin", 1 / 2)]
 
 
 def build_confidences(*lines: str) -> Ratings:
     """One line a rater, one digit an item: the confidence; a dot where none was given."""
-    return build(
-        Row(f"{at}", f"r{rater}", 1, confidence=None if mark == "." else int(mark))
+    return build_ratings_table(
+        RatingRecord(f"{at}", f"r{rater}", 1, confidence=None if mark == "." else int(mark))
         for rater, line in enumerate(lines)
         for at, mark in enumerate(line)
     )
@@ -167,24 +174,24 @@ def build_confidences(*lines: str) -> Ratings:
 def test_mean_confidence_and_interval_by_hand() -> None:
     # Mean 3. Sums of residuals by item and by rater: 1, 0, -1: each 3/2 * 2/81; by rating 9/8 * 2/81.
     # V = 6/81 - 2.25/81 = 3.75/81; half-width 4.302653 * sqrt(0.0462963) = 0.925774.
-    [found] = mean_confidences(build_confidences("433", "333", "332"), by=None)
+    [found] = estimate_mean_confidences(build_confidences("433", "333", "332"), by=None)
     assert found.value == 3 and found.n == {"items": 3, "raters": 3, "ratings": 9}
     assert (found.low, found.high) == (pytest.approx(3 - 0.925774, abs=1e-5), pytest.approx(3 + 0.925774, abs=1e-5))
     assert found.method == "mean_cluster"
 
 
 def test_mean_confidence_of_few_or_equal_answers_has_no_interval_and_a_reason() -> None:
-    [found] = mean_confidences(build_confidences("43.", "3.."), by=None)
+    [found] = estimate_mean_confidences(build_confidences("43.", "3.."), by=None)
     assert found.value == pytest.approx(10 / 3) and found.n["ratings"] == 3
-    [found] = mean_confidences(build_confidences("44", "44"), by=None)
+    [found] = estimate_mean_confidences(build_confidences("44", "44"), by=None)
     assert (found.value, found.low, found.reason[:28]) == (4, None, "all confidences are the same")
-    [found] = mean_confidences(build_confidences("4", "3"), by=None)
+    [found] = estimate_mean_confidences(build_confidences("4", "3"), by=None)
     assert found.low is None and found.reason == "a single item says nothing about other items"
-    [found] = mean_confidences(build_confidences("..", ".."), by=None)
+    [found] = estimate_mean_confidences(build_confidences("..", ".."), by=None)
     assert (found.value, found.reason) == (None, "no rating has a confidence")
 
 
 def test_mean_confidence_of_one_rater_is_for_new_items() -> None:
     # 5 and 1 around 3: V = 2 * (4 + 4) / 16 = 1 by item; Student's t with one degree is wider than the scale.
-    [found] = mean_confidences(build_confidences("51"), by=None)
+    [found] = estimate_mean_confidences(build_confidences("51"), by=None)
     assert (found.value, found.low, found.high, found.method) == (3, 1, 5, "mean_items")

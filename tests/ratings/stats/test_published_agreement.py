@@ -10,32 +10,39 @@ import numpy as np
 import pytest
 
 from ratings.stats import Estimate, Ratings
-from ratings.stats.agreement.agreement import average, pairs
-from ratings.stats.agreement.coefficients import coefficients, gwet_ac2
-from ratings.stats.agreement.coefficients import value as coefficient_of
-from ratings.stats.table import Row, build
+from ratings.stats.agreement.coefficients import build_gwet_ac2, estimate_coefficients
+from ratings.stats.agreement.coefficients import compute_coefficient as coefficient_of
+from ratings.stats.agreement.pairwise import estimate_pair_means, estimate_pairs
+from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 
 def build_from_counts(counts: Sequence[Sequence[int]]) -> Ratings:
     """One row an item: how many raters gave each category. Which rater gave which is made up, by order of category."""
     given = [[at for at, n in enumerate(row) for _ in range(n)] for row in counts]
-    rows = [Row(f"{i:03}", f"r{j}", value) for i, row in enumerate(given) for j, value in enumerate(row)]
-    return build(rows, categories=range(len(counts[0])))
+    rows = [RatingRecord(f"{i:03}", f"r{j}", value) for i, row in enumerate(given) for j, value in enumerate(row)]
+    return build_ratings_table(rows, categories=range(len(counts[0])))
 
 
 def build_from_table(cells: Sequence[Sequence[int]]) -> Ratings:
     """Two raters: first in rows, second in columns."""
     both = [(a, b) for a, row in enumerate(cells) for b, n in enumerate(row) for _ in range(n)]
-    rows = [Row(f"{i:05}", rater, value) for i, two in enumerate(both) for rater, value in zip("ab", two, strict=True)]
-    return build(rows, categories=range(len(cells)))
+    rows = [
+        RatingRecord(f"{i:05}", rater, value)
+        for i, two in enumerate(both)
+        for rater, value in zip("ab", two, strict=True)
+    ]
+    return build_ratings_table(rows, categories=range(len(cells)))
 
 
 def build_from_raters(*lines: str, categories: Sequence[Any]) -> Ratings:
     """One line a rater, one character an item, a dot where there is no rating."""
     rows = [
-        Row(f"{i:02}", f"r{j}", int(mark)) for j, line in enumerate(lines) for i, mark in enumerate(line) if mark != "."
+        RatingRecord(f"{i:02}", f"r{j}", int(mark))
+        for j, line in enumerate(lines)
+        for i, mark in enumerate(line)
+        if mark != "."
     ]
-    return build(rows, categories=categories)
+    return build_ratings_table(rows, categories=categories)
 
 
 def find_value(rows: Sequence[Estimate], stat: str, **args: Any) -> float:
@@ -47,7 +54,7 @@ def find_value(rows: Sequence[Estimate], stat: str, **args: Any) -> float:
 
 
 def compute_kappa(table: Ratings) -> float:
-    return find_value(pairs(table), "cohen_kappa")
+    return find_value(estimate_pairs(table), "cohen_kappa")
 
 
 def test_cohens_table_of_two_psychologists() -> None:
@@ -63,21 +70,21 @@ def test_feinstein_and_cicchettis_paradox() -> None:
     # p. 227 prints it: agreement .85 in both, kappa .70 and .32.
     even, skewed = build_from_table([[40, 9], [6, 45]]), build_from_table([[80, 10], [5, 5]])
     for table, published in ((even, 0.70), (skewed, 0.32)):
-        rows = average(table, 1, resamples=0)
+        rows = estimate_pair_means(table, 1, resamples=0)
         assert find_value(rows, "avg_pairwise_agreement") == pytest.approx(0.85)
         assert find_value(rows, "avg_pairwise_kappa") == pytest.approx(published, abs=5e-3)
         # PABAK is 2 * .85 - 1 in both.
-        assert find_value(coefficients(table, resamples=0), "brennan_prediger") == pytest.approx(0.70)
+        assert find_value(estimate_coefficients(table, resamples=0), "brennan_prediger") == pytest.approx(0.70)
     # The most kappa could be in the second: rows 90 and 10, columns 85 and 15: (85 + 10)/100 = .95 and pe = .78:
     # (.95 - .78)/.22 = .7727
-    assert find_value(average(skewed, 1, resamples=0), "kappa_max") == pytest.approx(0.17 / 0.22)
+    assert find_value(estimate_pair_means(skewed, 1, resamples=0), "kappa_max") == pytest.approx(0.17 / 0.22)
 
 
 def test_gerstmans_radiographs_read_twice() -> None:
     # Gerstman, Epidemiology Kept Simple, example 10.1, p. 227: 1467 and 16232 of 19790 agreed, positives 2249 and 2776:
     # agreement .8943, by chance .7780, kappa .524
     found = build_from_table([[1467, 2249 - 1467], [2776 - 1467, 16232]])
-    assert find_value(pairs(found), "percent_agreement") == pytest.approx(0.8943, abs=5e-5)
+    assert find_value(estimate_pairs(found), "percent_agreement") == pytest.approx(0.8943, abs=5e-5)
     assert compute_kappa(found) == pytest.approx(0.524, abs=5e-4)
 
 
@@ -100,7 +107,7 @@ def test_wongpakarans_schizoid_personality() -> None:
     # (1216 - 522)/(1444 - 522) = 694/922
     found = build_from_table([[13, 2], [1, 3]])
     assert compute_kappa(found) == pytest.approx(0.565, abs=5e-4)
-    assert find_value(coefficients(found, resamples=0), "gwet_ac1") == pytest.approx(694 / 922)
+    assert find_value(estimate_coefficients(found, resamples=0), "gwet_ac1") == pytest.approx(694 / 922)
 
 
 FLEISS = [
@@ -114,7 +121,7 @@ FLEISS = [
 
 def test_fleiss_thirty_psychiatric_patients() -> None:
     # Fleiss 1971, Psychological Bulletin 76:378-382: 30 patients, 6 diagnoses each, kappa .430 (code index).
-    assert find_value(coefficients(build_from_counts(FLEISS), resamples=0), "fleiss_kappa") == pytest.approx(
+    assert find_value(estimate_coefficients(build_from_counts(FLEISS), resamples=0), "fleiss_kappa") == pytest.approx(
         0.430, abs=5e-4
     )
 
@@ -122,14 +129,14 @@ def test_fleiss_thirty_psychiatric_patients() -> None:
 def test_lights_kappa_of_the_same_patients() -> None:
     # R package irr, help of kappam.light (rdrr.io/pkg/irr/man/kappam.light.html): 30 subjects, 6 raters, kappa 0.459.
     # Its `diagnoses` are Fleiss's, raters in the order of the categories; the mean is over 15 pairs.
-    rows = average(build_from_counts(FLEISS), resamples=0)
+    rows = estimate_pair_means(build_from_counts(FLEISS), resamples=0)
     assert find_value(rows, "avg_pairwise_kappa", min_overlap=20) == pytest.approx(0.459, abs=5e-4)
     assert next(row for row in rows if row.stat == "avg_pairwise_kappa").n["pairs_used"] == 15
 
 
 def test_gwets_fifteen_of_those_patients() -> None:
     # Gwet, README of R package irrCAC, distrib.6raters: AC1 .4448007, Fleiss .4139265, alpha .4204384, BP .4388889
-    rows = coefficients(build_from_counts(FLEISS[:15]), resamples=0)
+    rows = estimate_coefficients(build_from_counts(FLEISS[:15]), resamples=0)
     assert find_value(rows, "gwet_ac1") == pytest.approx(0.4448007, abs=5e-8)
     assert find_value(rows, "fleiss_kappa") == pytest.approx(0.4139265, abs=5e-8)
     assert find_value(rows, "krippendorff_alpha", level="nominal") == pytest.approx(0.4204384, abs=5e-8)
@@ -143,7 +150,7 @@ def test_fleiss_kappa_of_fourteen_raters() -> None:
         (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
         (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
     ]  # fmt: skip
-    rows = coefficients(build_from_counts(counts), resamples=0)
+    rows = estimate_coefficients(build_from_counts(counts), resamples=0)
     assert find_value(rows, "fleiss_kappa") == pytest.approx(0.210, abs=5e-4)
     # With five categories BP = (pa - 1/5)/(4/5), so pa is to be found again from it.
     assert 0.2 + 0.8 * find_value(rows, "brennan_prediger") == pytest.approx(0.378, abs=5e-4)
@@ -154,11 +161,11 @@ def test_krippendorffs_four_observers() -> None:
     # observers, twelve units, nominal .743, ordinal .815 (code index). The ordinal one is asked of the confidence column.
     lines = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
     nominal = build_from_raters(*lines, categories=range(1, 6))
-    assert find_value(coefficients(nominal, resamples=0), "krippendorff_alpha", level="nominal") == pytest.approx(
-        0.743, abs=5e-4
-    )
-    scale = build([row._replace(confidence=row.verdict, verdict=1) for row in nominal.rows()])
-    rows = coefficients(scale, resamples=0)
+    assert find_value(
+        estimate_coefficients(nominal, resamples=0), "krippendorff_alpha", level="nominal"
+    ) == pytest.approx(0.743, abs=5e-4)
+    scale = build_ratings_table([row._replace(confidence=row.verdict, verdict=1) for row in nominal.to_records()])
+    rows = estimate_coefficients(scale, resamples=0)
     assert find_value(rows, "krippendorff_alpha", of="confidence") == pytest.approx(0.815, abs=5e-4)
     # All verdicts are 1 here, so the signed rating is the confidence, on ten declared levels instead of five.
     assert find_value(rows, "krippendorff_alpha", of="signed") == pytest.approx(0.815, abs=5e-4)
@@ -171,16 +178,16 @@ def test_krippendorffs_three_observers() -> None:
     # (26^2 - 49 - 16 - 100 - 25)/(26 * 25) = 486/650; 1 - (6/26)/(486/650)
     found = build_from_raters(".....34121133.3", "1.213343.......", "..21344.21133.4", categories=range(1, 5))
     expected = 1 - (6 / 26) / (486 / 650)
-    assert find_value(coefficients(found, resamples=0), "krippendorff_alpha", level="nominal") == pytest.approx(
-        expected
-    )
+    assert find_value(
+        estimate_coefficients(found, resamples=0), "krippendorff_alpha", level="nominal"
+    ) == pytest.approx(expected)
 
 
 def test_gwets_four_raters_with_missing_ratings() -> None:
     # Gwet 2014, Handbook of Inter-Rater Reliability, 4th ed., p. 120; values as the author's irrCAC README prints them:
     # AC1 .77544, Fleiss .76117, alpha .74342, Brennan-Prediger .77273. One unit has a single rating.
     lines = ("123321412...", "1233224125..", ".33323422513", "12332441251.")
-    rows = coefficients(build_from_raters(*lines, categories=range(1, 6)), resamples=0)
+    rows = estimate_coefficients(build_from_raters(*lines, categories=range(1, 6)), resamples=0)
     assert find_value(rows, "gwet_ac1") == pytest.approx(0.77544, abs=5e-6)
     assert find_value(rows, "fleiss_kappa") == pytest.approx(0.76117, abs=5e-6)
     assert find_value(rows, "krippendorff_alpha", level="nominal") == pytest.approx(0.74342, abs=5e-6)
@@ -195,16 +202,16 @@ def test_gwets_five_raters_with_missing_ratings() -> None:
     # index, an R test suite)
     lines = ("".join(marks) for marks in zip(*GWET_FIVE.split(), strict=True))
     found = build_from_raters(*lines, categories=range(4))
-    assert find_value(coefficients(found, resamples=0), "gwet_ac1") == pytest.approx(0.5021, abs=5e-5)
+    assert find_value(estimate_coefficients(found, resamples=0), "gwet_ac1") == pytest.approx(0.5021, abs=5e-5)
     counts = np.array([[list(marks).count(str(at)) for at in range(4)] for marks in GWET_FIVE.split()], dtype=float)
-    assert coefficient_of(gwet_ac2("confidence", 4, "quadratic"), counts) == pytest.approx(0.8224, abs=5e-5)
+    assert coefficient_of(build_gwet_ac2("confidence", 4, "quadratic"), counts) == pytest.approx(0.8224, abs=5e-5)
 
 
 def test_gwets_two_abstractors() -> None:
     # Gwet, README of irrCAC, cont3x3abstractors: kappa .7964094, AC1 .8493305, BP .835, alpha .7972585, agreement .89
     found = build_from_table([[13, 0, 0], [0, 20, 7], [0, 4, 56]])
-    rows = coefficients(found, resamples=0)
-    assert find_value(pairs(found), "percent_agreement") == pytest.approx(0.89)
+    rows = estimate_coefficients(found, resamples=0)
+    assert find_value(estimate_pairs(found), "percent_agreement") == pytest.approx(0.89)
     assert compute_kappa(found) == pytest.approx(0.7964094, abs=5e-8)
     assert find_value(rows, "gwet_ac1") == pytest.approx(0.8493305, abs=5e-8)
     assert find_value(rows, "brennan_prediger") == pytest.approx(0.835)

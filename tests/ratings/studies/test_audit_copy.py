@@ -15,17 +15,17 @@ from django.db import connection, connections
 from django.urls import reverse
 
 from ratings.models import BlindingAudit, ItemSource, Rater, Study
-from ratings.rating import answering
-from ratings.studies.blinding_audit import audit_jobs, auditing
+from ratings.rating import submit
+from ratings.studies.blinding_audit import audit_jobs, audit_runner
 from ratings.studies.blinding_audit.copy import folders, guard, process, scratch, scratch_postgres
 from ratings.studies.blinding_audit.copy.process import inspect_copy
-from ratings.studies.blinding_audit.crawl import browser, visits, worlds
+from ratings.studies.blinding_audit.crawl import browser, source_swap, visits
 from ratings.studies.blinding_audit.crawl.browser import Browser
 from ratings.studies.blinding_audit.errors import AuditError
 from simulation.jobs import jobs
 from tests.support import run_factory, study_factory
-from wetbench_site.database_copies import opening, postgres
-from wetbench_site.maintenance.backup import counting
+from wetbench_site.database_copies import extra_databases, postgres
+from wetbench_site.maintenance.backup import checksums
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,13 +39,15 @@ def place(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def study() -> Study:
-    run_factory.pool(3)
+    run_factory.create_pool(3)
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 1},
         {"cast": "offline", "perturbation": "subtle", "count": 2},
     ]
-    made = study_factory.open_study(1, sources=sources, ratings_per_item=1)
-    answering.rate(made.raters.get().assignments.earliest("position"), True, 3, "7d0e1c9c-52a4-4a1e-9a68-0f6a1b0f1d11")
+    made = study_factory.create_open_study(1, sources=sources, ratings_per_item=1)
+    submit.submit_rating(
+        made.raters.get().assignments.earliest("position"), True, 3, "7d0e1c9c-52a4-4a1e-9a68-0f6a1b0f1d11"
+    )
     return made
 
 
@@ -64,10 +66,10 @@ def leftovers(place: Path) -> list[str]:
 
 @pytest.mark.both_databases
 def test_audit_writes_only_its_report_to_the_live_database(study: Study, place: Path) -> None:
-    before = counting.held()
+    before = checksums.count_contents()
     told: list[tuple[int, int]] = []
-    audit = auditing.run(study, progress=lambda done, of: told.append((done, of)))
-    after = counting.held()
+    audit = audit_runner.run_audit(study, progress=lambda done, of: told.append((done, of)))
+    after = checksums.count_contents()
     changed = {table for table, rows in after.rows.items() if rows != before.rows[table]}
     assert changed == {"ratings_blindingaudit", "ratings_studyevent"}
     assert after.ratings_sha256 == before.ratings_sha256
@@ -75,7 +77,7 @@ def test_audit_writes_only_its_report_to_the_live_database(study: Study, place: 
     report = BlindingAudit.objects.get().report
     answers = next(check for check in report["checks"] if check["name"] == "answers")
     assert answers["passed"] and answers["measured"]["answer, 200"] == 3
-    assert report["copied_at"] <= report["at"] and audit.sha256 == auditing.digest(report)
+    assert report["copied_at"] <= report["at"] and audit.sha256 == audit_runner.compute_digest(report)
     assert leftovers(place) == []
 
 
@@ -86,27 +88,27 @@ def test_audit_that_is_stopped_leaves_no_copy(study: Study, place: Path) -> None
     def stop(done: int, of: int) -> None:
         calls.append(done)
         if len(calls) == 2:
-            raise jobs.Cancelled
+            raise jobs.JobCancelled
 
-    with pytest.raises(jobs.Cancelled):
+    with pytest.raises(jobs.JobCancelled):
         inspect_copy(study, stop)
     assert leftovers(place) == []
 
 
 @pytest.mark.both_databases
 def test_audit_process_that_dies_is_an_error_and_one_without_its_parent_ends(study: Study, place: Path) -> None:
-    with scratch.scratch_copy() as copy:
-        with process._started(study, copy) as child:
+    with scratch.create_scratch_copy() as copy:
+        with process._start_child(study, copy) as child:
             os.kill(child.pid, signal.SIGKILL)
             with pytest.raises(AuditError, match=r"without a report \(signal SIGKILL.*memory.*audit again"):
-                process._follow(child, study, lambda done, of: None)
-        with process._started(study, copy) as child:
+                process._await_report(child, study, lambda done, of: None)
+        with process._start_child(study, copy) as child:
             assert child.stdin
             child.stdin.close()  # as the system does when the parent is killed
             assert child.wait(timeout=60) == 3
         study.pk = 10**6
-        with process._started(study, copy) as child, pytest.raises(AuditError, match="not in the copy"):
-            process._follow(child, study, lambda done, of: None)
+        with process._start_child(study, copy) as child, pytest.raises(AuditError, match="not in the copy"):
+            process._await_report(child, study, lambda done, of: None)
     assert leftovers(place) == []
 
 
@@ -120,7 +122,7 @@ def test_audit_process_gets_the_copy_and_no_access_to_the_live_database(monkeypa
     ):
         monkeypatch.setenv(name, "live")
     monkeypatch.setenv("SECRET_KEY", "the same")
-    given = process._environment(scratch.ScratchCopy("sqlite:////copy", None))  # type: ignore[arg-type]
+    given = process._build_environment(scratch.ScratchCopy("sqlite:////copy", None))  # type: ignore[arg-type]
     assert given["DATABASE_URL"] == "sqlite:////copy" and given["SECRET_KEY"] == "the same"
     assert "live" not in given.values()
 
@@ -129,10 +131,10 @@ def test_audit_process_gets_the_copy_and_no_access_to_the_live_database(monkeypa
 
 
 def test_scratch_folders_of_killed_audits_are_removed_and_those_in_use_are_kept(place: Path) -> None:
-    with folders.own_folder() as first:
+    with folders.create_own_folder() as first:
         (place / "audit-killed").mkdir()
         (place / "audit-killed" / "copy.sqlite3").touch()
-        with folders.own_folder() as second:
+        with folders.create_own_folder() as second:
             assert sorted(place.iterdir()) == sorted([first, second])
             assert second.stat().st_mode & 0o777 == 0o700
     assert list(place.iterdir()) == []
@@ -143,7 +145,7 @@ def test_scratch_copy_on_a_full_disk_is_an_error_with_the_free_space(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 10, 0))
     with pytest.raises(AuditError, match=r"could not be created.*0 MB free"):
-        auditing.run(study)
+        audit_runner.run_audit(study)
     assert leftovers(place) == []
 
 
@@ -151,12 +153,12 @@ def test_scratch_copy_on_a_full_disk_is_an_error_with_the_free_space(
 def test_scratch_databases_of_killed_audits_are_dropped_and_those_in_use_are_kept(study: Study, place: Path) -> None:
     if connection.vendor != "postgresql":
         return
-    with scratch.scratch_copy():
+    with scratch.create_scratch_copy():
         (used,) = [name for name in leftovers(place) if name.startswith("wetbench")]
         killed = f"{used[:-8]}00000000"
         postgres.create_database(killed)
         postgres.create_database("wetbench_scratch_00000000_00000000")  # of another site
-        with opening.database_of_the_server(postgres.name(), "another_audit") as live:
+        with extra_databases.connect_server_database(postgres.get_database_name(), "another_audit") as live:
             scratch_postgres._drop_leftovers(live, used[:-8])
         assert used in leftovers(place) and killed not in leftovers(place)
     assert leftovers(place) == ["wetbench_scratch_00000000_00000000"]
@@ -172,7 +174,10 @@ def test_scratch_copy_without_the_right_to_create_databases_names_right_and_vari
         cursor.execute("CREATE ROLE wetbench_plain NOCREATEDB")
         cursor.execute("SET ROLE wetbench_plain")
         try:
-            with pytest.raises(AuditError, match=r"CREATEDB.*WETBENCH_SCRATCH_DATABASE_URL"), scratch.scratch_copy():
+            with (
+                pytest.raises(AuditError, match=r"CREATEDB.*WETBENCH_SCRATCH_DATABASE_URL"),
+                scratch.create_scratch_copy(),
+            ):
                 pass
         finally:
             cursor.execute("RESET ROLE")
@@ -199,23 +204,23 @@ def test_named_scratch_database_is_used_and_emptied_only_if_it_is_a_free_copy(
     if not named:
         return
     for _ in range(2):
-        with scratch.scratch_copy() as copy:
+        with scratch.create_scratch_copy() as copy:
             assert copy.url == settings.SCRATCH_DATABASE_URL
-            with opening.database_of_the_server(named, "look") as look:
+            with extra_databases.connect_server_database(named, "look") as look:
                 assert ItemSource.objects.using(look).count() == study.items.count()
-            with pytest.raises(AuditError, match="Another audit"), scratch.scratch_copy():
+            with pytest.raises(AuditError, match="Another audit"), scratch.create_scratch_copy():
                 pass
-    with opening.database_of_the_server(named, "look") as look, connections[look].cursor() as cursor:
+    with extra_databases.connect_server_database(named, "look") as look, connections[look].cursor() as cursor:
         assert connections[look].introspection.table_names() == []
         cursor.execute("CREATE TABLE of_somebody_else (n int)")
-        with pytest.raises(AuditError, match=r"not empty.*of_somebody_else"), scratch.scratch_copy():
+        with pytest.raises(AuditError, match=r"not empty.*of_somebody_else"), scratch.create_scratch_copy():
             pass
         assert connections[look].introspection.table_names() == ["of_somebody_else"]
-    settings.SCRATCH_DATABASE_URL = f"{settings.SCRATCH_DATABASE_URL.rpartition('/')[0]}/{postgres.name()}"
-    with pytest.raises(AuditError, match="names the live database"), scratch.scratch_copy():
+    settings.SCRATCH_DATABASE_URL = f"{settings.SCRATCH_DATABASE_URL.rpartition('/')[0]}/{postgres.get_database_name()}"
+    with pytest.raises(AuditError, match="names the live database"), scratch.create_scratch_copy():
         pass
     settings.SCRATCH_DATABASE_URL = "sqlite:////tmp/no"
-    with pytest.raises(AuditError, match="must be the URL of a PostgreSQL database"), scratch.scratch_copy():
+    with pytest.raises(AuditError, match="must be the URL of a PostgreSQL database"), scratch.create_scratch_copy():
         pass
     assert Study.objects.filter(pk=study.pk).exists()
 
@@ -224,23 +229,23 @@ def test_named_scratch_database_is_used_and_emptied_only_if_it_is_a_free_copy(
 
 
 WRITERS: dict[str, Callable[[Rater], Any]] = {
-    "a transaction that is rolled back": lambda rater: guard.rolled_back().__enter__(),
-    "a user in a rater's place": visits.seated,
-    "another rater": lambda rater: visits.another_seat(rater.study),
-    "claimed items": lambda rater: visits.given(rater, {}),
-    "released work": lambda rater: list(visits.afterwards(Browser(), rater, every=False)),
-    "other origins": lambda rater: worlds.another_world(rater.study, 1),
+    "a transaction that is rolled back": lambda rater: guard.roll_back_changes().__enter__(),
+    "a user in a rater's place": visits.prepare_user,
+    "another rater": lambda rater: visits.create_rater(rater.study),
+    "claimed items": lambda rater: visits.assign_items(rater, {}),
+    "released work": lambda rater: list(visits.visit_after_rating(Browser(), rater, with_all_pages=False)),
+    "other origins": lambda rater: source_swap.swap_sources(rater.study, 1),
     "a session": lambda rater: Browser(User(pk=1)),
-    "a request": lambda rater: Browser().send("desk", "get", "/rate/"),
+    "a request": lambda rater: Browser().send_request("desk", "get", "/rate/"),
 }
 
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
 def test_audit_functions_that_write_refuse_the_live_database(writer: Callable[[Rater], Any], study: Study) -> None:
-    before = counting.held()
+    before = checksums.count_contents()
     with pytest.raises(RuntimeError, match="scratch copy only"):
         writer(study.raters.get())
-    assert counting.held() == before
+    assert checksums.count_contents() == before
 
 
 def test_guard_refuses_to_allow_writes_to_the_live_database() -> None:
@@ -255,7 +260,7 @@ _WRITING = ("update", "delete", "create", "bulk_create", "bulk_update", "save", 
 def test_audit_functions_that_write_rows_all_require_a_scratch_copy() -> None:
     writing: list[str] = []
     for path in sorted((django_settings.BASE_DIR / "ratings/studies/blinding_audit").rglob("*.py")):
-        if path.name == Path(str(auditing.__file__)).name:
+        if path.name == Path(str(audit_runner.__file__)).name:
             continue  # stores the report, in the live database
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
@@ -269,11 +274,11 @@ def test_audit_functions_that_write_rows_all_require_a_scratch_copy() -> None:
                 writing.append(function.name)
                 assert "require_scratch_copy()" in ast.unparse(function), f"{path.name}: {function.name}"
     known = (
-        visits.seated,
-        visits.another_seat,
-        visits.given,
-        visits.afterwards,
-        worlds.another_world,
+        visits.prepare_user,
+        visits.create_rater,
+        visits.assign_items,
+        visits.visit_after_rating,
+        source_swap.swap_sources,
         browser._create_session,
     )
     assert {function.__name__ for function in known} <= set(writing)
@@ -284,11 +289,11 @@ def test_audit_functions_that_write_rows_all_require_a_scratch_copy() -> None:
 
 def test_audit_browsers_share_one_handler(settings: Any) -> None:
     def handler() -> Any:
-        return browser._handler(tuple(settings.MIDDLEWARE))
+        return browser._load_handler(tuple(settings.MIDDLEWARE))
 
     before = handler()
     assert handler() is before
-    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.support.leaking.marked_header"]
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.support.leaking_middleware.mark_header"]
     assert handler() is not before
 
 
@@ -296,20 +301,22 @@ def test_audit_browser_forms_pass_the_csrf_check(study: Study, audit_in_place: N
     """A form with the token of its cookie is accepted; one with another token is refused."""
     place = study.raters.get().assignments.earliest("position")
     url = reverse("ratings:draft", args=[place.code])
-    with guard.rolled_back():
-        own = Browser(visits.seated(study.raters.get()))
-        assert own.send("draft", "post", url, place, data={"verdict": "no"}).status in (200, 204)
-        refused = own.send("draft", "post", url, place, data={"verdict": "no"}, headers={"X-CSRFToken": "a" * 32})
+    with guard.roll_back_changes():
+        own = Browser(visits.prepare_user(study.raters.get()))
+        assert own.send_request("draft", "post", url, place, data={"verdict": "no"}).status in (200, 204)
+        refused = own.send_request(
+            "draft", "post", url, place, data={"verdict": "no"}, headers={"X-CSRFToken": "a" * 32}
+        )
         assert refused.status == 403
 
 
 def test_audit_browser_returns_an_error_of_the_site_as_status_500(
     study: Study, audit_in_place: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with guard.rolled_back():
-        user = visits.seated(study.raters.get())
+    with guard.roll_back_changes():
+        user = visits.prepare_user(study.raters.get())
         monkeypatch.setattr("ratings.accounts.signing_in.NameOrEmail.get_user", lambda *given: 1 / 0)
-        page = Browser(user).send("desk", "get", reverse("ratings:desk"))
+        page = Browser(user).send_request("desk", "get", reverse("ratings:desk"))
     assert page.status == 500 and page.is_html
 
 
@@ -318,13 +325,13 @@ def test_audit_browser_returns_an_error_of_the_site_as_status_500(
 
 @pytest.mark.both_databases
 def test_audit_ends_when_its_job_is_stopped(study: Study, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = audit_jobs.ask(study)
-    started = process._started
+    job = audit_jobs.request_audit(study)
+    started = process._start_child
 
     def started_and_stopped(study: Study, copy: scratch.ScratchCopy) -> Any:
-        jobs.cancel(job)
+        jobs.cancel_job(job)
         return started(study, copy)
 
-    monkeypatch.setattr(process, "_started", started_and_stopped)
-    assert jobs.play_here(job).status == "cancelled"
+    monkeypatch.setattr(process, "_start_child", started_and_stopped)
+    assert jobs.run_job_here(job).status == "cancelled"
     assert not BlindingAudit.objects.exists() and leftovers(place) == []

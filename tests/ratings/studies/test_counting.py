@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from ratings.exchange import exports
 from ratings.models import Assignment, Membership, Rater, Study
-from ratings.rating import answering
-from ratings.studies import interim
-from ratings.studies.progress import reports, stopping
-from ratings.web.study.study import counted
+from ratings.rating import submit
+from ratings.studies import interim_analysis
+from ratings.studies.progress import reports, stop_rule
+from ratings.web.study.study import add_list_counts
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -21,21 +21,23 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 @pytest.fixture
 def study(db: None) -> Study:
     """Eleven items of one source, all rated by R01. Ten are planned, which is what an interim analysis needs."""
-    run_factory.pool(11)
+    run_factory.create_pool(11)
     sources = [{"cast": "offline", "perturbation": "none", "count": 11}]
-    study = study_factory.open_study(raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10)
+    study = study_factory.create_open_study(
+        raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10
+    )
     for place in Assignment.objects.filter(rater__study=study):
-        answering.rate(place, True, 3, uuid.uuid4())
+        submit.submit_rating(place, True, 3, uuid.uuid4())
     return study
 
 
 def everywhere(study: Study) -> set[int]:
     """Return how many ratings count by the stop rule, in the list of studies, on the study's page and in its file."""
-    in_file = [row for row in exports.rows(study, blinded=True) if row["counts"] == 1]
+    in_file = [row for row in exports.iter_rating_cells(study, blinded=True) if row["counts"] == 1]
     return {
-        stopping.counted(study),
-        counted(Study.objects.filter(pk=study.pk))[0].given,
-        reports.study_report(study).progress.done,
+        stop_rule.count_ratings(study),
+        add_list_counts(Study.objects.filter(pk=study.pk))[0].given,
+        reports.build_report(study).progress.done,
         len(in_file),
     }
 
@@ -43,7 +45,7 @@ def everywhere(study: Study) -> set[int]:
 def interim_look(study: Study) -> list[int | None]:
     analyst = User.objects.create_user(f"analyst-{uuid.uuid4().hex}")
     Membership.objects.create(study=study, user=analyst, role="analyst")
-    return [line.rate and line.rate.n for line in interim.look(study, analyst).lines]
+    return [line.rate and line.rate.n for line in interim_analysis.take_interim_analysis(study, analyst).lines]
 
 
 @pytest.mark.parametrize(
@@ -68,8 +70,8 @@ def test_ratings_of_a_dropped_rater_count_nowhere(study: Study) -> None:
 def test_cannot_judge_counts_as_a_rating_but_in_no_rate(study: Study) -> None:
     # cannot judge is a rating that was given (the item needs no other), and no verdict
     place = Assignment.objects.filter(rater__study=study).order_by("-rating__submitted_at", "-rating__pk")[0]
-    answering.rate(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+    submit.submit_rating(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
     assert everywhere(study) == {11}
-    report = reports.study_report(study)
+    report = reports.build_report(study)
     assert (report.progress.done, report.cannot_judge) == (11, 1)
     assert interim_look(study) == [10]

@@ -25,18 +25,18 @@ from ratings.protocol import (
     planning,  # fmt: skip
 )
 from ratings.protocol.planning import Candidate
-from ratings.raters import recalling, simulated
-from ratings.rating import answering, serving
+from ratings.raters import recall, simulated_raters
+from ratings.rating import next_item, submit
 from ratings.results.analyses import document as results
-from ratings.results.analyses import reading
+from ratings.results.analyses import rating_columns
 from ratings.results.analyses.filters import Filters
-from ratings.results.analyses.tables import records
+from ratings.results.analyses.tables import list_records
 from ratings.studies import StudyError, crossover, lifecycle
-from ratings.studies.blinding_audit import auditing, orders
-from ratings.studies.seats import redealing, seating, taking_back
+from ratings.studies.blinding_audit import audit_runner, order_tests
+from ratings.studies.seats import reassign, release_items, running_raters
 from simulation.casts import casting
 from simulation.models import Transition
-from tests.support import logged, run_factory, study_factory
+from tests.support import run_factory, study_factory, study_log_texts
 from wetbench_site.maintenance.verify.ratings import assignments as verifying
 
 pytestmark = [pytest.mark.django_db]
@@ -54,22 +54,22 @@ def document(conditions: str = "twins", **changes: Any) -> dict[str, Any]:
 
 
 def crossed_over(conditions: str = "twins", transitions: int = 12, **changes: Any) -> Study:
-    run_factory.pool(transitions)
-    return study_factory.open_study(**document(conditions, **changes))
+    run_factory.create_pool(transitions)
+    return study_factory.create_open_study(**document(conditions, **changes))
 
 
 def sources_of_two_casts() -> list[dict[str, Any]]:
     """Twins of the same steps by two casts: a subtle and an obvious error of each."""
     for step in Transition.objects.order_by("pk"):
-        run_factory.twin(step, "obvious", number=3, cast=OTHER)
-        run_factory.twin(step, "subtle", number=4, cast=OTHER)
+        run_factory.create_twin(step, "obvious", number=3, cast=OTHER)
+        run_factory.create_twin(step, "subtle", number=4, cast=OTHER)
     kinds = [(cast, wrong) for cast in ("offline", OTHER) for wrong in ("obvious", "subtle")]
     return [{"cast": cast, "perturbation": wrong, "count": 4} for cast, wrong in kinds]
 
 
 def readings(study: Study) -> dict[tuple[str, str], dict[int, int]]:
     """Return for each rater and pair the condition of each session."""
-    condition = crossover.stored_conditions(study)
+    condition = crossover.load_conditions(study)
     found: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     rows = Assignment.objects.filter(item__study=study, released_at__isnull=True)
     for rater, pair, session, item in rows.values_list("rater__label", "pair", "session", "item_id"):
@@ -79,8 +79,8 @@ def readings(study: Study) -> dict[tuple[str, str], dict[int, int]]:
 
 
 def answer(place: Assignment) -> Rating:
-    serving.mark_opened(place)
-    return answering.rate(place, True, 3, uuid.uuid4()).rating
+    next_item.mark_opened(place)
+    return submit.submit_rating(place, True, 3, uuid.uuid4()).rating
 
 
 def finish_session_one(seat: Rater, days_ago: float = 0) -> None:
@@ -93,11 +93,11 @@ def finish_session_one(seat: Rater, days_ago: float = 0) -> None:
 @pytest.mark.both_databases
 @pytest.mark.parametrize("conditions", ["twins", "sources", "screens"])
 def test_crossover_assigns_both_conditions_of_every_pair_one_in_each_session(conditions) -> None:
-    run_factory.pool(16)
+    run_factory.create_pool(16)
     more: dict[str, Any] = {"sources": sources_of_two_casts()} if conditions == "sources" else {}
     if conditions == "screens":
         more = {"display": {"layouts": ["plain", "aligned"], "by": "item"}}
-    study = study_factory.open_study(**document(conditions, **more))
+    study = study_factory.create_open_study(**document(conditions, **more))
     read = readings(study)
     # 4 raters x 8 pairs; for screens 16 items are requested, which are 16 pairs
     assert len(read) == 4 * (16 if conditions == "screens" else 8)
@@ -109,7 +109,7 @@ def test_crossover_assigns_both_conditions_of_every_pair_one_in_each_session(con
     for seat in study.raters.all():
         sessions = list(seat.assignments.order_by("position").values_list("session", flat=True))
         assert sessions == sorted(sessions) and len(sessions) == 2 * len(read) // 4
-    assert not list(verifying.meetings.find())
+    assert not list(verifying.check_repeated_items.find_violations())
 
 
 def test_crossover_of_screens_shows_each_item_once_on_each_screen() -> None:
@@ -132,10 +132,10 @@ def test_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
 
 def steps_of_two_casts(transitions: int, alike: int) -> list[dict[str, Any]]:
     """Create steps of two casts on the same materials; for `alike` of them both have the identical outcome."""
-    first, second = run_factory.episode("caffeine"), run_factory.episode("caffeine", OTHER)
+    first, second = run_factory.create_episode("caffeine"), run_factory.create_episode("caffeine", OTHER)
     for number in range(1, transitions + 1):
-        one = run_factory.transition(first, number)
-        two = run_factory.transition(second, number)
+        one = run_factory.create_transition(first, number)
+        two = run_factory.create_transition(second, number)
         two.step = one.step if number <= alike else two.step
         two.save(update_fields=["step"])
     return [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
@@ -145,8 +145,8 @@ LEFT_OUT = "6 of 10 cases left out, on which both sources gave the identical out
 
 
 def test_crossover_counts_identical_cases_before_and_at_opening(tmp_path, capsys) -> None:
-    asked = study_factory.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
-    study = lifecycle.create_study(lifecycle.read_protocol(asked))
+    asked = study_factory.build_protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
+    study = lifecycle.create_study(lifecycle.parse_protocol(asked))
     staff = Client()
     staff.force_login(User.objects.create_superuser("chief"))
     page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
@@ -159,13 +159,13 @@ def test_crossover_counts_identical_cases_before_and_at_opening(tmp_path, capsys
     call_command("create_study", file)
     assert LEFT_OUT in capsys.readouterr().out
     lifecycle.open_study(study)
-    assert logged.word(study, "opened").endswith(LEFT_OUT)
+    assert study_log_texts.get_event_text(study, "opened").endswith(LEFT_OUT)
 
 
 def test_crossover_with_too_few_different_cases_states_how_many_are_identical() -> None:
     sources = steps_of_two_casts(10, alike=8)
     with pytest.raises(PlanError, match=r"the pool holds 2, and 8 more on which the two are identical, which compare"):
-        study_factory.open_study(**document("sources", sources=sources))
+        study_factory.create_open_study(**document("sources", sources=sources))
 
 
 def test_crossover_chooses_the_replicate_that_differs() -> None:
@@ -176,7 +176,7 @@ def test_crossover_chooses_the_replicate_that_differs() -> None:
     first = {("b", "none"): ("a", "none")}
     [(one, two)] = planning.choose_cases(pool, first, {("b", "none"): 1}, 1)
     assert (one.pair, one.content, two.content) == ("q", "1", "2")
-    assert planning.count_alike(pool, first) == (1, 2)
+    assert planning.count_identical_cases(pool, first) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_crossover_chooses_the_replicate_that_differs() -> None:
     ],
 )  # fmt: skip
 def test_crossover_conditions_have_distinct_names(conditions, more, names) -> None:
-    protocol = lifecycle.read_protocol(study_factory.protocol(**document(conditions, **more)))
+    protocol = lifecycle.parse_protocol(study_factory.build_protocol(**document(conditions, **more)))
     asked = [(source.cast, source.perturbation) for source in protocol.sources]
     imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
     assert crossover.name_conditions(protocol, asked or imported) == names
@@ -201,15 +201,17 @@ def test_crossover_conditions_have_distinct_names(conditions, more, names) -> No
 
 def test_crossover_conditions_are_named_in_results_and_archive() -> None:
     study = crossed_over(washout_days=0)
-    assert crossover.find_names(study) == ("original", "twin")
-    simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
-    study_factory.unblinded(study, User.objects.create_superuser("chief"))
-    made = results.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=1, resamples=50)
-    rows = [row for row in records(made["tables"]["contrasts"]) if row["family"] == "conditions"]
+    assert crossover.load_condition_names(study) == ("original", "twin")
+    simulated_raters.simulate_raters(study, 4, 0.9, 0.6, seed=5)
+    study_factory.unblind_study(study, User.objects.create_superuser("chief"))
+    made = results.build_document(Study.objects.get(pk=study.pk), Filters(), "mark", seed=1, resamples=50)
+    rows = [row for row in list_records(made["tables"]["contrasts"]) if row["family"] == "conditions"]
     assert rows and {(row["first"], row["second"]) for row in rows} == {("original", "twin")}
-    judged = reading.read(Study.objects.get(pk=study.pk), Filters()).table
-    entries = results_files.of(made, judged, crossover.find_conditions(study), crossover.find_names(study))
-    says = next(entry.says for entry in entries if entry.name == "imrmc/conditions.imrmc")
+    judged = rating_columns.load_analysis_data(Study.objects.get(pk=study.pk), Filters()).table
+    entries = results_files.iter_results_files(
+        made, judged, crossover.load_conditions_by_code(study), crossover.load_condition_names(study)
+    )
+    says = next(entry.description for entry in entries if entry.name == "imrmc/conditions.imrmc")
     assert "(condition 1: original; condition 2: twin)" in says
 
 
@@ -220,38 +222,38 @@ def test_crossover_with_too_few_pairs_states_how_many_there_are() -> None:
 
 def test_session_two_is_refused_until_the_washout_ends_and_the_page_shows_when() -> None:
     study = crossed_over(washout_days=14)
-    seat = study_factory.seat(study)
+    seat = study_factory.fill_rater_place(study)
     finish_session_one(seat, days_ago=13)
     second = seat.assignments.filter(session=2).order_by("position")[0]
-    assert serving.next_assignment(seat) is None and serving.mark_opened(second) is False
+    assert next_item.find_next_assignment(seat) is None and next_item.mark_opened(second) is False
     with pytest.raises(StudyError, match="second session"):
-        answering.rate(second, True, 3, uuid.uuid4())
+        submit.submit_rating(second, True, 3, uuid.uuid4())
     client = Client()
     client.force_login(seat.user)
     page = client.get(reverse("ratings:next", args=[seat.code])).content.decode()
     assert "Your first session is done" in page and "8 items" in page
-    assert f"{crossover.opens_at(seat):%Y-%m-%d}" in page
+    assert f"{crossover.compute_session_2_start(seat):%Y-%m-%d}" in page
     assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 302
     desk = client.get(reverse("ratings:desk"), follow=True).content.decode()
     assert "First session done" in desk
     done = client.get(reverse("ratings:done", args=[seat.code]))
     assert done.status_code == 302
     Rating.objects.filter(assignment__rater=seat).update(submitted_at=timezone.now() - timedelta(days=14, minutes=1))
-    assert serving.next_assignment(seat) == second
+    assert next_item.find_next_assignment(seat) == second
     assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 200
 
 
 def test_washout_starts_again_after_a_correction() -> None:
-    seat = study_factory.seat(crossed_over(washout_days=2))
+    seat = study_factory.fill_rater_place(crossed_over(washout_days=2))
     finish_session_one(seat, days_ago=3)
-    assert serving.next_assignment(seat) is not None
+    assert next_item.find_next_assignment(seat) is not None
     last = Rating.objects.filter(assignment__rater=seat).last()
     Rating.objects.filter(pk=last.pk).update(revised_at=timezone.now())
-    assert serving.next_assignment(seat) is None
+    assert next_item.find_next_assignment(seat) is None
 
 
 def test_session_one_answers_cannot_be_changed_once_session_two_has_begun() -> None:
-    seat = study_factory.seat(crossed_over(washout_days=0))
+    seat = study_factory.fill_rater_place(crossed_over(washout_days=0))
     finish_session_one(seat)
     for place in seat.assignments.filter(session=2).order_by("position"):
         answer(place)
@@ -259,84 +261,88 @@ def test_session_one_answers_cannot_be_changed_once_session_two_has_begun() -> N
     first.rater = seat
     last = seat.assignments.filter(session=2).last()
     last.rater = seat
-    assert answering.may_correct(last) and not answering.may_correct(first)
+    assert submit.can_correct(last) and not submit.can_correct(first)
 
 
 def test_session_two_is_not_served_while_session_one_has_items_left() -> None:
-    seat = study_factory.seat(crossed_over(washout_days=0))
+    seat = study_factory.fill_rater_place(crossed_over(washout_days=0))
     second = seat.assignments.filter(session=2).order_by("position")[0]
     second.rater = seat
-    assert serving.mark_opened(second) is False
-    assert serving.next_assignment(seat).session == 1
+    assert next_item.mark_opened(second) is False
+    assert next_item.find_next_assignment(seat).session == 1
 
 
 def test_washout_end_is_notified_by_one_email(settings) -> None:
     settings.EMAIL_HOST, settings.SITE_URL = "mail.example.org", "https://bench.example.org"
     study = crossed_over(washout_days=14)
-    done, waiting = study_factory.seat(study), study_factory.seat(study)
+    done, waiting = study_factory.fill_rater_place(study), study_factory.fill_rater_place(study)
     User.objects.filter(pk__in=[done.user_id, waiting.user_id]).update(email="rater@example.org")
     finish_session_one(done, days_ago=15)
     finish_session_one(waiting, days_ago=1)
-    assert [recalling.recall_raters(), recalling.recall_raters()] == [1, 0]
+    assert [recall.recall_raters(), recall.recall_raters()] == [1, 0]
     assert "your second session in Small study is open: 8 items to rate" in mail.outbox[0].body
     assert "https://bench.example.org/" in mail.outbox[0].body
 
 
 def test_washout_end_is_not_notified_without_a_mail_server(settings) -> None:
     settings.EMAIL_HOST = ""
-    seat = study_factory.seat(crossed_over(washout_days=0))
+    seat = study_factory.fill_rater_place(crossed_over(washout_days=0))
     finish_session_one(seat, days_ago=1)
-    assert recalling.recall_raters() == 0 and Rater.objects.get(pk=seat.pk).recalled_at is None
+    assert recall.recall_raters() == 0 and Rater.objects.get(pk=seat.pk).recalled_at is None
 
 
 @pytest.mark.both_databases
 def test_crossover_late_rater_gets_both_sessions_and_the_slots_of_a_withdrawn_one() -> None:
     study = crossed_over()
-    first = study_factory.seat(study)
+    first = study_factory.fill_rater_place(study)
     answer(first.assignments.order_by("position")[0])
-    seating.withdraw(first)
+    running_raters.withdraw_rater(first)
     assert study.raters.get(label="R02").assignments.count() == 16, "nobody gets a version of a pair they have"
-    late = seating.add_seats(study, 1)[0]
+    late = running_raters.add_rater_places(study, 1)[0]
     study.refresh_from_db()
     assert study.ratings_per_item == 5, "one item of R01's counts, so that four and the late one make five"
     read = {pair: own for (rater, pair), own in readings(study).items() if rater == late.label}
     assert len(read) == 8 and all(sorted(own) == [1, 2] and sorted(own.values()) == [1, 2] for own in read.values())
     slots = Assignment.objects.filter(rater=late).values_list("slot", flat=True)
     assert all(slot and slot <= study.ratings_per_item for slot in slots)
-    assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.slots_of_items.find())
+    assert not list(verifying.check_crossover_sessions.find_violations()) and not list(
+        verifying.check_item_slots.find_violations()
+    )
 
 
 def test_crossover_assigns_no_single_versions_of_released_cases() -> None:
     """Cases are released when a rater becomes staff; single versions that others leave are not assigned to that rater later."""
     study = crossed_over(allow_unblinded=True)
-    first, second, third = (study_factory.seat(study) for _ in range(3))
+    first, second, third = (study_factory.fill_rater_place(study) for _ in range(3))
     answer(first.assignments.order_by("position")[0])
     User.objects.filter(pk=first.user_id).update(is_staff=True)
-    assert taking_back.take_back_readable(study).items == 15
+    assert release_items.release_readable_items(study).items == 15
     User.objects.filter(pk=first.user_id).update(is_staff=False)
-    dealt = seating.withdraw(second)
-    assert dealt == redealing.Dealt(0, 15 + 16)
+    dealt = running_raters.withdraw_rater(second)
+    assert dealt == reassign.Reassignment(0, 15 + 16)
     assert (
         "0 items reassigned to others; 31 items unassigned until another rater is added"
-        in logged.words(study, "withdrawn")[-1]
+        in study_log_texts.list_event_texts(study, "withdrawn")[-1]
     )
     assert list(first.assignments.values_list("session", flat=True)) == [1], "what was shown, and no more"
-    lifecycle.close(study)
-    lifecycle.reopen(study)
+    lifecycle.close_study(study)
+    lifecycle.reopen_study(study)
     assert first.assignments.count() == 1 and third.assignments.count() == 16
-    assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.meetings.find())
-    late = seating.add_seats(study, 1)[0]
+    assert not list(verifying.check_crossover_sessions.find_violations()) and not list(
+        verifying.check_repeated_items.find_violations()
+    )
+    late = running_raters.add_rater_places(study, 1)[0]
     sessions = [sorted(own) for (rater, _), own in readings(study).items() if rater == late.label]
     assert sessions == [[1, 2]] * 8
 
 
 def test_crossover_shuffle_leaves_each_item_in_its_session() -> None:
     study = crossed_over()
-    seat = study_factory.seat(study)
+    seat = study_factory.fill_rater_place(study)
     answer(seat.assignments.order_by("position")[0])
     before = dict(seat.assignments.values_list("item_id", "session"))
     old = list(seat.assignments.order_by("position").values_list("item_id", flat=True))
-    redealing.lay_out(study, [seat.pk])
+    reassign.shuffle_remaining(study, [seat.pk])
     order = list(seat.assignments.order_by("position").values_list("item_id", "session", "position"))
     assert [item for item, _, _ in order] != old and order[0][0] == old[0]
     assert [session for _, session, _ in order] == [1] * 8 + [2] * 8
@@ -347,9 +353,9 @@ def test_crossover_shuffle_leaves_each_item_in_its_session() -> None:
 def test_crossover_refuses_added_items_and_imported_ratings_with_an_alternative() -> None:
     study = crossed_over()
     with pytest.raises(StudyError, match="Duplicate the study"):
-        seating.add_items(study, [])
+        running_raters.add_items(study, [])
     with pytest.raises(StudyError, match="crossed or balanced"):
-        rating_imports.check(study, BytesIO(b"item,rater,verdict\n"))
+        rating_imports.check_file(study, BytesIO(b"item,rater,verdict\n"))
 
 
 @pytest.mark.parametrize(
@@ -372,28 +378,28 @@ def test_crossover_refuses_added_items_and_imported_ratings_with_an_alternative(
 )
 def test_crossover_refuses_incompatible_options_with_a_reason(changes, said) -> None:
     with pytest.raises(ProtocolError) as refused:
-        lifecycle.read_protocol(study_factory.protocol(**{**document(), **changes}))
+        lifecycle.parse_protocol(study_factory.build_protocol(**{**document(), **changes}))
     assert said in str(refused.value)
 
 
 def test_crossover_without_conditions_is_refused() -> None:
-    asked = study_factory.protocol(**document())
+    asked = study_factory.build_protocol(**document())
     del asked["conditions"]
     with pytest.raises(ProtocolError, match="conditions: is missing"):
-        lifecycle.read_protocol(asked)
+        lifecycle.parse_protocol(asked)
 
 
 def test_crossover_document_stores_conditions_and_washout() -> None:
-    protocol = lifecycle.read_protocol(study_factory.protocol(**document(washout_days=3)))
-    assert protocol.to_json()["conditions"] == "twins" and protocol.to_json()["washout_days"] == 3
-    assert "conditions" not in lifecycle.read_protocol(study_factory.protocol()).to_json()
+    protocol = lifecycle.parse_protocol(study_factory.build_protocol(**document(washout_days=3)))
+    assert protocol.to_document()["conditions"] == "twins" and protocol.to_document()["washout_days"] == 3
+    assert "conditions" not in lifecycle.parse_protocol(study_factory.build_protocol()).to_document()
 
 
 def test_crossover_ratings_file_has_rater_pair_and_session() -> None:
     study = crossed_over(washout_days=14)
-    simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
-    study_factory.unblinded(study, User.objects.create_superuser("chief"))
-    rows = list(exports.rows(Study.objects.get(pk=study.pk), blinded=False))
+    simulated_raters.simulate_raters(study, 4, 0.9, 0.6, seed=5)
+    study_factory.unblind_study(study, User.objects.create_superuser("chief"))
+    rows = list(exports.iter_rating_cells(Study.objects.get(pk=study.pk), blinded=False))
     assert len(rows) == 4 * 16 and Counter(row["session"] for row in rows) == {1: 32, 2: 32}
     pairs = Counter((row["rater"], row["pair"]) for row in rows)
     assert set(pairs.values()) == {2}
@@ -401,23 +407,25 @@ def test_crossover_ratings_file_has_rater_pair_and_session() -> None:
 
 def test_audit_finds_a_session_that_is_associated_with_planted_errors() -> None:
     study = crossed_over(transitions=24, sources=[{**one, "count": 2 * one["count"]} for one in TWINS])
-    fair = next(check for check in orders.checks(study) if check.name == "order")
+    fair = next(check for check in order_tests.check_orders(study) if check.name == "order")
     assert not fair.leaks and any(c["name"].startswith("the session") for c in fair.measured["contrasts"])
     for place in Assignment.objects.filter(item__study=study).select_related("item__source"):
         place.session = 1 if place.item.source.perturbation == "none" else 2
         Assignment.objects.filter(pk=place.pk).update(session=place.session, pair=uuid.uuid4())
-    biased = next(check for check in orders.checks(study) if check.name == "order")
+    biased = next(check for check in order_tests.check_orders(study) if check.name == "order")
     assert any("the session" in leak.what for leak in biased.leaks)
 
 
 def test_verify_finds_a_short_washout_and_a_repeated_pair() -> None:
     study = crossed_over(washout_days=14)
-    seat = study_factory.seat(study)
+    seat = study_factory.fill_rater_place(study)
     finish_session_one(seat, days_ago=20)
     answer(seat.assignments.filter(session=2)[0])
-    assert not list(verifying.sessions_of_crossovers.find())
+    assert not list(verifying.check_crossover_sessions.find_violations())
     Rating.objects.filter(assignment__rater=seat, assignment__session=1).update(submitted_at=timezone.now())
-    assert any("days between the sessions" in str(found) for found in verifying.sessions_of_crossovers.find())
+    assert any(
+        "days between the sessions" in str(found) for found in verifying.check_crossover_sessions.find_violations()
+    )
 
 
 @pytest.mark.parametrize("conditions", ["twins", pytest.param("screens", marks=pytest.mark.thorough)])
@@ -433,6 +441,6 @@ def test_audit_of_a_crossover_passes_and_visits_both_sessions(conditions, audit_
         )
     else:
         study = crossed_over(ratings_per_item=2)
-    report = auditing.run(study).report
+    report = audit_runner.run_audit(study).report
     failed = [check["name"] for check in report["checks"] if check["passed"] is False]
     assert failed == ["payload words"], "the pool of the factories writes kL in every planted error"

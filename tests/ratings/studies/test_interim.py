@@ -13,11 +13,11 @@ from django.utils import timezone
 from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.models.study_events import Audited, InterimLook, TableExported
-from ratings.rating import answering
-from ratings.studies import StudyError, interim, lifecycle, members
-from ratings.studies.interim import NotAllowed, look
-from ratings.studies.seats import seating
-from tests.support import logged, run_factory, study_factory
+from ratings.rating import submit
+from ratings.studies import StudyError, interim_analysis, lifecycle, roles
+from ratings.studies.interim_analysis import InterimNotAllowed, take_interim_analysis
+from ratings.studies.seats import running_raters
+from tests.support import run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
 
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def study(db: None) -> Study:
     """Twenty originals and twenty subtle twins by one source, one rating each."""
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
-    return study_factory.open_study(raters=2, sources=sources, ratings_per_item=1)
+    return study_factory.create_open_study(raters=2, sources=sources, ratings_per_item=1)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def rate_some(study: Study, perturbation: str, count: int, verdict: bool = True)
     open_ones = Assignment.objects.filter(item__study=study, rating=None, item__source__perturbation=perturbation)
     places = list(open_ones.order_by("pk")[:count])
     for place in places:
-        answering.rate(place, verdict, 3, uuid.uuid4())
+        submit.submit_rating(place, verdict, 3, uuid.uuid4())
     return places
 
 
@@ -49,7 +49,9 @@ Told = dict[str, tuple[int, int] | None]
 
 
 def told(study: Study, user: User) -> Told:
-    return {line.perturbation: line.rate and (line.rate.k, line.rate.n) for line in look(study, user).lines}
+    return {
+        line.perturbation: line.rate and (line.rate.k, line.rate.n) for line in take_interim_analysis(study, user).lines
+    }
 
 
 def test_interim_analysis_shows_the_last_quarter_and_sources_with_ten_ratings(study: Study, analyst: User) -> None:
@@ -88,20 +90,20 @@ def test_interim_analysis_after_each_rating_never_reveals_the_source_of_one(stud
 def test_interim_analysis_ignores_corrections(study: Study, analyst: User) -> None:
     *_, place = rate_some(study, "none", 10)
     before = told(study, analyst)
-    answering.rate(place, False, 1, uuid.uuid4(), revision=1)
+    submit.submit_rating(place, False, 1, uuid.uuid4(), revision=1)
     assert told(study, analyst) == before
 
 
 def test_interim_analysis_does_not_count_a_correction_as_a_rating(study: Study, analyst: User) -> None:
     *_, place = rate_some(study, "none", 9)
-    answering.rate(place, False, 1, uuid.uuid4(), revision=1)
+    submit.submit_rating(place, False, 1, uuid.uuid4(), revision=1)
     assert told(study, analyst)["none"] is None
 
 
 def test_interim_analysis_counts_cannot_judge_towards_the_plan_but_in_no_rate(study: Study, analyst: User) -> None:
     rate_some(study, "none", 9)
-    answering.rate(Assignment.objects.filter(rating=None)[0], None, None, uuid.uuid4(), cannot_judge=True)
-    assert look(study, analyst).ratings == 10
+    submit.submit_rating(Assignment.objects.filter(rating=None)[0], None, None, uuid.uuid4(), cannot_judge=True)
+    assert take_interim_analysis(study, analyst).ratings == 10
     assert told(study, analyst)["none"] is None
 
 
@@ -114,114 +116,114 @@ def test_interim_analysis_excludes_surplus_ratings(study: Study, analyst: User) 
 def test_interim_snapshot_with_dropped_ratings_is_replaced_by_the_one_before(study: Study, analyst: User) -> None:
     first, second = study.raters.order_by("number")
     for place in [*first.assignments.all(), *second.assignments.all()]:
-        answering.rate(place, True, 3, uuid.uuid4())
+        submit.submit_rating(place, True, 3, uuid.uuid4())
     assert told(study, analyst) == {"none": (20, 20), "subtle": (20, 20)}
     # Each rater has twenty, ten of each source. At 30 each row is still that of 20, of the first rater alone.
     Rater.objects.filter(pk=second.pk).update(withdrawn_at=timezone.now(), dropped=True)
-    assert look(study, analyst).ratings == 30
+    assert take_interim_analysis(study, analyst).ratings == 30
     assert told(study, analyst) == {"none": (10, 10), "subtle": (10, 10)}
     Rater.objects.filter(pk=first.pk).update(withdrawn_at=timezone.now(), dropped=True)
     # At 10 there were five of each source, which is not shown.
-    assert look(study, analyst).ratings == 10 and set(told(study, analyst).values()) == {None}
+    assert take_interim_analysis(study, analyst).ratings == 10 and set(told(study, analyst).values()) == {None}
 
 
 def test_interim_snapshot_excludes_raters_who_were_dropped_before_it(study: Study, analyst: User) -> None:
     first, second = study.raters.order_by("number")
     for place in first.assignments.all()[:9]:
-        answering.rate(place, True, 3, uuid.uuid4())
+        submit.submit_rating(place, True, 3, uuid.uuid4())
     Rater.objects.filter(pk=first.pk).update(withdrawn_at=timezone.now(), dropped=True)
     for number, place in enumerate(second.assignments.all()[:10], 1):
-        answering.rate(place, True, 3, uuid.uuid4())
-        assert look(study, analyst).ratings == (10 if number == 10 else 0)
+        submit.submit_rating(place, True, 3, uuid.uuid4())
+        assert take_interim_analysis(study, analyst).ratings == (10 if number == 10 else 0)
 
 
 def test_interim_snapshot_is_not_moved_by_late_raters_and_imported_ratings() -> None:
-    run_factory.pool(20)
+    run_factory.create_pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 20}]
-    crossed = study_factory.open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
+    crossed = study_factory.create_open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=crossed, user=analyst, role="analyst")
     rate_some(crossed, "none", 10)
-    assert look(crossed, analyst)[:2] == (10, 40)  # 20 items, 2 ratings of each
-    seating.add_seats(crossed, 2)
+    assert take_interim_analysis(crossed, analyst)[:2] == (10, 40)  # 20 items, 2 ratings of each
+    running_raters.add_rater_places(crossed, 2)
     codes = crossed.items.values_list("code", flat=True)
     table = "item,rater,verdict,confidence\n" + "".join(f"{code},A,0,1\n" for code in codes)
-    rating_imports.take(crossed, io.BytesIO(table.encode()))
-    assert look(crossed, analyst)[:2] == (10, 40)
+    rating_imports.import_file(crossed, io.BytesIO(table.encode()))
+    assert take_interim_analysis(crossed, analyst)[:2] == (10, 40)
     assert told(crossed, analyst) == {"none": (10, 10)}
 
 
 def test_interim_analysis_is_logged_with_its_analyst_unless_refused(study: Study, analyst: User) -> None:
     rate_some(study, "none", 10)
-    look(study, analyst)
+    take_interim_analysis(study, analyst)
     event = study.events.get(kind="looked")
-    assert (event.by, event.content) == (analyst, InterimLook(ratings=10, planned=40, shown=1, sources=2))
-    assert logged.word(study, "looked") == "at 10 of 40 planned ratings: 1 of 2 sources shown"
-    with pytest.raises(NotAllowed):
-        look(study, User.objects.create_user("nobody"))
+    assert (event.by, event.typed_content) == (analyst, InterimLook(ratings=10, planned=40, shown=1, sources=2))
+    assert study_log_texts.get_event_text(study, "looked") == "at 10 of 40 planned ratings: 1 of 2 sources shown"
+    with pytest.raises(InterimNotAllowed):
+        take_interim_analysis(study, User.objects.create_user("nobody"))
     assert study.events.filter(kind="looked").count() == 1
 
 
 def test_interim_analysis_is_refused_to_raters_and_admins_even_if_superusers(study: Study, admin_user: User) -> None:
-    rater = study_factory.seat(study).user
-    assert "are a rater in" in interim.refusal(study, rater)
+    rater = study_factory.fill_rater_place(study).user
+    assert "are a rater in" in interim_analysis.explain_refusal(study, rater)
     admin = User.objects.create_user("editor")
     Membership.objects.create(study=study, user=admin, role="admin")
-    assert "manage this study" in interim.refusal(study, admin)
-    assert interim.refusal(study, admin_user) == ""
+    assert "manage this study" in interim_analysis.explain_refusal(study, admin)
+    assert interim_analysis.explain_refusal(study, admin_user) == ""
     study.created_by = admin_user
     study.save()
-    assert "manage this study" in interim.refusal(study, admin_user)
+    assert "manage this study" in interim_analysis.explain_refusal(study, admin_user)
     both = User.objects.create_superuser("both")
-    study_factory.seat(study, user=both)
-    assert "are a rater in" in interim.refusal(study, both)
+    study_factory.fill_rater_place(study, user=both)
+    assert "are a rater in" in interim_analysis.explain_refusal(study, both)
 
 
 def test_interim_analysis_is_refused_to_analysts_who_were_admins(study: Study) -> None:
     boss, ann = User.objects.create_user("boss"), User.objects.create_user("ann", is_staff=True)
-    members.add(study, "ann", "admin", boss)
-    members.add(study, "ann", "analyst", boss)
-    assert "have managed this study" in interim.refusal(study, ann)
+    roles.add_member(study, "ann", "admin", boss)
+    roles.add_member(study, "ann", "analyst", boss)
+    assert "have managed this study" in interim_analysis.explain_refusal(study, ann)
     study.members.get(user=ann).delete()
     User.objects.filter(pk=ann.pk).update(username="anna")  # a new user name is not another person
-    members.add(study, "anna", "analyst", boss)
-    assert "have managed this study" in interim.refusal(study, User.objects.get(pk=ann.pk))
+    roles.add_member(study, "anna", "analyst", boss)
+    assert "have managed this study" in interim_analysis.explain_refusal(study, User.objects.get(pk=ann.pk))
 
 
 def test_interim_analysis_is_refused_to_users_who_changed_the_study(study: Study, admin_user: User) -> None:
     look = InterimLook(ratings=0, planned=40, shown=0, sources=2)
     for content in (TableExported(blinded=True), Audited(passed=True), look):
-        lifecycle.log(study, content, admin_user)
-    assert interim.refusal(study, admin_user) == ""
-    lifecycle.pause(study, admin_user)
+        lifecycle.log_event(study, content, admin_user)
+    assert interim_analysis.explain_refusal(study, admin_user) == ""
+    lifecycle.pause_study(study, admin_user)
     study.refresh_from_db()
-    assert "have managed this study" in interim.refusal(study, admin_user)
+    assert "have managed this study" in interim_analysis.explain_refusal(study, admin_user)
 
 
 def test_interim_analysis_is_refused_to_former_admins_of_the_change_table(study: Study, analyst: User) -> None:
-    assert interim.refusal(study, analyst) == ""
+    assert interim_analysis.explain_refusal(study, analyst) == ""
     study.membership_changes.create(user=analyst, role="admin", granted=True)
-    assert "have managed this study" in interim.refusal(study, analyst)
+    assert "have managed this study" in interim_analysis.explain_refusal(study, analyst)
 
 
 def test_analyst_who_took_an_interim_analysis_cannot_become_admin_before_unblinding(
     study: Study, analyst: User
 ) -> None:
     User.objects.filter(pk=analyst.pk).update(is_staff=True)
-    look(study, analyst)
+    take_interim_analysis(study, analyst)
     with pytest.raises(StudyError, match="has taken an interim analysis"):
-        members.add(study, "analyst", "admin")
+        roles.add_member(study, "analyst", "admin")
     lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()
-    assert members.add(study, "analyst", "admin").role == "admin"
+    assert roles.add_member(study, "analyst", "admin").role == "admin"
 
 
 def test_interim_analysis_is_refused_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:
-    draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft")))
-    assert "is draft" in interim.refusal(draft, admin_user)
+    draft = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(slug="draft")))
+    assert "is draft" in interim_analysis.explain_refusal(draft, admin_user)
     lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()
-    assert "is unblinded" in interim.refusal(study, admin_user)
+    assert "is unblinded" in interim_analysis.explain_refusal(study, admin_user)
 
 
 def test_interim_page_takes_an_analysis_only_when_the_button_is_pressed(

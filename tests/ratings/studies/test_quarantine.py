@@ -6,12 +6,12 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings.models import Quarantine, Study
-from ratings.protocol import protocols
+from ratings.protocol import study_protocol
 from ratings.studies import lifecycle
 from ratings.studies.pool import pool, quarantine
 from ratings.studies.pool.quarantine import Secret
 from simulation.models import Twin
-from tests.support import logged, run_factory, study_factory
+from tests.support import run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
 
@@ -29,85 +29,91 @@ def payload(description: str, **more: object) -> dict[str, object]:
      "a secret", "unintentional", "is_perturbed", "Intentionally warm"],
 )  # fmt: skip
 def test_quarantine_finds_suspicious_words_in_any_spelling(text: str) -> None:
-    assert [place for place, _ in quarantine.reasons(payload(text), {})] == ["observations[0].description"]
+    assert [place for place, _ in quarantine.find_reasons(payload(text), {})] == ["observations[0].description"]
 
 
 @pytest.mark.parametrize("text", ["The secretion is clear", "secretory", "A typed error", "undeliberated", "plausible"])
 def test_quarantine_accepts_ordinary_words(text: str) -> None:
-    assert quarantine.reasons(payload(text), {}) == []
+    assert quarantine.find_reasons(payload(text), {}) == []
 
 
 def test_quarantine_finds_six_words_of_the_secret_but_not_five() -> None:
     secret = Secret(WHY)
     six = payload("It seems the volume that was poured into a jar")  # the volume that was poured into: six
     five = payload("It seems the volume that was poured in a jar")
-    assert "“the volume that was poured into”" in quarantine.reasons(six, {}, secret)[0][1]
-    assert quarantine.reasons(five, {}, secret) == []
+    assert "“the volume that was poured into”" in quarantine.find_reasons(six, {}, secret)[0][1]
+    assert quarantine.find_reasons(five, {}, secret) == []
 
 
 def test_quarantine_searches_the_goal_and_earlier_steps() -> None:
     context = {"goal": "See it", "time": "0 s", "steps": [{"action": "Perturb cells"}]}
-    assert [place for place, _ in quarantine.reasons(payload("clear"), context)] == ["context.steps[0].action"]
+    assert [place for place, _ in quarantine.find_reasons(payload("clear"), context)] == ["context.steps[0].action"]
 
 
 def test_quarantine_accepts_words_of_the_original_the_goal_and_the_materials() -> None:
     said = payload("The volume that was poured into the flask")
-    assert quarantine.reasons(said, {}, Secret(WHY, {"seen": "the volume that was poured into the flask"})) == []
-    assert quarantine.reasons(said, {"goal": "See the volume that was poured into the flask"}, Secret(WHY)) == []
-    assert quarantine.reasons({**said, "before": ["the volume that was poured into the flask"]}, {}, Secret(WHY)) == []
+    assert quarantine.find_reasons(said, {}, Secret(WHY, {"seen": "the volume that was poured into the flask"})) == []
+    assert quarantine.find_reasons(said, {"goal": "See the volume that was poured into the flask"}, Secret(WHY)) == []
+    assert (
+        quarantine.find_reasons({**said, "before": ["the volume that was poured into the flask"]}, {}, Secret(WHY))
+        == []
+    )
 
 
 def test_quarantine_accepts_words_that_the_secret_quotes() -> None:
-    assert quarantine.reasons(payload("One clear band at about three hundred"), {}, Secret("“One clear band at about three hundred” is wrong")) == []  # fmt: skip
+    assert quarantine.find_reasons(payload("One clear band at about three hundred"), {}, Secret("“One clear band at about three hundred” is wrong")) == []  # fmt: skip
 
 
 def test_quarantine_accepts_lists_of_readings() -> None:
-    assert quarantine.reasons(payload("1.2, 1.3, 1.4 mL"), {}, Secret("read 1.2, 1.3, 1.4 mL and so on")) == []
+    assert quarantine.find_reasons(payload("1.2, 1.3, 1.4 mL"), {}, Secret("read 1.2, 1.3, 1.4 mL and so on")) == []
 
 
 @pytest.fixture
 def study() -> Study:
     """A draft with a pool in which the text of one twin is suspicious."""
-    run_factory.pool(10)
+    run_factory.create_pool(10)
     twin = Twin.objects.filter(perturbation="subtle").first()
     assert twin
     twin.outcome["new_observations"] = [
         {"description": "deliberately wrong", "measurement_type": "visual", "value": ""}
     ]
     twin.save()
-    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
+    return lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol()))
 
 
-def held(study: Study) -> list[quarantine.Held]:
-    return pool.look(protocols.stored(study.protocol), study).held
+def held(study: Study) -> list[quarantine.HeldItem]:
+    return pool.take_inventory(study_protocol.load_protocol(study.protocol), study).held
 
 
 def test_quarantine_holds_a_suspicious_item_until_it_is_released(study: Study) -> None:
     (one,) = held(study)
-    assert one.found not in pool.find(protocols.stored(study.protocol), study)
-    quarantine.decide(study, one, "released", User.objects.create_user("ada"))
-    assert held(study) == [] and len(pool.find(protocols.stored(study.protocol), study)) == 30
+    assert one.found not in pool.list_usable_candidates(study_protocol.load_protocol(study.protocol), study)
+    quarantine.record_decision(study, one, "released", User.objects.create_user("ada"))
+    assert (
+        held(study) == []
+        and len(pool.list_usable_candidates(study_protocol.load_protocol(study.protocol), study)) == 30
+    )
     assert study.events.filter(kind="quarantine", data__decision="released").count() == 1
 
 
 def test_quarantine_excludes_a_dropped_item(study: Study) -> None:
     (one,) = held(study)
-    quarantine.decide(study, one, "dropped", User.objects.create_user("ada"))
+    quarantine.record_decision(study, one, "dropped", User.objects.create_user("ada"))
     assert [h.decision for h in held(study)] == ["dropped"]
 
 
 def test_quarantine_excludes_a_dropped_item_that_is_no_longer_suspicious(study: Study) -> None:
     # For example in the list of words of a later release: a person's decision remains in force.
-    protocol = protocols.stored(study.protocol)
-    clean = pool.find(protocol)[0]
+    protocol = study_protocol.load_protocol(study.protocol)
+    clean = pool.list_usable_candidates(protocol)[0]
     Quarantine.objects.create(study=study, payload_sha256=clean.candidate.content, payload={}, decision="dropped")
-    assert clean in pool.find(protocol) and clean not in pool.find(protocol, study)
+    assert clean in pool.list_usable_candidates(protocol) and clean not in pool.list_usable_candidates(protocol, study)
 
 
 def test_quarantine_release_applies_to_one_study_only(study: Study) -> None:
     (one,) = held(study)
-    quarantine.decide(study, one, "released", User.objects.create_user("ada"))
-    other = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(name="Another")))
+    quarantine.record_decision(study, one, "released", User.objects.create_user("ada"))
+    other = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(name="Another")))
     assert len(held(other)) == 1
 
 
@@ -115,7 +121,7 @@ def test_quarantine_decisions_are_refused_once_the_study_is_open(study: Study) -
     (one,) = held(study)
     lifecycle.open_study(study)
     with pytest.raises(quarantine.DecisionError, match="frozen"):
-        quarantine.decide(study, one, "released", User.objects.create_user("ada"))
+        quarantine.record_decision(study, one, "released", User.objects.create_user("ada"))
 
 
 def test_opening_stores_items_that_are_still_held(study: Study) -> None:
@@ -164,8 +170,10 @@ def test_quarantine_release_can_declare_a_name_a_thing_in_the_laboratory(named: 
     client.post(address, sent)
     assert Quarantine.objects.get(study=named).things == [["gemini", "an HPLC column"]]
     assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi>" in client.get(address).content.decode()
-    assert logged.word(named, "quarantine").endswith("; declared as things in the laboratory: “gemini”, an HPLC column")
-    assert quarantine.declared(named) == {one.digest: {"gemini": "an HPLC column"}}
+    assert study_log_texts.get_event_text(named, "quarantine").endswith(
+        "; declared as things in the laboratory: “gemini”, an HPLC column"
+    )
+    assert quarantine.load_declared_things(named) == {one.digest: {"gemini": "an HPLC column"}}
 
 
 @pytest.mark.parametrize(
@@ -179,11 +187,11 @@ def test_quarantine_refuses_invalid_declarations_of_names(
 ) -> None:
     (one,) = held(named)
     with pytest.raises(quarantine.DecisionError, match=told):
-        quarantine.decide(named, one, decision, User.objects.create_user("ada"), things)
+        quarantine.record_decision(named, one, decision, User.objects.create_user("ada"), things)
     assert not Quarantine.objects.exists()
 
 
 def test_quarantine_ignores_an_empty_declaration(named: Study) -> None:
     (one,) = held(named)
-    row = quarantine.decide(named, one, "released", User.objects.create_user("ada"), {"gemini": "  "})
-    assert row.things == [] and quarantine.declared(named) == {}
+    row = quarantine.record_decision(named, one, "released", User.objects.create_user("ada"), {"gemini": "  "})
+    assert row.things == [] and quarantine.load_declared_things(named) == {}

@@ -15,14 +15,14 @@ from django.utils import timezone
 
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.protocol import PlanError, ProtocolError
-from ratings.raters import inviting, joining, mailing, posting
-from ratings.rating import answering, serving
-from ratings.studies import StudyError, former, lifecycle, members
-from ratings.studies.blinding_audit import auditing, elsewhere
+from ratings.raters import accept_invitation, email_messages, invitations, invite_by_email
+from ratings.rating import next_item, submit
+from ratings.studies import StudyError, lifecycle, role_history, roles
+from ratings.studies.blinding_audit import audit_runner, other_studies
 from ratings.studies.pool import pool
-from ratings.studies.seats import readable_elsewhere, seating
+from ratings.studies.seats import readable_elsewhere, running_raters
 from simulation.models import Run, Transition, Twin, TwinDecision
-from tests.support import logged, run_factory, study_factory
+from tests.support import run_factory, study_factory, study_log_texts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 KNOWN, NEW = 6, 10  # items of the finished study; items that the new one has of the pool of ten
@@ -50,17 +50,17 @@ def analyst() -> User:
 @pytest.fixture
 def finished(owner: User, analyst: User) -> Study:
     """An unblinded study of six of the pool's ten steps; the analyst can read its results."""
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
-    members.add(study, analyst.username, "analyst", owner)
-    return study_factory.unblinded(study, owner)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
+    roles.add_member(study, analyst.username, "analyst", owner)
+    return study_factory.unblind_study(study, owner)
 
 
 def join(seat: Rater, user: User) -> Rater:
     """Join as this rater by a personal link, as the consent page does."""
-    invitation = joining.find(inviting.invite(seat))
+    invitation = accept_invitation.find_invitation(invitations.create_invitation(seat))
     assert invitation is not None
-    taken = joining.accept(invitation, user, joining.Joining())
+    taken = accept_invitation.accept_invitation(invitation, user, accept_invitation.JoinForm())
     Rater.objects.filter(pk=taken.pk).update(started_at=timezone.now(), guide_seen=1, practised_at=timezone.now())
     return Rater.objects.select_related("study", "user").get(pk=taken.pk)
 
@@ -76,13 +76,13 @@ def known(study: Study) -> set[str]:
 
 
 def told(study: Study) -> list[str]:
-    return logged.words(study, "taken back")
+    return study_log_texts.list_event_texts(study, "taken back")
 
 
 def answer(place: Assignment | None) -> None:
     assert place
-    serving.mark_opened(place)
-    answering.rate(place, True, 3, uuid.uuid4())
+    next_item.mark_opened(place)
+    submit.submit_rating(place, True, 3, uuid.uuid4())
 
 
 def live(study: Study) -> int:
@@ -90,9 +90,9 @@ def live(study: Study) -> int:
 
 
 def test_pair_digest_is_shared_across_studies_by_versions_of_one_step_only() -> None:
-    run_factory.pool(4)
-    originals = study_factory.open_study(**only(4), ratings_per_item=1)
-    errors = study_factory.open_study(**twins(4), name="Errors", slug="errors", ratings_per_item=1)
+    run_factory.create_pool(4)
+    originals = study_factory.create_open_study(**only(4), ratings_per_item=1)
+    errors = study_factory.create_open_study(**twins(4), name="Errors", slug="errors", ratings_per_item=1)
     assert len(known(originals)) == 4 and known(originals) == known(errors)
     assert not set(originals.items.values_list("payload_sha256", flat=True)) & set(
         errors.items.values_list("payload_sha256", flat=True)
@@ -100,7 +100,7 @@ def test_pair_digest_is_shared_across_studies_by_versions_of_one_step_only() -> 
 
 
 def test_analyst_of_an_unblinded_study_is_assigned_none_of_its_items_and_others_get_them(finished, analyst) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=4)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=4)
     free = study.raters.get(label="R01")
     planned = len(dealt(free) & known(finished))
     assert planned  # R01 was to rate some of what the analyst can read
@@ -114,32 +114,34 @@ def test_analyst_of_an_unblinded_study_is_assigned_none_of_its_items_and_others_
 
 
 def test_readable_original_counts_as_its_twin(finished, analyst) -> None:
-    study = study_factory.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     assert dealt(seat) == known(study) - known(finished) and len(dealt(seat)) == NEW - KNOWN
 
 
 def test_rater_without_a_role_in_the_other_study_is_assigned_its_items(finished) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     seat = join(study.raters.get(), User.objects.create_user("somebody"))
     assert len(dealt(seat)) == NEW and told(study) == []
 
 
 def test_rater_with_a_personal_link_can_read_nothing_elsewhere(finished) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
-    invitation = joining.find(inviting.invite(study.raters.get()))
-    seat = joining.accept(invitation, AnonymousUser(), joining.Joining())
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    invitation = accept_invitation.find_invitation(invitations.create_invitation(study.raters.get()))
+    seat = accept_invitation.accept_invitation(invitation, AnonymousUser(), accept_invitation.JoinForm())
     assert len(dealt(seat)) == NEW
 
 
 def test_revoked_role_still_makes_items_readable(finished, analyst, owner) -> None:
-    members.remove(finished, finished.members.get(user=analyst), owner)
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    roles.remove_member(finished, finished.members.get(user=analyst), owner)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     assert not dealt(join(study.raters.get(label="R01"), analyst)) & known(finished)
 
 
 def test_crossed_study_leaves_readable_items_unrated_and_logs_how_many(finished, analyst) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=2, design="crossed")
+    study = study_factory.create_open_study(
+        **only(NEW), allow_unblinded=True, ratings_per_item=2, raters=2, design="crossed"
+    )
     seat = join(study.raters.get(label="R01"), analyst)
     assert len(dealt(seat)) == NEW - KNOWN
     assert live(study) == 2 * NEW - KNOWN
@@ -150,13 +152,13 @@ def test_crossed_study_leaves_readable_items_unrated_and_logs_how_many(finished,
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
     assert f"{KNOWN} ratings cannot be assigned" in boss.get(page).content.decode()
-    seating.add_seats(study, 1)
+    running_raters.add_rater_places(study, 1)
     assert live(study) == 3 * NEW - KNOWN  # the new rater has all ten
 
 
 def test_crossover_releases_a_readable_case_from_both_sessions(finished, analyst) -> None:
     sources = [{"cast": "offline", "perturbation": p, "count": NEW} for p in ("none", "subtle")]
-    study = study_factory.open_study(
+    study = study_factory.create_open_study(
         sources=sources,
         allow_unblinded=True,
         ratings_per_item=2,
@@ -171,7 +173,7 @@ def test_crossover_releases_a_readable_case_from_both_sessions(finished, analyst
 
 def test_crossover_releases_the_version_of_session_two_although_the_first_was_shown(finished, owner) -> None:
     sources = [{"cast": "offline", "perturbation": p, "count": NEW} for p in ("none", "subtle")]
-    study = study_factory.open_study(
+    study = study_factory.create_open_study(
         sources=sources,
         allow_unblinded=True,
         ratings_per_item=2,
@@ -181,8 +183,8 @@ def test_crossover_releases_the_version_of_session_two_although_the_first_was_sh
     )
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     for _ in range(NEW):
-        answer(serving.next_assignment(seat))
-    members.add(finished, "later", "analyst", owner)
+        answer(next_item.find_next_assignment(seat))
+    roles.add_member(finished, "later", "analyst", owner)
     second = seat.assignments.filter(session=2)
     assert second.count() == NEW - KNOWN and not second.filter(item__pair_sha256__in=known(finished)).exists()
     assert f"; {KNOWN} cases of the crossover left incomplete; " in told(study)[0]
@@ -190,7 +192,7 @@ def test_crossover_releases_the_version_of_session_two_although_the_first_was_sh
 
 @pytest.mark.parametrize("design", ["balanced", "pool"])
 def test_readable_items_are_not_repeated(finished, owner, design) -> None:
-    study = study_factory.open_study(
+    study = study_factory.create_open_study(
         **only(NEW),
         allow_unblinded=True,
         ratings_per_item=1,
@@ -201,34 +203,38 @@ def test_readable_items_are_not_repeated(finished, owner, design) -> None:
     )
     seat = join(study.raters.get(), User.objects.create_user("later"))
     for _ in range(7 if design == "balanced" else 5):
-        answer(serving.next_assignment(seat))
+        answer(next_item.find_next_assignment(seat))
     shown = set(seat.assignments.filter(opened_at__isnull=False).values_list("pk", flat=True))
-    members.add(finished, "later", "analyst", owner)
-    while place := serving.next_assignment(seat):
+    roles.add_member(finished, "later", "analyst", owner)
+    while place := next_item.find_next_assignment(seat):
         answer(place)
     later = seat.assignments.filter(rating__isnull=False).exclude(pk__in=shown)
     assert later.exists() and not later.filter(item__pair_sha256__in=known(finished)).exists()
 
 
 def test_pool_study_offers_no_readable_items_and_does_not_count_them(finished, analyst) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1, design="pool")
+    study = study_factory.create_open_study(
+        **only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1, design="pool"
+    )
     seat = join(study.raters.get(), analyst)
-    assert serving.progress(seat).total == NEW - KNOWN
+    assert next_item.count_progress(seat).total == NEW - KNOWN
     given = 0
-    while place := serving.next_assignment(seat):
-        serving.mark_opened(place)
-        answering.rate(place, True, 3, uuid.uuid4())
+    while place := next_item.find_next_assignment(seat):
+        next_item.mark_opened(place)
+        submit.submit_rating(place, True, 3, uuid.uuid4())
         given += 1
     assert given == NEW - KNOWN and not dealt(seat) & known(finished)
-    assert serving.waiting(seat) is None
+    assert next_item.find_return_time(seat) is None
 
 
 def test_account_that_can_read_every_item_cannot_join(finished, analyst) -> None:
-    study = study_factory.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
+    study = study_factory.create_open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
     assert known(study) == known(finished)
-    token = inviting.invite(study.raters.get())
+    token = invitations.create_invitation(study.raters.get())
     with pytest.raises(StudyError, match="reader"):
-        joining.accept(joining.find(token), analyst, joining.Joining())
+        accept_invitation.accept_invitation(
+            accept_invitation.find_invitation(token), analyst, accept_invitation.JoinForm()
+        )
     client = Client()
     client.force_login(analyst)
     page = client.get(f"/r/{token}/")
@@ -237,53 +243,62 @@ def test_account_that_can_read_every_item_cannot_join(finished, analyst) -> None
 
 
 def test_invitation_to_an_account_that_can_read_every_item_creates_no_new_account(finished, analyst) -> None:
-    study = study_factory.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
-    token = inviting.invite(study.raters.get(), email=analyst.email)
+    study = study_factory.create_open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
+    token = invitations.create_invitation(study.raters.get(), email=analyst.email)
     page = Client().get(f"/r/{token}/")
     assert page.status_code == 410 and b"can read in another study" in page.content
-    with pytest.raises(joining.Gone, match="can read in another study"):
-        joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
+    with pytest.raises(accept_invitation.InvitationExpired, match="can read in another study"):
+        accept_invitation.accept_invitation(
+            accept_invitation.find_invitation(token), AnonymousUser(), accept_invitation.JoinForm()
+        )
     assert not study.raters.get().user_id
 
 
 @pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
 def test_invitation_of_a_staff_address_is_refused_when_sent_and_when_opened(owner, right) -> None:
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=2)
     staff = User.objects.create_user("colleague", email="Colleague@lab.org")
-    before = inviting.invite(study.raters.get(label="R01"), email="colleague@lab.org")  # they were not yet staff
+    before = invitations.create_invitation(
+        study.raters.get(label="R01"), email="colleague@lab.org"
+    )  # they were not yet staff
     setattr(staff, right, True)
     staff.save()
-    with pytest.raises(posting.AddressError) as refused:
-        posting.invite_all(
-            study, "somebody@lab.org\ncolleague@LAB.org", owner, mailing.address_of(site="http://testserver")
+    with pytest.raises(invite_by_email.AddressError) as refused:
+        invite_by_email.invite_addresses(
+            study,
+            "somebody@lab.org\ncolleague@LAB.org",
+            owner,
+            email_messages.make_url_builder(site="http://testserver"),
         )
     assert refused.value.problems == [
         "Line 2: colleague@LAB.org is the address of staff, who can read where items come from and cannot rate"
     ]
     page = Client().get(f"/r/{before}/")
     assert page.status_code == 410 and b"The account of this address is staff" in page.content
-    with pytest.raises(joining.Gone, match="is staff"):
-        joining.accept(joining.find(before), AnonymousUser(), joining.Joining())
+    with pytest.raises(accept_invitation.InvitationExpired, match="is staff"):
+        accept_invitation.accept_invitation(
+            accept_invitation.find_invitation(before), AnonymousUser(), accept_invitation.JoinForm()
+        )
     assert not study.raters.filter(user__isnull=False).exists() and User.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
 def test_role_given_while_a_rater_joins_waits_and_releases_items(owner) -> None:
-    run_factory.pool(NEW)
-    finished = study_factory.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
-    study_factory.unblinded(finished, owner)
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    run_factory.create_pool(NEW)
+    finished = study_factory.create_open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
+    study_factory.unblind_study(finished, owner)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     user = User.objects.create_user("later")
-    invitation = joining.find(inviting.invite(study.raters.get()))
+    invitation = accept_invitation.find_invitation(invitations.create_invitation(study.raters.get()))
     assert invitation is not None
 
     def give_role() -> None:
-        members.add(finished, "later", "analyst", owner)
+        roles.add_member(finished, "later", "analyst", owner)
         connections.close_all()
 
     with transaction.atomic():
-        seat = joining.accept(invitation, user, joining.Joining())
+        seat = accept_invitation.accept_invitation(invitation, user, accept_invitation.JoinForm())
         if connection.vendor == "postgresql":  # SQLite has one writer at a time: there the role comes after the seat
             other = threading.Thread(target=give_role)
             other.start()
@@ -293,56 +308,58 @@ def test_role_given_while_a_rater_joins_waits_and_releases_items(owner) -> None:
         other.join(30)
         assert not other.is_alive()
     else:
-        members.add(finished, "later", "analyst", owner)
+        roles.add_member(finished, "later", "analyst", owner)
     assert not dealt(seat) & known(finished)
 
 
 def test_unblinding_releases_items_of_its_analysts_in_other_studies(owner, analyst) -> None:
-    run_factory.pool(NEW)
-    first = study_factory.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
-    members.add(first, analyst.username, "analyst", owner)
-    second = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2)
+    run_factory.create_pool(NEW)
+    first = study_factory.create_open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
+    roles.add_member(first, analyst.username, "analyst", owner)
+    second = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=2)
     seat = join(second.raters.get(label="R01"), analyst)
     assert dealt(seat) & known(first)  # sealed: nothing is readable there
-    study_factory.unblinded(first, owner)
+    study_factory.unblind_study(first, owner)
     assert not dealt(seat) & known(first) and live(second) == NEW and len(told(second)) == 1
 
 
 def test_role_in_an_unblinded_study_releases_unseen_items_only(finished, owner) -> None:
     account = User.objects.create_user("later")
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), account)
     shown = next(row for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished))
     Assignment.objects.filter(pk=shown.pk).update(opened_at=timezone.now())
-    members.add(finished, "later", "analyst", owner)
+    roles.add_member(finished, "later", "analyst", owner)
     assert dealt(seat) & known(finished) == {shown.item.pair_sha256}
 
 
 def test_reopening_a_study_releases_readable_items(finished, analyst, owner) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
-    lifecycle.close(study)
-    members.add(finished, "later", "analyst", owner)
+    lifecycle.close_study(study)
+    roles.add_member(finished, "later", "analyst", owner)
     assert dealt(seat) & known(finished)
-    lifecycle.reopen(study)
+    lifecycle.reopen_study(study)
     assert not dealt(seat) & known(finished)
 
 
 def test_added_items_and_reassigned_work_exclude_readable_items(finished, analyst) -> None:
-    study = study_factory.open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     held = set(study.items.values_list("payload_sha256", flat=True))
-    protocol = lifecycle.read_protocol({**study.protocol, **only(NEW)})
-    seating.add_items(study, [one for one in pool.find(protocol) if one.candidate.content not in held])
+    protocol = lifecycle.parse_protocol({**study.protocol, **only(NEW)})
+    running_raters.add_items(
+        study, [one for one in pool.list_usable_candidates(protocol) if one.candidate.content not in held]
+    )
     assert not dealt(seat) & known(finished)
-    seating.withdraw(study.raters.get(label="R02"))
+    running_raters.withdraw_rater(study.raters.get(label="R02"))
     assert dealt(seat) == known(study) - known(finished)
 
 
 def test_staff_can_read_pool_items_in_the_laboratory(owner) -> None:
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
-    seat = study_factory.seat(study)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=1)
+    seat = study_factory.fill_rater_place(study)
     assert readable_elsewhere.find_readable(study, [seat]) == {}
     User.objects.filter(pk=seat.user_id).update(is_staff=True)
     assert len(readable_elsewhere.find_readable_by(study, seat)) == NEW
@@ -350,20 +367,20 @@ def test_staff_can_read_pool_items_in_the_laboratory(owner) -> None:
 
 @pytest.mark.parametrize("unblinded_kind", ["evidence", "transitions"])
 def test_record_of_evidence_and_steps_of_its_episode_share_content(owner, analyst, unblinded_kind) -> None:
-    run_factory.evidence_pool(6)
+    run_factory.create_evidence_pool(6)
     for step in Transition.objects.filter(episode__replicate__gt=2):
-        run_factory.twin(step, "subtle")
-    records = study_factory.evidence_protocol(6, slug="records", ratings_per_item=1)
-    steps = study_factory.protocol(**twins(8, name="Steps", slug="steps", ratings_per_item=1))
+        run_factory.create_twin(step, "subtle")
+    records = study_factory.build_evidence_protocol(6, slug="records", ratings_per_item=1)
+    steps = study_factory.build_protocol(**twins(8, name="Steps", slug="steps", ratings_per_item=1))
     documents = [records, steps] if unblinded_kind == "evidence" else [steps, records]
-    first, second = (study_factory.open_study(4, **document) for document in documents)
-    members.add(first, analyst.username, "analyst", owner)
-    study_factory.unblinded(first, owner)
+    first, second = (study_factory.create_open_study(4, **document) for document in documents)
+    roles.add_member(first, analyst.username, "analyst", owner)
+    study_factory.unblind_study(first, owner)
     seat = Rater(pk=0, study=second, user=analyst)
     # All eight twins are of episodes that are in the evidence study; of its six records, two have an episode without a twin.
     expected = 8 if unblinded_kind == "evidence" else 4
     assert len(readable_elsewhere.find_readable_by(second, seat)) == expected
-    assert readable_elsewhere.find_running_studies_beside(first) == [second]
+    assert readable_elsewhere.find_running_studies_sharing_items(first) == [second]
     stranger = Rater(pk=0, study=second, user=User.objects.create_user("stranger"))
     assert readable_elsewhere.find_readable_by(second, stranger) == set()
 
@@ -371,8 +388,8 @@ def test_record_of_evidence_and_steps_of_its_episode_share_content(owner, analys
 @pytest.mark.parametrize("way", ["vetted", "decided before", "ordered", "played", "imported"])
 def test_account_that_created_or_judged_an_item_can_read_it_without_being_staff(way) -> None:
     owner = User.objects.create_user("maker")
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**twins(NEW), ratings_per_item=1)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**twins(NEW), ratings_per_item=1)
     known = ItemSource.objects.filter(item__study=study).first()
     assert known
     if way == "vetted":
@@ -397,8 +414,8 @@ def test_account_that_created_or_judged_an_item_can_read_it_without_being_staff(
 @pytest.mark.parametrize("asked", [only, twins])
 def test_vetter_of_a_twin_is_assigned_neither_the_original_nor_other_twins(asked) -> None:
     vetter = User.objects.create_user("vetter")
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**asked(NEW), ratings_per_item=1, raters=1)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**asked(NEW), ratings_per_item=1, raters=1)
     seen = Twin.objects.filter(perturbation="obvious", transition__number__lte=4)
     seen.update(vetting="accepted", vetted_by=vetter, vetted_at=timezone.now())
     seat = join(study.raters.get(), vetter)
@@ -410,12 +427,12 @@ def test_vetter_of_a_twin_is_assigned_neither_the_original_nor_other_twins(asked
 @pytest.mark.parametrize("way", ["vetted", "ordered"])
 def test_account_that_judged_a_step_or_started_its_twins_can_read_the_record(way) -> None:
     maker = User.objects.create_user("maker")
-    run_factory.evidence_pool(6)
-    study = study_factory.open_study(**study_factory.evidence_protocol(6, ratings_per_item=1))
+    run_factory.create_evidence_pool(6)
+    study = study_factory.create_open_study(**study_factory.build_evidence_protocol(6, ratings_per_item=1))
     step = Transition.objects.filter(number=2).first()
     assert step
     fields = {"vetted_by": maker, "vetted_at": timezone.now()} if way == "vetted" else {}
-    twin = run_factory.twin(step, "subtle", **fields)
+    twin = run_factory.create_twin(step, "subtle", **fields)
     if way == "ordered":
         Run.objects.filter(pk=twin.run_id).update(created_by=maker)
     readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=maker))
@@ -426,52 +443,52 @@ def test_account_that_judged_a_step_or_started_its_twins_can_read_the_record(way
 
 def test_identical_replicates_of_a_vetted_step_are_readable() -> None:
     vetter = User.objects.create_user("vetter")
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=1)
     first = Transition.objects.get(number=3)
-    again = run_factory.transition(run_factory.episode("zebrafish", replicate=2), 3)
+    again = run_factory.create_transition(run_factory.create_episode("zebrafish", replicate=2), 3)
     Transition.objects.filter(pk=again.pk).update(content_sha256=first.content_sha256, step=first.step)
-    run_factory.twin(again, "subtle", vetted_by=vetter, vetted_at=timezone.now())
+    run_factory.create_twin(again, "subtle", vetted_by=vetter, vetted_at=timezone.now())
     readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=vetter))
     assert readable == set(ItemSource.objects.filter(transition=first).values_list("item_id", flat=True))
 
 
 def test_importer_can_read_imported_items_in_a_duplicate_of_the_study(owner) -> None:
-    run_factory.pool(3)
-    items = list(study_factory.open_study(**twins(3), slug="source", ratings_per_item=1).items.all())
+    run_factory.create_pool(3)
+    items = list(study_factory.create_open_study(**twins(3), slug="source", ratings_per_item=1).items.all())
     importer = User.objects.create_user("importer")
-    document = study_factory.protocol(sources=[], name="First", slug="first", ratings_per_item=1)
-    first = lifecycle.create_study(lifecycle.read_protocol(document), by=owner)
+    document = study_factory.build_protocol(sources=[], name="First", slug="first", ratings_per_item=1)
+    first = lifecycle.create_study(lifecycle.parse_protocol(document), by=owner)
     for number, item in enumerate(items):
         first.imported_items.create(
             key=str(number), record={}, payload=item.payload, payload_sha256=item.payload_sha256, label="x",
             perturbation="subtle", by=importer,
         )  # fmt: skip
-    copy = lifecycle.duplicate(first, by=owner)
+    copy = lifecycle.duplicate_study(first, by=owner)
     assert set(copy.imported_items.values_list("by", flat=True)) == {importer.pk}
     lifecycle.open_study(copy, by=owner)
     copy.imported_items.update(by=None)  # as if somebody else had imported the same file again
-    assert readable_elsewhere.would_leave_nothing(copy, importer)
+    assert readable_elsewhere.can_read_every_item(copy, importer)
 
 
 @pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
 @pytest.mark.parametrize("design", ["balanced", "pool"])
 def test_new_staff_or_superuser_is_assigned_nothing_more(right, design) -> None:
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2, design=design)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=2, design=design)
     user = User.objects.create_user("later")
     seat = join(study.raters.get(label="R01"), user)
     setattr(user, right, True)
     user.save()
-    assert serving.next_assignment(seat) is None and check_of(study)["passed"] is True
+    assert next_item.find_next_assignment(seat) is None and check_of(study)["passed"] is True
     assert len(told(study)) == (design == "balanced")
     if design == "balanced":
         assert live(study) == NEW
 
 
 def test_former_staff_can_read_what_existed_by_then(owner) -> None:
-    run_factory.pool(NEW)
-    study = study_factory.open_study(**twins(NEW), ratings_per_item=1, raters=2)
+    run_factory.create_pool(NEW)
+    study = study_factory.create_open_study(**twins(NEW), ratings_per_item=1, raters=2)
     user = User.objects.create_user("later")
     seat = join(study.raters.get(label="R01"), user)
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
@@ -496,7 +513,9 @@ def test_former_superuser_can_read_what_was_unblinded_by_then(finished, owner) -
     user.is_superuser = user.is_staff = False
     user.save()
     Run.objects.update(created_at=timezone.now() + timedelta(hours=1))  # nothing was readable in the laboratory by then
-    later = study_factory.open_study(**only(NEW), slug="later", allow_unblinded=True, ratings_per_item=1, raters=1)
+    later = study_factory.create_open_study(
+        **only(NEW), slug="later", allow_unblinded=True, ratings_per_item=1, raters=1
+    )
     seat = Rater(pk=0, study=later, user=user)
     assert len(readable_elsewhere.find_readable_by(later, seat)) == KNOWN
     Study.objects.filter(pk=finished.pk).update(unblinded_at=timezone.now() + timedelta(hours=1))
@@ -512,11 +531,11 @@ def test_account_save_without_rights_records_nothing(owner, django_assert_num_qu
 
 
 def test_role_given_after_the_last_answer_is_not_a_leak(finished, owner) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
-    members.add(finished, "later", "analyst", owner)
+    roles.add_member(finished, "later", "analyst", owner)
     assert check_of(study)["passed"] is True
     Rater.objects.filter(pk=seat.pk).update(finished_at=None)
     assert check_of(study)["passed"] is False
@@ -525,20 +544,20 @@ def test_role_given_after_the_last_answer_is_not_a_leak(finished, owner) -> None
 def test_revoked_role_counts_by_the_table_of_changes(finished, analyst) -> None:
     finished.members.all().delete()
     finished.events.filter(kind="member").delete()
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     assert not dealt(seat) & known(finished)
-    assert list(former.insiders(finished).exclude(is_staff=True)) == [analyst]
+    assert list(role_history.list_insiders(finished).exclude(is_staff=True)) == [analyst]
 
 
 def test_items_readable_only_after_the_last_answer_do_not_count(owner, analyst) -> None:
-    run_factory.pool(NEW)
-    first = study_factory.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
-    members.add(first, analyst.username, "analyst", owner)
-    second = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    run_factory.create_pool(NEW)
+    first = study_factory.create_open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
+    roles.add_member(first, analyst.username, "analyst", owner)
+    second = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=1)
     seat = join(second.raters.get(), analyst)
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
-    study_factory.unblinded(first, owner)
+    study_factory.unblind_study(first, owner)
     assert readable_elsewhere.find_readable(second, list(second.raters.all())) == {}
     Rater.objects.filter(pk=seat.pk).update(finished_at=None)
     assert len(readable_elsewhere.find_readable_by(second, second.raters.get())) == KNOWN
@@ -548,11 +567,11 @@ def test_find_readable_takes_the_same_queries_for_any_number_of_raters_items_and
     finished, analyst, owner, django_assert_max_num_queries
 ) -> None:
     for number in range(3):
-        more = study_factory.open_study(**only(KNOWN), name=f"More {number}", slug=f"more-{number}", allow_unblinded=True, ratings_per_item=1)  # fmt: skip
-        study_factory.unblinded(more, owner)
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=8)
+        more = study_factory.create_open_study(**only(KNOWN), name=f"More {number}", slug=f"more-{number}", allow_unblinded=True, ratings_per_item=1)  # fmt: skip
+        study_factory.unblind_study(more, owner)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=8)
     for seat in study.raters.all():
-        study_factory.seat(study, seat.label)
+        study_factory.fill_rater_place(study, seat.label)
     Rater.objects.filter(pk=study.raters.get(label="R01").pk).update(user=analyst)
     seats = list(study.raters.all())
     with django_assert_max_num_queries(9):
@@ -561,80 +580,83 @@ def test_find_readable_takes_the_same_queries_for_any_number_of_raters_items_and
 
 
 def test_new_study_excludes_items_of_unblinded_studies(finished) -> None:
-    stock = pool.take_stock(lifecycle.read_protocol(study_factory.protocol(**only(4))))
+    stock = pool.take_stock(lifecycle.parse_protocol(study_factory.build_protocol(**only(4))))
     assert (stock.lines[0].have, stock.lines[0].left_out, stock.left_out) == (NEW - KNOWN, KNOWN, KNOWN)
-    study = study_factory.open_study(**only(4), ratings_per_item=1)
+    study = study_factory.create_open_study(**only(4), ratings_per_item=1)
     assert not known(study) & known(finished)
-    event = logged.word(study, "opened")
+    event = study_log_texts.get_event_text(study, "opened")
     assert event == f"4 items, 1 rater; {KNOWN} items of unblinded studies left out"
 
 
 def test_new_study_excludes_versions_of_items_of_unblinded_studies(finished) -> None:
-    study = study_factory.open_study(**twins(4), ratings_per_item=1)
+    study = study_factory.create_open_study(**twins(4), ratings_per_item=1)
     assert not known(study) & known(finished)
 
 
 def test_opening_with_too_few_remaining_items_states_how_many_are_left_out(finished) -> None:
     with pytest.raises(PlanError, match=r"the pool holds 4: .*; 6 items left out, because they or versions of them are in an unblinded study"):  # fmt: skip
-        study_factory.open_study(**only(5), ratings_per_item=1)
+        study_factory.create_open_study(**only(5), ratings_per_item=1)
     assert (
-        study_factory.open_study(**only(5), slug="allowed", allow_unblinded=True, ratings_per_item=1).items.count() == 5
+        study_factory.create_open_study(
+            **only(5), slug="allowed", allow_unblinded=True, ratings_per_item=1
+        ).items.count()
+        == 5
     )
 
 
 def test_duplicate_excludes_imported_items_of_an_unblinded_study(owner) -> None:
-    run_factory.pool(3)
-    study = study_factory.open_study(**only(2), ratings_per_item=1)
+    run_factory.create_pool(3)
+    study = study_factory.create_open_study(**only(2), ratings_per_item=1)
     item = Item.objects.filter(study=study).first()
     assert item
-    study_factory.unblinded(study, owner)
+    study_factory.unblind_study(study, owner)
     copy = lifecycle.create_study(
-        lifecycle.read_protocol(study_factory.protocol(sources=[], name="Copy", ratings_per_item=1))
+        lifecycle.parse_protocol(study_factory.build_protocol(sources=[], name="Copy", ratings_per_item=1))
     )
     copy.imported_items.create(
         key="1", record={}, payload=item.payload, payload_sha256=item.payload_sha256, label="x", perturbation="none"
     )
     with pytest.raises(PlanError, match="no item remains: 1 item left out"):
         lifecycle.open_study(copy)
-    lifecycle.edit_draft(copy, lifecycle.read_protocol({**copy.protocol, "allow_unblinded": True}))
+    lifecycle.edit_draft(copy, lifecycle.parse_protocol({**copy.protocol, "allow_unblinded": True}))
     lifecycle.open_study(copy)
     assert copy.items.count() == 1
 
 
 def test_running_study_refuses_items_of_unblinded_studies_unless_allowed(finished) -> None:
-    protocol = lifecycle.read_protocol(study_factory.protocol(**only(NEW), allow_unblinded=True))
-    found = [one for one in pool.find(protocol) if one.candidate.pair in known(finished)]
-    strict = study_factory.open_study(**only(2), slug="strict", ratings_per_item=1)
+    protocol = lifecycle.parse_protocol(study_factory.build_protocol(**only(NEW), allow_unblinded=True))
+    found = [one for one in pool.list_usable_candidates(protocol) if one.candidate.pair in known(finished)]
+    strict = study_factory.create_open_study(**only(2), slug="strict", ratings_per_item=1)
     with pytest.raises(PlanError, match="6 items or versions of them are in an unblinded study"):
-        seating.add_items(strict, found)
-    allowing = study_factory.open_study(**twins(1), slug="allowing", allow_unblinded=True, ratings_per_item=1)
-    seating.add_items(allowing, found)
+        running_raters.add_items(strict, found)
+    allowing = study_factory.create_open_study(**twins(1), slug="allowing", allow_unblinded=True, ratings_per_item=1)
+    running_raters.add_items(allowing, found)
     assert allowing.items.count() == 1 + KNOWN
 
 
 def test_allow_unblinded_is_a_field_of_the_document_and_false_by_default() -> None:
-    run_factory.pool(2)
-    document = study_factory.protocol()
-    assert lifecycle.read_protocol(document).to_json()["allow_unblinded"] is False
-    assert lifecycle.read_protocol({**document, "allow_unblinded": True}).to_json()["allow_unblinded"] is True
+    run_factory.create_pool(2)
+    document = study_factory.build_protocol()
+    assert lifecycle.parse_protocol(document).to_document()["allow_unblinded"] is False
+    assert lifecycle.parse_protocol({**document, "allow_unblinded": True}).to_document()["allow_unblinded"] is True
     with pytest.raises(ProtocolError, match="allow_unblinded: is 'yes'; allowed: true, false"):
-        lifecycle.read_protocol({**document, "allow_unblinded": "yes"})
+        lifecycle.parse_protocol({**document, "allow_unblinded": "yes"})
 
 
 def test_log_states_one_total_of_released_items_for_several_raters(owner, analyst) -> None:
-    run_factory.pool(NEW)
-    first = study_factory.open_study(**only(NEW), name="First", slug="first", ratings_per_item=1)
+    run_factory.create_pool(NEW)
+    first = study_factory.create_open_study(**only(NEW), name="First", slug="first", ratings_per_item=1)
     users = [analyst, User.objects.create_user("other")]
-    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=3)
+    study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=3)
     for seat, user in zip(study.raters.order_by("number"), users, strict=False):
         join(seat, user)
-        members.add(first, user.username, "analyst", owner)
-    study_factory.unblinded(first, owner)
+        roles.add_member(first, user.username, "analyst", owner)
+    study_factory.unblind_study(first, owner)
     assert len(told(study)) == 1 and "R0" not in told(study)[0]
 
 
 def test_log_of_released_items_connects_no_label_with_a_name(finished, analyst) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     join(study.raters.get(label="R01"), analyst)
     events = StudyEvent.objects.filter(study=study, kind="taken back")
     assert events.count() == 1 and not events.exclude(by=None).exists()
@@ -643,19 +665,19 @@ def test_log_of_released_items_connects_no_label_with_a_name(finished, analyst) 
 
 def check_of(study: Study) -> dict[str, Any]:
     """Return the audit's check of other studies, as in the certificate."""
-    made = auditing.report(study, elsewhere.checks(study))
+    made = audit_runner.build_report(study, other_studies.check_other_studies(study))
     assert made["other_studies"] == made["checks"][0]["measured"]
     found: dict[str, Any] = made["checks"][0]
     return found
 
 
 def test_audit_fails_if_a_rater_was_shown_an_item_readable_in_another_study(finished, owner) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     assert check_of(study)["passed"] is True
     shown = [row.pk for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished)][:2]
     Assignment.objects.filter(pk__in=shown).update(opened_at=timezone.now())
-    members.add(finished, "later", "analyst", owner)
+    roles.add_member(finished, "later", "analyst", owner)
     mine = seat.assignments.filter(released_at__isnull=True).count()
     found = check_of(study)
     assert found["passed"] is False
@@ -669,18 +691,18 @@ def test_audit_fails_if_a_rater_was_shown_an_item_readable_in_another_study(fini
 
 
 def test_audit_page_shows_whether_any_rater_has_readable_items(finished, owner) -> None:
-    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
 
     def certified() -> str:
-        auditing.store(study, auditing.report(study, elsewhere.checks(study)))
+        audit_runner.store_report(study, audit_runner.build_report(study, other_studies.check_other_studies(study)))
         return boss.get(reverse("ratings:audit", args=[study.slug])).content.decode()
 
     assert "No rater was assigned an item that their account can see in another study" in certified()
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
-    members.add(finished, "later", "analyst", owner)
+    roles.add_member(finished, "later", "analyst", owner)
     page = certified()
     assert (
         "Raters were assigned items that their accounts can see in another study" in page and "No rater was" not in page
@@ -688,14 +710,16 @@ def test_audit_page_shows_whether_any_rater_has_readable_items(finished, owner) 
 
 
 def test_items_of_episodes_in_an_unblinded_evidence_study_are_counted_and_not_excluded(owner, analyst) -> None:
-    run_factory.evidence_pool(6)
-    records = study_factory.open_study(**study_factory.evidence_protocol(4, slug="records", ratings_per_item=1))
-    members.add(records, analyst.username, "analyst", owner)
-    study_factory.unblinded(records, owner)
-    stock = pool.take_stock(lifecycle.read_protocol(study_factory.protocol(**only(12))))
+    run_factory.create_evidence_pool(6)
+    records = study_factory.create_open_study(
+        **study_factory.build_evidence_protocol(4, slug="records", ratings_per_item=1)
+    )
+    roles.add_member(records, analyst.username, "analyst", owner)
+    study_factory.unblind_study(records, owner)
+    stock = pool.take_stock(lifecycle.parse_protocol(study_factory.build_protocol(**only(12))))
     assert (stock.lines[0].have, stock.lines[0].shown, stock.shown, stock.left_out) == (12, 8, 8, 0)
-    steps = study_factory.open_study(**only(12), ratings_per_item=1, raters=6)
-    event = logged.word(steps, "opened")
+    steps = study_factory.create_open_study(**only(12), ratings_per_item=1, raters=6)
+    event = study_log_texts.get_event_text(steps, "opened")
     assert event == "12 items, 6 raters; 8 items of episodes that are part of unblinded studies"
     assert check_of(steps)["measured"] == {
         "items": 12,
@@ -707,14 +731,16 @@ def test_items_of_episodes_in_an_unblinded_evidence_study_are_counted_and_not_ex
 
 
 def test_certificate_states_number_and_permission_of_items_of_other_studies(finished) -> None:
-    allowed = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    allowed = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     assert check_of(allowed)["measured"] == {
         "items": NEW,
         "items_in_unblinded_studies": KNOWN,
         "items_of_episodes_in_unblinded_studies": 0,
         "allowed": True,
     }
-    left_out = study_factory.open_study(**only(NEW - KNOWN), name="Second", slug="second", ratings_per_item=1, raters=2)
+    left_out = study_factory.create_open_study(
+        **only(NEW - KNOWN), name="Second", slug="second", ratings_per_item=1, raters=2
+    )
     assert check_of(left_out)["measured"] == {
         "items": NEW - KNOWN,
         "items_in_unblinded_studies": 0,
@@ -726,7 +752,7 @@ def test_certificate_states_number_and_permission_of_items_of_other_studies(fini
 
 def test_analyst_who_joins_a_new_study_finds_none_of_its_items_in_the_results_they_can_read(finished, analyst) -> None:
     """A case that once occurred: half of the items were there with their planted error, and the audit passed."""
-    study = study_factory.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.create_open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     client = Client()
     client.force_login(analyst)

@@ -8,10 +8,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings.models import Assignment, ItemSource, Rating, Study
-from ratings.rating import answering
-from ratings.results import item_lines, rows
+from ratings.rating import submit
+from ratings.results import item_summaries, rating_rows
 from ratings.studies import SealedError
-from ratings.studies.progress.reports import study_report
+from ratings.studies.progress.reports import build_report
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
@@ -19,63 +19,63 @@ pytestmark = pytest.mark.django_db
 
 def rated(answers: dict[str, list[tuple[bool, int]]], **changes: object) -> Study:
     """A study of 20 originals and 20 subtle twins rated by two; `answers` are each rater's, by perturbation, in turn."""
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
-    study = study_factory.open_study(raters=2, sources=sources, **changes)
+    study = study_factory.create_open_study(raters=2, sources=sources, **changes)
     for rater in study.raters.all():
         turn = {"none": iter(answers["none"] * 20), "subtle": iter(answers["subtle"] * 20)}
         places = rater.assignments.select_related("item__source").order_by("item__payload_sha256")
         for place in places:
             verdict, confidence = next(turn[place.item.source.perturbation])
-            answering.rate(place, verdict, confidence, uuid.uuid4())
+            submit.submit_rating(place, verdict, confidence, uuid.uuid4())
     return study
 
 
 def test_report_shows_the_progress_of_the_study() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]})
-    report = study_report(study)
+    report = build_report(study)
     assert report.progress == (80, 80, 40, 2, 2, 0)
     Rating.objects.filter(assignment__rater__label="R02")[0].delete()
-    assert study_report(study).progress == (79, 80, 40, 2, 1, 1)
+    assert build_report(study).progress == (79, 80, 40, 2, 1, 1)
 
 
 def test_report_reads_no_source_and_no_verdict(admin_user) -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
     for _ in range(2):
         with CaptureQueriesContext(connection) as asked:
-            study_report(study)
+            build_report(study)
         assert asked.captured_queries
         assert not any(ItemSource._meta.db_table in q["sql"] or '"verdict"' in q["sql"] for q in asked.captured_queries)
-        study_factory.unblinded(study, admin_user) if not study.is_unblinded else None
+        study_factory.unblind_study(study, admin_user) if not study.is_unblinded else None
 
 
 def test_rating_rows_with_sources_are_sealed_until_unblinding(admin_user) -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
-    for sealed in (rows.rating_rows, item_lines.item_lines):
+    for sealed in (rating_rows.iter_rating_rows, item_summaries.list_item_rows):
         with pytest.raises(SealedError, match="sealed until it is unblinded"):
             sealed(study)
-    assert len(list(rows.rating_rows(study_factory.unblinded(study, admin_user)))) == 80
+    assert len(list(rating_rows.iter_rating_rows(study_factory.unblind_study(study, admin_user)))) == 80
 
 
 def test_rating_rows_can_be_limited_to_some_items(admin_user) -> None:
-    study = study_factory.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2)]}), admin_user)
+    study = study_factory.unblind_study(rated({"none": [(True, 5)], "subtle": [(True, 2)]}), admin_user)
     codes = set(study.items.values_list("code", flat=True)[:3])
-    found = list(rows.rating_rows(study, *codes))
+    found = list(rating_rows.iter_rating_rows(study, *codes))
     assert len(found) == 6
     assert {row.item for row in found} == codes
 
 
 @pytest.mark.both_databases
 def test_report_takes_the_same_queries_for_10_and_20_ratings() -> None:
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = study_factory.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
+        study = study_factory.create_open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
         for rater in study.raters.all():
-            study_factory.rate_all(rater)
+            study_factory.rate_everything(rater)
         with CaptureQueriesContext(connection) as queries:
-            report = study_report(study)
+            report = build_report(study)
         assert report.progress.done == count
         asked.append(len(queries))
     assert asked[0] == asked[1] <= 6
@@ -89,7 +89,7 @@ def test_report_median_ignores_unknown_times() -> None:
     others.update(imported=True, seconds=0)  # collected elsewhere, without times
 
     def medians() -> list[float | None]:
-        return [line.median_seconds for line in study_report(study).raters]
+        return [line.median_seconds for line in build_report(study).raters]
 
     Rating.objects.filter(pk=first.pk).update(seconds=10)
     Rating.objects.filter(pk=second.pk).update(seconds=90, active_seconds=30)
@@ -102,9 +102,9 @@ def test_report_median_ignores_unknown_times() -> None:
 
 def test_report_names_simulated_raters() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
-    assert study_report(study).simulated == ""
+    assert build_report(study).simulated == ""
     study.raters.filter(label="R02").update(simulated=True)
-    report = study_report(study)
+    report = build_report(study)
     assert report.simulated == "1 of 2 raters are simulated; they gave 40 of 80 ratings."
     assert ([line.simulated for line in report.raters], report.by_simulated) == ([False, True], 40)
 
@@ -116,7 +116,7 @@ def test_report_counts_surplus_and_cannot_judge_separately() -> None:
     Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
     Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
     Rating.objects.filter(pk=unsure.pk).update(verdict=None, confidence=None, cannot_judge=True)
-    report = study_report(study)
+    report = build_report(study)
     # Of 80 one is surplus and one a repeat; one counts as cannot judge.
     assert (report.progress.done, report.progress.total) == (78, 80)
     assert (report.surplus, report.cannot_judge) == (1, 1)
@@ -126,21 +126,21 @@ def test_report_counts_surplus_and_cannot_judge_separately() -> None:
 def test_report_excludes_ratings_of_a_dropped_rater_and_marks_the_rater() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
     study.raters.filter(label="R02").update(withdrawn_at=timezone.now(), dropped=True)
-    report = study_report(study)
+    report = build_report(study)
     assert report.progress.done == 40
     assert [line.dropped for line in report.raters] == [False, True]
 
 
 @pytest.mark.both_databases
 def test_item_is_disputed_if_a_majority_of_raters_disagrees_with_its_truth(admin_user) -> None:
-    study = study_factory.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
+    study = study_factory.unblind_study(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
 
     def disputed() -> int:
-        return item_lines.item_lines(study, disputed=True).count()
+        return item_summaries.list_item_rows(study, disputed=True).count()
 
     # Both raters call the 20 originals (true) and 10 of the 20 twins (wrong) plausible: ten are disputed.
     assert disputed() == 10
-    lines = [item_lines.line(row) for row in item_lines.item_lines(study)]
+    lines = [item_summaries.build_item_summary(row) for row in item_summaries.list_item_rows(study)]
     assert [line.disputed for line in lines] == [True] * 10 + [False] * 30
     assert {(line.reference, line.yes, line.judged, line.cannot_judge) for line in lines[:10]} == {("planted", 2, 2, 0)}
     # One against one is not a majority, nor is one alone.

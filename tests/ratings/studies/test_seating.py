@@ -14,13 +14,13 @@ from django.utils import timezone
 
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.protocol import PlanError
-from ratings.raters import inviting
-from ratings.rating import answering, serving
+from ratings.raters import invitations
+from ratings.rating import next_item, submit
 from ratings.studies import StudyError, lifecycle
 from ratings.studies.pool import pool
-from ratings.studies.seats import redealing, seating
-from tests.support import logged, run_factory, study_factory
-from tests.support.steps import race
+from ratings.studies.seats import reassign, running_raters
+from tests.support import run_factory, study_factory, study_log_texts
+from tests.support.steps import run_concurrently
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -55,9 +55,9 @@ def waiting(study: Study) -> dict[str, int]:
 
 def rate_some(seat: Rater, count: int) -> None:
     for _ in range(count):
-        place = serving.next_assignment(seat)
-        serving.mark_opened(place)
-        answering.rate(place, True, 3, uuid.uuid4())
+        place = next_item.find_next_assignment(seat)
+        next_item.mark_opened(place)
+        submit.submit_rating(place, True, 3, uuid.uuid4())
 
 
 def check(study: Study) -> None:
@@ -75,17 +75,17 @@ def check(study: Study) -> None:
 
 @pytest.fixture
 def balanced(db: None) -> Study:
-    run_factory.pool(40)
-    return study_factory.open_study(**plain(24), ratings_per_item=3, raters=6, repeats=0.25, repeat_distance=3)
+    run_factory.create_pool(40)
+    return study_factory.create_open_study(**plain(24), ratings_per_item=3, raters=6, repeats=0.25, repeat_distance=3)
 
 
 def test_late_rater_gets_unseen_items_only_and_workloads_are_even(balanced) -> None:
-    seats = study_factory.seat_all(balanced)
+    seats = study_factory.fill_all_rater_places(balanced)
     for seat, count in zip(seats, (0, 2, 4, 6, 8, 12), strict=True):
         rate_some(seat, count)
-    serving.mark_opened(serving.next_assignment(seats[1]))
+    next_item.mark_opened(next_item.find_next_assignment(seats[1]))
     before = {seat.label: served(seat) for seat in seats}
-    late = seating.add_seats(balanced, 2)
+    late = running_raters.add_rater_places(balanced, 2)
     balanced.refresh_from_db()
     assert [seat.label for seat in late] == ["R07", "R08"] and balanced.protocol["raters"] == 8
     assert {seat.label: served(seat) for seat in seats} == before
@@ -97,17 +97,17 @@ def test_late_rater_gets_unseen_items_only_and_workloads_are_even(balanced) -> N
 
 
 def test_late_raters_get_equal_shares_if_nobody_has_rated_yet(balanced) -> None:
-    seating.add_seats(balanced, 3)
+    running_raters.add_rater_places(balanced, 3)
     assert set(waiting(balanced).values()) == {8}  # 24 items, three ratings each, nine raters
     check(balanced)
 
 
 def test_crossed_study_late_rater_gets_every_item_and_each_needs_one_more_rating(db) -> None:
-    run_factory.pool(20)
-    study = study_factory.open_study(**plain(10), design="crossed", ratings_per_item=3)
-    rate_some(study_factory.seat(study), 4)
+    run_factory.create_pool(20)
+    study = study_factory.create_open_study(**plain(10), design="crossed", ratings_per_item=3)
+    rate_some(study_factory.fill_rater_place(study), 4)
     before = served(study.raters.first())
-    seating.add_seats(study, 1)
+    running_raters.add_rater_places(study, 1)
     study.refresh_from_db()
     assert study.ratings_per_item == study.protocol["ratings_per_item"] == 4
     assert set(map(tuple, live(study).values())) == {(1, 2, 3, 4)}
@@ -117,15 +117,15 @@ def test_crossed_study_late_rater_gets_every_item_and_each_needs_one_more_rating
 
 @pytest.mark.parametrize("withdrawal", ["keep", "drop"])
 def test_crossed_study_with_a_replaced_rater_can_be_duplicated_and_opened(db, withdrawal) -> None:
-    run_factory.pool(20)
-    study = study_factory.open_study(**plain(10), design="crossed", ratings_per_item=3, withdrawal=withdrawal)
-    seating.withdraw(study_factory.seat(study))
+    run_factory.create_pool(20)
+    study = study_factory.create_open_study(**plain(10), design="crossed", ratings_per_item=3, withdrawal=withdrawal)
+    running_raters.withdraw_rater(study_factory.fill_rater_place(study))
     study.refresh_from_db()
-    seating.add_seats(study, 1)
+    running_raters.add_rater_places(study, 1)
     study.refresh_from_db()
     assert set(map(len, live(study).values())) == {3}
 
-    copy = lifecycle.duplicate(study)
+    copy = lifecycle.duplicate_study(study)
     lifecycle.open_study(copy)
     assert copy.raters.count() == 3
 
@@ -133,34 +133,34 @@ def test_crossed_study_with_a_replaced_rater_can_be_duplicated_and_opened(db, wi
 def test_adding_more_raters_than_allowed_is_refused(balanced) -> None:
     for count in (0, 195):
         with pytest.raises(StudyError, match="add at least 1, up to 200 in the study"):
-            seating.add_seats(balanced, count)
+            running_raters.add_rater_places(balanced, count)
     assert balanced.raters.count() == 6
 
 
 def test_pool_study_late_rater_gets_no_assignments(db) -> None:
-    run_factory.pool()
-    study = study_factory.open_study(design="pool")
-    seats = seating.add_seats(study, 2)
+    run_factory.create_pool()
+    study = study_factory.create_open_study(design="pool")
+    seats = running_raters.add_rater_places(study, 2)
     assert len(seats) == 2 and not Assignment.objects.exists()
 
 
 def test_late_rater_does_not_change_the_arms_of_others(db) -> None:
-    run_factory.pool(20)
+    run_factory.create_pool(20)
     display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "rater"}
-    study = study_factory.open_study(**plain(12), raters=3, display=display)
+    study = study_factory.create_open_study(**plain(12), raters=3, display=display)
     before = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
-    late = seating.add_seats(study, 1)[0]
+    late = running_raters.add_rater_places(study, 1)[0]
     after = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
     assert {pk: after[pk] for pk in before} == before
-    assert after[late.pk] == {serving.arm(late).layout}
+    assert after[late.pk] == {next_item.get_arm(late).layout}
     assert Counter(layout for own in after.values() for layout in own) == {"plain": 2, "aligned": 2}
 
 
 def test_withdrawal_reassigns_unrated_items_and_keeps_ratings(balanced) -> None:
-    seats = study_factory.seat_all(balanced)
+    seats = study_factory.fill_all_rater_places(balanced)
     rate_some(seats[0], 5)
     others = {seat.label: served(seat) for seat in seats[1:]}
-    dealt = seating.withdraw(seats[0], by=seats[0].user)
+    dealt = running_raters.withdraw_rater(seats[0], by=seats[0].user)
     # 24 items, three ratings, six raters: twelve each, five of them rated; all pairs differ, so others can have the rest.
     rated = seats[0].assignments.filter(rating__isnull=False, occasion=1).count()
     assert dealt == (12 - rated, 0)
@@ -168,103 +168,103 @@ def test_withdrawal_reassigns_unrated_items_and_keeps_ratings(balanced) -> None:
     assert {seat.label: served(seat) for seat in seats[1:]} == others
     seats[0].refresh_from_db()
     assert seats[0].withdrawn_at and not seats[0].dropped
-    assert serving.next_assignment(seats[0]) is None
+    assert next_item.find_next_assignment(seats[0]) is None
     check(balanced)
 
 
 def test_withdrawal_that_drops_ratings_reassigns_rated_items_as_well(db) -> None:
-    run_factory.pool(40)
-    study = study_factory.open_study(**plain(24), ratings_per_item=3, raters=6, withdrawal="drop")
-    seats = study_factory.seat_all(study)
+    run_factory.create_pool(40)
+    study = study_factory.create_open_study(**plain(24), ratings_per_item=3, raters=6, withdrawal="drop")
+    seats = study_factory.fill_all_rater_places(study)
     rate_some(seats[0], 5)
-    assert seating.withdraw(seats[0]) == (12, 0)
+    assert running_raters.withdraw_rater(seats[0]) == (12, 0)
     seats[0].refresh_from_db()
     assert seats[0].dropped and seats[0].assignments.filter(rating__isnull=False).count() == 5
     assert set(map(len, live(study).values())) == {3}
     for seat in seats[1:]:
-        study_factory.rate_all(seat)
+        study_factory.rate_everything(seat)
     assert study.raters.get(label="R02").assignments.filter(rating__isnull=False).count() > 12
 
 
 def test_ratings_that_nobody_may_give_wait_for_another_rater_and_are_logged(db) -> None:
     # Two items, two ratings each, two raters: when one leaves, the other has everything already.
-    run_factory.pool(10)
-    study = study_factory.open_study(**plain(2), raters=2)
-    gone = study_factory.seat(study)
-    assert seating.withdraw(gone, by=gone.user) == (0, 2)
+    run_factory.create_pool(10)
+    study = study_factory.create_open_study(**plain(2), raters=2)
+    gone = study_factory.fill_rater_place(study)
+    assert running_raters.withdraw_rater(gone, by=gone.user) == (0, 2)
     event = study.events.get(kind="withdrawn")
     assert event.data == {"rater": "R01", "dropped": False, "dealt": 0, "left": 2}
-    assert logged.word(study, "withdrawn") == (
+    assert study_log_texts.get_event_text(study, "withdrawn") == (
         "R01, ratings kept; 0 items reassigned to others; 2 items unassigned until another rater is added"
     )
     assert event.by is None  # the log must not connect a name with a rater's label
-    late = seating.add_seats(study, 1)[0]
+    late = running_raters.add_rater_places(study, 1)[0]
     assert late.assignments.count() == 2 and set(map(tuple, live(study).values())) == {(1, 2)}
 
 
 def test_withdrawal_revokes_the_invitation_and_can_be_repeated(balanced) -> None:
     seat = balanced.raters.first()
-    inviting.invite(seat)
+    invitations.create_invitation(seat)
     admin = User.objects.create_user("boss")
-    seating.withdraw(seat, admin)
+    running_raters.withdraw_rater(seat, admin)
     assert balanced.events.get(kind="withdrawn").by == admin
-    assert seating.withdraw(seat, admin) == (0, 0)
+    assert running_raters.withdraw_rater(seat, admin) == (0, 0)
     assert balanced.events.filter(kind="withdrawn").count() == 1
     assert seat.invitations.get().revoked_at
 
 
 def test_withdrawal_is_refused_after_unblinding_and_reassigns_nothing_in_a_closed_study(balanced) -> None:
-    seats = study_factory.seat_all(balanced)
-    lifecycle.close(balanced)
-    assert seating.withdraw(seats[0]) == (0, 0)
-    lifecycle.unblind(balanced, None)
+    seats = study_factory.fill_all_rater_places(balanced)
+    lifecycle.close_study(balanced)
+    assert running_raters.withdraw_rater(seats[0]) == (0, 0)
+    lifecycle.unblind_study(balanced, None)
     with pytest.raises(StudyError, match="is unblinded: its results are final"):
-        seating.withdraw(seats[1])
+        running_raters.withdraw_rater(seats[1])
 
 
 def test_reopening_reassigns_what_a_rater_left_while_the_study_was_closed(db) -> None:
-    run_factory.pool(40)
-    study = study_factory.open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
-    seats = study_factory.seat_all(study)
+    run_factory.create_pool(40)
+    study = study_factory.create_open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
+    seats = study_factory.fill_all_rater_places(study)
     for seat in seats:
-        study_factory.rate_all(seat)
-    lifecycle.close(study)
-    seating.withdraw(seats[0])
+        study_factory.rate_everything(seat)
+    lifecycle.close_study(study)
+    running_raters.withdraw_rater(seats[0])
     assert waiting(study) == dict.fromkeys(waiting(study), 0)
     # 24 ratings by 4 raters: 6 are dropped and reassigned to the other three
-    lifecycle.reopen(study)
+    lifecycle.reopen_study(study)
     assert sum(waiting(study).values()) == 6
-    assert logged.word(study, "reopened") == "6 items assigned"
+    assert study_log_texts.get_event_text(study, "reopened") == "6 items assigned"
     for seat in seats[1:]:
-        study_factory.rate_all(seat)
-    assert lifecycle.stop_met(study)
+        study_factory.rate_everything(seat)
+    assert lifecycle.is_stop_rule_met(study)
     check(study)
 
 
 def test_pool_items_of_a_withdrawn_rater_can_be_reserved_by_others(db) -> None:
-    run_factory.pool()
-    study = study_factory.open_study(**plain(1), design="pool", ratings_per_item=1, raters=2)
-    one, two = study_factory.seat_all(study)
-    held = serving.next_assignment(one)
-    assert serving.next_assignment(two) is None
-    seating.withdraw(one)
-    assert serving.next_assignment(two).item_id == held.item_id
+    run_factory.create_pool()
+    study = study_factory.create_open_study(**plain(1), design="pool", ratings_per_item=1, raters=2)
+    one, two = study_factory.fill_all_rater_places(study)
+    held = next_item.find_next_assignment(one)
+    assert next_item.find_next_assignment(two) is None
+    running_raters.withdraw_rater(one)
+    assert next_item.find_next_assignment(two).item_id == held.item_id
 
 
-def fresh(study: Study, count: int) -> list[pool.Found]:
+def fresh(study: Study, count: int) -> list[pool.CandidateItem]:
     """Return plain items of the pool that the study does not have."""
-    protocol = lifecycle.read_protocol({**study.protocol, "actions": "all"})
+    protocol = lifecycle.parse_protocol({**study.protocol, "actions": "all"})
     known = set(study.items.values_list("payload_sha256", flat=True))
-    return [found for found in pool.find(protocol) if found.candidate.content not in known][:count]
+    return [found for found in pool.list_usable_candidates(protocol) if found.candidate.content not in known][:count]
 
 
 def test_added_items_are_assigned_evenly_in_random_order_behind_shown_ones(balanced) -> None:
-    seats = study_factory.seat_all(balanced)
+    seats = study_factory.fill_all_rater_places(balanced)
     for seat in seats:
         rate_some(seat, 3)
     before = {seat.label: served(seat) for seat in seats}
     old = set(balanced.items.values_list("pk", flat=True))
-    assert seating.add_items(balanced, fresh(balanced, 8)) == 8
+    assert running_raters.add_items(balanced, fresh(balanced, 8)) == 8
     assert balanced.items.count() == 32 and set(map(len, live(balanced).values())) == {3}
     assert {seat.label: served(seat) for seat in seats} == before
     check(balanced)
@@ -275,11 +275,11 @@ def test_added_items_are_assigned_evenly_in_random_order_behind_shown_ones(balan
 
 
 def test_added_version_is_assigned_to_nobody_with_another_version(db) -> None:
-    run_factory.pool(12)
-    study = study_factory.open_study(**plain(12), raters=4)
+    run_factory.create_pool(12)
+    study = study_factory.create_open_study(**plain(12), raters=4)
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
-    twins = pool.find(lifecycle.read_protocol(document))
-    assert seating.add_items(study, twins) == 12
+    twins = pool.list_usable_candidates(lifecycle.parse_protocol(document))
+    assert running_raters.add_items(study, twins) == 12
     pairs = Counter(study.items.values_list("source__pair", flat=True))
     assert set(pairs.values()) == {2}
     # Each pair has two versions and four raters: two for each version.
@@ -288,40 +288,40 @@ def test_added_version_is_assigned_to_nobody_with_another_version(db) -> None:
 
 
 def test_added_version_of_an_item_from_an_earlier_release_is_recognised(db) -> None:
-    run_factory.pool(12)
-    study = study_factory.open_study(**plain(12), raters=4)
+    run_factory.create_pool(12)
+    study = study_factory.create_open_study(**plain(12), raters=4)
     for source in ItemSource.objects.all():  # random codes in earlier releases
         ItemSource.objects.filter(pk=source.pk).update(pair=uuid.uuid4())
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
-    seating.add_items(study, pool.find(lifecycle.read_protocol(document)))
+    running_raters.add_items(study, pool.list_usable_candidates(lifecycle.parse_protocol(document)))
     assert set(Counter(study.items.values_list("source__pair", flat=True)).values()) == {2}
 
 
 def test_adding_items_of_the_study_again_is_refused(balanced) -> None:
     found = fresh(balanced, 2)
-    seating.add_items(balanced, found)
+    running_raters.add_items(balanced, found)
     with pytest.raises(PlanError, match="2 items would be in the study twice"):
-        seating.add_items(balanced, found)
-    lifecycle.close(balanced)
+        running_raters.add_items(balanced, found)
+    lifecycle.close_study(balanced)
     with pytest.raises(StudyError, match="seats and items are added while a study runs"):
-        seating.add_items(balanced, fresh(balanced, 1))
+        running_raters.add_items(balanced, fresh(balanced, 1))
     with pytest.raises(StudyError, match="is closed"):
-        seating.add_seats(balanced, 1)
+        running_raters.add_rater_places(balanced, 1)
 
 
 def test_items_added_to_a_pool_study_can_be_reserved(db) -> None:
-    run_factory.pool(20)
-    study = study_factory.open_study(**plain(2), design="pool", ratings_per_item=1, raters=1)
-    seat = study_factory.seat(study)
-    assert study_factory.rate_all(seat) == 2
-    seating.add_items(study, fresh(study, 3))
-    assert study_factory.rate_all(seat) == 3
+    run_factory.create_pool(20)
+    study = study_factory.create_open_study(**plain(2), design="pool", ratings_per_item=1, raters=1)
+    seat = study_factory.fill_rater_place(study)
+    assert study_factory.rate_everything(seat) == 2
+    running_raters.add_items(study, fresh(study, 3))
+    assert study_factory.rate_everything(seat) == 3
 
 
 def test_finished_rater_is_assigned_nothing_more(balanced) -> None:
-    seats = study_factory.seat_all(balanced)
+    seats = study_factory.fill_all_rater_places(balanced)
     Rater.objects.filter(pk=seats[0].pk).update(finished_at=timezone.now())
-    seating.add_items(balanced, fresh(balanced, 4))
+    running_raters.add_items(balanced, fresh(balanced, 4))
     assert seats[0].assignments.filter(occasion=1).count() == 12
 
 
@@ -329,47 +329,50 @@ def test_finished_rater_is_assigned_nothing_more(balanced) -> None:
 def test_reassignment_in_any_order_keeps_shown_items_and_completes_the_study(db, seed) -> None:
     """Rating, late seats, withdrawals and added items in random order; then everybody finishes."""
     rng = random.Random(seed)
-    run_factory.pool(60)
-    study = study_factory.open_study(
+    run_factory.create_pool(60)
+    study = study_factory.create_open_study(
         **plain(20), seed=seed, ratings_per_item=3, raters=6, repeats=rng.choice((0, 0.2)), repeat_distance=3,
         withdrawal=rng.choice(("keep", "drop")),
     )  # fmt: skip
     acts = ["rate"] * 12 + ["late"] * 2 + ["leave"] * 2 + ["items"] * 2
     rng.shuffle(acts)
     for act in acts:
-        seats = [*study_factory.seat_all(study), *study.raters.filter(withdrawn_at=None, user__isnull=False)]
+        seats = [
+            *study_factory.fill_all_rater_places(study),
+            *study.raters.filter(withdrawn_at=None, user__isnull=False),
+        ]
         seat = rng.choice(seats)
         before = {one.pk: served(one) for one in seats if one != seat}
         if act == "rate":
             for _ in range(rng.randint(1, 4)):
-                if serving.next_assignment(seat):
+                if next_item.find_next_assignment(seat):
                     rate_some(seat, 1)
         elif act == "late":
-            seating.add_seats(study, 1)
+            running_raters.add_rater_places(study, 1)
         elif act == "leave":
-            seating.withdraw(seat)
+            running_raters.withdraw_rater(seat)
         else:
-            seating.add_items(study, fresh(study, 5))
+            running_raters.add_items(study, fresh(study, 5))
         study.refresh_from_db()
         check(study)
         assert {one.pk: served(one) for one in seats if one != seat} == before
-    seating.add_seats(study, 3)
-    for seat in study_factory.seat_all(study):
-        study_factory.rate_all(seat)
+    running_raters.add_rater_places(study, 3)
+    for seat in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(seat)
     for seat in study.raters.filter(withdrawn_at=None):
-        study_factory.rate_all(seat)
+        study_factory.rate_everything(seat)
     study.refresh_from_db()
     assert set(map(len, live(study).values())) == {3}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_item_opened_while_raters_are_added_remains_with_its_rater() -> None:
-    run_factory.pool(40)
-    study = study_factory.open_study(**plain(24), ratings_per_item=2, raters=4)
-    seats = study_factory.seat_all(study)
-    jobs: list[Any] = [lambda: seating.add_seats(study, 2)]
+    run_factory.create_pool(40)
+    study = study_factory.create_open_study(**plain(24), ratings_per_item=2, raters=4)
+    seats = study_factory.fill_all_rater_places(study)
+    jobs: list[Any] = [lambda: running_raters.add_rater_places(study, 2)]
     jobs += [lambda seat=seat: [rate_or_leave(seat) for _ in range(6)] for seat in seats]
-    results = race(lambda: jobs.pop()(), threads=5)
+    results = run_concurrently(lambda: jobs.pop()(), threads=5)
     assert [result for result in results if isinstance(result, Exception)] == []
     check(study)
     assert set(map(len, live(study).values())) == {2}
@@ -378,16 +381,16 @@ def test_item_opened_while_raters_are_added_remains_with_its_rater() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_repeat_opened_while_the_order_is_shuffled_remains_with_its_rater() -> None:
-    run_factory.pool(40)
-    study = study_factory.open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
-    (seat,) = study_factory.seat_all(study)
+    run_factory.create_pool(40)
+    study = study_factory.create_open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
+    (seat,) = study_factory.fill_all_rater_places(study)
     repeat = seat.assignments.filter(occasion=2).order_by("position").first()
     assert repeat is not None
     shown = threading.Event()
 
     def show() -> None:
         with transaction.atomic():
-            assert serving.mark_opened(repeat)
+            assert next_item.mark_opened(repeat)
             shown.set()
             time.sleep(0.5)  # long enough for the other thread to read the unseen rows; it has to wait for this one
 
@@ -395,15 +398,15 @@ def test_repeat_opened_while_the_order_is_shuffled_remains_with_its_rater() -> N
         assert shown.wait(timeout=30)
         with transaction.atomic():
             Study.objects.select_for_update().get(pk=study.pk)
-            redealing.lay_out(study, [seat.pk])
+            reassign.shuffle_remaining(study, [seat.pk])
 
     jobs = [show, lay_out]
-    assert race(lambda: jobs.pop()(), threads=2) == [None, None]
+    assert run_concurrently(lambda: jobs.pop()(), threads=2) == [None, None]
     assert served(seat) == [(repeat.position, repeat.item_id, 2)]
 
 
 def rate_or_leave(seat: Rater) -> None:
     """Rate as the page does: items that were reassigned in the meantime are not shown."""
-    place = serving.next_assignment(seat)
-    if place and serving.mark_opened(place):
-        answering.rate(place, True, 3, uuid.uuid4())
+    place = next_item.find_next_assignment(seat)
+    if place and next_item.mark_opened(place):
+        submit.submit_rating(place, True, 3, uuid.uuid4())

@@ -13,18 +13,18 @@ from ratings.models import Rater, Rating, Study
 from ratings.models.study_events import GuideRevised, MemberChanged, Paused
 from ratings.results.event_sentences import title_event
 from ratings.studies import StudyError, lifecycle
-from ratings.studies.progress import reports, stopping
+from ratings.studies.progress import reports, stop_rule
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
 MOVES: dict[str, tuple[str, Callable[[Study, User], Any]]] = {
     "open": ("open", lambda study, by: lifecycle.open_study(study, by=by)),
-    "pause": ("paused", lifecycle.pause),
-    "resume": ("open", lifecycle.resume),
-    "close": ("closed", lifecycle.close),
-    "reopen": ("open", lifecycle.reopen),
-    "unblind": ("unblinded", lifecycle.unblind),
+    "pause": ("paused", lifecycle.pause_study),
+    "resume": ("open", lifecycle.resume_study),
+    "close": ("closed", lifecycle.close_study),
+    "reopen": ("open", lifecycle.reopen_study),
+    "unblind": ("unblinded", lifecycle.unblind_study),
 }
 # status -> the moves it allows; unblinding twice changes nothing, and is not an error
 LEGAL = {
@@ -38,8 +38,8 @@ WAY = {"draft": (), "open": ("open",), "paused": ("open", "pause"), "closed": ("
 
 
 def brought_to(status: str, by: User) -> Study:
-    run_factory.pool()
-    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()), by)
+    run_factory.create_pool()
+    study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol()), by)
     for move in WAY[status]:
         MOVES[move][1](study, by)
     study.refresh_from_db()
@@ -77,70 +77,72 @@ def test_study_can_be_closed_and_unblinded_at_once_by_a_command(ada: User) -> No
 
 def test_stop_rule_is_met_once_every_item_has_its_ratings(ada: User) -> None:
     study = brought_to("open", ada)
-    first, *others = study_factory.seat_all(study)
-    study_factory.rate_all(first)
+    first, *others = study_factory.fill_all_rater_places(study)
+    study_factory.rate_everything(first)
     given = Rating.objects.count()
     # ten items, two ratings each
-    assert stopping.look(study) == (False, given, 20, f"{20 - given} ratings to go.")
+    assert stop_rule.evaluate_stop_rule(study) == (False, given, 20, f"{20 - given} ratings to go.")
     for seat in others:
-        study_factory.rate_all(seat)
-    assert lifecycle.stop_met(study)
+        study_factory.rate_everything(seat)
+    assert lifecycle.is_stop_rule_met(study)
 
 
 def test_stop_rule_ignores_ratings_that_do_not_count(ada: User) -> None:
     study = brought_to("open", ada)
-    for seat in study_factory.seat_all(study):
-        study_factory.rate_all(seat)
+    for seat in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(seat)
     place = Rating.objects.order_by("pk")[0].assignment
     for change in ({"occasion": 2, "slot": None}, {"surplus": True, "slot": None}):
         before = {name: getattr(place, name) for name in change}
         type(place).objects.filter(pk=place.pk).update(**change)
-        assert stopping.look(study).said == "1 rating to go."
+        assert stop_rule.evaluate_stop_rule(study).said == "1 rating to go."
         type(place).objects.filter(pk=place.pk).update(**before)
-    assert lifecycle.stop_met(study)
+    assert lifecycle.is_stop_rule_met(study)
     done = place.rater.assignments.count()
     type(place.rater).objects.filter(pk=place.rater_id).update(dropped=True, withdrawn_at=study.created_at)
-    assert stopping.look(study).given == 20 - done
+    assert stop_rule.evaluate_stop_rule(study).given == 20 - done
 
 
 def test_stop_rule_by_number_of_ratings(ada: User) -> None:
-    run_factory.pool()
-    protocol = lifecycle.read_protocol(study_factory.protocol(stop="ratings", stop_ratings=2))
+    run_factory.create_pool()
+    protocol = lifecycle.parse_protocol(study_factory.build_protocol(stop="ratings", stop_ratings=2))
     study = lifecycle.create_study(protocol, ada)
-    assert not lifecycle.stop_met(study)
+    assert not lifecycle.is_stop_rule_met(study)
     lifecycle.open_study(study)
-    study_factory.rate_all(study_factory.seat(study, "R01"))
-    assert lifecycle.stop_met(study)
+    study_factory.rate_everything(study_factory.fill_rater_place(study, "R01"))
+    assert lifecycle.is_stop_rule_met(study)
 
 
 def test_stop_rule_by_deadline_is_met_when_the_day_is_over(ada: User) -> None:
     day = date(2027, 3, 31)
-    protocol = lifecycle.read_protocol(study_factory.protocol(stop="deadline", deadline=day.isoformat()))
+    protocol = lifecycle.parse_protocol(study_factory.build_protocol(stop="deadline", deadline=day.isoformat()))
     study = lifecycle.create_study(protocol, ada)
-    assert stopping.look(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
-    assert not stopping.look(study, today=day).met
-    assert stopping.look(study, today=day + timedelta(days=1)).met
+    assert (
+        stop_rule.evaluate_stop_rule(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
+    )
+    assert not stop_rule.evaluate_stop_rule(study, today=day).met
+    assert stop_rule.evaluate_stop_rule(study, today=day + timedelta(days=1)).met
 
 
 def test_stop_rule_is_never_met_without_items(ada: User) -> None:
-    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[])), ada)
-    assert not lifecycle.stop_met(study)
+    study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(sources=[])), ada)
+    assert not lifecycle.is_stop_rule_met(study)
 
 
 def test_stop_rule_does_not_offset_missing_ratings_with_surplus_of_another_item(ada: User) -> None:
     study = brought_to("open", ada)
     item = study.items.order_by("pk")[0]
     rows = "".join(f"{item.code},Dr {number},plausible,4\n" for number in range(20))
-    rating_imports.take(study, io.BytesIO(f"item,rater,verdict,confidence\n{rows}".encode()))
+    rating_imports.import_file(study, io.BytesIO(f"item,rater,verdict,confidence\n{rows}".encode()))
     # ten items, two ratings each: one is complete, the other nine lack two
-    assert stopping.look(study) == (False, 20, 20, "18 ratings to go.")
-    progress = reports.study_report(study).progress
+    assert stop_rule.evaluate_stop_rule(study) == (False, 20, 20, "18 ratings to go.")
+    progress = reports.build_report(study).progress
     assert (progress.done, progress.total, progress.missing) == (20, 38, 18)
 
 
 def test_stop_rule_of_a_draft_without_items_states_that_there_are_none(ada: User) -> None:
-    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[])), ada)
-    assert stopping.look(study) == (False, 0, 0, "It has no items to rate yet.")
+    study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(sources=[])), ada)
+    assert stop_rule.evaluate_stop_rule(study) == (False, 0, 0, "It has no items to rate yet.")
 
 
 def test_deleting_a_draft_deletes_its_dependent_rows(ada: User) -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from ratings.models import MembershipChange, Study, StudyEvent, study_events
 from ratings.models.study_events import Content
-from ratings.studies import former, interim
+from ratings.studies import interim_analysis, role_history
 from tests.support import study_factory
 from tests.support.event_examples import EXAMPLES, write_as_earlier_release
 
@@ -187,11 +187,17 @@ def test_migration_converts_the_log_to_data_and_role_changes(earlier: Apps, capf
     assert "old: 2 of kind 'member' could not be read" in said and "old: 1 of kind 'opened' could not be read" in said
 
     now = Study.objects.get()
-    assert [former.had_part(now, user) for user in (ann, bea, victim, crafted, boss)] == [True, True, False, True, True]
-    assert former.ran(now, ann) and not former.ran(now, bea)
+    assert [role_history.had_role(now, user) for user in (ann, bea, victim, crafted, boss)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert role_history.has_managed(now, ann) and not role_history.has_managed(now, bea)
     ghost = User.objects.create_user("ghost")
-    assert not former.had_part(now, ghost) and ghost not in former.insiders(now)
-    assert interim._planned(now) == 2000
+    assert not role_history.had_role(now, ghost) and ghost not in role_history.list_insiders(now)
+    assert interim_analysis._count_planned_ratings(now) == 2000
 
 
 @pytest.mark.both_databases
@@ -211,4 +217,4 @@ def test_migration_converts_a_long_log_in_batches(earlier: Apps) -> None:
 
 
 def protocol() -> dict[str, Any]:
-    return {**study_factory.protocol(ratings_per_item=1), "slug": "old", "question": "?", "practice": 0}
+    return {**study_factory.build_protocol(ratings_per_item=1), "slug": "old", "question": "?", "practice": 0}

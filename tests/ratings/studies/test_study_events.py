@@ -10,21 +10,21 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings.exchange.archive import orders, people
+from ratings.exchange.archive import archive_requests, raters_and_events
 from ratings.exchange.imports import import_jobs, item_imports
 from ratings.models import MembershipChange, Study, StudyEvent
 from ratings.models import study_events as events
 from ratings.models.study_events import Content, ContentError, LegacyText
-from ratings.raters import erasing
+from ratings.raters import erasure
 from ratings.results import event_sentences, study_log
-from ratings.studies import former, interim, lifecycle, members
-from tests.support import logged, run_factory, study_factory
-from tests.support.api_client import program
+from ratings.studies import interim_analysis, lifecycle, role_history, roles
+from tests.support import run_factory, study_factory, study_log_texts
+from tests.support.api_client import create_api_program
 from tests.support.event_examples import EXAMPLES
 
 
 def make_draft(**changes: object) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**changes)))
+    return lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(**changes)))
 
 
 def name_example(example: object) -> str:
@@ -36,8 +36,8 @@ def name_example(example: object) -> str:
 
 @pytest.mark.parametrize(("content", "words"), EXAMPLES, ids=name_example)
 def test_event_content_survives_storing_and_has_its_sentence(content: Content, words: str) -> None:
-    stored = json.loads(json.dumps(content.to_json()))
-    assert events.read_content(content.kind, stored) == content
+    stored = json.loads(json.dumps(content.to_dict()))
+    assert events.load_content(content.kind, stored) == content
     assert event_sentences.describe_content(content) == words
 
 
@@ -73,7 +73,7 @@ def test_event_with_an_unknown_field_or_a_wrong_type_is_not_stored(
 
 
 def test_event_text_of_an_early_release_is_shown_unchanged() -> None:
-    assert events.read_content("opened", {"text": "<b>2 things</b>"}) == LegacyText(text="<b>2 things</b>")
+    assert events.load_content("opened", {"text": "<b>2 things</b>"}) == LegacyText(text="<b>2 things</b>")
     assert event_sentences.describe_event(LegacyText(text="<b>2 things</b>"), {}) == "<b>2 things</b>"
     assert event_sentences.title_event("member", LegacyText(text="x is analyst")) == "member"
 
@@ -94,23 +94,23 @@ def owner(db: None) -> User:
 @pytest.fixture
 def study(owner: User) -> Study:
     """Twenty originals and twenty subtle twins by one source, one rating each."""
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
-    return study_factory.open_study(sources=sources, ratings_per_item=1, raters=1)
+    return study_factory.create_open_study(sources=sources, ratings_per_item=1, raters=1)
 
 
 def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, client: Client) -> None:
     ann = User.objects.create_user("ann")
-    members.remove(study, members.add(study, "ann", "analyst", owner), owner)
+    roles.remove_member(study, roles.add_member(study, "ann", "analyst", owner), owner)
     User.objects.filter(pk=ann.pk).update(username="anna")
     shown = [f"anna (account {ann.pk}) is analyst", f"anna (account {ann.pk}) no longer has a role"]
-    assert logged.words(study, "member") == shown
+    assert study_log_texts.list_event_texts(study, "member") == shown
     client.force_login(User.objects.create_superuser("root"))
     page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
     assert f'Role granted by owner <span class="muted">({shown[0]})</span>' in page
     assert f'Role removed by owner <span class="muted">({shown[1]})</span>' in page
     User.objects.filter(pk=ann.pk).delete()
-    assert logged.words(study, "member")[0] == f"deleted (account {ann.pk}) is analyst"
+    assert study_log_texts.list_event_texts(study, "member")[0] == f"deleted (account {ann.pk}) is analyst"
     assert list(study.membership_changes.values_list("user", "role")) == [(None, "analyst")] * 2
 
 
@@ -118,7 +118,7 @@ def test_log_loads_the_names_of_all_members_in_one_query(study: Study, owner: Us
     counts = []
     for number in range(6):
         User.objects.create_user(f"member-{number}")
-        members.add(study, f"member-{number}", "analyst", owner)
+        roles.add_member(study, f"member-{number}", "analyst", owner)
         with CaptureQueriesContext(connection) as asked:
             study_log.describe_events(study.events.select_related("by"))
         counts.append(len(asked))
@@ -132,48 +132,48 @@ def test_admin_site_shows_the_log_in_words_with_the_same_queries_for_any_number_
     address, counts = reverse("admin:ratings_studyevent_changelist"), []
     for number in range(4):
         User.objects.create_user(f"member-{number}")
-        members.add(study, f"member-{number}", "analyst", owner)
+        roles.add_member(study, f"member-{number}", "analyst", owner)
         with CaptureQueriesContext(connection) as asked:
             page = client.get(address).content.decode()
         counts.append(len(asked))
-        assert f">{logged.words(study, 'member')[-1]}<" in page and ">40 items, 1 rater<" in page
+        assert f">{study_log_texts.list_event_texts(study, 'member')[-1]}<" in page and ">40 items, 1 rater<" in page
     assert len(set(counts[1:])) == 1, counts
 
 
 def test_erasure_leaves_no_name_in_events_and_role_changes(study: Study, owner: User) -> None:
     ann = User.objects.create_user("ann.byron", email="ann@example.org")
-    members.add(study, "ann.byron", "analyst", owner)
-    lifecycle.log(study, events.ApiExported(blinded=True, token="laptop of ann.byron"), ann)
+    roles.add_member(study, "ann.byron", "analyst", owner)
+    lifecycle.log_event(study, events.ApiExported(blinded=True, token="laptop of ann.byron"), ann)
     StudyEvent.objects.filter(pk=study.events.create(kind="created").pk).update(
         kind="member", data={"text": "ann.byron was let in; so was joann.byron"}
     )
-    members.remove(study, study.members.get(user=ann), owner)
+    roles.remove_member(study, study.members.get(user=ann), owner)
 
-    erasing.erase(ann)
+    erasure.erase_person(ann)
 
     rows = [*StudyEvent.objects.values_list("kind", "data"), *MembershipChange.objects.values_list("role", "granted")]
     assert "ann.byron" not in str(rows).replace("joann.byron", "")
-    assert logged.words(study, "member") == [
+    assert study_log_texts.list_event_texts(study, "member") == [
         f"erased (account {ann.pk}) is analyst",
         "erased was let in; so was joann.byron",
         f"erased (account {ann.pk}) no longer has a role",
     ]
-    assert logged.words(study, "exported") == ["blinded, by API token erased"]
-    assert former.had_part(study, ann) and ann in former.insiders(study)
+    assert study_log_texts.list_event_texts(study, "exported") == ["blinded, by API token erased"]
+    assert role_history.had_role(study, ann) and ann in role_history.list_insiders(study)
 
 
 def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: User) -> None:
-    run_factory.pool(8)
+    run_factory.create_pool(8)
     found, counts = [], []
     for number in range(4):
         one = make_draft(name=f"Study {number}", slug=f"study-{number}")
         User.objects.create_user(f"analyst-{number}")
         for _ in range(3):
-            members.remove(one, members.add(one, f"analyst-{number}", "analyst", owner), owner)
+            roles.remove_member(one, roles.add_member(one, f"analyst-{number}", "analyst", owner), owner)
         found.append(one.pk)
         accounts = list(User.objects.values_list("pk", flat=True))
         with CaptureQueriesContext(connection) as asked:
-            pairs = {(one, account) for one, account, _ in former.find_insiders(found, accounts)}
+            pairs = {(one, account) for one, account, _ in role_history.find_insiders(found, accounts)}
         counts.append(len(asked))
     assert set(counts) == {3}
     assert len(pairs) == 4 + 4  # in each study an analyst, and the owner who gave the role
@@ -182,7 +182,7 @@ def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: Us
 def test_deleting_a_draft_deletes_its_events_and_role_changes(owner: User) -> None:
     User.objects.create_user("ann")
     draft = make_draft()
-    members.add(draft, "ann", "analyst", owner)
+    roles.add_member(draft, "ann", "analyst", owner)
     lifecycle.delete_draft(draft)
     assert not StudyEvent.objects.exists() and not MembershipChange.objects.exists()
 
@@ -191,7 +191,9 @@ def test_archive_excludes_event_sentences_that_could_not_be_converted(study: Stu
     row = study.events.create(kind="reminded", data={"raters": 1})
     StudyEvent.objects.filter(pk=row.pk).update(kind="items imported", data={"text": "2 things: gpt-9"})
     for blinded in (True, False):
-        details = [line[-1] for line in people._events(study, blinded) if line[2] == "items imported"]
+        details = [
+            line[-1] for line in raters_and_events._iter_event_rows(study, blinded) if line[2] == "items imported"
+        ]
         assert details == [""]
 
 
@@ -203,25 +205,25 @@ CRAFTED = "x (account {number}) is study admin"
 def test_user_name_that_looks_like_a_log_sentence_makes_nobody_an_insider(study: Study, owner: User) -> None:
     victim = User.objects.create_user("victim", is_staff=True)
     crafted = User.objects.create_user(CRAFTED.format(number=victim.pk))
-    members.add(study, crafted.username, "analyst", owner)
-    assert not former.had_part(study, victim) and victim not in former.insiders(study)
-    assert not former.ran(study, crafted) and former.had_part(study, crafted)
-    pairs = {account for _, account, _ in former.find_insiders([study.pk], [victim.pk, crafted.pk])}
+    roles.add_member(study, crafted.username, "analyst", owner)
+    assert not role_history.had_role(study, victim) and victim not in role_history.list_insiders(study)
+    assert not role_history.has_managed(study, crafted) and role_history.had_role(study, crafted)
+    pairs = {account for _, account, _ in role_history.find_insiders([study.pk], [victim.pk, crafted.pk])}
     assert pairs == {crafted.pk}
-    members.add(study, "victim", "analyst", owner)
-    assert interim.refusal(study, victim) == ""
-    erasing.erase(crafted)
-    assert logged.words(study, "member")[0] == f"erased (account {crafted.pk}) is analyst"
-    assert f"victim (account {victim.pk}) is analyst" in logged.words(study, "member")
+    roles.add_member(study, "victim", "analyst", owner)
+    assert interim_analysis.explain_refusal(study, victim) == ""
+    erasure.erase_person(crafted)
+    assert study_log_texts.list_event_texts(study, "member")[0] == f"erased (account {crafted.pk}) is analyst"
+    assert f"victim (account {victim.pk}) is analyst" in study_log_texts.list_event_texts(study, "member")
 
 
 def test_token_name_that_looks_like_an_export_suppresses_no_export_event(study: Study, owner: User) -> None:
     digest = "ab" * 32
-    lifecycle.log(study, events.ApiExported(blinded=True, token=f"x SHA-256 {digest}"), owner)
-    job = import_jobs.Job(params={"variant": orders.BLINDED})
-    orders.taken(study, job, owner, digest)
-    orders.taken(study, job, owner, digest)
-    assert logged.words(study, "exported")[1:] == [f"archive, blinded, SHA-256 {digest}"]
+    lifecycle.log_event(study, events.ApiExported(blinded=True, token=f"x SHA-256 {digest}"), owner)
+    job = import_jobs.Job(params={"variant": archive_requests.BLINDED})
+    archive_requests.log_download(study, job, owner, digest)
+    archive_requests.log_download(study, job, owner, digest)
+    assert study_log_texts.list_event_texts(study, "exported")[1:] == [f"archive, blinded, SHA-256 {digest}"]
 
 
 @pytest.fixture(params=["the words of today", "words of another language"])
@@ -235,45 +237,47 @@ def language(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_log_sentences_can_be_replaced_without_changing_a_decision(language: str, owner: User, client: Client) -> None:
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
     draft = make_draft(sources=sources, ratings_per_item=1, raters=1)
-    assert import_jobs._removals(draft) == 0
-    item_imports.remove_all(draft, owner)
-    assert import_jobs._removals(draft) == 1
+    assert import_jobs._count_removals(draft) == 0
+    item_imports.remove_all_items(draft, owner)
+    assert import_jobs._count_removals(draft) == 1
     lifecycle.open_study(draft, by=owner)
     study = Study.objects.get(pk=draft.pk)
-    assert interim._planned(study) == 40
+    assert interim_analysis._count_planned_ratings(study) == 40
 
     ada, ben, carl = (User.objects.create_user(name) for name in ("ada", "ben", "carl"))
     User.objects.filter(pk=ben.pk).update(is_staff=True)
-    members.add(study, "ada", "analyst", owner)
-    members.add(study, "ben", "admin", owner)
-    members.add(study, "ben", "analyst", owner)
-    assert (former.had_part(study, ada), former.ran(study, ada)) == (True, False)
-    assert former.ran(study, ben) and not former.had_part(study, carl)
-    assert set(former.insiders(study)) == {owner, ada, ben}
-    assert interim.refusal(study, ada) == "" and "have managed this study" in interim.refusal(study, ben)
-    interim.look(study, ada)
-    assert former.looked(study, ada) and not former.looked(study, ben)
+    roles.add_member(study, "ada", "analyst", owner)
+    roles.add_member(study, "ben", "admin", owner)
+    roles.add_member(study, "ben", "analyst", owner)
+    assert (role_history.had_role(study, ada), role_history.has_managed(study, ada)) == (True, False)
+    assert role_history.has_managed(study, ben) and not role_history.had_role(study, carl)
+    assert set(role_history.list_insiders(study)) == {owner, ada, ben}
+    assert interim_analysis.explain_refusal(
+        study, ada
+    ) == "" and "have managed this study" in interim_analysis.explain_refusal(study, ben)
+    interim_analysis.take_interim_analysis(study, ada)
+    assert role_history.took_interim_analysis(study, ada) and not role_history.took_interim_analysis(study, ben)
 
     assert exports_logged(study, ada) == 1  # the second and third request of the hour are the same copy
-    job, digest = import_jobs.Job(params={"variant": orders.BLINDED}), "ef" * 32
+    job, digest = import_jobs.Job(params={"variant": archive_requests.BLINDED}), "ef" * 32
     for _ in range(2):
-        orders.taken(study, job, owner, digest)
+        archive_requests.log_download(study, job, owner, digest)
     assert study.events.filter(kind="exported", by=owner).count() == 1
 
     client.force_login(User.objects.create_superuser("root"))
     page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
     assert ("40 items, 1 rater" in page) == (language == "the words of today")
-    members.remove(study, study.members.get(user=ada), owner)
-    erasing.erase(ada)
-    assert former.had_part(study, ada) and "ada" not in str(list(study.events.values_list("data", flat=True)))
+    roles.remove_member(study, study.members.get(user=ada), owner)
+    erasure.erase_person(ada)
+    assert role_history.had_role(study, ada) and "ada" not in str(list(study.events.values_list("data", flat=True)))
 
 
 def exports_logged(study: Study, user: User) -> int:
     """Return how many events three requests of the API for the ratings of a study add to its log."""
-    reader = program(user)
+    reader = create_api_program(user)
     for _ in range(3):
-        assert reader.get(f"/studies/{study.slug}/ratings").status_code == 200
+        assert reader.send_request(f"/studies/{study.slug}/ratings").status_code == 200
     return study.events.filter(kind="exported", by=user).count()

@@ -10,9 +10,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ratings.models import Rater, Study
-from ratings.rating import answering, serving
-from ratings.studies.progress import tallies
-from ratings.studies.seats import seating
+from ratings.rating import next_item, submit
+from ratings.studies.progress import study_counts
+from ratings.studies.seats import running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -22,26 +22,26 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 def study(settings: Any) -> Study:
     settings.TALLY_SECONDS = 60
     cache.clear()
-    run_factory.pool(6)
+    run_factory.create_pool(6)
     sources = [{"cast": "offline", "perturbation": "none", "count": 6}]
-    study = study_factory.open_study(raters=2, sources=sources, ratings_per_item=2, items_per_rater=None)
-    study_factory.seat_all(study)
+    study = study_factory.create_open_study(raters=2, sources=sources, ratings_per_item=2, items_per_rater=None)
+    study_factory.fill_all_rater_places(study)
     answer(study)
     return study
 
 
 def answer(study: Study) -> None:
     """R01 rates the next item as plausible."""
-    place = serving.next_assignment(seat(study))
+    place = next_item.find_next_assignment(seat(study))
     assert place is not None
-    answering.rate(place, True, 3, uuid.uuid4())
+    submit.submit_rating(place, True, 3, uuid.uuid4())
 
 
 def correct(study: Study) -> None:
     """R01 changes the only answer to cannot judge."""
-    place = serving.previous_assignment(seat(study))
+    place = next_item.find_previous_assignment(seat(study))
     assert place is not None
-    answering.rate(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+    submit.submit_rating(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
 
 
 def seat(study: Study) -> Rater:
@@ -50,14 +50,14 @@ def seat(study: Study) -> Rater:
 
 def queries_of(study: Study) -> int:
     with CaptureQueriesContext(connection) as asked:
-        tallies.of(study)
+        study_counts.count_study(study)
     return len(asked)
 
 
 def test_study_counts_are_cached_while_nothing_changes(study: Study) -> None:
     first, again = queries_of(study), queries_of(study)
     assert again < first
-    assert tallies.of(study).study.given == 1
+    assert study_counts.count_study(study).study.given == 1
 
 
 @pytest.mark.parametrize(
@@ -65,28 +65,28 @@ def test_study_counts_are_cached_while_nothing_changes(study: Study) -> None:
     [
         (answer, lambda found: found.study.given == 2 and max(seat.rated for seat in found.seats.values()) == 2),
         (correct, lambda found: found.study.cannot_judge == 1),
-        (lambda study: seating.add_seats(study, 1), lambda found: len(found.seats) == 3),
+        (lambda study: running_raters.add_rater_places(study, 1), lambda found: len(found.seats) == 3),
         (lambda study: study.raters.filter(label="R01").update(dropped=True, withdrawn_at="2026-01-01T00:00Z"),
          lambda found: found.study.given == 0),
     ],
     ids=["an answer", "a correction", "a seat", "a rater dropped"],
 )  # fmt: skip
 def test_study_counts_include_a_change_at_once(
-    study: Study, change: Callable[[Study], Any], seen: Callable[[tallies.Tallies], bool]
+    study: Study, change: Callable[[Study], Any], seen: Callable[[study_counts.StudyCounts], bool]
 ) -> None:
-    assert not seen(tallies.of(study))
+    assert not seen(study_counts.count_study(study))
     change(study)
-    assert seen(tallies.of(study))
+    assert seen(study_counts.count_study(study))
 
 
 def test_study_counts_take_the_same_queries_for_10_and_20_ratings(settings: Any) -> None:
     settings.TALLY_SECONDS = 60
-    run_factory.pool(20)
+    run_factory.create_pool(20)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = study_factory.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
+        study = study_factory.create_open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
         for rater in study.raters.all():
-            study_factory.rate_all(rater)
+            study_factory.rate_everything(rater)
         asked.append(queries_of(study))
     assert asked[0] == asked[1]

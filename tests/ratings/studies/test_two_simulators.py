@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from ratings.raters.simulated import CONFIDENCE_STEPS, RATER_SPREAD, Skill, judge_transition
-from ratings.results.analyses import reading, sections_contrasts
-from ratings.results.analyses.reading import Reading
-from ratings.results.analyses.tables import records
+from ratings.raters.simulated_raters import CONFIDENCE_STEPS, RATER_SPREAD, Skill, judge_transition
+from ratings.results.analyses import rating_columns, sections_contrasts
+from ratings.results.analyses.rating_columns import AnalysisData
+from ratings.results.analyses.tables import list_records
 from ratings.stats import detection, proportions
-from tests.support.rating_rows import row
+from tests.support.rating_rows import build_rating_row
 
 SKILLS: Mapping[str, Skill] = {"gpt": Skill(0.85, 0.65, 0.90), "qwen": Skill(0.85, 0.45, 0.80)}
 RATERS, ITEMS = 12, 60  # of each simulator: half unperturbed, half with a subtle error
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     truth: float
 
 
-def play(seed: int) -> Reading:
+def play(seed: int) -> AnalysisData:
     """A study in which every rater judges every item of both simulators; no item has a truth."""
     rows = []
     for at, (name, skill) in enumerate(sorted(SKILLS.items())):
@@ -40,8 +40,10 @@ def play(seed: int) -> Reading:
             planted = {"perturbation": error, "reference": "planted"} if item % 2 else {}
             for label in (f"R{number}" for number in range(1, RATERS + 1)):
                 verdict, sure = judge_transition(error, f"{name}{item}", label, skill, seed, label)
-                rows.append(row(1 + item + 100_000 * at, label, verdict, sure, source=name, truth=None, **planted))
-    return reading.gather(rows)
+                rows.append(
+                    build_rating_row(1 + item + 100_000 * at, label, verdict, sure, source=name, truth=None, **planted)
+                )
+    return rating_columns.build_analysis_data(rows)
 
 
 def find_area(skill: Skill) -> float:
@@ -64,20 +66,20 @@ def find_d_prime(skill: Skill) -> float:
     return SPREAD * (NormalDist().inv_cdf(skill.subtle) + NormalDist().inv_cdf(skill.specificity))
 
 
-def find_numbers(read: Reading) -> Iterator[Found]:
+def find_numbers(read: AnalysisData) -> Iterator[Found]:
     """Sensitivity and specificity of each simulator and together, and what differs between the simulators."""
-    for one in detection.detection(read.table):
+    for one in detection.estimate_detection(read.table):
         if one.stat == "sensitivity" and "source" in one.args and "rater" not in one.args:
             name = one.args["source"].partition(",")[0]
             yield Found(f"sensitivity, {name}", one.value or 0.0, one.low, one.high, SKILLS[name].subtle)
         if one.stat == "specificity" and not one.args:
             mean = fmean(skill.specificity for skill in SKILLS.values())
             yield Found("specificity, both", one.value or 0.0, one.low, one.high, mean)
-    for one in proportions.rates(read.table):
+    for one in proportions.estimate_rates(read.table):
         if one.args["source"] in SKILLS and "interval" not in one.args:
             name = one.args["source"]
             yield Found(f"specificity, {name}", one.value or 0.0, one.low, one.high, SKILLS[name].specificity)
-    lines = records(sections_contrasts.tables(read, (), {})["contrasts"])
+    lines = list_records(sections_contrasts.build_contrast_tables(read, (), {})["contrasts"])
     first, second = SKILLS["gpt"], SKILLS["qwen"]
     wrong = ("gpt, subtle error", "qwen, subtle error")
     for quantity, names, said, truth in (

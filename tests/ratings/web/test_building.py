@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings.models import Assignment, Item, Rater, Study, StudyEvent
-from ratings.protocol import protocols
+from ratings.protocol import study_protocol
 from ratings.studies import StudyError, lifecycle, protocol_words
-from ratings.studies.pool import rehearsal
+from ratings.studies.pool import assignment_preview
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
@@ -36,11 +36,11 @@ def at(name: str, study: Study, *more: str) -> str:
 
 
 def drafted(by: User, **changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**changes)), by)
+    return lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(**changes)), by)
 
 
 def test_builder_creates_the_same_study_as_a_document(staff: Client) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     new = reverse("ratings:new_study")
     answer = staff.post(new, {"by": "form", "do": "next", **QUESTION})
     assert answer.url == "/studies/small-study/build/items/"
@@ -56,7 +56,7 @@ def test_builder_creates_the_same_study_as_a_document(staff: Client) -> None:
     made = [{**row.protocol, "slug": ""} for row in Study.objects.all()]
     assert len(made) == 3
     assert made[0] == made[1] == made[2]
-    protocol = protocols.stored(by_steps.protocol)
+    protocol = study_protocol.load_protocol(by_steps.protocol)
     assert (protocol.raters, protocol.repeats, protocol.display.layouts) == (5, 0.2, ("plain", "aligned"))
     assert (by_steps.ratings_per_item, by_steps.seed, by_steps.created_by.username) == (2, 7, "ada")
     opened = staff.post(at("open_study", by_steps), follow=True)
@@ -67,7 +67,7 @@ def test_builder_creates_the_same_study_as_a_document(staff: Client) -> None:
 
 
 def test_builder_step_is_saved_separately_and_shows_saved_values(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada)
     staff.post(at("build", study, "raters"), {**RATERS, "deadline": "2027-03-31", "feedback": "on", "do": "save"})
     staff.post(at("build", study, "screen"), {**SCREEN, "context": ["off", "on"], "do": "save"})
@@ -108,7 +108,7 @@ def test_builder_step_is_saved_separately_and_shows_saved_values(staff: Client, 
 def test_builder_step_with_errors_names_the_field_and_saves_nothing(
     staff: Client, ada: User, step: str, wrong: dict[str, Any], field: str, said: str
 ) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     drafted(ada, slug="taken")
     study = drafted(ada)
     before = study.protocol
@@ -121,7 +121,7 @@ def test_builder_step_with_errors_names_the_field_and_saves_nothing(
 
 
 def test_builder_step_can_be_saved_while_another_step_is_incomplete(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada)
     answer = staff.post(at("build", study, "question"), {**QUESTION, "kind": "evidence_sufficiency", "do": "save"})
     assert answer.status_code == 302
@@ -137,7 +137,7 @@ def test_builder_step_can_be_saved_while_another_step_is_incomplete(staff: Clien
 
 
 def test_builder_selecting_none_or_all_experiments_means_all(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada)
     for ticked, stored in (([], "all"), (["caffeine"], ["caffeine"]), (["caffeine", "zebrafish"], "all")):
         staff.post(at("build", study, "items"), {**ITEMS, "experiments": ticked, "do": "save"})
@@ -146,19 +146,19 @@ def test_builder_selecting_none_or_all_experiments_means_all(staff: Client, ada:
 
 
 def test_builder_source_table_shows_available_items(staff: Client, ada: User) -> None:
-    run_factory.pool(10)
-    run_factory.evidence_pool(3, cast="offline-lapses")
+    run_factory.create_pool(10)
+    run_factory.create_evidence_pool(3, cast="offline-lapses")
     cells = dict(staff.get(at("build", drafted(ada), "items")).context["rows"])
     assert [one.most for one in cells["offline"]] == [10, 10, 10]
     assert [one.most for one in cells["offline-random"]] == [0, 0, 0]
-    evidence = lifecycle.create_study(lifecycle.read_protocol(study_factory.evidence_protocol()), ada)
+    evidence = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_evidence_protocol()), ada)
     cells = dict(staff.get(at("build", evidence, "items")).context["rows"])
     # two episodes were submitted in the pool of ten, but no classifier judged them
     assert [[one.most for one in cells[cast]] for cast in ("offline", "offline-lapses")] == [[0], [3]]
 
 
 def test_builder_saves_the_step_and_shows_item_availability(staff: Client, ada: User) -> None:
-    run_factory.pool(10)
+    run_factory.create_pool(10)
     study = drafted(ada)
     sent = {**ITEMS, "count-offline-subtle": 400, "do": "count"}
     answer = staff.post(at("build", study, "items"), sent, follow=True)
@@ -170,8 +170,8 @@ def test_builder_saves_the_step_and_shows_item_availability(staff: Client, ada: 
 
 
 def test_checking_a_study_document_creates_no_study(staff: Client) -> None:
-    run_factory.pool(10)
-    sent = {"by": "document", "do": "check", "text": json.dumps(study_factory.protocol())}
+    run_factory.create_pool(10)
+    sent = {"by": "document", "do": "check", "text": json.dumps(study_factory.build_protocol())}
     answer = staff.post(reverse("ratings:new_study"), sent)
     assert answer.status_code == 200
     assert "Items available for" in text(answer)
@@ -187,14 +187,14 @@ def test_a_study_without_items_is_a_draft_that_cannot_be_opened(staff: Client, a
 
 
 def test_builder_rejects_changes_to_an_opened_study(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
     for step in ("question", "items", "raters", "screen"):
         answer = staff.post(at("build", study, step), {**QUESTION, "name": "Other", "do": "save"}, follow=True)
         assert "The protocol can no longer be changed" in text(answer)
     with pytest.raises(StudyError, match="only a study that is draft can be edited"):
-        lifecycle.edit_draft(study, protocols.stored(study.protocol))
+        lifecycle.edit_draft(study, study_protocol.load_protocol(study.protocol))
     study.refresh_from_db()
     assert study.name == "Small study"
 
@@ -204,12 +204,12 @@ def test_builder_unknown_step_returns_404(staff: Client, ada: User) -> None:
 
 
 def test_assignment_preview_equals_the_plan_and_stores_nothing(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada, raters=5, repeats=0.25, repeat_distance=1)
     page = text(staff.get(at("matrix", study)))
     assert not Item.objects.exists()
     assert not Rater.objects.exists()
-    seen = rehearsal.rehearse(study)
+    seen = assignment_preview.preview_assignments(study)
     assert (seen.items, seen.ratings, len(seen.lines)) == (10, 20, 5)
     assert [(group.name, group.start, group.items) for group in seen.groups] == [
         ("offline", 0, 4), ("offline, obvious errors", 4, 3), ("offline, subtle errors", 7, 3),
@@ -228,36 +228,36 @@ def test_assignment_preview_equals_the_plan_and_stores_nothing(staff: Client, ad
 
 
 def test_assignment_preview_shows_the_same_problems_as_opening(staff: Client, ada: User) -> None:
-    run_factory.pool(2)
+    run_factory.create_pool(2)
     page = text(staff.get(at("matrix", drafted(ada))))
     assert "the pool holds 2" in page
 
 
 def test_assignments_of_an_open_study_show_no_source(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
-    study_factory.rate_all(study_factory.seat(study, "R01"))
+    study_factory.rate_everything(study_factory.fill_rater_place(study, "R01"))
     page = text(staff.get(at("matrix", study)))
     assert "obvious" not in page
     assert "offline" not in page
-    seen = rehearsal.planned(study)
+    seen = assignment_preview.load_assignments(study)
     assert seen.groups == ()
     assert seen.picture is not None
     assert seen.picture.done.count("M") == next(line.done for line in seen.lines if line.label == "R01") > 0
 
 
 def test_pool_study_assigns_no_items_in_advance(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada, design="pool", raters=3)
-    seen = rehearsal.rehearse(study)
+    seen = assignment_preview.preview_assignments(study)
     assert [line.items for line in seen.lines] == [0, 0, 0]
     assert (seen.picture, seen.shared) == (None, None)
     assert "raters of a pool study take items as they become free" in text(staff.get(at("matrix", study)))
 
 
 def test_preview_shows_an_item_in_any_layout_without_its_source(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada)
     for layout in ("plain", "aligned", "balance", "confirm"):
         answer = staff.get(at("preview", study), {"layout": layout, "marks": "always", "context": "on", "item": 3})
@@ -270,7 +270,7 @@ def test_preview_shows_an_item_in_any_layout_without_its_source(staff: Client, a
 
 @pytest.mark.parametrize("item", ["0", "-1", "9999", "x", "", "²", "1" * 5000])
 def test_preview_of_an_unknown_item_shows_another_item(staff: Client, ada: User, item: str) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     answer = staff.get(at("preview", drafted(ada)), {"item": item, "layout": "x", "marks": "x", "context": "x"})
     assert answer.status_code == 200
     assert answer.context["number"] in (1, 12)
@@ -281,7 +281,7 @@ def test_preview_without_items_shows_a_message(staff: Client, ada: User) -> None
 
 
 def test_duplicate_is_a_draft_with_the_same_protocol_and_no_ratings(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
     lifecycle.revise_guide(study, "Mind the units.", ada)
@@ -297,21 +297,21 @@ def test_duplicate_is_a_draft_with_the_same_protocol_and_no_ratings(staff: Clien
     }
     assert not copy.items.exists()
     assert not copy.raters.exists()
-    assert lifecycle.duplicate(study, ada).slug == "small-study-copy-2"
-    assert lifecycle.duplicate(copy, ada).slug == "small-study-copy-copy"
+    assert lifecycle.duplicate_study(study, ada).slug == "small-study-copy-2"
+    assert lifecycle.duplicate_study(copy, ada).slug == "small-study-copy-copy"
 
 
 def test_duplicate_works_repeatedly_for_the_longest_name(ada: User) -> None:
     study = drafted(ada, name="n" * 120, slug="s" * 80)
     for _ in range(11):
-        copy = lifecycle.duplicate(study, ada)
+        copy = lifecycle.duplicate_study(study, ada)
     assert copy.slug.endswith("-copy-11")
     assert len(copy.name) <= 120
-    assert lifecycle.problems_of(copy.protocol) == []
+    assert lifecycle.find_opening_problems(copy.protocol) == []
 
 
 def test_draft_shows_impossible_repeats_before_opening(staff: Client, ada: User) -> None:
-    run_factory.pool(20)
+    run_factory.create_pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 16}]
     # 32 ratings by 6 raters: at most 6 items each, and nothing can be shown again 10 later
     study = drafted(ada, sources=sources, raters=6, repeats=0.1, repeat_distance=10)
@@ -322,16 +322,16 @@ def test_draft_shows_impossible_repeats_before_opening(staff: Client, ada: User)
 
 
 def test_evidence_draft_shows_no_settings_of_single_steps(ada: User) -> None:
-    protocol = lifecycle.read_protocol(study_factory.evidence_protocol())
-    told = {fact.name for fact in protocol_words.facts(lifecycle.create_study(protocol, ada))}
+    protocol = lifecycle.parse_protocol(study_factory.build_evidence_protocol())
+    told = {fact.name for fact in protocol_words.describe_document(lifecycle.create_study(protocol, ada))}
     of_steps = {"Layout", "Goal and earlier steps", "Errors checked by", "Actions"}
     assert not told & of_steps
     assert {"Marks", "Items"} <= told
-    assert of_steps <= {fact.name for fact in protocol_words.facts(drafted(ada))}
+    assert of_steps <= {fact.name for fact in protocol_words.describe_document(drafted(ada))}
 
 
 def test_only_a_draft_study_can_be_deleted(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     draft, study = drafted(ada, slug="draft"), drafted(ada)
     lifecycle.open_study(study, by=ada)
     asked = staff.get(at("delete_study", draft))

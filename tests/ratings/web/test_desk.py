@@ -15,11 +15,11 @@ from django.utils import timezone
 
 from ratings.models import EVIDENCE, Assignment, ImportedItem, ItemSource, Rater, RaterProfile, Rating, Study
 from ratings.protocol.reference import find_reference
-from ratings.raters import results
-from ratings.rating import answering
+from ratings.raters import own_results
+from ratings.rating import submit
 from ratings.studies import StudyError
 from simulation.models import PERTURBATIONS
-from tests.support.rating_room import open_study, seat_in
+from tests.support.rating_room import create_open_study, create_rater
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,7 @@ def base(seat: Rater) -> str:
 
 @pytest.fixture
 def seat() -> Rater:
-    return first_seat(open_study(items=3))
+    return first_seat(create_open_study(items=3))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_rater_home_shows_the_deadline_while_there_is_work(rater_client: Client,
 def test_rater_home_query_count_does_not_grow_with_studies(client: Client) -> None:
     def studies_of(user: User, count: int) -> int:
         for _ in range(count):
-            taken = first_seat(open_study(items=3))
+            taken = first_seat(create_open_study(items=3))
             Rater.objects.filter(pk=taken.pk).update(user=user)
         client.force_login(user)
         with CaptureQueriesContext(
@@ -147,7 +147,7 @@ def test_consent_is_required_before_any_page_is_shown(client: Client, seat: Rate
 
 
 def test_guide_version_is_recorded_when_the_rater_continues(client: Client) -> None:
-    seat = first_seat(open_study(items=3, begun=False))
+    seat = first_seat(create_open_study(items=3, begun=False))
     Study.objects.filter(pk=seat.study_id).update(guide_version=3)
     signed_in(client, seat)
     assert client.get(base(seat))["Location"] == f"{base(seat)}guide/"
@@ -160,7 +160,7 @@ def test_guide_version_is_recorded_when_the_rater_continues(client: Client) -> N
 def test_new_guide_version_must_be_read_before_rating_continues_without_new_practice(
     client: Client,
 ) -> None:
-    seat = first_seat(open_study(items=3, practice=3))
+    seat = first_seat(create_open_study(items=3, practice=3))
     Study.objects.filter(pk=seat.study_id).update(guide_version=2, guide="Mind the units.")
     signed_in(client, seat)
     assert client.get(base(seat))["Location"] == f"{base(seat)}guide/"
@@ -171,7 +171,7 @@ def test_new_guide_version_must_be_read_before_rating_continues_without_new_prac
 
 
 def test_opening_the_guide_changes_nothing(client: Client) -> None:
-    seat = first_seat(open_study(items=3, begun=False))
+    seat = first_seat(create_open_study(items=3, begun=False))
     signed_in(client, seat).get(f"{base(seat)}guide/")
     seat.refresh_from_db()
     assert (seat.guide_seen, seat.started_at) == (0, None)
@@ -186,14 +186,14 @@ def test_opening_the_guide_changes_nothing(client: Client) -> None:
     ],
 )
 def test_guide_describes_the_screen_of_this_rater(client: Client, display: dict[str, Any], words: str) -> None:
-    with_it, without = first_seat(open_study(items=3, display=display)), first_seat(open_study(items=3))
+    with_it, without = first_seat(create_open_study(items=3, display=display)), first_seat(create_open_study(items=3))
     assert words in signed_in(client, with_it).get(f"{base(with_it)}guide/").content.decode()
     assert words not in signed_in(client, without).get(f"{base(without)}guide/").content.decode()
 
 
 @pytest.mark.parametrize("kind", [EVIDENCE, "transition_plausibility"])
 def test_guide_mentions_neither_arm_nor_source(client: Client, kind: str) -> None:
-    seat = first_seat(open_study(kind, items=4, display={"layouts": ["aligned", "plain"], "by": "item"}))
+    seat = first_seat(create_open_study(kind, items=4, display={"layouts": ["aligned", "plain"], "by": "item"}))
     page = signed_in(client, seat).get(f"{base(seat)}guide/").content.decode()
     for word in ("offline", "aligned", "layout", "subtle", "perturb", "prevalence"):
         assert word not in page.lower()
@@ -220,7 +220,7 @@ def test_finish_requires_all_items_rated_and_locks_the_answers(rater_client: Cli
     seat.refresh_from_db()
     first = seat.finished_at
     assert first is not None
-    assert not answering.may_correct(seat.assignments.get(position=1))
+    assert not submit.can_correct(seat.assignments.get(position=1))
     page = rater_client.get(f"{base(seat)}done/").content.decode()
     assert "You finished on" in page and "Change" not in page
     rater_client.post(f"{base(seat)}finish/")
@@ -254,7 +254,7 @@ def test_finish_and_changes_are_rejected_while_the_study_accepts_no_answers(
 
 def test_last_page_query_count_does_not_grow_with_answers(client: Client) -> None:
     def asked(items: int) -> int:
-        seat = first_seat(open_study(items=items))
+        seat = first_seat(create_open_study(items=items))
         rate_all(seat)
         signed_in(client, seat)
         with CaptureQueriesContext(connection) as queries:
@@ -281,7 +281,7 @@ def test_withdrawal_requires_confirmation(rater_client: Client, seat: Rater) -> 
 
 
 def test_withdrawal_page_says_when_answers_will_be_dropped(client: Client) -> None:
-    seat = first_seat(open_study(items=3, withdrawal="drop"))
+    seat = first_seat(create_open_study(items=3, withdrawal="drop"))
     rate_all(seat)
     signed_in(client, seat)
     assert "left out" in client.get(f"{base(seat)}withdraw/").content.decode()
@@ -331,7 +331,7 @@ def answer(seat: Rater, position: int, verdict: bool | None, confidence: int | N
 def judged() -> Rater:
     """Twenty items: six obvious errors (four found), six subtle (one found), six genuine (five called plausible), one of
     unknown truth, one not judged. Two are repeated: the first with the same answer, the third with another."""
-    study = open_study(items=20, feedback=True)
+    study = create_open_study(items=20, feedback=True)
     seat = first_seat(study)
     none, obvious, subtle = (name for name, _ in PERTURBATIONS)
     known = [(False, obvious)] * 6 + [(False, subtle)] * 6 + [(True, none)] * 6
@@ -348,7 +348,7 @@ def judged() -> Rater:
 
 
 def test_own_result_counts_right_answers_by_kind_and_by_confidence(judged: Rater) -> None:
-    result = results.own_result(judged)
+    result = own_results.own_result(judged)
     assert [(share.name, share.right, share.of) for share in result.kinds] == [
         ("obvious errors found", 4, 6),
         ("subtle errors found", 1, 6),
@@ -364,7 +364,7 @@ def test_own_result_counts_right_answers_by_kind_and_by_confidence(judged: Rater
 def test_own_result_never_reveals_whether_a_single_answer_was_right(client: Client, judged: Rater) -> None:
     """Numbers based on few answers, or with all or none right, are hidden and cannot be calculated from the others."""
     Rating.objects.filter(assignment__rater=judged, assignment__position=2).update(confidence=1)
-    result = results.own_result(judged)
+    result = own_results.own_result(judged)
     assert [share.name for share in result.confidence] == [
         "5"
     ]  # showing "3" as well would reveal the single answer with 1
@@ -373,14 +373,14 @@ def test_own_result_never_reveals_whether_a_single_answer_was_right(client: Clie
     assert "1 of 1" not in page and "they would reveal single items" in page
     subtle = Rating.objects.filter(assignment__rater=judged, assignment__position=7)
     subtle.update(verdict=True)
-    result = results.own_result(judged)
+    result = own_results.own_result(judged)
     # No subtle error was found: that number is hidden, and so is the total, from which it could be calculated.
     assert [share.name for share in result.kinds] == ["outcomes without a planted error, called plausible"]
 
 
 def test_own_result_is_hidden_for_too_few_answers(client: Client, judged: Rater) -> None:
     Rating.objects.filter(assignment__rater=judged, assignment__position__gt=4, assignment__occasion=1).delete()
-    result = results.own_result(judged)
+    result = own_results.own_result(judged)
     assert result.total is None and result.kinds == () == result.confidence and result.left_out
     page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
     assert "There are too few answers to show" in page and " of 4" not in page
@@ -400,7 +400,7 @@ def test_own_result_returns_404_before_unblinding(client: Client, judged: Rater,
     become(judged.study, status)
     assert signed_in(client, judged).get(f"{base(judged)}result/").status_code == 404
     with pytest.raises(StudyError):
-        results.own_result(Rater.objects.select_related("study").get(pk=judged.pk))
+        own_results.own_result(Rater.objects.select_related("study").get(pk=judged.pk))
 
 
 def test_own_result_returns_404_if_the_study_gives_no_feedback(client: Client, judged: Rater) -> None:
@@ -412,7 +412,7 @@ def test_own_result_returns_404_if_the_study_gives_no_feedback(client: Client, j
 
 def test_own_result_excludes_surplus_ratings(judged: Rater) -> None:
     judged.assignments.filter(position=1).update(surplus=True, slot=None)
-    assert tuple(results.own_result(judged).kinds[0])[1:] == (3, 5)
+    assert tuple(own_results.own_result(judged).kinds[0])[1:] == (3, 5)
 
 
 # ---------------------------------------------------------------- own answers as a file
@@ -484,7 +484,7 @@ def test_erasure_requires_the_checkbox_and_keeps_codes_and_answers(rater_client:
 
 @pytest.mark.parametrize("page", ["agree/", "guide/", "practice/", "done/", "withdraw/", "result/"])
 def test_pages_of_another_rater_return_404(client: Client, seat: Rater, page: str) -> None:
-    other = seat_in(seat.study, 3)
+    other = create_rater(seat.study, 3)
     signed_in(client, other)
     assert client.get(base(seat) + page).status_code == 404
     assert client.post(base(seat) + page).status_code in (404, 405)

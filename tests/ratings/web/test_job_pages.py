@@ -22,9 +22,9 @@ from ratings.studies import job_access, lifecycle
 from ratings.studies.blinding_audit import audit_jobs
 from simulation.jobs import job_kinds
 from simulation.models import Job, Worker
-from simulation.runs import queueing
+from simulation.runs import create
 from tests.support import call_factories, job_factories, run_factory, study_factory
-from tests.support.embedded import play_all
+from tests.support.embedded_worker import run_until_idle
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -32,8 +32,8 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def study(db: None) -> Study:
-    run_factory.pool()
-    return study_factory.open_study(slug="one", name="Study one")
+    run_factory.create_pool()
+    return study_factory.create_open_study(slug="one", name="Study one")
 
 
 def at_work() -> None:
@@ -57,7 +57,7 @@ def as_member(study: Study, role: str) -> Client:
 
 def test_running_job_shows_progress_and_polls_every_two_seconds(boss: Client, study: Study) -> None:
     at_work()
-    job = job_factories.job("study/one", "running", step=3, of=12, said="Drawing <the> figures")
+    job = job_factories.create_job("study/one", "running", step=3, of=12, said="Drawing <the> figures")
     shown = page(boss, job)
     assert '<progress value="3" max="12"' in shown and "Drawing &lt;the&gt; figures" in shown
     assert 'hx-trigger="every 2s"' in shown and "make worker" not in shown
@@ -66,7 +66,7 @@ def test_running_job_shows_progress_and_polls_every_two_seconds(boss: Client, st
 
 
 def test_queued_job_polls_every_ten_seconds_and_shows_a_missing_worker(boss: Client, study: Study) -> None:
-    job = job_factories.job("study/one")
+    job = job_factories.create_job("study/one")
     shown = page(boss, job)
     assert 'hx-trigger="every 10s"' in shown and "No worker is running: start one with" in shown
     assert "make worker" in shown
@@ -76,7 +76,7 @@ def test_queued_job_polls_every_ten_seconds_and_shows_a_missing_worker(boss: Cli
 
 @pytest.mark.parametrize("status", Job.ENDED)
 def test_ended_job_stops_polling(boss: Client, study: Study, status: str) -> None:
-    job = job_factories.job("study/one", status, error="It broke. Ask again." if status == "failed" else "")
+    job = job_factories.create_job("study/one", status, error="It broke. Ask again." if status == "failed" else "")
     shown = page(boss, job, headers=HTMX)
     assert "hx-get" not in shown and "<html" not in shown
     assert ("It broke. Ask again." in shown) is (status == "failed")
@@ -86,7 +86,7 @@ def test_ended_job_stops_polling(boss: Client, study: Study, status: str) -> Non
 def test_job_page_reports_a_worker_silent_for_90_seconds(boss: Client, study: Study, settings: Any) -> None:
     settings.LEASE_SECONDS, settings.WORKER_SILENT_SECONDS = 60, 90
     at_work()
-    job = job_factories.job("study/one", "running")
+    job = job_factories.create_job("study/one", "running")
     heard = timezone.now() + timedelta(seconds=60)  # a lease starts with a heartbeat
     Job.objects.filter(pk=job.pk).update(lease_until=heard - timedelta(seconds=89))
     assert "not responded" not in page(boss, job)
@@ -98,12 +98,12 @@ def test_job_page_reports_a_worker_silent_for_90_seconds(boss: Client, study: St
 
 def test_done_job_shows_its_message_and_a_link_to_the_result(boss: Client, study: Study) -> None:
     done = {"said": "Blinding <holds>.", "href": "/studies/one/audit/", "label": "The report"}
-    shown = page(boss, job_factories.job("study/one", "done", result=done))
+    shown = page(boss, job_factories.create_job("study/one", "done", result=done))
     assert "Blinding &lt;holds&gt;." in shown and '<a href="/studies/one/audit/">The report</a>' in shown
 
 
 def test_page_that_includes_a_done_job_offers_to_reload(boss: Client, study: Study) -> None:
-    job = job_factories.job("study/one", "done")
+    job = job_factories.create_job("study/one", "done")
     within = {**HTMX, "HX-Current-URL": "http://testserver/studies/one/?error=subtle"}
     assert '<a href="/studies/one/?error=subtle">Reload this page' in page(boss, job, headers=within)
     alone = {**HTMX, "HX-Current-URL": f"http://testserver/jobs/{job.code}/"}
@@ -115,9 +115,9 @@ def test_page_that_includes_a_done_job_offers_to_reload(boss: Client, study: Stu
 
 @pytest.mark.both_databases
 def test_job_file_is_downloaded_with_size_and_digest(boss: Client, study: Study) -> None:
-    job = job_factories.job("study/one", "done")
+    job = job_factories.create_job("study/one", "done")
     body = b"the results" * 100_000  # 1,100,000 bytes, in five pieces
-    file = job_factories.file(job, 'odd "name"\n.zip', body, "application/zip")
+    file = job_factories.create_job_file(job, 'odd "name"\n.zip', body, "application/zip")
     address = reverse("ratings:job_file", args=[job.code, file.pk])
     shown = page(boss, job)
     assert address in shown and hashlib.sha256(body).hexdigest() in shown and "1.0\xa0MB" in shown
@@ -131,7 +131,7 @@ def test_job_file_is_downloaded_with_size_and_digest(boss: Client, study: Study)
 
 
 def test_job_inputs_and_incomplete_files_cannot_be_downloaded(boss: Client, study: Study) -> None:
-    job = job_factories.job("study/one", "done")
+    job = job_factories.create_job("study/one", "done")
     sent = job.files.create(role="in", name="in.csv", content_type="text/csv", size=0, sha256="a" * 64)
     half = job.files.create(role="out", name="half.csv", content_type="text/csv", size=0)
     for file in (sent, half):
@@ -141,7 +141,7 @@ def test_job_inputs_and_incomplete_files_cannot_be_downloaded(boss: Client, stud
 
 @pytest.mark.both_databases
 def test_job_page_says_when_files_were_removed(boss: Client, study: Study) -> None:
-    job = job_factories.job("study/one", "done", result={"files_removed": "2026-11-01T00:00:00+00:00"})
+    job = job_factories.create_job("study/one", "done", result={"files_removed": "2026-11-01T00:00:00+00:00"})
     assert "have been removed" in page(boss, job)
 
 
@@ -149,11 +149,11 @@ def test_job_page_says_when_files_were_removed(boss: Client, study: Study) -> No
 def test_job_page_query_count_does_not_grow_with_files(
     boss: Client, study: Study, django_assert_max_num_queries: Any
 ) -> None:
-    job = job_factories.job("study/one", "done")
+    job = job_factories.create_job("study/one", "done")
     counts = []
     for files in (1, 19):
         for _ in range(files):
-            job_factories.file(job, f"{uuid.uuid4().hex}.csv")
+            job_factories.create_job_file(job, f"{uuid.uuid4().hex}.csv")
         with django_assert_max_num_queries(12) as seen:
             page(boss, job)
         counts.append(len(seen))
@@ -166,7 +166,7 @@ def test_job_page_query_count_does_not_grow_with_files(
 @pytest.mark.parametrize(("kind", "may"), [("drawn", True), ("import_items", False)])
 def test_analyst_controls_only_jobs_they_could_have_requested(study: Study, kind: str, may: bool) -> None:
     client = as_member(study, "analyst")
-    job = job_factories.job("study/one", "queued", kind)
+    job = job_factories.create_job("study/one", "queued", kind)
     cancel = reverse("ratings:cancel_job", args=[job.code])
     assert (cancel in page(client, job)) is may
     assert client.post(cancel).status_code == (302 if may else 404)
@@ -176,29 +176,29 @@ def test_analyst_controls_only_jobs_they_could_have_requested(study: Study, kind
 
 def test_job_of_another_study_or_a_benchmark_returns_404(study: Study) -> None:
     client = as_member(study, "admin")
-    study_factory.open_study(slug="two", name="Study two")
+    study_factory.create_open_study(slug="two", name="Study two")
     for subject in ("study/two", "study/none", "benchmark/b1", ""):
-        job = job_factories.job(subject)
+        job = job_factories.create_job(subject)
         assert client.get(reverse("ratings:job", args=[job.code])).status_code == 404, subject
-    assert client.get(reverse("ratings:job", args=[job_factories.job("study/one").code])).status_code == 200
+    assert client.get(reverse("ratings:job", args=[job_factories.create_job("study/one").code])).status_code == 200
 
 
 def test_benchmark_job_is_visible_to_staff_only(client: Client, study: Study) -> None:
     client.force_login(User.objects.create_user("kim", is_staff=True))
-    assert "Drawn" in page(client, job_factories.job("benchmark/b1"))
-    assert client.get(reverse("ratings:job", args=[job_factories.job("study/one").code])).status_code == 404
+    assert "Drawn" in page(client, job_factories.create_job("benchmark/b1"))
+    assert client.get(reverse("ratings:job", args=[job_factories.create_job("study/one").code])).status_code == 404
 
 
 @pytest.mark.both_databases
 def test_study_does_not_inherit_jobs_of_a_deleted_draft_with_its_name(boss: Client, study: Study) -> None:
-    job = job_factories.job("study/one")
+    job = job_factories.create_job("study/one")
     Job.objects.filter(pk=job.pk).update(created_at=study.created_at - timedelta(days=1))
     assert boss.get(reverse("ratings:job", args=[job.code])).status_code == 404
 
 
 @pytest.mark.both_databases
 def test_job_can_be_stopped_and_retried_from_its_page(boss: Client, study: Study) -> None:
-    job = job_factories.job("study/one")
+    job = job_factories.create_job("study/one")
     stopped = boss.post(reverse("ratings:cancel_job", args=[job.code]), follow=True).content.decode()
     assert "Stopped" in stopped and "It was stopped by a user." in stopped
     again = boss.post(reverse("ratings:retry_job", args=[job.code]))
@@ -220,9 +220,9 @@ def test_audit_button_pressed_repeatedly_creates_one_job(boss: Client, study: St
 
 
 def test_audit_that_cannot_run_shows_the_reason(boss: Client, study: Study) -> None:
-    job = audit_jobs.ask(study)
+    job = audit_jobs.request_audit(study)
     Study.objects.filter(pk=study.pk).update(status="draft")
-    play_all()
+    run_until_idle()
     shown = page(boss, job)
     assert "Study one has no items yet" in shown and reverse("ratings:retry_job", args=[job.code]) in shown
 
@@ -230,10 +230,10 @@ def test_audit_that_cannot_run_shows_the_reason(boss: Client, study: Study) -> N
 # Registration
 
 
-@pytest.mark.parametrize(("kind", "title", "module"), ratings_jobs.KINDS)
+@pytest.mark.parametrize(("kind", "title", "module"), ratings_jobs.JOB_KINDS)
 def test_every_job_kind_is_run_by_its_registered_module(kind: str, title: str, module: str) -> None:
-    handler = job_kinds.handler(kind)
-    assert handler is not None and handler.__module__ == module and job_kinds.title(kind) == title
+    handler = job_kinds.find_handler(kind)
+    assert handler is not None and handler.__module__ == module and job_kinds.get_title(kind) == title
 
 
 def test_job_registration_does_not_import_the_job_modules() -> None:
@@ -253,12 +253,12 @@ def test_job_registration_does_not_import_the_job_modules() -> None:
 
 
 def test_run_and_call_pages_show_their_jobs(boss: Client, study: Study) -> None:
-    run = call_factories.run("ratings")
-    job = job_factories.job(
-        job_access.subject(study), "running", "machine_rating", run=run, step=1, of=40, said="GPT rates"
+    run = call_factories.create_llm_run("ratings")
+    job = job_factories.create_job(
+        job_access.format_subject(study), "running", "machine_rating", run=run, step=1, of=40, said="GPT rates"
     )
-    call = call_factories.call(
-        run_factory.episode(replicate=99),
+    call = call_factories.create_answered_call(
+        run_factory.create_episode(replicate=99),
         number=0,
         run=run,
         episode=None,
@@ -273,17 +273,17 @@ def test_run_and_call_pages_show_their_jobs(boss: Client, study: Study) -> None:
     assert "item 1" in listed and "step" not in listed.split("<tbody>")[1].split("</tbody>")[0]
     answer = boss.get(reverse("simulation:call", args=[call.code]))
     assert answer.status_code == 200 and "ratings of study/one" in answer.content.decode()
-    assert queueing.progress(run).finished is False and queueing.progress(run).total == 1
+    assert create.get_progress(run).is_finished is False and create.get_progress(run).total == 1
 
 
 def test_staff_without_a_role_see_no_links_to_forbidden_pages(
     client: Client, study: Study, django_assert_num_queries: Any
 ) -> None:
-    run = call_factories.run("ratings")
-    subject = job_access.subject(study)
-    jobs = [job_factories.job(subject, "done", "machine_rating", run=run) for _ in range(3)]
+    run = call_factories.create_llm_run("ratings")
+    subject = job_access.format_subject(study)
+    jobs = [job_factories.create_job(subject, "done", "machine_rating", run=run) for _ in range(3)]
     about = {"episode": None, "job": jobs[0], "role": "rating", "speaker": "gpt-5", "purpose": "rate"}
-    call = call_factories.call(run_factory.episode(replicate=99), number=0, run=run, **about)
+    call = call_factories.create_answered_call(run_factory.create_episode(replicate=99), number=0, run=run, **about)
     pages = [reverse("simulation:run", args=[run.code]), reverse("simulation:call", args=[call.code])]
     links = [[reverse("ratings:job", args=[job.code]) for job in jobs], [reverse("ratings:job", args=[jobs[0].code])]]
     kim = User.objects.create_user("kim", is_staff=True)
@@ -296,22 +296,27 @@ def test_staff_without_a_role_see_no_links_to_forbidden_pages(
         shown = client.get(page_).content.decode()
         assert all(link in shown and client.get(link).status_code == 200 for link in linked)
     with django_assert_num_queries(2):  # the study and the role in it, for three jobs as for one
-        assert job_access.open_to(kim, jobs) == {job.pk for job in jobs}
+        assert job_access.find_visible_jobs(kim, jobs) == {job.pk for job in jobs}
 
 
 def test_job_of_a_deleted_draft_is_not_linked(boss: Client, study: Study) -> None:
-    run = call_factories.run("ratings")
-    job = job_factories.job(job_access.subject(study), "done", "machine_rating", run=run)
+    run = call_factories.create_llm_run("ratings")
+    job = job_factories.create_job(job_access.format_subject(study), "done", "machine_rating", run=run)
     Job.objects.filter(pk=job.pk).update(created_at=study.created_at - timedelta(days=1))
     assert str(job.code) not in boss.get(reverse("simulation:run", args=[run.code])).content.decode()
 
 
 def test_answers_of_model_raters_are_sealed_even_for_staff(boss: Client, study: Study) -> None:
-    run = call_factories.run("ratings")
-    job = job_factories.job(job_access.subject(study), "done", "machine_rating", run=run)
-    said = {"reply": call_factories.reply("LEAK-VERDICT"), "request": call_factories.request("LEAK-QUESTION")}
+    run = call_factories.create_llm_run("ratings")
+    job = job_factories.create_job(job_access.format_subject(study), "done", "machine_rating", run=run)
+    said = {
+        "reply": call_factories.build_reply("LEAK-VERDICT"),
+        "request": call_factories.build_request("LEAK-QUESTION"),
+    }
     about = {"episode": None, "job": job, "role": "rating", "speaker": "gpt-5", "purpose": "rate"}
-    call = call_factories.call(run_factory.episode(replicate=99), number=0, run=run, **about, **said)
+    call = call_factories.create_answered_call(
+        run_factory.create_episode(replicate=99), number=0, run=run, **about, **said
+    )
     pages = [reverse(f"simulation:{name}", args=[call.code]) for name in ("call", "call_request", "call_reply")]
     lists = [reverse(f"simulation:{name}", args=[run.code]) for name in ("run", "run_calls")]
     sealed = [
@@ -326,8 +331,10 @@ def test_answers_of_model_raters_are_sealed_even_for_staff(boss: Client, study: 
 
 @pytest.mark.both_databases
 def test_rating_job_out_of_budget_continues_with_a_larger_budget(boss: Client, study: Study) -> None:
-    run = call_factories.run("ratings", max_cost=None, max_tokens=100)
-    failed = job_factories.job("study/one", "failed", "machine_rating", run=run, reason="budget", error="100 tokens")
+    run = call_factories.create_llm_run("ratings", max_cost=None, max_tokens=100)
+    failed = job_factories.create_job(
+        "study/one", "failed", "machine_rating", run=run, reason="budget", error="100 tokens"
+    )
     address = reverse("simulation:continue_run", args=[run.code])
     assert address in boss.get(reverse("simulation:run", args=[run.code])).content.decode()
     assert boss.post(address, {"max_tokens": "100000"}).status_code == 302
@@ -337,8 +344,8 @@ def test_rating_job_out_of_budget_continues_with_a_larger_budget(boss: Client, s
 
 
 def test_stopping_a_run_stops_its_jobs(boss: Client, study: Study) -> None:
-    run = call_factories.run("ratings", max_cost=Decimal(1))
-    job = job_factories.job("study/one", kind="machine_rating", run=run)
+    run = call_factories.create_llm_run("ratings", max_cost=Decimal(1))
+    job = job_factories.create_job("study/one", kind="machine_rating", run=run)
     boss.post(reverse("simulation:stop_run", args=[run.code]))
     job.refresh_from_db()
     assert job.status == "cancelled"

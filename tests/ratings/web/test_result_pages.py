@@ -16,13 +16,13 @@ from django.urls import reverse
 from django.utils.html import escape
 
 from ratings.models import Analysis, Assignment, ItemSource, MachineRater, Rating, Study
-from ratings.rating import answering
-from ratings.results.analyses import playing, sections_raters, store
+from ratings.rating import submit
+from ratings.results.analyses import analysis_job, sections_raters, store
 from ratings.results.analyses.filters import Filters
-from ratings.results.analyses.tables import records
+from ratings.results.analyses.tables import list_records
 from ratings.studies import lifecycle
-from ratings.templatetags.result_tables import grid
-from ratings.web.results import contested, panels
+from ratings.templatetags.result_tables import build_page_table
+from ratings.web.results import contested, result_sections
 from simulation.models import Job, Twin
 from tests.support import run_factory, study_factory
 
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.django_db
 def rated(by: User, **changes: Any) -> Study:
     """Return a study of ten items with two ratings each: both raters rate the genuine items and one subtle twin plausible, with
     confidence 4."""
-    run_factory.pool()
-    study = study_factory.open_study(**changes)
+    run_factory.create_pool()
+    study = study_factory.create_open_study(**changes)
     Study.objects.filter(pk=study.pk).update(created_by=by)
     missed = study.items.filter(source__perturbation="subtle").order_by("pk")[0]
-    for rater in study_factory.seat_all(study):
+    for rater in study_factory.fill_all_rater_places(study):
         for place in rater.assignments.select_related("item__source"):
             yes = place.item.source.perturbation == "none" or place.item == missed
-            answering.rate(place, yes, 4 if yes else 5, uuid.uuid4())
+            submit.submit_rating(place, yes, 4 if yes else 5, uuid.uuid4())
     study.refresh_from_db()
     return study
 
@@ -68,7 +68,7 @@ def test_results_page_shows_the_numbers_of_the_stored_analysis(staff: Client, ad
     by_key = {entry["key"]: shown[entry["name"]].value for entry in document["headline"]}
     assert (by_key["collected"], by_key["plausible_unperturbed"], by_key["subtle_caught"]) == ("20", "100%", "67%")
     page = text(answer)
-    for row in records(document["tables"]["rates"]):
+    for row in list_records(document["tables"]["rates"]):
         assert escape(row["source"]) in page
         assert f">{row['rate']:.1%}<".replace("%", " %") in page
     assert "60% of these items have a planted error" in page
@@ -87,7 +87,7 @@ def test_key_number_of_kappa_names_the_inference_target() -> None:
         "reason": "",
     }
     keys = "agreement", "model_agreement", "auc"
-    found = panels.headline({"headline": [{**entry, "key": key} for key in keys]})
+    found = result_sections.build_key_numbers({"headline": [{**entry, "key": key} for key in keys]})
     assert [number.target for number in found] == ["for these raters", "for these raters", ""]
     page = render_to_string("ratings/_study_headline.html", {"headline": found})
     assert "95 % interval for these raters: 0.40 to 0.60" in page and "95 % interval 0.40 to 0.60" in page
@@ -99,7 +99,9 @@ def test_figure_taller_than_a_printed_page_may_break(height: str, tall: bool) ->
         wide=f'<svg viewBox="0 0 700 {height}" width="700" height="{height}" role="img"><g/></svg>', summary=""
     )
     document = {"subject": {"kind": ""}, "tables": {}}
-    (panel,) = next(part for part in panels.parts(document, {"misses": figure}) if part.slug == "machines").panels
+    (panel,) = next(
+        part for part in result_sections.build_sections(document, {"misses": figure}) if part.slug == "machines"
+    ).panels
     assert panel.tall == tall
 
 
@@ -113,8 +115,8 @@ def test_results_page_lists_every_statistic_of_the_analysis(staff: Client, ada: 
 
 
 def test_undefined_statistics_show_the_reason(staff: Client, ada: User) -> None:
-    run_factory.pool()
-    study = study_factory.open_study()
+    run_factory.create_pool()
+    study = study_factory.create_open_study()
     Study.objects.filter(pk=study.pk).update(created_by=ada)
     answer = staff.get(at("study", unblinded(study)))
     numbers = answer.context["headline"]
@@ -177,7 +179,7 @@ def test_contested_items_beyond_the_table_are_counted(
         one = Rating.objects.filter(assignment__item=item).order_by("pk")[0]
         Rating.objects.filter(pk=one.pk).update(verdict=False)
     unblinded(study)
-    monkeypatch.setattr(contested, "MOST", 2)
+    monkeypatch.setattr(contested, "MAX_ITEMS", 2)
     monkeypatch.setattr(sections_raters, "CONTESTED", 3)
     page = text(staff.get(at("study", study)))
     # The subtle twin that both missed is disputed and comes first: two of the three remain in the table.
@@ -197,10 +199,16 @@ def test_rating_matrix_contains_every_rating_and_flags_wrong_ones(staff: Client,
     assert sum(cell.wrong for cell in cells) == 2
     document = Analysis.objects.get(study=study).document
     row = document["tables"]["matrix"]["rows"][0]
-    document["tables"]["matrix"]["rows"] = [[*row[:1], f"item {n}", *row[2:]] for n in range(panels.MATRIX_CELLS + 1)]
-    cut, whole = panels.matrix(document), panels.matrix(document, whole=True)
+    document["tables"]["matrix"]["rows"] = [
+        [*row[:1], f"item {n}", *row[2:]] for n in range(result_sections.MATRIX_CELLS + 1)
+    ]
+    cut, whole = result_sections.build_matrix(document), result_sections.build_matrix(document, whole=True)
     assert cut and whole
-    assert (len(cut.rows), cut.items, len(whole.rows)) == (panels.MATRIX_CELLS, panels.MATRIX_CELLS + 1, whole.items)
+    assert (len(cut.rows), cut.items, len(whole.rows)) == (
+        result_sections.MATRIX_CELLS,
+        result_sections.MATRIX_CELLS + 1,
+        whole.items,
+    )
 
 
 def test_results_of_large_studies_are_computed_by_a_job(
@@ -214,9 +222,9 @@ def test_results_of_large_studies_are_computed_by_a_job(
     assert f'id="job-{job.code}"' in text(answer)
     Job.objects.filter(pk=job.pk).update(status="failed", error="no room", reason="internal", ended_at=job.created_at)
     assert "The results could not be computed" in text(staff.get(at("study", study)))
-    made = store.compute(study, Filters())
+    made = store.compute_analysis(study, Filters())
     assert "Its figures could not be drawn." in text(staff.get(at("study", study)))
-    playing.draw(made)
+    analysis_job.draw_figures(made)
     done = text(staff.get(at("study", study)))
     assert "Computed just now from 20 ratings; intervals from 2,000 resamples, seed 0." in done
     assert f'id="job-{job.code}"' not in done
@@ -224,7 +232,7 @@ def test_results_of_large_studies_are_computed_by_a_job(
 
 def test_outdated_results_are_labelled(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
     study = unblinded(rated(ada))
-    store.compute(study, Filters())
+    store.compute_analysis(study, Filters())
     assert "out of date" not in text(staff.get(at("study", study)))
     monkeypatch.setattr(store, "INLINE", 0)
     study.raters.filter(label="R01").update(dropped=True, withdrawn_at=study.opened_at)
@@ -245,11 +253,11 @@ def test_sealed_study_shows_expected_precision_and_nothing_by_source(staff: Clie
 
 
 def test_evidence_results_are_compared_with_the_classifier(staff: Client, ada: User) -> None:
-    run_factory.evidence_pool()
-    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.evidence_protocol()), ada)
+    run_factory.create_evidence_pool()
+    study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_evidence_protocol()), ada)
     lifecycle.open_study(study)
-    for rater in study_factory.seat_all(study):
-        study_factory.rate_all(rater)
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
     answer = staff.get(at("study", unblinded(study)))
     assert answer.context["parts"][0].slug == "machines"
     assert "offline/checklist" in text(answer)
@@ -331,16 +339,16 @@ def test_item_pages_are_sealed_until_unblinding(staff: Client, ada: User) -> Non
 
 
 def test_result_page_query_count_does_not_grow_with_items(staff: Client, ada: User) -> None:
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = study_factory.open_study(raters=2, sources=source, slug=f"study-{count}")
+        study = study_factory.create_open_study(raters=2, sources=source, slug=f"study-{count}")
         Study.objects.filter(pk=study.pk).update(created_by=ada)
         for rater in study.raters.all():
-            study_factory.rate_all(rater)
+            study_factory.rate_everything(rater)
         code = unblinded(study).items.order_by("pk")[0].code
-        store.compute(study, Filters())
+        store.compute_analysis(study, Filters())
         own = []
         for address in (at("study", study), at("items", study), at("item", study, code)):
             with CaptureQueriesContext(connection) as queries:
@@ -358,7 +366,7 @@ def test_result_table_formats_small_p_values_and_internal_names() -> None:
         {"name": name, "title": titles.get(name, name), "meaning": "", "kind": kind} for name, kind in kinds.items()
     ]
     rows = [[0.0001, -5, 0.02, "another_phase", 1], [0.0485, 1, 61.2, "", 0]]
-    shown = grid({"title": "T", "columns": columns, "rows": rows, "notes": []})
+    shown = build_page_table({"title": "T", "columns": columns, "rows": rows, "notes": []})
     assert [[cell.text for cell in row] for row in shown.rows] == [
         ["< 0.001", "\N{MINUS SIGN}5", "under 1 s", "another phase", "yes"], ["0.049", "1", "61 s", "–", "no"],
     ]  # fmt: skip
@@ -376,7 +384,7 @@ def test_contrast_table_is_complete_and_grouped_by_family() -> None:
     rows += [["raters", "<b>R1</b>", "O", "rate", 0.5, 0.1, 0.05, 4, "few"]]
     rows += [["experiments", "E70", "O", "rate", 0.5, None, None, None, ""]]
     table = {"title": "T", "columns": columns, "rows": rows, "notes": ["a note"]}
-    shown = grid(table)
+    shown = build_page_table(table)
     assert [(one.name, len(one.rows), one.clear) for one in shown.groups] == [("experiments", 71, 2), ("raters", 1, 0)]
     assert shown.total == 72 and not shown.rows
     # The name of a row is one cell, with the difference next to it; columns that are empty in a family are left out.
@@ -415,7 +423,7 @@ def test_result_table_shows_both_ends_of_an_interval_in_one_cell() -> None:
         )
     ]  # fmt: skip
     rows = [["a", 0.25, 0.5, 0.5, 1, 3, 4, ""], ["b", None, None, 0.4, 0.6, 0, 0, ""]]
-    shown = grid({"title": "T", "columns": columns, "rows": rows, "notes": []})
+    shown = build_page_table({"title": "T", "columns": columns, "rows": rows, "notes": []})
     assert [head.title for head in shown.heads] == ["Source", "95 % interval", "AUC interval", "Located"]
     assert [[cell.text for cell in row] for row in shown.rows] == [
         ["a", "25.0 % to 50.0 %", "0.50 to 1.00", "3 of 4"], ["b", "–", "0.40 to 0.60", "–"],

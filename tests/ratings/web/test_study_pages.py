@@ -15,17 +15,17 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from ratings.models import Rating, Study
-from ratings.raters import simulated
+from ratings.raters import simulated_raters
 from ratings.studies import lifecycle
-from tests.support import logged, run_factory, study_factory
+from tests.support import run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def study(ada: User) -> Study:
-    run_factory.pool()
-    return owned(study_factory.open_study(), ada)
+    run_factory.create_pool()
+    return owned(study_factory.create_open_study(), ada)
 
 
 def owned(study: Study, by: User) -> Study:
@@ -36,7 +36,7 @@ def owned(study: Study, by: User) -> Study:
 
 
 def drafted(by: User, **changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**changes)), by)
+    return lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(**changes)), by)
 
 
 def text(answer: Any) -> str:
@@ -66,7 +66,7 @@ def addresses(study: Study) -> list[str]:
 def test_study_pages_send_strangers_to_sign_in_and_return_404_to_raters(client: Client, study: Study) -> None:
     for address in addresses(study):
         assert client.get(address).status_code == client.post(address).status_code == 302
-    client.force_login(study_factory.seat(study).user)
+    client.force_login(study_factory.fill_rater_place(study).user)
     for address in [*addresses(study), reverse("ratings:studies")]:
         assert {client.get(address).status_code, client.post(address).status_code} <= {404, 405}, address
     study.refresh_from_db()
@@ -136,7 +136,7 @@ def test_study_document_that_is_not_text_is_rejected(staff: Client) -> None:
 
 
 def test_draft_shows_requested_and_available_items_and_opens(staff: Client, ada: User) -> None:
-    run_factory.pool(4)
+    run_factory.create_pool(4)
     study = drafted(ada)
     page = text(staff.get(at("study", study)))
     assert "Draft" in page
@@ -153,7 +153,7 @@ def test_draft_shows_requested_and_available_items_and_opens(staff: Client, ada:
 
 
 def test_draft_with_too_few_items_cannot_be_opened_and_shows_the_reason(staff: Client, ada: User) -> None:
-    run_factory.pool(2)
+    run_factory.create_pool(2)
     study = drafted(ada)
     for address in (at("stock", study), at("study", study) + "?counted=1"):
         assert "Not enough items are available." in text(staff.get(address))
@@ -162,7 +162,7 @@ def test_draft_with_too_few_items_cannot_be_opened_and_shows_the_reason(staff: C
 
 
 def test_draft_links_to_vetting_if_missing_twins_await_it(staff: Client, ada: User) -> None:
-    run_factory.pool(2)
+    run_factory.create_pool(2)
     study = drafted(ada, vetting="person")
     page = text(staff.get(at("stock", study)))
     assert f'<a href="{reverse("ratings:vetting")}">vet twins</a>' in page
@@ -197,9 +197,9 @@ def test_study_status_changes_show_a_message_and_are_logged(staff: Client, study
     ("moves", "offered"),
     [
         ((), {"Pause", "Close", "Duplicate"}),
-        ((lifecycle.pause,), {"Resume", "Close", "Duplicate"}),
-        ((lifecycle.close,), {"Reopen", "Unblind", "Duplicate"}),
-        ((lifecycle.close, lifecycle.unblind), {"Duplicate"}),
+        ((lifecycle.pause_study,), {"Resume", "Close", "Duplicate"}),
+        ((lifecycle.close_study,), {"Reopen", "Unblind", "Duplicate"}),
+        ((lifecycle.close_study, lifecycle.unblind_study), {"Duplicate"}),
     ],
 )
 def test_study_page_offers_only_the_possible_status_changes(
@@ -239,7 +239,7 @@ def test_study_page_says_interim_until_the_stop_rule_is_met(staff: Client, study
 
 
 def test_results_unblinded_before_the_stop_rule_stay_interim(staff: Client, study: Study) -> None:
-    study_factory.rate_all(study_factory.seat(study, "R01"))
+    study_factory.rate_everything(study_factory.fill_rater_place(study, "R01"))
     page = text(staff.get(at("study", unblinded(study))))
     assert "these results are not final" in page
 
@@ -264,13 +264,13 @@ def test_new_instructions_are_a_new_version_and_old_versions_remain(staff: Clien
 
 
 def all_rated(study: Study) -> list[Rating]:
-    for rater in study_factory.seat_all(study):
-        study_factory.rate_all(rater)
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
     return list(Rating.objects.order_by("assignment__item__code", "assignment__rater__label"))
 
 
 def test_simulated_ratings_are_labelled_wherever_they_appear(staff: Client, study: Study) -> None:
-    simulated.simulate_raters(study, 2, 0.9, 0.3, seed=1)
+    simulated_raters.simulate_raters(study, 2, 0.9, 0.3, seed=1)
     given = Rating.objects.filter(assignment__rater__simulated=True).count()
     pages = (text(staff.get(at("study", study))), text(staff.get(at("study", unblinded(study)))))
     said = (f"they gave {given} of {given} ratings", "All 2 raters are simulated: these are not human data.")
@@ -282,7 +282,7 @@ def test_simulated_ratings_are_labelled_wherever_they_appear(staff: Client, stud
 
 
 def test_ratings_of_dropped_raters_are_not_mentioned(staff: Client, study: Study) -> None:
-    simulated.simulate_raters(study, 2, 0.9, 0.3, seed=1)
+    simulated_raters.simulate_raters(study, 2, 0.9, 0.3, seed=1)
     gone, stays = study.raters.filter(simulated=True).order_by("pk")
     study.raters.filter(pk=gone.pk).update(dropped=True, withdrawn_at=study.opened_at)
     given = Rating.objects.filter(assignment__rater=stays).count()
@@ -300,7 +300,7 @@ def test_ratings_csv_is_blinded_until_unblinding_and_logged(staff: Client, study
     assert {row["source"] for row in rows(blind)} == {""}
     whole = staff.get(at("ratings_csv", unblinded(study)))
     assert {row["perturbation"] for row in rows(whole)} == {"none", "obvious", "subtle"}
-    assert logged.words(study, "exported") == ["blinded", "with sources"]
+    assert study_log_texts.list_event_texts(study, "exported") == ["blinded", "with sources"]
 
 
 def rows(answer: Any) -> list[dict[str, str]]:
@@ -310,7 +310,7 @@ def rows(answer: Any) -> list[dict[str, str]]:
 def test_protocol_download_equals_the_submitted_document(staff: Client, study: Study) -> None:
     answer = staff.get(at("protocol_json", study))
     assert answer["Content-Disposition"].startswith("attachment")
-    assert lifecycle.read_protocol({**json.loads(text(answer)), "slug": "again"}).seed == 7
+    assert lifecycle.parse_protocol({**json.loads(text(answer)), "slug": "again"}).seed == 7
 
 
 def test_unknown_study_returns_404(staff: Client) -> None:
@@ -319,14 +319,14 @@ def test_unknown_study_returns_404(staff: Client) -> None:
 
 
 def test_hostile_names_are_shown_as_text(staff: Client, ada: User) -> None:
-    run_factory.pool()
+    run_factory.create_pool()
     study = owned(
-        study_factory.open_study(name="<script>alert(1)</script>", slug="hostile", question="<img src=x>"), ada
+        study_factory.create_open_study(name="<script>alert(1)</script>", slug="hostile", question="<img src=x>"), ada
     )
     draft = drafted(ada, name="<script>alert(2)</script>", slug="draft", guide="<script>alert(3)</script>")
     pages = [at(name, draft) for name in ("study", "matrix", "preview", "delete_study")]
     pages += [at("build", draft, step) for step in ("question", "items", "raters", "screen")]
-    lifecycle.close(study)
+    lifecycle.close_study(study)
     for name in ("study", "matrix", "preview", "study_guide", "unblind_study"):
         pages.append(at(name, study))
     for address in (*pages, reverse("ratings:studies")):
@@ -336,10 +336,10 @@ def test_hostile_names_are_shown_as_text(staff: Client, ada: User) -> None:
 
 
 def test_study_list_query_count_does_not_grow_with_rows(staff: Client, ada: User) -> None:
-    run_factory.pool(40)
+    run_factory.create_pool(40)
     few, many = (
         owned(
-            study_factory.open_study(
+            study_factory.create_open_study(
                 name=str(n), slug=f"s{n}", sources=[{"cast": "offline", "perturbation": "none", "count": n}]
             ),
             ada,

@@ -13,12 +13,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings.api import tokens
-from ratings.api.scopes import SCOPES
+from ratings.api.scopes import SCOPE_DESCRIPTIONS
 from ratings.api.tokens import TokenError
 from ratings.models import ApiToken, Membership, Study
-from ratings.raters import erasing
+from ratings.raters import erasure
 from tests.support import run_factory, study_factory
-from tests.support.api_client import Program, token
+from tests.support.api_client import ApiProgram, get_last_token
 
 ADDRESS = "/account/tokens/"
 SECRET = re.compile(r"wb_[\w-]{43}")
@@ -26,8 +26,8 @@ SECRET = re.compile(r"wb_[\w-]{43}")
 
 @pytest.fixture
 def study(db: None) -> Study:
-    run_factory.pool()
-    return study_factory.open_study()
+    run_factory.create_pool()
+    return study_factory.create_open_study()
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def test_token_is_shown_once_and_stored_as_a_hash(ann: User, client: Client) -> 
     text = SECRET.findall(answer.content.decode())
     assert len(text) == 1 and answer["Cache-Control"].count("no-store")
     assert not SECRET.search(client.get(ADDRESS).content.decode())
-    made = token()
-    assert text[0] not in str(vars(made)) and made.token_sha256 == tokens.digest(text[0])
+    made = get_last_token()
+    assert text[0] not in str(vars(made)) and made.token_sha256 == tokens.hash_token(text[0])
     assert timedelta(days=89) < made.expires_at - timezone.now() <= timedelta(days=90)
-    assert Program(text[0]).get("/studies").status_code == 200
+    assert ApiProgram(text[0]).send_request("/studies").status_code == 200
 
 
 def test_token_form_sent_twice_creates_one_token(ann: User, client: Client) -> None:
@@ -84,33 +84,33 @@ def test_token_scope_of_the_laboratory_is_offered_to_staff_only(ann: User, clien
 
 def test_token_can_be_limited_to_studies(ann: User, client: Client, study: Study) -> None:
     client.post(ADDRESS, form(client, studies=[study.slug]))
-    assert token().limited and list(token().studies.all()) == [study]
+    assert get_last_token().limited and list(get_last_token().studies.all()) == [study]
     assert f"only {study.slug}" in client.get(ADDRESS).content.decode()
 
 
 def test_token_page_returns_404_to_raters_and_users_without_a_role(study: Study, client: Client) -> None:
-    rater = study_factory.seat(study).user
+    rater = study_factory.fill_rater_place(study).user
     for user in (rater, User.objects.create_user("nobody")):
         client.force_login(user)
         assert client.get(ADDRESS).status_code == 404
         with pytest.raises(TokenError, match="cannot read any study"):
-            tokens.make(user, "x", ["studies:read"])
+            tokens.create_token(user, "x", ["studies:read"])
 
 
 def test_account_page_links_to_tokens_for_users_who_can_have_them(ann: User, study: Study, client: Client) -> None:
     assert ADDRESS in client.get("/account/").content.decode()
-    client.force_login(study_factory.seat(study).user)
+    client.force_login(study_factory.fill_rater_place(study).user)
     assert ADDRESS not in client.get("/account/").content.decode()
 
 
 def test_token_can_be_revoked_only_by_its_owner(ann: User, client: Client, ada: User) -> None:
-    own, text = tokens.make(ann, "mine", ["studies:read"])
-    foreign, _ = tokens.make(ada, "hers", ["studies:read"])
+    own, text = tokens.create_token(ann, "mine", ["studies:read"])
+    foreign, _ = tokens.create_token(ada, "hers", ["studies:read"])
     assert client.post(reverse("ratings:revoke_token", args=[foreign.code])).status_code == 404
     assert client.post(reverse("ratings:revoke_token", args=[own.code])).status_code == 302
-    assert Program(text).get("/studies").status_code == 401
+    assert ApiProgram(text).send_request("/studies").status_code == 401
     foreign.refresh_from_db()
-    assert foreign.state == "live" and "revoked" in client.get(ADDRESS).content.decode()
+    assert foreign.validity_state == "live" and "revoked" in client.get(ADDRESS).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -128,18 +128,20 @@ def test_token_can_be_revoked_only_by_its_owner(ann: User, client: Client, ada: 
 def test_token_form_explains_invalid_values(ann: User, changes: dict[str, Any], said: str) -> None:
     plain: dict[str, Any] = {"name": "x", "scopes": ["studies:read"], "days": 1}
     with pytest.raises(TokenError, match=said):
-        tokens.make(ann, **(plain | changes))
+        tokens.create_token(ann, **(plain | changes))
 
 
 def test_erasing_a_user_deletes_their_tokens(ann: User) -> None:
-    tokens.make(ann, "notebook of ann", ["studies:read"])
-    erasing.erase(ann)
+    tokens.create_token(ann, "notebook of ann", ["studies:read"])
+    erasure.erase_person(ann)
     assert not ApiToken.objects.exists()
 
 
 def test_token_cannot_be_limited_to_a_study_without_a_role(ann: User) -> None:
     with pytest.raises(TokenError, match="has no role in one of these studies"):
-        tokens.make(ann, "x", ["studies:read"], studies=[study_factory.open_study(name="Other", slug="other")])
+        tokens.create_token(
+            ann, "x", ["studies:read"], studies=[study_factory.create_open_study(name="Other", slug="other")]
+        )
 
 
 def test_token_command_creates_lists_and_revokes(ann: User, study: Study) -> None:
@@ -149,12 +151,12 @@ def test_token_command_creates_lists_and_revokes(ann: User, study: Study) -> Non
         return out.getvalue().strip()
 
     text = said("create", "ann", name="cron", scope=["studies:read", "ratings:read"], study=[study.slug], days=7)
-    assert SECRET.fullmatch(text) and Program(text).get("/studies").status_code == 200
+    assert SECRET.fullmatch(text) and ApiProgram(text).send_request("/studies").status_code == 200
     listed = said("list")
-    assert listed.startswith(str(token().code)) and "ann  cron  live" in listed and text not in listed
+    assert listed.startswith(str(get_last_token().code)) and "ann  cron  live" in listed and text not in listed
     assert said("list", "ann") == listed
-    assert said("revoke", str(token().code)) == "cron of ann revoked"
-    assert Program(text).get("/studies").status_code == 401
+    assert said("revoke", str(get_last_token().code)) == "cron of ann revoked"
+    assert ApiProgram(text).send_request("/studies").status_code == 401
     for words in (("create", "nobody"), ("create", "ann"), ("revoke", "x")):
         with pytest.raises(CommandError):
             said(*words)
@@ -163,4 +165,4 @@ def test_token_command_creates_lists_and_revokes(ann: User, study: Study) -> Non
 def test_token_page_describes_every_scope(ada: User, client: Client) -> None:
     client.force_login(ada)
     page = client.get(ADDRESS).content.decode()
-    assert all(name in page for name in SCOPES)
+    assert all(name in page for name in SCOPE_DESCRIPTIONS)

@@ -9,14 +9,14 @@ from django.db import transaction
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
-from simulation.calls import gates
-from simulation.calls.gates import Answer
+from simulation.calls import rate_limit
+from simulation.calls.rate_limit import Admission
 from simulation.models import ModelCall, ProviderGate
 from simulation.providers import Endpoint, ErrorClass
 from simulation.providers.base import ProviderRefused, ProviderUnavailable
 from tests.support import run_factory
-from tests.support.ledger import call
-from tests.support.steps import race
+from tests.support.call_rows import create_call
+from tests.support.steps import run_concurrently
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
 NAME = "openai:00000000"
@@ -41,13 +41,13 @@ def load_limiter() -> ProviderGate:
     return ProviderGate.objects.get(name=NAME)
 
 
-def request_slot(name: str = NAME) -> Answer:
+def request_slot(name: str = NAME) -> Admission:
     with transaction.atomic():
-        return gates.enter(name)
+        return rate_limit.request_slot(name)
 
 
 def record_fault(error_class: ErrorClass, retry_after: float | None = None, text: str = "no") -> None:
-    gates.faulted(NAME, ProviderUnavailable(error_class, text, retry_after))
+    rate_limit.record_fault(NAME, ProviderUnavailable(error_class, text, retry_after))
 
 
 def record_faults(times: int, error_class: ErrorClass = ErrorClass.SERVER) -> None:
@@ -66,68 +66,70 @@ def end_pause() -> None:
 
 
 def test_limiter_name_has_provider_and_fingerprint_but_not_the_key() -> None:
-    name = gates.name_of(Endpoint("openai", "gpt", key="sk-very-secret"))
+    name = rate_limit.format_limiter_name(Endpoint("openai", "gpt", key="sk-very-secret"))
     assert name == "openai:" + hashlib.sha256(b"sk-very-secret").hexdigest()[:8]
-    assert gates.name_of(Endpoint("local", "llama")) == "local:e3b0c442"  # sha256 of nothing
-    assert len(gates.name_of(Endpoint("local", "llama", key="\udcff"))) == 14  # a byte that is not valid text
+    assert rate_limit.format_limiter_name(Endpoint("local", "llama")) == "local:e3b0c442"  # sha256 of nothing
+    assert (
+        len(rate_limit.format_limiter_name(Endpoint("local", "llama", key="\udcff"))) == 14
+    )  # a byte that is not valid text
 
 
 def test_limit_of_an_unused_key_starts_low() -> None:
-    assert request_slot() == Answer(True)
+    assert request_slot() == Admission(True)
     assert load_limiter().limit == 4.0
 
 
 def test_limit_admits_as_many_calls_as_it_allows() -> None:
     store_limiter(limit=2.9)  # rounded down to two calls
     for _ in range(2):
-        assert request_slot().open
-        call(gate=NAME)
+        assert request_slot().is_open
+        create_call(gate=NAME)
     full = request_slot()
-    assert (full.open, full.reason) == (False, "no_slot")
-    assert 1 <= full.wait <= 3  # half to one and a half times two seconds
+    assert (full.is_open, full.reason) == (False, "no_slot")
+    assert 1 <= full.wait_seconds <= 3  # half to one and a half times two seconds
     ModelCall.objects.filter(pk=ModelCall.objects.latest("pk").pk).update(state="answered")
-    assert request_slot().open
+    assert request_slot().is_open
 
 
 def test_limit_does_not_count_lost_calls() -> None:
     store_limiter(limit=1.0)
-    call(gate=NAME)
-    assert not request_slot().open
+    create_call(gate=NAME)
+    assert not request_slot().is_open
     ModelCall.objects.update(state="lost")
-    assert request_slot().open
+    assert request_slot().is_open
 
 
 def test_limit_does_not_count_calls_with_another_key() -> None:
     store_limiter(limit=1.0)
-    call(gate="openai:ffffffff")
-    assert request_slot().open
+    create_call(gate="openai:ffffffff")
+    assert request_slot().is_open
 
 
 def test_limit_follows_a_lowered_setting_at_once(rules: Any) -> None:
     store_limiter(limit=32.0)
     rules.PROVIDER_CALLS_MAX = 1
-    call(gate=NAME)
+    create_call(gate=NAME)
     assert request_slot().reason == "no_slot"
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("busy", [0, gates.AT_ONCE - 1])
+@pytest.mark.parametrize("busy", [0, rate_limit.MAX_OPEN_TRANSACTIONS - 1])
 def test_limit_is_not_exceeded_by_concurrent_calls(rules: Any, busy: int) -> None:
     """The limiter does not exist yet: creating it is part of the race."""
     rules.PROVIDER_CALLS_START, rules.PROVIDER_CALLS_MAX = busy + 3, 200
-    episode = run_factory.episode()
+    episode = run_factory.create_episode()
     for turn in range(busy):
-        call(episode, gate=NAME, turn=100 + turn)
+        create_call(episode, gate=NAME, turn=100 + turn)
 
     def request_and_call(turn: int) -> bool:
         with transaction.atomic():
-            answer = gates.enter(NAME)
-            if answer.open:
-                call(episode, gate=NAME, turn=turn)
-        return answer.open
+            answer = rate_limit.request_slot(NAME)
+            if answer.is_open:
+                create_call(episode, gate=NAME, turn=turn)
+        return answer.is_open
 
     turns = iter(range(12))
-    results = race(lambda: request_and_call(next(turns)), 12)
+    results = run_concurrently(lambda: request_and_call(next(turns)), 12)
     assert sorted(results) == [False] * 9 + [True] * 3
     assert ProviderGate.objects.count() == 1
 
@@ -135,21 +137,21 @@ def test_limit_is_not_exceeded_by_concurrent_calls(rules: Any, busy: int) -> Non
 @pytest.mark.django_db(transaction=True)
 def test_slot_request_outside_a_transaction_is_refused() -> None:
     with pytest.raises(TransactionManagementError, match="inside the transaction"):
-        gates.enter(NAME)
+        rate_limit.request_slot(NAME)
 
 
 def test_limit_doubles_with_each_round_of_answers_up_to_the_maximum() -> None:
     store_limiter(limit=4.0)
     for answers, limit in ((4, 8), (8, 16), (16, 32), (5, 32)):
         for _ in range(answers):
-            gates.answered(NAME)
+            rate_limit.record_answer(NAME)
         assert load_limiter().limit == limit
 
 
 def test_limit_that_was_lowered_gains_one_call_per_round() -> None:
     store_limiter(limit=10.0, lowered_at=timezone.now())
     for _ in range(10):
-        gates.answered(NAME)
+        rate_limit.record_answer(NAME)
     assert 10.9 < load_limiter().limit < 11  # 1/10 + 1/10.1 + ... + 1/10.9, a little less than one
 
 
@@ -176,7 +178,7 @@ def test_limit_is_lowered_from_the_calls_in_use(busy: int, limit: float) -> None
     # 0.8 x the most of four (the start) and those under way, but no more than the limit of 32
     store_limiter(limit=32.0)
     for _ in range(busy):
-        call(gate=NAME)
+        create_call(gate=NAME)
     record_fault(ErrorClass.RATE_LIMIT)
     assert load_limiter().limit == pytest.approx(limit)
 
@@ -190,18 +192,18 @@ def test_limit_is_not_lowered_by_infrastructure_faults() -> None:
 def test_limiter_closes_for_as_long_as_the_provider_requests() -> None:
     record_fault(ErrorClass.RATE_LIMIT, retry_after=20)
     answer = request_slot()
-    assert (answer.open, answer.reason) == (False, "rate_limit")
-    assert 19 < answer.wait <= 20
+    assert (answer.is_open, answer.reason) == (False, "rate_limit")
+    assert 19 < answer.wait_seconds <= 20
     record_fault(ErrorClass.RATE_LIMIT, retry_after=3)  # does not shorten it
-    assert 19 < request_slot().wait <= 20
+    assert 19 < request_slot().wait_seconds <= 20
     record_fault(ErrorClass.RATE_LIMIT, retry_after=40)
-    assert 39 < request_slot().wait <= 40
-    assert request_slot("openai:ffffffff").open
+    assert 39 < request_slot().wait_seconds <= 40
+    assert request_slot("openai:ffffffff").is_open
 
 
 def test_limiter_closes_for_at_most_ten_minutes() -> None:
     record_fault(ErrorClass.RATE_LIMIT, retry_after=4_233_600)
-    assert 599 < request_slot().wait <= 600
+    assert 599 < request_slot().wait_seconds <= 600
 
 
 def test_limiter_pauses_double_without_retry_after_until_an_answer() -> None:
@@ -209,7 +211,7 @@ def test_limiter_pauses_double_without_retry_after_until_an_answer() -> None:
         record_fault(ErrorClass.RATE_LIMIT)
         assert pause - 0.5 < seconds_closed() <= pause
         end_pause()
-    gates.answered(NAME)
+    rate_limit.record_answer(NAME)
     record_fault(ErrorClass.RATE_LIMIT)
     assert 0.5 < seconds_closed() <= 1
 
@@ -226,48 +228,48 @@ PASSING = [ErrorClass.SERVER, ErrorClass.CONNECTION, ErrorClass.TIMEOUT, ErrorCl
 @pytest.mark.parametrize("error_class", PASSING)
 def test_circuit_breaker_opens_after_five_faults_in_a_row(error_class: ErrorClass) -> None:
     record_faults(4, error_class)
-    assert request_slot().open
+    assert request_slot().is_open
     record_faults(1, error_class)
     answer = request_slot()
-    assert (answer.open, answer.reason) == (False, "provider_unavailable")
-    assert 4 < answer.wait <= 5
+    assert (answer.is_open, answer.reason) == (False, "provider_unavailable")
+    assert 4 < answer.wait_seconds <= 5
 
 
 def test_circuit_breaker_is_reset_by_an_answer() -> None:
     for _ in range(3):
         record_faults(4)
-        gates.answered(NAME)
-    assert request_slot().open
+        rate_limit.record_answer(NAME)
+    assert request_slot().is_open
 
 
 def test_circuit_breaker_is_reset_by_a_rejected_request() -> None:
     record_faults(4)
-    gates.faulted(NAME, ProviderRefused(ErrorClass.BAD_REQUEST, "no such field"))
+    rate_limit.record_fault(NAME, ProviderRefused(ErrorClass.BAD_REQUEST, "no such field"))
     record_faults(4)
-    assert request_slot().open
+    assert request_slot().is_open
 
 
 def test_circuit_breaker_admits_one_probe_at_a_time_after_the_pause() -> None:
     record_faults(5)
     end_pause()
-    assert request_slot().open
-    probe = call(gate=NAME)
+    assert request_slot().is_open
+    probe = create_call(gate=NAME)
     waits = request_slot()
-    assert (waits.open, waits.reason) == (False, "provider_unavailable")
-    assert 1 <= waits.wait <= 3
+    assert (waits.is_open, waits.reason) == (False, "provider_unavailable")
+    assert 1 <= waits.wait_seconds <= 3
     ModelCall.objects.filter(pk=probe.pk).update(state="answered")
-    gates.answered(NAME)
-    assert request_slot().open
-    call(gate=NAME)
-    assert request_slot().open  # all may go again
+    rate_limit.record_answer(NAME)
+    assert request_slot().is_open
+    create_call(gate=NAME)
+    assert request_slot().is_open  # all may go again
 
 
 def test_circuit_breaker_does_not_take_an_older_call_for_a_probe() -> None:
-    call(gate=NAME)
+    create_call(gate=NAME)
     record_faults(5)
     end_pause()
     ModelCall.objects.update(started_at=timezone.now() - timedelta(minutes=2))
-    assert request_slot().open
+    assert request_slot().is_open
 
 
 def test_circuit_breaker_pause_doubles_with_each_failed_probe_up_to_five_minutes() -> None:
@@ -286,29 +288,29 @@ def test_circuit_breaker_pause_is_not_extended_by_calls_that_fail_during_it() ->
 
 @pytest.mark.parametrize("error_class", [ErrorClass.CREDENTIALS, ErrorClass.CREDITS])
 def test_rejected_key_blocks_the_limiter_until_it_is_reopened(error_class: ErrorClass) -> None:
-    gates.faulted(NAME, ProviderRefused(error_class, "Incorrect API key provided: sk-very-secret"))
+    rate_limit.record_fault(NAME, ProviderRefused(error_class, "Incorrect API key provided: sk-very-secret"))
     answer = request_slot()
-    assert not answer.open and answer.reason == "credentials"
-    assert "OPENAI_API_KEY" in answer.blocked and NAME in answer.blocked
-    assert "secret" not in answer.blocked  # the provider's message may repeat the key
-    gates.answered(NAME)  # one that was under way
-    assert request_slot().blocked
-    assert request_slot("openai:ffffffff").open
-    assert gates.reopen(NAME)
-    assert request_slot().open
+    assert not answer.is_open and answer.reason == "credentials"
+    assert "OPENAI_API_KEY" in answer.block_message and NAME in answer.block_message
+    assert "secret" not in answer.block_message  # the provider's message may repeat the key
+    rate_limit.record_answer(NAME)  # one that was under way
+    assert request_slot().block_message
+    assert request_slot("openai:ffffffff").is_open
+    assert rate_limit.reopen_limiter(NAME)
+    assert request_slot().is_open
 
 
 def test_reopening_ends_a_pause() -> None:
     record_faults(7)
-    assert gates.reopen(NAME)
-    assert request_slot().open
-    assert not gates.reopen("nobody:12345678")
+    assert rate_limit.reopen_limiter(NAME)
+    assert request_slot().is_open
+    assert not rate_limit.reopen_limiter("nobody:12345678")
 
 
 def test_slot_request_near_the_limit_costs_two_queries(django_assert_num_queries: Any) -> None:
     store_limiter(limit=32.0)
     with transaction.atomic(), django_assert_num_queries(2):
-        assert gates.enter(NAME).open
+        assert rate_limit.request_slot(NAME).is_open
 
 
 @pytest.mark.parametrize(("under_way", "queries"), [(0, 1), (9, 1), (10, 3), (49, 3)])
@@ -318,9 +320,9 @@ def test_slot_request_far_from_the_limit_takes_no_lock(
     rules.PROVIDER_CALLS_MAX = 100
     store_limiter(limit=50.0)  # so up to nine under way, forty more could come at once
     for _ in range(under_way):
-        call(gate=NAME)
+        create_call(gate=NAME)
     with transaction.atomic(), django_assert_num_queries(queries):
-        assert gates.enter(NAME).open
+        assert rate_limit.request_slot(NAME).is_open
 
 
 @pytest.mark.parametrize(
@@ -336,20 +338,20 @@ def test_closed_limiter_admits_no_call_however_far_from_its_limit(
 ) -> None:
     rules.PROVIDER_CALLS_MAX = 100
     store_limiter(limit=100.0, **fields)
-    assert (request_slot().open, request_slot().reason) == (False, reason)
+    assert (request_slot().is_open, request_slot().reason) == (False, reason)
 
 
 def test_circuit_breaker_admits_one_probe_however_far_from_the_limit(rules: Any) -> None:
     rules.PROVIDER_CALLS_MAX = 100
     store_limiter(limit=100.0, closed_until=timezone.now() - timedelta(seconds=1), faults_running=5)
-    assert request_slot().open
-    call(gate=NAME)
-    assert not request_slot().open
+    assert request_slot().is_open
+    create_call(gate=NAME)
+    assert not request_slot().is_open
 
 
 def test_answer_without_faults_costs_one_query_and_writes_nothing(django_assert_num_queries: Any) -> None:
     store_limiter(limit=32.0, closed_until=timezone.now())
     before = ProviderGate.objects.values().get()
     with django_assert_num_queries(1):
-        gates.answered(NAME)
+        rate_limit.record_answer(NAME)
     assert ProviderGate.objects.values().get() == before

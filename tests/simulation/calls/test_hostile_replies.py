@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from simulation.calls import spending
+from simulation.calls import run_usage
 from simulation.engine import workers
 from simulation.models import (
     CastDefinition,
@@ -30,27 +30,27 @@ from simulation.models import (
     Transition,
     Twin,
 )
-from simulation.runs import control, queueing
+from simulation.runs import control, create
 from simulation.scripted_server import FAULTS as KNOWN
-from simulation.scripted_server import Server, running
-from tests.support import speakers
-from tests.support.hostile_replies import FAULTS, ROWS, Becomes, waits
-from tests.support.struck import Scene
+from simulation.scripted_server import Server, run_in_thread
+from tests.support import model_casts
+from tests.support.hostile_replies import FAULTS, ROWS, Expected, expect_waiting
+from tests.support.unit_scenario import UnitScenario
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Server]:
-    with running() as server:
+    with run_in_thread() as server:
         yield server
 
 
 @pytest.fixture
 def server(shared: Server, db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Server:
     """The shared server, reset for each test."""
-    shared.reset()
-    for name, value in shared.environ().items():
+    shared.reset_all()
+    for name, value in shared.get_environ().items():
         monkeypatch.setenv(name, value)
     settings.CALL_SECONDS = 30  # long enough for a busy machine
     return shared
@@ -58,15 +58,15 @@ def server(shared: Server, db: None, monkeypatch: pytest.MonkeyPatch, settings: 
 
 @pytest.mark.parametrize(("role", "fault", "becomes"), ROWS)
 def test_fault_has_one_outcome_loses_no_step_and_work_continues_afterwards(
-    server: Server, role: str, fault: dict[str, Any], becomes: Becomes, settings: Any
+    server: Server, role: str, fault: dict[str, Any], becomes: Expected, settings: Any
 ) -> None:
-    if becomes == waits("timeout"):
+    if becomes == expect_waiting("timeout"):
         settings.CALL_SECONDS = 1
-    scene = Scene(server, role)
-    row = scene.strike(fault)
-    calls = scene.calls()
+    scene = UnitScenario(server, role)
+    row = scene.run_with_fault(fault)
+    calls = scene.list_new_calls()
     made = tuple(f"{call.state} {call.error_class}".strip() for call in calls)
-    assert Becomes(row.status, row.reason, made, scene.step()) == becomes, row.error
+    assert Expected(row.status, row.reason, made, scene.get_step_result()) == becomes, row.error
     assert bool(row.error) == (row.status in ("waiting", "blocked", "failed", "unusable"))
     assert all(call.milliseconds < 20_000 and call.number == scene.before.number for call in calls)
     settings.CALL_SECONDS = 30
@@ -75,18 +75,18 @@ def test_fault_has_one_outcome_loses_no_step_and_work_continues_afterwards(
     assert [step.number for step in playing.transitions.all()] == list(range(1, playing.next_number))
 
 
-def goes_on(scene: Scene, row: Episode | Twin) -> None:
+def goes_on(scene: UnitScenario, row: Episode | Twin) -> None:
     """Check that after the fault the next unit repeats an unanswered call, or else takes the next step."""
-    before = scene.calls()
+    before = scene.list_new_calls()
     match row.status:
         case "submitted" | "done":
             return
         case "blocked":
-            assert control.try_again(scene.run) == 1
+            assert control.retry_blocked(scene.run) == 1
         case "failed" | "unusable":
             retried(scene, row)
-    scene.unit()
-    call, now = ModelCall.objects.latest("pk"), scene.row
+    scene.run_unit()
+    call, now = ModelCall.objects.latest("pk"), scene.current_row
     assert (call.state, now.error) == ("answered", "") and now.status in ("running", "submitted", "done")
     if row.status in ("waiting", "blocked"):
         last = before[-1]
@@ -94,12 +94,12 @@ def goes_on(scene: Scene, row: Episode | Twin) -> None:
         assert call.request_sha256 == last.request_sha256
 
 
-def retried(scene: Scene, row: Episode | Twin) -> None:
+def retried(scene: UnitScenario, row: Episode | Twin) -> None:
     """Check that a twin is requested again, and that an episode is replaced by a new one and itself unchanged."""
     if isinstance(row, Twin):
         assert control.retry_twin(row)
     else:
-        scene.code = queueing.retry(row).code
+        scene.code = create.retry_episode(row).code
 
 
 def test_fault_table_has_every_fault_of_the_local_server() -> None:
@@ -110,12 +110,12 @@ def test_fault_table_has_every_fault_of_the_local_server() -> None:
     ("role", "purposes"), [("transition", "answer repair"), ("verdict", "verdict repair"), ("twin", "perturb repair")]
 )
 def test_malformed_reply_costs_one_repair_turn_with_the_error(server: Server, role: str, purposes: str) -> None:
-    scene = Scene(server, role)
-    row = scene.strike({"fault": "wrong_enum", "times": 1})
+    scene = UnitScenario(server, role)
+    row = scene.run_with_fault({"fault": "wrong_enum", "times": 1})
     assert row.status in ("running", "submitted", "done")
-    first, repair = scene.calls()
+    first, repair = scene.list_new_calls()
     assert f"{first.purpose} {repair.purpose}" == purposes and (first.turn, repair.turn) == (0, 1)
-    asked, told = (request["body"]["messages"] for request in server.requests()[-2:])
+    asked, told = (request["body"]["messages"] for request in server.get_requests()[-2:])
     assert told[: len(asked)] == asked and [turn["role"] for turn in told[-2:]] == ["assistant", "user"]
     assert re.search(r"^- .", told[-1]["content"], re.MULTILINE), "the problems, one a line"
 
@@ -132,18 +132,18 @@ def test_malformed_reply_costs_one_repair_turn_with_the_error(server: Server, ro
 def test_truncated_or_empty_reply_is_requested_again_with_the_same_prompt(
     server: Server, role: str, fault: str
 ) -> None:
-    scene = Scene(server, role)
-    row = scene.strike({"fault": fault, "times": 1})
-    assert row.status in ("running", "submitted", "done") and scene.step() in ("", "accepted")
-    cut, whole = scene.calls()
+    scene = UnitScenario(server, role)
+    row = scene.run_with_fault({"fault": fault, "times": 1})
+    assert row.status in ("running", "submitted", "done") and scene.get_step_result() in ("", "accepted")
+    cut, whole = scene.list_new_calls()
     assert cut.request_sha256 == whole.request_sha256 and (cut.turn, whole.turn) == (0, 1)
 
 
 def test_three_unparsable_actions_end_the_episode_like_three_rejections(server: Server) -> None:
-    scene = Scene(server, "agent")
-    server.faults("missing_field")
+    scene = UnitScenario(server, "agent")
+    server.set_faults("missing_field")
     for _ in range(3):
-        scene.unit()
+        scene.run_unit()
     episode = Episode.objects.get()
     assert (episode.status, episode.error) == ("rejected_out", "")
     told = list(Transition.objects.values_list("action_name", "rejected_by", "accepted"))
@@ -152,19 +152,19 @@ def test_three_unparsable_actions_end_the_episode_like_three_rejections(server: 
 
 @pytest.mark.parametrize(("asked", "waited"), [(30, 30), (10**9, 600)], ids=["asked", "at most ten minutes"])
 def test_retry_after_delays_every_episode_of_the_key(server: Server, asked: int, waited: int) -> None:
-    scene = Scene(server, "agent")
+    scene = UnitScenario(server, "agent")
     began = timezone.now()
-    row = scene.strike({"fault": "rate_limit", "retry_after": asked})
+    row = scene.run_with_fault({"fault": "rate_limit", "retry_after": asked})
     gate = ProviderGate.objects.get()
     for until in (row.not_before, gate.closed_until):
         assert until is not None and 0 <= (until - began).total_seconds() - waited < 20
-    other = queueing.queue_episodes([row.experiment], "talkers", 1, seed=2).episodes.get()
-    workers.play("episode", other.code)
+    other = create.create_episode_run([row.experiment], "model_cast_server", 1, seed=2).episodes.get()
+    workers.run_one_unit("episode", other.code)
     other.refresh_from_db()
     assert (other.status, other.reason) == ("waiting", "rate_limit") and other.not_before > began + timedelta(
         seconds=20
     )
-    assert server.counters()["total"]["requests"] == 1
+    assert server.get_counters()["total"]["requests"] == 1
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_retry_after_delays_every_episode_of_the_key(server: Server, asked: int,
 def test_panel_member_without_a_verdict_is_missing_and_the_episode_ends(
     server: Server, fault: str, reason: str
 ) -> None:
-    scene = Scene(server, "verdict", {"panel": ("judge-two",)})
-    server.faults({"fault": fault, "model": "judge-two"})
-    while scene.row.status in ("queued", "running"):
-        scene.unit()
+    scene = UnitScenario(server, "verdict", {"panel": ("judge-two",)})
+    server.set_faults({"fault": fault, "model": "judge-two"})
+    while scene.current_row.status in ("queued", "running"):
+        scene.run_unit()
     episode = Episode.objects.get()
     assert (episode.status, episode.reviews.get().classifier) == ("submitted", "a-judge")
     assert episode.missing_reviews.values_list("classifier", "reason").get() == ("judge-two", reason)
@@ -195,9 +195,9 @@ def test_panel_member_without_a_verdict_is_missing_and_the_episode_ends(
 def test_invalid_text_is_replaced_when_parsed_and_stored_as_received(
     server: Server, fault: str, came: bytes, kept: str
 ) -> None:
-    scene = Scene(server, "transition")
-    scene.strike({"fault": fault})
-    [call] = scene.calls()
+    scene = UnitScenario(server, "transition")
+    scene.run_with_fault({"fault": fault})
+    [call] = scene.list_new_calls()
     # Inside the envelope's own JSON, an escape of the answer's JSON has its backslash doubled or not.
     assert came in bytes(call.reply).replace(rb"\\", b"\\")
     step = Transition.objects.get().step["outcome"]
@@ -209,36 +209,39 @@ def test_invalid_text_is_replaced_when_parsed_and_stored_as_received(
 @pytest.mark.both_databases
 @pytest.mark.parametrize("fault", [{"fault": "huge_2mb", "size": 5 * 2**20}, {"fault": "gzip_bomb"}], ids=str)
 def test_endless_body_is_stored_up_to_four_mebibytes(server: Server, fault: dict[str, Any]) -> None:
-    scene = Scene(server, "transition")
-    scene.strike(fault)
-    [call] = scene.calls()
+    scene = UnitScenario(server, "transition")
+    scene.run_with_fault(fault)
+    [call] = scene.list_new_calls()
     assert len(bytes(call.reply)) == 4 * 2**20 and "4194304" in call.error
 
 
 def test_last_of_two_json_objects_is_used(server: Server) -> None:
-    Scene(server, "transition").strike({"fault": "two_objects"})
+    UnitScenario(server, "transition").run_with_fault({"fault": "two_objects"})
     [observation] = Transition.objects.get().step["outcome"]["new_observations"]
     assert observation["value"] != "a first go"
 
 
 def test_unknown_fields_are_dropped_and_recorded(server: Server) -> None:
-    Scene(server, "transition").strike({"fault": "unknown_field"})
+    UnitScenario(server, "transition").run_with_fault({"fault": "unknown_field"})
     outcome = Transition.objects.get().step["outcome"]
     assert "mood" in outcome.pop("reasoning") and "mood" not in json.dumps(outcome)
 
 
 def test_reply_without_usage_keeps_its_reservation(server: Server) -> None:
-    scene = Scene(server, "agent", max_tokens=10**7)
-    scene.strike({"fault": "no_usage"})
-    [call] = scene.calls()
+    scene = UnitScenario(server, "agent", max_tokens=10**7)
+    scene.run_with_fault({"fault": "no_usage"})
+    [call] = scene.list_new_calls()
     assert (call.cost, call.output, call.input_uncached) == (None, None, None)
-    assert Run.objects.get().held_tokens == call.reserved_tokens > 0 and spending.verify(scene.run).agrees
+    assert (
+        Run.objects.get().held_tokens == call.reserved_tokens > 0
+        and run_usage.check_budget_counters(scene.run).is_consistent
+    )
 
 
 def test_served_model_other_than_the_requested_one_is_recorded(server: Server) -> None:
-    scene = Scene(server, "agent")
-    scene.strike({"fault": "rerouted"})
-    [call] = scene.calls()
+    scene = UnitScenario(server, "agent")
+    scene.run_with_fault({"fault": "rerouted"})
+    [call] = scene.list_new_calls()
     assert (call.requested_model, call.served_model) == ("an-agent", "some-other-model")
 
 
@@ -246,24 +249,24 @@ def test_served_model_other_than_the_requested_one_is_recorded(server: Server) -
 def test_model_output_is_treated_as_text_and_never_as_instructions(
     server: Server, admin_client: Client, settings: Any
 ) -> None:
-    thinker = speakers.player("an-agent", scaffold="react", history={"kind": "full"})
-    scene = Scene(server, "agent", {"agent": thinker})
+    thinker = model_casts.build_role("an-agent", scaffold="react", history={"kind": "full"})
+    scene = UnitScenario(server, "agent", {"agent": thinker})
     before = counted()
     for fault in ("injection", "injection", ""):  # the third step has no fault, so that its twin can differ
-        server.faults(*[fault] * bool(fault))
-        scene.unit()
-        scene.unit()
-    server.faults("injection")
+        server.set_faults(*[fault] * bool(fault))
+        scene.run_unit()
+        scene.run_unit()
+    server.set_faults("injection")
     Episode.objects.update(phase="verdict")
-    scene.unit()
-    twins = queueing.queue_twins(Transition.objects.filter(number=3), ["subtle"], "talkers", seed=2).twins
-    workers.play("twin", twins.get().code)
-    assert (scene.row.status, twins.get().status) == ("submitted", "done")
+    scene.run_unit()
+    twins = create.create_twin_run(Transition.objects.filter(number=3), ["subtle"], "model_cast_server", seed=2).twins
+    workers.run_one_unit("twin", twins.get().code)
+    assert (scene.current_row.status, twins.get().status) == ("submitted", "done")
     assert counted() == before, "the laboratory is as it was: nothing was added, dropped or renamed"
     assert "Quit" not in Transition.objects.values_list("action_name", flat=True)
     verdict = re.search("<verdict>(VALID|INVALID)</verdict>", answer_of(ModelCall.objects.get(role="verdict")))
     assert verdict is not None and EvidenceReview.objects.get().sufficient == (verdict[1] == "VALID")
-    carried = [request["body"] for request in server.requests() if "IGNORE ALL" in json.dumps(request["body"])]
+    carried = [request["body"] for request in server.get_requests() if "IGNORE ALL" in json.dumps(request["body"])]
     assert len(carried) >= 3, "the second choice, its answer and the verdict"
     for body in carried:
         told = body["messages"][-1]["content"]
@@ -279,7 +282,7 @@ def test_model_output_is_treated_as_text_and_never_as_instructions(
     ]
     kinds = ("/episodes/", "/twins/", "/calls/")
     assert all(any(kind in address for address in shown) for kind in kinds), "it is there to be read"
-    assert counted() == before and scene.row.status == "submitted"
+    assert counted() == before and scene.current_row.status == "submitted"
 
 
 def counted() -> dict[str, Any]:
@@ -302,7 +305,7 @@ def line_is_data(line: str) -> bool:
     return bool(re.match(r"MAT-|   (->|saw)|\d+\. |\(thought before step \d+: ", line))
 
 
-def addresses(scene: Scene, twin: Twin) -> list[str]:
+def addresses(scene: UnitScenario, twin: Twin) -> list[str]:
     last = {(call.role, call.purpose): call.code for call in ModelCall.objects.order_by("pk")}
     calls = [reverse("simulation:call", args=[code]) + "?all=1" for code in last.values()]
     episode, runs = reverse("simulation:episode", args=[scene.code]), [scene.run.code, twin.run.code]

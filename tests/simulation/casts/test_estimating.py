@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from simulation.calls import spending
+from simulation.calls import run_usage
 from simulation.models import Experiment
 from tests.support import run_factory
-from tests.support.ledger import model, price
+from tests.support.call_rows import create_model, create_price
 
 pytestmark = pytest.mark.django_db
 
@@ -27,18 +27,20 @@ def build_model_role(name: str, max_tokens: int = 100, **more: Any) -> dict[str,
 
 
 def create_two_step_experiment(**fields: Any) -> Experiment:
-    return run_factory.experiment("short", max_steps=2, **fields)
+    return run_factory.create_experiment("short", max_steps=2, **fields)
 
 
 def test_rule_based_cast_costs_nothing_and_needs_no_price() -> None:
     for setup in ({}, build_config()):
-        found = spending.estimate(setup, [create_two_step_experiment()], 5)
+        found = run_usage.estimate_episodes(setup, [create_two_step_experiment()], 5)
         assert found[:5] == (0, 0, 0, 0, [])
 
 
 def test_transition_model_estimate_includes_all_repairs() -> None:
-    price(model("gpt"), "2026-01-01", input="1", output="10")
-    found = spending.estimate(build_config(transition_model=build_model_role("gpt")), [create_two_step_experiment()], 3)
+    create_price(create_model("gpt"), "2026-01-01", input="1", output="10")
+    found = run_usage.estimate_episodes(
+        build_config(transition_model=build_model_role("gpt")), [create_two_step_experiment()], 3
+    )
     # Each of 2 steps: prompts of 15,000, 17,200 and 19,400 bytes (a repair repeats 100 tokens at two bytes and adds
     # 2,000 bytes), so 7,500 + 8,600 + 9,700 tokens, and three answers of 100; three attempts.
     assert (found.calls, found.usual_calls) == (18, 6)
@@ -47,8 +49,8 @@ def test_transition_model_estimate_includes_all_repairs() -> None:
 
 
 def test_agent_estimate_includes_its_growing_history() -> None:
-    price(model("gpt"), "2026-01-01", input="1", output="10")
-    found = spending.estimate(
+    create_price(create_model("gpt"), "2026-01-01", input="1", output="10")
+    found = run_usage.estimate_episodes(
         build_config(agent=build_model_role("gpt", scaffold="plan")), [create_two_step_experiment()], 1
     )
     # The plan, the first step and the second, each up to three times: 124,000, 124,000 and 127,200 bytes.
@@ -58,19 +60,19 @@ def test_agent_estimate_includes_its_growing_history() -> None:
 
 @pytest.mark.parametrize("history", [{"kind": "window", "k": 5}, {"kind": "summary", "k": 5}])
 def test_short_history_costs_less_than_a_full_one(history: dict[str, Any]) -> None:
-    long = run_factory.experiment("long", max_steps=100)
-    full = spending.estimate(build_config(agent=build_model_role("gpt")), [long], 1)
-    short = spending.estimate(build_config(agent=build_model_role("gpt", history=history)), [long], 1)
+    long = run_factory.create_experiment("long", max_steps=100)
+    full = run_usage.estimate_episodes(build_config(agent=build_model_role("gpt")), [long], 1)
+    short = run_usage.estimate_episodes(build_config(agent=build_model_role("gpt", history=history)), [long], 1)
     assert short.tokens < full.tokens
     summaries = 18 if history["kind"] == "summary" else 0  # after 10, 15, ... and 95 steps
     assert short.usual_calls == full.usual_calls + summaries
 
 
 def test_estimate_includes_every_classifier() -> None:
-    one = spending.estimate(
+    one = run_usage.estimate_episodes(
         build_config(evidence_classifier=build_model_role("gpt")), [create_two_step_experiment()], 1
     )
-    three = spending.estimate(
+    three = run_usage.estimate_episodes(
         build_config(
             evidence_classifier=build_model_role("gpt"), panel=[build_model_role("gpt"), build_model_role("sonnet")]
         ),
@@ -84,12 +86,12 @@ def test_estimate_includes_every_classifier() -> None:
 def test_estimate_includes_summaries_of_records_too_long_for_the_classifier() -> None:
     setup = build_config(evidence_classifier=build_model_role("gpt"))
     setup["models"]["gpt"]["context_limit"] = 5_000  # less than half of 6,000 + 2 x 3,200 bytes
-    assert spending.estimate(setup, [create_two_step_experiment()], 1).usual_calls == 2
+    assert run_usage.estimate_episodes(setup, [create_two_step_experiment()], 1).usual_calls == 2
 
 
 def test_model_without_a_price_has_no_cost_and_its_missing_prices_are_listed() -> None:
-    price(model("sonnet"), "2026-01-01", input="3", output="15")
-    found = spending.estimate(
+    create_price(create_model("sonnet"), "2026-01-01", input="3", output="15")
+    found = run_usage.estimate_episodes(
         build_config(agent=build_model_role("gpt"), transition_model=build_model_role("sonnet")),
         [create_two_step_experiment()],
         1,
@@ -104,15 +106,15 @@ def test_run_estimate_is_the_sum_over_its_experiments() -> None:
         transition_model=build_model_role("sonnet"),
         evidence_classifier=build_model_role("gpt"),
     )
-    orders = [run_factory.experiment(f"e{i}", max_steps=steps) for i, steps in enumerate((50, 50, 100))]
-    each = [spending.estimate(setup, [experiment], 4) for experiment in orders]
-    both = spending.estimate(setup, orders, 4)
+    orders = [run_factory.create_experiment(f"e{i}", max_steps=steps) for i, steps in enumerate((50, 50, 100))]
+    each = [run_usage.estimate_episodes(setup, [experiment], 4) for experiment in orders]
+    both = run_usage.estimate_episodes(setup, orders, 4)
     assert both.calls == sum(one.calls for one in each)
     assert both.tokens == sum(one.tokens for one in each)
 
 
 def test_twin_estimate_is_one_outcome_with_its_repairs() -> None:
     setup = build_config(agent=build_model_role("gpt"), transition_model=build_model_role("gpt"))
-    found = spending.estimate_twins(setup, 7)
+    found = run_usage.estimate_twins(setup, 7)
     assert (found.calls, found.usual_calls, found.tokens) == (21, 7, 7 * 26_100)
-    assert spending.estimate_twins({}, 7).calls == 0
+    assert run_usage.estimate_twins({}, 7).calls == 0

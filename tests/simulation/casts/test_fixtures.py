@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import CatalogueEntry, Experiment
 
 pytestmark = pytest.mark.django_db
@@ -24,16 +24,16 @@ def change_file(path: Path, **changes: object) -> None:
 
 
 def test_loading_the_laboratory_twice_changes_nothing(fixtures_copy: Path) -> None:
-    first = fixtures.load_lab(fixtures_copy)
+    first = load_files.load_lab(fixtures_copy)
     assert first["actions"].new >= 25 and first["experiments"].new >= 3
-    again = fixtures.load_lab(fixtures_copy)
+    again = load_files.load_lab(fixtures_copy)
     assert again["actions"] == (0, 0, first["actions"].new) and again["experiments"] == (0, 0, first["experiments"].new)
 
 
 def test_changed_goal_is_loaded(fixtures_copy: Path) -> None:
-    fixtures.load_lab(fixtures_copy)
+    load_files.load_lab(fixtures_copy)
     change_file(fixtures_copy / "experiments/zebrafish-genotyping.json", goal="Another goal.")
-    assert fixtures.load_lab(fixtures_copy)["experiments"].changed == 1
+    assert load_files.load_lab(fixtures_copy)["experiments"].changed == 1
     assert Experiment.objects.get(slug="zebrafish-genotyping").goal == "Another goal."
 
 
@@ -49,7 +49,7 @@ def test_all_wrong_files_are_reported_and_nothing_is_loaded(fixtures_copy: Path)
 
 
 def test_wrong_directory_is_refused_and_loaded_actions_are_kept(fixtures_copy: Path, tmp_path: Path) -> None:
-    fixtures.load_lab(fixtures_copy)
+    load_files.load_lab(fixtures_copy)
     before = CatalogueEntry.objects.count()
     with pytest.raises(CommandError, match=r"elsewhere/actions: contains no data file"):
         call_command("load_lab", directory=tmp_path / "elsewhere")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulation.casts import prompting
+from simulation.casts import prompt_store
 from simulation.lab.errors import LabError
-from simulation.llm.prompts.prompt_sets import built_in
+from simulation.llm.prompts.prompt_sets import load_built_in
 from simulation.models import PromptSet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -30,52 +30,56 @@ def run_prompts(*arguments: object) -> None:
 
 def test_built_in_prompt_set_is_stored_on_first_use() -> None:
     assert not PromptSet.objects.exists()
-    row = prompting.stored("wetbench")
-    assert (row.name, row.sha256, row.files) == ("wetbench", built_in().sha256, dict(built_in().files))
-    assert prompting.stored().pk == prompting.stored(f"wetbench@{row.sha256[:6]}").pk == PromptSet.objects.get().pk
+    row = prompt_store.get_prompt_set("wetbench")
+    assert (row.name, row.sha256, row.files) == ("wetbench", load_built_in().sha256, dict(load_built_in().files))
+    assert (
+        prompt_store.get_prompt_set().pk
+        == prompt_store.get_prompt_set(f"wetbench@{row.sha256[:6]}").pk
+        == PromptSet.objects.get().pk
+    )
 
 
 def test_imported_prompt_set_is_found_by_name_and_its_texts_by_hash(house_folder: Path) -> None:
-    row, read = prompting.import_folder(house_folder, "house")
-    assert prompting.stored("house").pk == row.pk and read.texts.sha256 == row.sha256
-    texts = prompting.texts(row.sha256)
+    row, read = prompt_store.import_folder(house_folder, "house")
+    assert prompt_store.get_prompt_set("house").pk == row.pk and read.texts.sha256 == row.sha256
+    texts = prompt_store.load_texts(row.sha256)
     assert texts.files["agent.act.txt"] == "Go on.\n"
-    assert texts.files["agent.plan.txt"] == built_in().files["agent.plan.txt"]
-    assert prompting.texts(row.sha256) is texts
+    assert texts.files["agent.plan.txt"] == load_built_in().files["agent.plan.txt"]
+    assert prompt_store.load_texts(row.sha256) is texts
 
 
 def test_changed_prompt_set_is_a_new_version_and_the_older_one_is_kept(house_folder: Path) -> None:
-    old, _ = prompting.import_folder(house_folder, "house")
+    old, _ = prompt_store.import_folder(house_folder, "house")
     (house_folder / "agent.act.txt").write_text("Go on, please.\n")
-    new, _ = prompting.import_folder(house_folder, "house")
-    assert prompting.stored("house").pk == new.pk != old.pk
-    assert prompting.stored(f"house@{old.sha256[:8]}").pk == old.pk
-    assert [row.pk for row in prompting.current()] == [prompting.stored().pk, new.pk]
+    new, _ = prompt_store.import_folder(house_folder, "house")
+    assert prompt_store.get_prompt_set("house").pk == new.pk != old.pk
+    assert prompt_store.get_prompt_set(f"house@{old.sha256[:8]}").pk == old.pk
+    assert [row.pk for row in prompt_store.list_current()] == [prompt_store.get_prompt_set().pk, new.pk]
 
 
 def test_older_version_of_the_built_in_set_is_found_by_hash(house_folder: Path) -> None:
-    earlier, _ = prompting.import_folder(house_folder, "house")
+    earlier, _ = prompt_store.import_folder(house_folder, "house")
     PromptSet.objects.filter(pk=earlier.pk).update(name="wetbench")  # as an earlier release would have stored it
-    assert prompting.stored(f"wetbench@{earlier.sha256[:12]}").pk == earlier.pk
-    assert prompting.stored().sha256 == built_in().sha256
-    assert [row.sha256 for row in prompting.current()] == [built_in().sha256]
+    assert prompt_store.get_prompt_set(f"wetbench@{earlier.sha256[:12]}").pk == earlier.pk
+    assert prompt_store.get_prompt_set().sha256 == load_built_in().sha256
+    assert [row.sha256 for row in prompt_store.list_current()] == [load_built_in().sha256]
 
 
 @pytest.mark.parametrize("name", ["paper", "house@000000", "wetbench@ffffff", "a b", "x\x00", "house@", ""])
 def test_unknown_prompt_set_is_refused_with_the_existing_names(house_folder: Path, name: str) -> None:
-    prompting.import_folder(house_folder, "house")
-    with pytest.raises(prompting.NoSuchPromptSet, match=r"wetbench, house|is not a name of|after @ must follow"):
-        prompting.stored(name)
+    prompt_store.import_folder(house_folder, "house")
+    with pytest.raises(prompt_store.NoSuchPromptSet, match=r"wetbench, house|is not a name of|after @ must follow"):
+        prompt_store.get_prompt_set(name)
 
 
 def test_stored_texts_that_do_not_match_their_hash_are_refused(house_folder: Path) -> None:
     (house_folder / "agent.act.txt").write_text("Never tampered with.")
-    row, _ = prompting.import_folder(house_folder, "house")
+    row, _ = prompt_store.import_folder(house_folder, "house")
     PromptSet.objects.filter(pk=row.pk).update(files={**row.files, "agent.act.txt": "Tampered with."})
     with pytest.raises(LabError, match="no longer match its hash"):
-        prompting.texts(row.sha256)
-    with pytest.raises(prompting.NoSuchPromptSet, match="no prompt set with the hash"):
-        prompting.texts("0" * 64)
+        prompt_store.load_texts(row.sha256)
+    with pytest.raises(prompt_store.NoSuchPromptSet, match="no prompt set with the hash"):
+        prompt_store.load_texts("0" * 64)
 
 
 def test_import_reports_stored_borrowed_and_unescaped_files(house_folder: Path, capsys) -> None:
@@ -108,7 +112,7 @@ def test_repeated_import_stores_nothing_and_reports_it(house_folder: Path, capsy
 
 
 def test_import_of_a_copy_of_the_built_in_set_stores_nothing_new(tmp_path: Path, capsys) -> None:
-    for file, text in built_in().files.items():
+    for file, text in load_built_in().files.items():
         (tmp_path / file).write_text(text)
     run_prompts("import", tmp_path, "--name", "copy")
     assert "as wetbench: nothing new was stored" in capsys.readouterr().out
@@ -130,32 +134,32 @@ def test_import_of_an_invalid_folder_exits_with_2_and_stores_nothing(house_folde
 
 
 def test_list_shows_every_version_and_marks_the_newest(house_folder: Path, capsys) -> None:
-    old, _ = prompting.import_folder(house_folder, "house")
+    old, _ = prompt_store.import_folder(house_folder, "house")
     (house_folder / "agent.act.txt").write_text("Go on, please.\n")
-    new, _ = prompting.import_folder(house_folder, "house")
+    new, _ = prompt_store.import_folder(house_folder, "house")
     run_prompts("list")
     lines = [(line.split()[0], line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         (f"house@{new.sha256[:12]}", "newest"),
         (f"house@{old.sha256[:12]}", "older"),
-        (f"wetbench@{built_in().sha256[:12]}", "newest"),
+        (f"wetbench@{load_built_in().sha256[:12]}", "newest"),
     ]
 
 
 def test_show_prints_a_set_or_one_file_exactly(house_folder: Path, capsys) -> None:
-    prompting.import_folder(house_folder, "house")
+    prompt_store.import_folder(house_folder, "house")
     run_prompts("show", "house", "agent.act.txt")
     assert capsys.readouterr().out == "Go on.\n"
     run_prompts("show", "wetbench")
     said = capsys.readouterr().out
-    assert said.startswith(f"wetbench  {built_in().sha256}\n")
+    assert said.startswith(f"wetbench  {load_built_in().sha256}\n")
     assert "===== classification.txt  (filled in: {observation}, {interpretation}, {examples})" in said
     with pytest.raises(CommandError, match=r"choose from .*agent.act.txt"):
         run_prompts("show", "wetbench", "agent.txt")
 
 
 def test_diff_shows_only_the_differing_files_of_sets_or_folders(house_folder: Path, capsys) -> None:
-    prompting.import_folder(house_folder, "house")
+    prompt_store.import_folder(house_folder, "house")
     for other in ("house", house_folder):
         run_prompts("diff", "wetbench", other)
         lines = capsys.readouterr().out.splitlines()

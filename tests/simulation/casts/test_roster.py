@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
-from simulation.casts import Setup, casting, fixtures, roster
+from simulation.casts import RunConfig, cast_availability, casting, load_files
 from simulation.models import CastDefinition, LanguageModel, ModelPrice
 
 pytestmark = pytest.mark.django_db
@@ -34,11 +34,13 @@ PRICE = {
 
 @pytest.fixture
 def shipped_models() -> None:
-    fixtures.load_models(fixtures.read_models(FILES))
+    load_files.load_models(load_files.parse_model_files(FILES))
 
 
-def find_cast_line(name: str, environ: dict[str, str] | None = None) -> roster.CastLine:
-    return next(line for line in roster.casts(KEYS if environ is None else environ) if line.name == name)
+def find_cast_line(name: str, environ: dict[str, str] | None = None) -> cast_availability.CastOption:
+    return next(
+        line for line in cast_availability.list_casts(KEYS if environ is None else environ) if line.name == name
+    )
 
 
 def write_models_file(folder: Path, data: Any) -> Path:
@@ -57,18 +59,18 @@ def write_cast_file(folder: Path, provider: str = "local", **changes: Any) -> Pa
 
 @pytest.mark.usefixtures("shipped_models")
 def test_reloading_models_changes_nothing_and_a_changed_price_is_counted(tmp_path: Path) -> None:
-    again = fixtures.load_models(fixtures.read_models(FILES))
+    again = load_files.load_models(load_files.parse_model_files(FILES))
     assert again == {"models": (0, 0, 12), "prices": (0, 0, 13), "casts": (0, 0, 16)}
-    files = fixtures.read_models(FILES)
+    files = load_files.parse_model_files(FILES)
     files.models[0]["prices"][0]["input"] = "1.30"
-    assert fixtures.load_models(files)["prices"] == (0, 1, 12)
+    assert load_files.load_models(files)["prices"] == (0, 1, 12)
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_own_casts_and_prices_are_kept_when_the_shipped_files_are_reloaded(tmp_path: Path) -> None:
     call_command("load_models", write_cast_file(tmp_path), stdout=StringIO())
     call_command("load_models", write_models_file(tmp_path, {"prices": [PRICE]}), stdout=StringIO())
-    fixtures.load_lab(django_settings.FIXTURES_DIR)
+    load_files.load_lab(django_settings.FIXTURES_DIR)
     assert CastDefinition.objects.filter(name="my-cast").exists()
     prices = ModelPrice.objects.filter(model__name="gpt-5")
     assert [price.effective_from.isoformat() for price in prices] == ["2027-02-01", "2026-11-21"]
@@ -97,57 +99,60 @@ def test_last_of_two_prices_of_one_day_is_used(tmp_path: Path) -> None:
         tmp_path,
         {"models": [{"name": "mine", "provider": "local", "model_id": "m", "prices": [price]}], "prices": [apart]},
     )
-    fixtures.load_models(fixtures.read_models([path]))
+    load_files.load_models(load_files.parse_model_files([path]))
     assert ModelPrice.objects.get().input == 2
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_run_config_contains_every_role_and_model() -> None:
-    made = roster.resolve("paper", KEYS)
+    made = cast_availability.freeze_cast("paper", KEYS)
     assert sorted(made["models"]) == [
         "claude-sonnet-4", "deepseek-r1", "gemini-2.5-flash", "gpt-4o", "gpt-5", "qwen3-235b-thinking",
     ]  # fmt: skip
     assert made["models"]["claude-sonnet-4"]["model_id"] == "claude-sonnet-4-20250514"
-    read = Setup.from_json(json.loads(json.dumps(made)))
+    read = RunConfig.from_json(json.loads(json.dumps(made)))
     assert (read.agent.name, read.transition_model.name) == ("gpt-5", "claude-sonnet-4")
     assert read.transition_model.params.thinking_budget == 4096
     assert [player.name for player in read.classifiers][:2] == ["gpt-5", "claude-sonnet-4"]
-    assert read.context_limit(read.transition_model) == 200_000
+    assert read.get_context_limit(read.transition_model) == 200_000
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_rule_based_cast_has_an_empty_run_config_and_needs_no_key() -> None:
-    assert roster.resolve("offline", {}) == {}
-    assert find_cast_line("offline", {}).ready and not find_cast_line("offline", {}).speaks
+    assert cast_availability.freeze_cast("offline", {}) == {}
+    assert find_cast_line("offline", {}).is_ready and not find_cast_line("offline", {}).speaks
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_missing_key_is_reported_by_variable_name() -> None:
     without = {name: key for name, key in KEYS.items() if name != "OPENROUTER_API_KEY"} | {"GEMINI_API_KEY": "  "}
     missing = "GEMINI_API_KEY is not set: gemini needs a key; OPENROUTER_API_KEY is not set: openrouter needs a key"
-    with pytest.raises(roster.NotReadyError) as refused:
-        roster.resolve("paper", without)
+    with pytest.raises(cast_availability.NotReadyError) as refused:
+        cast_availability.freeze_cast("paper", without)
     assert str(refused.value) == f"The cast 'paper' cannot run: {missing}"
     assert find_cast_line("paper", without).why_not == missing
-    assert roster.resolve("current-claude-alone", {"ANTHROPIC_API_KEY": "k"})["cast"]["name"] == "current-claude-alone"
+    assert (
+        cast_availability.freeze_cast("current-claude-alone", {"ANTHROPIC_API_KEY": "k"})["cast"]["name"]
+        == "current-claude-alone"
+    )
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_invalid_base_url_makes_a_cast_unavailable() -> None:
     assert "OPENAI_BASE_URL" in find_cast_line("paper", {**KEYS, "OPENAI_BASE_URL": "localhost"}).why_not
-    assert find_cast_line("paper", {**KEYS, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).ready
+    assert find_cast_line("paper", {**KEYS, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).is_ready
 
 
 def test_local_server_needs_no_key(tmp_path: Path) -> None:
     call_command("load_models", write_cast_file(tmp_path), stdout=StringIO())
-    assert roster.resolve("my-cast", {})["models"]["mine"]["provider"] == "local"
-    assert find_cast_line("my-cast", {}).ready
+    assert cast_availability.freeze_cast("my-cast", {})["models"]["mine"]["provider"] == "local"
+    assert find_cast_line("my-cast", {}).is_ready
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_cast_with_a_retired_model_is_available_with_a_warning() -> None:
     found = find_cast_line("paper")
-    assert found.ready
+    assert found.is_ready
     assert found.warnings[1] == (
         "claude-sonnet-4-20250514 was switched off on 2026-06-15: it answers only if ANTHROPIC_BASE_URL points elsewhere."
     )
@@ -166,60 +171,60 @@ def test_cast_with_a_retired_model_is_available_with_a_warning() -> None:
 )
 def test_model_is_retired_from_the_date_its_provider_named(lifecycle: str, day: str | None, ended: bool) -> None:
     row = LanguageModel(lifecycle=lifecycle, retires_on=day and date.fromisoformat(day))
-    assert roster.ended(row, date(2026, 12, 1)) is ended
+    assert cast_availability.is_retired(row, date(2026, 12, 1)) is ended
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_retired_models_are_listed_with_the_casts_that_use_them() -> None:
-    found = roster.find_retired(["paper", "paper-gpt-4o", "current", "offline"], date(2026, 11, 24))
+    found = cast_availability.find_retired(["paper", "paper-gpt-4o", "current", "offline"], date(2026, 11, 24))
     assert [(one.model, one.casts) for one in found] == [("claude-sonnet-4", ("paper", "paper-gpt-4o"))]
-    assert found[0].said == (
+    assert found[0].message == (
         "claude-sonnet-4-20250514 was switched off on 2026-06-15: it answers only if ANTHROPIC_BASE_URL points elsewhere "
         "(used by paper, paper-gpt-4o)."
     )
-    later = roster.find_retired(["paper"], date(2026, 12, 11))
+    later = cast_availability.find_retired(["paper"], date(2026, 12, 11))
     assert [one.model for one in later] == ["claude-sonnet-4", "gemini-2.5-flash", "gpt-5"]
-    assert roster.find_retired(["current"], date(2026, 12, 11)) == []
+    assert cast_availability.find_retired(["current"], date(2026, 12, 11)) == []
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_cast_with_a_deleted_model_is_unavailable_with_its_name() -> None:
     LanguageModel.objects.get(name="gpt-4o").delete()
     assert find_cast_line("paper").why_not == "not loaded: gpt-4o (python manage.py load_models)"
-    with pytest.raises(roster.NotReadyError, match="not loaded: gpt-4o"):
-        roster.setup("paper")
+    with pytest.raises(cast_availability.NotReadyError, match="not loaded: gpt-4o"):
+        cast_availability.describe_cast("paper")
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_unknown_cast_is_refused_with_the_existing_names() -> None:
     with pytest.raises(casting.UnknownCastError) as refused:
-        roster.resolve("gpt-9", KEYS)
+        cast_availability.freeze_cast("gpt-9", KEYS)
     assert "offline, offline-lapses, offline-random, current" in str(refused.value)
     assert "paper-deepseek-r1" in str(refused.value)
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_person_replaces_the_agent_and_the_other_roles_are_unchanged() -> None:
-    made = roster.with_person("current-on-rules", {})
+    made = cast_availability.freeze_with_person("current-on-rules", {})
     assert made["cast"]["agent"] == {"plays": "person"} and made["models"] == {}
     assert made["cast"]["transition_model"] == {"plays": "offline/rules"}
-    offline = roster.with_person("offline", {})["cast"]
+    offline = cast_availability.freeze_with_person("offline", {})["cast"]
     assert offline["evidence_classifier"] == {"plays": "offline/checklist"} and offline["panel"] == []
-    with pytest.raises(roster.NotReadyError, match="ANTHROPIC_API_KEY"):
-        roster.with_person("current", {**KEYS, "ANTHROPIC_API_KEY": ""})
-    assert "gpt-6.1-sol" in roster.with_person("current", KEYS)["models"]  # the classifier
+    with pytest.raises(cast_availability.NotReadyError, match="ANTHROPIC_API_KEY"):
+        cast_availability.freeze_with_person("current", {**KEYS, "ANTHROPIC_API_KEY": ""})
+    assert "gpt-6.1-sol" in cast_availability.freeze_with_person("current", KEYS)["models"]  # the classifier
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_all_casts_are_listed_in_two_queries(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(2):
-        assert len(roster.casts(KEYS)) == 3 + 16
+        assert len(cast_availability.list_casts(KEYS)) == 3 + 16
 
 
 @pytest.mark.usefixtures("shipped_models")
 def test_shipped_casts_list_which_roles_use_models() -> None:
-    found = {line.name: line for line in roster.casts(KEYS)}
-    assert all(found[name].ready for name in found)
+    found = {line.name: line for line in cast_availability.list_casts(KEYS)}
+    assert all(found[name].is_ready for name in found)
     rules = found["current-on-rules"]
     assert rules.speaks and not rules.answers_by_model and rules.transition_model == "offline/rules"
     assert found["paper"].panel[0] == "claude-sonnet-4" and found["paper"].answers_by_model

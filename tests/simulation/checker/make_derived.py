@@ -14,8 +14,8 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parents[1])]
 
-from tests.simulation.checker.bases import BASES, code, saw, stuff  # noqa: E402
-from tests.simulation.checker.dialects import DIALECTS, spoken  # noqa: E402
+from tests.simulation.checker.bases import BASES, barcode_of, build_material, build_observation  # noqa: E402
+from tests.simulation.checker.dialects import DIALECTS, write_in_dialect  # noqa: E402
 from tests.simulation.checker.sketches import CORRECT, WRONG  # noqa: E402
 
 GONE = object()
@@ -24,9 +24,9 @@ P = "properties"
 
 # (code, correct transition, sort of error, the one thing changed)
 MUTANTS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
-    ("L01", "combine", 1, {f"{OUT}.+": stuff("DMSO", {"volume": "10 µL", "container": "1.5 mL tube"})}),
+    ("L01", "combine", 1, {f"{OUT}.+": build_material("DMSO", {"volume": "10 µL", "container": "1.5 mL tube"})}),
     ("L01", "mix", 2, {f"{OUT}.0.{P}.puromycin concentration": "1 µg/mL"}),
-    ("L01", "aliquot", 1, {f"{OUT}.+": stuff("Trypsin-EDTA", {"volume_ul": 50, "container": "1.5 mL tube"})}),
+    ("L01", "aliquot", 1, {f"{OUT}.+": build_material("Trypsin-EDTA", {"volume_ul": 50, "container": "1.5 mL tube"})}),
     ("L01", "image", 2, {f"{DO}.stain": "MAT-NOTHERE1"}),
     ("L02", "transfer", 2, {f"{OUT}.0.{P}.volume": "10.0 mL"}),
     ("L02", "combine", 2, {f"{OUT}.0.{P}.volume": "600 µL"}),
@@ -58,14 +58,14 @@ MUTANTS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("L08", "transfer", 1, {f"{IN}.0.available_for_use": "not_available_for_further_use"}),
     ("L08", "count", 2, {f"{OUT}.0.available_for_use": "available_for_further_use", f"{OUT}.0.{P}.volume": "50 µL"}),
     ("L08", "hplc", 1, {f"{IN}.1.available_for_use": "not_available_for_further_use"}),
-    ("L08", "discard", 1, {f"{OUT}.+": stuff("Spent medium", {"volume": "5 mL", "container": "15 mL tube"})}),
-    ("L09", "dilute", 2, {f"{OUT}.+": stuff("Ultrapure water", {"volume": "499.2 mL", "container": "500 mL bottle", "container_capacity": "550 mL"})}),
-    ("L09", "aliquot", 2, {f"{OUT}.+": stuff("Microtubes, empty", {"container": "1.5 mL tube", "capacity": "1.5 mL", "state": "empty"}, supply="unlimited")}),
-    ("L09", "filter", 2, {f"{OUT}.+": stuff("Sterile bottles", {"state": "empty", "container": "100 mL bottle", "capacity": "100 mL"}, supply="not_available_for_further_use")}),
+    ("L08", "discard", 1, {f"{OUT}.+": build_material("Spent medium", {"volume": "5 mL", "container": "15 mL tube"})}),
+    ("L09", "dilute", 2, {f"{OUT}.+": build_material("Ultrapure water", {"volume": "499.2 mL", "container": "500 mL bottle", "container_capacity": "550 mL"})}),
+    ("L09", "aliquot", 2, {f"{OUT}.+": build_material("Microtubes, empty", {"container": "1.5 mL tube", "capacity": "1.5 mL", "state": "empty"}, supply="unlimited")}),
+    ("L09", "filter", 2, {f"{OUT}.+": build_material("Sterile bottles", {"state": "empty", "container": "100 mL bottle", "capacity": "100 mL"}, supply="not_available_for_further_use")}),
     ("L09", "transfer", 2, {f"{OUT}.1.available_for_use": "unlimited"}),
-    ("L10", "transfer", 2, {f"{OUT}.1.name": f"Vial A with {code(1)}"}),
-    ("L10", "hplc", 2, {f"{SEEN}.0.description": f"{code(1)}, 273 nm: peak area"}),
-    ("L10", "mix", 2, {f"{OUT}.0.{P}.history": f"mixed from {code(1)}"}),
+    ("L10", "transfer", 2, {f"{OUT}.1.name": f"Vial A with {barcode_of(1)}"}),
+    ("L10", "hplc", 2, {f"{SEEN}.0.description": f"{barcode_of(1)}, 273 nm: peak area"}),
+    ("L10", "mix", 2, {f"{OUT}.0.{P}.history": f"mixed from {barcode_of(1)}"}),
     ("L11", "transfer", 1, {f"{OUT}.0.available_for_use": "maybe"}),
     ("L11", "spin", 1, {f"{OUT}.0.environmental_condition": "on the windowsill"}),
     ("L11", "culture", 1, {f"{OUT}.0.material_type": "plasma"}),
@@ -82,10 +82,10 @@ MUTANTS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("L14", "incubate", 1, {f"{OUT}.0.environmental_condition": "-80C", f"{OUT}.0.{P}.temperature": GONE}),
     ("L14", "store", 2, {f"{OUT}.0.environmental_condition": "-20C"}),
     ("L14", "mix", 1, {f"{OUT}.0.environmental_condition": "-196C"}),
-    ("L15", "incubate", 2, {f"{SEEN}.+": saw("Viral titer after incubation", "3.2e8 TU/mL")}),
-    ("L15", "spin", 2, {f"{SEEN}.+": saw("Cell viability after the spin", "93 %")}),
-    ("L15", "image", 2, {f"{SEEN}.+": saw("pH of the medium", "7.31")}),
-    ("L15", "transfer", 2, {f"{SEEN}.+": saw("Optical density OD600 of the vial", "0.84")}),
+    ("L15", "incubate", 2, {f"{SEEN}.+": build_observation("Viral titer after incubation", "3.2e8 TU/mL")}),
+    ("L15", "spin", 2, {f"{SEEN}.+": build_observation("Cell viability after the spin", "93 %")}),
+    ("L15", "image", 2, {f"{SEEN}.+": build_observation("pH of the medium", "7.31")}),
+    ("L15", "transfer", 2, {f"{SEEN}.+": build_observation("Optical density OD600 of the vial", "0.84")}),
     ("L16", "image", 2, {f"{SEEN}.0.description": "Fluorescence image of GFP cells well B2 with the 40x objective, excitation 488 nm"}),
     ("L16", "hplc", 2, {f"{SEEN}.0.description": "Standard 10, 254 nm: peak area"}),
     ("L16", "incubate", 2, {f"{OUT}.0.{P}.temperature": "42 °C"}),
@@ -97,7 +97,7 @@ MUTANTS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("L18", "aliquot", 2, {f"{OUT}.3": GONE}),
     ("L18", "cycle", 2, {f"{OUT}.1": GONE}),
     ("L18", "transfer", 2, {f"{OUT}.0": GONE}),
-    ("L18", "gel", 2, {f"{OUT}.+": stuff("Agarose gel, 1 %, second", {"phase": "gel"})}),
+    ("L18", "gel", 2, {f"{OUT}.+": build_material("Agarose gel, 1 %, second", {"phase": "gel"})}),
     ("L18", "series", 2, {f"{OUT}.4": GONE}),
     ("L19", "mix", 2, {f"{OUT}.0.{P}.cell line": "HeLa"}),
     ("L19", "spin", 2, {f"{OUT}.0.{P}.strain": "W303"}),
@@ -107,13 +107,13 @@ MUTANTS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("L20", "weight", 2, {f"{SEEN}.0.value": "1.731 g"}),
     ("L20", "flow", 2, {f"{SEEN}.0.value": "23.1 % (4310 of 10000 events)"}),
     ("L20", "hplc", 2, {f"{SEEN}.0.value": "2551, 2560, 2547 mAU·s", f"{SEEN}.1.value": "512, 515, 509 mAU·s"}),
-    ("L20", "transfer", 2, {f"{SEEN}.+": saw("Volume remaining in Caffeine stock (residual)", "8.1 mL")}),
+    ("L20", "transfer", 2, {f"{SEEN}.+": build_observation("Volume remaining in Caffeine stock (residual)", "8.1 mL")}),
     ("L21", "plate", 2, {f"{OUT}.0.{P}.antibiotic": "ampicillin"}),
     ("L21", "plate", 2, {f"{OUT}.1.environmental_condition": "room_temp"}),
     ("L21", "plate", 2, {f"{OUT}.0.{P}.temperature": "22 °C"}),
     ("L22", "refused", 1, {"outcome.failure_reason": ""}),
     ("L22", "mix", 1, {"outcome.failure_reason": "The vortex mixer is missing"}),
-    ("L22", "refused", 1, {f"{OUT}.+": stuff("Flask with stock", {"volume": "1 mL", "capacity": "10 mL"})}),
+    ("L22", "refused", 1, {f"{OUT}.+": build_material("Flask with stock", {"volume": "1 mL", "capacity": "10 mL"})}),
     ("L22", "spin", 1, {"outcome.success": False, "outcome.failure_reason": "no rotor", f"{OUT}.0.{P}.phases": "pellet"}),
     ("L23", "acidity", 1, {f"{SEEN}.0.value": "15.8"}),
     ("L23", "incubate", 1, {f"{OUT}.0.{P}.temperature": "-300 °C"}),
@@ -142,7 +142,7 @@ BEYOND = ("stale_property", "odd_one_out")
 _EACH, _CLEAN, _LONGEST = 1, 3, 9000
 
 
-def change(line: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def change_line(line: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return the line with these paths set, removed (GONE) or, for a last part "+", appended."""
     line = copy.deepcopy(line)
     for path, value in sorted(changes.items(), key=lambda item: item[1] is GONE):
@@ -159,7 +159,7 @@ def change(line: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def made_up() -> list[dict[str, Any]]:
+def build_mutants() -> list[dict[str, Any]]:
     """Return all mutants, and each base once for every code that it serves."""
     lines, number = [], Counter[str]()
     clean = list(dict.fromkeys((kind, base) for kind, base, _, _ in MUTANTS))
@@ -168,7 +168,7 @@ def made_up() -> list[dict[str, Any]]:
         lines.append(
             {
                 "id": f"{kind}-mutant-{number[kind]}",
-                **change(BASES[base], changes),
+                **change_line(BASES[base], changes),
                 "truth": f"type{sort}",
                 "code": kind,
             }
@@ -182,14 +182,14 @@ def made_up() -> list[dict[str, Any]]:
     return lines
 
 
-def sketched() -> list[dict[str, Any]]:
+def build_sketches() -> list[dict[str, Any]]:
     lines = [{"id": f"sketch-clean-{n}", **entry, "truth": "correct"} for n, entry in enumerate(CORRECT, start=1)]
     for number, (kind, _, entry) in enumerate(WRONG, start=1):
         lines.append({"id": f"sketch-mutant-{number}", **entry, "truth": "type2", "code": kind})
     return lines
 
 
-def played(offline: Path, twins: Path) -> list[dict[str, Any]]:
+def build_episode_lines(offline: Path, twins: Path) -> list[dict[str, Any]]:
     """Return some twins of every kind of planted error with their originals, rotating through the dialects."""
     correct = {line["id"]: line for line in map(json.loads, offline.open(encoding="utf-8"))}
     taken, lines, used = Counter[str](), [], set()
@@ -209,11 +209,11 @@ def played(offline: Path, twins: Path) -> list[dict[str, Any]]:
         seen_only = kind == "swapped_readings" and twin["action"]["name"] == "VisualInspection"
         beyond = {"decidable": False} if kind in BEYOND or seen_only else {}
         labels = {"code": PLANTED[kind], "planted": kind}
-        lines.append({**spoken({k: v for k, v in twin.items() if k != "why"}, dialect), **labels, **beyond})
-        lines.append({**spoken(correct[origin], dialect), **labels})
+        lines.append({**write_in_dialect({k: v for k, v in twin.items() if k != "why"}, dialect), **labels, **beyond})
+        lines.append({**write_in_dialect(correct[origin], dialect), **labels})
     return lines
 
 
 if __name__ == "__main__":
-    for entry in (*made_up(), *sketched(), *played(Path(sys.argv[1]), Path(sys.argv[2]))):
+    for entry in (*build_mutants(), *build_sketches(), *build_episode_lines(Path(sys.argv[1]), Path(sys.argv[2]))):
         print(json.dumps(entry, ensure_ascii=False))

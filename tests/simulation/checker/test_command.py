@@ -23,7 +23,7 @@ def transition_file(tmp_path: Path):
     return write
 
 
-def run(*arguments):
+def run_command(*arguments):
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command("check_transitions", *arguments, stdout=out, stderr=err)
@@ -33,7 +33,7 @@ def run(*arguments):
     return status, out.getvalue(), err.getvalue()
 
 
-def wrong():
+def wrong_transition():
     # 1 mL was taken from 10 mL and 10 mL is left
     data = json.loads(json.dumps(BASES["transfer"]))
     data["outcome"]["new_materials"][0]["properties"]["volume"] = "10.0 mL"
@@ -41,7 +41,9 @@ def wrong():
 
 
 def test_json_output_has_one_object_per_line_with_the_documented_keys(transition_file):
-    status, out, err = run(transition_file({"id": "a", **BASES["mix"]}, {"id": 7, **wrong()}), "--json")
+    status, out, err = run_command(
+        transition_file({"id": "a", **BASES["mix"]}, {"id": 7, **wrong_transition()}), "--json"
+    )
     first, second = map(json.loads, out.splitlines())
     assert (status, err) == (0, "")
     assert (first["id"], first["verdict"], first.keys()) == ("a", "ok", {"id", "verdict", "findings"})
@@ -52,8 +54,10 @@ def test_json_output_has_one_object_per_line_with_the_documented_keys(transition
 
 
 def test_command_fails_for_unreadable_lines_and_not_for_findings(transition_file):
-    assert run(transition_file(wrong()))[0] == 0
-    status, out, err = run(transition_file({"id": 1, **BASES["mix"]}, "{no json", "", wrong()), "--json")
+    assert run_command(transition_file(wrong_transition()))[0] == 0
+    status, out, err = run_command(
+        transition_file({"id": 1, **BASES["mix"]}, "{no json", "", wrong_transition()), "--json"
+    )
     assert status == 1
     assert len(out.splitlines()) == 2
     assert err.startswith("line 2: not JSON")
@@ -61,14 +65,16 @@ def test_command_fails_for_unreadable_lines_and_not_for_findings(transition_file
 
 @pytest.mark.parametrize("name", ["/no/such/file.jsonl", "/tmp", "a\0b"])
 def test_command_exits_with_2_for_a_missing_file(name):
-    assert run(name)[0] == 2
+    assert run_command(name)[0] == 2
 
 
 def test_truth_labels_only_add_a_table(transition_file):
-    labelled = run(
-        transition_file({"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong(), "truth": "type2"})
+    labelled = run_command(
+        transition_file(
+            {"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong_transition(), "truth": "type2"}
+        )
     )[1]
-    plain = run(transition_file({"id": 1, **BASES["mix"]}, {"id": 2, **wrong()}))[1]
+    plain = run_command(transition_file({"id": 1, **BASES["mix"]}, {"id": 2, **wrong_transition()}))[1]
     assert labelled.startswith(plain)
     assert "errors found: 1 of 1 (100 %)" in labelled
     assert "correct transitions called wrong: 0 of 1 (0 %)" in labelled
@@ -76,7 +82,7 @@ def test_truth_labels_only_add_a_table(transition_file):
 
 
 def test_output_escapes_terminal_control_codes(transition_file):
-    out = run(transition_file({"id": "\x1b[31mred", **wrong()}))[1]
+    out = run_command(transition_file({"id": "\x1b[31mred", **wrong_transition()}))[1]
     assert "\x1b" not in out and "L02 error" in out
 
 
@@ -84,13 +90,13 @@ def test_output_escapes_terminal_control_codes(transition_file):
 def test_byte_order_mark_is_ignored(tmp_path, between):
     path = tmp_path / "marked.jsonl"
     path.write_text("\ufeff" + between + json.dumps({"id": 1, **BASES["mix"]}), encoding="utf-8")
-    status, out, err = run(str(path), "--json")
+    status, out, err = run_command(str(path), "--json")
     assert (status, err) == (0, "") and json.loads(out)["verdict"] == "ok"
 
 
 def test_command_ends_quietly_when_the_pipe_is_closed(transition_file):
     # More than fits into a pipe's buffer, so that the command is still writing when the pipe is closed
-    path = transition_file(*[{"id": number, **wrong()} for number in range(600)])
+    path = transition_file(*[{"id": number, **wrong_transition()} for number in range(600)])
     command = [sys.executable, "manage.py", "check_transitions", path, "--json"]
     with subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr

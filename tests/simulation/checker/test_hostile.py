@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from simulation.checker import TransitionError, check, lines
-from simulation.management.commands.check_transitions import plain
+from simulation.checker import TransitionError, check_transition, transition_lines
+from simulation.management.commands.check_transitions import escape_for_terminal
 from tests.simulation.checker.bases import BASES
 from tests.support.effort import takes_under
 
@@ -19,12 +19,12 @@ NASTY = [
 ]  # fmt: skip
 
 
-def places(value, path=()):
+def iter_paths(value, path=()):
     if path:
         yield path
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places(inner, (*path, key))
+            yield from iter_paths(inner, (*path, key))
 
 
 @pytest.mark.parametrize("name", sorted(BASES))
@@ -32,7 +32,7 @@ def test_checker_survives_any_value_in_any_field(name):
     rng = random.Random(name)
     for _ in range(60):
         data = copy.deepcopy(BASES[name])
-        for path in rng.sample(sorted(places(data), key=str), 3):
+        for path in rng.sample(sorted(iter_paths(data), key=str), 3):
             parent = data
             try:
                 for key in path[:-1]:
@@ -41,7 +41,7 @@ def test_checker_survives_any_value_in_any_field(name):
             except (TypeError, KeyError, IndexError):
                 continue
         try:
-            report = check(data)
+            report = check_transition(data)
         except TransitionError:
             continue
         json.dumps(report.to_json())
@@ -57,16 +57,16 @@ def test_checker_survives_any_value_in_any_field(name):
 )  # fmt: skip
 def test_malformed_line_gives_an_error_and_the_next_is_checked(raw):
     good = json.dumps(BASES["mix"]).encode()
-    first, second = lines.read(io.BytesIO(raw + b"\n" + good))
+    first, second = transition_lines.check_lines(io.BytesIO(raw + b"\n" + good))
     assert first.report is None and first.error and first.number == 1
     assert second.report.verdict == "ok" and second.number == 2
 
 
 def test_overlong_line_is_skipped(monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST", 5000)
+    monkeypatch.setattr(transition_lines, "MAX_LINE_BYTES", 5000)
     good = json.dumps(BASES["weight"]).encode()
     assert len(good) < 5000
-    first, second = lines.read(io.BytesIO(b"x" * 60_000 + b"\n" + good))
+    first, second = transition_lines.check_lines(io.BytesIO(b"x" * 60_000 + b"\n" + good))
     assert "longer than" in first.error and second.report is not None
 
 
@@ -78,9 +78,9 @@ def test_plate_of_384_equal_samples_is_checked_in_seconds():
         "outcome": {"success": True, "new_materials": [{"name": f"Kept sample {n} of it", **sample} for n in range(384)],
                     "new_observations": [{"description": f"Sample {n} of it", "value": "1 mL"} for n in range(384)]},
     }  # fmt: skip
-    assert takes_under(15, lambda: check(data), tries=2)
+    assert takes_under(15, lambda: check_transition(data), tries=2)
 
 
 def test_terminal_control_codes_are_escaped():
-    assert plain("a\x1b[2Jb\u202ec\nd") == "a\\x1b[2Jb\\x202ec\\x0ad"
-    assert plain({"an": "object"}) == "dict"
+    assert escape_for_terminal("a\x1b[2Jb\u202ec\nd") == "a\\x1b[2Jb\\x202ec\\x0ad"
+    assert escape_for_terminal({"an": "object"}) == "dict"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from simulation.checker import check, lines
-from tests.simulation.checker.corpus import played, specs
-from tests.simulation.checker.dialects import DIALECTS, spoken
+from simulation.checker import check_transition, transition_lines
+from tests.simulation.checker.corpus import iter_episode_lines, load_specs
+from tests.simulation.checker.dialects import DIALECTS, write_in_dialect
 
 DERIVED = Path(__file__).parents[3] / "fixtures" / "checker" / "derived.jsonl"
-SPECS, TYPES = specs()
+SPECS, TYPES = load_specs()
 LINES = [json.loads(line) for line in DERIVED.read_text(encoding="utf-8").splitlines()]
 
 
-def findings(data):
-    return check(data).findings
+def find_all(data):
+    return check_transition(data).findings
 
 
 def test_checker_ignores_labels_and_reasoning():
@@ -28,11 +28,11 @@ def test_checker_ignores_labels_and_reasoning():
         other["outcome"]["reasoning"] = rng.choice(["", "SECRET: the volume is wrong, see MAT-TEST0001", None, 7])
         for key in ("id", "truth", "code", "planted", "decidable", "experiment"):
             other[key] = rng.choice(["type2", "correct", "", None, "SECRET: L02"])
-        assert findings(other) == findings(data)
+        assert find_all(other) == find_all(data)
         for key in ("id", "truth", "code", "planted", "decidable", "experiment"):
             del other[key]
         del other["outcome"]["reasoning"]
-        assert findings(other) == findings(data)
+        assert find_all(other) == find_all(data)
 
 
 def test_checker_ignores_the_order_of_keys():
@@ -42,13 +42,13 @@ def test_checker_ignores_the_order_of_keys():
         return [shuffled(one, rng) for one in value] if isinstance(value, list) else value
 
     for data in LINES[:200]:
-        assert findings(shuffled(data, random.Random(3))) == findings(data)
+        assert find_all(shuffled(data, random.Random(3))) == find_all(data)
 
 
 def test_checker_ignores_the_order_of_lines():
     def read(entries):
         text = "\n".join(json.dumps(entry) for entry in entries).encode()
-        return {line.data["id"]: line.report for line in lines.read(io.BytesIO(text))}
+        return {line.data["id"]: line.report for line in transition_lines.check_lines(io.BytesIO(text))}
 
     mixed = random.Random(5).sample(LINES, len(LINES))
     assert read(mixed) == read(LINES)
@@ -57,7 +57,7 @@ def test_checker_ignores_the_order_of_lines():
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.__name__)
 def test_checker_gives_the_same_verdict_in_every_dialect(dialect):
     spec = next(spec for spec in SPECS if spec.slug == "caffeine-hplc-analysis")
-    for data in played(spec, TYPES, "protocol", seed=3, twins=True):
+    for data in iter_episode_lines(spec, TYPES, "protocol", seed=3, twins=True):
         if data.get("code") in (
             None,
             "matter_from_nothing",
@@ -65,4 +65,6 @@ def test_checker_gives_the_same_verdict_in_every_dialect(dialect):
             "impossible_place",
             "wrong_temperature",
         ):
-            assert check(spoken(data, dialect, hints=True)).verdict == check(data).verdict, data["id"]
+            assert (
+                check_transition(write_in_dialect(data, dialect, hints=True)).verdict == check_transition(data).verdict
+            ), data["id"]

@@ -4,11 +4,11 @@ from decimal import Decimal
 
 import pytest
 
-from simulation.checker.reading import matching, parameters, reading, units
+from simulation.checker.reading import material_links, material_view, parameters, units
 
 
-def seen(properties, name="Coffee", **fields):
-    return reading.view({"name": name, "properties": properties, **fields}, "here")
+def view_material(properties, name="Coffee", **fields):
+    return material_view.build_material_view({"name": name, "properties": properties, **fields}, "here")
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def seen(properties, name="Coffee", **fields):
     ],
 )
 def test_volume_is_read_in_many_spellings(properties):
-    assert seen(properties).volume.value == 1000
+    assert view_material(properties).volume.value == 1000
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_volume_is_read_in_many_spellings(properties):
     ],
 )
 def test_unclear_volume_is_unknown(properties):
-    assert seen(properties).volume is None
+    assert view_material(properties).volume is None
 
 
 def test_capacity_is_not_a_volume():
-    view = seen({"container": {"type": "tube", "capacity": {"value": 1.5, "unit": "mL"}}})
+    view = view_material({"container": {"type": "tube", "capacity": {"value": 1.5, "unit": "mL"}}})
     assert (view.capacity.value, view.volume, view.container) == (1500, None, "tube")
 
 
@@ -65,18 +65,20 @@ def test_capacity_is_not_a_volume():
     ],
 )
 def test_concentration_is_assigned_to_its_component(properties, component, value):
-    assert {name: amount.value for name, amount in seen(properties).concentrations.items()} == {component: value}
+    assert {name: amount.value for name, amount in view_material(properties).concentrations.items()} == {
+        component: value
+    }
 
 
 @pytest.mark.parametrize(
     "text", ["9**9**9 m", "1:10", "1.2.3 mL", "NaN mL", "inf mL", "9" * 400 + " mL", "mL", "--5 mL"]
 )
 def test_text_that_is_no_amount_gives_none(text):
-    assert units.read(text) is None
+    assert units.parse_amount(text) is None
 
 
 def test_37c_is_a_temperature_and_no_charge():
-    assert units.read("37C")[:2] == (Decimal(37), "temperature")
+    assert units.parse_amount("37C")[:2] == (Decimal(37), "temperature")
 
 
 @pytest.mark.parametrize(
@@ -89,48 +91,56 @@ def test_37c_is_a_temperature_and_no_charge():
     ],
 )
 def test_moved_volume_is_found_by_the_meaning_of_its_key(written, moved):
-    assert parameters.read(written, []).moved().value == moved
+    assert parameters.parse_parameters(written, []).find_moved_volume().value == moved
 
 
 @pytest.mark.parametrize("written", [{"final_volume": "1 mL"}, {"volume": "1 mL", "amount": "2 mL"}, {"amount": "all"}])
 def test_ambiguous_volume_is_not_the_moved_volume(written):
-    assert parameters.read(written, []).moved() is None
+    assert parameters.parse_parameters(written, []).find_moved_volume() is None
 
 
 @pytest.mark.parametrize("written", ["1:10", "10", 10, "10x", "1/10", "10-fold", "1 in 10"])
 def test_dilution_factor_is_read_in_many_spellings(written):
-    assert parameters.read({"dilution_factor": written}, []).factor() == 10
+    assert parameters.parse_parameters({"dilution_factor": written}, []).find_dilution_factor() == 10
 
 
-def links(inputs, outputs, family="move"):
-    before = [seen({}, name, barcode=f"MAT-{place:08}") for place, name in enumerate(inputs)]
-    return matching.link(before, [seen({}, name) for name in outputs], family)
+def link_by_name(inputs, outputs, family="move"):
+    before = [view_material({}, name, barcode=f"MAT-{place:08}") for place, name in enumerate(inputs)]
+    return material_links.link_materials(before, [view_material({}, name) for name in outputs], family)
 
 
 def test_outputs_are_linked_to_inputs_by_name():
-    assert links(["Coffee stock", "Empty vial A"], ["Coffee stock (residual)", "Vial A with coffee"]) == {0: 0, 1: 1}
-    assert links(["HEK293T cells", "Puromycin"], ["HEK293T cells with puromycin", "Residual puromycin"]) == {0: 0, 1: 1}
+    assert link_by_name(["Coffee stock", "Empty vial A"], ["Coffee stock (residual)", "Vial A with coffee"]) == {
+        0: 0,
+        1: 1,
+    }
+    assert link_by_name(["HEK293T cells", "Puromycin"], ["HEK293T cells with puromycin", "Residual puromycin"]) == {
+        0: 0,
+        1: 1,
+    }
 
 
 def test_output_is_not_linked_if_two_inputs_fit():
-    assert links(["Sample tube", "Sample tube"], ["Sample tube, mixed", "Sample tube, mixed"]) == {}
+    assert link_by_name(["Sample tube", "Sample tube"], ["Sample tube, mixed", "Sample tube, mixed"]) == {}
 
 
 def test_barcode_links_before_the_name():
-    before = [seen({}, "A cup", barcode="MAT-00000001"), seen({}, "B cup", barcode="MAT-00000002")]
-    assert matching.link(before, [seen({}, "A cup", replaces="MAT-00000002")], "move") == {0: 1}
+    before = [view_material({}, "A cup", barcode="MAT-00000001"), view_material({}, "B cup", barcode="MAT-00000002")]
+    assert material_links.link_materials(before, [view_material({}, "A cup", replaces="MAT-00000002")], "move") == {
+        0: 1
+    }
 
 
 @pytest.mark.parametrize("name", ["Stock", "Stock A", "Source", "Brewed coffee", "Original sample"])
 @pytest.mark.parametrize("left", ["{}", "{} (remaining)", "Residual {}", "{}, left over"])
 def test_remainder_of_a_material_is_linked_under_many_names(name, left):
     outputs = ["Portion 1", "Portion 2", left.format(name)]
-    assert links([name], outputs) == {2: 0}
+    assert link_by_name([name], outputs) == {2: 0}
 
 
 def test_full_name_links_before_a_shortened_one():
     # Both names are "coffee" without words for remainders
-    assert links(["Coffee", "Coffee stock"], ["Coffee stock", "Coffee"]) == {0: 1, 1: 0}
+    assert link_by_name(["Coffee", "Coffee stock"], ["Coffee stock", "Coffee"]) == {0: 1, 1: 0}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +153,7 @@ def test_full_name_links_before_a_shortened_one():
     ],
 )
 def test_container_is_read_from_a_key_or_its_value(properties, container):
-    assert seen(properties).container == container
+    assert view_material(properties).container == container
 
 
 @pytest.mark.parametrize(
@@ -156,20 +166,21 @@ def test_container_is_read_from_a_key_or_its_value(properties, container):
     ],
 )
 def test_volume_of_a_material_is_not_that_of_each_well(properties, volume):
-    volume_read = seen(properties).volume
+    volume_read = view_material(properties).volume
     assert (volume_read.value if volume_read else None) == volume
 
 
 def test_parameter_may_list_several_materials():
     before = [
-        reading.view({"name": name, "barcode": f"MAT-0000000{n}"}, f"place {n}") for n, name in ((1, "A"), (2, "B"))
+        material_view.build_material_view({"name": name, "barcode": f"MAT-0000000{n}"}, f"place {n}")
+        for n, name in ((1, "A"), (2, "B"))
     ]
-    parsed = parameters.read({"sources": ["MAT-00000001", "MAT-00000002"]}, before)
-    assert list(parsed.named.values()) == before and parsed.material(parameters.SOURCE) is None
+    parsed = parameters.parse_parameters({"sources": ["MAT-00000001", "MAT-00000002"]}, before)
+    assert list(parsed.materials_by_key.values()) == before and parsed.find_material(parameters.SOURCE) is None
 
 
 @pytest.mark.parametrize(
     ("written", "number"), [(["A1", "A2", "B12"], 3), ("A1, A2", 2), (96, None), (["A1:A12"], None), (["Z9"], None)]
 )
 def test_wells_are_counted_in_a_list_of_wells(written, number):
-    assert parameters.read({"wells": written}, []).wells() == number
+    assert parameters.parse_parameters({"wells": written}, []).count_wells() == number

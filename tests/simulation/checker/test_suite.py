@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation.checker import check, tables
+from simulation.checker import check_transition, tables
 from simulation.checker.findings import CODES
-from simulation.checker.suite import WARNED, measure
+from simulation.checker.suite import WARNING_CODES, measure_suite
 
 DERIVED = Path(__file__).parents[3] / "fixtures" / "checker" / "derived.jsonl"
 FOREIGN = DERIVED.with_name("foreign.jsonl")
@@ -25,25 +25,25 @@ def test_suite_has_three_mutants_and_three_clean_twins_per_code():
 
 @pytest.mark.parametrize("line", MADE_UP, ids=[line["id"] for line in MADE_UP])
 def test_mutant_is_found_under_its_own_code(line):
-    report = check(line)
-    severity = "warning" if line["code"] in WARNED else "error"
+    report = check_transition(line)
+    severity = "warning" if line["code"] in WARNING_CODES else "error"
     assert (line["code"], severity) in {(finding.code, finding.severity) for finding in report.findings}
     assert (report.verdict == "error") == (severity == "error")
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line["truth"] == "correct"], ids=lambda line: line["id"])
 def test_correct_transition_has_no_errors(line):
-    assert check(line).errors == ()
+    assert check_transition(line).error_findings == ()
 
 
 def test_recall_of_the_derived_suite_is_at_least_90_percent():
-    result = measure(DERIVED)
+    result = measure_suite(DERIVED)
     assert result.recall.part >= 0.9 * result.recall.whole
     assert result.malformed == 0
 
 
 def test_recall_of_the_foreign_suite_is_at_least_90_percent():
-    result = measure(FOREIGN)
+    result = measure_suite(FOREIGN)
     assert result.recall.part >= 0.9 * result.recall.whole
     assert result.false_alarms.part <= 0.05 * result.false_alarms.whole
     assert (result.malformed, result.false_alarms.whole) == (0, 94)
@@ -51,4 +51,4 @@ def test_recall_of_the_foreign_suite_is_at_least_90_percent():
 
 def test_documentation_has_the_current_numbers():
     page = tables.PAGE.read_text(encoding="utf-8")
-    assert tables.with_tables(page) == page, "run: python -m simulation.checker.tables"
+    assert tables.insert_tables(page) == page, "run: python -m simulation.checker.tables"

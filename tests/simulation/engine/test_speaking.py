@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from simulation.calls import journal, spending
+from simulation.calls import replay, run_usage
 from simulation.engine import runner, workers
 from simulation.leases import leases
 from simulation.models import (
@@ -19,39 +19,39 @@ from simulation.models import (
     Run,
     Transition,
 )
-from simulation.runs import control, queueing
+from simulation.runs import control, create
 from simulation.scripted_server import Server
-from tests.support import speakers
-from tests.support.steps import play_out
+from tests.support import model_casts
+from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
-def talkers(caffeine: Experiment, model_server: Server) -> Server:
-    speakers.cast()
+def model_cast_server(caffeine: Experiment, model_server: Server) -> Server:
+    model_casts.create_cast()
     return model_server
 
 
-def create_run(cast: str = "talkers", number: int = 1, **terms: object) -> Run:
+def create_run(cast: str = "model_cast_server", number: int = 1, **terms: object) -> Run:
     chosen = Experiment.objects.filter(slug="caffeine-hplc-analysis")
-    return queueing.queue_episodes(chosen, cast, number, seed=1, **terms)  # type: ignore[arg-type]
+    return create.create_episode_run(chosen, cast, number, seed=1, **terms)  # type: ignore[arg-type]
 
 
 def run_one_unit(run: Run) -> None:
     """Run one unit of the run's only episode, without waiting."""
     Episode.objects.update(not_before=None)
-    workers.play("episode", run.episodes.get().code)
+    workers.run_one_unit("episode", run.episodes.get().code)
 
 
 @pytest.mark.both_databases
-def test_episode_of_three_models_reaches_a_verdict_and_every_call_is_logged(talkers: Server) -> None:
+def test_episode_of_three_models_reaches_a_verdict_and_every_call_is_logged(model_cast_server: Server) -> None:
     run = create_run()
-    play_out(run)
+    run_to_end(run)
     episode = run.episodes.get()
     assert (episode.status, episode.error) == ("submitted", "") and episode.transitions.filter(accepted=True).exists()
     assert EvidenceReview.objects.get().classifier == "a-judge"
-    counted, totals = talkers.counters()["total"], spending.totals(run)
+    counted, totals = model_cast_server.get_counters()["total"], run_usage.sum_usage(run)
     assert totals.calls == totals.answered == counted["requests"]
     for name in ("input_uncached", "cache_read", "cache_write_5m", "output", "reasoning"):
         assert getattr(totals, name) == counted["tokens"][name]
@@ -60,7 +60,7 @@ def test_episode_of_three_models_reaches_a_verdict_and_every_call_is_logged(talk
     assert not ModelCall.objects.exclude(prompt_set=run.setup["prompt_set"]["sha256"]).exists()
 
 
-def test_unit_makes_one_call(talkers: Server) -> None:
+def test_unit_makes_one_call(model_cast_server: Server) -> None:
     run = create_run()
     for number in range(1, 6):
         run_one_unit(run)
@@ -69,25 +69,25 @@ def test_unit_makes_one_call(talkers: Server) -> None:
 
 @pytest.mark.both_databases
 def test_replay_repeats_no_answered_call_after_a_worker_died_before_its_commit(
-    talkers: Server,
+    model_cast_server: Server,
 ) -> None:
     run = create_run()
-    lease = leases.claim(Episode, run.episodes.get().code)
+    lease = leases.claim_row(Episode, run.episodes.get().code)
     assert lease is not None
     Episode.objects.update(fence=9)  # another worker took over before the step was committed
     stolen = leases.Lease(lease.row, 9)
-    assert runner.advance(stolen)
+    assert runner.run_episode_unit(stolen)
     assert ModelCall.objects.count() == 1
     Episode.objects.update(
         phase="agent", pending=None, lease_until=None, begun=True
     )  # as if that commit had not happened
     run_one_unit(run)
-    assert ModelCall.objects.count() == talkers.counters()["total"]["requests"] == 1
+    assert ModelCall.objects.count() == model_cast_server.get_counters()["total"]["requests"] == 1
     assert run.episodes.get().phase == "transition"
 
 
 @pytest.mark.both_databases
-def test_call_of_a_dead_worker_is_lost_keeps_its_reservation_and_is_sent_again(talkers: Server) -> None:
+def test_call_of_a_dead_worker_is_lost_keeps_its_reservation_and_is_sent_again(model_cast_server: Server) -> None:
     run = create_run(max_tokens=10_000_000)
     run_one_unit(run)
     # The state of the call log if a worker is killed between the request and its answer.
@@ -105,26 +105,26 @@ def test_call_of_a_dead_worker_is_lost_keeps_its_reservation_and_is_sent_again(t
     lost, again = ModelCall.objects.order_by("attempt")
     assert (lost.state, again.state, again.attempt) == ("lost", "answered", 2)
     assert lost.reserved_tokens == before.reserved_tokens > 0
-    assert spending.totals(run).lost_tokens == lost.reserved_tokens
+    assert run_usage.sum_usage(run).lost_tokens == lost.reserved_tokens
 
 
 @pytest.mark.both_databases
 def test_call_of_a_worker_that_was_taken_over_is_stored_as_fenced_and_not_used(
-    talkers: Server, monkeypatch: pytest.MonkeyPatch
+    model_cast_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = create_run()
-    lease = leases.claim(Episode, run.episodes.get().code)
+    lease = leases.claim_row(Episode, run.episodes.get().code)
     assert lease is not None
 
     def lose_lease() -> None:
         Episode.objects.update(fence=7)
-        lease.since -= 3600  # like a process that was suspended for an hour
+        lease.confirmed_at -= 3600  # like a process that was suspended for an hour
 
-    def connect_and_lose_lease(setup: object, player: object) -> journal.Line:
-        line = journal.dial(setup, player)  # type: ignore[arg-type]
+    def connect_and_lose_lease(setup: object, player: object) -> replay.ModelConnection:
+        line = replay.connect(setup, player)  # type: ignore[arg-type]
         return line._replace(connection=_InterruptedConnection(line.connection, lose_lease))
 
-    assert runner.advance(lease, connect_and_lose_lease) is False
+    assert runner.run_episode_unit(lease, connect_and_lose_lease) is False
     assert ModelCall.objects.get().state == "fenced"
     assert (run.episodes.get().phase, run.episodes.get().pending) == ("agent", None)
 
@@ -135,17 +135,17 @@ class _InterruptedConnection:
     def __init__(self, inner: object, act: object) -> None:
         self.inner, self.act = inner, act
 
-    def prepare(self, *arguments: object) -> object:
+    def prepare_request(self, *arguments: object) -> object:
         return self.inner.prepare(*arguments)  # type: ignore[attr-defined]
 
-    def send(self, *arguments: object) -> object:
+    def send_request(self, *arguments: object) -> object:
         answer = self.inner.send(*arguments)  # type: ignore[attr-defined]
         self.act()  # type: ignore[operator]
         return answer
 
 
-def test_provider_fault_waits_and_continues_at_the_same_step(talkers: Server) -> None:
-    talkers.faults({"fault": "server_500", "times": 2})
+def test_provider_fault_waits_and_continues_at_the_same_step(model_cast_server: Server) -> None:
+    model_cast_server.set_faults({"fault": "server_500", "times": 2})
     run = create_run()
     run_one_unit(run)
     episode = run.episodes.get()
@@ -158,9 +158,9 @@ def test_provider_fault_waits_and_continues_at_the_same_step(talkers: Server) ->
 
 
 def test_episode_fails_after_ten_provider_faults_and_can_be_retried(
-    talkers: Server,
+    model_cast_server: Server,
 ) -> None:
-    talkers.faults("server_500")
+    model_cast_server.set_faults("server_500")
     run = create_run()
     for _ in range(10):
         ProviderGate.objects.update(closed_until=None, faults_running=0)
@@ -170,36 +170,36 @@ def test_episode_fails_after_ten_provider_faults_and_can_be_retried(
         "failed",
         "provider_unavailable",
     ) and "after 10 attempts" in episode.error
-    talkers.faults()
-    queueing.retry(episode)
-    play_out(run)
+    model_cast_server.set_faults()
+    create.retry_episode(episode)
+    run_to_end(run)
     assert run.episodes.get(counts=True).status == "submitted"
 
 
-def test_refusal_fails_the_episode_and_is_never_retried(talkers: Server) -> None:
-    talkers.faults({"fault": "refusal", "role": "transition"})
+def test_refusal_fails_the_episode_and_is_never_retried(model_cast_server: Server) -> None:
+    model_cast_server.set_faults({"fault": "refusal", "role": "transition"})
     run = create_run()
-    play_out(run)
+    run_to_end(run)
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("failed", "refused")
     assert ModelCall.objects.filter(role="transition").values_list("state", flat=True).get() == "refused"
 
 
-def test_rejected_key_blocks_all_episodes_until_try_again(talkers: Server) -> None:
-    talkers.faults({"fault": "unauthorized_401", "role": "agent"})
+def test_rejected_key_blocks_all_episodes_until_try_again(model_cast_server: Server) -> None:
+    model_cast_server.set_faults({"fault": "unauthorized_401", "role": "agent"})
     run = create_run(number=3)
-    play_out(run)
+    run_to_end(run)
     assert set(run.episodes.values_list("status", "reason")) == {("blocked", "credentials")}
-    asked = talkers.counters()["total"]["requests"]
+    asked = model_cast_server.get_counters()["total"]["requests"]
     assert asked == 1, "the limiter of the key is closed: no other episode calls with it"
-    talkers.faults()
-    assert control.try_again(run) == 3
-    play_out(run)
+    model_cast_server.set_faults()
+    assert control.retry_blocked(run) == 3
+    run_to_end(run)
     assert set(run.episodes.values_list("status", flat=True)) == {"submitted"}
 
 
 def test_missing_key_blocks_the_episode_and_names_the_variable(
-    talkers: Server, monkeypatch: pytest.MonkeyPatch
+    model_cast_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = create_run()
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -209,16 +209,16 @@ def test_missing_key_blocks_the_episode_and_names_the_variable(
 
 
 def test_try_again_uses_a_corrected_model_definition(caffeine: Experiment, model_server: Server) -> None:
-    wrong = speakers.model("a-judge", "anthropic")  # its version of the wire takes no temperature
-    speakers.cast()
+    wrong = model_casts.create_priced_model("a-judge", "anthropic")  # its version of the wire takes no temperature
+    model_casts.create_cast()
     run = create_run()
-    play_out(run)
+    run_to_end(run)
     assert run.episodes.values_list("status", "reason", "phase").get() == ("blocked", "bad_request", "verdict")
     wrong.options = {"api_version": "2023-06-01"}
     wrong.save()
     LanguageModel.objects.filter(name="an-agent").update(model_id="another")
-    assert control.try_again(run) == 1
-    play_out(run)
+    assert control.retry_blocked(run) == 1
+    run_to_end(run)
     assert run.episodes.get().status == "submitted"
     again = Run.objects.get().setup["models"]
     assert again["an-agent"]["model_id"] == "an-agent", "a model that has answered keeps its definition"
@@ -226,37 +226,43 @@ def test_try_again_uses_a_corrected_model_definition(caffeine: Experiment, model
 
 @pytest.mark.both_databases
 def test_token_limit_blocks_the_call_that_could_exceed_it_and_a_larger_limit_continues(
-    talkers: Server,
+    model_cast_server: Server,
 ) -> None:
     run = create_run(max_tokens=150_000)
-    play_out(run)
+    run_to_end(run)
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("blocked", "budget")
     held = Run.objects.get()
-    assert spending.totals(run).tokens == held.held_tokens <= 150_000 and spending.verify(run).agrees
+    assert (
+        run_usage.sum_usage(run).tokens == held.held_tokens <= 150_000
+        and run_usage.check_budget_counters(run).is_consistent
+    )
     steps = episode.transitions.count()
     assert control.continue_run(run, max_tokens=10_000_000) == 1
-    play_out(run)
+    run_to_end(run)
     assert run.episodes.get().status == "submitted" and Transition.objects.count() >= steps
-    assert spending.verify(run).agrees
+    assert run_usage.check_budget_counters(run).is_consistent
 
 
 @pytest.mark.both_databases
-def test_cost_limit_is_never_exceeded(talkers: Server) -> None:
+def test_cost_limit_is_never_exceeded(model_cast_server: Server) -> None:
     run = create_run(max_cost=Decimal("0.20"))
-    play_out(run)
+    run_to_end(run)
     assert run.episodes.get().reason == "budget"
-    assert Decimal(0) < spending.totals(run).cost <= Decimal("0.20") and spending.verify(run).agrees
+    assert (
+        Decimal(0) < run_usage.sum_usage(run).cost <= Decimal("0.20")
+        and run_usage.check_budget_counters(run).is_consistent
+    )
 
 
 def test_cost_limit_is_refused_for_a_model_without_a_price(caffeine: Experiment, model_server: Server) -> None:
-    speakers.cast("unpriced", priced=False)
+    model_casts.create_cast("unpriced", priced=False)
     with pytest.raises(Exception, match="a-judge") as refused:
         create_run("unpriced", max_cost=Decimal(5))
     assert "docs/models.md" in str(refused.value) and not Run.objects.exists()
 
 
-def test_time_limit_blocks_the_run(talkers: Server) -> None:
+def test_time_limit_blocks_the_run(model_cast_server: Server) -> None:
     run = create_run(max_seconds=60)
     run_one_unit(run)
     Run.objects.update(first_call_at=timezone.now() - timedelta(seconds=61))
@@ -265,31 +271,31 @@ def test_time_limit_blocks_the_run(talkers: Server) -> None:
 
 
 @pytest.mark.both_databases
-def test_paused_run_makes_no_calls_until_it_is_resumed(talkers: Server) -> None:
+def test_paused_run_makes_no_calls_until_it_is_resumed(model_cast_server: Server) -> None:
     run = create_run()
     run_one_unit(run)
     assert control.pause_run(run) and not control.pause_run(run)
     run_one_unit(run)
     assert ModelCall.objects.count() == 1
     assert control.resume_run(run)
-    play_out(run)
+    run_to_end(run)
     assert run.episodes.get().status == "submitted"
 
 
-def test_a_cancelled_episode_makes_no_further_call(talkers: Server) -> None:
+def test_a_cancelled_episode_makes_no_further_call(model_cast_server: Server) -> None:
     run = create_run()
     run_one_unit(run)
-    control.stop(run.episodes.get())
+    control.stop_episode(run.episodes.get())
     run_one_unit(run)
     assert (run.episodes.get().status, ModelCall.objects.count()) == ("cancelled", 1)
 
 
 @pytest.mark.both_databases
 def test_panel_member_that_fails_is_recorded_as_missing(caffeine: Experiment, model_server: Server) -> None:
-    speakers.cast(panel=("judge-two", "judge-three"))
-    model_server.faults({"fault": "refusal", "model": "judge-two"})
+    model_casts.create_cast(panel=("judge-two", "judge-three"))
+    model_server.set_faults({"fault": "refusal", "model": "judge-two"})
     run = create_run()
-    play_out(run)
+    run_to_end(run)
     episode = run.episodes.get()
     assert episode.status == "submitted"
     assert list(episode.reviews.values_list("classifier", "primary")) == [("a-judge", True), ("judge-three", False)]
@@ -297,8 +303,8 @@ def test_panel_member_that_fails_is_recorded_as_missing(caffeine: Experiment, mo
 
 
 def test_parameters_dropped_from_a_request_are_recorded(caffeine: Experiment, model_server: Server) -> None:
-    speakers.model("a-simulator", "anthropic", options={"temperature": False})
-    speakers.cast()
+    model_casts.create_priced_model("a-simulator", "anthropic", options={"temperature": False})
+    model_casts.create_cast()
     run = create_run()
     run_one_unit(run)
     run_one_unit(run)
@@ -307,8 +313,8 @@ def test_parameters_dropped_from_a_request_are_recorded(caffeine: Experiment, mo
 
 
 @pytest.mark.both_databases
-def test_no_key_is_in_the_database(talkers: Server) -> None:
+def test_no_key_is_in_the_database(model_cast_server: Server) -> None:
     run = create_run()
-    play_out(run)
+    run_to_end(run)
     kept = "".join(str(row) for model in (ModelCall, Run, Episode, ProviderGate) for row in model.objects.values())
     assert "dummy-" not in kept

@@ -5,10 +5,10 @@ import pytest
 from simulation.engine import workers
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin
-from simulation.runs import control, queueing
+from simulation.runs import control, create
 from simulation.scripted_server import Server
-from tests.support import speakers
-from tests.support.steps import play_out
+from tests.support import model_casts
+from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.both_databases
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.both_databases
 @pytest.fixture
 def step(caffeine: Experiment, model_server: Server) -> Transition:
     """An accepted step of an episode of language models."""
-    speakers.cast()
-    run = queueing.queue_episodes([caffeine], "talkers", 1, seed=1)
+    model_casts.create_cast()
+    run = create.create_episode_run([caffeine], "model_cast_server", 1, seed=1)
     for _ in range(2):
         Episode.objects.update(not_before=None)
         run_units(run)
@@ -25,12 +25,12 @@ def step(caffeine: Experiment, model_server: Server) -> Transition:
 
 
 def run_units(run: Run) -> None:
-    workers.play("episode", run.episodes.get().code)
+    workers.run_one_unit("episode", run.episodes.get().code)
 
 
-def create_twins(*perturbations: str, cast: str = "talkers") -> Run:
-    run = queueing.queue_twins(Transition.objects.filter(number=1), perturbations, cast, seed=2)
-    play_out(run)
+def create_twins(*perturbations: str, cast: str = "model_cast_server") -> Run:
+    run = create.create_twin_run(Transition.objects.filter(number=1), perturbations, cast, seed=2)
+    run_to_end(run)
     return run
 
 
@@ -48,18 +48,18 @@ def test_twins_of_both_error_types_keep_the_secret_apart_and_record_the_differen
 
 
 def test_twin_without_a_described_error_is_unusable_and_can_be_retried(step: Transition, model_server: Server) -> None:
-    model_server.faults({"fault": "no_secret", "times": 1})
+    model_server.set_faults({"fault": "no_secret", "times": 1})
     run = create_twins("subtle")
     twin = run.twins.get()
     assert twin.status == "unusable" and twin.error
     assert control.retry_twin(twin)
-    play_out(run)
+    run_to_end(run)
     assert run.twins.get().status == "done" and ModelCall.objects.filter(twin=twin).count() == 2
 
 
 def test_twin_without_an_error_is_another_models_answer(step: Transition) -> None:
-    speakers.model("another")
-    speakers.cast("others", transition_model=speakers.player("another"))
+    model_casts.create_priced_model("another")
+    model_casts.create_cast("others", transition_model=model_casts.build_role("another"))
     twin = create_twins("none", cast="others").twins.get()
     assert (twin.status, twin.why, twin.perturbation) == ("done", "", "none")
     assert twin.calls.get().model_name == "another"
@@ -67,10 +67,10 @@ def test_twin_without_an_error_is_another_models_answer(step: Transition) -> Non
 
 def test_twin_without_an_error_is_refused_for_rule_based_casts(step: Transition) -> None:
     with pytest.raises(LabError, match="language model"):
-        queueing.queue_twins(Transition.objects.all(), ["none"], "offline")
+        create.create_twin_run(Transition.objects.all(), ["none"], "offline")
 
 
 def test_twin_that_a_model_refuses_fails_as_refused(step: Transition, model_server: Server) -> None:
-    model_server.faults("refusal")
+    model_server.set_faults("refusal")
     twin = create_twins("obvious").twins.get()
     assert (twin.status, twin.reason) == ("failed", "refused") and not Twin.objects.filter(status="done").exists()

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from simulation.engine import tasks, tidying, workers
+from simulation.engine import cleanup, tasks, workers
 from simulation.models import Experiment, Worker
-from simulation.runs import queueing
-from tests.support.steps import Away, play_out
-from tests.support.warm_processes import Forked, Warm
+from simulation.runs import create
+from tests.support.steps import DatabaseOutage, run_to_end
+from tests.support.warm_processes import ForkedProcess, PreloadedProcess
 
 KILLS = 6
 
@@ -24,19 +24,19 @@ KILLS = 6
 class Installation:
     """A separate site in a folder: SQLite, no broker, controlled by commands as a user would."""
 
-    def __init__(self, warm: Warm, folder: Path) -> None:
+    def __init__(self, warm: PreloadedProcess, folder: Path) -> None:
         self.warm, self.folder, self.database = warm, folder, folder / "wetbench.sqlite3"
 
     def manage(self, *arguments: str) -> str:
         process = self._start("manage.py", *arguments, log="command")
-        assert process.wait(120) == 0, process.said()
-        return process.said()
+        assert process.wait_for_end(120) == 0, process.read_log()
+        return process.read_log()
 
-    def worker(self) -> Forked:
+    def worker(self) -> ForkedProcess:
         return self._start("manage.py", "work", "--threads", "2", log="worker")
 
-    def _start(self, *command: str, log: str) -> Forked:
-        return self.warm.start(str(self.database), self.folder / log, *command)
+    def _start(self, *command: str, log: str) -> ForkedProcess:
+        return self.warm.fork_command(str(self.database), self.folder / log, *command)
 
     def copy_from(self, other: "Installation") -> "Installation":
         """Copy the other's database into this one, and return it."""
@@ -76,7 +76,7 @@ def new_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
         "WETBENCH_PACE": "0.02",
         "WETBENCH_LOG_LEVEL": "ERROR",
     }
-    with Warm.started(environment) as warm:
+    with PreloadedProcess.run_process(environment) as warm:
         yield lambda name: Installation(warm, tmp_path_factory.mktemp(name))
 
 
@@ -100,8 +100,8 @@ def run_to_the_end(site: Installation) -> None:
     until = time.monotonic() + 120
     while site.count_unfinished() and time.monotonic() < until:
         time.sleep(0.05)
-    worker.signal(signal.SIGTERM)
-    assert worker.wait(30) == 0, worker.said()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait_for_end(30) == 0, worker.read_log()
 
 
 def kill_a_worker(site: Installation) -> bool:
@@ -113,46 +113,46 @@ def kill_a_worker(site: Installation) -> bool:
         if site.count_steps() >= before + 4:
             break
         time.sleep(0.01)
-    worker.signal(signal.SIGKILL)
-    worker.wait(20)
+    worker.send_signal(signal.SIGKILL)
+    worker.wait_for_end(20)
     return site.count_unfinished() > 0
 
 
 def test_message_delivered_five_times_runs_one_unit_each(caffeine: Experiment) -> None:
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    run = create.create_episode_run([caffeine], "offline", 1, seed=1)
     episode = run.episodes.get()
-    more = [workers.play("episode", episode.code) for _ in range(5)]
+    more = [workers.run_one_unit("episode", episode.code) for _ in range(5)]
     assert more == [True] * 5  # one unit each: choose, answer, choose, answer, choose
     assert episode.transitions.count() == 2
-    play_out(run)
-    assert [workers.play("episode", episode.code) for _ in range(5)] == [False] * 5
+    run_to_end(run)
+    assert [workers.run_one_unit("episode", episode.code) for _ in range(5)] == [False] * 5
 
 
 def test_rows_get_one_message_until_it_is_overdue(caffeine: Experiment, settings) -> None:
-    queueing.queue_episodes([caffeine], "offline", 2, seed=1)
-    first = workers.due()
+    create.create_episode_run([caffeine], "offline", 2, seed=1)
+    first = workers.list_rows_to_notify()
     assert len(first) == 2
     for kind, code in first:
-        workers.rung(kind, code)
-    assert workers.due() == []
+        workers.mark_notified(kind, code)
+    assert workers.list_rows_to_notify() == []
     settings.RING_AGAIN_SECONDS = 0  # as if the message had been lost long ago
-    assert workers.due() == first
+    assert workers.list_rows_to_notify() == first
 
 
 def test_worker_is_registered_while_it_runs(db: None) -> None:
-    assert not queueing.workers_alive()
-    with workers.announced("embedded"):
-        assert queueing.workers_alive()
+    assert not create.has_live_worker()
+    with workers.worker_registered("embedded"):
+        assert create.has_live_worker()
     assert Worker.objects.count() == 0
 
 
 def test_dispatcher_does_not_count_as_a_worker(db: None) -> None:
-    with workers.announced("dispatcher"):
-        assert not queueing.workers_alive()
+    with workers.worker_registered("dispatcher"):
+        assert not create.has_live_worker()
 
 
 def test_dispatcher_sends_no_more_messages_after_the_broker_rejects_one(caffeine: Experiment) -> None:
-    queueing.queue_episodes([caffeine], "offline", 3, seed=1)
+    create.create_episode_run([caffeine], "offline", 3, seed=1)
     stop, offered = threading.Event(), []
 
     def refuse(kind: str, code: str) -> bool:
@@ -160,34 +160,37 @@ def test_dispatcher_sends_no_more_messages_after_the_broker_rejects_one(caffeine
         stop.set()
         return False
 
-    workers.dispatch(stop, refuse, lambda: 0)
+    workers.run_dispatcher(stop, refuse, lambda: 0)
     assert len(offered) == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_command_that_runs_its_own_run_does_not_count_as_a_worker(caffeine: Experiment) -> None:
-    run, seen = queueing.queue_episodes([caffeine], "offline", 1, seed=1), []
-    workers.play_run(run, 1, lambda now: seen.append((now.finished, queueing.workers_alive())))
+    run, seen = create.create_episode_run([caffeine], "offline", 1, seed=1), []
+    workers.run_to_end(run, 1, lambda now: seen.append((now.is_finished, create.has_live_worker())))
     assert seen[0] == (False, False) and seen[-1] == (True, False)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_command_survives_a_database_outage(caffeine: Experiment) -> None:
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
-    away = Away('SELECT "simulation_episode"."code"', times=2)
+    run = create.create_episode_run([caffeine], "offline", 1, seed=1)
+    away = DatabaseOutage('SELECT "simulation_episode"."code"', times=2)
     with connection.execute_wrapper(away):
-        workers.play_run(run, 1, lambda _: None)
+        workers.run_to_end(run, 1, lambda _: None)
     assert away.times == 0 and run.episodes.get().status == "submitted"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_worker_repeats_a_heartbeat_that_failed(settings) -> None:
     settings.HEARTBEAT_SECONDS = 0.1
-    with connection.execute_wrapper(Away('SELECT "simulation_worker"', times=1)), workers.announced("embedded"):
+    with (
+        connection.execute_wrapper(DatabaseOutage('SELECT "simulation_worker"', times=1)),
+        workers.worker_registered("embedded"),
+    ):
         until = time.monotonic() + 10
-        while not queueing.workers_alive() and time.monotonic() < until:
+        while not create.has_live_worker() and time.monotonic() < until:
             time.sleep(0.02)
-        assert queueing.workers_alive()
+        assert create.has_live_worker()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -201,40 +204,40 @@ def test_sweep_continues_after_an_exception_in_one_of_its_parts(settings, monkey
             often.set()
         raise ValueError("a fault of its own")
 
-    monkeypatch.setattr(tidying, "_work", [fail])
-    monkeypatch.setattr(tidying, "_next", [0.0])
-    with workers.sweeping():
+    monkeypatch.setattr(cleanup, "_tasks", [fail])
+    monkeypatch.setattr(cleanup, "_next_at", [0.0])
+    with workers.periodic_sweep():
         assert often.wait(10)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_worker_survives_a_start_without_database() -> None:
-    stop, away = threading.Event(), Away('SELECT "simulation_job"."lease_owner"', times=1)
+    stop, away = threading.Event(), DatabaseOutage('SELECT "simulation_job"."lease_owner"', times=1)
     stop.set()
     with connection.execute_wrapper(away):
-        workers.work(stop, 1)
+        workers.run_worker(stop, 1)
     assert away.times == 0
 
 
 @pytest.mark.django_db(transaction=True)
 def test_celery_worker_polls_the_database_without_messages(caffeine: Experiment, settings, monkeypatch) -> None:
-    monkeypatch.setattr(tasks, "_heard", time.monotonic())
+    monkeypatch.setattr(tasks, "_last_message_at", time.monotonic())
     settings.RING_AGAIN_SECONDS = 0.1
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
-    with tasks.looking():
+    run = create.create_episode_run([caffeine], "offline", 1, seed=1)
+    with tasks.poll_without_messages():
         until = time.monotonic() + 60
-        while not queueing.progress(run).finished and time.monotonic() < until:
+        while not create.get_progress(run).is_finished and time.monotonic() < until:
             time.sleep(0.05)
     assert run.episodes.get().status == "submitted"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_celery_worker_does_not_poll_while_messages_arrive(caffeine: Experiment, settings, monkeypatch) -> None:
-    monkeypatch.setattr(tasks, "_heard", time.monotonic())
+    monkeypatch.setattr(tasks, "_last_message_at", time.monotonic())
     settings.RING_AGAIN_SECONDS = 0.1
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
-    with tasks.looking():
+    run = create.create_episode_run([caffeine], "offline", 1, seed=1)
+    with tasks.poll_without_messages():
         for _ in range(50):
-            tasks.advance("episode", "00000000-0000-0000-0000-000000000000")  # no such row
+            tasks.run_row("episode", "00000000-0000-0000-0000-000000000000")  # no such row
             time.sleep(0.02)
     assert run.episodes.get().status == "queued"

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from simulation.lab.actions import SUBMIT, Action, ActionType, Catalogue, Duration
-from simulation.lab.materials import NOT_AVAILABLE, Draft, place_all
+from simulation.lab.materials import NOT_AVAILABLE, NewMaterial, build_inventory
 from simulation.lab.parameters import Parameter, ParameterError
 
 SELECT = Parameter("mode", "select", "how", options=("vortex", "invert"))
@@ -85,12 +85,14 @@ WAIT = ActionType(
     duration=Duration(30, parameter="time"),
 )  # fmt: skip
 CATALOGUE = Catalogue({t.name: t for t in (MIX, SUBMITS, WAIT)})
-BENCH = place_all((Draft("A", {}), Draft("B", {}), Draft("C", {}), Draft("D", {}, NOT_AVAILABLE)), seed=1)
+BENCH = build_inventory(
+    (NewMaterial("A", {}), NewMaterial("B", {}), NewMaterial("C", {}), NewMaterial("D", {}, NOT_AVAILABLE)), seed=1
+)
 A, B, C, D = (material.barcode for material in BENCH)
 
 
 def test_catalogue_accepts_an_allowed_action():
-    assert CATALOGUE.refuse(Action("Mix", (A, B), {"mode": "vortex", "targets": [A]}), BENCH) == ""
+    assert CATALOGUE.find_rejection(Action("Mix", (A, B), {"mode": "vortex", "targets": [A]}), BENCH) == ""
 
 
 @pytest.mark.parametrize(
@@ -108,31 +110,31 @@ def test_catalogue_accepts_an_allowed_action():
     ],
 )
 def test_catalogue_refuses_a_wrong_action_with_a_reason(action, reason):
-    assert reason in CATALOGUE.refuse(action, BENCH)
+    assert reason in CATALOGUE.find_rejection(action, BENCH)
 
 
 def test_missing_required_parameter_is_refused_with_the_allowed_values():
     needed = Parameter("mode", "select", "how", required=True, options=("vortex",))
     catalogue = Catalogue({"Mix": ActionType("Mix", "transformation", "m", "i", "o", (needed,))})
-    assert "needs mode: one of vortex" in catalogue.refuse(Action("Mix", (A,)), BENCH)
+    assert "needs mode: one of vortex" in catalogue.find_rejection(Action("Mix", (A,)), BENCH)
 
 
 def test_missing_parameter_takes_its_default():
     with_default = Parameter("cycles", "range", "how often", default=30, minimum=1, maximum=40)
     kind = ActionType("PCR", "transformation", "m", "i", "o", (with_default, SWITCH))
-    assert kind.values(Action("PCR", (A,))) == {"cycles": Decimal(30), "lid": None}
+    assert kind.parse_parameters(Action("PCR", (A,))) == {"cycles": Decimal(30), "lid": None}
 
 
 def test_action_name_may_have_the_prefix_experiment_and_submit_may_be_short():
-    assert CATALOGUE.read(Action("ExperimentMix", (A,))).name == "Mix"
-    assert CATALOGUE.read(Action("Submit")).name == SUBMIT
-    assert CATALOGUE.read(Action("ExperimentTeleport")).name == "ExperimentTeleport"
+    assert CATALOGUE.normalise_action(Action("ExperimentMix", (A,))).name == "Mix"
+    assert CATALOGUE.normalise_action(Action("Submit")).name == SUBMIT
+    assert CATALOGUE.normalise_action(Action("ExperimentTeleport")).name == "ExperimentTeleport"
 
 
 def test_action_duration_is_fixed_per_material_or_set_by_a_parameter():
-    assert MIX.seconds(Action("Mix", (A, B))) == 120  # 2 materials x 60 s
-    assert WAIT.seconds(Action("Wait", (A,), {"time": "2 h"})) == 7200
-    assert WAIT.seconds(Action("Wait", (A,))) == 30
+    assert MIX.compute_seconds(Action("Mix", (A, B))) == 120  # 2 materials x 60 s
+    assert WAIT.compute_seconds(Action("Wait", (A,), {"time": "2 h"})) == 7200
+    assert WAIT.compute_seconds(Action("Wait", (A,))) == 30
 
 
 def test_action_round_trips_through_json():
@@ -144,13 +146,17 @@ def test_object_parameter_has_typed_values_and_may_be_written_as_text():
     volts = Parameter("FSC", "range_with_units", "", dimension="voltage", minimum="0 V", maximum="1000 V")
     on = Parameter("trigger", "boolean", "")
     detectors = Parameter("detectors", "object", "per channel", keys={"FSC": volts, "trigger": on, "note": None})
-    assert detectors.read({"FSC": "400 V", "trigger": True, "note": "x"}) == {"FSC": 400, "trigger": True, "note": "x"}
-    assert detectors.read("{FSC:400 V, trigger:true}") == {"FSC": 400, "trigger": True}
+    assert detectors.parse_value({"FSC": "400 V", "trigger": True, "note": "x"}) == {
+        "FSC": 400,
+        "trigger": True,
+        "note": "x",
+    }
+    assert detectors.parse_value("{FSC:400 V, trigger:true}") == {"FSC": 400, "trigger": True}
     for wrong in ("{FSC:400 V", "{SSC:3 V}", "{}", "{FSC}", "FSC:400 V", "{" * 3000):
         with pytest.raises(ParameterError, match="detectors"):
-            detectors.read(wrong)
+            detectors.parse_value(wrong)
     with pytest.raises(ParameterError, match="FSC is 4 kV; it must be 0 V to 1000 V"):
-        detectors.read({"FSC": "4 kV"})
+        detectors.parse_value({"FSC": "4 kV"})
 
 
 def test_object_parameter_reads_a_bare_number_in_the_unit_of_its_bounds():
@@ -158,19 +164,19 @@ def test_object_parameter_reads_a_bare_number_in_the_unit_of_its_bounds():
     volts = Parameter("FSC", **ranged, dimension="voltage", minimum="0 V", maximum="1000 V")
     amount = Parameter("dye", **ranged, dimension="volume", minimum="1 µL", maximum="2 mL")
     detectors = Parameter("detectors", "object", "", keys={"FSC": volts, "SSC": volts, "dye": amount})
-    assert detectors.read("{FSC:400,SSC:500}") == {"FSC": 400, "SSC": 500}  # as the paper writes it
-    assert detectors.read({"FSC": 400, "SSC": 500.5}) == {"FSC": 400, "SSC": Decimal("500.5")}
+    assert detectors.parse_value("{FSC:400,SSC:500}") == {"FSC": 400, "SSC": 500}  # as the paper writes it
+    assert detectors.parse_value({"FSC": 400, "SSC": 500.5}) == {"FSC": 400, "SSC": Decimal("500.5")}
     for wrong, said in (
         ("{FSC:4000}", "FSC is 4000 V"),
         ("{dye:5}", "'5' is not a volume"),
     ):  # microlitres or millilitres?
         with pytest.raises(ParameterError, match=said):
-            detectors.read(wrong)
+            detectors.parse_value(wrong)
     for wrong in (True, 10**5000, "400 400", float("nan"), -1):
         with pytest.raises(ParameterError, match="FSC"):
-            detectors.read({"FSC": wrong})
+            detectors.parse_value({"FSC": wrong})
     with pytest.raises(ParameterError, match="'400' is not a voltage"):
-        volts.read("400")
+        volts.parse_value("400")
 
 
 def test_action_duration_adds_fixed_time_and_cycled_holds_per_sample():
@@ -185,5 +191,5 @@ def test_action_duration_adds_fixed_time_and_cycled_holds_per_sample():
     )  # fmt: skip
     # (120 s + 35 x 30 s) for each of two samples; the buffer is not a sample
     action = Action("Cycle", ("A", "B", "C"), {"buffer": "C"})
-    assert kind.seconds(action) == 2 * (120 + 35 * 30)
-    assert kind.seconds(Action("Cycle", ("A",), {"rest": "10 min", "cycles": 2})) == 120 + 2 * 30 + 600
+    assert kind.compute_seconds(action) == 2 * (120 + 35 * 30)
+    assert kind.compute_seconds(Action("Cycle", ("A",), {"rest": "10 min", "cycles": 2})) == 120 + 2 * 30 + 600

@@ -13,8 +13,8 @@ from simulation.lab.errors import CatalogueError
 pytestmark = pytest.mark.slow
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-CATALOGUE, ACTIONS = catalogue.read_directory(FIXTURES / "actions")
-EXPERIMENTS = [data for _, data in experiments.read_directory(FIXTURES / "experiments", CATALOGUE)]
+CATALOGUE, ACTIONS = catalogue.load_catalogue(FIXTURES / "actions")
+EXPERIMENTS = [data for _, data in experiments.load_experiments(FIXTURES / "experiments", CATALOGUE)]
 SPOILED = (
     None, True, 0, -1, 1.5, 10**400, float("nan"), "", "x", "9**9**9 m", "5 mL", "-5 mL", "1e999", "５ mL", [], ["x"],
     [None], [[]], {}, {"x": 1}, [{}],
@@ -57,8 +57,8 @@ def replace_value(data, path, value):
 def test_action_file_with_one_spoiled_value_is_refused_or_built(data):
     for path in sample_paths(data, data["name"]):
         for value in SPOILED:
-            problems = catalogue.check(replace_value(data, path, value))
-            assert problems or catalogue.build([replace_value(data, path, value)])
+            problems = catalogue.check_action_type(replace_value(data, path, value))
+            assert problems or catalogue.build_catalogue([replace_value(data, path, value)])
             if value in NEVER and path[-1] in ALWAYS_WRONG and len(path) == 1:
                 assert any(problem.startswith(str(path[0])) for problem in problems), (path, value)
 
@@ -69,8 +69,8 @@ def test_experiment_file_with_one_spoiled_value_is_refused_or_built(data):
     for path in sample_paths(without_truth, data["slug"]):
         for value in SPOILED:
             changed = replace_value(data, path, value)
-            problems = experiments.check(changed, CATALOGUE)
-            assert problems or experiments.build(changed)
+            problems = experiments.check_experiment(changed, CATALOGUE)
+            assert problems or experiments.build_experiment(changed)
             if value in NEVER and path[-1] in ALWAYS_WRONG and path[0] in ("materials", "rubric") and len(path) == 3:
                 assert any(problem.startswith(f"{path[0]}[{path[1]}].{path[2]}") for problem in problems), (path, value)
 
@@ -87,7 +87,7 @@ def test_experiment_file_with_one_spoiled_value_is_refused_or_built(data):
         ('{"name": ', "not JSON"),
     ],
 )
-@pytest.mark.parametrize("read", [catalogue.read_directory, lambda path: experiments.read_directory(path, CATALOGUE)])
+@pytest.mark.parametrize("read", [catalogue.load_catalogue, lambda path: experiments.load_experiments(path, CATALOGUE)])
 def test_file_that_no_database_could_store_is_refused_by_file_name(tmp_path, text, told, read):
     (tmp_path / "Odd.json").write_text(text)
     with pytest.raises(CatalogueError, match=rf"(?s)Odd\.json:(1:)? not JSON: .*{told}|Odd\.json:1: {told}"):
@@ -108,18 +108,20 @@ def test_file_that_no_database_could_store_is_refused_by_file_name(tmp_path, tex
 )
 def test_impossible_quantities_and_unmeetable_rubric_bounds_are_refused(path, value, told):
     caffeine = next(data for data in EXPERIMENTS if data["slug"] == "caffeine-hplc-analysis")
-    assert any(re.match(told, one) for one in experiments.check(replace_value(caffeine, path, value), CATALOGUE))
+    assert any(
+        re.match(told, one) for one in experiments.check_experiment(replace_value(caffeine, path, value), CATALOGUE)
+    )
 
 
 def test_rubric_condition_without_words_is_refused():
     zebrafish = next(data for data in EXPERIMENTS if data["slug"] == "zebrafish-genotyping")
     path = ("rubric", 0, "parameters", "question", "mentions")
-    assert experiments.check(replace_value(zebrafish, path, []), CATALOGUE)
+    assert experiments.check_experiment(replace_value(zebrafish, path, []), CATALOGUE)
 
 
 def test_parameter_bound_that_is_not_a_finite_number_is_refused():
     transfer = next(data for data in ACTIONS if data["name"] == "Thermocycler")
     index = next(i for i, parameter in enumerate(transfer["parameters"]) if parameter["type"] == "range")
     for value in (float("nan"), float("inf"), "1e999", True):
-        problems = catalogue.check(replace_value(transfer, ("parameters", index, "maximum"), value))
+        problems = catalogue.check_action_type(replace_value(transfer, ("parameters", index, "maximum"), value))
         assert any(problem.startswith(f"parameters[{index}].maximum") for problem in problems), value

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab.catalogue import build, check, read_directory
+from simulation.lab.catalogue import build_catalogue, check_action_type, load_catalogue
 from simulation.lab.errors import CatalogueError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ def with_field(*path, to):
 
 
 def test_valid_action_entry_has_no_problems():
-    assert check(DILUTE) == []
+    assert check_action_type(DILUTE) == []
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,14 @@ def test_valid_action_entry_has_no_problems():
     ],
 )  # fmt: skip
 def test_wrong_field_is_reported_with_the_allowed_values(data, field, allowed):
-    problems = check(data)
+    problems = check_action_type(data)
     assert any(problem.startswith(field) and allowed in problem for problem in problems), problems
 
 
 def test_duplicate_parameter_is_reported():
-    assert any("'volume' occurs twice" in p for p in check(with_field("parameters", to=DILUTE["parameters"] * 2)))
+    assert any(
+        "'volume' occurs twice" in p for p in check_action_type(with_field("parameters", to=DILUTE["parameters"] * 2))
+    )
 
 
 def test_problems_of_all_action_files_are_reported_together_by_file(tmp_path):
@@ -87,7 +89,7 @@ def test_problems_of_all_action_files_are_reported_together_by_file(tmp_path):
     (tmp_path / "Mix.json").write_text(json.dumps(DILUTE))
     (tmp_path / "Broken.json").write_text("{")
     with pytest.raises(CatalogueError) as error:
-        read_directory(tmp_path)
+        load_catalogue(tmp_path)
     text = str(error.value)
     assert "Dilute.json:1: kind: is 'magic'" in text
     assert "Mix.json:1: name: must be the file's name, 'Mix'" in text
@@ -95,7 +97,7 @@ def test_problems_of_all_action_files_are_reported_together_by_file(tmp_path):
 
 
 def test_shipped_catalogue_is_valid_and_has_at_least_25_actions():
-    catalogue, raw = read_directory(REPOSITORY / "fixtures/actions")
+    catalogue, raw = load_catalogue(REPOSITORY / "fixtures/actions")
     assert len(catalogue) == len(raw) >= 25
     assert {known.name for known in catalogue.types.values() if known.min_materials == 0} >= {
         "SubmitMaterialsObservationsForReview",
@@ -124,5 +126,5 @@ def test_action_entry_with_junk_in_one_field_is_reported_or_built(path):
         for key in path[:-1]:
             container = container[key]
         container[path[-1]] = junk
-        if not check(data):
-            assert build([data]).find("Dilute") is not None
+        if not check_action_type(data):
+            assert build_catalogue([data]).find_type("Dilute") is not None

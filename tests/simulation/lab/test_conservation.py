@@ -8,29 +8,29 @@ from pathlib import Path
 import pytest
 
 from simulation.lab import catalogue, quantities
-from tests.support.laboratory_factory import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
-CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
+CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 STEPS = 90
 
 
 def build_crowded_lab(seed):
-    beads = material(
+    beads = build_material(
         "beads", "suspension", "1.7 mL", "5 mL", contents={"salt": "0.3 mM"}, hidden={"DNA beads": "7.3 µg"}
     )
     beads["contents"]["DNA beads"]["kind"] = "particles"
     return SmallLab(
         CATALOGUE,
-        material("stock", volume="3.7 mL", capacity="10 mL", contents={"salt": "10 mM", "dye": "3 µg/mL"}, hidden={"virus": "7e5 TU/mL"}),
-        material("water", volume="90 mL", capacity="100 mL"),
-        material("cells", "suspension", "10 mL", "50 mL", hidden={"HeLa cells": "1.1e5 cells/mL", "fines": "3 mg"}),
-        material("dish", "adherent culture", "2 mL", "5 mL", "dish", hidden={"HeLa cells": "333333 cells"}, contents={"dye": "1 ng/µL"}),
-        material("powder", "powder", None, mass="10 mg", contents={"salt": "171.12 µmol", "water": "77.7 µg"}),
-        material("trough", volume="7.77 mL", capacity="20 mL", contents={"dye": "7 µg/mL", "ethanol": "1.1 mL"}, dead_volume="333 µL"),
+        build_material("stock", volume="3.7 mL", capacity="10 mL", contents={"salt": "10 mM", "dye": "3 µg/mL"}, hidden={"virus": "7e5 TU/mL"}),
+        build_material("water", volume="90 mL", capacity="100 mL"),
+        build_material("cells", "suspension", "10 mL", "50 mL", hidden={"HeLa cells": "1.1e5 cells/mL", "fines": "3 mg"}),
+        build_material("dish", "adherent culture", "2 mL", "5 mL", "dish", hidden={"HeLa cells": "333333 cells"}, contents={"dye": "1 ng/µL"}),
+        build_material("powder", "powder", None, mass="10 mg", contents={"salt": "171.12 µmol", "water": "77.7 µg"}),
+        build_material("trough", volume="7.77 mL", capacity="20 mL", contents={"dye": "7 µg/mL", "ethanol": "1.1 mL"}, dead_volume="333 µL"),
         beads,
-        material("crucible", "empty container", None, "10 mL", "filter crucible"),
-        tubes(),
-        tubes("plates", "3.4 mL", "well of a plate"),
+        build_material("crucible", "empty container", None, "10 mL", "filter crucible"),
+        build_tubes(),
+        build_tubes("plates", "3.4 mL", "well of a plate"),
         truth={"retained": {"fines": "1 µm"}},
         seed=seed,
     )  # fmt: skip
@@ -98,7 +98,7 @@ def test_random_moves_conserve_amounts_shares_and_volumes_exactly(seed):
         for number in range(STEPS):
             action, codes, parameters = choose_move(small, rng)
             before = small.bench.inventory
-            step = small.do_codes(action, list(dict.fromkeys(codes)), parameters)
+            step = small.run_step_by_barcode(action, list(dict.fromkeys(codes)), parameters)
             done[step.outcome.success] += 1
             if step.outcome.success:
                 assert sum_amounts(small.bench) == start, (number, action)
@@ -113,11 +113,11 @@ def test_random_moves_never_fill_a_vessel_beyond_its_capacity(seed):
     small, rng = build_crowded_lab(seed), random.Random(seed)
     for _ in range(STEPS):
         action, codes, parameters = choose_move(small, rng)
-        small.do_codes(action, list(dict.fromkeys(codes)), parameters)
+        small.run_step_by_barcode(action, list(dict.fromkeys(codes)), parameters)
     held = [m for m in small.bench.inventory if "container_capacity" in m.properties and m.ledger.get("volume")]
     assert len(held) > 10
     for placed in held:
-        capacity = quantities.parse(placed.properties["container_capacity"], "volume").value
+        capacity = quantities.parse_quantity(placed.properties["container_capacity"], "volume").value
         assert Decimal(0) <= Decimal(placed.ledger["volume"]) <= capacity
 
 
@@ -125,16 +125,18 @@ def test_a_thousand_uneven_aliquots_sum_to_the_original_amount():
     small = build_crowded_lab(1)
     start = sum_amounts(small.bench)
     for _ in range(40):
-        assert small.do("Aliquot", "stock tubes", volume="1.234567 µL", count=25).outcome.success
+        assert small.run_step("Aliquot", "stock tubes", volume="1.234567 µL", count=25).outcome.success
     assert len(small.bench.inventory.materials) == 10 + 1000
     assert sum_amounts(small.bench) == start
 
 
 def test_unknown_amount_stays_unknown_after_a_transfer():
-    small = SmallLab(CATALOGUE, material("soil", contents={"iron": "1 mg"}), material("water"), tubes())
+    small = SmallLab(
+        CATALOGUE, build_material("soil", contents={"iron": "1 mg"}), build_material("water"), build_tubes()
+    )
     ledger = small.bench.inventory.materials[0].ledger
     ledger["components"]["iron"]["amount"] = ""  # unknown to the simulation as well
-    small.do("Transfer", "soil water", source="@soil", amount="100 µL")
+    small.run_step("Transfer", "soil water", source="@soil", amount="100 µL")
     assert small["water"].ledger["components"]["iron"]["amount"] == ""
     assert small["soil"].ledger["components"]["iron"]["amount"] == ""
     assert not any("iron" in name for key in ("soil", "water") for name in small[key].properties)

@@ -10,7 +10,7 @@ from simulation.lab import catalogue, experiments
 from simulation.lab.errors import CatalogueError
 
 REPOSITORY = Path(__file__).parents[3]
-CATALOGUE, _ = catalogue.read_directory(REPOSITORY / "fixtures/actions")
+CATALOGUE, _ = catalogue.load_catalogue(REPOSITORY / "fixtures/actions")
 TEA = {
     "slug": "tea-ph",
     "name": "Tea pH",
@@ -57,7 +57,7 @@ def with_field(*path, to):
 
 
 def test_valid_experiment_has_no_problems():
-    assert experiments.check(TEA, CATALOGUE) == []
+    assert experiments.check_experiment(TEA, CATALOGUE) == []
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_valid_experiment_has_no_problems():
     ],
 )  # fmt: skip
 def test_wrong_field_is_reported_with_its_entry_and_the_allowed_values(data, field, allowed):
-    problems = experiments.check(data, CATALOGUE)
+    problems = experiments.check_experiment(data, CATALOGUE)
     assert any(problem.startswith(field) and allowed in problem for problem in problems), problems
 
 
@@ -135,7 +135,7 @@ def test_problems_of_all_experiment_files_are_reported_together_by_file(tmp_path
     (tmp_path / "other.json").write_text(json.dumps(TEA))
     (tmp_path / "broken.json").write_text("[")
     with pytest.raises(CatalogueError) as error:
-        experiments.read_directory(tmp_path, CATALOGUE)
+        experiments.load_experiments(tmp_path, CATALOGUE)
     text = str(error.value)
     assert "tea-ph.json:1: materials[0].properties.volume: 'lots' is not a quantity" in text
     assert "other.json:1: slug: must be the file's name, 'other'" in text
@@ -143,7 +143,7 @@ def test_problems_of_all_experiment_files_are_reported_together_by_file(tmp_path
 
 
 def test_known_concentrations_are_visible_and_unknown_ones_only_in_the_ledger():
-    tea = experiments.build(TEA).drafts()[0]
+    tea = experiments.build_experiment(TEA).initial_materials()[0]
     assert tea.properties["sugar concentration"] == "10 mM"
     assert not [name for name in tea.properties if "caffeine" in name or "fines" in name]
     # 0.2 mg/mL x 50 mL = 10 mg = 10000 µg; 10 mM x 50 mL = 500 µmol = 500000 nmol; 1e5 /mL x 50 mL = 5e6
@@ -159,7 +159,7 @@ def test_known_concentrations_are_visible_and_unknown_ones_only_in_the_ledger():
 
 
 def test_shipped_experiments_are_valid():
-    found = experiments.read_directory(REPOSITORY / "fixtures/experiments", CATALOGUE)
+    found = experiments.load_experiments(REPOSITORY / "fixtures/experiments", CATALOGUE)
     assert {spec.slug for spec, _ in found} >= {
         "caffeine-hplc-analysis",
         "lentivirus-moi-optimization",
@@ -169,7 +169,7 @@ def test_shipped_experiments_are_valid():
 
 
 def test_initial_bench_shows_no_hidden_concentration():
-    for spec, data in experiments.read_directory(REPOSITORY / "fixtures/experiments", CATALOGUE):
+    for spec, data in experiments.load_experiments(REPOSITORY / "fixtures/experiments", CATALOGUE):
         hidden = {
             f"{component} concentration"
             for entry in data["materials"]
@@ -196,7 +196,7 @@ def iter_paths(data, path=()):
 def test_experiment_with_junk_in_one_field_is_reported_or_built(path):
     for junk in JUNK:
         data = with_field(*path, to=junk)
-        problems = experiments.check(data, CATALOGUE)
+        problems = experiments.check_experiment(data, CATALOGUE)
         assert all(isinstance(problem, str) for problem in problems)
         if not problems:
-            assert experiments.build(data).slug == "tea-ph"
+            assert experiments.build_experiment(data).slug == "tea-ph"

@@ -3,10 +3,10 @@
 import pytest
 
 from ratings.studies.pool import quarantine
-from simulation.lab import giving_away
+from simulation.lab import tell_words
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Observation, Outcome
-from simulation.llm.replies import giveaways
+from simulation.llm.replies import tells
 
 WORDS = [
     "SECRET: so it is", "se\u200bcret", "a perturbation", "is_perturbed", "ｐｅｒｔｕｒｂｅｄ", "deliberate", "unintentional",
@@ -17,12 +17,12 @@ PLAIN = ["secretion", "secretory", "undeliberated", "plausible", "a typed error"
 
 def is_found_by_twin_maker(text: str, secret: str = "") -> bool:
     seen = Outcome(True, (), (Observation(text, "visual"),))
-    return bool(giveaways.problems(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
+    return bool(tells.find_tells(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
 
 
 def is_found_by_quarantine(text: str, secret: str = "") -> bool:
     payload = {"observations": [{"type": "visual", "description": text, "value": ""}]}
-    return bool(quarantine.reasons(payload, {}, quarantine.Secret(secret)))
+    return bool(quarantine.find_reasons(payload, {}, quarantine.Secret(secret)))
 
 
 @pytest.mark.parametrize("text", [*WORDS, *PLAIN])
@@ -45,4 +45,4 @@ def test_twin_maker_and_quarantine_find_the_same_word_sequences(text: str, secre
 
 def test_folding_a_folded_text_changes_nothing() -> None:
     for text in (*WORDS, *PLAIN):
-        assert giving_away.folded(giving_away.folded(text)) == giving_away.folded(text)
+        assert tell_words.fold_text(tell_words.fold_text(text)) == tell_words.fold_text(text)

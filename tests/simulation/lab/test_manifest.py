@@ -7,14 +7,14 @@ import pytest
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
-from simulation.lab.materials import place_all
-from tests.support.laboratory_factory import material, tubes
+from simulation.lab.materials import build_inventory
+from tests.support.laboratory_factory import build_material, build_tubes
 
-CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
+CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 DATA = {
     "slug": "x", "name": "x", "group": "x", "goal": "x", "max_steps": 10, "provenance": "x",
-    "materials": [material("tea")],
-    "manifest": [{**tubes(), "name": "Centrifuge tubes"}, {**material("acid", contents={"nitric acid": "2 M"}), "name": "Nitric acid"}],
+    "materials": [build_material("tea")],
+    "manifest": [{**build_tubes(), "name": "Centrifuge tubes"}, {**build_material("acid", contents={"nitric acid": "2 M"}), "name": "Nitric acid"}],
     "rubric": [{"line": "a", "text": "a", "actions": ["Mix"]}],
 }  # fmt: skip
 
@@ -22,14 +22,14 @@ DATA = {
 class UnusedModel:
     """A transition model that must not be called."""
 
-    def predict(self, action, situation):
+    def predict_outcome(self, action, situation):
         raise AssertionError("the environment answers this itself")
 
 
 def build_bench(manifest=True):
-    spec = experiments.build(DATA)
+    spec = experiments.build_experiment(DATA)
     offered = tuple(draft for _, draft in spec.manifest) if manifest else None
-    return Bench("x", CATALOGUE, place_all(spec.drafts(), 3), 3, 10, offered)
+    return Bench("x", CATALOGUE, build_inventory(spec.initial_materials(), 3), 3, 10, offered)
 
 
 def request_material(bench, request):
@@ -42,7 +42,7 @@ def test_listed_material_is_added_to_the_bench_without_a_step_or_time():
     assert step.outcome.success
     assert [draft.name for draft in step.outcome.new_materials] == ["Centrifuge tubes"]
     assert [material.name for material in lab.inventory] == ["tea", "Centrifuge tubes"]
-    assert (lab.steps, lab.elapsed) == (0, 0)
+    assert (lab.steps_used, lab.elapsed) == (0, 0)
 
 
 @pytest.mark.parametrize("request_", ["the answer", "a sample of coffee with known caffeine", "tube", ""])
@@ -62,15 +62,15 @@ def test_listed_material_can_be_requested_only_once():
 
 def test_manifest_action_does_not_exist_in_a_benchmark():
     lab = build_bench(manifest=False)
-    assert "ManifestMaterials" not in lab.situation().catalogue.types
+    assert "ManifestMaterials" not in lab.get_situation().catalogue.types
     assert request_material(lab, "nitric acid").outcome.failure_reason.startswith(
         "There is no action 'ManifestMaterials'"
     )
 
 
 def test_manifest_entry_with_unknown_contents_is_refused():
-    hidden = {**DATA, "manifest": [material("acid", hidden={"nitric acid": "2 M"})]}
-    assert experiments.check(DATA, CATALOGUE) == []
-    assert experiments.check(hidden, CATALOGUE) == [
+    hidden = {**DATA, "manifest": [build_material("acid", hidden={"nitric acid": "2 M"})]}
+    assert experiments.check_experiment(DATA, CATALOGUE) == []
+    assert experiments.check_experiment(hidden, CATALOGUE) == [
         "manifest[0].contents.nitric acid: is unknown; allowed: what everybody knows"
     ]

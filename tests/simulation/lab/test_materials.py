@@ -5,40 +5,44 @@ import re
 from simulation.lab.materials import (
     NOT_AVAILABLE,
     UNLIMITED,
-    Draft,
     Inventory,
     Material,
-    barcode,
-    fresh_barcode,
-    place_all,
+    NewMaterial,
+    build_inventory,
+    make_barcode,
+    make_unused_barcode,
 )
 
 
 def build_three_materials():
-    return place_all(
-        (Draft("Water", {}, available_for_use=UNLIMITED), Draft("Sample", {"volume": "1 mL"}), Draft("Tube", {})),
+    return build_inventory(
+        (
+            NewMaterial("Water", {}, available_for_use=UNLIMITED),
+            NewMaterial("Sample", {"volume": "1 mL"}),
+            NewMaterial("Tube", {}),
+        ),
         seed=7,
     )
 
 
 def test_barcode_is_mat_and_eight_letters_or_digits():
-    assert all(re.fullmatch(r"MAT-[A-Z0-9]{8}", barcode(seed, 1, 2)) for seed in range(200))
+    assert all(re.fullmatch(r"MAT-[A-Z0-9]{8}", make_barcode(seed, 1, 2)) for seed in range(200))
 
 
 def test_barcode_depends_on_seed_step_and_index():
-    assert barcode(1, 2, 3) == barcode(1, 2, 3)
-    assert len({barcode(seed, step, index) for seed in range(5) for step in range(5) for index in range(5)}) == 125
+    assert make_barcode(1, 2, 3) == make_barcode(1, 2, 3)
+    assert len({make_barcode(seed, step, index) for seed in range(5) for step in range(5) for index in range(5)}) == 125
 
 
 def test_barcode_already_on_the_bench_is_not_reused():
-    first = fresh_barcode(1, 2, 3, ())
-    assert fresh_barcode(1, 2, 3, {first}) not in ("", first)
+    first = make_unused_barcode(1, 2, 3, ())
+    assert make_unused_barcode(1, 2, 3, {first}) not in ("", first)
 
 
 def test_input_that_is_not_returned_is_used_up():
     inventory = build_three_materials()
     _, sample, tube = inventory
-    after = inventory.changed((), (), [sample.barcode], now=60)
+    after = inventory.after_step((), (), [sample.barcode], now=60)
     assert after[sample.barcode].available_for_use == NOT_AVAILABLE
     assert after[sample.barcode].last_modified == 60
     assert after[tube.barcode] == tube
@@ -47,14 +51,16 @@ def test_input_that_is_not_returned_is_used_up():
 def test_unlimited_input_stays_unchanged():
     inventory = build_three_materials()
     water = inventory.materials[0]
-    assert inventory.changed((), (), [water.barcode], now=60)[water.barcode] == water
+    assert inventory.after_step((), (), [water.barcode], now=60)[water.barcode] == water
 
 
 def test_returned_material_keeps_its_barcode_position_and_creation_time():
     inventory = build_three_materials()
     sample = inventory.materials[1]
-    left = Draft("Sample", {"volume": "400 µL"}, replaces=sample.barcode)
-    after = inventory.changed((left, Draft("Aliquot", {})), (sample.barcode, "MAT-NEWNEWNE"), [sample.barcode], now=60)
+    left = NewMaterial("Sample", {"volume": "400 µL"}, replaces=sample.barcode)
+    after = inventory.after_step(
+        (left, NewMaterial("Aliquot", {})), (sample.barcode, "MAT-NEWNEWNE"), [sample.barcode], now=60
+    )
     assert [m.name for m in after] == ["Water", "Sample", "Tube", "Aliquot"]
     assert after[sample.barcode].properties == {"volume": "400 µL"}
     assert (after[sample.barcode].created_at, after[sample.barcode].last_modified) == (0, 60)
@@ -63,7 +69,7 @@ def test_returned_material_keeps_its_barcode_position_and_creation_time():
 
 def test_visible_material_does_not_contain_the_ledger():
     material = Material("MAT-A1B2C3D4", "Tea", {}, UNLIMITED, "static", "4C", 0, 0, ledger={"caffeine": "LEAK"})
-    assert "LEAK" not in repr(material.seen()) and "ledger" not in material.seen()
+    assert "LEAK" not in repr(material.to_visible()) and "ledger" not in material.to_visible()
     assert Material.from_json(material.to_json()) == material
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.errors import CatalogueError
-from simulation.lab.positions import line_of, lines, located
+from simulation.lab.json_lines import find_line, locate_problems, map_lines
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 TEXT = """{
@@ -28,7 +28,7 @@ TEXT = """{
 
 
 def test_every_value_has_the_line_of_its_name_or_itself():
-    assert lines(TEXT) == {
+    assert map_lines(TEXT) == {
         "": 1,
         "name": 2,
         "parameters": 3,
@@ -66,7 +66,7 @@ def test_every_value_has_the_line_of_its_name_or_itself():
     ],
 )
 def test_problem_is_located_at_its_path_or_the_nearest_enclosing_value(problem, line):
-    assert line_of(problem, lines(TEXT)) == line
+    assert find_line(problem, map_lines(TEXT)) == line
 
 
 def test_problems_are_reported_with_file_and_line(tmp_path, monkeypatch):
@@ -74,10 +74,10 @@ def test_problems_are_reported_with_file_and_line(tmp_path, monkeypatch):
     path.parent.mkdir()
     path.write_text(TEXT)
     monkeypatch.chdir(tmp_path)
-    assert located(path, ["parameters[1].minimum: is above maximum"]) == [
+    assert locate_problems(path, ["parameters[1].minimum: is above maximum"]) == [
         "actions/HPLC.json:9: parameters[1].minimum: is above maximum"
     ]
-    assert located(tmp_path / "none.json", []) == []
+    assert locate_problems(tmp_path / "none.json", []) == []
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_problems_are_reported_with_file_and_line(tmp_path, monkeypatch):
 def test_invalid_json_is_reported_with_its_line(tmp_path, text, said):
     (tmp_path / "X.json").write_text(text)
     with pytest.raises(CatalogueError, match=said):
-        catalogue.read_directory(tmp_path)
+        catalogue.load_catalogue(tmp_path)
 
 
 def test_file_in_another_encoding_is_reported_with_its_line(tmp_path):
     (tmp_path / "X.json").write_bytes('{\n "a": "5 µL"}'.encode("latin-1"))
     with pytest.raises(CatalogueError, match=r"X\.json:2: not JSON: 'utf-8' codec can't decode"):
-        catalogue.read_directory(tmp_path)
+        catalogue.load_catalogue(tmp_path)
 
 
 def test_wrong_action_and_experiment_files_are_refused_with_file_line_and_reason(tmp_path):
@@ -107,19 +107,19 @@ def test_wrong_action_and_experiment_files_are_refused_with_file_line_and_reason
     line = 1 + wait[: wait.index('"kind"')].count("\n")
     (tmp_path / "actions/Wait.json").write_text(wait.replace('"kind": "control"', '"kind": "magic"'))
     with pytest.raises(CatalogueError, match=rf"actions/Wait\.json:{line}: kind: is 'magic'; allowed: "):
-        catalogue.read_directory(tmp_path / "actions")
+        catalogue.load_catalogue(tmp_path / "actions")
     fish = (FIXTURES / "experiments/zebrafish-genotyping.json").read_text()
     line = 1 + fish[: fish.index('"max_steps"')].count("\n")
     (tmp_path / "experiments/other.json").write_text(fish.replace('"max_steps": 50', '"max_steps": 5.5'))
     with pytest.raises(CatalogueError) as error:
-        experiments.read_directory(tmp_path / "experiments", catalogue.read_directory(FIXTURES / "actions")[0])
+        experiments.load_experiments(tmp_path / "experiments", catalogue.load_catalogue(FIXTURES / "actions")[0])
     assert f"experiments/other.json:{line}: max_steps: is 5.5" in str(error.value)
     assert "other.json:2: slug: must be the file's name, 'other'" in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["5", '"a"', "[]", "{}", "null", " [ ] ", '[1,\n[2,\n"3"]]'])
 def test_every_json_text_has_a_line_for_its_root(text):
-    assert lines(text)[""] == 1
+    assert map_lines(text)[""] == 1
 
 
 def _iter_paths(data, path=""):
@@ -133,7 +133,7 @@ def _iter_paths(data, path=""):
 def test_every_value_of_the_shipped_files_has_a_line_that_contains_its_name():
     for path in sorted(FIXTURES.glob("*/*.json")):
         text = path.read_text()
-        known, written = lines(text), text.splitlines()
+        known, written = map_lines(text), text.splitlines()
         assert list(known) == list(dict.fromkeys(_iter_paths(json.loads(text)))), path
         for key_path, line in known.items():
             name = key_path.rpartition(".")[2]
@@ -143,4 +143,4 @@ def test_every_value_of_the_shipped_files_has_a_line_that_contains_its_name():
 
 def test_deeply_nested_json_is_read():
     deep = 900
-    assert max(lines("[\n" * deep + "]" * deep).values()) == deep
+    assert max(map_lines("[\n" * deep + "]" * deep).values()) == deep

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from simulation.lab import quantities
-from simulation.lab.quantities import QuantityError, parse, plain, show
+from simulation.lab.quantities import QuantityError, format_number, format_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ from simulation.lab.quantities import QuantityError, parse, plain, show
     ],
 )
 def test_quantity_is_parsed_into_the_base_unit(text, dimension, kept):
-    assert parse(text, dimension).value == Decimal(kept)
+    assert parse_quantity(text, dimension).value == Decimal(kept)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_quantity_is_parsed_into_the_base_unit(text, dimension, kept):
 )
 def test_invalid_quantity_is_refused_with_allowed_units_or_an_example(text, dimension):
     with pytest.raises(QuantityError, match=r"units allowed|write a number and a unit"):
-        parse(text, dimension)
+        parse_quantity(text, dimension)
 
 
 def test_decimal_arithmetic_keeps_tenths_exact():
-    total = parse("0.1 mL", "volume").value + parse("0.2 mL", "volume").value
-    assert show(total, "volume", "mL") == "0.3 mL"
+    total = parse_quantity("0.1 mL", "volume").value + parse_quantity("0.2 mL", "volume").value
+    assert format_quantity(total, "volume", "mL") == "0.3 mL"
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_decimal_arithmetic_keeps_tenths_exact():
     ],
 )
 def test_quantity_is_formatted_in_the_requested_or_a_readable_unit(value, dimension, unit, shown):
-    assert show(Decimal(value), dimension, unit) == shown
+    assert format_quantity(Decimal(value), dimension, unit) == shown
 
 
 def test_formatted_number_has_six_significant_digits_and_no_exponent():
     # 1/3 to six digits; 1234567 rounds to 1234570 (half even at the sixth digit); 1E+3 loses its exponent
-    assert plain(Decimal(1) / Decimal(3)) == "0.333333"
-    assert plain(Decimal("1234567")) == "1234570"
-    assert plain(Decimal("1E+3")) == "1000"
-    assert plain(Decimal("-0.0000")) == "0"
+    assert format_number(Decimal(1) / Decimal(3)) == "0.333333"
+    assert format_number(Decimal("1234567")) == "1234570"
+    assert format_number(Decimal("1E+3")) == "1000"
+    assert format_number(Decimal("-0.0000")) == "0"
 
 
 @pytest.mark.parametrize(
@@ -123,19 +123,19 @@ def test_formatted_number_has_six_significant_digits_and_no_exponent():
     [("3.125", "3.125"), ("15.9744", "16.0"), ("1.5625", "1.56"), ("869.565", "870"), ("100000", "100000"), ("0", "0")],
 )
 def test_computed_number_is_rounded_to_three_digits_unless_it_is_short(computed, written):
-    assert quantities.tidy(Decimal(computed)) == Decimal(written)
+    assert quantities.round_for_display(Decimal(computed)) == Decimal(written)
 
 
-@pytest.mark.parametrize("dimension", quantities.dimensions())
+@pytest.mark.parametrize("dimension", quantities.list_dimensions())
 def test_quantity_of_every_dimension_can_be_formatted_and_parsed_back(dimension):
-    shown = show(Decimal("25"), dimension)
-    assert parse(shown, dimension).value == Decimal("25")
+    shown = format_quantity(Decimal("25"), dimension)
+    assert parse_quantity(shown, dimension).value == Decimal("25")
 
 
-@pytest.mark.parametrize("dimension", quantities.dimensions())
+@pytest.mark.parametrize("dimension", quantities.list_dimensions())
 def test_every_unit_of_every_dimension_can_be_parsed(dimension):
-    for unit in quantities.units(dimension):
-        shown = show(parse(f"2 {unit}", dimension).value, dimension, unit)
+    for unit in quantities.list_units(dimension):
+        shown = format_quantity(parse_quantity(f"2 {unit}", dimension).value, dimension, unit)
         assert shown == f"2 {unit}".strip()
 
 
@@ -144,4 +144,4 @@ def test_every_unit_of_every_dimension_can_be_parsed(dimension):
     [("50 ul", "volume", "µL"), ("37C", "temperature", "°C"), ("90", "duration", "s"), ("24", "count", "")],
 )
 def test_unit_of_a_text_is_returned_in_the_standard_spelling(text, dimension, unit):
-    assert quantities.unit(text, dimension) == unit
+    assert quantities.parse_unit(text, dimension) == unit

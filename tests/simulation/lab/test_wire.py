@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from simulation.lab.action_format import MAX_LENGTH, ActionFormatError, parse_action
 from simulation.lab.actions import Action
-from simulation.lab.wire import LONGEST, WireError, read
-from tests.support.effort import grows_with
+from tests.support.effort import grows_at_most
 
 FLOW = """ACTION: ExperimentFlowCytometry
 MATERIALS: MAT-A1B2C3D4
@@ -16,7 +16,7 @@ compensation_enabled=true"""
 
 
 def test_action_in_the_three_line_format_of_the_paper_is_parsed():
-    assert read(FLOW) == Action(
+    assert parse_action(FLOW) == Action(
         "ExperimentFlowCytometry",
         ("MAT-A1B2C3D4",),
         {
@@ -30,9 +30,9 @@ def test_action_in_the_three_line_format_of_the_paper_is_parsed():
 
 def test_empty_fields_and_the_word_none_mean_no_value():
     wanted = Action("SubmitMaterialsObservationsForReview")
-    assert read("ACTION: SubmitMaterialsObservationsForReview\nMATERIALS:\nPARAMETERS:") == wanted
-    assert read("ACTION: SubmitMaterialsObservationsForReview\nMATERIALS: none\nPARAMETERS: None") == wanted
-    assert read("ACTION: SubmitMaterialsObservationsForReview") == wanted
+    assert parse_action("ACTION: SubmitMaterialsObservationsForReview\nMATERIALS:\nPARAMETERS:") == wanted
+    assert parse_action("ACTION: SubmitMaterialsObservationsForReview\nMATERIALS: none\nPARAMETERS: None") == wanted
+    assert parse_action("ACTION: SubmitMaterialsObservationsForReview") == wanted
 
 
 def test_commas_within_a_list_or_sentence_are_kept():
@@ -40,7 +40,7 @@ def test_commas_within_a_list_or_sentence_are_kept():
         "ACTION: X\nMATERIALS: MAT-1, MAT-2,\nMAT-3\n"
         "PARAMETERS: channels=GFP 475/525,RFP 555/605, question=Is it grey, or black?, speed=5"
     )
-    assert read(text) == Action(
+    assert parse_action(text) == Action(
         "X",
         ("MAT-1", "MAT-2", "MAT-3"),
         {"channels": "GFP 475/525,RFP 555/605", "question": "Is it grey, or black?", "speed": "5"},
@@ -48,12 +48,12 @@ def test_commas_within_a_list_or_sentence_are_kept():
 
 
 def test_quoted_value_may_contain_text_that_looks_like_a_parameter():
-    action = read('ACTION: X\nPARAMETERS: label="pH=7, salt=5", volume=1 mL')
+    action = parse_action('ACTION: X\nPARAMETERS: label="pH=7, salt=5", volume=1 mL')
     assert action.parameters == {"label": "pH=7, salt=5", "volume": "1 mL"}
 
 
 def test_equals_sign_inside_a_value_is_kept():
-    assert read("ACTION: X\nPARAMETERS: label=pH=7").parameters == {"label": "pH=7"}
+    assert parse_action("ACTION: X\nPARAMETERS: label=pH=7").parameters == {"label": "pH=7"}
 
 
 def test_prose_and_markdown_around_the_action_are_ignored():
@@ -61,18 +61,18 @@ def test_prose_and_markdown_around_the_action_are_ignored():
         "I shall mix them first, as the\nrecord shows.\n\n```\n**ACTION:** `Mix`\n**MATERIALS**: `MAT-1`\n"
         "PARAMETERS:\n- method=vortex\n- duration=1 min\n```\n\nThen I measure: pH=?"
     )
-    assert read(text) == Action("Mix", ("MAT-1",), {"method": "vortex", "duration": "1 min"})
+    assert parse_action(text) == Action("Mix", ("MAT-1",), {"method": "vortex", "duration": "1 min"})
 
 
 def test_action_may_be_given_as_an_object():
     written = {"name": "Mix", "materials": ["MAT-1"], "parameters": {"speed": 300, "gentle": True, "keys": {"a": "1"}}}
-    assert read(written) == Action("Mix", ("MAT-1",), {"speed": 300, "gentle": True, "keys": {"a": "1"}})
-    assert read({"name": "Quit"}) == Action("Quit")
+    assert parse_action(written) == Action("Mix", ("MAT-1",), {"speed": 300, "gentle": True, "keys": {"a": "1"}})
+    assert parse_action({"name": "Quit"}) == Action("Quit")
 
 
 def test_lists_of_an_action_object_are_copied():
     written = {"name": "Mix", "materials": ["MAT-1"], "parameters": {"channels": ["GFP"]}}
-    action = read(written)
+    action = parse_action(written)
     written["parameters"]["channels"].append("RFP")
     assert action.parameters == {"channels": ["GFP"]}
 
@@ -91,7 +91,7 @@ def test_lists_of_an_action_object_are_copied():
         ('ACTION: Mix\nPARAMETERS: v="abc', "'\"' is missing"),
         ("ACTION: Mix\x00", "not text"),
         ("ACTION: Mix\ud800", "not text"),
-        ("x" * (LONGEST + 1), "characters"),
+        ("x" * (MAX_LENGTH + 1), "characters"),
         ("ACTION: Mix\nMATERIALS: " + "a," * 1001, "At most 1000"),
         (7, "text or an object"),
         ({"name": 7}, "name of one action"),
@@ -108,8 +108,8 @@ def test_lists_of_an_action_object_are_copied():
     ],
 )
 def test_invalid_action_is_refused_with_the_expected_format(written, reason):
-    with pytest.raises(WireError, match=reason.replace("{", r"\{").replace("}", r"\}")):
-        read(written)
+    with pytest.raises(ActionFormatError, match=reason.replace("{", r"\{").replace("}", r"\}")):
+        parse_action(written)
 
 
 @pytest.mark.parametrize("unit", ["{", "}", "=", ",", "\n", " ", '"', "a=", "a=1,", '="', "ACTION", "*", "(,", "MAT-"])
@@ -118,13 +118,13 @@ def test_parsing_time_grows_linearly_with_the_text(unit):
         text = "ACTION: X\nMATERIALS: a\nPARAMETERS: k=" + unit * (length // len(unit))
 
         def parse_text():
-            with contextlib.suppress(WireError):
-                read(text[:LONGEST])
+            with contextlib.suppress(ActionFormatError):
+                parse_action(text[:MAX_LENGTH])
 
         return parse_text
 
     # Eight times the text: a parser with quadratic time would take 64 times as long.
-    assert grows_with(build_parse_call(6_000), build_parse_call(48_000), times=24)
+    assert grows_at_most(build_parse_call(6_000), build_parse_call(48_000), times=24)
 
 
 def test_random_text_is_parsed_or_refused_without_a_crash():
@@ -152,8 +152,8 @@ def test_random_text_is_parsed_or_refused_without_a_crash():
     for _ in range(3000):
         text = "".join(rng.choices(parts, k=rng.randint(0, 30)))
         try:
-            assert isinstance(read(text), Action)
+            assert isinstance(parse_action(text), Action)
             accepted += 1
-        except WireError:
+        except ActionFormatError:
             continue
     assert accepted > 20  # the loop did not only see refusals

@@ -11,29 +11,29 @@ from django.core.management import CommandError, call_command
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
+from simulation.lab.rendering import format_clock
 from simulation.lab.rubrics import RubricLine
-from simulation.lab.telling import clock
 from simulation.lab_report import report, report_tables
-from simulation.lab_report.rehearsal import play, rehearse
+from simulation.lab_report.protocol_check import check_protocol, run_protocol
 from simulation.offline import gym
-from simulation.offline.truth_fields import ENTRIES, WHOLE
-from tests.support.laboratory_factory import material
+from simulation.offline.hidden_truth_schema import ENTRIES, WHOLE_FIELDS
+from tests.support.laboratory_factory import build_material
 
 pytestmark = pytest.mark.slow
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-ACTIONS, _ = catalogue.read_directory(FIXTURES / "actions")
+ACTIONS, _ = catalogue.load_catalogue(FIXTURES / "actions")
 
 
-def measured(key, action="MeasureVolume"):
+def measure_step(key, action="MeasureVolume"):
     return {"action": action, "materials": [key], "parameters": {}, "yields": {}, "role": "sample"}
 
 
-def line(name, of, **more):
+def rubric_line(name, of, **more):
     return {"line": name, "text": name, "actions": ["MeasureVolume"], "of": [of], "value": "numeric", **more}
 
 
-def small(**changes):
+def small_experiment(**changes):
     """Two liquids whose volumes must be measured, and a protocol that measures the tea's and then the water's."""
     return {
         "slug": "tea",
@@ -42,87 +42,92 @@ def small(**changes):
         "goal": "Find both volumes.",
         "max_steps": 50,
         "provenance": "ours",
-        "materials": [material("tea"), material("water")],
-        "protocol": [measured("tea"), measured("water")],
-        "rubric": [line("tea_read", "tea"), line("water_read", "water")],
+        "materials": [build_material("tea"), build_material("water")],
+        "protocol": [measure_step("tea"), measure_step("water")],
+        "rubric": [rubric_line("tea_read", "tea"), rubric_line("water_read", "water")],
         "shortfalls": [{"name": "no water", "without": [2], "missing": "water_read"}],
         **changes,
     }
 
 
-def rehearsed(**changes):
-    data = small(**changes)
-    assert experiments.check(data, ACTIONS) == []
-    return rehearse(experiments.build(data), ACTIONS, seed=1)
+def check_small_experiment(**changes):
+    data = small_experiment(**changes)
+    assert experiments.check_experiment(data, ACTIONS) == []
+    return check_protocol(experiments.build_experiment(data), ACTIONS, seed=1)
 
 
-@pytest.mark.parametrize("slug", gym.slugs())
+@pytest.mark.parametrize("slug", gym.list_slugs())
 def test_reference_protocol_suffices_and_all_its_parts_are_needed(slug):
-    assert report.report(FIXTURES, seed=1, only=[slug]).faults == []
+    assert report.build_report(FIXTURES, seed=1, only=[slug]).all_faults == []
 
 
 def test_rubric_line_is_missed_without_the_step_that_counts_for_it():
-    done = rehearsed()
-    assert done.reference.valid and done.reference.steps == 2 and done.faults == []
-    assert [(cut.name, cut.without, cut.valid, cut.missed) for cut in done.lines] == [
+    done = check_small_experiment()
+    assert done.reference.valid and done.reference.steps == 2 and done.all_faults == []
+    assert [(cut.name, cut.removed_steps, cut.valid, cut.missed) for cut in done.line_ablations] == [
         ("tea_read", (1,), False, ("tea_read",)),
         ("water_read", (2,), False, ("water_read",)),
     ]
-    assert [(cut.name, cut.valid, cut.missed) for cut in done.shortfalls] == [("no water", False, ("water_read",))]
+    assert [(cut.name, cut.valid, cut.missed) for cut in done.shortfall_ablations] == [
+        ("no water", False, ("water_read",))
+    ]
 
 
 def test_insufficient_protocol_is_a_fault():
-    done = rehearsed(protocol=[measured("tea")], shortfalls=[])
-    assert done.faults == ["the reference protocol is not VALID: missed: water_read"]
+    done = check_small_experiment(protocol=[measure_step("tea")], shortfalls=[])
+    assert done.all_faults == ["the reference protocol is not VALID: missed: water_read"]
 
 
 def test_rejected_step_is_a_fault():
-    frozen = material("tea", "frozen", condition="-80C")
-    done = rehearsed(materials=[frozen, material("water")])
-    assert any("rejected at step 1, MeasureVolume" in fault for fault in done.faults)
+    frozen = build_material("tea", "frozen", condition="-80C")
+    done = check_small_experiment(materials=[frozen, build_material("water")])
+    assert any("rejected at step 1, MeasureVolume" in fault for fault in done.all_faults)
 
 
 def test_label_for_a_material_that_is_not_produced_is_a_fault():
     # MeasureVolume gives its one material back: there is a new material 0 and no 3.
-    late = [measured("tea") | {"yields": {"late": 3}}, measured("water")]
+    late = [measure_step("tea") | {"yields": {"late": 3}}, measure_step("water")]
     fault = (
         "the reference protocol cannot continue after step 1, MeasureVolume: 'late' is none of the 1 materials produced"
     )
-    assert rehearsed(protocol=late).faults == [fault]
+    assert check_small_experiment(protocol=late).all_faults == [fault]
 
 
 def test_rubric_line_that_is_not_needed_is_a_fault():
     # Either line makes a complete route of its own, so neither is needed.
-    routes = [line("tea_read", "tea", route="tea"), line("water_read", "water", route="water")]
-    done = rehearsed(rubric=routes, shortfalls=[])
-    assert done.faults == ["tea_read: still VALID without steps 1", "water_read: still VALID without steps 2"]
+    routes = [rubric_line("tea_read", "tea", route="tea"), rubric_line("water_read", "water", route="water")]
+    done = check_small_experiment(rubric=routes, shortfalls=[])
+    assert done.all_faults == ["tea_read: still VALID without steps 1", "water_read: still VALID without steps 2"]
 
 
 def test_unused_route_is_listed_and_no_fault():
-    routes = [line("tea_read", "tea", route="tea"), line("weighed", "tea", route="scales", actions=["MeasureWeight"])]
-    done = rehearsed(rubric=routes, protocol=[measured("tea")], shortfalls=[])
-    assert done.faults == [] and done.unused == ("weighed",)
+    routes = [
+        rubric_line("tea_read", "tea", route="tea"),
+        rubric_line("weighed", "tea", route="scales", actions=["MeasureWeight"]),
+    ]
+    done = check_small_experiment(rubric=routes, protocol=[measure_step("tea")], shortfalls=[])
+    assert done.all_faults == [] and done.unused_lines == ("weighed",)
 
 
 def test_shortfall_that_misses_another_line_than_declared_is_a_fault():
-    done = rehearsed(shortfalls=[{"name": "no water", "without": [2], "missing": "tea_read"}])
-    assert done.faults == ["no water: INVALID, but the line 'tea_read' is met; missed: water_read"]
+    done = check_small_experiment(shortfalls=[{"name": "no water", "without": [2], "missing": "tea_read"}])
+    assert done.all_faults == ["no water: INVALID, but the line 'tea_read' is met; missed: water_read"]
 
 
 def test_protocol_run_is_reproducible_with_its_seed():
-    spec = experiments.build(small())
-    assert play(spec, ACTIONS, seed=3) == play(spec, ACTIONS, seed=3)
+    spec = experiments.build_experiment(small_experiment())
+    assert run_protocol(spec, ACTIONS, seed=3) == run_protocol(spec, ACTIONS, seed=3)
 
 
-def directory(tmp_path, **changes):
+def write_data_files(tmp_path, **changes):
     (tmp_path / "actions").symlink_to(FIXTURES / "actions")
     (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments/tea.json").write_text(json.dumps(small(**changes)))
+    (tmp_path / "experiments/tea.json").write_text(json.dumps(small_experiment(**changes)))
     return tmp_path
 
 
 def test_lab_report_command_prints_tables(tmp_path, capsys):
-    call_command("lab_report", directory=directory(tmp_path))
+    call_command("lab_report", directory=write_data_files(tmp_path))
     output, progress = capsys.readouterr()
     assert f"ACTIONS ({len(ACTIONS)};" in output
     head, hplc = (next(row for row in output.splitlines() if row.startswith(word)) for word in ("action ", "HPLC "))
@@ -130,7 +135,7 @@ def test_lab_report_command_prints_tables(tmp_path, capsys):
     assert str(len(ACTIONS.types["HPLC"].parameters)) in hplc and ACTIONS.types["HPLC"].fidelity in hplc
     summary = next(row for row in output.splitlines() if row.startswith("tea "))
     seconds = 2 * ACTIONS.types["MeasureVolume"].duration.seconds  # two volumes are read
-    expected = f"tea Chemistry 2 2 50 {clock(seconds)} 0 VALID 2/2 1/1"
+    expected = f"tea Chemistry 2 2 50 {format_clock(seconds)} 0 VALID 2/2 1/1"
     assert " ".join(summary.split()) == expected
     assert ["tea_read:", "tea_read", "1", "INVALID", "tea_read"] in [row.split() for row in output.splitlines()]
     assert "On the bench: tea; water" in output
@@ -138,7 +143,7 @@ def test_lab_report_command_prints_tables(tmp_path, capsys):
 
 
 def test_lab_report_command_prints_the_same_as_json(tmp_path, capsys):
-    call_command("lab_report", "--json", directory=directory(tmp_path))
+    call_command("lab_report", "--json", directory=write_data_files(tmp_path))
     printed = json.loads(capsys.readouterr().out)
     assert [kind["name"] for kind in printed["actions"]] == list(ACTIONS.types)
     (tea,) = printed["experiments"]
@@ -152,7 +157,7 @@ def test_lab_report_command_prints_the_same_as_json(tmp_path, capsys):
 
 
 def test_lab_report_has_the_checkers_results_on_labelled_files(tmp_path, capsys):
-    folder = directory(tmp_path)
+    folder = write_data_files(tmp_path)
     (folder / "checker").mkdir()
     lines = (FIXTURES / "checker/handmade.jsonl").read_text().splitlines()
     twins = [
@@ -170,14 +175,14 @@ def test_lab_report_has_the_checkers_results_on_labelled_files(tmp_path, capsys)
 
 def test_lab_report_command_exits_with_1_for_a_fault(tmp_path, capsys):
     with pytest.raises(CommandError, match="1 faults") as error:
-        call_command("lab_report", directory=directory(tmp_path, protocol=[measured("tea")], shortfalls=[]))
+        call_command("lab_report", directory=write_data_files(tmp_path, protocol=[measure_step("tea")], shortfalls=[]))
     assert error.value.returncode == 1
     assert "FAULTS\ntea: the reference protocol is not VALID: missed: water_read" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wrong", [{"experiment": ["coffee"]}, {}])
 def test_lab_report_command_exits_with_2_for_an_unknown_slug_or_a_wrong_file(tmp_path, wrong):
-    folder = directory(tmp_path, **({} if wrong else {"max_steps": 0}))
+    folder = write_data_files(tmp_path, **({} if wrong else {"max_steps": 0}))
     with pytest.raises(CommandError, match=r"no experiment 'coffee'|max_steps: is 0") as error:
         call_command("lab_report", directory=folder, **wrong)
     assert error.value.returncode == 2
@@ -190,10 +195,10 @@ def test_lab_report_command_exits_with_2_without_data_files(tmp_path):
 
 
 def test_neighbouring_steps_are_joined():
-    assert report_tables._numbers((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
+    assert report_tables._format_steps((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
 
 
-def _examples():
+def _read_examples():
     """Return path and content of the data files in docs/laboratory.md."""
     text = (FIXTURES.parent / "docs/laboratory.md").read_text()
     return re.findall(r"^`fixtures/(\w+/[\w-]+\.json)`:\n\n```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -204,21 +209,23 @@ def test_examples_of_the_documentation_are_complete_and_consistent(tmp_path):
         (tmp_path / kind).mkdir()
     for path in (FIXTURES / "actions").glob("*.json"):
         (tmp_path / "actions" / path.name).symlink_to(path)
-    examples = dict(_examples())
+    examples = dict(_read_examples())
     assert set(examples) == {"actions/Swirl.json", "experiments/vinegar-acidity.json"}
     for name, content in examples.items():
         (tmp_path / name).write_text(content)
-    checked = report.report(tmp_path, seed=1)
-    assert checked.faults == [] and "Swirl" in checked.catalogue.types
-    (vinegar,) = checked.rehearsals
-    assert [len(cut.without) for cut in vinegar.lines] == [1, 1] and len(vinegar.shortfalls) == 2
+    checked = report.build_report(tmp_path, seed=1)
+    assert checked.all_faults == [] and "Swirl" in checked.catalogue.types
+    (vinegar,) = checked.protocol_checks
+    assert [len(cut.removed_steps) for cut in vinegar.line_ablations] == [1, 1] and len(
+        vinegar.shortfall_ablations
+    ) == 2
     # 0.84 M lies between 0.1 M (2.9) and 1 M (2.4): 2.9 - 0.5 x 0.74/0.9 = 2.489; noise 0.02 a reading
     portions = vinegar.reference.findings[0].counted
-    assert all(abs(reading.signal - Decimal("2.489")) < Decimal("0.1") for reading in portions)
+    assert all(abs(reading.first_number - Decimal("2.489")) < Decimal("0.1") for reading in portions)
 
 
 def test_documentation_names_every_field_and_entry():
     text = (FIXTURES.parent / "docs/laboratory.md").read_text()
-    names = {*RubricLine.__dataclass_fields__, *ENTRIES, *WHOLE, *PARAMETER_TYPES, *FIDELITIES, *KINDS}
+    names = {*RubricLine.__dataclass_fields__, *ENTRIES, *WHOLE_FIELDS, *PARAMETER_TYPES, *FIDELITIES, *KINDS}
     names |= {name for needed, more in ENTRIES.values() for name in (*needed, *more)}
     assert sorted(name for name in names if f"`{name}`" not in text and f'"{name}"' not in text) == []

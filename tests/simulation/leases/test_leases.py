@@ -10,19 +10,19 @@ from django.utils import timezone
 
 from simulation.leases import Lease, leases
 from simulation.models import Episode, Experiment, Twin
-from simulation.runs import queueing
-from tests.support.steps import Away, race
+from simulation.runs import create
+from tests.support.steps import DatabaseOutage, run_concurrently
 
 pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
 def episode(caffeine: Experiment) -> Episode:
-    return queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    return create.create_episode_run([caffeine], "offline", 1, seed=1).episodes.get()
 
 
 def claim_episode(episode: Episode) -> Lease[Episode]:
-    lease = leases.claim(Episode, episode.code)
+    lease = leases.claim_row(Episode, episode.code)
     assert lease is not None
     return lease
 
@@ -33,7 +33,7 @@ def expire_lease(episode: Episode) -> None:
 
 def test_a_claimed_episode_cannot_be_claimed_again(episode: Episode) -> None:
     claim_episode(episode)
-    assert leases.claim(Episode, episode.code) is None
+    assert leases.claim_row(Episode, episode.code) is None
 
 
 def test_expired_lease_can_be_claimed_under_a_higher_fence(episode: Episode) -> None:
@@ -48,9 +48,9 @@ def test_commit_under_an_old_fence_writes_nothing(episode: Episode) -> None:
     expire_lease(episode)
     current = claim_episode(episode)
     writes = []
-    assert stale.commit(lambda: writes.append("step"), next_number=2) is False
+    assert stale.commit_changes(lambda: writes.append("step"), next_number=2) is False
     assert writes == []
-    assert current.commit(next_number=2) is True
+    assert current.commit_changes(next_number=2) is True
     episode.refresh_from_db()
     assert episode.next_number == 2
 
@@ -72,7 +72,7 @@ def test_extra_write_is_rolled_back_with_its_commit(episode: Episode) -> None:
         raise RuntimeError("the step could not be stored")
 
     with pytest.raises(RuntimeError):
-        lease.commit(fail, next_number=2)
+        lease.commit_changes(fail, next_number=2)
     episode.refresh_from_db()
     assert episode.next_number == 1 and episode.lease_until is not None
 
@@ -81,7 +81,7 @@ def test_row_that_loses_three_workers_in_a_row_fails_with_that_reason(episode: E
     for _ in range(settings.LOST_LEASES_ALLOWED):
         claim_episode(episode)
         expire_lease(episode)
-    assert leases.claim(Episode, episode.code) is None
+    assert leases.claim_row(Episode, episode.code) is None
     episode.refresh_from_db()
     assert episode.status == "failed" and episode.error.startswith("worker lost")
 
@@ -89,7 +89,7 @@ def test_row_that_loses_three_workers_in_a_row_fails_with_that_reason(episode: E
 def test_commit_refuses_an_illegal_status_change(episode: Episode) -> None:
     lease = claim_episode(episode)
     with pytest.raises(ValueError, match="cannot change from running to queued"):
-        lease.commit(status="queued")
+        lease.commit_changes(status="queued")
 
 
 @pytest.mark.parametrize("model", [Episode, Twin])
@@ -103,18 +103,18 @@ def test_lease_of_a_dead_process_on_this_machine_expires_at_once(episode: Episod
     claim_episode(episode)
     host = leases.owner_name().split(":")[0]
     Episode.objects.update(lease_owner=f"{host}:4194399:gone")  # above the highest pid Linux gives
-    assert leases.expire_dead() == 1
+    assert leases.expire_dead_leases() == 1
     assert claim_episode(episode).row.lost_leases == 1
 
 
 def test_lease_of_a_running_process_does_not_expire(episode: Episode) -> None:
     claim_episode(episode)
-    assert leases.expire_dead() == 0
+    assert leases.expire_dead_leases() == 0
 
 
 @pytest.mark.django_db(transaction=True)
 def test_claim_by_eight_workers_at_once_succeeds_for_one(episode: Episode) -> None:
-    results = race(lambda: leases.claim(Episode, episode.code), 8)
+    results = run_concurrently(lambda: leases.claim_row(Episode, episode.code), 8)
     assert sum(isinstance(lease, Lease) for lease in results) == 1
     assert sum(lease is None for lease in results) == 7
 
@@ -123,16 +123,16 @@ def test_claim_by_eight_workers_at_once_succeeds_for_one(episode: Episode) -> No
 def test_a_lease_is_renewed_while_a_slow_call_runs(episode: Episode, settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 0.05, 0.4
     lease = claim_episode(episode)
-    with lease.kept():
+    with lease.keep_renewed():
         threading.Event().wait(0.8)  # twice the lease
-        assert leases.claim(Episode, episode.code) is None
-    assert lease.commit(next_number=2) is True
+        assert leases.claim_row(Episode, episode.code) is None
+    assert lease.commit_changes(next_number=2) is True
 
 
 @pytest.mark.django_db(transaction=True)
 def test_heartbeat_that_fails_is_repeated(episode: Episode, settings) -> None:
     settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 0.05, 0.4
-    outage = Away('UPDATE "simulation_episode"', times=1)
+    outage = DatabaseOutage('UPDATE "simulation_episode"', times=1)
 
     def disturb(connection, **_signal) -> None:
         connection.execute_wrappers.append(outage)
@@ -140,9 +140,9 @@ def test_heartbeat_that_fails_is_repeated(episode: Episode, settings) -> None:
     lease = claim_episode(episode)
     connection_created.connect(disturb)  # affects only the heartbeat's connection: this thread is connected already
     try:
-        with lease.kept():
+        with lease.keep_renewed():
             threading.Event().wait(0.8)  # twice the lease
-            assert leases.claim(Episode, episode.code) is None
+            assert leases.claim_row(Episode, episode.code) is None
     finally:
         connection_created.disconnect(disturb)
     assert outage.times == 0

@@ -12,14 +12,14 @@ from simulation.lab.roles import TranscriptStep
 from simulation.llm import NoUsableAnswer
 from simulation.llm.errors import MalformedCompletion
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
-from simulation.llm.prompts.prompt_sets import built_in
+from simulation.llm.prompts.prompt_sets import load_built_in
 from simulation.llm.replies import parsing
 from simulation.llm.replies.lineage import Inputs
 from simulation.providers.base import Completion, Stop
 from tests.support.effort import takes_under
 
 WELLS = 96
-INPUTS = Inputs.of(
+INPUTS = Inputs.from_materials(
     [
         Material(f"MAT-{at:08d}", f"well {at}", {}, "available_for_further_use", "static", "4C", 0, 0)
         for at in range(WELLS)
@@ -77,12 +77,12 @@ def test_punctuation_around_the_secret_label_is_removed() -> None:
     ids=["many parents", "parents in a text", "replaces", "parent", "name", "property"],
 )
 def test_long_names_and_references_to_inputs_are_parsed_quickly(fields: dict[str, Any]) -> None:
-    assert takes_under(0.8, ignore_refusals(lambda: parsing.read_outcome(build_outcome_text(**fields), INPUTS)))
+    assert takes_under(0.8, ignore_refusals(lambda: parsing.parse_outcome(build_outcome_text(**fields), INPUTS)))
 
 
 def test_too_many_parents_are_reported_as_a_problem() -> None:
     with pytest.raises(MalformedCompletion, match=r"derived_from has 201 entries; allowed: 200"):
-        parsing.read_outcome(build_outcome_text(derived_from=["S1"] * 201), INPUTS)
+        parsing.parse_outcome(build_outcome_text(derived_from=["S1"] * 201), INPUTS)
 
 
 def test_long_summary_is_accepted_quickly() -> None:
@@ -92,6 +92,6 @@ def test_long_summary_is_accepted_quickly() -> None:
         said.append(prompt)
         return Completion(MARKS, Stop.STOP, None, "m")
 
-    judge = LLMEvidenceClassifier(speak, built_in(), context_limit=9_000, max_tokens=100)
-    assert takes_under(0.8, ignore_refusals(lambda: judge._summary("goal", [STEP])))
+    judge = LLMEvidenceClassifier(speak, load_built_in(), context_limit=9_000, max_tokens=100)
+    assert takes_under(0.8, ignore_refusals(lambda: judge._summarise_record("goal", [STEP])))
     assert len(said) == 1

@@ -8,38 +8,51 @@ import pytest
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.llm.errors import MalformedCompletion
+from simulation.llm.replies.json_extraction import extract_last_object
 from simulation.llm.replies.lineage import Inputs
-from simulation.llm.replies.objects import last_object
-from simulation.llm.replies.parsing import answer, clean_text, read_outcome, read_verdict, split_secret
+from simulation.llm.replies.parsing import clean_text, extract_answer, parse_outcome, parse_verdict, split_secret
 from tests.support.effort import takes_under
-from tests.support.talking import bench, codes, draft, handed, reply, seen, written
+from tests.support.model_replies import (
+    build_bench,
+    build_draft,
+    build_new_material,
+    build_observation,
+    build_reply,
+    find_barcodes,
+    write_reply,
+)
 
-ON = bench()
+ON = build_bench()
 MATERIALS: tuple[Material, ...] = ON.inventory.materials  # S1 cells, S2 puromycin, S3 medium (unlimited)
-CELLS, PUROMYCIN, MEDIUM = codes(ON, "Cells", "Puromycin", "Medium")
-INPUTS = Inputs.of(MATERIALS)
-KEPT = (handed("Cells", "S1"), handed("Puromycin", "S2"))
+CELLS, PUROMYCIN, MEDIUM = find_barcodes(ON, "Cells", "Puromycin", "Medium")
+INPUTS = Inputs.from_materials(MATERIALS)
+KEPT = (build_new_material("Cells", "S1"), build_new_material("Puromycin", "S2"))
 
 
 def parse_valid_outcome(text: str, inputs: Inputs = INPUTS) -> Outcome:
-    return read_outcome(text, inputs).outcome
+    return parse_outcome(text, inputs).outcome
 
 
 def collect_problems(text: str, inputs: Inputs = INPUTS) -> str:
     with pytest.raises(MalformedCompletion) as caught:
-        read_outcome(text, inputs)
+        parse_outcome(text, inputs)
     return " | ".join(caught.value.problems)
 
 
 def test_outcome_reply_has_its_aliases_replaced_by_barcodes():
-    new = handed("Cells with puromycin", derived_from=["S1", "s2", "MAT-00000000"])
+    new = build_new_material("Cells with puromycin", derived_from=["S1", "s2", "MAT-00000000"])
     found = parse_valid_outcome(
-        written(handed("Cells", "S1"), handed("Puromycin", PUROMYCIN), new, observations=[seen()])
+        write_reply(
+            build_new_material("Cells", "S1"),
+            build_new_material("Puromycin", PUROMYCIN),
+            new,
+            observations=[build_observation()],
+        )
     )
     assert found.success and found.rejected_by == RejectedBy.NOBODY
     assert [material.replaces for material in found.new_materials] == [CELLS, PUROMYCIN, ""]
     assert found.new_materials[2].derived_from == (CELLS, PUROMYCIN)  # the barcode the model invented is dropped
-    assert found.new_observations[0].to_json() == seen()
+    assert found.new_observations[0].to_json() == build_observation()
 
 
 @pytest.mark.parametrize(
@@ -56,11 +69,11 @@ def test_outcome_reply_has_its_aliases_replaced_by_barcodes():
     ],
 )
 def test_last_json_object_is_parsed_despite_surrounding_text(around):
-    assert parse_valid_outcome(answer(around.format(written(*KEPT)))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(extract_answer(around.format(write_reply(*KEPT)))).new_materials[0].replaces == CELLS
 
 
 def test_last_of_two_json_objects_counts():
-    first, last = written(*KEPT, reasoning="first"), written(*KEPT, reasoning="last")
+    first, last = write_reply(*KEPT, reasoning="first"), write_reply(*KEPT, reasoning="last")
     assert parse_valid_outcome(f"{first}\nor rather\n{last}").reasoning == "last"
 
 
@@ -69,57 +82,57 @@ def test_last_of_two_json_objects_counts():
     [
         ("I would rather not say.", "no JSON object"),
         ("", "no JSON object"),
-        (written(*KEPT)[:-10], "never closed"),
-        (written(*KEPT)[:60], "never closed"),
-        (written(*KEPT).replace('"success": true', '"success": True'), "cannot be read"),
-        (written(*KEPT).replace('"success": true', '"success": true,'), "cannot be read"),
-        (written(*KEPT).replace('"10 mL"', "NaN"), "NaN is no number"),
-        (written(*KEPT).replace('"10 mL"', "-Infinity"), "-Infinity is no number"),
-        (written(*KEPT).replace('"10 mL"', "1e999"), "too large"),
-        (written(*KEPT).replace('"10 mL"', "1234567890123456789"), "more than 18 digits"),
-        (written(*KEPT).replace('"success": true', '"success": true, "success": false'), "'success' stands twice"),
+        (write_reply(*KEPT)[:-10], "never closed"),
+        (write_reply(*KEPT)[:60], "never closed"),
+        (write_reply(*KEPT).replace('"success": true', '"success": True'), "cannot be read"),
+        (write_reply(*KEPT).replace('"success": true', '"success": true,'), "cannot be read"),
+        (write_reply(*KEPT).replace('"10 mL"', "NaN"), "NaN is no number"),
+        (write_reply(*KEPT).replace('"10 mL"', "-Infinity"), "-Infinity is no number"),
+        (write_reply(*KEPT).replace('"10 mL"', "1e999"), "too large"),
+        (write_reply(*KEPT).replace('"10 mL"', "1234567890123456789"), "more than 18 digits"),
+        (write_reply(*KEPT).replace('"success": true', '"success": true, "success": false'), "'success' stands twice"),
         ('{"a":' * 33 + "1" + "}" * 33, "nested deeper than 32"),
         ('{"a": ' + "[" * 100_000, "nested deeper than 32"),
         ("x" * 300_000, "characters; at most 262144"),
         ("{}" * 1001, "more than 1000 objects"),
         ("{}", "success must be true or false"),
-        (json.dumps(reply(KEPT, success="true")), "success must be true or false"),
-        (json.dumps(reply(KEPT, success=None)), "success must be true or false"),
-        (json.dumps(reply(KEPT, new_materials={"0": KEPT[0]})), "new_materials must be a list of objects, not an object"),
-        (json.dumps(reply(KEPT, new_observations=["clear"])), "new_observations must be a list of objects"),
-        (json.dumps({k: v for k, v in reply(KEPT).items() if k != "new_materials"}), "new_materials must be a list"),
-        (json.dumps(reply([KEPT[0]] * 201)), "201 entries; allowed: 200"),
-        (json.dumps(reply((), success=False)), "does not say why"),
-        (json.dumps(reply((), success=False, failure_reason="None.")), "does not say why"),
-        (json.dumps(reply((), success=False, failure_reason=7)), "failure_reason must be text"),
-        (json.dumps(reply([handed("Brew")], success=False, failure_reason="no")), "success is false, so nothing changes"),
-        (written(handed("  ", "S1")), "new_materials[0].name must be text"),
-        (written(handed("x" * 201, "S1")), "new_materials[0].name has 201 characters; allowed: 200"),
-        (written(handed("MAT-00000000", "S1")), "nothing but a barcode"),
-        (written(handed("Cells", "S1", properties=["10 mL"])), "new_materials[0].properties must be an object, not a list"),
-        (written(handed("Cells", "S1", properties={str(n): n for n in range(41)})), "41 entries; allowed: 40"),
-        (written(handed("Cells", "S1", properties={"a": list(range(1001))})), "values; allowed: 1000"),
-        (written(handed("Cells", "S1", properties={"a": "x" * 4001})), "properties.a has 4001 characters"),
-        (written(handed("Cells", "S1", properties={"": 1})), "'' is no name of a property"),
-        (written(handed("Cells", "S1", properties={"a": 1, " a ": 2})), "'a' stands there twice"),
-        (written(handed("Cells", "S1", properties={"b": [{CELLS: 1, "Cells": 2}]})), "'Cells' stands there twice"),
-        (written(observations=[seen("MAT-00000000")]), "new_observations[0].description holds nothing but a barcode"),
-        (written(handed("Cells", "S1", properties={"a": json.loads("[" * 9 + "]" * 9)})), "deeper than 8"),
-        (written(handed("Cells", "S1", available_for_use="maybe")), "available_for_use must be one of unlimited, "),
-        (written(handed("Cells", "S1", available_for_use=None)), "available_for_use must be one of"),
-        (written(handed("Cells", "S1", material_type="lively")), "material_type must be one of static, dynamic, not 'lively'"),
-        (written(handed("Cells", "S1", environmental_condition="lukewarm")), "environmental_condition must be one of room_temp"),
-        (written(handed("Cells", "S1", environmental_condition=37)), "environmental_condition must be one of"),
-        (written(handed("Elixir", available_for_use=UNLIMITED)), "nothing becomes unlimited"),
-        (written(handed("Medium", "S3")), "is unlimited and never handed back"),
-        (written(handed("Cells", "S1"), handed("More cells", "S1")), "replaces already"),
-        (written(handed("Cells", ["S1", "S2"])), "replaces must be the alias of one input"),
-        (written(handed("Cells", derived_from=[1])), "derived_from must be a list of aliases"),
-        (written(observations=[seen(description=None)]), "new_observations[0].description must be text"),
-        (written(observations=[seen(measurement_type="")]), "measurement_type must be text"),
-        (written(observations=[seen(measurement_type="{}")]), "measurement_type must be a word"),
-        (written(observations=[seen(value={"pH": 7})]), "new_observations[0].value must be text, not an object"),
-        (written(observations=[seen(value="x" * 4001)]), "value has 4001 characters"),
+        (json.dumps(build_reply(KEPT, success="true")), "success must be true or false"),
+        (json.dumps(build_reply(KEPT, success=None)), "success must be true or false"),
+        (json.dumps(build_reply(KEPT, new_materials={"0": KEPT[0]})), "new_materials must be a list of objects, not an object"),
+        (json.dumps(build_reply(KEPT, new_observations=["clear"])), "new_observations must be a list of objects"),
+        (json.dumps({k: v for k, v in build_reply(KEPT).items() if k != "new_materials"}), "new_materials must be a list"),
+        (json.dumps(build_reply([KEPT[0]] * 201)), "201 entries; allowed: 200"),
+        (json.dumps(build_reply((), success=False)), "does not say why"),
+        (json.dumps(build_reply((), success=False, failure_reason="None.")), "does not say why"),
+        (json.dumps(build_reply((), success=False, failure_reason=7)), "failure_reason must be text"),
+        (json.dumps(build_reply([build_new_material("Brew")], success=False, failure_reason="no")), "success is false, so nothing changes"),
+        (write_reply(build_new_material("  ", "S1")), "new_materials[0].name must be text"),
+        (write_reply(build_new_material("x" * 201, "S1")), "new_materials[0].name has 201 characters; allowed: 200"),
+        (write_reply(build_new_material("MAT-00000000", "S1")), "nothing but a barcode"),
+        (write_reply(build_new_material("Cells", "S1", properties=["10 mL"])), "new_materials[0].properties must be an object, not a list"),
+        (write_reply(build_new_material("Cells", "S1", properties={str(n): n for n in range(41)})), "41 entries; allowed: 40"),
+        (write_reply(build_new_material("Cells", "S1", properties={"a": list(range(1001))})), "values; allowed: 1000"),
+        (write_reply(build_new_material("Cells", "S1", properties={"a": "x" * 4001})), "properties.a has 4001 characters"),
+        (write_reply(build_new_material("Cells", "S1", properties={"": 1})), "'' is no name of a property"),
+        (write_reply(build_new_material("Cells", "S1", properties={"a": 1, " a ": 2})), "'a' stands there twice"),
+        (write_reply(build_new_material("Cells", "S1", properties={"b": [{CELLS: 1, "Cells": 2}]})), "'Cells' stands there twice"),
+        (write_reply(observations=[build_observation("MAT-00000000")]), "new_observations[0].description holds nothing but a barcode"),
+        (write_reply(build_new_material("Cells", "S1", properties={"a": json.loads("[" * 9 + "]" * 9)})), "deeper than 8"),
+        (write_reply(build_new_material("Cells", "S1", available_for_use="maybe")), "available_for_use must be one of unlimited, "),
+        (write_reply(build_new_material("Cells", "S1", available_for_use=None)), "available_for_use must be one of"),
+        (write_reply(build_new_material("Cells", "S1", material_type="lively")), "material_type must be one of static, dynamic, not 'lively'"),
+        (write_reply(build_new_material("Cells", "S1", environmental_condition="lukewarm")), "environmental_condition must be one of room_temp"),
+        (write_reply(build_new_material("Cells", "S1", environmental_condition=37)), "environmental_condition must be one of"),
+        (write_reply(build_new_material("Elixir", available_for_use=UNLIMITED)), "nothing becomes unlimited"),
+        (write_reply(build_new_material("Medium", "S3")), "is unlimited and never handed back"),
+        (write_reply(build_new_material("Cells", "S1"), build_new_material("More cells", "S1")), "replaces already"),
+        (write_reply(build_new_material("Cells", ["S1", "S2"])), "replaces must be the alias of one input"),
+        (write_reply(build_new_material("Cells", derived_from=[1])), "derived_from must be a list of aliases"),
+        (write_reply(observations=[build_observation(description=None)]), "new_observations[0].description must be text"),
+        (write_reply(observations=[build_observation(measurement_type="")]), "measurement_type must be text"),
+        (write_reply(observations=[build_observation(measurement_type="{}")]), "measurement_type must be a word"),
+        (write_reply(observations=[build_observation(value={"pH": 7})]), "new_observations[0].value must be text, not an object"),
+        (write_reply(observations=[build_observation(value="x" * 4001)]), "value has 4001 characters"),
     ],
 )  # fmt: skip
 def test_outcome_problem_names_the_field_and_the_allowed_values(text, said):
@@ -128,13 +141,17 @@ def test_outcome_problem_names_the_field_and_the_allowed_values(text, said):
 
 def test_all_problems_of_an_outcome_are_reported_together():
     told = collect_problems(
-        written(handed("", "S1", material_type="x"), observations=[seen(measurement_type=3)], success="yes")
+        write_reply(
+            build_new_material("", "S1", material_type="x"),
+            observations=[build_observation(measurement_type=3)],
+            success="yes",
+        )
     )
     assert all(said in told for said in ("success must", "[0].name", "material_type", "measurement_type"))
 
 
 def test_invalid_characters_become_replacement_characters_at_every_depth():
-    raw = written(handed("Cells\x00", "S1", properties={"no\ud800te": ["a\x07b", {"c": "\udfff"}]}))
+    raw = write_reply(build_new_material("Cells\x00", "S1", properties={"no\ud800te": ["a\x07b", {"c": "\udfff"}]}))
     assert "\\u0000" in raw and "\\ud800" in raw  # escaped, so cleaning the raw text cannot find them
     material = parse_valid_outcome(raw).new_materials[0]
     assert material.name == "Cells�"
@@ -145,10 +162,10 @@ def test_invalid_characters_become_replacement_characters_at_every_depth():
 
 
 def test_values_of_the_older_prompt_are_accepted_and_noted():
-    older = handed("Cells", "S1", environmental_condition="37C_5%CO2", supply="consumable")
+    older = build_new_material("Cells", "S1", environmental_condition="37C_5%CO2", supply="consumable")
     del older["available_for_use"]
-    rest = handed("Puromycin", "S2", environmental_condition="freezer", available_for_use="consumed")
-    reading = read_outcome(written(older, rest), INPUTS)
+    rest = build_new_material("Puromycin", "S2", environmental_condition="freezer", available_for_use="consumed")
+    reading = parse_outcome(write_reply(older, rest), INPUTS)
     cells, puromycin = reading.outcome.new_materials
     assert (cells.available_for_use, cells.environmental_condition) == (AVAILABLE, "cell_culture_conditions")
     assert (cells.properties["temperature"], cells.properties["CO2"]) == ("37 °C", "5%")  # implied by the old value
@@ -157,13 +174,20 @@ def test_values_of_the_older_prompt_are_accepted_and_noted():
 
 
 def test_enumerated_values_are_matched_despite_case_spaces_and_degree_signs():
-    read = parse_valid_outcome(written(handed("Cells", "S1", environmental_condition="−20 °C", material_type="Static")))
+    read = parse_valid_outcome(
+        write_reply(build_new_material("Cells", "S1", environmental_condition="−20 °C", material_type="Static"))
+    )
     assert (read.new_materials[0].environmental_condition, read.new_materials[0].material_type) == ("-20C", "static")
 
 
 def test_unknown_fields_are_dropped_and_noted_and_a_timestamp_is_ignored():
-    reading = read_outcome(
-        written(handed("Cells", "S1", barcode="MAT-1"), observations=[seen(timestamp="3")], mood="x"), INPUTS
+    reading = parse_outcome(
+        write_reply(
+            build_new_material("Cells", "S1", barcode="MAT-1"),
+            observations=[build_observation(timestamp="3")],
+            mood="x",
+        ),
+        INPUTS,
     )
     assert reading.notes == (
         "the object: 1 unknown left out ('mood')",
@@ -173,34 +197,40 @@ def test_unknown_fields_are_dropped_and_noted_and_a_timestamp_is_ignored():
 
 
 def test_failure_reason_of_a_success_is_dropped_and_noted():
-    reading = read_outcome(written(*KEPT, failure_reason="too cold"), INPUTS)
+    reading = parse_outcome(write_reply(*KEPT, failure_reason="too cold"), INPUTS)
     assert (reading.outcome.success, reading.outcome.failure_reason) == (True, "")
     assert reading.notes == ("success is true, so failure_reason 'too cold' was left out",)
 
 
 def test_length_limits_apply_after_barcodes_are_replaced_by_names():
-    on = bench(draft("x" * 200)).inventory.materials
+    on = build_bench(build_draft("x" * 200)).inventory.materials
     [code] = [material.barcode for material in on]
-    tube = Inputs.of(on)
-    named = read_outcome(written(handed(f"Cells of {code}", "S1")), tube).outcome.new_materials[0]
+    tube = Inputs.from_materials(on)
+    named = parse_outcome(write_reply(build_new_material(f"Cells of {code}", "S1")), tube).outcome.new_materials[0]
     assert named.name == "Cells of " + "x" * 60
     for text, said in (
         # 4 x 60 characters and the spaces between them; 80 x 61 minus the last space
-        (written(handed(f"{code} " * 4, "S1")), "new_materials[0].name has 243 characters; allowed: 200"),
         (
-            written(handed("a", "S1", properties={"of": f"{code} " * 80})),
+            write_reply(build_new_material(f"{code} " * 4, "S1")),
+            "new_materials[0].name has 243 characters; allowed: 200",
+        ),
+        (
+            write_reply(build_new_material("a", "S1", properties={"of": f"{code} " * 80})),
             "properties.of has 4879 characters; allowed: 4000",
         ),
-        (written(handed("a", "S1", properties={f"{code} {code}": 1})), "is no name of a property; allowed: 1 to 100"),
         (
-            written(handed("a", "S1"), observations=[seen("S1 " * 80)]),
+            write_reply(build_new_material("a", "S1", properties={f"{code} {code}": 1})),
+            "is no name of a property; allowed: 1 to 100",
+        ),
+        (
+            write_reply(build_new_material("a", "S1"), observations=[build_observation("S1 " * 80)]),
             "[0].description has 4879 characters; allowed: 4000",
         ),
         (
-            written(handed("a", "S1"), observations=[seen(value="S1 " * 80)]),
+            write_reply(build_new_material("a", "S1"), observations=[build_observation(value="S1 " * 80)]),
             "[0].value has 4879 characters; allowed: 4000",
         ),
-        (written(success=False, failure_reason="S1 " * 80), "failure_reason has 4879 characters; allowed: 4000"),
+        (write_reply(success=False, failure_reason="S1 " * 80), "failure_reason has 4879 characters; allowed: 4000"),
     ):
         assert said in collect_problems(text, tube)
 
@@ -208,10 +238,14 @@ def test_length_limits_apply_after_barcodes_are_replaced_by_names():
 def test_name_made_of_barcodes_does_not_grow_from_step_to_step():
     name = "tube"
     for _ in range(5):
-        on = bench(draft(name)).inventory.materials
+        on = build_bench(build_draft(name)).inventory.materials
         try:
             name = (
-                parse_valid_outcome(written(handed(f"{on[0].barcode} " * 3, "S1")), Inputs.of(on)).new_materials[0].name
+                parse_valid_outcome(
+                    write_reply(build_new_material(f"{on[0].barcode} " * 3, "S1")), Inputs.from_materials(on)
+                )
+                .new_materials[0]
+                .name
             )
         except MalformedCompletion:
             break
@@ -220,7 +254,7 @@ def test_name_made_of_barcodes_does_not_grow_from_step_to_step():
 
 def test_values_that_databases_change_are_stored_in_a_stable_form():
     properties = {"count": 1e15, "tiny": 1e-7, "zero": -0.0, "gone": None, "list": [1, None, True]}
-    read = parse_valid_outcome(written(handed("Cells", "S1", properties=properties)))
+    read = parse_valid_outcome(write_reply(build_new_material("Cells", "S1", properties=properties)))
     assert (
         json.dumps(read.new_materials[0].properties)
         == '{"count": "1000000000000000.0", "tiny": 1e-07, "zero": 0.0, "list": [1, true]}'
@@ -229,31 +263,42 @@ def test_values_that_databases_change_are_stored_in_a_stable_form():
 
 def test_observed_number_becomes_text_and_measurement_type_is_normalised():
     read = parse_valid_outcome(
-        written(*KEPT, observations=[seen(value=7.4, measurement_type="Flow Cytometry"), seen(value=None)])
+        write_reply(
+            *KEPT,
+            observations=[
+                build_observation(value=7.4, measurement_type="Flow Cytometry"),
+                build_observation(value=None),
+            ],
+        )
     )
     assert (read.new_observations[0].value, read.new_observations[0].measurement_type) == ("7.4", "flow_cytometry")
     assert read.new_observations[1].value == ""
 
 
 def test_material_without_replaces_continues_the_input_of_its_unique_name():
-    found = parse_valid_outcome(written(handed("Cells"), handed("Puromycin"), handed("Puromycin")))
+    found = parse_valid_outcome(
+        write_reply(build_new_material("Cells"), build_new_material("Puromycin"), build_new_material("Puromycin"))
+    )
     assert [material.replaces for material in found.new_materials] == [CELLS, "", ""]
 
 
 def test_material_with_null_replaces_stays_new_despite_a_known_name():
-    found = parse_valid_outcome(written(handed("Cells", replaces=None) | {"replaces": None}))
+    found = parse_valid_outcome(write_reply(build_new_material("Cells", replaces=None) | {"replaces": None}))
     assert found.new_materials[0].replaces == ""
 
 
 def test_unknown_replaced_barcode_falls_back_to_the_material_name():
-    reading = read_outcome(written(handed("Cells", "MAT-ZZZZZZZZ")), INPUTS)
+    reading = parse_outcome(write_reply(build_new_material("Cells", "MAT-ZZZZZZZZ")), INPUTS)
     assert reading.outcome.new_materials[0].replaces == CELLS
     assert "is no input and was left out" in reading.notes[0]
 
 
 def test_returned_unlimited_material_is_ignored_and_a_portion_of_it_is_new():
-    echo, portion = handed("Medium", "S3", available_for_use=UNLIMITED), handed("Medium", derived_from="S3")
-    reading = read_outcome(written(*KEPT, echo, portion), INPUTS)
+    echo, portion = (
+        build_new_material("Medium", "S3", available_for_use=UNLIMITED),
+        build_new_material("Medium", derived_from="S3"),
+    )
+    reading = parse_outcome(write_reply(*KEPT, echo, portion), INPUTS)
     assert [(m.name, m.replaces, m.derived_from) for m in reading.outcome.new_materials[2:]] == [
         ("Medium", "", (MEDIUM,))
     ]
@@ -261,13 +306,15 @@ def test_returned_unlimited_material_is_ignored_and_a_portion_of_it_is_new():
 
 
 def test_new_material_is_derived_from_the_only_input():
-    found = parse_valid_outcome(written(handed("Pellet")), Inputs.of(MATERIALS[:1]))
+    found = parse_valid_outcome(write_reply(build_new_material("Pellet")), Inputs.from_materials(MATERIALS[:1]))
     assert found.new_materials[0].derived_from == (CELLS,)
 
 
 def test_barcodes_in_texts_are_replaced_by_names_or_removed():
-    one = handed(f"Cells of {CELLS}", "S1", properties={"from": f"Cells ({CELLS})", "id": "MAT-12345678"})
-    found = parse_valid_outcome(written(one, observations=[seen(f"{PUROMYCIN} is clear, S1 and S9 are not")]))
+    one = build_new_material(f"Cells of {CELLS}", "S1", properties={"from": f"Cells ({CELLS})", "id": "MAT-12345678"})
+    found = parse_valid_outcome(
+        write_reply(one, observations=[build_observation(f"{PUROMYCIN} is clear, S1 and S9 are not")])
+    )
     assert found.new_materials[0].name == "Cells of Cells"
     assert found.new_materials[0].properties == {"from": "Cells", "id": ""}
     assert found.new_observations[0].description == "Puromycin is clear, Cells and S9 are not"
@@ -277,24 +324,26 @@ def test_barcodes_in_texts_are_replaced_by_names_or_removed():
     "code", [CELLS.lower(), CELLS.replace("-", "\u2011"), CELLS.replace("-", "\u2212").lower(), CELLS.replace("-", "_")]
 )
 def test_misspelled_and_embedded_barcodes_are_replaced_by_names(code):
-    one = handed(f"tube{code}b", "S1", properties={f"mass of {code}": f"see{code}", "from": f"Cells ({code})"})
-    found = parse_valid_outcome(written(one, observations=[seen(f"_{code}_ is clear")]))
+    one = build_new_material(
+        f"tube{code}b", "S1", properties={f"mass of {code}": f"see{code}", "from": f"Cells ({code})"}
+    )
+    found = parse_valid_outcome(write_reply(one, observations=[build_observation(f"_{code}_ is clear")]))
     assert found.new_materials[0].name == "tubeCellsb"
     assert found.new_materials[0].properties == {"mass of Cells": "seeCells", "from": "Cells"}
     assert found.new_observations[0].description == "_Cells_ is clear"
-    assert parse_valid_outcome(written(handed("New", code))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(write_reply(build_new_material("New", code))).new_materials[0].replaces == CELLS
 
 
 def test_words_like_barcodes_are_kept_and_unknown_barcodes_removed():
     words = "a mat-finished plate in FORMAT-SPECIFIC1 packing (mat-finished), format-96wellplate"
     assert (
-        parse_valid_outcome(written(handed("Cells", "S1", properties={"look": words})))
+        parse_valid_outcome(write_reply(build_new_material("Cells", "S1", properties={"look": words})))
         .new_materials[0]
         .properties["look"]
         == words
     )
-    nobodys = handed("Cells", "S1", properties={"a": "x mat-0ew7e0p1 y", "b": "x (MAT-ABCDEFGH)"})
-    assert parse_valid_outcome(written(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
+    nobodys = build_new_material("Cells", "S1", properties={"a": "x mat-0ew7e0p1 y", "b": "x (MAT-ABCDEFGH)"})
+    assert parse_valid_outcome(write_reply(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
 
 
 @pytest.mark.parametrize(
@@ -304,39 +353,53 @@ def test_words_like_barcodes_are_kept_and_unknown_barcodes_removed():
      ("Mix of S1 and S9", "Mix of S1 and S9"), ("DNA cut with S1 nuclease", "DNA cut with S1 nuclease")],
 )  # fmt: skip
 def test_alias_in_a_name_is_replaced_if_it_refers_to_the_input(written_name, name):
-    found = parse_valid_outcome(written(handed(written_name, "S1", properties={"is": written_name}))).new_materials[0]
+    found = parse_valid_outcome(
+        write_reply(build_new_material(written_name, "S1", properties={"is": written_name}))
+    ).new_materials[0]
     assert (found.name, found.properties["is"]) == (name, name)
 
 
 def test_material_named_like_the_alias_of_another_is_not_swapped_with_it():
-    tubes = Inputs.of(bench(draft("S2"), draft("S1")).inventory.materials, "S2 S1")
-    told = collect_problems(written(handed("S1", "S1"), handed("S2", "S2")), tubes)
+    tubes = Inputs.from_materials(build_bench(build_draft("S2"), build_draft("S1")).inventory.materials, "S2 S1")
+    told = collect_problems(write_reply(build_new_material("S1", "S1"), build_new_material("S2", "S2")), tubes)
     assert "new_materials[0] is called 'S1' as the input S2 is, and replaces S1, which is called 'S2'" in told
-    right = parse_valid_outcome(written(handed("S2", "S1"), handed("S1", "S2")), tubes).new_materials
+    right = parse_valid_outcome(
+        write_reply(build_new_material("S2", "S1"), build_new_material("S1", "S2")), tubes
+    ).new_materials
     assert [material.replaces for material in right] == [material.barcode for material in tubes.materials]
 
 
 def test_material_may_take_the_name_of_its_source():
-    poured = parse_valid_outcome(written(handed("Cells", "S1"), handed("Cells", "S2"))).new_materials
+    poured = parse_valid_outcome(
+        write_reply(build_new_material("Cells", "S1"), build_new_material("Cells", "S2"))
+    ).new_materials
     assert [material.replaces for material in poured] == [CELLS, PUROMYCIN]
-    assert parse_valid_outcome(written(handed("Medium", "S1"))).new_materials[0].replaces == CELLS
+    assert parse_valid_outcome(write_reply(build_new_material("Medium", "S1"))).new_materials[0].replaces == CELLS
 
 
 def test_label_like_an_alias_is_kept_if_a_material_has_it():
-    named = parse_valid_outcome(written(handed("Standard S1", "S1"), observations=[seen("S1 is blue")]))
+    named = parse_valid_outcome(
+        write_reply(build_new_material("Standard S1", "S1"), observations=[build_observation("S1 is blue")])
+    )
     assert named.new_observations[0].description == "S1 is blue"
-    given = Inputs.of(MATERIALS, "a tube labelled S2 and MAT-LABEL001")
-    assert parse_valid_outcome(written(handed("MAT-LABEL001", "S1")), given).new_materials[0].name == "MAT-LABEL001"
+    given = Inputs.from_materials(MATERIALS, "a tube labelled S2 and MAT-LABEL001")
     assert (
-        parse_valid_outcome(written(observations=[seen("S2 nuclease")]), given).new_observations[0].description
+        parse_valid_outcome(write_reply(build_new_material("MAT-LABEL001", "S1")), given).new_materials[0].name
+        == "MAT-LABEL001"
+    )
+    assert (
+        parse_valid_outcome(write_reply(observations=[build_observation("S2 nuclease")]), given)
+        .new_observations[0]
+        .description
         == "S2 nuclease"
     )
 
 
 def test_failed_action_returns_no_materials_or_observations():
-    same = handed("Cells", "S1")
-    reading = read_outcome(
-        written(same, observations=[seen()], success=False, failure_reason=f"S1 ({CELLS}) is frozen"), INPUTS
+    same = build_new_material("Cells", "S1")
+    reading = parse_outcome(
+        write_reply(same, observations=[build_observation()], success=False, failure_reason=f"S1 ({CELLS}) is frozen"),
+        INPUTS,
     )
     found = reading.outcome
     assert reading.notes == ("the action failed: 1 materials and 1 observations left out",)
@@ -370,9 +433,9 @@ def test_secret_is_split_from_the_reasoning(reasoning, kept, secret):
 
 
 def test_parsed_outcome_never_has_a_secret_in_its_reasoning():
-    reading = read_outcome(written(*KEPT, reasoning="fine SECRET: it is not"), INPUTS)
+    reading = parse_outcome(write_reply(*KEPT, reasoning="fine SECRET: it is not"), INPUTS)
     assert (reading.outcome.reasoning, reading.secret) == ("fine", "it is not")
-    assert read_outcome(written(*KEPT, SECRET="a field"), INPUTS).secret == "a field"
+    assert parse_outcome(write_reply(*KEPT, SECRET="a field"), INPUTS).secret == "a field"
 
 
 HOSTILE = (
@@ -385,16 +448,21 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:8].encode("unicode_escape").decode())
 def test_hostile_text_of_maximum_length_is_parsed_quickly(text):
     def parse_both_ways():
-        for read in (lambda said: read_outcome(said, INPUTS), read_verdict):
+        for read in (lambda said: parse_outcome(said, INPUTS), parse_verdict):
             with pytest.raises(MalformedCompletion):
-                read(answer(text))
+                read(extract_answer(text))
 
     assert takes_under(1, parse_both_ways)
 
 
 def test_randomly_spoilt_reply_is_an_outcome_or_raises_malformed_completion():
     rng = random.Random(4)
-    good = written(*KEPT, handed("New", derived_from=["S1"]), observations=[seen()], reasoning="x SECRET: y")
+    good = write_reply(
+        *KEPT,
+        build_new_material("New", derived_from=["S1"]),
+        observations=[build_observation()],
+        reasoning="x SECRET: y",
+    )
     pieces = [
         "{",
         "}",
@@ -421,7 +489,7 @@ def test_randomly_spoilt_reply_is_an_outcome_or_raises_malformed_completion():
             at = rng.randrange(len(text))
             text = text[:at] + rng.choice(pieces) + text[at + rng.randint(0, 12) :]
         try:
-            found = parse_valid_outcome(answer(text))
+            found = parse_valid_outcome(extract_answer(text))
         except MalformedCompletion:
             continue
         read += 1
@@ -431,7 +499,7 @@ def test_randomly_spoilt_reply_is_an_outcome_or_raises_malformed_completion():
 
 
 def test_last_object_is_found_in_plain_text():
-    assert last_object('see {"success": 1, "a": "line\nend"}', "success") == {"success": 1, "a": "line\nend"}
+    assert extract_last_object('see {"success": 1, "a": "line\nend"}', "success") == {"success": 1, "a": "line\nend"}
 
 
 VERDICT = (
@@ -441,16 +509,16 @@ VERDICT = (
 
 
 def test_five_tags_are_parsed_as_a_verdict():
-    found = read_verdict(f"My answer:\n{VERDICT}\nThat is all.")
+    found = parse_verdict(f"My answer:\n{VERDICT}\nThat is all.")
     assert (found.sufficient, found.reasoning, found.confidence) == (True, "It is enough.", 0.85)
     assert (found.goal_relevance, found.evidence_strength) == ("directly supports goal", "strong")
     spoken = VERDICT.replace("VALID", "**invalid**.").replace("strong", "Strong").replace("directly", "Directly")
-    assert read_verdict(spoken).sufficient is False
+    assert parse_verdict(spoken).sufficient is False
 
 
 def test_tags_quoted_in_the_reasoning_are_ignored():
     quoting = VERDICT.replace("It is enough.", "The record says <verdict>INVALID</verdict> <confidence>9</confidence>.")
-    assert read_verdict(quoting).sufficient is True
+    assert parse_verdict(quoting).sufficient is True
 
 
 @pytest.mark.parametrize(
@@ -474,10 +542,10 @@ def test_tags_quoted_in_the_reasoning_are_ignored():
 )
 def test_invalid_verdict_is_refused_with_the_allowed_values(old, new, said):
     with pytest.raises(MalformedCompletion) as caught:
-        read_verdict(VERDICT.replace(old, new))
+        parse_verdict(VERDICT.replace(old, new))
     assert said in " | ".join(caught.value.problems)
 
 
 def test_ambiguous_input_name_is_not_matched():
-    twins = Inputs.of(bench(draft("Cells"), draft("Cells")).inventory.materials)
-    assert parse_valid_outcome(written(handed("Cells")), twins).new_materials[0].replaces == ""
+    twins = Inputs.from_materials(build_bench(build_draft("Cells"), build_draft("Cells")).inventory.materials)
+    assert parse_valid_outcome(write_reply(build_new_material("Cells")), twins).new_materials[0].replaces == ""

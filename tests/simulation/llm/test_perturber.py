@@ -6,36 +6,43 @@ import pytest
 
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.llm import NoUsableAnswer, Refusal
-from simulation.llm.errors import Unusable
+from simulation.llm.errors import UnusableTwin
 from simulation.llm.perturber import LLMPerturber
-from simulation.llm.prompts.prompt_sets import built_in
-from simulation.llm.prompts.questions import question
+from simulation.llm.prompts.prompt_sets import load_built_in
+from simulation.llm.prompts.transition_prompt import build_question
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.providers import Prompt
 from simulation.providers.base import Completion, Stop
 from simulation.providers.scripted import ScriptedProvider
-from tests.support.talking import bench, draft, handed, mix, seen, written
-
-TEXTS = built_in()
-ON = bench()
-ACTION = mix(ON, "Cells")
-CORRECT = LLMTransitionModel(ScriptedProvider([written(handed("Cells", "S1"), observations=[seen()])]), TEXTS).predict(
-    ACTION, ON.situation()
+from tests.support.model_replies import (
+    build_bench,
+    build_draft,
+    build_mix,
+    build_new_material,
+    build_observation,
+    write_reply,
 )
-WRONG = handed("Cells", "S1", properties={"volume": "12 mL", "container": "50 mL tube"})
+
+TEXTS = load_built_in()
+ON = build_bench()
+ACTION = build_mix(ON, "Cells")
+CORRECT = LLMTransitionModel(
+    ScriptedProvider([write_reply(build_new_material("Cells", "S1"), observations=[build_observation()])]), TEXTS
+).predict_outcome(ACTION, ON.get_situation())
+WRONG = build_new_material("Cells", "S1", properties={"volume": "12 mL", "container": "50 mL tube"})
 
 
 def perturb(perturbation: Perturbation, *answers: str | Completion) -> tuple[PerturbedOutcome, list[Prompt]]:
     speak = ScriptedProvider(answers)
-    return LLMPerturber(speak, TEXTS, perturbation).perturb(ACTION, ON.situation(), CORRECT), speak.prompts
+    return LLMPerturber(speak, TEXTS, perturbation).perturb_outcome(ACTION, ON.get_situation(), CORRECT), speak.prompts
 
 
 def test_twin_has_its_explanation_and_the_only_changed_field():
     twin, _ = perturb(
         Perturbation.SUBTLE,
-        written(WRONG, observations=[seen()], reasoning="Mixed well. SECRET: 2 mL came from nowhere"),
+        write_reply(WRONG, observations=[build_observation()], reasoning="Mixed well. SECRET: 2 mL came from nowhere"),
     )
-    assert (twin.kind, twin.rule, twin.why) == ("", "", "2 mL came from nowhere")
+    assert (twin.kind, twin.rule, twin.explanation) == ("", "", "2 mL came from nowhere")
     assert twin.field == "new_materials[0].properties.volume"
     assert twin.outcome.reasoning == "Mixed well."
     assert "nowhere" not in str(twin.outcome.to_json())
@@ -43,7 +50,7 @@ def test_twin_has_its_explanation_and_the_only_changed_field():
 
 
 def test_twin_with_several_changes_names_no_field():
-    answer = written(WRONG, observations=[seen("A red liquid")], reasoning="SECRET: two things")
+    answer = write_reply(WRONG, observations=[build_observation("A red liquid")], reasoning="SECRET: two things")
     assert perturb(Perturbation.SUBTLE, answer)[0].field == ""
 
 
@@ -56,36 +63,48 @@ def test_twin_with_several_changes_names_no_field():
     ],
 )
 def test_each_perturbation_has_its_own_prompt_texts_and_the_same_question(perturbation, system, user, purpose):
-    _, (prompt,) = perturb(perturbation, written(WRONG, reasoning="SECRET: x"))
-    assert prompt.system == TEXTS.fill(system)
-    assert prompt.messages[0].text == TEXTS.fill(user, **question(ACTION, ON.situation()).values())
+    _, (prompt,) = perturb(perturbation, write_reply(WRONG, reasoning="SECRET: x"))
+    assert prompt.system == TEXTS.fill_in(system)
+    assert prompt.messages[0].text == TEXTS.fill_in(
+        user, **build_question(ACTION, ON.get_situation()).placeholder_values()
+    )
     assert (prompt.purpose, prompt.prompt_set, prompt.wants_json) == (purpose, TEXTS.sha256, True)
 
 
 def test_twin_identical_to_its_original_is_unusable():
-    with pytest.raises(Unusable, match="does not differ"):
+    with pytest.raises(UnusableTwin, match="does not differ"):
         perturb(
-            Perturbation.SUBTLE, written(handed("Cells", "S1"), observations=[seen()], reasoning="SECRET: all wrong")
+            Perturbation.SUBTLE,
+            write_reply(
+                build_new_material("Cells", "S1"), observations=[build_observation()], reasoning="SECRET: all wrong"
+            ),
         )
 
 
 def test_twin_without_an_explanation_is_unusable():
-    with pytest.raises(Unusable, match="nothing follows SECRET:"):
-        perturb(Perturbation.OBVIOUS, written(WRONG, observations=[seen()], reasoning="Mixed well. SECRET: "))
+    with pytest.raises(UnusableTwin, match="nothing follows SECRET:"):
+        perturb(
+            Perturbation.OBVIOUS,
+            write_reply(WRONG, observations=[build_observation()], reasoning="Mixed well. SECRET: "),
+        )
 
 
 def test_plain_answer_of_another_model_needs_neither_difference_nor_explanation():
-    twin, _ = perturb(Perturbation.NONE, written(handed("Cells", "S1"), observations=[seen()]))
-    assert (twin.kind, twin.why, twin.field) == ("", "", "")
+    twin, _ = perturb(
+        Perturbation.NONE, write_reply(build_new_material("Cells", "S1"), observations=[build_observation()])
+    )
+    assert (twin.kind, twin.explanation, twin.field) == ("", "", "")
     assert twin.outcome.new_observations == CORRECT.new_observations
 
 
 def test_twin_with_its_secret_in_visible_text_is_requested_again():
-    shown = written(WRONG, observations=[seen("Clear. SECRET: 12 mL is wrong")], reasoning="SECRET: volume")
-    twin, prompts = perturb(
-        Perturbation.SUBTLE, shown, written(WRONG, observations=[seen()], reasoning="SECRET: volume")
+    shown = write_reply(
+        WRONG, observations=[build_observation("Clear. SECRET: 12 mL is wrong")], reasoning="SECRET: volume"
     )
-    assert twin.why == "volume" and len(prompts) == 2
+    twin, prompts = perturb(
+        Perturbation.SUBTLE, shown, write_reply(WRONG, observations=[build_observation()], reasoning="SECRET: volume")
+    )
+    assert twin.explanation == "volume" and len(prompts) == 2
     assert "planted error stands in new_observations[0]" in prompts[1].messages[2].text
 
 
@@ -101,23 +120,23 @@ def test_refusal_to_plant_an_error_raises_refusal():
 
 
 def test_twin_with_another_success_value_is_requested_again():
-    refused = written(success=False, failure_reason="too cold", reasoning="SECRET: it was warm")
+    refused = write_reply(success=False, failure_reason="too cold", reasoning="SECRET: it was warm")
     twin, prompts = perturb(
-        Perturbation.SUBTLE, refused, written(WRONG, observations=[seen()], reasoning="SECRET: 2 mL")
+        Perturbation.SUBTLE, refused, write_reply(WRONG, observations=[build_observation()], reasoning="SECRET: 2 mL")
     )
     assert twin.outcome.success and len(prompts) == 2
     assert "- success must be true: the action is carried out" in prompts[1].messages[2].text
-    with pytest.raises(Unusable, match="by its form: success must be true"):
+    with pytest.raises(UnusableTwin, match="by its form: success must be true"):
         perturb(Perturbation.OBVIOUS, refused, refused, refused)
 
 
 def test_twin_of_a_rejected_step_is_a_rejection_for_another_reason():
     speak = ScriptedProvider([
-        written(handed("Cells", "S1"), reasoning="SECRET: it was frozen"),
-        written(success=False, failure_reason="too warm", reasoning="SECRET: it was frozen"),
+        write_reply(build_new_material("Cells", "S1"), reasoning="SECRET: it was frozen"),
+        write_reply(success=False, failure_reason="too warm", reasoning="SECRET: it was frozen"),
     ])  # fmt: skip
-    twin = LLMPerturber(speak, TEXTS, Perturbation.OBVIOUS).perturb(
-        ACTION, ON.situation(), Outcome.rejected("too cold")
+    twin = LLMPerturber(speak, TEXTS, Perturbation.OBVIOUS).perturb_outcome(
+        ACTION, ON.get_situation(), Outcome.make_rejected("too cold")
     )
     assert (twin.outcome.failure_reason, twin.field) == ("too warm", "failure_reason")
     assert "success must be false" in speak.prompts[1].messages[2].text
@@ -125,82 +144,103 @@ def test_twin_of_a_rejected_step_is_a_rejection_for_another_reason():
 
 
 def test_plain_answer_that_rejects_an_accepted_step_is_unusable():
-    with pytest.raises(Unusable, match="rejects what was accepted: too cold"):
-        perturb(Perturbation.NONE, written(success=False, failure_reason="too cold"))
+    with pytest.raises(UnusableTwin, match="rejects what was accepted: too cold"):
+        perturb(Perturbation.NONE, write_reply(success=False, failure_reason="too cold"))
 
 
 @pytest.mark.parametrize(
     ("materials", "observation", "word"),
     [
-        (handed("Deliberately wrong cells", "S1"), seen(), "deliberately"),
-        (handed("Cells", "S1", properties={"volume": "12 mL", "error_type": "2"}), seen(), "error type"),
-        (WRONG, seen("An IMPLAUSIBLE colour"), "implausible"),
-        (WRONG, seen(value="ｐｅｒｔｕｒｂｅｄ"), "perturbed"),
-        (WRONG, seen(measurement_type="intentional_error"), "intentional"),
-        (WRONG, seen("a se\u200bcret"), "secret"),
+        (build_new_material("Deliberately wrong cells", "S1"), build_observation(), "deliberately"),
+        (
+            build_new_material("Cells", "S1", properties={"volume": "12 mL", "error_type": "2"}),
+            build_observation(),
+            "error type",
+        ),
+        (WRONG, build_observation("An IMPLAUSIBLE colour"), "implausible"),
+        (WRONG, build_observation(value="ｐｅｒｔｕｒｂｅｄ"), "perturbed"),
+        (WRONG, build_observation(measurement_type="intentional_error"), "intentional"),
+        (WRONG, build_observation("a se\u200bcret"), "secret"),
     ],
 )
 def test_twin_with_telltale_words_is_requested_again(materials, observation, word):
-    shown = written(materials, observations=[observation], reasoning="SECRET: volume")
+    shown = write_reply(materials, observations=[observation], reasoning="SECRET: volume")
     twin, prompts = perturb(
-        Perturbation.SUBTLE, shown, written(WRONG, observations=[seen()], reasoning="SECRET: volume")
+        Perturbation.SUBTLE, shown, write_reply(WRONG, observations=[build_observation()], reasoning="SECRET: volume")
     )
     assert twin.outcome.new_materials[0].name == "Cells"
     assert f"gives the mistake away by the word '{word}'" in prompts[1].messages[2].text
-    with pytest.raises(Unusable, match="can be told from the original by its form"):
+    with pytest.raises(UnusableTwin, match="can be told from the original by its form"):
         perturb(Perturbation.OBVIOUS, shown, shown, shown)
 
 
 def test_twin_that_repeats_its_explanation_in_visible_text_is_requested_again():
-    leak = written(
+    leak = write_reply(
         WRONG,
-        observations=[seen("Twelve millilitres, which is two more than went in")],
+        observations=[build_observation("Twelve millilitres, which is two more than went in")],
         reasoning="SECRET: There are now two more than went in, and nothing was added.",
     )
-    with pytest.raises(Unusable, match="both say"):  # "two more than went in" is five words
+    with pytest.raises(UnusableTwin, match="both say"):  # "two more than went in" is five words
         perturb(
             Perturbation.SUBTLE,
             leak.replace("There are now", "That which is"),
             *[leak.replace("There are now", "which is")] * 2,
         )
     twin, _ = perturb(Perturbation.SUBTLE, leak)
-    assert twin.why.startswith("There are now two more")
+    assert twin.explanation.startswith("There are now two more")
 
 
 def test_explanation_may_quote_the_outcome():
     reasoning = "SECRET: 'A clear liquid without any visible cells' cannot be; secretion of the protein into the medium was not induced"
-    answer = written(
-        WRONG, observations=[seen("A clear liquid without any visible cells, secretory")], reasoning=reasoning
+    answer = write_reply(
+        WRONG,
+        observations=[build_observation("A clear liquid without any visible cells, secretory")],
+        reasoning=reasoning,
     )
-    assert perturb(Perturbation.SUBTLE, answer)[0].why
+    assert perturb(Perturbation.SUBTLE, answer)[0].explanation
 
 
 def test_telltale_words_of_the_original_label_are_allowed():
-    on = bench(draft("Perturbed cells of the deliberate overgrowth test"))
+    on = build_bench(build_draft("Perturbed cells of the deliberate overgrowth test"))
     [name] = [material.name for material in on.inventory]
-    wrong = written(
-        handed(name, "S1", properties={"volume": "12 mL", "container": "50 mL tube"}),
+    wrong = write_reply(
+        build_new_material(name, "S1", properties={"volume": "12 mL", "container": "50 mL tube"}),
         reasoning="SECRET: 12 mL of perturbed cells of the deliberate overgrowth test",
     )
     speak = ScriptedProvider([wrong])
-    assert LLMPerturber(speak, TEXTS, Perturbation.SUBTLE).perturb(mix(on, name), on.situation(), CORRECT).why
+    assert (
+        LLMPerturber(speak, TEXTS, Perturbation.SUBTLE)
+        .perturb_outcome(build_mix(on, name), on.get_situation(), CORRECT)
+        .explanation
+    )
 
 
 def test_telltale_words_of_the_original_observation_are_allowed():
     same = "A clear liquid fills the tube to the neck, intentionally"
     original = replace(CORRECT, new_observations=(Observation(same, "visual", "clear"),))
-    answer = written(WRONG, observations=[seen(same)], reasoning=f"SECRET: {same}, and 2 mL came from nowhere")
+    answer = write_reply(
+        WRONG, observations=[build_observation(same)], reasoning=f"SECRET: {same}, and 2 mL came from nowhere"
+    )
     speak = ScriptedProvider([answer])
-    assert LLMPerturber(speak, TEXTS, Perturbation.SUBTLE).perturb(ACTION, ON.situation(), original).why
+    assert (
+        LLMPerturber(speak, TEXTS, Perturbation.SUBTLE)
+        .perturb_outcome(ACTION, ON.get_situation(), original)
+        .explanation
+    )
 
 
 @pytest.mark.parametrize("secret", ["-", "none", "N/A", "**None.**", "...", "null"])
 def test_placeholder_word_is_not_an_explanation(secret):
-    with pytest.raises(Unusable, match="nothing follows SECRET:"):
-        perturb(Perturbation.SUBTLE, written(WRONG, observations=[seen()], reasoning=f"Mixed. SECRET: {secret}"))
+    with pytest.raises(UnusableTwin, match="nothing follows SECRET:"):
+        perturb(
+            Perturbation.SUBTLE,
+            write_reply(WRONG, observations=[build_observation()], reasoning=f"Mixed. SECRET: {secret}"),
+        )
 
 
 def test_other_number_notation_is_not_a_planted_error():
-    same = handed("Cells", "S1", properties={"Volume": "10.0 mL", "container": "50mL tube"})
-    with pytest.raises(Unusable, match="does not differ"):
-        perturb(Perturbation.SUBTLE, written(same, observations=[seen()], reasoning="SECRET: all wrong"))
+    same = build_new_material("Cells", "S1", properties={"Volume": "10.0 mL", "container": "50mL tube"})
+    with pytest.raises(UnusableTwin, match="does not differ"):
+        perturb(
+            Perturbation.SUBTLE, write_reply(same, observations=[build_observation()], reasoning="SECRET: all wrong")
+        )

@@ -6,13 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab import catalogue, wire
+from simulation.lab import action_format, catalogue
 from simulation.lab.materials import AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 from simulation.lab.outcomes import MEASUREMENT_TYPES
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.llm.prompts import prompt_sets
-from simulation.llm.prompts.prompt_files import LONGEST, PLACEHOLDERS
-from simulation.llm.prompts.prompt_sets import PromptSetError, PromptTexts, SetName, built_in, content_hash, read_folder
+from simulation.llm.prompts.prompt_files import MAX_FILE_BYTES, PLACEHOLDERS
+from simulation.llm.prompts.prompt_sets import (
+    PromptSetError,
+    PromptTexts,
+    SetName,
+    compute_hash,
+    load_built_in,
+    load_folder,
+)
 from tests.support.prompt_constraints import CONSTRAINTS, Constraint
 
 ACTIONS = Path(__file__).parents[3] / "fixtures" / "actions"
@@ -33,7 +40,7 @@ def write_folder(tmp_path: Path, **files: str | bytes) -> Path:
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda each: f"{each.file}: {each.says}")
 def test_built_in_prompts_state_every_constraint_of_the_paper(constraint: Constraint) -> None:
-    assert constraint.ours in " ".join(built_in().files[constraint.file].split())
+    assert constraint.our_words in " ".join(load_built_in().files[constraint.file].split())
 
 
 def test_every_prompt_file_with_instructions_has_constraints() -> None:
@@ -45,7 +52,7 @@ def test_every_prompt_file_with_instructions_has_constraints() -> None:
 
 @pytest.mark.parametrize("file", OUTCOME_PROMPTS)
 def test_outcome_format_is_json_with_the_fields_and_values_of_the_paper(file: str) -> None:
-    form = json.loads(re.search(r"^\{\n.*?^\}", built_in().files[file], re.M | re.S)[0])  # type: ignore[index]
+    form = json.loads(re.search(r"^\{\n.*?^\}", load_built_in().files[file], re.M | re.S)[0])  # type: ignore[index]
     assert list(form) == ["new_materials", "new_observations", "reasoning", "success", "failure_reason"]
     material, observation = form["new_materials"][0], form["new_observations"][0]
     assert list(material) == [
@@ -60,52 +67,54 @@ def test_outcome_format_is_json_with_the_fields_and_values_of_the_paper(file: st
 
 
 def test_action_examples_of_the_agent_prompt_are_valid() -> None:
-    known = catalogue.read_directory(ACTIONS)[0]
-    blocks = re.findall(r"^ACTION: [A-Z].*\nMATERIALS:.*\nPARAMETERS:.*$", built_in().files["agent.system.txt"], re.M)
-    actions = [wire.read(block) for block in blocks]
+    known = catalogue.load_catalogue(ACTIONS)[0]
+    blocks = re.findall(
+        r"^ACTION: [A-Z].*\nMATERIALS:.*\nPARAMETERS:.*$", load_built_in().files["agent.system.txt"], re.M
+    )
+    actions = [action_format.parse_action(block) for block in blocks]
     assert [action.name for action in actions] == [
         "Mix", "Wait", "FlowCytometry", "SubmitMaterialsObservationsForReview"
     ]  # fmt: skip
-    values = [known.types[action.name].values(action) for action in actions]
+    values = [known.types[action.name].parse_parameters(action) for action in actions]
     assert values[1]["duration"] == 3600  # seconds, as the text says
     assert values[2]["detector_voltages"] == {"FSC": 400, "SSC": 500, "FL1": 600} and values[2]["compensation"] is True
 
 
 def test_agent_prompt_explains_every_parameter_type() -> None:
-    explained = re.findall(r"^- ([a-z_]+): ", built_in().files["agent.system.txt"], re.M)
+    explained = re.findall(r"^- ([a-z_]+): ", load_built_in().files["agent.system.txt"], re.M)
     assert sorted(explained) == sorted(PARAMETER_TYPES)
 
 
 def test_classifier_prompt_requests_five_tags_in_the_order_of_the_paper() -> None:
-    tags = re.findall(r"^</?([a-z_]+)>|</([a-z_]+)>$", built_in().files["classification.txt"], re.M)
+    tags = re.findall(r"^</?([a-z_]+)>|</([a-z_]+)>$", load_built_in().files["classification.txt"], re.M)
     assert list(dict.fromkeys(one or other for one, other in tags))[:5] == [
         "verdict", "reasoning", "confidence", "goal_relevance", "evidence_strength"
     ]  # fmt: skip
 
 
 def test_only_perturbation_prompts_mention_a_secret() -> None:
-    speaking = {file for file, text in built_in().files.items() if "secret" in text.lower()}
+    speaking = {file for file, text in load_built_in().files.items() if "secret" in text.lower()}
     assert speaking == {"incorrect.user.txt", "obvious.system.txt", "obvious.user.txt"}
 
 
 def test_each_answer_format_appears_only_in_prompts_of_its_role() -> None:
     def find_roles(mark: str) -> set[str]:
-        return {file.split(".")[0] for file, text in built_in().files.items() if mark in text}
+        return {file.split(".")[0] for file, text in load_built_in().files.items() if mark in text}
 
     assert (find_roles("ACTION:"), find_roles("<verdict>")) == ({"agent"}, {"classification"})
     assert find_roles("new_materials") == {"transition", "obvious"}
 
 
 def test_agent_prompt_puts_stable_text_before_changing_text() -> None:
-    assert built_in().files["agent.system.txt"].rstrip().endswith("{actions}")
-    order = re.findall(r"\{([a-z]+)\}", built_in().files["agent.user.txt"])
+    assert load_built_in().files["agent.system.txt"].rstrip().endswith("{actions}")
+    order = re.findall(r"\{([a-z]+)\}", load_built_in().files["agent.user.txt"])
     assert order == ["goal", "history", "time", "materials", "notes"]
 
 
 def test_built_in_examples_are_three_valid_and_two_invalid() -> None:
-    examples = json.loads(built_in().files["examples.json"])
+    examples = json.loads(load_built_in().files["examples.json"])
     assert [example["label"] for example in examples] == ["VALID"] * 3 + ["INVALID"] * 2
-    assert built_in().examples().count("Verdict: INVALID") == 2
+    assert load_built_in().render_examples().count("Verdict: INVALID") == 2
 
 
 # Filling
@@ -113,21 +122,23 @@ def test_built_in_examples_are_three_valid_and_two_invalid() -> None:
 
 def test_filled_text_is_not_filled_again_and_other_braces_are_kept() -> None:
     texts = PromptTexts("mine", {"transition.user.txt": '{"a": {}} {materials}|{observations}|{action}|{goal} {{x}}'})
-    filled = texts.fill("transition.user.txt", materials="{action}", observations="{{materials}}", action="\\1 %s {0}")
+    filled = texts.fill_in(
+        "transition.user.txt", materials="{action}", observations="{{materials}}", action="\\1 %s {0}"
+    )
     assert filled == '{"a": {}} {action}|{{materials}}|\\1 %s {0}|{goal} {{x}}'
 
 
 def test_filling_requires_exactly_the_placeholders_of_the_file() -> None:
     with pytest.raises(TypeError, match=r"agent\.act\.txt is filled with nothing, not with goal"):
-        built_in().fill("agent.act.txt", goal="x")
+        load_built_in().fill_in("agent.act.txt", goal="x")
     with pytest.raises(TypeError, match="materials, observations, action, not with action"):
-        built_in().fill("transition.user.txt", action="x")
+        load_built_in().fill_in("transition.user.txt", action="x")
 
 
 def test_every_file_of_the_built_in_set_can_be_filled() -> None:
     for file, placeholders in PLACEHOLDERS.items():
-        filled = built_in().fill(file, **{name: f"<{name} here>" for name in placeholders.all})
-        assert all(f"<{name} here>" in filled and f"{{{name}}}" not in filled for name in placeholders.all)
+        filled = load_built_in().fill_in(file, **{name: f"<{name} here>" for name in placeholders.all_names})
+        assert all(f"<{name} here>" in filled and f"{{{name}}}" not in filled for name in placeholders.all_names)
 
 
 # The hash
@@ -137,36 +148,36 @@ def test_prompt_set_hash_covers_file_names_and_texts_and_not_the_set_name() -> N
     # printf '{"a.txt":"ä","b.txt":"y"}' | sha256sum
     digest = "d29a057215eaf1709c0be1e1245d988e17080637dbc0b7bf733b222d4a8c7051"
     assert (
-        content_hash({"b.txt": "y", "a.txt": "ä"}) == digest == PromptTexts("any", {"a.txt": "ä", "b.txt": "y"}).sha256
+        compute_hash({"b.txt": "y", "a.txt": "ä"}) == digest == PromptTexts("any", {"a.txt": "ä", "b.txt": "y"}).sha256
     )
-    assert content_hash({"a.txt": "äy", "b.txt": ""}) != digest
-    assert PromptTexts("one", built_in().files).sha256 == built_in().sha256
+    assert compute_hash({"a.txt": "äy", "b.txt": ""}) != digest
+    assert PromptTexts("one", load_built_in().files).sha256 == load_built_in().sha256
 
 
 def test_prompt_set_texts_are_read_only() -> None:
     with pytest.raises(TypeError):
-        built_in().files["agent.act.txt"] = "other"  # type: ignore[index]
+        load_built_in().files["agent.act.txt"] = "other"  # type: ignore[index]
 
 
 # Reading a folder
 
 
 def test_missing_prompt_files_are_taken_from_the_built_in_set(tmp_path: Path) -> None:
-    read = read_folder(write_folder(tmp_path, agent_act="Go on."), "mine")
+    read = load_folder(write_folder(tmp_path, agent_act="Go on."), "mine")
     assert read.texts.name == "mine" and read.texts.files["agent.act.txt"] == "Go on."
     assert read.borrowed == tuple(sorted(set(PLACEHOLDERS) - {"agent.act.txt"})) and read.unescaped == ()
-    assert {**read.texts.files, "agent.act.txt": ""} == {**built_in().files, "agent.act.txt": ""}
+    assert {**read.texts.files, "agent.act.txt": ""} == {**load_built_in().files, "agent.act.txt": ""}
 
 
 def test_copy_of_the_built_in_set_has_the_same_hash(tmp_path: Path) -> None:
-    for file, text in built_in().files.items():
+    for file, text in load_built_in().files.items():
         (tmp_path / file).write_text("\ufeff" + text.replace("\n", "\r\n"), encoding="utf-8", newline="")
-    assert read_folder(tmp_path, "copy").texts.sha256 == built_in().sha256
+    assert load_folder(tmp_path, "copy").texts.sha256 == load_built_in().sha256
 
 
 def test_doubled_braces_of_a_format_template_are_unescaped(tmp_path: Path) -> None:
     template = '{materials} {observations}\n{action}\n{{"new_materials": [{{"properties": {{"key": "value"}}}}]}}'
-    read = read_folder(write_folder(tmp_path, incorrect_user=template), "paper")
+    read = load_folder(write_folder(tmp_path, incorrect_user=template), "paper")
     assert read.unescaped == ("incorrect.user.txt",)
     assert read.texts.files["incorrect.user.txt"] == template.format(
         materials="{materials}", observations="{observations}", action="{action}"
@@ -179,7 +190,7 @@ def test_doubled_braces_of_a_format_template_are_unescaped(tmp_path: Path) -> No
 )
 def test_braces_of_other_texts_are_kept(tmp_path: Path, json_as_it_is: str) -> None:
     text = STATE + json_as_it_is
-    read = read_folder(write_folder(tmp_path, transition_user=text), "mine")
+    read = load_folder(write_folder(tmp_path, transition_user=text), "mine")
     assert read.unescaped == () and read.texts.files["transition.user.txt"] == text
 
 
@@ -193,7 +204,7 @@ def test_braces_of_other_texts_are_kept(tmp_path: Path, json_as_it_is: str) -> N
         ({"agent_act": b"\xff\xfe"}, "agent.act.txt: is not UTF-8 text (byte 1)"),
         ({"agent_act": " \n"}, "agent.act.txt: is empty"),
         ({"agent_act": "a\x00b"}, "agent.act.txt: contains control characters"),
-        ({"agent_act": "x" * (LONGEST + 1)}, f"agent.act.txt: is longer than {LONGEST} bytes"),
+        ({"agent_act": "x" * (MAX_FILE_BYTES + 1)}, f"agent.act.txt: is longer than {MAX_FILE_BYTES} bytes"),
         ({"examples": "[{]"}, "examples.json: is not JSON"),
         ({"examples": "[" * 90_000}, "examples.json: is not JSON"),
         ({"examples": "{}"}, "examples.json: must be a list of 1 to 50 examples"),
@@ -207,44 +218,46 @@ def test_invalid_prompt_folder_is_refused_with_file_and_placeholder(
     tmp_path: Path, files: dict[str, str], said: str
 ) -> None:
     with pytest.raises(PromptSetError) as refused:
-        read_folder(write_folder(tmp_path, **files), "mine")
+        load_folder(write_folder(tmp_path, **files), "mine")
     assert said in str(refused.value)
 
 
 def test_all_problems_of_a_prompt_folder_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(PromptSetError) as refused:
-        read_folder(write_folder(tmp_path, agent_act="", transition_user="{action}", examples="1"), "mine")
+        load_folder(write_folder(tmp_path, agent_act="", transition_user="{action}", examples="1"), "mine")
     assert len(refused.value.problems) == 4  # one per file, and two for the two missing placeholders
 
 
 def test_other_files_are_ignored_and_a_directory_named_like_a_prompt_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("ours")
     (tmp_path / ".hidden.txt").write_text("x")
-    assert read_folder(write_folder(tmp_path, agent_act="Go on."), "mine").texts.files["agent.act.txt"] == "Go on."
+    assert load_folder(write_folder(tmp_path, agent_act="Go on."), "mine").texts.files["agent.act.txt"] == "Go on."
     (tmp_path / "agent.plan.txt").mkdir()
     with pytest.raises(PromptSetError, match=r"agent\.plan\.txt: cannot be read"):
-        read_folder(tmp_path, "mine")
+        load_folder(tmp_path, "mine")
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "nul\x00"])
 def test_missing_prompt_folder_is_refused(path: str) -> None:
     with pytest.raises(PromptSetError, match="cannot be read as a folder"):
-        read_folder(Path(path), "mine")
+        load_folder(Path(path), "mine")
 
 
 def test_prompt_set_is_named_by_name_or_name_and_hash() -> None:
-    assert SetName.read("paper") == SetName("paper") and SetName.read("paper@12ab34") == SetName("paper", "12ab34")
+    assert SetName.parse_name("paper") == SetName("paper") and SetName.parse_name("paper@12ab34") == SetName(
+        "paper", "12ab34"
+    )
     for wrong in ("", "pa per", "paper@", "paper@12ab3", "paper@xyz123", "a@123456@123456", "x\x00", "x" * 81):
         with pytest.raises(PromptSetError):
-            SetName.read(wrong)
+            SetName.parse_name(wrong)
 
 
 def test_built_in_prompt_set_is_cached() -> None:
-    assert prompt_sets.built_in() is prompt_sets.built_in()
+    assert prompt_sets.load_built_in() is prompt_sets.load_built_in()
 
 
 def test_documentation_lists_every_prompt_file_with_its_placeholders() -> None:
     manual = (ACTIONS.parents[1] / "docs" / "prompts.md").read_text()
     for file, placeholders in PLACEHOLDERS.items():
         row = next(line for line in manual.splitlines() if line.startswith("|") and f"`{file}`" in line)
-        assert all(f"`{{{name}}}`" in row for name in placeholders.all)
+        assert all(f"`{{{name}}}`" in row for name in placeholders.all_names)

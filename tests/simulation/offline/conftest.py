@@ -7,53 +7,53 @@ import pytest
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.bench import Bench
-from simulation.lab.materials import place_all
+from simulation.lab.materials import build_inventory
 from simulation.offline.agent import ProtocolAgent
 from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-CATALOGUE, _ = catalogue.read_directory(FIXTURES / "actions")
-SPECS = {spec.slug: spec for spec, _ in experiments.read_directory(FIXTURES / "experiments", CATALOGUE)}
+CATALOGUE, _ = catalogue.load_catalogue(FIXTURES / "actions")
+SPECS = {spec.slug: spec for spec, _ in experiments.load_experiments(FIXTURES / "experiments", CATALOGUE)}
 
 
-def play(spec, agent, seed):
+def play_attempt(spec, agent, seed):
     """Return the bench after the complete attempt."""
     bench = Bench(
         goal=spec.goal,
         catalogue=CATALOGUE,
-        inventory=place_all(spec.drafts(), seed),
+        inventory=build_inventory(spec.drafts(), seed),
         seed=seed,
         max_steps=spec.max_steps,
     )
     model = RuleBasedTransitionModel(seed, spec.truth)
     while bench.ending is None:
-        bench.step(agent.choose(bench.situation()), model)
+        bench.take_step(agent.choose(bench.get_situation()), model)
     return bench
 
 
 @cache
-def reference_bench(slug, seed=11):
-    return play(SPECS[slug], ProtocolAgent(SPECS[slug], seed), seed)
+def play_reference(slug, seed=11):
+    return play_attempt(SPECS[slug], ProtocolAgent(SPECS[slug], seed), seed)
 
 
 @cache
-def random_bench(slug, seed):
-    return play(SPECS[slug], RandomAgent(seed), seed)
+def play_random(slug, seed):
+    return play_attempt(SPECS[slug], RandomAgent(seed), seed)
 
 
-def situations(bench, spec, seed=11):
+def iter_situations(bench, spec, seed=11):
     """Yield (action, situation before it, outcome) for every step of an attempt."""
     replayed = Bench(
         goal=bench.goal,
         catalogue=bench.catalogue,
-        inventory=place_all(spec.drafts(), seed),
+        inventory=build_inventory(spec.drafts(), seed),
         seed=seed,
         max_steps=bench.max_steps,
     )
     for step in bench.history:
-        yield step.action, replayed.situation(), step.outcome
-        replayed.record(step.action, step.outcome)
+        yield step.action, replayed.get_situation(), step.outcome
+        replayed.record_outcome(step.action, step.outcome)
 
 
 class Lab:
@@ -61,10 +61,10 @@ class Lab:
 
     catalogue = CATALOGUE
     specs = SPECS
-    play = staticmethod(play)
-    reference = staticmethod(reference_bench)
-    random = staticmethod(random_bench)
-    situations = staticmethod(situations)
+    play_attempt = staticmethod(play_attempt)
+    play_reference = staticmethod(play_reference)
+    play_random = staticmethod(play_random)
+    iter_situations = staticmethod(iter_situations)
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,15 @@ from simulation.lab import catalogue, experiments
 from simulation.lab.actions import SUBMIT
 from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
 from simulation.lab.experiments import ExperimentSpec
-from simulation.lab.materials import AVAILABLE, UNLIMITED, Draft, place_all
+from simulation.lab.materials import AVAILABLE, UNLIMITED, NewMaterial, build_inventory
 from simulation.lab.outcomes import Outcome
 from simulation.offline.agent import ProtocolAgent
-from simulation.offline.lapses import planned_protocol
+from simulation.offline.careless_agent import plan_careless_protocol
 from simulation.offline.random_agent import RandomAgent
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-CATALOGUE, _ = catalogue.read_directory(FIXTURES / "actions")
-SPECS = {spec.slug: spec for spec, _ in experiments.read_directory(FIXTURES / "experiments", CATALOGUE)}
+CATALOGUE, _ = catalogue.load_catalogue(FIXTURES / "actions")
+SPECS = {spec.slug: spec for spec, _ in experiments.load_experiments(FIXTURES / "experiments", CATALOGUE)}
 NEW_MATERIALS = 20
 
 TEA = ExperimentSpec(
@@ -26,8 +26,8 @@ TEA = ExperimentSpec(
     goal="Find the pH of the tea.",
     max_steps=20,
     materials=(
-        ("tea", Draft("Tea", {"volume": "50 mL"}, AVAILABLE)),
-        ("tubes", Draft("Tubes", {}, UNLIMITED)),
+        ("tea", NewMaterial("Tea", {"volume": "50 mL"}, AVAILABLE)),
+        ("tubes", NewMaterial("Tubes", {}, UNLIMITED)),
     ),
     protocol=(
         {"action": "Aliquot", "materials": ["tea", "tubes"], "parameters": {"volume": "1 mL", "count": 2},
@@ -47,19 +47,19 @@ class GenerousModel:
     def __init__(self, refused=()):
         self.refused = refused
 
-    def predict(self, action, situation):
+    def predict_outcome(self, action, situation):
         if action.name in self.refused:
-            return Outcome.rejected("told to")
+            return Outcome.make_rejected("told to")
         held = [situation.inventory[code] for code in action.materials]
-        kept = [Draft(m.name, m.properties, replaces=m.barcode) for m in held if m.available_for_use != UNLIMITED]
-        return Outcome(success=True, new_materials=(*kept, *(Draft("New", {}) for _ in range(NEW_MATERIALS))))
+        kept = [NewMaterial(m.name, m.properties, replaces=m.barcode) for m in held if m.available_for_use != UNLIMITED]
+        return Outcome(success=True, new_materials=(*kept, *(NewMaterial("New", {}) for _ in range(NEW_MATERIALS))))
 
 
 def build_bench(spec, seed=5):
     return Bench(
         goal=spec.goal,
         catalogue=CATALOGUE,
-        inventory=place_all(spec.drafts(), seed),
+        inventory=build_inventory(spec.drafts(), seed),
         seed=seed,
         max_steps=spec.max_steps,
     )
@@ -125,8 +125,8 @@ def test_agents_continue_in_another_process_with_the_same_action(slug, make):
     for length in range(len(whole.history)):
         stored = [step_to_json(step) for step in whole.history[:length]]
         again = build_bench(spec)
-        again.replay(step_from_json(data) for data in stored)
-        chosen = CATALOGUE.read(make(spec, 3).choose(again.situation()))
+        again.replay_steps(step_from_json(data) for data in stored)
+        chosen = CATALOGUE.normalise_action(make(spec, 3).choose(again.get_situation()))
         assert chosen == whole.history[length].action
 
 
@@ -134,17 +134,17 @@ def test_agents_continue_in_another_process_with_the_same_action(slug, make):
 def test_careless_protocol_has_one_to_three_lapses(slug):
     spec = SPECS[slug]
     for seed in range(60):
-        steps, lapses = planned_protocol(spec, seed)
+        steps, lapses = plan_careless_protocol(spec, seed)
         assert 1 <= len(lapses) <= 3
         assert steps != spec.protocol
         assert all(1 <= lapse.step <= len(spec.protocol) and lapse.note for lapse in lapses)
-        assert planned_protocol(spec, seed) == (steps, lapses)
+        assert plan_careless_protocol(spec, seed) == (steps, lapses)
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
 def test_careless_protocols_contain_every_kind_of_lapse(slug):
     spec = SPECS[slug]
-    kinds = {lapse.kind for seed in range(80) for lapse in planned_protocol(spec, seed)[1]}
+    kinds = {lapse.kind for seed in range(80) for lapse in plan_careless_protocol(spec, seed)[1]}
     controls = any(step["role"] in ("control", "calibration") for step in spec.protocol)
     assert kinds == {"skipped replicate", "wrong order", "wrong amount"} | ({"skipped control"} if controls else set())
 
@@ -152,7 +152,7 @@ def test_careless_protocols_contain_every_kind_of_lapse(slug):
 def test_lapse_changes_what_its_note_says():
     spec = SPECS["caffeine-hplc-analysis"]
     for seed in range(80):
-        steps, lapses = planned_protocol(spec, seed)
+        steps, lapses = plan_careless_protocol(spec, seed)
         if len(lapses) != 1:
             continue
         lapse = lapses[0]
@@ -175,7 +175,7 @@ def test_lapses_leave_the_reference_protocol_unchanged():
     spec = SPECS["caffeine-hplc-analysis"]
     before = repr(spec.protocol)
     for seed in range(40):
-        planned_protocol(spec, seed)
+        plan_careless_protocol(spec, seed)
     assert repr(spec.protocol) == before
 
 
@@ -185,14 +185,14 @@ def test_random_agent_only_tries_what_the_catalogue_allows():
         bench = build_bench(SPECS["zebrafish-genotyping"], seed)
         agent = RandomAgent(seed)
         while bench.ending is None:
-            action = agent.choose(bench.situation())
-            assert CATALOGUE.refuse(action, bench.inventory) == ""
+            action = agent.choose_action(bench.get_situation())
+            assert CATALOGUE.find_rejection(action, bench.inventory) == ""
             tried.add(action.name)
-            bench.step(action, GenerousModel())
+            bench.take_step(action, GenerousModel())
         assert bench.ending == Ending.SUBMITTED
     assert len(tried) > 25
 
 
 def test_random_agents_with_other_seeds_choose_other_actions():
-    situation = build_bench(SPECS["zebrafish-genotyping"]).situation()
-    assert len({repr(RandomAgent(seed).choose(situation)) for seed in range(20)}) > 10
+    situation = build_bench(SPECS["zebrafish-genotyping"]).get_situation()
+    assert len({repr(RandomAgent(seed).choose_action(situation)) for seed in range(20)}) > 10

@@ -10,7 +10,7 @@ from simulation.lab.errors import LabError
 from simulation.lab.roles import TranscriptStep
 from simulation.offline.agent import ProtocolAgent
 from simulation.offline.checklist import ChecklistClassifier
-from simulation.offline.evidence import readings
+from simulation.offline.evidence import collect_readings
 
 SLUGS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/experiments").glob("*.json"))
 GOAL = "How much caffeine is in the tea?"
@@ -78,7 +78,7 @@ RECORD = (
 
 
 def judge(record, *lines):
-    return ChecklistClassifier(lines).judge(GOAL, record)
+    return ChecklistClassifier(lines).judge_evidence(GOAL, record)
 
 
 def test_checklist_accepts_a_record_that_meets_every_line():
@@ -137,7 +137,7 @@ def test_lineage_includes_what_is_poured_in_later():
         [output("S", "Stock", replaces="S"), output("A", "Tea vial 1", replaces="A", derived_from=["S"])],
     )
     record = [*RECORD[:4], spiked, RECORD[4]._replace(number=6)]
-    found = {reading.barcode: reading.origins for reading in readings(record) if reading.step == 6}
+    found = {reading.barcode: reading.origins for reading in collect_readings(record) if reading.step == 6}
     assert found == {"A": {"Tea", "Water", "Stock"}, "B": {"Tea", "Water"}}
 
 
@@ -192,7 +192,7 @@ def test_checklist_without_lines_or_for_another_goal_raises():
     with pytest.raises(LabError, match="at least one line"):
         ChecklistClassifier(())
     with pytest.raises(LabError, match="another goal"):
-        ChecklistClassifier((TEA_LINE,), goal=GOAL).judge("something else", RECORD)
+        ChecklistClassifier((TEA_LINE,), goal=GOAL).judge_evidence("something else", RECORD)
 
 
 def test_checklist_rejects_an_empty_record_with_full_confidence():
@@ -202,10 +202,10 @@ def test_checklist_rejects_an_empty_record_with_full_confidence():
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_reference_protocol_is_sufficient(lab, slug):
-    bench = lab.reference(slug)
+    bench = lab.play_reference(slug)
     refused = [(one.action, one.outcome.failure_reason) for one in bench.history if not one.outcome.success]
     assert refused == []
-    verdict = ChecklistClassifier(lab.specs[slug].rubric, bench.goal).judge(bench.goal, bench.transcript())
+    verdict = ChecklistClassifier(lab.specs[slug].rubric, bench.goal).judge_evidence(bench.goal, bench.transcript())
     assert verdict.sufficient, verdict.reasoning
     # The protocol need not take all of several routes, or meet all lines of a group of which one is enough.
     told = zip(lab.specs[slug].rubric, verdict.lines, strict=True)
@@ -221,10 +221,10 @@ def list_rubric_lines():
 @pytest.mark.parametrize(("slug", "index"), list(list_rubric_lines()))
 def test_reference_protocol_without_the_steps_of_one_line_is_insufficient(lab, slug, index):
     spec = lab.specs[slug]
-    bench = lab.reference(slug)
+    bench = lab.play_reference(slug)
     line = spec.rubric[index]
     rubric = [one for one in spec.rubric if one.get("route", "") in ("", line.get("route", ""))]
-    lines = ChecklistClassifier(rubric).judge(spec.goal, bench.transcript()).lines
+    lines = ChecklistClassifier(rubric).judge_evidence(spec.goal, bench.transcript()).lines
     gone = lines[rubric.index(line)]["steps"]
     if not gone:
         assert line.get("route") or line.get("one_of"), "a line of a route that the reference protocol does not take"
@@ -232,8 +232,8 @@ def test_reference_protocol_without_the_steps_of_one_line_is_insufficient(lab, s
     # every step of the reference attempt was accepted, so the nth step is the nth of the protocol
     kept = tuple(one for number, one in enumerate(spec.protocol, start=1) if number not in gone)
     shorter = replace(spec, protocol=kept)
-    verdict = ChecklistClassifier(rubric).judge(
-        spec.goal, lab.play(shorter, ProtocolAgent(shorter, 11), 11).transcript()
+    verdict = ChecklistClassifier(rubric).judge_evidence(
+        spec.goal, lab.play_attempt(shorter, ProtocolAgent(shorter, 11), 11).transcript()
     )
     assert not verdict.sufficient
     assert not verdict.lines[rubric.index(line)]["met"]
@@ -243,7 +243,7 @@ def test_reference_protocol_without_the_steps_of_one_line_is_insufficient(lab, s
 def test_checklist_rejects_thirty_random_attempts_per_experiment(lab, slug):
     spec = lab.specs[slug]
     classifier = ChecklistClassifier(spec.rubric, spec.goal)
-    verdicts = [classifier.judge(spec.goal, lab.random(slug, seed).transcript()) for seed in range(30)]
+    verdicts = [classifier.judge_evidence(spec.goal, lab.play_random(slug, seed).transcript()) for seed in range(30)]
     assert not any(verdict.sufficient for verdict in verdicts)
     assert {verdict.evidence_strength for verdict in verdicts} <= {"weak", "moderate"}
 
@@ -253,7 +253,9 @@ def test_some_careless_attempts_fail_for_lack_of_evidence(lab, slug):
     spec = lab.specs[slug]
     classifier = ChecklistClassifier(spec.rubric, spec.goal)
     verdicts = (
-        classifier.judge(spec.goal, lab.play(spec, ProtocolAgent(spec, seed, lapses=True), seed).transcript())
+        classifier.judge_evidence(
+            spec.goal, lab.play_attempt(spec, ProtocolAgent(spec, seed, lapses=True), seed).transcript()
+        )
         for seed in range(25)
     )
     assert not all(verdict.sufficient for verdict in verdicts)
@@ -261,8 +263,8 @@ def test_some_careless_attempts_fail_for_lack_of_evidence(lab, slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_verdict_reveals_nothing_of_the_hidden_truth(lab, slug):
-    bench = lab.reference(slug)
-    verdict = ChecklistClassifier(lab.specs[slug].rubric).judge(bench.goal, bench.transcript())
+    bench = lab.play_reference(slug)
+    verdict = ChecklistClassifier(lab.specs[slug].rubric).judge_evidence(bench.goal, bench.transcript())
     assert "ledger" not in repr(bench.transcript())
     assert "0.412" not in repr(verdict)
 
@@ -287,9 +289,9 @@ def test_wells_dosed_from_the_stock_count_as_dilutions_if_the_doses_differ(lab, 
         if planned["action"] != "SerialDilute":
             steps.append(planned)
     changed = replace(spec, protocol=tuple(steps))
-    bench = lab.play(changed, ProtocolAgent(changed, 11), 11)
+    bench = lab.play_attempt(changed, ProtocolAgent(changed, 11), 11)
     assert all(step.outcome.success for step in bench.history)
-    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
+    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())
     assert verdict.sufficient is enough, verdict.reasoning
 
 
@@ -300,20 +302,22 @@ def test_one_line_of_a_group_is_enough_and_later_lines_may_follow_any():
     cup = build_vial("C", "Cup")
     mixed, measured = pour_step(1, "C", "Cup", TEA, WATER), inject_step(2, [cup], ["4"])
     judge = ChecklistClassifier([by_reading, by_pouring, late])
-    verdict = judge.judge(GOAL, [mixed, measured])
+    verdict = judge.judge_evidence(GOAL, [mixed, measured])
     assert verdict.sufficient
     assert "2 of 2 lines met" in verdict.reasoning
-    assert not judge.judge(GOAL, [mixed]).sufficient
+    assert not judge.judge_evidence(GOAL, [mixed]).sufficient
     again = inject_step(3, [cup], ["4"])
     assert (
-        ChecklistClassifier([by_reading, {**late, "after": ["known"]}]).judge(GOAL, [mixed, measured, again]).sufficient
+        ChecklistClassifier([by_reading, {**late, "after": ["known"]}])
+        .judge_evidence(GOAL, [mixed, measured, again])
+        .sufficient
     )
-    assert not ChecklistClassifier([by_reading, late]).judge(GOAL, [mixed, measured]).sufficient
+    assert not ChecklistClassifier([by_reading, late]).judge_evidence(GOAL, [mixed, measured]).sufficient
 
 
 def test_pooled_sample_counts_for_none_of_the_materials_to_be_read_separately():
     apart = {"line": "each", "text": "each", "actions": ["HPLC"], "each": ["Tea", "Stock"], "value": "text"}
     pool = [pour_step(1, "P", "Pool", TEA, STOCK), inject_step(2, [build_vial("P", "Pool")], ["mixed signal"])]
     single = [inject_step(1, [TEA], ["4"]), inject_step(2, [STOCK], ["5"])]
-    assert not ChecklistClassifier([apart]).judge(GOAL, pool).sufficient
-    assert ChecklistClassifier([apart]).judge(GOAL, single).sufficient
+    assert not ChecklistClassifier([apart]).judge_evidence(GOAL, pool).sufficient
+    assert ChecklistClassifier([apart]).judge_evidence(GOAL, single).sufficient

@@ -6,11 +6,11 @@ from decimal import Decimal, localcontext
 import pytest
 
 from simulation.lab import quantities
-from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, place_all
+from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, build_inventory
 from simulation.offline.ledger import Contents
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import Vessel
-from tests.support.wild_play import wild_steps
+from tests.support.wild_play import iter_wild_steps
 
 STEPS = 45
 SLUGS = [
@@ -41,7 +41,7 @@ class Drawn:
 def drawn(monkeypatch):
     """Record everything drawn. All pipetting and weighing goes through two methods of Vessel."""
     noted = Drawn()
-    for name in (Vessel.draw.__name__, Vessel.draw_mass.__name__):
+    for name in (Vessel.draw_volume.__name__, Vessel.draw_mass.__name__):
         whole = getattr(Vessel, name)
 
         def noting(self, *asked, _whole=whole, **named):
@@ -68,8 +68,8 @@ def add(total, contents):
 def list_contents(material):
     """Return the contents of a material and of each of its wells."""
     return [
-        Vessel.open(material, 0).contents,
-        *(Contents.read(well["ledger"]) for well in material.ledger.get("wells", ())),
+        Vessel.from_material(material, 0).contents,
+        *(Contents.from_ledger(well["ledger"]) for well in material.ledger.get("wells", ())),
     ]
 
 
@@ -133,14 +133,18 @@ def check_vessel(material):
     assert all(share >= 0 for share in contents.origins.values()), material
     assert (contents.volume or 0) >= 0 and (contents.mass or 0) >= 0, material
     if contents.volume and "container_capacity" in material.properties:
-        assert contents.volume <= quantities.parse(material.properties["container_capacity"], "volume").value, material
+        assert (
+            contents.volume <= quantities.parse_quantity(material.properties["container_capacity"], "volume").value
+        ), material
 
 
 def play(lab, slug, seed, drawn):
     spec, done = lab.specs[slug], Counter()
     with localcontext() as context:
         context.prec = 60
-        for before, step, bench in wild_steps(spec, lab.catalogue, place_all(spec.drafts(), seed), seed, STEPS):
+        for before, step, bench in iter_wild_steps(
+            spec, lab.catalogue, build_inventory(spec.drafts(), seed), seed, STEPS
+        ):
             check(spec, before, step, bench, drawn)
             done[step.outcome.success] += 1
             drawn.supplied.clear()
@@ -161,7 +165,7 @@ def test_amounts_are_conserved_on_every_bench(lab, drawn, slug, seed):
 
 @pytest.mark.parametrize("slipped", ["1E-12", "-1E-12"])
 def test_conservation_test_detects_the_smallest_slip(lab, drawn, monkeypatch, slipped):
-    whole = RuleBasedTransitionModel.predict
+    whole = RuleBasedTransitionModel.predict_outcome
 
     def slipping(self, action, situation):
         outcome = whole(self, action, situation)
@@ -172,6 +176,6 @@ def test_conservation_test_detects_the_smallest_slip(lab, drawn, monkeypatch, sl
                     return outcome
         return outcome
 
-    monkeypatch.setattr(RuleBasedTransitionModel, "predict", slipping)
+    monkeypatch.setattr(RuleBasedTransitionModel, "predict_outcome", slipping)
     with pytest.raises(AssertionError, match=r"1E-12"):
         play(lab, "caffeine-hplc-analysis", 1, drawn)

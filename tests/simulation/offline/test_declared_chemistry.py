@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from simulation.lab import catalogue
-from simulation.offline.truths import check
-from tests.support.laboratory_factory import SmallLab, material
+from simulation.offline.hidden_truth import check_truth
+from tests.support.laboratory_factory import SmallLab, build_material
 
-CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
+CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 # 1 µg of silver chloride (143.32 g/mol) contains 35.453/143.32 µg of chloride and 1000/143.32 nmol of silver.
 SILVER_CHLORIDE = {
     "action": "*", "needs": ["chloride", "silver nitrate"], "makes": "silver chloride", "dimension": "mass",
@@ -26,11 +26,11 @@ def mix_with_silver(silver):
     """Return a bench with 1 mL of 1 mg/mL chloride, mixed with 1 mL of silver nitrate solution."""
     lab = SmallLab(
         CATALOGUE,
-        material("sample", capacity="10 mL", hidden={"chloride": "1 mg/mL"}),
-        material("silver", contents={"silver nitrate": silver}),
+        build_material("sample", capacity="10 mL", hidden={"chloride": "1 mg/mL"}),
+        build_material("silver", contents={"silver nitrate": silver}),
         truth={"reactions": [SILVER_CHLORIDE]},
     )
-    assert lab.do("Transfer", "silver sample", source="@silver", amount="1 mL").outcome.success
+    assert lab.run_step("Transfer", "silver sample", source="@silver", amount="1 mL").outcome.success
     return lab
 
 
@@ -40,7 +40,7 @@ def test_precipitate_forms_on_mixing_until_the_scarcer_substance_is_used_up():
     assert round(get_amount(lab, "sample", "silver chloride"), 3) == Decimal("4042.527")
     assert get_amount(lab, "sample", "chloride") < Decimal("1e-6")
     assert round(get_amount(lab, "sample", "silver nitrate"), 1) == Decimal("21793.7")
-    assert lab.shown("sample", "phase") == "suspension"
+    assert lab.get_property("sample", "phase") == "suspension"
 
 
 def test_precipitation_with_too_little_silver_leaves_chloride_in_solution():
@@ -55,8 +55,8 @@ def test_precipitation_with_too_little_silver_leaves_chloride_in_solution():
 def test_half_time_converts_half_of_a_mineral(time, turned):
     reaction = {"action": "Incubate", "needs": ["apatite"], "from": "apatite", "makes": "calcium", "ratio": "0.4",
                 "half_time": "3 day"}  # fmt: skip
-    lab = SmallLab(CATALOGUE, material("flask", hidden={"apatite": "100 µg"}), truth={"reactions": [reaction]})
-    assert lab.do("Incubate", "flask", temperature="30 °C", duration=time).outcome.success
+    lab = SmallLab(CATALOGUE, build_material("flask", hidden={"apatite": "100 µg"}), truth={"reactions": [reaction]})
+    assert lab.run_step("Incubate", "flask", temperature="30 °C", duration=time).outcome.success
     assert get_amount(lab, "flask", "apatite") == 100 - Decimal(turned)
     assert get_amount(lab, "flask", "calcium") == Decimal(turned) * Decimal("0.4")
 
@@ -66,10 +66,10 @@ def test_poisson_reaction_hits_cells_according_to_the_efficiency():
     reaction = {"action": "Incubate", "needs": ["cells", "minicells"], "makes": "hit cells",
                 "poisson": {"targets": "cells", "agent": "minicells", "efficiency": "0.5"}}  # fmt: skip
     lab = SmallLab(
-        CATALOGUE, material("well", hidden={"cells": "1000 cells/mL", "minicells": "2000 1/mL"}),
+        CATALOGUE, build_material("well", hidden={"cells": "1000 cells/mL", "minicells": "2000 1/mL"}),
         truth={"reactions": [reaction]},
     )  # fmt: skip
-    assert lab.do("Incubate", "well", temperature="37 °C", duration="1 h").outcome.success
+    assert lab.run_step("Incubate", "well", temperature="37 °C", duration="1 h").outcome.success
     assert round(get_amount(lab, "well", "hit cells"), 2) == Decimal("632.12")
 
 
@@ -79,26 +79,26 @@ def test_survival_follows_the_dose_and_dead_cells_are_counted():
                "into": "dead cells"}  # fmt: skip
     lab = SmallLab(
         CATALOGUE,
-        material("well", "suspension", contents={"puromycin": "3 µg/mL"}, hidden={"cells": "1000 cells/mL"}),
-        material("control", "suspension", hidden={"cells": "1000 cells/mL"}),
+        build_material("well", "suspension", contents={"puromycin": "3 µg/mL"}, hidden={"cells": "1000 cells/mL"}),
+        build_material("control", "suspension", hidden={"cells": "1000 cells/mL"}),
         truth={"survival": [killing]},
     )
-    assert lab.do("CellCultureIncubate", "well control", duration="48 h", temperature="37 °C").outcome.success
+    assert lab.run_step("CellCultureIncubate", "well control", duration="48 h", temperature="37 °C").outcome.success
     assert get_amount(lab, "well", "cells") == 100
     assert get_amount(lab, "well", "dead cells") == 900
     assert get_amount(lab, "control", "cells") == 1000
 
 
 def test_attached_components_stay_when_the_liquid_is_aspirated():
-    entry = material("well", hidden={"dye": "10 µg/mL", "film": "5 µg"}, capacity="2 mL")
+    entry = build_material("well", hidden={"dye": "10 µg/mL", "film": "5 µg"}, capacity="2 mL")
     entry["contents"]["film"]["kind"] = "attached"
     lab = SmallLab(CATALOGUE, entry, truth={})
-    assert lab.do("Aspirate", "well", volume="1 mL").outcome.success
+    assert lab.run_step("Aspirate", "well", volume="1 mL").outcome.success
     assert get_amount(lab, "well", "film") == 5
     assert get_amount(lab, "well", "dye") == 0
 
 
 def test_contact_reaction_allows_no_conditions():
-    assert check({"reactions": [SILVER_CHLORIDE]}, CATALOGUE, {"chloride", "silver nitrate"}, {"sample"}) == []
-    found = check({"reactions": [{**SILVER_CHLORIDE, "when": {"duration": "1 h"}}]}, CATALOGUE)
+    assert check_truth({"reactions": [SILVER_CHLORIDE]}, CATALOGUE, {"chloride", "silver nitrate"}, {"sample"}) == []
+    found = check_truth({"reactions": [{**SILVER_CHLORIDE, "when": {"duration": "1 h"}}]}, CATALOGUE)
     assert found == ['truth.reactions[0].when: not allowed with the action "*"']

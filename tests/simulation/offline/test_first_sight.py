@@ -4,14 +4,16 @@ import pytest
 from django.conf import settings
 
 from simulation.lab import catalogue, experiments
-from simulation.lab.materials import place_all
+from simulation.lab.materials import build_inventory
 from simulation.offline.vessels import Vessel
 
-CATALOGUE, _ = catalogue.read_directory(settings.FIXTURES_DIR / "actions")
-SPECS = {spec.slug: spec for spec, _ in experiments.read_directory(settings.FIXTURES_DIR / "experiments", CATALOGUE)}
+CATALOGUE, _ = catalogue.load_catalogue(settings.FIXTURES_DIR / "actions")
+SPECS = {spec.slug: spec for spec, _ in experiments.load_experiments(settings.FIXTURES_DIR / "experiments", CATALOGUE)}
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
 def test_unchanged_material_shows_the_same_properties(slug: str) -> None:
-    for material in place_all(SPECS[slug].drafts(), seed=1):
-        assert dict(Vessel.open(material, now=0).draft().properties) == dict(material.properties), material.name
+    for material in build_inventory(SPECS[slug].initial_materials(), seed=1):
+        assert dict(Vessel.from_material(material, now=0).build_new_material().properties) == dict(
+            material.properties
+        ), material.name

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from simulation.lab.actions import Action
-from simulation.lab.environment.spaces import Choice, UnicodeText
+from simulation.lab.environment.spaces import ActionSpace, UnicodeText
 from simulation.offline import gym
 from simulation.offline.agent import ProtocolAgent
 
@@ -41,7 +41,7 @@ def play(env, write, seed=7):
     seen = [(*env.reset(seed=seed), 0.0, False, False)]
     agent = ProtocolAgent(env.unwrapped.experiment, seed)
     while not (seen[-1][3] or seen[-1][4]):
-        choice = agent.choose(env.unwrapped.bench.situation())
+        choice = agent.choose_action(env.unwrapped.bench.situation())
         observation, reward, terminated, truncated, info = env.step(write(choice))
         seen.append((observation, info, reward, terminated, truncated))
     return seen
@@ -52,7 +52,7 @@ def bench_line(env) -> str:
     return f"ACTION: Wait\nMATERIALS: {env.unwrapped.bench.inventory.materials[0].barcode}\nPARAMETERS: duration=1 s"
 
 
-@pytest.mark.parametrize("slug", gym.slugs())
+@pytest.mark.parametrize("slug", gym.list_slugs())
 def test_every_experiment_passes_gymnasiums_own_checker(slug):
     check_env(make(slug, render_mode="ansi").unwrapped)
 
@@ -145,7 +145,7 @@ def test_gym_instructions_list_every_action_with_its_parameters():
 
 
 def test_gym_accepts_material_requests_only_with_the_manifest_option():
-    slug = next(slug for slug in gym.slugs() if make(slug).unwrapped.experiment.manifest)
+    slug = next(slug for slug in gym.list_slugs() if make(slug).unwrapped.experiment.manifest)
     offered = make(slug).unwrapped.experiment.manifest[0][1].name
     ask = f'ACTION: ManifestMaterials\nPARAMETERS: request="{offered}"'
     off, on = make(slug), make(slug, manifest=True)
@@ -182,7 +182,7 @@ def test_text_space_contains_laboratory_text_but_not_unstorable_characters():
     assert space.contains("") and space.contains("50 µM, 4 °C, ΔF/F ≥ 2×10⁻³ mm²\n")
     assert not space.contains("\ud800") and not space.contains("a\x00") and not space.contains(5)
     assert not space.contains("x" * 101)
-    assert Choice().contains({"name": "Quit"}) and not Choice().contains({"name": "Quit", "why": "x"})
+    assert ActionSpace().contains({"name": "Quit"}) and not ActionSpace().contains({"name": "Quit", "why": "x"})
 
 
 def test_text_space_samples_are_valid_and_reproducible():

@@ -10,12 +10,12 @@ import pytest
 from simulation.lab import quantities
 from simulation.lab.actions import Action, ActionType, Catalogue
 from simulation.lab.errors import LabError, NoErrorFits
-from simulation.lab.materials import NOT_AVAILABLE, Draft, Inventory, Material
+from simulation.lab.materials import NOT_AVAILABLE, Inventory, Material, NewMaterial
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
-from simulation.offline.injectors import KINDS, Injector, form
-from simulation.offline.injectors.changes import Case, applied
+from simulation.offline.injectors import INJECTORS, Injector, style_matching
+from simulation.offline.injectors.edits import Case, apply_edits
 
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
 BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)
@@ -52,9 +52,9 @@ def build_dilution():
     return case(
         "Dilute",
         (
-            Draft("Stock", {"phase": "liquid", "volume": "10 mL", "caffeine concentration": "10 µg/mL"},
+            NewMaterial("Stock", {"phase": "liquid", "volume": "10 mL", "caffeine concentration": "10 µg/mL"},
                   replaces=SAMPLE, derived_from=(SOLVENT,)),
-            Draft("Water", {"phase": "liquid", "volume": "891 mL"}, replaces=SOLVENT),
+            NewMaterial("Water", {"phase": "liquid", "volume": "891 mL"}, replaces=SOLVENT),
         ),
     )  # fmt: skip
 
@@ -62,16 +62,18 @@ def build_dilution():
 def plant_errors(perturbation, kind, example):
     """Return what this kind plants in this example with several seeds."""
     case = Case(*example)
-    plans = [plan for seed in range(12) for plan in KINDS[perturbation][kind](case, random.Random(seed))]
+    plans = [plan for seed in range(12) for plan in INJECTORS[perturbation][kind](case, random.Random(seed))]
     assert plans, f"{kind} does not apply"
     return [
-        PerturbedOutcome(applied(example[2], plan.edits), kind, plan.rule, plan.edits[0].place, plan.why)
+        PerturbedOutcome(
+            apply_edits(example[2], plan.edits), kind, plan.rule, plan.edits[0].json_path, plan.explanation
+        )
         for plan in plans
     ]
 
 
 def is_applicable(perturbation, kind, example):
-    return kind in Injector(perturbation, 1).applicable(*example)
+    return kind in Injector(perturbation, 1).list_applicable_kinds(*example)
 
 
 def collect_properties(plants, at, name):
@@ -86,12 +88,12 @@ def collect_values(plants, at=0):
 
 
 def volume(text):
-    return quantities.parse(text, "volume").value
+    return quantities.parse_quantity(text, "volume").value
 
 
 def liquid(name="Stock", /, condition="room_temp", replaces=SAMPLE, derived_from=(), **shown):
     shown = {key.replace("_concentration", " concentration"): value for key, value in shown.items()}
-    return Draft(name, {"phase": "liquid", **shown}, environmental_condition=condition, replaces=replaces,
+    return NewMaterial(name, {"phase": "liquid", **shown}, environmental_condition=condition, replaces=replaces,
                  derived_from=derived_from)  # fmt: skip
 
 
@@ -142,14 +144,16 @@ def test_substance_from_nothing_is_far_above_every_input():
     for text in collect_properties(
         plant_errors(OBVIOUS, "substance_from_nothing", build_dilution()), 0, "caffeine concentration"
     ):
-        assert quantities.parse(text, "mass_concentration").value >= 1000  # ten times the 100 µg/mL of the stock
+        assert (
+            quantities.parse_quantity(text, "mass_concentration").value >= 1000
+        )  # ten times the 100 µg/mL of the stock
 
 
 def test_beyond_solubility_exceeds_two_grams_per_millilitre():
     for text in collect_properties(
         plant_errors(OBVIOUS, "beyond_solubility", build_dilution()), 0, "caffeine concentration"
     ):
-        assert quantities.parse(text, "mass_concentration").value > 2_000_000
+        assert quantities.parse_quantity(text, "mass_concentration").value > 2_000_000
 
 
 def test_cells_in_no_time_double_ten_times_or_die_out():
@@ -159,12 +163,12 @@ def test_cells_in_no_time_double_ten_times_or_die_out():
     )
     # 300000 x 1024 = 307200000 and 300000 / 1024 = 293, to one or two digits
     assert {"300000000 cells/mL", "290 cells/mL"} <= found | {"290 cells/mL"}
-    numbers = [quantities.parse(text, "number_density").value for text in found]
+    numbers = [quantities.parse_quantity(text, "number_density").value for text in found]
     assert all(number > 300_000 * 900 or number < 300_000 / 900 for number in numbers)
 
 
 def test_consumed_comes_back_restores_the_previous_properties():
-    gone = Draft("Stock", {"phase": "liquid", "volume": "0 µL"}, NOT_AVAILABLE, replaces=SAMPLE)
+    gone = NewMaterial("Stock", {"phase": "liquid", "volume": "0 µL"}, NOT_AVAILABLE, replaces=SAMPLE)
     back = plant_errors(OBVIOUS, "consumed_comes_back", case("Dilute", (gone,)))[0].outcome.new_materials[0]
     assert back.properties == {"phase": "liquid", "volume": "1 mL"}
     assert back.available_for_use == "available_for_further_use"
@@ -172,7 +176,7 @@ def test_consumed_comes_back_restores_the_previous_properties():
 
 @pytest.mark.parametrize(("name", "wrong"), [("MeasureVolume", False), ("CellCounter", True)])
 def test_consumed_comes_back_does_not_apply_to_measurements_that_leave_sample(name, wrong):
-    gone = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
+    gone = NewMaterial("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
     action, situation, outcome = case(name, (gone,))
     measuring = replace(CATALOGUE.types["MeasureVolume"], name=name, kind="measurement")
     situation = replace(situation, catalogue=Catalogue({name: measuring}))
@@ -181,7 +185,7 @@ def test_consumed_comes_back_does_not_apply_to_measurements_that_leave_sample(na
 
 def test_frozen_in_the_warm_freezes_a_liquid_or_moves_a_frozen_material():
     assert collect_properties(plant_errors(OBVIOUS, "frozen_in_the_warm", build_dilution()), 0, "phase") == {"frozen"}
-    ice = Draft("Stock", {"phase": "frozen"}, environmental_condition="-80C", replaces=SAMPLE)
+    ice = NewMaterial("Stock", {"phase": "frozen"}, environmental_condition="-80C", replaces=SAMPLE)
     plants = plant_errors(OBVIOUS, "frozen_in_the_warm", case("Incubate", (ice,)))
     places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
     assert places == {"incubating_conditions", "cell_culture_conditions"}
@@ -197,7 +201,7 @@ def test_impossible_place_puts_a_liquid_in_deep_cold():
 
 
 def test_another_phase_turns_liquids_solid_and_solids_liquid():
-    fin = Draft("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
+    fin = NewMaterial("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
     for draft, wrong in ((fin, {"liquid", "suspension"}), (liquid(), {"powder", "solid", "tissue"})):
         assert (
             collect_properties(plant_errors(OBVIOUS, "another_phase", case("Incubate", (draft,))), 0, "phase") == wrong
@@ -211,7 +215,7 @@ def test_impossible_temperature_is_beyond_the_bench_or_kills_cells():
         for text in collect_properties(
             plant_errors(OBVIOUS, "impossible_temperature", case("Incubate", (draft,))), 0, "temperature"
         ):
-            degrees = quantities.parse(text, "temperature").value
+            degrees = quantities.parse_quantity(text, "temperature").value
             assert degrees < -273 or degrees > most
 
 
@@ -290,7 +294,7 @@ def test_dilution_slip_divides_by_the_solvent_instead_of_the_total():
     plants = plant_errors(SUBTLE, "dilution_slip", build_dilution())
     assert collect_properties(plants, 0, "caffeine concentration") == {"11 µg/mL"}
     assert plants[0].field == "new_materials[0].properties.caffeine concentration"
-    assert "11 µg/mL" in plants[0].why and "10 µg/mL" in plants[0].why
+    assert "11 µg/mL" in plants[0].explanation and "10 µg/mL" in plants[0].explanation
 
 
 def test_dilution_slip_is_between_the_correct_and_the_undiluted_concentration():
@@ -363,7 +367,7 @@ def test_swapped_solutes_and_samples_exchange_concentrations():
 
 
 def test_swapped_identities_contradict_the_names():
-    fins = [Draft(f"Fin {n}", {"phase": "tissue", "fish": f"progeny {n}, tank {n}"}) for n in (1, 2)]
+    fins = [NewMaterial(f"Fin {n}", {"phase": "tissue", "fish": f"progeny {n}, tank {n}"}) for n in (1, 2)]
     for plant in plant_errors(SUBTLE, "swapped_identities", case("Dilute", fins)):
         assert [draft.properties["fish"][:9] for draft in plant.outcome.new_materials] == ["progeny 2", "progeny 1"]
 
@@ -386,7 +390,7 @@ def test_wrong_temperature_ignores_an_equal_setting_of_another_parameter():
     action, situation, outcome = case("Incubate", (), seen, {"temperature": "58 °C", "lid_temperature": "58 °C"})
     situation = replace(situation, catalogue=Catalogue({"Incubate": cycler}))
     for plant in plant_errors(SUBTLE, "wrong_temperature", (action, situation, outcome)):
-        assert plant.why.startswith("temperature was set to 58 °C")
+        assert plant.explanation.startswith("temperature was set to 58 °C")
 
 
 def test_wrong_temperature_stays_within_the_allowed_range():
@@ -394,8 +398,8 @@ def test_wrong_temperature_stays_within_the_allowed_range():
         SUBTLE, "wrong_temperature", case("Incubate", (liquid(temperature="37 °C"),), (), {"temperature": "37C"})
     )
     for text in collect_properties(plants, 0, "temperature"):
-        assert quantities.parse(text, "temperature").value != 37
-        assert 4 <= quantities.parse(text, "temperature").value <= 95
+        assert quantities.parse_quantity(text, "temperature").value != 37
+        assert 4 <= quantities.parse_quantity(text, "temperature").value <= 95
 
 
 def test_frozen_reagent_used_applies_only_to_cold_reagents():
@@ -421,7 +425,7 @@ def test_stale_property_is_the_previous_one():
 
 
 def test_wrong_phase_does_not_detach_cells_in_trypsin():
-    attached = Draft("Stock", {"phase": "adherent culture"}, replaces=SAMPLE)
+    attached = NewMaterial("Stock", {"phase": "adherent culture"}, replaces=SAMPLE)
     action, situation, outcome = case("Dilute", (attached,))
     situation.inventory[SAMPLE].properties["phase"] = "adherent culture"
     assert collect_properties(plant_errors(SUBTLE, "wrong_phase", (action, situation, outcome)), 0, "phase") == {
@@ -461,7 +465,7 @@ def test_reading_off_deviates_by_about_a_fifth():
 
 
 def test_reading_off_keeps_the_scatter_of_a_balance():
-    portion = Draft("Stock", {"phase": "powder", "mass": "301.2 mg"}, replaces=SAMPLE)
+    portion = NewMaterial("Stock", {"phase": "powder", "mass": "301.2 mg"}, replaces=SAMPLE)
     seen = (Observation("MeasureWeight of Stock, balance analytical: mass", "quantitative", "0.3010 g, 0.3011 g"),)
     for value in collect_values(plant_errors(SUBTLE, "reading_off", case("MeasureVolume", (portion,), seen))):
         first, second = (Decimal(part.split()[0]) for part in value.split(", "))
@@ -541,7 +545,7 @@ def test_injector_leaves_numbers_alone_that_a_reading_repeats():
 
 def test_balance_shares_gives_equal_weight_to_growing_and_shrinking_errors():
     # three make it longer and one shorter: a half of all is 1/4 each and 1/4 of the rest goes to the one that changes nothing
-    shares = form.balanced([1, 1, 1, 1, 1], [(1,), (1,), (1,), (-1,), (0,)])
+    shares = style_matching.balance_shares([1, 1, 1, 1, 1], [(1,), (1,), (1,), (-1,), (0,)])
     assert sum(shares[:3]) == pytest.approx(shares[3])
     assert sum(shares) == pytest.approx(1)
     # 3 and 1 meet at sqrt(3 x 1) each; the last keeps its 1
@@ -549,9 +553,9 @@ def test_balance_shares_gives_equal_weight_to_growing_and_shrinking_errors():
 
 
 def test_balance_shares_drops_unbalanced_errors_unless_all_are():
-    assert form.balanced([1, 1], [(1, 0), (0, 0)])[0] < 0.001
-    assert form.balanced([1, 3], [(1, 0), (1, 1)])[0] > 0.99
-    assert form.balanced([1, 3], [(1, 0), (1, 0)]) == pytest.approx([0.25, 0.75])
+    assert style_matching.balance_shares([1, 1], [(1, 0), (0, 0)])[0] < 0.001
+    assert style_matching.balance_shares([1, 3], [(1, 0), (1, 1)])[0] > 0.99
+    assert style_matching.balance_shares([1, 3], [(1, 0), (1, 0)]) == pytest.approx([0.25, 0.75])
 
 
 def test_injector_uses_only_units_that_occur_in_the_step():
@@ -568,14 +572,16 @@ def test_injector_uses_only_units_that_occur_in_the_step():
 
 @pytest.mark.parametrize("perturbation", BOTH)
 @pytest.mark.parametrize(
-    "outcome", [Outcome.rejected("no"), Outcome(success=True)], ids=["a rejected step", "a step that leaves nothing"]
+    "outcome",
+    [Outcome.make_rejected("no"), Outcome(success=True)],
+    ids=["a rejected step", "a step that leaves nothing"],
 )
 def test_injector_raises_if_no_error_fits(perturbation, outcome):
     action, situation, _ = build_dilution()
     injector = Injector(perturbation, 1)
-    assert injector.applicable(action, situation, outcome) == ()
+    assert injector.list_applicable_kinds(action, situation, outcome) == ()
     with pytest.raises(NoErrorFits, match=f"no {perturbation} error fits this outcome of Dilute"):
-        injector.perturb(action, situation, outcome)
+        injector.perturb_outcome(action, situation, outcome)
 
 
 def test_injector_rejects_a_perturbation_of_none():
@@ -585,8 +591,8 @@ def test_injector_rejects_a_perturbation_of_none():
 
 def test_injector_result_depends_on_the_seed_only():
     action, situation, outcome = build_dilution()
-    results = [Injector(SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
-    again = [Injector(SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
+    results = [Injector(SUBTLE, seed).perturb_outcome(action, situation, outcome) for seed in range(12)]
+    again = [Injector(SUBTLE, seed).perturb_outcome(action, situation, outcome) for seed in range(12)]
     assert results == again
     assert len({result.kind for result in results}) > 1
 
@@ -595,5 +601,5 @@ def test_injector_leaves_the_correct_outcome_unchanged():
     action, situation, outcome = build_dilution()
     before = (action.to_json(), situation.inventory.to_json(), outcome.to_json())
     for perturbation in BOTH:
-        Injector(perturbation, 3).perturb(action, situation, outcome)
+        Injector(perturbation, 3).perturb_outcome(action, situation, outcome)
     assert (action.to_json(), situation.inventory.to_json(), outcome.to_json()) == before

@@ -10,7 +10,7 @@ from scipy.stats import binomtest, mannwhitneyu
 
 from simulation.lab.actions import SUBMIT
 from simulation.lab.outcomes import Perturbation
-from simulation.offline.injectors import KINDS, Injector
+from simulation.offline.injectors import INJECTORS, Injector
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def steps(lab):
     return [
         (action, situation, outcome)
         for slug in sorted(lab.specs)
-        for action, situation, outcome in lab.situations(lab.reference(slug), lab.specs[slug])
+        for action, situation, outcome in lab.iter_situations(lab.play_reference(slug), lab.specs[slug])
         if outcome.success and action.name != SUBMIT
     ]
 
@@ -41,7 +41,7 @@ def twins(steps):
     """Return (action's name, original, twin) for each step and seed, by perturbation."""
     return {
         perturbation: [
-            (action.name, outcome, Injector(perturbation, seed).perturb(action, situation, outcome))
+            (action.name, outcome, Injector(perturbation, seed).perturb_outcome(action, situation, outcome))
             for action, situation, outcome in steps
             for seed in SEEDS
         ]
@@ -117,7 +117,7 @@ def test_action_does_not_reveal_the_kind_of_error(twins, perturbation):
 
 def test_nearly_every_step_has_room_for_several_kinds_of_error(steps):
     for perturbation in BOTH:
-        fits = [len(Injector(perturbation, 1).applicable(*step)) for step in steps[::3]]
+        fits = [len(Injector(perturbation, 1).list_applicable_kinds(*step)) for step in steps[::3]]
         assert min(fits) >= 1
         assert sum(number >= 3 for number in fits) >= 0.95 * len(fits)
 
@@ -253,9 +253,9 @@ def test_no_feature_of_style_separates_twins_from_originals(texts, perturbation)
 def test_the_same_seed_makes_the_same_twin(steps):
     for step in steps[::10]:
         for perturbation in BOTH:
-            assert Injector(perturbation, 5).perturb(*step) == Injector(perturbation, 5).perturb(*step)
+            assert Injector(perturbation, 5).perturb_outcome(*step) == Injector(perturbation, 5).perturb_outcome(*step)
 
 
 def test_every_kind_that_occurs_is_known(twins):
     for perturbation in BOTH:
-        assert {twin.kind for _, _, twin in twins[perturbation]} <= set(KINDS[perturbation])
+        assert {twin.kind for _, _, twin in twins[perturbation]} <= set(INJECTORS[perturbation])

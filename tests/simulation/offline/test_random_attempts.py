@@ -15,7 +15,7 @@ ATTEMPTS = [(SLUGS[number % len(SLUGS)], 5000 + number) for number in range(100)
 
 def judge_bench(lab, slug, bench):
     spec = lab.specs[slug]
-    return ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
+    return ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())
 
 
 def list_measurements(lab, bench):
@@ -25,7 +25,7 @@ def list_measurements(lab, bench):
 
 
 def test_checklist_rejects_a_hundred_random_attempts(lab):
-    benches = [(slug, lab.play(lab.specs[slug], RandomAgent(seed), seed)) for slug, seed in ATTEMPTS]
+    benches = [(slug, lab.play_attempt(lab.specs[slug], RandomAgent(seed), seed)) for slug, seed in ATTEMPTS]
     sufficient = [slug for slug, bench in benches if judge_bench(lab, slug, bench).sufficient]
     assert sufficient == []
     # The attempts are real ones: they cover all experiments, most of them measure, and some meet a line by chance.
@@ -42,7 +42,7 @@ def test_the_reference_protocol_without_its_measurements_is_not_sufficient(lab, 
     steps = tuple(step for step in spec.protocol if kinds[step["action"]].kind != "measurement")
     assert len(steps) < len(spec.protocol)
     blind = replace(spec, protocol=steps)
-    bench = lab.play(blind, ProtocolAgent(blind, 11), 11)
+    bench = lab.play_attempt(blind, ProtocolAgent(blind, 11), 11)
     assert list_measurements(lab, bench) == []
     verdict = judge_bench(lab, slug, bench)
     assert not verdict.sufficient

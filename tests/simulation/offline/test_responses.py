@@ -6,8 +6,8 @@ import pytest
 
 from simulation.lab.actions import ActionType, Catalogue, Duration
 from simulation.lab.parameters import Parameter
-from simulation.offline.truths import check
-from tests.support.laboratory_factory import SmallLab, material, tubes
+from simulation.offline.hidden_truth import check_truth
+from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
 # A separate instrument, so that these tests do not depend on any file of the catalogue.
 METER = ActionType(
@@ -29,8 +29,8 @@ def build_lab(truth, *materials):
 
 def read_values(truth, hidden, **parameters):
     """Return the readings of one liquid with these contents."""
-    lab = build_lab(truth, material("tea", hidden=hidden))
-    return lab.values("Meter", "tea", **parameters)
+    lab = build_lab(truth, build_material("tea", hidden=hidden))
+    return lab.read_values("Meter", "tea", **parameters)
 
 
 def test_hill_response_is_halfway_at_its_half_point_and_at_the_bottom_without_substance():
@@ -84,16 +84,18 @@ def test_response_scales_with_a_power_of_a_parameter():
 
 
 def test_response_needs_a_chosen_material_with_the_declared_property_or_component():
-    liquid = material("tea", hidden={"ferrocene": "3 µM"})
+    liquid = build_material("tea", hidden={"ferrocene": "3 µM"})
     shows = {"component": "ferrocene", "slope": "1", "intercept": "0", "chosen": {"probe": {"kind": "silver"}}}
-    lab = build_lab(shows, liquid, material("silver_rod", kind="silver"), material("gold_rod", kind="gold"))
-    assert lab.values("Meter", "tea silver_rod", probe="@silver_rod")[0] == "3 AU"
-    assert lab.values("Meter", "tea gold_rod", probe="@gold_rod")[0] == ""
-    assert lab.values("Meter", "tea")[0] == ""
+    lab = build_lab(shows, liquid, build_material("silver_rod", kind="silver"), build_material("gold_rod", kind="gold"))
+    assert lab.read_values("Meter", "tea silver_rod", probe="@silver_rod")[0] == "3 AU"
+    assert lab.read_values("Meter", "tea gold_rod", probe="@gold_rod")[0] == ""
+    assert lab.read_values("Meter", "tea")[0] == ""
     holds = {**shows, "chosen": {"probe": {"holds": "anti-GFP"}}}
-    lab = build_lab(holds, liquid, material("antibody", contents={"anti-GFP": "1 µg/mL"}), material("water"))
-    assert lab.values("Meter", "tea antibody", probe="@antibody")[0] == "3 AU"
-    assert lab.values("Meter", "tea water", probe="@water")[0] == ""
+    lab = build_lab(
+        holds, liquid, build_material("antibody", contents={"anti-GFP": "1 µg/mL"}), build_material("water")
+    )
+    assert lab.read_values("Meter", "tea antibody", probe="@antibody")[0] == "3 AU"
+    assert lab.read_values("Meter", "tea water", probe="@water")[0] == ""
 
 
 def test_response_noise_has_the_declared_standard_deviation():
@@ -101,8 +103,10 @@ def test_response_noise_has_the_declared_standard_deviation():
     found = []
     for seed in range(300):
         entry = {"action": "Meter", "signal": "signal", "unit": "", **flat}
-        lab = SmallLab(CATALOGUE, material("tea", hidden={"dye": "10 µM"}), truth={"responses": [entry]}, seed=seed)
-        found.append(Decimal(lab.values("Meter", "tea")[0]))
+        lab = SmallLab(
+            CATALOGUE, build_material("tea", hidden={"dye": "10 µM"}), truth={"responses": [entry]}, seed=seed
+        )
+        found.append(Decimal(lab.read_values("Meter", "tea")[0]))
     mean = sum(found) / 300
     variance = sum((value - mean) ** 2 for value in found) / 299
     # Standard deviation: sqrt((10 * 0.1)^2 + 2^2) = 2.24; of the mean 0.13, of the deviation about 4 %.
@@ -135,12 +139,14 @@ def test_response_noise_has_the_declared_standard_deviation():
 )
 def test_truth_check_names_the_faulty_field_of_a_response(entry, problem):
     whole = {"action": "Meter", "signal": "s", "unit": "", "noise": "0", **entry}
-    found = check({"responses": [whole]}, CATALOGUE, {"dye"}, {"tea"})
+    found = check_truth({"responses": [whole]}, CATALOGUE, {"dye"}, {"tea"})
     assert any(told.startswith(problem) for told in found), found
 
 
 def test_measurements_ignore_empty_tubes():
     lab = build_lab(
-        {"component": "dye", "slope": "1", "intercept": "0"}, material("tea", hidden={"dye": "1 µM"}), tubes()
+        {"component": "dye", "slope": "1", "intercept": "0"},
+        build_material("tea", hidden={"dye": "1 µM"}),
+        build_tubes(),
     )
-    assert lab.values("Meter", "tea tubes") == ["1 AU"]
+    assert lab.read_values("Meter", "tea tubes") == ["1 AU"]

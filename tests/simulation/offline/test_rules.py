@@ -7,11 +7,11 @@ import pytest
 
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
-from simulation.lab.materials import place_all
+from simulation.lab.materials import build_inventory
 from simulation.offline.agent import ProtocolAgent
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.rules import RuleBasedTransitionModel
-from tests.support.laboratory_factory import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
 EXPERIMENTS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/experiments").glob("*.json"))
 
@@ -44,7 +44,7 @@ def test_experiments_match_the_paper(lab):
 
 @pytest.mark.parametrize("slug", EXPERIMENTS)
 def test_reference_protocol_runs_to_submission_without_a_rejection(lab, slug):
-    bench = lab.reference(slug)
+    bench = lab.play_reference(slug)
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert bench.ending == "submitted"
     assert len(bench.history) == len(lab.specs[slug].protocol)
@@ -52,13 +52,13 @@ def test_reference_protocol_runs_to_submission_without_a_rejection(lab, slug):
 
 @pytest.mark.parametrize("slug", EXPERIMENTS)
 def test_the_same_seed_gives_the_same_outcomes(lab, slug):
-    again = lab.play(lab.specs[slug], ProtocolAgent(lab.specs[slug], 11), 11)
-    assert [step.outcome for step in again.history] == [step.outcome for step in lab.reference(slug).history]
+    again = lab.play_attempt(lab.specs[slug], ProtocolAgent(lab.specs[slug], 11), 11)
+    assert [step.outcome for step in again.history] == [step.outcome for step in lab.play_reference(slug).history]
 
 
 def test_another_seed_gives_other_noise(lab):
     def areas(seed):
-        history = lab.reference("caffeine-hplc-analysis", seed).history
+        history = lab.play_reference("caffeine-hplc-analysis", seed).history
         return [seen.value for step in history for seen in step.outcome.new_observations if "area" in seen.description]
 
     assert len(areas(11)) == len(areas(12)) > 0
@@ -67,7 +67,7 @@ def test_another_seed_gives_other_noise(lab):
 
 @pytest.mark.parametrize("slug", EXPERIMENTS)
 def test_outcomes_contain_no_barcode_in_names_descriptions_or_properties(lab, slug):
-    for step in lab.reference(slug).history:
+    for step in lab.play_reference(slug).history:
         texts = [draft.name for draft in step.outcome.new_materials]
         texts += [str(value) for draft in step.outcome.new_materials for value in draft.properties.values()]
         texts += [seen.description + seen.value for seen in step.outcome.new_observations]
@@ -76,7 +76,7 @@ def test_outcomes_contain_no_barcode_in_names_descriptions_or_properties(lab, sl
 
 @pytest.mark.parametrize("slug", EXPERIMENTS)
 def test_unlimited_materials_are_never_returned_or_changed(lab, slug):
-    bench = lab.reference(slug)
+    bench = lab.play_reference(slug)
     unlimited = {m.barcode for m in bench.inventory if m.available_for_use == "unlimited"}
     assert unlimited
     assert not any(draft.replaces in unlimited for step in bench.history for draft in step.outcome.new_materials)
@@ -85,7 +85,7 @@ def test_unlimited_materials_are_never_returned_or_changed(lab, slug):
 def test_hidden_amounts_never_appear_in_properties(lab):
     shown = [
         name
-        for step in lab.reference("caffeine-hplc-analysis").history
+        for step in lab.play_reference("caffeine-hplc-analysis").history
         for draft in step.outcome.new_materials
         for name in draft.properties
         if "caffeine" in name and "coffee" in draft.name.lower()
@@ -95,7 +95,7 @@ def test_hidden_amounts_never_appear_in_properties(lab):
 
 def test_reference_record_gives_the_declared_caffeine_concentration(lab):
     # line through the two outer standards (3.125 and 100 µg/mL), tenfold dilution; 1 % is above the noise of 0.4 %
-    history = lab.reference("caffeine-hplc-analysis").history
+    history = lab.play_reference("caffeine-hplc-analysis").history
     area = {
         seen.description.removeprefix("HPLC of ").split(", detection wavelength 273 nm")[0]: _mean(seen.value)
         for step in history
@@ -114,7 +114,7 @@ def test_reference_record_gives_the_declared_titre(lab):
     # titre = -ln(1 - share positive) x cells / virus volume; 1:25 of 0.5 mL holds 0.02 mL of the preparation
     readings = {
         seen.description: float(seen.value.split()[0])
-        for step in lab.reference("lentivirus-moi-optimization").history
+        for step in lab.play_reference("lentivirus-moi-optimization").history
         for seen in step.outcome.new_observations
         if step.action.name in ("FlowCytometry", "CellCounter")
     }
@@ -127,24 +127,24 @@ def test_reference_record_gives_the_declared_titre(lab):
 
 
 def test_reference_record_gives_the_declared_genotypes(lab):
-    last = lab.reference("zebrafish-genotyping").history[-2]
+    last = lab.play_reference("zebrafish-genotyping").history[-2]
     assert ["T only" in seen.value for seen in last.outcome.new_observations] == [
         False, True, False, True, False, False, True,
     ]  # fmt: skip
 
 
 def test_rules_reject_an_unknown_action_or_material(lab):
-    bench = lab.reference("zebrafish-genotyping")
+    bench = lab.play_reference("zebrafish-genotyping")
     model = RuleBasedTransitionModel(1)
-    assert "no action" in model.predict(Action("Levitate"), bench.situation()).failure_reason
-    assert "no material" in model.predict(Action("Degas", ("MAT-00000000",)), bench.situation()).failure_reason
+    assert "no action" in model.predict_outcome(Action("Levitate"), bench.situation()).failure_reason
+    assert "no material" in model.predict_outcome(Action("Degas", ("MAT-00000000",)), bench.situation()).failure_reason
 
 
 # Checks from the paper.
 def test_puromycin_onto_hek293t_cells_gives_two_materials(lab):
     small = SmallLab(
         lab.catalogue,
-        material(
+        build_material(
             "hek293t",
             "adherent culture",
             "500 µL",
@@ -152,38 +152,38 @@ def test_puromycin_onto_hek293t_cells_gives_two_materials(lab):
             "well of a 24-well plate",
             hidden={"HEK293T cells": "1e5 cells"},
         ),
-        material("puromycin", contents={"puromycin": "1 mg/mL"}),
+        build_material("puromycin", contents={"puromycin": "1 mg/mL"}),
     )
-    step = small.do("Transfer", "puromycin hek293t", source="@puromycin", amount="10 µL")
+    step = small.run_step("Transfer", "puromycin hek293t", source="@puromycin", amount="10 µL")
     assert [draft.name for draft in step.outcome.new_materials] == ["puromycin", "hek293t"]
-    assert small.shown("puromycin", "volume") == "990 µL"
+    assert small.get_property("puromycin", "volume") == "990 µL"
     # 10 µL x 1000 µg/mL in 510 µL = 19.6 µg/mL
-    assert small.shown("hek293t", "puromycin concentration") == "19.6 µg/mL"
+    assert small.get_property("hek293t", "puromycin concentration") == "19.6 µg/mL"
     assert small["hek293t"].properties["phase"] == "adherent culture"
 
 
 def test_microscope_rejects_tubes(lab):
     small = SmallLab(
         lab.catalogue,
-        material("culture", "suspension", "30 mL", "50 mL", "50 mL tube", hidden={"soil cells": "1e6 cells/mL"}),
+        build_material("culture", "suspension", "30 mL", "50 mL", "50 mL tube", hidden={"soil cells": "1e6 cells/mL"}),
     )
-    assert "wrong format: culture is in 50 mL tube" in small.refused("UseMicroscope", "culture")
+    assert "wrong format: culture is in 50 mL tube" in small.get_rejection("UseMicroscope", "culture")
 
 
 def test_the_question_about_tails_is_answered_for_every_fish(lab):
     spec = lab.specs["zebrafish-genotyping"]
-    start = Bench("x", lab.catalogue, place_all(spec.drafts(), 11), 11)
+    start = Bench("x", lab.catalogue, build_inventory(spec.drafts(), 11), 11)
     clips = tuple(m.barcode for m in start.inventory if m.name.startswith("Tail fin clip"))
     question = {"question": "Which tails are grey or black and which don't have any pigmented lines?"}
-    step = start.step(Action("VisualInspection", clips, question), RuleBasedTransitionModel(11, spec.truth))
+    step = start.take_step(Action("VisualInspection", clips, question), RuleBasedTransitionModel(11, spec.truth))
     answers = {m.name: seen.value for m, seen in zip(step.inputs, step.outcome.new_observations, strict=True)}
     pale = {name for name, answer in answers.items() if answer.startswith("no pigmented lines")}
     assert pale == {"Tail fin clip, fish 2", "Tail fin clip, fish 4", "Tail fin clip, nacre/nacre control"}
 
 
 def test_rules_reject_a_source_of_unknown_volume(lab):
-    small = SmallLab(lab.catalogue, material("dregs", volume=None), tubes())
-    assert small.refused("Aliquot", "dregs tubes", volume="10 µL") == (
+    small = SmallLab(lab.catalogue, build_material("dregs", volume=None), build_tubes())
+    assert small.get_rejection("Aliquot", "dregs tubes", volume="10 µL") == (
         "critically unclear: the volume of dregs is not known"
     )
 
@@ -194,8 +194,8 @@ def _mean(value):
 
 
 def test_volume_is_displayed_to_six_digits_and_stored_exactly(lab):
-    small = SmallLab(lab.catalogue, material("stock"), tubes())
-    small.do("Aliquot", "stock tubes", volume="123.456789 µL")
+    small = SmallLab(lab.catalogue, build_material("stock"), build_tubes())
+    small.run_step("Aliquot", "stock tubes", volume="123.456789 µL")
     # 1000 - 123.456789
-    assert small.shown("stock", "volume") == "876.543 µL"
+    assert small.get_property("stock", "volume") == "876.543 µL"
     assert Decimal(small["stock"].ledger["volume"]) == Decimal("876.543211")

@@ -4,21 +4,21 @@ from decimal import Decimal
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, build_material
 
 
 @pytest.fixture
 def small(lab):
     return SmallLab(
         lab.catalogue,
-        material("brine", volume="4 mL", capacity="10 mL", container="glass beaker", contents={"salt": "10 mM"}, pH="7.1"),
-        material("broth", "suspension", "4 mL", "10 mL", contents={"sugar": "2 mg/mL"}, hidden={"yeast cells": "1e6 cells/mL"}),
-        material("spirit", volume="1 mL", hidden={"ethanol": "400 µL", "dye": "1 mg"}),
-        material("hydrate", "powder", None, mass="10 mg", hidden={"salt": "8.5 mg", "water": "1.5 mg"}),
-        material("crucible", "empty container", None, "30 mL", "filter crucible"),
-        material("ice", "frozen", condition="-80C", contents={"protein": "3 mg/mL"}),
-        material("cells", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells"}),
-        material("jug", volume="50 mL", capacity="100 mL", container="glass bottle"),
+        build_material("brine", volume="4 mL", capacity="10 mL", container="glass beaker", contents={"salt": "10 mM"}, pH="7.1"),
+        build_material("broth", "suspension", "4 mL", "10 mL", contents={"sugar": "2 mg/mL"}, hidden={"yeast cells": "1e6 cells/mL"}),
+        build_material("spirit", volume="1 mL", hidden={"ethanol": "400 µL", "dye": "1 mg"}),
+        build_material("hydrate", "powder", None, mass="10 mg", hidden={"salt": "8.5 mg", "water": "1.5 mg"}),
+        build_material("crucible", "empty container", None, "30 mL", "filter crucible"),
+        build_material("ice", "frozen", condition="-80C", contents={"protein": "3 mg/mL"}),
+        build_material("cells", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells"}),
+        build_material("jug", volume="50 mL", capacity="100 mL", container="glass bottle"),
     )  # fmt: skip
 
 
@@ -27,10 +27,10 @@ def amount(small, key, name):
 
 
 def test_oven_dries_four_millilitres_in_an_hour_and_keeps_the_salt(small):
-    assert small.values("DryingOven", "brine", temperature="110 °C", duration="1 h") == ["dry"]
-    assert (small.shown("brine", "phase"), small.shown("brine", "dried")) == ("solid", "110 °C for 1 h")
+    assert small.read_values("DryingOven", "brine", temperature="110 °C", duration="1 h") == ["dry"]
+    assert (small.get_property("brine", "phase"), small.get_property("brine", "dried")) == ("solid", "110 °C for 1 h")
     assert amount(small, "brine", "salt") == "40000"  # 4 mL x 10 mM = 40 µmol
-    assert (small.shown("brine", "salt amount"), small.shown("brine", "pH")) == ("40 µmol", None)
+    assert (small.get_property("brine", "salt amount"), small.get_property("brine", "pH")) == ("40 µmol", None)
     vapour = small.bench.inventory.materials[-1]
     assert (vapour.name, vapour.properties["volume"], vapour.usable) == (
         "Vapour driven off by DryingOven",
@@ -41,64 +41,75 @@ def test_oven_dries_four_millilitres_in_an_hour_and_keeps_the_salt(small):
 
 def test_oven_leaves_a_sample_wet_if_the_time_is_too_short(small):
     # at 80 °C 2 mL leave in an hour, so 0.5 mL in 15 min; 4 mL x 10 mM in 3.5 mL = 11.4 mM
-    assert small.values("DryingOven", "brine", temperature="80 °C", duration="15 min") == [
+    assert small.read_values("DryingOven", "brine", temperature="80 °C", duration="15 min") == [
         "still wet, 3.5 mL of liquid in it"
     ]
-    assert (small.shown("brine", "phase"), small.shown("brine", "volume")) == ("liquid", "3.5 mL")
-    assert small.shown("brine", "salt concentration") == "11.4 mM"
+    assert (small.get_property("brine", "phase"), small.get_property("brine", "volume")) == ("liquid", "3.5 mL")
+    assert small.get_property("brine", "salt concentration") == "11.4 mM"
 
 
 def test_drying_removes_only_moisture_from_a_solid(small):
-    small.do("Desiccate", "hydrate", "moisture")
-    assert small.shown("hydrate", "mass") == "8.5 mg"
+    small.run_step("Desiccate", "hydrate", "moisture")
+    assert small.get_property("hydrate", "mass") == "8.5 mg"
     assert list(small["hydrate"].ledger["components"]) == ["salt"]
     assert amount(small, "moisture", "water") == "1500"
 
 
 def test_an_empty_crucible_may_be_dried_before_it_is_weighed(small):
-    small.do("DryingOven", "crucible", temperature="130 °C", duration="2 h")
-    assert (small.shown("crucible", "phase"), small.shown("crucible", "dried")) == ("empty container", "130 °C for 2 h")
+    small.run_step("DryingOven", "crucible", temperature="130 °C", duration="2 h")
+    assert (small.get_property("crucible", "phase"), small.get_property("crucible", "dried")) == (
+        "empty container",
+        "130 °C for 2 h",
+    )
 
 
 def test_evaporation_stops_at_the_target_volume(small):
-    small.do("Evaporate", "brine", "condensate", method="rotary evaporator", target_volume="500 µL", duration="30 min")
-    assert (small.shown("brine", "volume"), small.shown("brine", "salt concentration")) == ("500 µL", "80 mM")
+    small.run_step(
+        "Evaporate", "brine", "condensate", method="rotary evaporator", target_volume="500 µL", duration="30 min"
+    )
+    assert (small.get_property("brine", "volume"), small.get_property("brine", "salt concentration")) == (
+        "500 µL",
+        "80 mM",
+    )
     assert small["condensate"].ledger["volume"] == "3500"
     assert small["condensate"].ledger["components"] == {}
 
 
 def test_concentrator_removes_a_millilitre_per_hour(small):
-    small.do("Evaporate", "broth", duration="90 min")
-    assert (small.shown("broth", "volume"), small.shown("broth", "phase")) == ("2.5 mL", "suspension")
+    small.run_step("Evaporate", "broth", duration="90 min")
+    assert (small.get_property("broth", "volume"), small.get_property("broth", "phase")) == ("2.5 mL", "suspension")
     assert amount(small, "broth", "sugar") == "8000"
-    small.do("Evaporate", "broth", duration="3 h")
-    assert small.shown("broth", "phase") == "solid"
+    small.run_step("Evaporate", "broth", duration="3 h")
+    assert small.get_property("broth", "phase") == "solid"
     assert amount(small, "broth", "yeast cells") == "4000000"
 
 
 def test_a_component_that_is_a_liquid_leaves_in_proportion(small):
-    small.do("Evaporate", "spirit", "condensate", target_volume="250 µL", duration="2 h")
+    small.run_step("Evaporate", "spirit", "condensate", target_volume="250 µL", duration="2 h")
     # three quarters of the volume leave, with three quarters of the 400 µL of ethanol
     assert (amount(small, "spirit", "ethanol"), amount(small, "condensate", "ethanol")) == ("100", "300")
     assert amount(small, "spirit", "dye") == "1000"
-    small.do("Evaporate", "spirit", "rest")
+    small.run_step("Evaporate", "spirit", "rest")
     assert list(small["spirit"].ledger["components"]) == ["dye"]
 
 
 def test_freeze_drying_leaves_a_powder_and_takes_the_sum_of_its_times(small):
-    small.do("Lyophilize", "ice broth", "trap", primary_drying_time="8 h")
-    assert [small.shown(key, "phase") for key in ("ice", "broth")] == ["powder", "powder"]
+    small.run_step("Lyophilize", "ice broth", "trap", primary_drying_time="8 h")
+    assert [small.get_property(key, "phase") for key in ("ice", "broth")] == ["powder", "powder"]
     assert (amount(small, "ice", "protein"), small["ice"].environmental_condition) == ("3000", "room_temp")
     assert small["trap"].ledger["volume"] == "5000"  # 1 mL and 4 mL
     assert small.bench.elapsed == (4 + 8 + 4) * 3600
-    small.do("Resuspend", "ice jug", solvent="@jug", volume="500 µL")
-    assert (small.shown("ice", "phase"), small.shown("ice", "protein concentration")) == ("liquid", "6 mg/mL")
+    small.run_step("Resuspend", "ice jug", solvent="@jug", volume="500 µL")
+    assert (small.get_property("ice", "phase"), small.get_property("ice", "protein concentration")) == (
+        "liquid",
+        "6 mg/mL",
+    )
 
 
 def test_drying_conserves_amounts_and_volumes(small):
     before = sum(Decimal(placed.ledger.get("volume") or 0) for placed in small.bench.inventory)
     for keys, duration in (("brine", "7 min"), ("brine", "13 min"), ("spirit", "17 min"), ("jug", "1 h")):
-        small.do("Evaporate", keys, method="centrifugal vacuum concentrator", duration=duration)
+        small.run_step("Evaporate", keys, method="centrifugal vacuum concentrator", duration=duration)
     assert amount(small, "brine", "salt") == "40000"
     assert sum(Decimal(placed.ledger.get("volume") or 0) for placed in small.bench.inventory) == before
 
@@ -117,4 +128,4 @@ def test_drying_conserves_amounts_and_volumes(small):
     ],
 )  # fmt: skip
 def test_rejected_drying_changes_nothing(small, action, keys, parameters, reason):
-    assert small.refused(action, keys, **parameters) == reason
+    assert small.get_rejection(action, keys, **parameters) == reason

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, build_material
 
 TRUTH = {
     "responses": [
@@ -27,71 +27,73 @@ def small(lab):
     dish = {"phase": "adherent culture", "container": "35 mm dish", "volume": "900 µL"}
     return SmallLab(
         lab.catalogue,
-        material("dish", medium="HBSS", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
-        material("other", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
-        material("full", capacity="950 µL", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
-        material(
+        build_material("dish", medium="HBSS", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
+        build_material("other", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
+        build_material("full", capacity="950 µL", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
+        build_material(
             "well", "liquid", "100 µL", "360 µL", "well of a 96-well plate", hidden={"neuron cells": "1e5 cells/mL"}
         ),
-        material("plate", "plate", None, "360 µL", "96-well plate"),
-        material("bare", "liquid", container="slide"),
-        material("glutamate", contents={"glutamate": "1 mM"}),
-        material("ionomycin", contents={"ionomycin": "100 µM"}),
-        material("forskolin", contents={"forskolin": "500 µM"}),
-        material("agar", "gel", None, None, "agar plate", hidden={"blue colonies": "120", "white colonies": "400"}),
-        material("bald", "gel", None, None, "agar plate"),
+        build_material("plate", "plate", None, "360 µL", "96-well plate"),
+        build_material("bare", "liquid", container="slide"),
+        build_material("glutamate", contents={"glutamate": "1 mM"}),
+        build_material("ionomycin", contents={"ionomycin": "100 µM"}),
+        build_material("forskolin", contents={"forskolin": "500 µM"}),
+        build_material(
+            "agar", "gel", None, None, "agar plate", hidden={"blue colonies": "120", "white colonies": "400"}
+        ),
+        build_material("bald", "gel", None, None, "agar plate"),
         truth=TRUTH,
     )
 
 
 def test_microscope_additions_are_read_and_stay_in_the_sample(small):
-    step = small.do("UseMicroscope", "dish other glutamate", **ADD, **RECORD, compound_at="10 s")
+    step = small.run_step("UseMicroscope", "dish other glutamate", **ADD, **RECORD, compound_at="10 s")
     # 100 µL of 1 mM into 900 µL: 100 µM, half way up
     assert [seen.value for seen in step.outcome.new_observations] == ["1", "1"]
-    assert small.shown("dish", "volume") == "1 mL"
-    assert small.shown("dish", "glutamate concentration") == "100 µM"
-    assert small.shown("dish", "medium") == "HBSS + glutamate"
-    assert small.shown("glutamate", "volume") == "800 µL"
+    assert small.get_property("dish", "volume") == "1 mL"
+    assert small.get_property("dish", "glutamate concentration") == "100 µM"
+    assert small.get_property("dish", "medium") == "HBSS + glutamate"
+    assert small.get_property("glutamate", "volume") == "800 µL"
     assert step.outcome.new_materials[0].taken == {small.codes["glutamate"]: "100 µL"}
 
 
 def test_microscope_second_dose_adds_to_the_first(small):
-    small.do("UseMicroscope", "dish glutamate", **ADD)
+    small.run_step("UseMicroscope", "dish glutamate", **ADD)
     # 200 µL of 1 mM in 1100 µL: 181.8 µM, so 2 x 181.8 / 281.8 = 1.290
-    assert small.values("UseMicroscope", "dish glutamate", **ADD) == ["1.29"]
+    assert small.read_values("UseMicroscope", "dish glutamate", **ADD) == ["1.29"]
 
 
 def test_two_compounds_are_added_in_their_order(small):
     both = {"compound": "@ionomycin", "compound_volume": "100 µL", "second_compound": "@forskolin", "second_compound_volume": "100 µL"}  # fmt: skip
     times = {"record_for": "10 min", "compound_at": "1 min", "second_compound_at": "5 min"}
-    values = small.values("UseMicroscope", "dish ionomycin forskolin", **both, **times, **FRET)
+    values = small.read_values("UseMicroscope", "dish ionomycin forskolin", **both, **times, **FRET)
     # no glutamate: 0; forskolin 500 µM x 100 / 1100 = 45.45 µM, so 1 + 0.4545
     assert values == ["0", "1.455"]
-    assert small.shown("dish", "volume") == "1.1 mL"
-    assert small.shown("dish", "ionomycin concentration") == "9.09 µM"
+    assert small.get_property("dish", "volume") == "1.1 mL"
+    assert small.get_property("dish", "ionomycin concentration") == "9.09 µM"
 
 
 def test_microscope_stimulation_gives_the_response_declared_for_its_wavelength(small):
     light = {"stimulation_power": "5 mW/mm²", "stimulation_wavelength": "470 nm", "stimulation_duration": "10 ms"}
-    step = small.do("UseMicroscope", "dish", **light, **RECORD)
+    step = small.run_step("UseMicroscope", "dish", **light, **RECORD)
     assert [seen.value for seen in step.outcome.new_observations] == ["0", "0.5"]
     assert "stimulation power 5 mW/mm²" in step.outcome.new_observations[0].description
-    assert small.values("UseMicroscope", "dish", **light | {"stimulation_wavelength": "590 nm"}) == ["0"]
-    assert small.values("UseMicroscope", "dish", **light | {"stimulation_power": "0 mW/mm²"}) == ["0", "0"]
+    assert small.read_values("UseMicroscope", "dish", **light | {"stimulation_wavelength": "590 nm"}) == ["0"]
+    assert small.read_values("UseMicroscope", "dish", **light | {"stimulation_power": "0 mW/mm²"}) == ["0", "0"]
 
 
 def test_microscope_recording_takes_time_per_sample(small):
     before = small.bench.elapsed
-    small.do("UseMicroscope", "dish other glutamate", **ADD, record_for="10 min")
+    small.run_step("UseMicroscope", "dish other glutamate", **ADD, record_for="10 min")
     assert small.bench.elapsed - before == 2 * (3 + 10) * 60
 
 
 def test_plate_reader_additions_are_conserved(small):
     shine = {"mode": "fluorescence", "excitation_wavelength": "488 nm", "emission_wavelength": "525 nm"}
     # 100 µL of 1 mM to 100 µL: 500 µM, so 2 x 500 / 600
-    assert small.values("UsePlateReader", "well glutamate", **ADD, **shine, **RECORD) == ["1.667"]
-    assert small.shown("well", "volume") == "200 µL"
-    assert small.shown("glutamate", "volume") == "900 µL"
+    assert small.read_values("UsePlateReader", "well glutamate", **ADD, **shine, **RECORD) == ["1.667"]
+    assert small.get_property("well", "volume") == "200 µL"
+    assert small.get_property("glutamate", "volume") == "900 µL"
 
 
 @pytest.mark.parametrize(
@@ -110,16 +112,16 @@ def test_plate_reader_additions_are_conserved(small):
     ],
 )  # fmt: skip
 def test_rejected_imaging_pours_nothing(small, keys, parameters, reason):
-    assert small.refused("UseMicroscope", keys, **parameters) == reason
+    assert small.get_rejection("UseMicroscope", keys, **parameters) == reason
 
 
 def test_colonies_are_counted_up_to_the_maximum_and_given_per_volume_plated(small):
-    values = small.values("QuantifyColonies", "agar", plated_volume="100 µL", dilution_factor=1000)
+    values = small.read_values("QuantifyColonies", "agar", plated_volume="100 µL", dilution_factor=1000)
     # 120 x 1000 / 0.1 mL; 400 are more than the 300 that can be told apart
     assert values == ["120", "1200000 per mL", "too many to count"]
-    assert small.values("QuantifyColonies", "agar", countable_maximum=500) == ["120", "400"]
-    assert small.values("QuantifyColonies", "bald") == [""]
+    assert small.read_values("QuantifyColonies", "agar", countable_maximum=500) == ["120", "400"]
+    assert small.read_values("QuantifyColonies", "bald") == [""]
 
 
 def test_colony_colour_is_recorded_where_declared(small):
-    assert small.values("ImageColonies", "agar bald") == ["blue", ""]
+    assert small.read_values("ImageColonies", "agar bald") == ["blue", ""]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, build_material
 
 HEATING = {"start_temperature": "50 °C", "end_temperature": "200 °C"}
 ELISA = {
@@ -68,12 +68,12 @@ def bench(lab, phase, container, **changes):
     cells = {"yeast cells": "1e6 cells/mL"} if phase in ("suspension", "adherent culture") else {}
     return SmallLab(
         lab.catalogue,
-        material("sample", **{"phase": phase, "capacity": "100 mL", "container": container, "hidden": cells} | size | changes),
-        material("buffer", volume="400 mL", capacity="500 mL"),
-        material("antibody", hidden={"antibody": "1 mg/mL"}),
-        material("capture"),
-        material("substrate", volume="50 mL", capacity="50 mL"),
-        material("electrode", "solid", None, None, "electrode body"),
+        build_material("sample", **{"phase": phase, "capacity": "100 mL", "container": container, "hidden": cells} | size | changes),
+        build_material("buffer", volume="400 mL", capacity="500 mL"),
+        build_material("antibody", hidden={"antibody": "1 mg/mL"}),
+        build_material("capture"),
+        build_material("substrate", volume="50 mL", capacity="50 mL"),
+        build_material("electrode", "solid", None, None, "electrode body"),
     )  # fmt: skip
 
 
@@ -89,26 +89,26 @@ def test_the_table_holds_every_measurement_action(lab):
 def test_measurement_uses_exactly_its_load_and_invents_no_number(lab, action):
     phase, container, parameters, left = RUNS[action]
     small = bench(lab, phase, container)
-    step = small.do(action, reagents(parameters), **parameters)
+    step = small.run_step(action, reagents(parameters), **parameters)
     assert step.outcome.success, step.outcome.failure_reason
-    assert small.shown("sample", "mass" if phase in SOLID else "volume") == left
+    assert small.get_property("sample", "mass" if phase in SOLID else "volume") == left
     for seen in step.outcome.new_observations if action not in COMPUTED else ():
         assert (seen.value, seen.description[-8:]) == ("", "recorded")
-    assert small["sample"].usable == (action != "CellCounter")
+    assert small["sample"].is_usable == (action != "CellCounter")
 
 
 @pytest.mark.parametrize("action", sorted(set(RUNS) - NOT_REFUSED))
 def test_measurement_rejects_a_frozen_sample(lab, action):
     _, container, parameters, _ = RUNS[action]
     small = bench(lab, "frozen", container, condition="-20C", hidden={"yeast cells": "1e6 cells/mL"})
-    assert "frozen" in small.refused(action, reagents(parameters), **parameters)
+    assert "frozen" in small.get_rejection(action, reagents(parameters), **parameters)
 
 
 @pytest.mark.parametrize("action", sorted(set(RUNS) - NOT_REFUSED))
 def test_measurement_rejects_an_empty_container(lab, action):
     _, container, parameters, _ = RUNS[action]
     small = bench(lab, "empty container", container, volume=None)
-    assert "empty" in small.refused(action, reagents(parameters), **parameters)
+    assert "empty" in small.get_rejection(action, reagents(parameters), **parameters)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_measurement_rejects_an_empty_container(lab, action):
 )
 def test_measurement_rejects_a_container_of_the_wrong_format(lab, action, container, rule):
     phase, _, parameters, _ = RUNS[action]
-    refused = bench(lab, phase, container).refused(action, reagents(parameters), **parameters)
+    refused = bench(lab, phase, container).get_rejection(action, reagents(parameters), **parameters)
     assert refused == f"wrong format: sample is in {container}; {rule}"
 
 
@@ -145,5 +145,5 @@ def test_measurement_rejects_a_container_of_the_wrong_format(lab, action, contai
 )
 def test_measurement_rejects_too_small_a_volume_and_gives_both_numbers(lab, action, have, needs):
     phase, container, parameters, _ = RUNS[action]
-    refused = bench(lab, phase, container, volume=have).refused(action, reagents(parameters), **parameters)
+    refused = bench(lab, phase, container, volume=have).get_rejection(action, reagents(parameters), **parameters)
     assert refused == f"short of volume: needs {needs}, {have} usable in sample"

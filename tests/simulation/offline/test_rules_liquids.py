@@ -2,58 +2,58 @@
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
 
 @pytest.fixture
 def small(lab):
     return SmallLab(
         lab.catalogue,
-        material("stock", contents={"salt": "10 mM", "dye": "2 mg/mL"}),
-        material("water", volume="50 mL", capacity="100 mL", container="bottle"),
-        material("vial", volume="480 µL"),
-        material("ice", "frozen", condition="-80C"),
-        material("cells", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells"}),
-        material("powder", "powder", None, mass="10 mg", contents={"salt": "171.12 µmol"}),
-        material("tap", volume=None, capacity=None, unlimited=True),
-        material("pellet", "pellet", None, hidden={"HeLa cells": "1e6 cells"}),
-        tubes(),
-        tubes("big_tubes", "15 mL", "15 mL tube"),
+        build_material("stock", contents={"salt": "10 mM", "dye": "2 mg/mL"}),
+        build_material("water", volume="50 mL", capacity="100 mL", container="bottle"),
+        build_material("vial", volume="480 µL"),
+        build_material("ice", "frozen", condition="-80C"),
+        build_material("cells", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells"}),
+        build_material("powder", "powder", None, mass="10 mg", contents={"salt": "171.12 µmol"}),
+        build_material("tap", volume=None, capacity=None, unlimited=True),
+        build_material("pellet", "pellet", None, hidden={"HeLa cells": "1e6 cells"}),
+        build_tubes(),
+        build_tubes("big_tubes", "15 mL", "15 mL tube"),
     )
 
 
 def test_aliquots_keep_the_concentration_and_leave_the_rest(small):
-    step = small.do("Aliquot", "stock tubes", "a b", volume="200 µL", count=2, label="Portion")
+    step = small.run_step("Aliquot", "stock tubes", "a b", volume="200 µL", count=2, label="Portion")
     assert [draft.name for draft in step.outcome.new_materials] == ["stock", "Portion 1", "Portion 2"]
-    assert small.shown("stock", "volume") == "600 µL"
-    assert [small.shown(key, "salt concentration") for key in ("stock", "a", "b")] == ["10 mM"] * 3
+    assert small.get_property("stock", "volume") == "600 µL"
+    assert [small.get_property(key, "salt concentration") for key in ("stock", "a", "b")] == ["10 mM"] * 3
     assert step.outcome.new_materials[1].derived_from == (small.codes["stock"],)
     assert small["a"].ledger["components"]["dye"]["amount"] == "400"  # 0.2 mL x 2 mg/mL = 400 µg
 
 
 def test_a_transfer_mixes_by_amounts(small):
-    small.do("Transfer", "stock vial", source="@stock", amount="120 µL")
+    small.run_step("Transfer", "stock vial", source="@stock", amount="120 µL")
     # 120 µL x 10 mM = 1200 nmol in 600 µL = 2 mM
-    assert small.shown("vial", "salt concentration") == "2 mM"
-    assert small.shown("vial", "volume") == "600 µL"
+    assert small.get_property("vial", "salt concentration") == "2 mM"
+    assert small.get_property("vial", "volume") == "600 µL"
 
 
 def test_a_transfer_without_an_amount_moves_all_and_uses_up_the_source(small):
-    small.do("Transfer", "vial stock", source="@vial")
+    small.run_step("Transfer", "vial stock", source="@vial")
     assert small["vial"].available_for_use == "not_available_for_further_use"
-    assert small.shown("vial", "volume") == "0 µL"
-    assert small.shown("stock", "volume") == "1.48 mL"
+    assert small.get_property("vial", "volume") == "0 µL"
+    assert small.get_property("stock", "volume") == "1.48 mL"
 
 
 def test_a_solid_moves_by_mass(small):
-    small.do("Transfer", "powder tubes", "weighed", source="@powder", mass="2.5 mg")
+    small.run_step("Transfer", "powder tubes", "weighed", source="@powder", mass="2.5 mg")
     # a quarter of 171.12 µmol
-    assert small.shown("weighed", "salt amount") == "42.78 µmol"
-    assert (small.shown("weighed", "mass"), small.shown("powder", "mass")) == ("2.5 mg", "7.5 mg")
+    assert small.get_property("weighed", "salt amount") == "42.78 µmol"
+    assert (small.get_property("weighed", "mass"), small.get_property("powder", "mass")) == ("2.5 mg", "7.5 mg")
 
 
 def test_a_serial_dilution_divides_by_the_factor_each_time(small):
-    step = small.do(
+    step = small.run_step(
         "SerialDilute",
         "stock water tubes",
         "d1 d2 d3",
@@ -64,42 +64,49 @@ def test_a_serial_dilution_divides_by_the_factor_each_time(small):
     )
     assert step.outcome.new_materials[2].name == "stock 1:4"
     # 10 mM / 4, / 16, / 64; 400 µL each less the 100 µL passed on, the last keeps all
-    assert [small.shown(key, "salt concentration") for key in ("d1", "d2", "d3")] == ["2.5 mM", "625 µM", "156 µM"]
-    assert [small.shown(key, "volume") for key in ("d1", "d2", "d3")] == ["300 µL", "300 µL", "400 µL"]
-    assert small.shown("water", "volume") == "49.1 mL"
+    assert [small.get_property(key, "salt concentration") for key in ("d1", "d2", "d3")] == [
+        "2.5 mM",
+        "625 µM",
+        "156 µM",
+    ]
+    assert [small.get_property(key, "volume") for key in ("d1", "d2", "d3")] == ["300 µL", "300 µL", "400 µL"]
+    assert small.get_property("water", "volume") == "49.1 mL"
 
 
 def test_dilute_and_fill_to_volume_add_the_given_volume(small):
-    small.do("Dilute", "stock water", solvent="@water", volume="250 µL")
-    assert small.shown("stock", "salt concentration") == "8 mM"  # 10 mM x 1 / 1.25
-    small.do("FillToVolume", "stock water", solvent="@water", total_volume="2 mL")
-    assert (small.shown("stock", "volume"), small.shown("stock", "salt concentration")) == ("2 mL", "5 mM")
-    assert "too full" in small.refused("FillToVolume", "stock water", solvent="@water", total_volume="1 mL")
+    small.run_step("Dilute", "stock water", solvent="@water", volume="250 µL")
+    assert small.get_property("stock", "salt concentration") == "8 mM"  # 10 mM x 1 / 1.25
+    small.run_step("FillToVolume", "stock water", solvent="@water", total_volume="2 mL")
+    assert (small.get_property("stock", "volume"), small.get_property("stock", "salt concentration")) == (
+        "2 mL",
+        "5 mM",
+    )
+    assert "too full" in small.get_rejection("FillToVolume", "stock water", solvent="@water", total_volume="1 mL")
 
 
 def test_combine_pools_everything_and_empties_the_parts(small):
-    step = small.do("Combine", "stock vial big_tubes", "pool")
-    assert small.shown("pool", "volume") == "1.48 mL"
+    step = small.run_step("Combine", "stock vial big_tubes", "pool")
+    assert small.get_property("pool", "volume") == "1.48 mL"
     assert set(step.outcome.new_materials[-1].derived_from) == {small.codes["stock"], small.codes["vial"]}
     assert not small["stock"].usable
     assert not small["vial"].usable
 
 
 def test_resuspend_suspends_a_pellet_in_medium(small):
-    small.do("Resuspend", "pellet water", solvent="@water", volume="500 µL")
-    assert (small.shown("pellet", "phase"), small.shown("pellet", "volume")) == ("suspension", "500 µL")
+    small.run_step("Resuspend", "pellet water", solvent="@water", volume="500 µL")
+    assert (small.get_property("pellet", "phase"), small.get_property("pellet", "volume")) == ("suspension", "500 µL")
 
 
 def test_discarded_materials_cannot_be_used_again(small):
-    small.do("Discard", "vial")
-    step = small.do("Degas", "vial")
+    small.run_step("Discard", "vial")
+    step = small.run_step("Degas", "vial")
     assert "not available any more" in step.outcome.failure_reason
 
 
 def test_unlimited_water_is_drawn_and_never_returned(small):
-    step = small.do("Transfer", "tap vial", source="@tap", amount="100 µL")
+    step = small.run_step("Transfer", "tap vial", source="@tap", amount="100 µL")
     assert [draft.replaces for draft in step.outcome.new_materials] == [small.codes["vial"]]
-    assert small.shown("vial", "volume") == "580 µL"
+    assert small.get_property("vial", "volume") == "580 µL"
 
 
 @pytest.mark.parametrize(
@@ -123,23 +130,23 @@ def test_unlimited_water_is_drawn_and_never_returned(small):
     ],
 )  # fmt: skip
 def test_rejected_transfer_gives_the_numbers_and_changes_nothing(small, action, keys, parameters, reason):
-    assert small.refused(action, keys, **parameters) == reason
+    assert small.get_rejection(action, keys, **parameters) == reason
 
 
 def test_transfer_checks_the_total_volume_before_anything_moves(small):
-    reason = small.refused("Transfer", "vial stock powder", source="@vial", amount="250 µL")
+    reason = small.get_rejection("Transfer", "vial stock powder", source="@vial", amount="250 µL")
     assert reason == "short of volume: needs 500 µL, 480 µL usable in vial"
 
 
 def test_mixing_a_known_with_a_hidden_amount_hides_the_sum(lab):
     small = SmallLab(
         lab.catalogue,
-        material("standard", contents={"caffeine": "1 mg/mL"}),
-        material("coffee", hidden={"caffeine": "0.4 mg/mL"}),
+        build_material("standard", contents={"caffeine": "1 mg/mL"}),
+        build_material("coffee", hidden={"caffeine": "0.4 mg/mL"}),
     )
-    small.do("Transfer", "standard coffee", source="@standard", amount="100 µL")
-    assert small.shown("standard", "caffeine concentration") == "1 mg/mL"
-    assert small.shown("coffee", "caffeine concentration") is None
+    small.run_step("Transfer", "standard coffee", source="@standard", amount="100 µL")
+    assert small.get_property("standard", "caffeine concentration") == "1 mg/mL"
+    assert small.get_property("coffee", "caffeine concentration") is None
     assert small["coffee"].ledger["components"]["caffeine"]["amount"] == "500"  # 400 + 100 µg
 
 
@@ -147,27 +154,37 @@ def test_mixing_a_known_with_a_hidden_amount_hides_the_sum(lab):
 def droplets(lab):
     return SmallLab(
         lab.catalogue,
-        material("compound", volume="40 µL", capacity="65 µL", container="well of a plate", contents={"drug": "10 mM"}),
-        material("dye", volume="20 µL", capacity="65 µL", container="well of a plate", contents={"dye": "1 mg/mL"}),
-        material(
+        build_material(
+            "compound", volume="40 µL", capacity="65 µL", container="well of a plate", contents={"drug": "10 mM"}
+        ),
+        build_material(
+            "dye", volume="20 µL", capacity="65 µL", container="well of a plate", contents={"dye": "1 mg/mL"}
+        ),
+        build_material(
             "well_one", "adherent culture", "50 µL", "100 µL", "well of a plate", hidden={"HeLa cells": "1e4 cells"}
         ),
-        material("trough", volume="10 mL", capacity="20 mL", dead_volume="2 mL"),
-        material("primer", "solid", None, contents={"strand": "10 nmol"}),
-        tubes("wells", "100 µL", "well of a plate"),
-        tubes(),
+        build_material("trough", volume="10 mL", capacity="20 mL", dead_volume="2 mL"),
+        build_material("primer", "solid", None, contents={"strand": "10 nmol"}),
+        build_tubes("wells", "100 µL", "well of a plate"),
+        build_tubes(),
     )
 
 
 def test_acoustic_transfer_moves_nanolitres_from_each_source_to_each_destination(droplets):
     sources = f"{droplets.codes['compound']}, {droplets.codes['dye']}"
-    droplets.do("AcousticLiquidHandling", "compound dye well_one wells", "new", sources=sources, amount="50 nL")
+    droplets.run_step("AcousticLiquidHandling", "compound dye well_one wells", "new", sources=sources, amount="50 nL")
     # two destinations of 50 nL each
-    assert (droplets.shown("compound", "volume"), droplets.shown("dye", "volume")) == ("39.9 µL", "19.9 µL")
-    assert (droplets.shown("new", "volume"), droplets.shown("well_one", "volume")) == ("100 nL", "50.1 µL")
+    assert (droplets.get_property("compound", "volume"), droplets.get_property("dye", "volume")) == (
+        "39.9 µL",
+        "19.9 µL",
+    )
+    assert (droplets.get_property("new", "volume"), droplets.get_property("well_one", "volume")) == (
+        "100 nL",
+        "50.1 µL",
+    )
     # 0.05 µL x 10 mM = 0.5 nmol in 0.1 µL
     assert droplets["well_one"].ledger["components"]["drug"]["amount"] == "0.5"
-    assert droplets.shown("new", "drug concentration") == "5 mM"
+    assert droplets.get_property("new", "drug concentration") == "5 mM"
 
 
 @pytest.mark.parametrize(
@@ -178,33 +195,40 @@ def test_acoustic_transfer_moves_nanolitres_from_each_source_to_each_destination
     ],
 )  # fmt: skip
 def test_acoustic_transfer_needs_whole_droplets_and_a_minimum_volume(droplets, parameters, reason):
-    assert droplets.refused("AcousticLiquidHandling", "dye well_one", sources="@dye", **parameters) == reason
+    assert droplets.get_rejection("AcousticLiquidHandling", "dye well_one", sources="@dye", **parameters) == reason
 
 
 def test_transfer_leaves_the_dead_volume_of_a_trough(droplets):
-    reason = droplets.refused("Aliquot", "trough tubes", volume="1.7 mL", count=5)
+    reason = droplets.get_rejection("Aliquot", "trough tubes", volume="1.7 mL", count=5)
     assert reason == "short of volume: needs 8.5 mL, 8 mL usable in trough (2 mL must stay in it)"
-    droplets.do("Aliquot", "trough tubes", "a b c d", volume="2 mL", count=4)
-    assert droplets.shown("trough", "volume") == "2 mL"
+    droplets.run_step("Aliquot", "trough tubes", "a b c d", volume="2 mL", count=4)
+    assert droplets.get_property("trough", "volume") == "2 mL"
 
 
 def test_resuspend_dissolves_a_dry_strand(droplets):
-    droplets.do("Resuspend", "primer trough", solvent="@trough", volume="100 µL")
-    assert (droplets.shown("primer", "phase"), droplets.shown("primer", "strand concentration")) == ("liquid", "100 µM")
+    droplets.run_step("Resuspend", "primer trough", solvent="@trough", volume="100 µL")
+    assert (droplets.get_property("primer", "phase"), droplets.get_property("primer", "strand concentration")) == (
+        "liquid",
+        "100 µM",
+    )
 
 
 def test_powder_dissolves_unless_it_has_particles_or_no_named_component(lab):
     salt, sand = (
-        material("salt", "powder", None, contents={"salt": "5 mg"}, mass="5 mg"),
-        material("sand", "powder", None, mass="5 mg", hidden={"sand": "5 mg"}),
+        build_material("salt", "powder", None, contents={"salt": "5 mg"}, mass="5 mg"),
+        build_material("sand", "powder", None, mass="5 mg", hidden={"sand": "5 mg"}),
     )
     sand["contents"]["sand"]["kind"] = "particles"
     bench = SmallLab(
         lab.catalogue,
         salt,
         sand,
-        material("dust", "powder", None, mass="5 mg"),
-        material("water", volume="5 mL", capacity="5 mL"),
+        build_material("dust", "powder", None, mass="5 mg"),
+        build_material("water", volume="5 mL", capacity="5 mL"),
     )
-    bench.do("Transfer", "water salt sand dust", source="@water", amount="1 mL")
-    assert [bench.shown(key, "phase") for key in ("salt", "sand", "dust")] == ["liquid", "suspension", "suspension"]
+    bench.run_step("Transfer", "water salt sand dust", source="@water", amount="1 mL")
+    assert [bench.get_property(key, "phase") for key in ("salt", "sand", "dust")] == [
+        "liquid",
+        "suspension",
+        "suspension",
+    ]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.effort import takes_under
-from tests.support.laboratory_factory import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, build_material
 
 TRUTH = {
     "responses": [
@@ -29,35 +29,35 @@ def small(lab):
     vial = {"container": "HPLC vial"}
     return SmallLab(
         lab.catalogue,
-        material("sample", hidden={"caffeine": "40 µg/mL"}, **vial),
-        material("strong", hidden={"caffeine": "400 µg/mL"}, **vial),
-        material("blank", **vial),
-        material("bottle", hidden={"caffeine": "40 µg/mL"}, container="100 mL bottle"),
-        material("cells", "suspension", hidden={"HeLa cells": "1e5 cells/mL", "green cells": "2.5e4 cells/mL"}),
-        material("dish", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells/mL"}),
-        material("buffer", pH="7.40"),
-        material("fish_a", hidden={"amplicon": "30 ng/µL", "fin": "1 mg"}, volume="50 µL"),
-        material("fish_b", hidden={"amplicon": "30 ng/µL"}, volume="50 µL"),
-        material("ladder", contents={"DNA ladder": "50 ng/µL"}),
-        material("salt", "powder", None, mass="2.5 g"),
-        material("dregs", volume=None),
+        build_material("sample", hidden={"caffeine": "40 µg/mL"}, **vial),
+        build_material("strong", hidden={"caffeine": "400 µg/mL"}, **vial),
+        build_material("blank", **vial),
+        build_material("bottle", hidden={"caffeine": "40 µg/mL"}, container="100 mL bottle"),
+        build_material("cells", "suspension", hidden={"HeLa cells": "1e5 cells/mL", "green cells": "2.5e4 cells/mL"}),
+        build_material("dish", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells/mL"}),
+        build_material("buffer", pH="7.40"),
+        build_material("fish_a", hidden={"amplicon": "30 ng/µL", "fin": "1 mg"}, volume="50 µL"),
+        build_material("fish_b", hidden={"amplicon": "30 ng/µL"}, volume="50 µL"),
+        build_material("ladder", contents={"DNA ladder": "50 ng/µL"}),
+        build_material("salt", "powder", None, mass="2.5 g"),
+        build_material("dregs", volume=None),
         truth=TRUTH,
     )
 
 
 def test_peak_areas_follow_the_declared_line_and_the_injection_volume(small):
     # 50 x 40 µg/mL = 2000 for 10 µL, twice that for 20 µL
-    assert small.values("HPLC", "sample", **AT_273) == ["2000, 2000 mAU·s"]
-    assert small.values("HPLC", "sample", injection_volume="20 µL", **AT_273) == ["4000, 4000 mAU·s"]
-    assert small.shown("sample", "volume") == "940 µL"  # 2 x 10 and 2 x 20 µL gone
+    assert small.read_values("HPLC", "sample", **AT_273) == ["2000, 2000 mAU·s"]
+    assert small.read_values("HPLC", "sample", injection_volume="20 µL", **AT_273) == ["4000, 4000 mAU·s"]
+    assert small.get_property("sample", "volume") == "940 µL"  # 2 x 10 and 2 x 20 µL gone
 
 
 def test_measurement_outside_the_range_gives_no_number(small):
-    assert small.values("HPLC", "blank strong", **AT_273) == ["not detected", "off scale, above the linear range"]
+    assert small.read_values("HPLC", "blank strong", **AT_273) == ["not detected", "off scale, above the linear range"]
 
 
 def test_hplc_at_an_undeclared_wavelength_gives_no_number(small):
-    step = small.do("HPLC", "sample", detection_wavelength="400 nm")
+    step = small.run_step("HPLC", "sample", detection_wavelength="400 nm")
     (seen,) = step.outcome.new_observations
     assert (seen.value, seen.description) == (
         "",
@@ -66,7 +66,7 @@ def test_hplc_at_an_undeclared_wavelength_gives_no_number(small):
 
 
 def test_cytometer_counts_a_quarter_of_the_cells_as_green(small):
-    (value,) = small.values("FlowCytometry", "cells", events=10000)
+    (value,) = small.read_values("FlowCytometry", "cells", events=10000)
     percent, positive, events = re.fullmatch(r"([\d.]+) % \((\d+) of (\d+) events\)", value).groups()
     assert int(events) == 10000  # 200 µL of 1e5 per mL hold 20000
     assert float(percent) == int(positive) / 100
@@ -75,16 +75,16 @@ def test_cytometer_counts_a_quarter_of_the_cells_as_green(small):
 
 
 def test_cytometer_counts_no_more_cells_than_it_drew(small):
-    (value,) = small.values("FlowCytometry", "cells", sample_volume="10 µL", events=10000)
+    (value,) = small.read_values("FlowCytometry", "cells", sample_volume="10 µL", events=10000)
     assert value.endswith("of 1000 events)")  # 10 µL of 1e5 per mL
 
 
 def test_cytometer_with_an_undeclared_laser_gives_no_share(small):
-    assert small.values("FlowCytometry", "cells", excitation_laser="640 nm") == [""]
+    assert small.read_values("FlowCytometry", "cells", excitation_laser="640 nm") == [""]
 
 
 def test_cell_counter_reads_within_its_noise_and_uses_up_the_sample(small):
-    (value,) = small.values("CellCounter", "cells", replicates=5)
+    (value,) = small.read_values("CellCounter", "cells", replicates=5)
     readings = [float(part.removesuffix(" cells/mL")) for part in value.split(", ")]
     assert len(set(readings)) > 1
     assert sum(readings) / 5 == pytest.approx(1e5, rel=0.12)  # 5 % each, 2.2 % of the mean, five of them
@@ -92,57 +92,57 @@ def test_cell_counter_reads_within_its_noise_and_uses_up_the_sample(small):
 
 
 def test_volume_weight_and_ph_come_from_the_state_or_are_not_given(small):
-    (volume,) = small.values("MeasureVolume", "blank", replicates=1)
+    (volume,) = small.read_values("MeasureVolume", "blank", replicates=1)
     assert float(volume.removesuffix(" µL").removesuffix(" mL")) in (
         pytest.approx(1000, rel=0.05),
         pytest.approx(1, rel=0.05),
     )
-    (mass,) = small.values("MeasureWeight", "salt", replicates=1)
+    (mass,) = small.read_values("MeasureWeight", "salt", replicates=1)
     assert float(mass.removesuffix(" g")) == pytest.approx(2.5, rel=0.001)
-    (ph,) = small.values("MeasurepH", "buffer", replicates=1)
+    (ph,) = small.read_values("MeasurepH", "buffer", replicates=1)
     assert float(ph) == pytest.approx(7.4, abs=0.12)
-    assert small.values("MeasurepH", "blank") == [""]
-    assert small.values("MeasureVolume", "dregs") == [""]
-    assert small.values("MeasureWeight", "blank") == [""]
+    assert small.read_values("MeasurepH", "blank") == [""]
+    assert small.read_values("MeasureVolume", "dregs") == [""]
+    assert small.read_values("MeasureWeight", "blank") == [""]
 
 
 def test_sequencing_gives_the_bases_of_the_fish_the_dna_came_from(small):
-    assert small.values("DNASequencing", "fish_a fish_b blank") == ["CAG", "TAG", "no readable signal"]
+    assert small.read_values("DNASequencing", "fish_a fish_b blank") == ["CAG", "TAG", "no readable signal"]
 
 
 def test_sequencing_dna_of_two_fish_gives_a_mixed_signal(small):
-    small.do("Transfer", "fish_a fish_b", source="@fish_a", amount="5 µL")
-    assert small.values("DNASequencing", "fish_b") == ["mixed signal of several origins"]
+    small.run_step("Transfer", "fish_a fish_b", source="@fish_a", amount="5 µL")
+    assert small.read_values("DNASequencing", "fish_b") == ["mixed signal of several origins"]
 
 
 def test_a_gel_shows_a_band_where_there_is_product_and_takes_the_load_from_each(small):
-    step = small.do("AgaroseGelElectrophoresis", "fish_a blank ladder", "gel", ladder="@ladder")
+    step = small.run_step("AgaroseGelElectrophoresis", "fish_a blank ladder", "gel", ladder="@ladder")
     assert [seen.value for seen in step.outcome.new_observations] == [
         "one band at about 350 bp",
         "no band",
         "ladder, steps resolved",
     ]
-    assert (small.shown("fish_a", "volume"), small.shown("gel", "phase")) == ("45 µL", "gel")
-    assert small.shown("gel", "lanes") == "1: fish a; 2: blank; 3: ladder"
+    assert (small.get_property("fish_a", "volume"), small.get_property("gel", "phase")) == ("45 µL", "gel")
+    assert small.get_property("gel", "lanes") == "1: fish a; 2: blank; 3: ladder"
 
 
 def test_gel_without_a_ladder_gives_no_length(small):
-    (value,) = small.values("AgaroseGelElectrophoresis", "fish_a")
+    (value,) = small.read_values("AgaroseGelElectrophoresis", "fish_a")
     assert "bp" not in value
 
 
 def test_visual_inspection_answers_from_declared_lookups(small):
-    values = small.values("VisualInspection", "fish_a fish_b", question="Which fins are black?")
+    values = small.read_values("VisualInspection", "fish_a fish_b", question="Which fins are black?")
     assert values == ["black lines", ""]
-    assert small.values("VisualInspection", "fish_a", question="Which fins smell?") == [""]
-    assert small.values("VisualInspection", "blank", question="What does it look like?") == ["liquid, HPLC vial"]
-    step = small.do("VisualInspection", "blank")
+    assert small.read_values("VisualInspection", "fish_a", question="Which fins smell?") == [""]
+    assert small.read_values("VisualInspection", "blank", question="What does it look like?") == ["liquid, HPLC vial"]
+    step = small.run_step("VisualInspection", "blank")
     assert step.outcome.rejected_by == "catalogue", "it asks one question"
 
 
 def test_pictures_are_recorded_without_content(small):
-    assert small.values("ImageSample", "sample dish") == ["", ""]
-    assert small.values("UseMicroscope", "dish") == [""]
+    assert small.read_values("ImageSample", "sample dish") == ["", ""]
+    assert small.read_values("UseMicroscope", "dish") == [""]
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ def test_pictures_are_recorded_without_content(small):
     ],
 )  # fmt: skip
 def test_instruments_reject_unsuitable_samples(small, action, keys, parameters, reason):
-    assert small.refused(action, keys, **parameters) == reason
+    assert small.get_rejection(action, keys, **parameters) == reason
 
 
 def test_noise_depends_on_seed_step_and_material_only(lab):
     def read(seed, first=False):
-        small = SmallLab(lab.catalogue, material("water"), material("oil"), seed=seed)
+        small = SmallLab(lab.catalogue, build_material("water"), build_material("oil"), seed=seed)
         if first:
-            small.do("MeasureVolume", "oil")
-        return small.values("MeasureVolume", "water oil")
+            small.run_step("MeasureVolume", "oil")
+        return small.read_values("MeasureVolume", "water oil")
 
     assert read(1) == read(1)
     assert read(1) != read(2)
@@ -174,11 +174,13 @@ def test_noise_depends_on_seed_step_and_material_only(lab):
 
 
 def test_a_balance_shows_its_last_digit_and_subtracts_the_container(lab):
-    crucible = material("crucible", "solid", None, None, "filter crucible", hidden={"silver chloride": "0.2034 g"})
-    dish = material("dish", "solid", None, None, "dish", hidden={"silver chloride": "0.2034 g"})
+    crucible = build_material(
+        "crucible", "solid", None, None, "filter crucible", hidden={"silver chloride": "0.2034 g"}
+    )
+    dish = build_material("dish", "solid", None, None, "dish", hidden={"silver chloride": "0.2034 g"})
     small = SmallLab(lab.catalogue, crucible | {"tare": "31.2045 g"}, dish)
-    values = small.values("MeasureWeight", "crucible dish", replicates=3)
-    values += small.values("MeasureWeight", "crucible dish", replicates=3, tare=False)
+    values = small.read_values("MeasureWeight", "crucible dish", replicates=3)
+    values += small.read_values("MeasureWeight", "crucible dish", replicates=3, tare=False)
     # 31.2045 + 0.2034 = 31.4079 g; the analytical balance scatters by 0.1 mg, six of them
     for value, true in zip(values, (0.2034, 0.2034, 31.4079, None), strict=True):
         readings = re.findall(r"(\d+\.\d{4}) g", value)
@@ -187,61 +189,64 @@ def test_a_balance_shows_its_last_digit_and_subtracts_the_container(lab):
 
 
 def test_balance_rejects_an_overload(lab):
-    small = SmallLab(lab.catalogue, material("sand", "powder", None, mass="500 g"))
-    assert small.refused("MeasureWeight", "sand") == "too heavy: sand weighs 500 g, the analytical balance takes 220 g"
-    (value,) = small.values("MeasureWeight", "sand", balance="bench", replicates=1)
+    small = SmallLab(lab.catalogue, build_material("sand", "powder", None, mass="500 g"))
+    assert (
+        small.get_rejection("MeasureWeight", "sand")
+        == "too heavy: sand weighs 500 g, the analytical balance takes 220 g"
+    )
+    (value,) = small.read_values("MeasureWeight", "sand", balance="bench", replicates=1)
     assert re.fullmatch(r"(499\.9[4-9]|500\.0[0-6]) g", value)  # by 10 mg
 
 
 def test_mass_of_a_liquid_needs_a_density(lab):
-    small = SmallLab(lab.catalogue, material("syrup", density="1.3 g/mL"), material("oil"))
-    syrup, oil = small.values("MeasureWeight", "syrup oil", replicates=1)
+    small = SmallLab(lab.catalogue, build_material("syrup", density="1.3 g/mL"), build_material("oil"))
+    syrup, oil = small.read_values("MeasureWeight", "syrup oil", replicates=1)
     assert float(syrup.removesuffix(" g")) == pytest.approx(1.3, abs=0.0006)  # 1 mL
     assert oil == ""
 
 
 def test_density_is_mass_by_volume_with_little_noise(lab):
-    small = SmallLab(lab.catalogue, material("acid", mass="1.84 g"))
-    (value,) = small.values("MeasureDensity", "acid", replicates=1)
+    small = SmallLab(lab.catalogue, build_material("acid", mass="1.84 g"))
+    (value,) = small.read_values("MeasureDensity", "acid", replicates=1)
     assert float(value.removesuffix(" g/mL")) == pytest.approx(1.84, rel=0.003)
 
 
 def test_tablets_are_counted_by_their_mass(lab):
-    tablets = material("tablets", "solid", None, mass="12.4 g", **{"tablet mass": "310 mg"})
-    small = SmallLab(lab.catalogue, tablets, material("pills", "solid", None, mass="12.4 g"))
-    assert small.values("MeasureCount", "tablets pills") == ["40", ""]  # 12.4 / 0.31
+    tablets = build_material("tablets", "solid", None, mass="12.4 g", **{"tablet mass": "310 mg"})
+    small = SmallLab(lab.catalogue, tablets, build_material("pills", "solid", None, mass="12.4 g"))
+    assert small.read_values("MeasureCount", "tablets pills") == ["40", ""]  # 12.4 / 0.31
 
 
 def test_particles_within_the_bounds_of_size_are_counted(lab):
-    milk = material("milk", "suspension", "20 mL", "50 mL", hidden={"fat globules": "2e6 particles/mL", "yeast cells": "1e5 cells/mL"})  # fmt: skip
+    milk = build_material("milk", "suspension", "20 mL", "50 mL", hidden={"fat globules": "2e6 particles/mL", "yeast cells": "1e5 cells/mL"})  # fmt: skip
     milk["contents"]["fat globules"]["kind"] = "particles"
-    salt = material("salt", volume="20 mL", capacity="50 mL")
+    salt = build_material("salt", volume="20 mL", capacity="50 mL")
     truth = {"noise": {"CoulterCount": "0"}, "retained": {"fat globules": "3 µm", "yeast cells": "6 µm"}}
     small = SmallLab(lab.catalogue, milk, salt, truth=truth)
     wide = {"electrolyte": "@salt", "size_minimum": "2 µm", "replicates": 2}
-    step = small.do("CoulterCount", "milk salt", **wide)
+    step = small.run_step("CoulterCount", "milk salt", **wide)
     assert {(seen.description.rpartition(" of ")[2], seen.value) for seen in step.outcome.new_observations} == {
         ("fat globules", "2000000 1/mL, 2000000 1/mL"),
         ("yeast cells", "100000 cells/mL, 100000 cells/mL"),
     }
-    assert (small.shown("milk", "volume"), small.shown("salt", "volume")) == ("19.9 mL", "10 mL")
+    assert (small.get_property("milk", "volume"), small.get_property("salt", "volume")) == ("19.9 mL", "10 mL")
     narrow = wide | {"size_minimum": "5 µm", "electrolyte_volume": "5 mL"}
-    assert small.values("CoulterCount", "milk salt", **narrow) == ["100000 cells/mL, 100000 cells/mL"]
+    assert small.read_values("CoulterCount", "milk salt", **narrow) == ["100000 cells/mL, 100000 cells/mL"]
     none = narrow | {"size_minimum": "10 µm"}
-    assert small.values("CoulterCount", "milk salt", **none) == [""]
+    assert small.read_values("CoulterCount", "milk salt", **none) == [""]
 
 
 def test_icp_reads_the_requested_elements(lab):
     truth = {"responses": [
         {"action": "MassSpectrometry", "component": "calcium", "signal": "Ca", "unit": "µg/L", "slope": "1000", "intercept": "0",
          "noise": "0", "repeats": "replicates", "when": {"ionization": "ICP", "elements": ["Ca"]}}]}  # fmt: skip
-    digest = material("digest", volume="10 mL", capacity="15 mL", hidden={"calcium": "0.5 µg/mL"})
-    small = SmallLab(lab.catalogue, digest, material("yttrium"), truth=truth)
+    digest = build_material("digest", volume="10 mL", capacity="15 mL", hidden={"calcium": "0.5 µg/mL"})
+    small = SmallLab(lab.catalogue, digest, build_material("yttrium"), truth=truth)
     asked = {"ionization": "ICP", "elements": "Ca, P", "sample_volume": "1 mL", "replicates": 2}
     standard = {"internal_standard": "@yttrium", "internal_standard_volume": "20 µL"}
-    assert small.values("MassSpectrometry", "digest yttrium", **asked, **standard) == ["500, 500 µg/L"]
-    assert (small.shown("digest", "volume"), small.shown("yttrium", "volume")) == ("8 mL", "960 µL")
-    assert small.values("MassSpectrometry", "digest", **asked | {"elements": "P"}) == [""]
+    assert small.read_values("MassSpectrometry", "digest yttrium", **asked, **standard) == ["500, 500 µg/L"]
+    assert (small.get_property("digest", "volume"), small.get_property("yttrium", "volume")) == ("8 mL", "960 µL")
+    assert small.read_values("MassSpectrometry", "digest", **asked | {"elements": "P"}) == [""]
 
 
 @pytest.mark.parametrize(
@@ -259,8 +264,12 @@ def test_icp_reads_the_requested_elements(lab):
     ],
 )  # fmt: skip
 def test_measurement_with_contradictory_settings_is_rejected(lab, action, parameters, reason):
-    small = SmallLab(lab.catalogue, material("sample"), material("box", "empty container", None, unlimited=True))
-    assert small.refused(action, "box" if action == "MeasureVolume" else "sample", **parameters).startswith(reason)
+    small = SmallLab(
+        lab.catalogue, build_material("sample"), build_material("box", "empty container", None, unlimited=True)
+    )
+    assert small.get_rejection(action, "box" if action == "MeasureVolume" else "sample", **parameters).startswith(
+        reason
+    )
 
 
 def test_protein_assay_reads_standards_and_draws_the_reagent(lab):
@@ -269,22 +278,22 @@ def test_protein_assay_reads_standards_and_draws_the_reagent(lab):
          "intercept": "0.1", "noise": "0", "when": {"assay": "Bradford"}}]}  # fmt: skip
     small = SmallLab(
         lab.catalogue,
-        material("lysate", hidden={"protein": "400 µg/mL"}),
-        material("standard", contents={"protein": "1 mg/mL"}),
-        material("dye", volume="5 mL", capacity="10 mL"),
+        build_material("lysate", hidden={"protein": "400 µg/mL"}),
+        build_material("standard", contents={"protein": "1 mg/mL"}),
+        build_material("dye", volume="5 mL", capacity="10 mL"),
         truth=truth,
     )
     # 0.1 + 0.001 x 400 and x 1000; 2 samples in 3 wells of 200 µL
-    values = small.values(
+    values = small.read_values(
         "TotalProteinQuantification", "lysate standard dye", reagent="@dye", standards=small.codes["standard"]
     )
     assert values == ["0.5 AU", "1.1 AU"]
-    assert small.shown("dye", "volume") == "3.8 mL"
+    assert small.get_property("dye", "volume") == "3.8 mL"
 
 
 def test_measurement_reads_the_last_drop_of_a_sample(small):
-    small.do("DNASequencing", "fish_a", sample_volume="40 µL")
-    assert small.values("DNASequencing", "fish_a", sample_volume="10 µL") == ["CAG"]
+    small.run_step("DNASequencing", "fish_a", sample_volume="40 µL")
+    assert small.read_values("DNASequencing", "fish_a", sample_volume="10 µL") == ["CAG"]
     assert not small["fish_a"].usable
 
 
@@ -295,9 +304,11 @@ def test_measurement_over_a_pellet_reads_only_the_supernatant(lab):
         ]
     }
     del truth["responses"][0]["upper_limit"]
-    spun = material("spun", "pellet and supernatant", container="HPLC vial", hidden={"yeast cells": "1e5 cells/mL"})
+    spun = build_material(
+        "spun", "pellet and supernatant", container="HPLC vial", hidden={"yeast cells": "1e5 cells/mL"}
+    )
     small = SmallLab(lab.catalogue, spun, truth=truth)
-    assert small.values("HPLC", "spun", **AT_273) == ["not detected"]
+    assert small.read_values("HPLC", "spun", **AT_273) == ["not detected"]
 
 
 def test_visual_inspection_checks_long_questions_quickly(small):
@@ -312,14 +323,14 @@ def test_visual_inspection_checks_long_questions_quickly(small):
 
     def ask_them():
         for question in long:
-            assert not small.do("VisualInspection", "sample", question=question).outcome.success
+            assert not small.run_step("VisualInspection", "sample", question=question).outcome.success
 
     assert takes_under(1, ask_them)  # a pattern that backtracks would take years
 
 
 def test_detector_voltages_are_typed(small):
-    assert small.do("FlowCytometry", "cells", detector_voltages="{FSC:400 V,FL1:0.5 kV}").outcome.success
-    refused = small.do("FlowCytometry", "cells", detector_voltages="{FSC:4000 V}").outcome.failure_reason
+    assert small.run_step("FlowCytometry", "cells", detector_voltages="{FSC:400 V,FL1:0.5 kV}").outcome.success
+    refused = small.run_step("FlowCytometry", "cells", detector_voltages="{FSC:4000 V}").outcome.failure_reason
     assert "0 V to 1000 V" in refused
 
 
@@ -332,21 +343,21 @@ def test_components_declared_together_are_counted_together(lab):
              "background": "0"}],
     }  # fmt: skip
     cells = {"bright cells": "3e5 cells/mL", "dark cells": "1e5 cells/mL"}
-    small = SmallLab(lab.catalogue, material("cells", "suspension", hidden=cells), truth=truth)
-    (value,) = small.values("FlowCytometry", "cells", events=10000)
+    small = SmallLab(lab.catalogue, build_material("cells", "suspension", hidden=cells), truth=truth)
+    (value,) = small.read_values("FlowCytometry", "cells", events=10000)
     # 3 of 4, with a standard deviation of sqrt(0.75 x 0.25 / 10000) = 0.43 %; five of them
     assert float(value.partition(" %")[0]) == pytest.approx(75, abs=2.2)
-    assert small.values("CellCounter", "cells", replicates=1) == ["400000 cells/mL"]
+    assert small.read_values("CellCounter", "cells", replicates=1) == ["400000 cells/mL"]
 
 
 def test_cytometer_stirs_up_sediment_unless_told_not_to(lab):
-    spun = material(
+    spun = build_material(
         "spun", "pellet and supernatant", hidden={"HeLa cells": "1e5 cells/mL", "green cells": "1e5 cells/mL"}
     )
     truth = {"fractions": [TRUTH["fractions"][0]]}
     left_alone = SmallLab(lab.catalogue, spun, truth=truth)
-    assert left_alone.values("FlowCytometry", "spun", mix_first=False, events=100) == [""]
-    assert SmallLab(lab.catalogue, spun, truth=truth).values("FlowCytometry", "spun", events=100) == [
+    assert left_alone.read_values("FlowCytometry", "spun", mix_first=False, events=100) == [""]
+    assert SmallLab(lab.catalogue, spun, truth=truth).read_values("FlowCytometry", "spun", events=100) == [
         "100 % (100 of 100 events)"
     ]
 
@@ -354,6 +365,6 @@ def test_cytometer_stirs_up_sediment_unless_told_not_to(lab):
 def test_lookup_gives_nothing_if_an_excluded_component_is_present(lab):
     truth = {"lookups": [
         {"action": "ImageSample", "signal": "crystals", "requires": ["salt"], "without": ["water"], "values": {"dry": "white", "wet": "white"}}]}  # fmt: skip
-    dry = material("dry", hidden={"salt": "1 g"})
-    wet = material("wet", hidden={"salt": "1 g", "water": "1 g"})
-    assert SmallLab(lab.catalogue, dry, wet, truth=truth).values("ImageSample", "dry wet") == ["white", ""]
+    dry = build_material("dry", hidden={"salt": "1 g"})
+    wet = build_material("wet", hidden={"salt": "1 g", "water": "1 g"})
+    assert SmallLab(lab.catalogue, dry, wet, truth=truth).read_values("ImageSample", "dry wet") == ["white", ""]

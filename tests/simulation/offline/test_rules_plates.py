@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, build_material
 
 
 def well(name, key, treatment=None):
@@ -18,7 +18,9 @@ def well(name, key, treatment=None):
 
 
 def plate(key, *wells):
-    made = material(key, "plate", None, None, "96-well plate", condition="incubating_conditions", temperature="30 °C")
+    made = build_material(
+        key, "plate", None, None, "96-well plate", condition="incubating_conditions", temperature="30 °C"
+    )
     return {**made, "wells": list(wells)}
 
 
@@ -28,18 +30,22 @@ def small(lab):
         lab.catalogue,
         plate("plate", well("A1", "first", "drug"), well("A2", "second", "drug"), well("A3", "third", "none")),
         plate("bare", well("B1", "fourth")),
-        material("tube"),
+        build_material("tube"),
     )
 
 
 def test_separated_well_keeps_its_properties_and_contents(small):
-    step = small.do("SeparateWells", "plate", "a1 a2 a3")
+    step = small.run_step("SeparateWells", "plate", "a1 a2 a3")
     assert [draft.name for draft in step.outcome.new_materials[1:]] == [
         "first culture",
         "second culture",
         "third culture",
     ]
-    assert (small.shown("a1", "well"), small.shown("a1", "volume"), small.shown("a1", "phase")) == (
+    assert (
+        small.get_property("a1", "well"),
+        small.get_property("a1", "volume"),
+        small.get_property("a1", "phase"),
+    ) == (
         "A1",
         "200 µL",
         "suspension",
@@ -52,17 +58,17 @@ def test_separated_well_keeps_its_properties_and_contents(small):
 
 
 def test_separated_wells_are_usable_and_the_plate_is_not(small):
-    small.do("SeparateWells", "plate", "a1 a2 a3")
-    small.do("Transfer", "a1 tube", source="@a1", amount="50 µL")
-    assert small.shown("tube", "volume") == "1.05 mL"
-    assert "not available any more" in small.do("SeparateWells", "plate").outcome.failure_reason
+    small.run_step("SeparateWells", "plate", "a1 a2 a3")
+    small.run_step("Transfer", "a1 tube", source="@a1", amount="50 µL")
+    assert small.get_property("tube", "volume") == "1.05 mL"
+    assert "not available any more" in small.run_step("SeparateWells", "plate").outcome.failure_reason
 
 
 def test_wells_of_one_treatment_stay_a_plate_until_separated_again(small):
-    step = small.do("SeparateWells", "plate", "drug none", grouping="by treatment")
+    step = small.run_step("SeparateWells", "plate", "drug none", grouping="by treatment")
     assert [draft.name for draft in step.outcome.new_materials[1:]] == ["plate: drug", "plate: none"]
-    assert (small.shown("drug", "wells"), small.shown("drug", "wells in use")) == ("A1, A2", "2")
-    small.do("SeparateWells", "drug", "a1 a2")
+    assert (small.get_property("drug", "wells"), small.get_property("drug", "wells in use")) == ("A1, A2", "2")
+    small.run_step("SeparateWells", "drug", "a1 a2")
     assert small["a2"].ledger["components"]["second cells"]["amount"] == "200000"
 
 
@@ -74,4 +80,4 @@ def test_wells_of_one_treatment_stay_a_plate_until_separated_again(small):
     ],
 )
 def test_separate_wells_rejects_material_without_wells_or_treatments(small, keys, parameters, reason):
-    assert small.refused("SeparateWells", keys, **parameters) == reason
+    assert small.get_rejection("SeparateWells", keys, **parameters) == reason

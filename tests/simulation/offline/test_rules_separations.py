@@ -2,21 +2,21 @@
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
 
 @pytest.fixture
 def small(lab):
     return SmallLab(
         lab.catalogue,
-        material("dish", "adherent culture", "1 mL", "3 mL", "dish", hidden={"HeLa cells": "1e5 cells"}, contents={"drug": "10 µM"}, medium="old"),
-        material("broth", "suspension", hidden={"yeast cells": "1e6 cells/mL"}, contents={"sugar": "4 mg/mL"}),
-        material("saline", volume="50 mL", capacity="50 mL"),
-        material("fresh_medium", volume="50 mL", capacity="50 mL", contents={"serum": "5 mg/mL"}),
-        material("tea", volume="1 mL", hidden={"leaf": "3 mg"}),
-        material("clip", "tissue", None, "200 µL", "0.2 mL PCR tube", contents={"fin": "2 mg"}, mass="2 mg"),
-        material("ice", "frozen", condition="-80C"),
-        tubes(),
+        build_material("dish", "adherent culture", "1 mL", "3 mL", "dish", hidden={"HeLa cells": "1e5 cells"}, contents={"drug": "10 µM"}, medium="old"),
+        build_material("broth", "suspension", hidden={"yeast cells": "1e6 cells/mL"}, contents={"sugar": "4 mg/mL"}),
+        build_material("saline", volume="50 mL", capacity="50 mL"),
+        build_material("fresh_medium", volume="50 mL", capacity="50 mL", contents={"serum": "5 mg/mL"}),
+        build_material("tea", volume="1 mL", hidden={"leaf": "3 mg"}),
+        build_material("clip", "tissue", None, "200 µL", "0.2 mL PCR tube", contents={"fin": "2 mg"}, mass="2 mg"),
+        build_material("ice", "frozen", condition="-80C"),
+        build_tubes(),
         truth={
             "retained": {"leaf": "1 µm"},
             "reactions": [{"action": "AttemptDNAExtraction", "needs": ["fin"], "uses": ["fin"], "makes": "DNA", "from": "fin", "ratio": "0.0005"}],
@@ -25,44 +25,47 @@ def small(lab):
 
 
 def test_aspirate_leaves_the_cells_and_keeps_the_medium(small):
-    small.do("Aspirate", "dish", "medium", volume="400 µL")
-    assert (small.shown("dish", "volume"), small.shown("medium", "volume")) == ("600 µL", "400 µL")
-    assert small.shown("medium", "drug concentration") == "10 µM"
+    small.run_step("Aspirate", "dish", "medium", volume="400 µL")
+    assert (small.get_property("dish", "volume"), small.get_property("medium", "volume")) == ("600 µL", "400 µL")
+    assert small.get_property("medium", "drug concentration") == "10 µM"
     assert small["dish"].ledger["components"]["HeLa cells"]["amount"] == "100000"
     assert "HeLa cells" not in small["medium"].ledger["components"]
 
 
 def test_wash_replaces_the_liquid_and_keeps_the_cells(small):
-    small.do("Wash", "dish saline fresh_medium", "waste", wash_medium="@saline", replacement_medium="@fresh_medium",
+    small.run_step("Wash", "dish saline fresh_medium", "waste", wash_medium="@saline", replacement_medium="@fresh_medium",
              wash_volume="500 µL", replacement_volume="800 µL", washes=2)  # fmt: skip
-    assert small.shown("dish", "volume") == "800 µL"
-    assert small.shown("dish", "drug concentration") is None
-    assert small.shown("dish", "serum concentration") == "5 mg/mL"
+    assert small.get_property("dish", "volume") == "800 µL"
+    assert small.get_property("dish", "drug concentration") is None
+    assert small.get_property("dish", "serum concentration") == "5 mg/mL"
     assert small["dish"].ledger["components"]["HeLa cells"]["amount"] == "100000"
     # 1 mL old medium and two rinses of 0.5 mL
-    assert (small.shown("waste", "volume"), small["waste"].usable) == ("2 mL", False)
-    assert (small.shown("saline", "volume"), small.shown("fresh_medium", "volume")) == ("49 mL", "49.2 mL")
+    assert (small.get_property("waste", "volume"), small["waste"].usable) == ("2 mL", False)
+    assert (small.get_property("saline", "volume"), small.get_property("fresh_medium", "volume")) == (
+        "49 mL",
+        "49.2 mL",
+    )
 
 
 def test_centrifuge_pellets_cells_and_the_supernatant_has_none(small):
-    small.do("Centrifuge", "broth", force="300 x g")
-    assert small.shown("broth", "phase") == "pellet and supernatant"
-    small.do("Aspirate", "broth", "clear")
-    assert small.shown("broth", "phase") == "pellet"
+    small.run_step("Centrifuge", "broth", force="300 x g")
+    assert small.get_property("broth", "phase") == "pellet and supernatant"
+    small.run_step("Aspirate", "broth", "clear")
+    assert small.get_property("broth", "phase") == "pellet"
     assert small["broth"].usable
     assert list(small["clear"].ledger["components"]) == ["sugar"]
     assert small["broth"].ledger["components"]["yeast cells"]["amount"] == "1000000"
 
 
 def test_centrifuge_below_the_minimum_force_changes_nothing(small):
-    small.do("Centrifuge", "broth", force="50 x g")
-    assert small.shown("broth", "phase") == "suspension"
-    assert "wrong phase" in small.refused("Aspirate", "broth")
+    small.run_step("Centrifuge", "broth", force="50 x g")
+    assert small.get_property("broth", "phase") == "suspension"
+    assert "wrong phase" in small.get_rejection("Aspirate", "broth")
 
 
 def test_filter_retains_what_is_larger_than_its_pores(small):
-    small.do("Filter", "tea tubes", "filtrate used", pore_size="0.45 µm", volume="500 µL", discard_first="100 µL")
-    assert small.shown("filtrate", "volume") == "400 µL"
+    small.run_step("Filter", "tea tubes", "filtrate used", pore_size="0.45 µm", volume="500 µL", discard_first="100 µL")
+    assert small.get_property("filtrate", "volume") == "400 µL"
     assert "leaf" not in small["filtrate"].ledger["components"]
     # half the tea went through: half the leaf is on the filter, half still in the tea
     assert small["used"].ledger["components"]["leaf"]["amount"] == "1500"
@@ -70,17 +73,17 @@ def test_filter_retains_what_is_larger_than_its_pores(small):
 
 
 def test_coarse_filter_lets_cells_through(small):
-    small.do("Filter", "tea tubes", "filtrate", pore_size="10 µm", volume="500 µL")
+    small.run_step("Filter", "tea tubes", "filtrate", pore_size="10 µm", volume="500 µL")
     assert small["filtrate"].ledger["components"]["leaf"]["amount"] == "1500"
 
 
 def test_dna_extract_has_the_declared_yield_in_the_elution_volume(small):
-    small.do("AttemptDNAExtraction", "clip", elution_volume="50 µL")
-    assert (small.shown("clip", "phase"), small.shown("clip", "volume")) == ("liquid", "50 µL")
+    small.run_step("AttemptDNAExtraction", "clip", elution_volume="50 µL")
+    assert (small.get_property("clip", "phase"), small.get_property("clip", "volume")) == ("liquid", "50 µL")
     # 2 mg x 0.0005 = 1 µg, unknown until it is measured
     assert small["clip"].ledger["components"] == {"DNA": {"dimension": "mass", "amount": "1", "known": False}}
     assert small["clip"].name == "DNA extract of clip"
-    assert small.shown("clip", "mass") is None
+    assert small.get_property("clip", "mass") is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_dna_extract_has_the_declared_yield_in_the_elution_volume(small):
     ],
 )  # fmt: skip
 def test_rejected_separation_changes_nothing(small, action, keys, parameters, reason):
-    assert small.refused(action, keys, **parameters) == reason
+    assert small.get_rejection(action, keys, **parameters) == reason
 
 
 KINDS = {"silver chloride": "particles", "debris": "particles", "DNA beads": "particles", "biofilm": "attached"}
@@ -118,20 +121,20 @@ def column(lab):
     return SmallLab(
         lab.catalogue,
         *sorted_by_kind(
-        material("slurry", "suspension", "5 mL", "10 mL", "glass beaker", contents={"nitrate": "20 mM"},
+        build_material("slurry", "suspension", "5 mL", "10 mL", "glass beaker", contents={"nitrate": "20 mM"},
                  hidden={"silver chloride": "14.3 mg"}),
-        material("blank", volume="5 mL", capacity="10 mL", container="glass beaker"),
-        material("rinse", volume="100 mL", capacity="200 mL", container="glass bottle"),
-        material("crucible", "empty container", None, "30 mL", "filter crucible"),
-        material("urine", volume="2 mL", capacity="5 mL", contents={"urea": "250 mM"}, hidden={"caffeine": "10 µg/mL"}),
-        material("eluent", volume="10 mL", capacity="20 mL"),
-        material("lysate", "suspension", "1 mL", contents={"salt": "500 mM"}, hidden={"protein": "2 mg/mL", "debris": "1 mg"}),
-        material("bath", volume="5 mL", capacity="5 L", container="beaker", contents={"Tris": "10 mM"}),
-        material("beads", "suspension", "500 µL", contents={"salt": "1 M"}, hidden={"DNA beads": "5 µg", "yeast cells": "1e6 cells"}),
-        material("chip", "suspension", "1 mL", "2 mL", "12-well plate well", hidden={"biofilm": "3 mg", "swimming cells": "1e6 cells"}),
-        material("dish", "adherent culture", "1 mL", "3 mL", "dish"),
-        tubes(),
-        tubes("vessels", "20 mL", "20 mL vial"),
+        build_material("blank", volume="5 mL", capacity="10 mL", container="glass beaker"),
+        build_material("rinse", volume="100 mL", capacity="200 mL", container="glass bottle"),
+        build_material("crucible", "empty container", None, "30 mL", "filter crucible"),
+        build_material("urine", volume="2 mL", capacity="5 mL", contents={"urea": "250 mM"}, hidden={"caffeine": "10 µg/mL"}),
+        build_material("eluent", volume="10 mL", capacity="20 mL"),
+        build_material("lysate", "suspension", "1 mL", contents={"salt": "500 mM"}, hidden={"protein": "2 mg/mL", "debris": "1 mg"}),
+        build_material("bath", volume="5 mL", capacity="5 L", container="beaker", contents={"Tris": "10 mM"}),
+        build_material("beads", "suspension", "500 µL", contents={"salt": "1 M"}, hidden={"DNA beads": "5 µg", "yeast cells": "1e6 cells"}),
+        build_material("chip", "suspension", "1 mL", "2 mL", "12-well plate well", hidden={"biofilm": "3 mg", "swimming cells": "1e6 cells"}),
+        build_material("dish", "adherent culture", "1 mL", "3 mL", "dish"),
+        build_tubes(),
+        build_tubes("vessels", "20 mL", "20 mL vial"),
         ),
         truth={
             "reactions": [
@@ -148,84 +151,87 @@ def amounts(small, key):
 
 
 def test_filter_keeps_a_precipitate_in_its_crucible_and_the_rinse_passes(column):
-    step = column.do("Filter", "slurry crucible vessels rinse", "filtrate used", keep_residue=True, residue_wash="@rinse",
+    step = column.run_step("Filter", "slurry crucible vessels rinse", "filtrate used", keep_residue=True, residue_wash="@rinse",
                      residue_wash_volume="10 mL", residue_washes=3)  # fmt: skip
     assert amounts(column, "crucible") == {"silver chloride": "14300"}  # µg
-    assert (column.shown("crucible", "phase"), column.shown("crucible", "rinsed with")) == (
+    assert (column.get_property("crucible", "phase"), column.get_property("crucible", "rinsed with")) == (
         "solid",
         "3 x 10 mL of rinse",
     )
     assert amounts(column, "filtrate") == {"nitrate": "100000"}  # 5 mL x 20 mM
-    assert (column.shown("filtrate", "phase"), column.shown("rinse", "volume")) == ("liquid", "70 mL")
+    assert (column.get_property("filtrate", "phase"), column.get_property("rinse", "volume")) == ("liquid", "70 mL")
     assert column["used"].ledger["volume"] == "30000"
     assert column.codes["slurry"] in next(d for d in step.outcome.new_materials if d.name == "crucible").derived_from
 
 
 def test_filter_puts_residues_into_new_containers_without_a_crucible(column):
-    column.do("Filter", "slurry blank vessels", "filtrate residue filtrate_2 residue_2", keep_residue=True)
+    column.run_step("Filter", "slurry blank vessels", "filtrate residue filtrate_2 residue_2", keep_residue=True)
     assert amounts(column, "residue") == {"silver chloride": "14300"}
     assert amounts(column, "residue_2") == {}
 
 
 def test_centrifuge_pellets_particles_and_respects_the_container_limit(column):
-    reason = column.refused("Centrifuge", "chip", force="5000 x g")
+    reason = column.get_rejection("Centrifuge", "chip", force="5000 x g")
     assert reason == "too much force: 5000 x g, a 12-well plate well stands 4000 x g at most (chip)"
     assert (
-        column.refused("Centrifuge", "blank", force="100 x g")
+        column.get_rejection("Centrifuge", "blank", force="100 x g")
         == "wrong format: blank is in glass beaker, which fits no rotor"
     )
     assert "a 20 mL vial stands 3000 x g at most" in _spun_vial(column)
-    column.do("Centrifuge", "lysate", force="16000 x g")
-    column.do("Aspirate", "lysate", "clear")
-    assert (amounts(column, "lysate"), column.shown("lysate", "phase")) == ({"debris": "1000"}, "pellet")
+    column.run_step("Centrifuge", "lysate", force="16000 x g")
+    column.run_step("Aspirate", "lysate", "clear")
+    assert (amounts(column, "lysate"), column.get_property("lysate", "phase")) == ({"debris": "1000"}, "pellet")
 
 
 def _spun_vial(column):
-    column.do("Transfer", "eluent vessels", "vial", source="@eluent", amount="5 mL")
-    return column.refused("Centrifuge", "vial", force="3001 x g")
+    column.run_step("Transfer", "eluent vessels", "vial", source="@eluent", amount="5 mL")
+    return column.get_rejection("Centrifuge", "vial", force="3001 x g")
 
 
 def test_aspirate_leaves_attached_components(column):
-    column.do("Aspirate", "chip", "off")
+    column.run_step("Aspirate", "chip", "off")
     assert amounts(column, "chip") == {"biofilm": "3000"}
-    assert (amounts(column, "off"), column.shown("off", "phase")) == ({"swimming cells": "1000000"}, "suspension")
+    assert (amounts(column, "off"), column.get_property("off", "phase")) == (
+        {"swimming cells": "1000000"},
+        "suspension",
+    )
 
 
 def test_aspirate_leaves_a_residual_volume_over_the_cells(column):
-    column.do("Aspirate", "dish", "off", residual_volume="150 µL")
-    assert (column.shown("dish", "volume"), column.shown("off", "volume")) == ("150 µL", "850 µL")
+    column.run_step("Aspirate", "dish", "off", residual_volume="150 µL")
+    assert (column.get_property("dish", "volume"), column.get_property("off", "volume")) == ("150 µL", "850 µL")
 
 
 def test_solid_phase_extract_has_known_amounts_only_of_declared_components(column):
-    column.do("SolidPhaseExtraction", "urine rinse eluent tubes", "extract waste", wash_buffer="@rinse", elution_buffer="@eluent",
+    column.run_step("SolidPhaseExtraction", "urine rinse eluent tubes", "extract waste", wash_buffer="@rinse", elution_buffer="@eluent",
               sample_volume="1 mL", wash_volume="500 µL", washes=2, elution_volume="400 µL")  # fmt: skip
     # 1 mL x 10 µg/mL x 0.9; where the urea went is not declared
     assert amounts(column, "extract") == {"caffeine": "9", "urea": ""}
-    assert [column.shown(key, "volume") for key in ("urine", "rinse", "eluent", "extract")] == [
+    assert [column.get_property(key, "volume") for key in ("urine", "rinse", "eluent", "extract")] == [
         "1 mL",
         "99 mL",
         "9.6 mL",
         "400 µL",
     ]
     assert (column["waste"].ledger["volume"], amounts(column, "waste")) == ("2000", {"urea": ""})
-    assert column.shown("extract", "urea concentration") is None
+    assert column.get_property("extract", "urea concentration") is None
 
 
 def test_dialysis_keeps_the_volume_and_declared_components_only(column):
-    column.do("Dialysis", "lysate bath", "used", dialysis_buffer="@bath", buffer_volume="1 mL", buffer_changes=1)
-    assert column.shown("lysate", "volume") == "1 mL"
+    column.run_step("Dialysis", "lysate bath", "used", dialysis_buffer="@bath", buffer_volume="1 mL", buffer_changes=1)
+    assert column.get_property("lysate", "volume") == "1 mL"
     assert amounts(column, "lysate") == {"salt": "", "Tris": "", "protein": "2000", "debris": "1000"}
     assert column["used"].ledger["volume"] == "2000"
-    reason = column.refused("Dialysis", "urine bath", dialysis_buffer="@bath", buffer_volume="2 mL")
+    reason = column.get_rejection("Dialysis", "urine bath", dialysis_buffer="@bath", buffer_volume="2 mL")
     assert reason == "short of volume: needs 6 mL, 3 mL usable in bath"
 
 
 def test_magnet_keeps_beads_and_elutes_what_is_declared(column):
-    column.do("ApplyMagnet", "beads rinse eluent tubes", "off eluate waste", wash_buffer="@rinse", wash_volume="200 µL", washes=2,
+    column.run_step("ApplyMagnet", "beads rinse eluent tubes", "off eluate waste", wash_buffer="@rinse", wash_volume="200 µL", washes=2,
               elution_buffer="@eluent", elution_volume="50 µL")  # fmt: skip
-    assert (amounts(column, "beads"), column.shown("beads", "phase")) == ({"DNA beads": "5"}, "pellet")
+    assert (amounts(column, "beads"), column.get_property("beads", "phase")) == ({"DNA beads": "5"}, "pellet")
     assert amounts(column, "off") == {"salt": "500000", "yeast cells": "1000000"}  # 500 µL x 1 M
-    assert (column.shown("off", "phase"), column.shown("eluate", "volume")) == ("suspension", "50 µL")
+    assert (column.get_property("off", "phase"), column.get_property("eluate", "volume")) == ("suspension", "50 µL")
     assert amounts(column, "eluate") == {"DNA": "2.5"}  # half of 5 µg
     assert column["waste"].ledger["volume"] == "400"
     assert column.bench.elapsed == 5 * 60
@@ -239,34 +245,34 @@ def test_magnet_keeps_beads_and_elutes_what_is_declared(column):
     ],
 )  # fmt: skip
 def test_magnet_rejects_samples_without_beads_and_contradictory_settings(column, keys, parameters, reason):
-    assert column.refused("ApplyMagnet", keys, **parameters) == reason
+    assert column.get_rejection("ApplyMagnet", keys, **parameters) == reason
 
 
 def test_filter_rejects_a_rinse_without_a_volume(column):
-    reason = column.refused("Filter", "slurry crucible vessels rinse", keep_residue=True, residue_wash="@rinse")
+    reason = column.get_rejection("Filter", "slurry crucible vessels rinse", keep_residue=True, residue_wash="@rinse")
     assert reason == "critically unclear: how much of rinse each residue is rinsed with"
 
 
 def test_filter_draws_a_full_culture_and_retains_its_cells(small):
-    small.do("Filter", "broth tubes", "clear used", pore_size="0.22 µm")
+    small.run_step("Filter", "broth tubes", "clear used", pore_size="0.22 µm")
     assert (amounts(small, "clear"), amounts(small, "used")) == ({"sugar": "4000"}, {"yeast cells": "1000000"})
 
 
 def test_centrifuge_computes_the_force_from_speed_and_radius(lab):
     # 1.118e-6 * 100 mm * (4000 rpm)^2 = 1789 x g: enough for cells; at 900 rpm it is 91 x g, which is not
-    truth = material(
+    truth = build_material(
         "culture", "suspension", hidden={"yeast cells": "1e6 cells/mL"}, container="15 mL tube", capacity="15 mL"
     )
     slow, fast = SmallLab(lab.catalogue, truth), SmallLab(lab.catalogue, truth)
-    assert slow.do("Centrifuge", "culture", speed="900 rpm").outcome.success
-    assert slow.shown("culture", "phase") == "suspension"
-    assert fast.do("Centrifuge", "culture", speed="4000 rpm").outcome.success
-    assert fast.shown("culture", "phase") == "pellet and supernatant"
+    assert slow.run_step("Centrifuge", "culture", speed="900 rpm").outcome.success
+    assert slow.get_property("culture", "phase") == "suspension"
+    assert fast.run_step("Centrifuge", "culture", speed="4000 rpm").outcome.success
+    assert fast.get_property("culture", "phase") == "pellet and supernatant"
 
 
 @pytest.mark.parametrize("spin", [{}, {"speed": "4000 rpm", "force": "300 x g"}])
 def test_centrifuge_needs_either_force_or_speed(lab, spin):
-    bench = SmallLab(lab.catalogue, material("culture", "suspension", hidden={"yeast cells": "1e6 cells/mL"}))
-    assert bench.refused("Centrifuge", "culture", **spin) == (
+    bench = SmallLab(lab.catalogue, build_material("culture", "suspension", hidden={"yeast cells": "1e6 cells/mL"}))
+    assert bench.get_rejection("Centrifuge", "culture", **spin) == (
         "critically unclear: a spin needs its force or its speed, and not both"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
 CULTURED = {"duration": "24 h", "temperature": "37 °C", "carbon_dioxide": "5 %"}
 
@@ -11,58 +11,58 @@ CULTURED = {"duration": "24 h", "temperature": "37 °C", "carbon_dioxide": "5 %"
 def small(lab):
     return SmallLab(
         lab.catalogue,
-        material("cells", "suspension", "1 mL", "4 mL", "well of a plate", hidden={"HeLa cells": "100000 cells"},
+        build_material("cells", "suspension", "1 mL", "4 mL", "well of a plate", hidden={"HeLa cells": "100000 cells"},
                  medium="DMEM with 10 % FBS"),
-        material("saline", volume="10 mL", capacity="20 mL"),
-        material("broth", volume="10 mL", capacity="20 mL"),
-        material("tea", volume="10 mL", capacity="20 mL", appearance="amber, clear"),
-        tubes(),
+        build_material("saline", volume="10 mL", capacity="20 mL"),
+        build_material("broth", volume="10 mL", capacity="20 mL"),
+        build_material("tea", volume="10 mL", capacity="20 mL", appearance="amber, clear"),
+        build_tubes(),
     )  # fmt: skip
 
 
 def test_medium_lists_each_addition_once(small):
     for _ in range(2):
-        small.do("Transfer", "saline cells", source="@saline", amount="100 µL")
-    assert small.shown("cells", "medium") == "DMEM with 10 % FBS + saline"
-    small.do("Aliquot", "cells tubes", "portion", volume="100 µL")
-    assert small.shown("portion", "medium") == "DMEM with 10 % FBS + saline"
+        small.run_step("Transfer", "saline cells", source="@saline", amount="100 µL")
+    assert small.get_property("cells", "medium") == "DMEM with 10 % FBS + saline"
+    small.run_step("Aliquot", "cells tubes", "portion", volume="100 µL")
+    assert small.get_property("portion", "medium") == "DMEM with 10 % FBS + saline"
 
 
 def test_handled_material_leaves_the_incubator_and_waiting_material_stays(small):
-    small.do("CellCultureIncubate", "cells", **CULTURED)
-    small.do("Wait", "cells", duration="10 min")
-    assert (small["cells"].environmental_condition, small.shown("cells", "temperature")) == (
+    small.run_step("CellCultureIncubate", "cells", **CULTURED)
+    small.run_step("Wait", "cells", duration="10 min")
+    assert (small["cells"].environmental_condition, small.get_property("cells", "temperature")) == (
         "cell_culture_conditions",
         "37 °C",
     )
-    small.do("Transfer", "saline cells", source="@saline", amount="100 µL")
-    assert (small["cells"].environmental_condition, small.shown("cells", "temperature")) == ("room_temp", None)
-    assert small.shown("cells", "humidity") is None
+    small.run_step("Transfer", "saline cells", source="@saline", amount="100 µL")
+    assert (small["cells"].environmental_condition, small.get_property("cells", "temperature")) == ("room_temp", None)
+    assert small.get_property("cells", "humidity") is None
 
 
 def test_filtrate_names_its_filter_until_something_is_added(small):
-    small.do("Filter", "tea tubes", "filtrate", volume="500 µL", pore_size="0.22 µm", membrane="PTFE")
-    assert small.shown("filtrate", "filtered through") == "0.22 µm PTFE"
-    assert small.shown("tea", "filtered through") is None
-    small.do("Transfer", "saline filtrate", source="@saline", amount="100 µL")
-    assert small.shown("filtrate", "filtered through") is None
+    small.run_step("Filter", "tea tubes", "filtrate", volume="500 µL", pore_size="0.22 µm", membrane="PTFE")
+    assert small.get_property("filtrate", "filtered through") == "0.22 µm PTFE"
+    assert small.get_property("tea", "filtered through") is None
+    small.run_step("Transfer", "saline filtrate", source="@saline", amount="100 µL")
+    assert small.get_property("filtrate", "filtered through") is None
 
 
 def test_dna_extract_loses_the_properties_of_its_source(small):
-    small.do("AttemptDNAExtraction", "tea cells", elution_volume="50 µL")
-    assert small["tea"].name == "DNA extract of tea" and small.shown("tea", "appearance") is None
-    assert small.shown("cells", "medium") is None
+    small.run_step("AttemptDNAExtraction", "tea cells", elution_volume="50 µL")
+    assert small["tea"].name == "DNA extract of tea" and small.get_property("tea", "appearance") is None
+    assert small.get_property("cells", "medium") is None
 
 
 def test_gel_shows_its_lanes_and_no_liquid_properties(small):
-    small.do("AgaroseGelElectrophoresis", "tea broth", "gel", load_volume="5 µL")
+    small.run_step("AgaroseGelElectrophoresis", "tea broth", "gel", load_volume="5 µL")
     assert dict(small["gel"].properties) == {"phase": "gel", "lanes": "1: tea; 2: broth"}
     assert small["gel"].ledger["volume"] == "10"  # what was loaded is still accounted for
 
 
 def test_thermocycler_record_quotes_its_settings(lab):
-    tube = material("reaction", volume="25 µL", capacity="200 µL", container="0.2 mL PCR tube")
-    step = SmallLab(lab.catalogue, tube).do("Thermocycler", "reaction", annealing_temperature="58 °C", cycles=35)
+    tube = build_material("reaction", volume="25 µL", capacity="200 µL", container="0.2 mL PCR tube")
+    step = SmallLab(lab.catalogue, tube).run_step("Thermocycler", "reaction", annealing_temperature="58 °C", cycles=35)
     assert [seen.description for seen in step.outcome.new_observations] == [
         "Thermocycler of reaction, cycles 35, annealing temperature 58 °C: run completed, data file recorded"
     ]
@@ -72,9 +72,9 @@ def test_concentration_is_displayed_rounded_and_stored_exactly(lab):
     # 32 µL of 10 mg/mL into 20 mL: 320 µg in 20.032 mL is 15.9744... µg/mL
     small = SmallLab(
         lab.catalogue,
-        material("polybrene", contents={"polybrene": "10 mg/mL"}),
-        material("medium", volume="20 mL", capacity="50 mL"),
+        build_material("polybrene", contents={"polybrene": "10 mg/mL"}),
+        build_material("medium", volume="20 mL", capacity="50 mL"),
     )
-    small.do("Transfer", "polybrene medium", source="@polybrene", amount="32 µL")
-    assert small.shown("medium", "polybrene concentration") == "16 µg/mL"
+    small.run_step("Transfer", "polybrene medium", source="@polybrene", amount="32 µL")
+    assert small.get_property("medium", "polybrene concentration") == "16 µg/mL"
     assert small["medium"].ledger["components"]["polybrene"]["amount"] == "320"

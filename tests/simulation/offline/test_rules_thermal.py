@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.laboratory_factory import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, build_material
 
 WARM = {"temperature": {"minimum": "35 °C", "maximum": "39 °C"}}
 TRUTH = {
@@ -23,66 +23,71 @@ TRUTH = {
 def small(lab):
     return SmallLab(
         lab.catalogue,
-        material("virus", "frozen", "1 mL", condition="-80C"),
-        material("cells", "suspension", "1 mL", hidden={"HeLa cells": "1e5 cells/mL"}),
-        material("infected", "adherent culture", "1 mL", hidden={"HeLa cells": "1e5 cells/mL", "virus": "1e5 TU/mL"}),
-        material(
+        build_material("virus", "frozen", "1 mL", condition="-80C"),
+        build_material("cells", "suspension", "1 mL", hidden={"HeLa cells": "1e5 cells/mL"}),
+        build_material(
+            "infected", "adherent culture", "1 mL", hidden={"HeLa cells": "1e5 cells/mL", "virus": "1e5 TU/mL"}
+        ),
+        build_material(
             "pcr", volume="25 µL", container="0.2 mL PCR tube", hidden={"DNA": "1 ng/µL"}, contents={"primer": "400 nM"}
         ),
-        material("no_template", volume="25 µL", container="0.2 mL PCR tube", contents={"primer": "400 nM"}),
-        material("in_a_vial", volume="25 µL", container="glass vial"),
-        material("full", volume="150 µL", container="0.2 mL PCR tube"),
-        material("soda", dissolved_gas="carbonated"),
+        build_material("no_template", volume="25 µL", container="0.2 mL PCR tube", contents={"primer": "400 nM"}),
+        build_material("in_a_vial", volume="25 µL", container="glass vial"),
+        build_material("full", volume="150 µL", container="0.2 mL PCR tube"),
+        build_material("soda", dissolved_gas="carbonated"),
         truth=TRUTH,
     )
 
 
 def test_frozen_millilitre_thaws_at_37_degrees_after_two_minutes(small):
-    assert small.values("Incubate", "virus", temperature="37 °C", duration="1 min") == ["still ice in it"]
-    assert small.shown("virus", "phase") == "frozen"
-    assert small.values("Incubate", "virus", temperature="37 °C", duration="2 min") == ["no ice left"]
-    assert small.shown("virus", "phase") == "liquid"
-    assert (small["virus"].environmental_condition, small.shown("virus", "temperature")) == (
+    assert small.read_values("Incubate", "virus", temperature="37 °C", duration="1 min") == ["still ice in it"]
+    assert small.get_property("virus", "phase") == "frozen"
+    assert small.read_values("Incubate", "virus", temperature="37 °C", duration="2 min") == ["no ice left"]
+    assert small.get_property("virus", "phase") == "liquid"
+    assert (small["virus"].environmental_condition, small.get_property("virus", "temperature")) == (
         "incubating_conditions",
         "37 °C",
     )
 
 
 def test_material_on_the_bench_thaws_during_other_steps(small):
-    small.do("Storage", "virus", condition="room_temp")
-    assert small.shown("virus", "phase") == "frozen"
-    small.do("Degas", "soda", duration="15 min")
-    small.do("Mix", "virus")  # 10 min at room temperature are enough
-    assert small.shown("virus", "phase") == "liquid"
+    small.run_step("Storage", "virus", condition="room_temp")
+    assert small.get_property("virus", "phase") == "frozen"
+    small.run_step("Degas", "soda", duration="15 min")
+    small.run_step("Mix", "virus")  # 10 min at room temperature are enough
+    assert small.get_property("virus", "phase") == "liquid"
 
 
 def test_waiting_in_the_freezer_thaws_nothing(small):
-    small.do("Wait", "virus", duration="24 h")
-    assert "frozen" in small.refused("Mix", "virus")
+    small.run_step("Wait", "virus", duration="24 h")
+    assert "frozen" in small.get_rejection("Mix", "virus")
 
 
 def test_storage_in_the_cold_freezes(small):
-    small.do("Storage", "soda", condition="-20C")
-    assert (small.shown("soda", "phase"), small["soda"].environmental_condition) == ("frozen", "-20C")
-    assert "frozen" in small.refused("Degas", "soda")
+    small.run_step("Storage", "soda", condition="-20C")
+    assert (small.get_property("soda", "phase"), small["soda"].environmental_condition) == ("frozen", "-20C")
+    assert "frozen" in small.get_rejection("Degas", "soda")
 
 
 def test_culture_doubles_cells_in_the_declared_time_and_attaches_them(small):
-    small.do("CellCultureIncubate", "cells", duration="24 h")
+    small.run_step("CellCultureIncubate", "cells", duration="24 h")
     assert small["cells"].ledger["components"]["HeLa cells"]["amount"] == "200000"  # 1e5 x 2^(24/24)
-    assert small.shown("cells", "phase") == "adherent culture"
-    assert (small.shown("cells", "temperature"), small.shown("cells", "carbon dioxide")) == ("37 °C", "5 %")
+    assert small.get_property("cells", "phase") == "adherent culture"
+    assert (small.get_property("cells", "temperature"), small.get_property("cells", "carbon dioxide")) == (
+        "37 °C",
+        "5 %",
+    )
 
 
 def test_culture_stops_at_the_declared_density_and_does_not_grow_in_the_cold(small):
-    small.do("CellCultureIncubate", "cells", duration="1 h", temperature="20 °C")
+    small.run_step("CellCultureIncubate", "cells", duration="1 h", temperature="20 °C")
     assert small["cells"].ledger["components"]["HeLa cells"]["amount"] == "100000"
-    small.do("CellCultureIncubate", "cells", duration="30 day")
+    small.run_step("CellCultureIncubate", "cells", duration="30 day")
     assert float(small["cells"].ledger["components"]["HeLa cells"]["amount"]) == pytest.approx(1e6)
 
 
 def test_one_virus_per_cell_hits_63_percent_of_them(small):
-    small.do("CellCultureIncubate", "infected", duration="24 h")
+    small.run_step("CellCultureIncubate", "infected", duration="24 h")
     parts = small["infected"].ledger["components"]
     # 1 - exp(-1) = 0.632121, and both double
     assert float(parts["hit HeLa cells"]["amount"]) / float(parts["HeLa cells"]["amount"]) == pytest.approx(
@@ -93,16 +98,16 @@ def test_one_virus_per_cell_hits_63_percent_of_them(small):
 
 
 def test_thermocycler_makes_a_product_only_with_template_and_enough_cycles(small):
-    small.do("Thermocycler", "pcr", cycles=10)
+    small.run_step("Thermocycler", "pcr", cycles=10)
     assert "product" not in small["pcr"].ledger["components"]
-    small.do("Thermocycler", "pcr no_template", cycles=35)
+    small.run_step("Thermocycler", "pcr no_template", cycles=35)
     assert small["pcr"].ledger["components"]["product"]["amount"] == "0.75"  # 25 µL x 30 ng/µL = 0.75 µg
     assert "product" not in small["no_template"].ledger["components"]
 
 
 def test_degas_is_recorded_and_changes_no_volume(small):
-    small.do("Degas", "soda")
-    assert (small.shown("soda", "dissolved gas"), small.shown("soda", "volume")) == ("removed", "1 mL")
+    small.run_step("Degas", "soda")
+    assert (small.get_property("soda", "dissolved gas"), small.get_property("soda", "volume")) == ("removed", "1 mL")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +124,7 @@ def test_degas_is_recorded_and_changes_no_volume(small):
     ],
 )
 def test_rules_reject_what_cannot_be_heated_or_mixed(small, action, keys, reason):
-    assert small.refused(action, keys) == reason
+    assert small.get_rejection(action, keys) == reason
 
 
 @pytest.mark.parametrize(
@@ -138,19 +143,19 @@ def test_rules_reject_what_cannot_be_heated_or_mixed(small, action, keys, reason
     ],
 )  # fmt: skip
 def test_thermocycler_takes_the_time_of_its_programme(small, action, keys, parameters, seconds):
-    assert small.do(action, keys, **parameters).outcome.success
+    assert small.run_step(action, keys, **parameters).outcome.success
     assert small.bench.elapsed == seconds
 
 
 def test_solvent_freezes_and_thaws_at_its_own_freezing_point(lab):
     bench = SmallLab(
         lab.catalogue,
-        material("stock", "frozen", "100 µL", condition="-20C", **{"freezing point": "18.5 °C"}),
-        material("water_stock", "frozen", "100 µL", condition="-20C"),
+        build_material("stock", "frozen", "100 µL", condition="-20C", **{"freezing point": "18.5 °C"}),
+        build_material("water_stock", "frozen", "100 µL", condition="-20C"),
     )
-    bench.do("Storage", "stock water_stock", condition="4C", duration="4 h")
-    assert (bench.shown("stock", "phase"), bench.shown("water_stock", "phase")) == ("frozen", "liquid")
-    bench.do("Storage", "stock", condition="room_temp", duration="1 h")
-    assert bench.shown("stock", "phase") == "liquid"
-    bench.do("Storage", "stock water_stock", condition="4C", duration="1 h")
-    assert (bench.shown("stock", "phase"), bench.shown("water_stock", "phase")) == ("frozen", "liquid")
+    bench.run_step("Storage", "stock water_stock", condition="4C", duration="4 h")
+    assert (bench.get_property("stock", "phase"), bench.get_property("water_stock", "phase")) == ("frozen", "liquid")
+    bench.run_step("Storage", "stock", condition="room_temp", duration="1 h")
+    assert bench.get_property("stock", "phase") == "liquid"
+    bench.run_step("Storage", "stock water_stock", condition="4C", duration="1 h")
+    assert (bench.get_property("stock", "phase"), bench.get_property("water_stock", "phase")) == ("frozen", "liquid")

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from simulation.casts.casting import check_truth
+from simulation.casts import casting
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
-from simulation.offline.truths import check
-from tests.support.laboratory_factory import SmallLab, material
+from simulation.offline.hidden_truth import check_truth
+from tests.support.laboratory_factory import SmallLab, build_material
 
 RESPONSE = {
     "action": "HPLC", "component": "caffeine", "signal": "area", "unit": "mAU·s", "slope": "58", "intercept": "1", "noise": "0.01",
@@ -19,7 +19,7 @@ RESPONSE = {
 
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
 def test_the_truth_of_every_experiment_file_is_well_formed(lab, slug):
-    assert check(lab.specs[slug].truth, lab.catalogue) == []
+    assert check_truth(lab.specs[slug].truth, lab.catalogue) == []
 
 
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
@@ -66,53 +66,57 @@ def test_lookups_name_initial_materials(lab, slug):
 )
 def test_truth_check_names_a_wrong_field_and_what_is_allowed(lab, field, value, problem):
     truth = {"responses": [{**copy.deepcopy(RESPONSE), field: value}]}
-    assert check({"responses": [RESPONSE]}, lab.catalogue) == []
-    (found,) = check(truth, lab.catalogue)
+    assert check_truth({"responses": [RESPONSE]}, lab.catalogue) == []
+    (found,) = check_truth(truth, lab.catalogue)
     assert found.startswith(problem)
 
 
 def test_truth_check_names_missing_fields_and_unknown_kinds(lab):
     without = {name: value for name, value in RESPONSE.items() if name != "signal"}
-    assert check({"responses": [without]}, lab.catalogue) == ["truth.responses[0].signal: is missing"]
-    (found,) = check({"respones": []}, lab.catalogue)
+    assert check_truth({"responses": [without]}, lab.catalogue) == ["truth.responses[0].signal: is missing"]
+    (found,) = check_truth({"respones": []}, lab.catalogue)
     assert found.startswith("truth.respones: unknown field; allowed: bands, counted, ")
 
 
 def test_truth_check_covers_fields_without_entries(lab):
     assert (
-        check({"retained": {"fines": "1 µm"}, "counted": ["cells"], "noise": {"CellCounter": "0.1"}}, lab.catalogue)
+        check_truth(
+            {"retained": {"fines": "1 µm"}, "counted": ["cells"], "noise": {"CellCounter": "0.1"}}, lab.catalogue
+        )
         == []
     )
-    problems = check({"retained": {"fines": "1 mg"}, "counted": "cells"}, lab.catalogue)
+    problems = check_truth({"retained": {"fines": "1 mg"}, "counted": "cells"}, lab.catalogue)
     assert [problem.split(":")[0] for problem in problems] == ["truth.retained", "truth.counted"]
 
 
 def test_truth_check_needs_exactly_one_amount_of_a_product(lab):
     reaction = {"action": "Incubate", "needs": ["a"], "makes": "b"}
-    assert check({"reactions": [reaction]}, lab.catalogue) == [
+    assert check_truth({"reactions": [reaction]}, lab.catalogue) == [
         "truth.reactions[0].makes: needs exactly one of from, per_volume, poisson, consumes"
     ]
-    assert check({"reactions": [{**reaction, "per_volume": "1 ng/µL"}]}, lab.catalogue) == []
-    assert check({"reactions": [{**reaction, "from": "a"}]}, lab.catalogue) == ["truth.reactions[0].ratio: is missing"]
+    assert check_truth({"reactions": [{**reaction, "per_volume": "1 ng/µL"}]}, lab.catalogue) == []
+    assert check_truth({"reactions": [{**reaction, "from": "a"}]}, lab.catalogue) == [
+        "truth.reactions[0].ratio: is missing"
+    ]
 
 
 @pytest.mark.parametrize("time", ["0 h", "-1 h", "often"])
 def test_truth_check_needs_a_positive_doubling_time(lab, time):
     growth = {"action": "CellCultureIncubate", "components": ["cells"], "doubling_time": time}
-    (found,) = check({"growth": [growth]}, lab.catalogue)
+    (found,) = check_truth({"growth": [growth]}, lab.catalogue)
     assert found.startswith(f"truth.growth[0].doubling_time: is {time!r}; allowed: a duration above zero")
 
 
 def test_truth_check_rejects_unknown_phases(lab):
     reaction = {"action": "Incubate", "needs": ["cells"], "phase_from": "liquid", "phase_to": "plasma"}
-    (found,) = check({"reactions": [reaction]}, lab.catalogue)
+    (found,) = check_truth({"reactions": [reaction]}, lab.catalogue)
     assert found.startswith("truth.reactions[0].phase_to: is 'plasma'; allowed: one of empty container, ")
 
 
 def test_action_without_a_handler_raises_an_error_that_names_it(lab):
-    small = SmallLab(Catalogue({"Mix": replace(lab.catalogue.types["Mix"], handler="stir")}), material("tea"))
+    small = SmallLab(Catalogue({"Mix": replace(lab.catalogue.types["Mix"], handler="stir")}), build_material("tea"))
     with pytest.raises(LabError, match="the rule-based cast has no handler 'stir' for Mix"):
-        small.do("Mix", "tea")
+        small.run_step("Mix", "tea")
 
 
 def test_unknown_phase_is_rejected_with_the_allowed_phases(lab):
@@ -122,7 +126,7 @@ def test_unknown_phase_is_rejected_with_the_allowed_phases(lab):
             {"properties": {"phase": "plate"}, "wells": [{"properties": {}}]},
         ]
     }
-    problems = check_truth(odd, lab.catalogue)
+    problems = casting.check_truth(odd, lab.catalogue)
     assert problems[0].startswith(
         "materials[0].properties.phase: is 'liqiud'; allowed: empty container, consumable, liquid,"
     )

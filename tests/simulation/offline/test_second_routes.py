@@ -8,7 +8,7 @@ suffice, whatever the seed, and must not suffice without the one measurement it 
 import pytest
 
 from simulation.lab.bench import Bench
-from simulation.lab.materials import place_all
+from simulation.lab.materials import build_inventory
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.rules import RuleBasedTransitionModel
 from tests.support.laboratory_factory import SmallLab
@@ -21,25 +21,27 @@ class Attempt(SmallLab):
 
     def __init__(self, lab, slug, seed, complete):
         self.spec, self.complete = lab.specs[slug], complete
-        inventory = place_all(self.spec.drafts(), seed)
+        inventory = build_inventory(self.spec.drafts(), seed)
         self.bench = Bench(self.spec.goal, lab.catalogue, inventory, seed, self.spec.max_steps)
         self.codes = {key: placed.barcode for (key, _), placed in zip(self.spec.materials, inventory, strict=True)}
         self.model = RuleBasedTransitionModel(seed, self.spec.truth)
 
-    def do(self, action, keys, made="", **parameters):
-        step = super().do(action, keys, made, **parameters)
+    def run_step(self, action, keys, made="", **parameters):
+        step = super().run_step(action, keys, made, **parameters)
         assert step.outcome.success, f"{action} ({keys}): {step.outcome.failure_reason}"
         return step
 
     def decisive(self, action, keys, **parameters):
         """Run the measurement on which the conclusion depends."""
         if self.complete:
-            self.do(action, keys, **parameters)
+            self.run_step(action, keys, **parameters)
 
     def verdict(self):
-        self.do(SUBMIT, "")
+        self.run_step(SUBMIT, "")
         assert self.bench.ending == "submitted"
-        return ChecklistClassifier(self.spec.rubric, self.spec.goal).judge(self.spec.goal, self.bench.transcript())
+        return ChecklistClassifier(self.spec.rubric, self.spec.goal).judge_evidence(
+            self.spec.goal, self.bench.get_transcript()
+        )
 
 
 def three(*names):
@@ -51,43 +53,47 @@ def chloride_by_weighing_the_bottle(lab):
     """Portions by difference, sodium chloride as recovery control, silver left over in the mother liquor."""
     weigh = {"balance": "analytical", "tare": True}
     for portion in ("a", "b", "c"):
-        lab.do("MeasureWeight", "unknown", **weigh)
-        lab.do("Transfer", "unknown beakers", portion, source="@unknown", mass="0.3 g", label=f"Unknown {portion}")
+        lab.run_step("MeasureWeight", "unknown", **weigh)
+        lab.run_step(
+            "Transfer", "unknown beakers", portion, source="@unknown", mass="0.3 g", label=f"Unknown {portion}"
+        )
     lab.decisive("MeasureWeight", "unknown", **weigh)
-    lab.do("Transfer", "sodium_chloride beakers", "d", source="@sodium_chloride", mass="0.25 g", label="Recovery")
-    lab.do("MeasureWeight", "d", **weigh)
+    lab.run_step("Transfer", "sodium_chloride beakers", "d", source="@sodium_chloride", mass="0.25 g", label="Recovery")
+    lab.run_step("MeasureWeight", "d", **weigh)
     crucibles = "crucible_1 crucible_2 crucible_3 crucible_4"
-    lab.do("MeasureWeight", crucibles, balance="analytical", tare=False)
-    lab.do("Resuspend", "a b c d water", solvent="@water", volume="150 mL", method="shake")
-    lab.do("Dilute", "a b c d nitric", solvent="@nitric", volume="1 mL")
-    lab.do("Dilute", "a b c d silver", solvent="@silver", volume="80 mL", dropwise=True)
-    lab.do("Incubate", "a b c d", temperature="85 °C", duration="1 h")
-    lab.do("Storage", "a b c d", condition="room_temp", duration="12 h", protect_from_light=True)
-    lab.do("Filter", f"a b c d {crucibles} flasks wash", "fa fb fc fd", pore_size="4 µm", method="vacuum",
+    lab.run_step("MeasureWeight", crucibles, balance="analytical", tare=False)
+    lab.run_step("Resuspend", "a b c d water", solvent="@water", volume="150 mL", method="shake")
+    lab.run_step("Dilute", "a b c d nitric", solvent="@nitric", volume="1 mL")
+    lab.run_step("Dilute", "a b c d silver", solvent="@silver", volume="80 mL", dropwise=True)
+    lab.run_step("Incubate", "a b c d", temperature="85 °C", duration="1 h")
+    lab.run_step("Storage", "a b c d", condition="room_temp", duration="12 h", protect_from_light=True)
+    lab.run_step("Filter", f"a b c d {crucibles} flasks wash", "fa fb fc fd", pore_size="4 µm", method="vacuum",
            filter_type="filter crucible", keep_residue=True, residue_wash="@wash", residue_wash_volume="10 mL",
            residue_washes=5)  # fmt: skip
     for portion in "abcd":
-        lab.do("Aliquot", f"f{portion} test_tubes", f"t{portion}", volume="2 mL")
-    lab.do("Dilute", "ta tb tc td hydrochloric", solvent="@hydrochloric", volume="0.5 mL")
-    lab.do("VisualInspection", "ta tb tc td", question="Is there a white cloud, which shows silver in excess?")
+        lab.run_step("Aliquot", f"f{portion} test_tubes", f"t{portion}", volume="2 mL")
+    lab.run_step("Dilute", "ta tb tc td hydrochloric", solvent="@hydrochloric", volume="0.5 mL")
+    lab.run_step("VisualInspection", "ta tb tc td", question="Is there a white cloud, which shows silver in excess?")
     for hours in (2, 1):
-        lab.do("DryingOven", crucibles, temperature="110 °C", duration=f"{hours} h")
-        lab.do("MeasureWeight", crucibles, balance="analytical", tare=False)
+        lab.run_step("DryingOven", crucibles, temperature="110 °C", duration=f"{hours} h")
+        lab.run_step("MeasureWeight", crucibles, balance="analytical", tare=False)
 
 
 def caffeine_by_standard_addition(lab):
     """No external calibration: each drink is its own matrix, with 0, 100, 200 and 400 µg of caffeine added."""
-    lab.do("Degas", "drink", method="sonication", duration="10 min")
+    lab.run_step("Degas", "drink", method="sonication", duration="10 min")
     flasks = [f"{drink}_{added}" for drink in ("coffee", "tea", "drink") for added in (0, 100, 200, 400)]
     for flask in flasks:
         drink, added = flask.split("_")
-        lab.do("Transfer", f"{drink} flasks", flask, source=f"@{drink}", amount="200 µL", label=f"{drink} and {added}")
+        lab.run_step(
+            "Transfer", f"{drink} flasks", flask, source=f"@{drink}", amount="200 µL", label=f"{drink} and {added}"
+        )
         if added != "0":
-            lab.do("Transfer", f"stock {flask}", source="@stock", amount=f"{added} µL")
-    lab.do("FillToVolume", " ".join([*flasks, "water"]), solvent="@water", total_volume="10 mL")
+            lab.run_step("Transfer", f"stock {flask}", source="@stock", amount=f"{added} µL")
+    lab.run_step("FillToVolume", " ".join([*flasks, "water"]), solvent="@water", total_volume="10 mL")
     vials = " ".join(f"vial_{flask}" for flask in flasks)
-    lab.do("Filter", " ".join([*flasks, "vials"]), vials, pore_size="0.22 µm", volume="1.5 mL")
-    lab.do("Aliquot", "water vials", "blank", volume="1.5 mL")
+    lab.run_step("Filter", " ".join([*flasks, "vials"]), vials, pore_size="0.22 µm", volume="1.5 mL")
+    lab.run_step("Aliquot", "water vials", "blank", volume="1.5 mL")
     lab.decisive("HPLC", f"{vials} blank", detection_wavelength="273 nm", replicate_injections=3)
 
 
@@ -96,24 +102,24 @@ def weathering_by_centrifuge_and_single_calibrators(lab):
     microbes = ("species_1", "species_2", "species_3", "consortium_x", "consortium_y")
     flasks = three(*(f"flask_{name}" for name in (*microbes, "sterile")))
     for name in (*microbes, "sterile"):
-        lab.do("Aliquot", "medium flasks", three(f"flask_{name}"), volume="25 mL", count=3, label=f"Flask {name}")
-    lab.do("Transfer", f"apatite {flasks}", source="@apatite", mass="250 mg")
+        lab.run_step("Aliquot", "medium flasks", three(f"flask_{name}"), volume="25 mL", count=3, label=f"Flask {name}")
+    lab.run_step("Transfer", f"apatite {flasks}", source="@apatite", mass="250 mg")
     for name in microbes:
-        lab.do("Transfer", f"{name} {three(f'flask_{name}')}", source=f"@{name}", amount="0.5 mL")
-    lab.do("CellCultureIncubate", flasks, duration="14 day", temperature="28 °C", carbon_dioxide="0 %")
-    lab.do("Centrifuge", flasks, force="4000 x g", duration="20 min")
+        lab.run_step("Transfer", f"{name} {three(f'flask_{name}')}", source=f"@{name}", amount="0.5 mL")
+    lab.run_step("CellCultureIncubate", flasks, duration="14 day", temperature="28 °C", carbon_dioxide="0 %")
+    lab.run_step("Centrifuge", flasks, force="4000 x g", duration="20 min")
     samples = flasks.replace("flask", "sample")
-    lab.do("Aspirate", f"{flasks} tubes", samples, volume="1 mL")
-    lab.do("Dilute", f"{samples} acid", solvent="@acid", volume="9 mL")
+    lab.run_step("Aspirate", f"{flasks} tubes", samples, volume="1 mL")
+    lab.run_step("Dilute", f"{samples} acid", solvent="@acid", volume="9 mL")
     volumes = (5, 50, 100, 200, 500, 1000)
     for volume in volumes:
-        lab.do("Transfer", "standard tubes", f"std_{volume}", source="@standard", amount=f"{volume} µL",
+        lab.run_step("Transfer", "standard tubes", f"std_{volume}", source="@standard", amount=f"{volume} µL",
                label=f"Calibrator {volume}")  # fmt: skip
     standards = " ".join(f"std_{volume}" for volume in volumes)
-    lab.do("FillToVolume", f"{standards} acid", solvent="@acid", total_volume="10 mL")
-    lab.do("Aliquot", "acid tubes", "blank", volume="10 mL")
+    lab.run_step("FillToVolume", f"{standards} acid", solvent="@acid", total_volume="10 mL")
+    lab.run_step("Aliquot", "acid tubes", "blank", volume="10 mL")
     ions = {"ionization": "ICP", "introduction": "nebulizer", "elements": ["Ca", "P"], "sample_volume": "1 mL"}
-    lab.do("MassSpectrometry", f"{samples} blank", **ions)
+    lab.run_step("MassSpectrometry", f"{samples} blank", **ions)
     lab.decisive("MassSpectrometry", standards, **ions)
 
 
@@ -122,20 +128,20 @@ def biofilm_dissolved_in_ethanol_and_read_in_cuvettes(lab):
     isolates = ("isolate_1", "isolate_2", "isolate_3", "isolate_4")
     chips = three(*(f"chip_{name}" for name in (*isolates, "sterile")))
     for name in (*isolates, "sterile"):
-        lab.do("Aliquot", "medium chips", three(f"chip_{name}"), volume="1 mL", count=3, label=f"Chip {name}")
+        lab.run_step("Aliquot", "medium chips", three(f"chip_{name}"), volume="1 mL", count=3, label=f"Chip {name}")
     for name in isolates:
-        lab.do("Transfer", f"{name} {three(f'chip_{name}')}", source=f"@{name}", amount="10 µL")
-    lab.do("CellCultureIncubate", chips, duration="48 h", temperature="28 °C", carbon_dioxide="0 %")
-    lab.do("Aspirate", chips, keep_supernatant=False)
+        lab.run_step("Transfer", f"{name} {three(f'chip_{name}')}", source=f"@{name}", amount="10 µL")
+    lab.run_step("CellCultureIncubate", chips, duration="48 h", temperature="28 °C", carbon_dioxide="0 %")
+    lab.run_step("Aspirate", chips, keep_supernatant=False)
     for rinse, then in (("saline", "stain"), ("water", "ethanol")):
-        lab.do("Wash", f"{chips} {rinse}", wash_medium=f"@{rinse}", replacement_medium=f"@{rinse}", washes=3,
+        lab.run_step("Wash", f"{chips} {rinse}", wash_medium=f"@{rinse}", replacement_medium=f"@{rinse}", washes=3,
                wash_volume="2 mL", replacement_volume="1 mL")  # fmt: skip
-        lab.do("Aspirate", chips, keep_supernatant=False)
-        lab.do("Transfer", f"{then} {chips}", source=f"@{then}", amount="1.5 mL")
-        lab.do("Incubate", chips, temperature="22 °C", duration="15 min")
+        lab.run_step("Aspirate", chips, keep_supernatant=False)
+        lab.run_step("Transfer", f"{then} {chips}", source=f"@{then}", amount="1.5 mL")
+        lab.run_step("Incubate", chips, temperature="22 °C", duration="15 min")
         if then == "stain":
-            lab.do("Aspirate", chips, keep_supernatant=False)
-    lab.do("Aliquot", "ethanol cuvettes", "blank", volume="1.5 mL")
+            lab.run_step("Aspirate", chips, keep_supernatant=False)
+    lab.run_step("Aliquot", "ethanol cuvettes", "blank", volume="1.5 mL")
     lab.decisive("UsePhotospectrometer", f"{chips} blank", mode="absorbance", wavelength="590 nm")
 
 
@@ -144,57 +150,59 @@ def acidifiers_followed_over_time_with_washed_cells(lab):
     isolates = ("isolate_a", "isolate_b", "isolate_c", "isolate_d")
     pellets = " ".join(f"cells_{name}" for name in isolates)
     for name in isolates:
-        lab.do("Aliquot", f"{name} small_tubes", f"cells_{name}", volume="5 mL")
-    lab.do("Centrifuge", pellets, force="4000 x g", duration="10 min")
-    lab.do("Wash", f"{pellets} saline", wash_medium="@saline", replacement_medium="@saline", washes=2,
+        lab.run_step("Aliquot", f"{name} small_tubes", f"cells_{name}", volume="5 mL")
+    lab.run_step("Centrifuge", pellets, force="4000 x g", duration="10 min")
+    lab.run_step("Wash", f"{pellets} saline", wash_medium="@saline", replacement_medium="@saline", washes=2,
            wash_volume="5 mL", replacement_volume="5 mL")  # fmt: skip
-    lab.do("Mix", pellets, method="vortex")
+    lab.run_step("Mix", pellets, method="vortex")
     cultures = three(*isolates)
     for name in isolates:
-        lab.do("Aliquot", "glucose_medium tubes", three(name), volume="15 mL", count=3, label=f"Culture {name}")
-        lab.do("Transfer", f"cells_{name} {three(name)}", source=f"@cells_{name}", amount="150 µL")
+        lab.run_step("Aliquot", "glucose_medium tubes", three(name), volume="15 mL", count=3, label=f"Culture {name}")
+        lab.run_step("Transfer", f"cells_{name} {three(name)}", source=f"@cells_{name}", amount="150 µL")
     lab.decisive("MeasurepH", cultures)
     for hours in (24, 48):
-        lab.do("CellCultureIncubate", cultures, duration=f"{hours} h", temperature="30 °C", shaking="150 rpm")
-        lab.do("MeasurepH", cultures)
-    lab.do("UsePhotospectrometer", cultures, mode="absorbance", wavelength="600 nm", sample_volume="1 mL")
+        lab.run_step("CellCultureIncubate", cultures, duration=f"{hours} h", temperature="30 °C", shaking="150 rpm")
+        lab.run_step("MeasurepH", cultures)
+    lab.run_step("UsePhotospectrometer", cultures, mode="absorbance", wavelength="600 nm", sample_volume="1 mL")
 
 
 def colonies_by_long_reads_of_whole_plasmids(lab):
     """No PCR, no gel, no primers: minipreps of all, read end to end."""
     colonies = " ".join(f"colony_{number}" for number in range(1, 21))
-    lab.do("SeparateWells", "plate", colonies)
+    lab.run_step("SeparateWells", "plate", colonies)
     everything = f"{colonies} verified empty_vector"
-    lab.do("Centrifuge", everything, force="4000 x g", duration="10 min")
-    lab.do("AttemptDNAExtraction", f"{everything} kit", method="alkaline lysis")
-    lab.do("NucleicAcidQuantification", everything)
+    lab.run_step("Centrifuge", everything, force="4000 x g", duration="10 min")
+    lab.run_step("AttemptDNAExtraction", f"{everything} kit", method="alkaline lysis")
+    lab.run_step("NucleicAcidQuantification", everything)
     lab.decisive("DNASequencing", everything, method="nanopore", template="plasmid", read_length="6 kb", coverage=100)
 
 
 def p2a_seen_from_the_mcherry_side(lab):
     """Anti-mCherry instead of anti-GFP; uncleavable and untransfected wells beside; one lysate diluted for the range."""
-    lab.do("Aliquot", "cells plates", "p1 p2 p3 u n", volume="2 mL", count=5, label="Well")
-    lab.do("CellCultureIncubate", "p1 p2 p3 u n", duration="24 h")
+    lab.run_step("Aliquot", "cells plates", "p1 p2 p3 u n", volume="2 mL", count=5, label="Well")
+    lab.run_step("CellCultureIncubate", "p1 p2 p3 u n", duration="24 h")
     for mix, plasmid, wells, share in (("mp", "plasmid", "p1 p2 p3", 3), ("mu", "uncleavable", "u", 1)):
-        lab.do("Transfer", f"{plasmid} microtubes", mix, source=f"@{plasmid}", amount=f"{4 * share} µL")
-        lab.do("Dilute", f"{mix} serum_free", solvent="@serum_free", volume=f"{190 * share} µL")
-        lab.do("Dilute", f"{mix} pei", solvent="@pei", volume=f"{6 * share} µL")
-        lab.do("Incubate", mix, temperature="22 °C", duration="20 min")
-        lab.do("Transfer", f"{mix} {wells}", source=f"@{mix}", amount="200 µL")
-    lab.do("CellCultureIncubate", "p1 p2 p3 u n", duration="48 h")
-    lab.do("Wash", "p1 p2 p3 u n pbs", wash_medium="@pbs", replacement_medium="@pbs", wash_volume="2 mL",
+        lab.run_step("Transfer", f"{plasmid} microtubes", mix, source=f"@{plasmid}", amount=f"{4 * share} µL")
+        lab.run_step("Dilute", f"{mix} serum_free", solvent="@serum_free", volume=f"{190 * share} µL")
+        lab.run_step("Dilute", f"{mix} pei", solvent="@pei", volume=f"{6 * share} µL")
+        lab.run_step("Incubate", mix, temperature="22 °C", duration="20 min")
+        lab.run_step("Transfer", f"{mix} {wells}", source=f"@{mix}", amount="200 µL")
+    lab.run_step("CellCultureIncubate", "p1 p2 p3 u n", duration="48 h")
+    lab.run_step("Wash", "p1 p2 p3 u n pbs", wash_medium="@pbs", replacement_medium="@pbs", wash_volume="2 mL",
            replacement_volume="1 mL", washes=2)  # fmt: skip
-    lab.do("Aspirate", "p1 p2 p3 u n", keep_supernatant=False)
-    lab.do("Dilute", "p1 p2 p3 u n ripa", solvent="@ripa", volume="250 µL")
-    lab.do("Incubate", "p1 p2 p3 u n", temperature="4 °C", duration="20 min", shaking="60 rpm")
+    lab.run_step("Aspirate", "p1 p2 p3 u n", keep_supernatant=False)
+    lab.run_step("Dilute", "p1 p2 p3 u n ripa", solvent="@ripa", volume="250 µL")
+    lab.run_step("Incubate", "p1 p2 p3 u n", temperature="4 °C", duration="20 min", shaking="60 rpm")
     for well in ("p1", "p2", "p3", "u", "n"):
-        lab.do("Transfer", f"{well} microtubes", f"l{well}", source=f"@{well}", amount="240 µL", label=f"Lysate {well}")
+        lab.run_step(
+            "Transfer", f"{well} microtubes", f"l{well}", source=f"@{well}", amount="240 µL", label=f"Lysate {well}"
+        )
     lysates = "lp1 lp2 lp3 lu ln"
-    lab.do("Centrifuge", lysates, force="14000 x g", duration="15 min", temperature="4 °C")
-    lab.do("TotalProteinQuantification", f"{lysates} protein_reagent", assay="bicinchoninic acid",
+    lab.run_step("Centrifuge", lysates, force="14000 x g", duration="15 min", temperature="4 °C")
+    lab.run_step("TotalProteinQuantification", f"{lysates} protein_reagent", assay="bicinchoninic acid",
            reagent="@protein_reagent", sample_volume="10 µL")  # fmt: skip
-    lab.do("Dilute", f"{lysates} sample_buffer", solvent="@sample_buffer", volume="200 µL")
-    lab.do("SerialDilute", "lp1 sample_buffer microtubes", "half quarter", diluent="@sample_buffer", factor=2,
+    lab.run_step("Dilute", f"{lysates} sample_buffer", solvent="@sample_buffer", volume="200 µL")
+    lab.run_step("SerialDilute", "lp1 sample_buffer microtubes", "half quarter", diluent="@sample_buffer", factor=2,
            dilutions=2, transfer_volume="20 µL")  # fmt: skip
     lab.decisive("CapillaryWestern", f"{lysates} half quarter anti_mcherry secondary anti_actin",
                  primary_antibody="@anti_mcherry", secondary_antibody="@secondary",
@@ -205,22 +213,22 @@ def puromycin_counted_under_the_microscope(lab):
     """Green among all nuclei in place, three wells a dose, instead of trypsin and a cytometer."""
     tenths = (0, 2, 5, 10, 15, 20, 30, 50)  # µg/mL times ten
     wells = three(*(f"dose_{dose}" for dose in tenths))
-    lab.do("Transfer", "puromycin microtubes", "working", source="@puromycin", amount="12 µL")
-    lab.do("Dilute", "working medium", solvent="@medium", volume="1188 µL")
-    lab.do("Aliquot", "transduced plates", wells, volume="0.4 mL", count=24, label="Transduced")
-    lab.do("Aliquot", "untransduced plates", "kill_0 kill_10", volume="0.4 mL", count=2, label="Untransduced")
+    lab.run_step("Transfer", "puromycin microtubes", "working", source="@puromycin", amount="12 µL")
+    lab.run_step("Dilute", "working medium", solvent="@medium", volume="1188 µL")
+    lab.run_step("Aliquot", "transduced plates", wells, volume="0.4 mL", count=24, label="Transduced")
+    lab.run_step("Aliquot", "untransduced plates", "kill_0 kill_10", volume="0.4 mL", count=2, label="Untransduced")
     everything = f"{wells} kill_0 kill_10"
-    lab.do("Dilute", f"{everything} medium", solvent="@medium", volume="0.5 mL")
-    lab.do("CellCultureIncubate", everything, duration="24 h")
+    lab.run_step("Dilute", f"{everything} medium", solvent="@medium", volume="0.5 mL")
+    lab.run_step("CellCultureIncubate", everything, duration="24 h")
     for dose in tenths[1:]:
         also = " kill_10" if dose == 10 else ""
-        lab.do("Transfer", f"working {three(f'dose_{dose}')}{also}", source="@working", amount=f"{dose} µL")
-    lab.do("FillToVolume", f"{everything} medium", solvent="@medium", total_volume="1 mL")
-    lab.do("CellCultureIncubate", everything, duration="72 h")
-    lab.do("Wash", f"{everything} pbs medium", wash_medium="@pbs", replacement_medium="@medium", washes=2,
+        lab.run_step("Transfer", f"working {three(f'dose_{dose}')}{also}", source="@working", amount=f"{dose} µL")
+    lab.run_step("FillToVolume", f"{everything} medium", solvent="@medium", total_volume="1 mL")
+    lab.run_step("CellCultureIncubate", everything, duration="72 h")
+    lab.run_step("Wash", f"{everything} pbs medium", wash_medium="@pbs", replacement_medium="@medium", washes=2,
            wash_volume="1 mL", replacement_volume="1 mL")  # fmt: skip
-    lab.do("Transfer", f"hoechst {everything}", source="@hoechst", amount="1 µL")
-    lab.do("CellCultureIncubate", everything, duration="15 min")
+    lab.run_step("Transfer", f"hoechst {everything}", source="@hoechst", amount="1 µL")
+    lab.run_step("CellCultureIncubate", everything, duration="15 min")
     lab.decisive("UseMicroscope", everything, mode="fluorescence", objective="20x", fields=20,
                  channels=["DAPI 385/450", "GFP 475/525"])  # fmt: skip
 
@@ -229,43 +237,43 @@ def titer_from_volumes_and_pictures(lab):
     """Volumes of the stock straight onto the wells, no dilution series; green cells counted in place, no cytometer."""
     volumes = ("0.5", "1", "2", "5", "10", "20")
     wells = three(*(f"dose_{volume}" for volume in volumes), "none")
-    lab.do("Storage", "virus", condition="ice", duration="1 h")
-    lab.do("Aliquot", "cells plates", f"{wells} {three('count')}", volume="0.2 mL", count=24, label="Well")
-    lab.do("Dilute", f"{wells} {three('count')} medium", solvent="@medium", volume="0.3 mL")
-    lab.do("CellCultureIncubate", f"{wells} {three('count')}", duration="18 h")
-    lab.do("Aspirate", three("count"), keep_supernatant=False)
-    lab.do("Dilute", f"{three('count')} trypsin", solvent="@trypsin", volume="200 µL")
-    lab.do("CellCultureIncubate", three("count"), duration="5 min")
+    lab.run_step("Storage", "virus", condition="ice", duration="1 h")
+    lab.run_step("Aliquot", "cells plates", f"{wells} {three('count')}", volume="0.2 mL", count=24, label="Well")
+    lab.run_step("Dilute", f"{wells} {three('count')} medium", solvent="@medium", volume="0.3 mL")
+    lab.run_step("CellCultureIncubate", f"{wells} {three('count')}", duration="18 h")
+    lab.run_step("Aspirate", three("count"), keep_supernatant=False)
+    lab.run_step("Dilute", f"{three('count')} trypsin", solvent="@trypsin", volume="200 µL")
+    lab.run_step("CellCultureIncubate", three("count"), duration="5 min")
     lab.decisive("CellCounter", three("count"))
-    lab.do("Dilute", f"{wells} polybrene", solvent="@polybrene", volume="0.5 µL")
+    lab.run_step("Dilute", f"{wells} polybrene", solvent="@polybrene", volume="0.5 µL")
     for volume in volumes:
-        lab.do("Transfer", f"virus {three(f'dose_{volume}')}", source="@virus", amount=f"{volume} µL")
-    lab.do("CellCultureIncubate", wells, duration="72 h")
-    lab.do("UseMicroscope", wells, mode="fluorescence", objective="20x", channels=["GFP 475/525"], fields=20)
+        lab.run_step("Transfer", f"virus {three(f'dose_{volume}')}", source="@virus", amount=f"{volume} µL")
+    lab.run_step("CellCultureIncubate", wells, duration="72 h")
+    lab.run_step("UseMicroscope", wells, mode="fluorescence", objective="20x", channels=["GFP 475/525"], fields=20)
 
 
 def both_drugs_in_one_premixed_addition(lab):
     """A tenfold cocktail added once, in dishes; each drug alone and the solvent alone as tenfold mixes of their own."""
     groups = {"both": "b1 b2 b3", "solvent": "s1 s2 s3", "ionomycin_alone": "i1 i2", "forskolin_alone": "f1 f2"}
     dishes = " ".join(groups.values())
-    lab.do("Aliquot", "cells dishes", dishes, volume="0.9 mL", count=10, label="Dish")
-    lab.do("CellCultureIncubate", dishes, duration="24 h")
-    lab.do("Transfer", "plasmid tubes", "mix", source="@plasmid", amount="20 µL")
-    lab.do("Dilute", "mix optimem", solvent="@optimem", volume="950 µL")
-    lab.do("Dilute", "mix pei", solvent="@pei", volume="30 µL")
-    lab.do("Incubate", "mix", temperature="22 °C", duration="20 min")
-    lab.do("Transfer", f"mix {dishes}", source="@mix", amount="90 µL")
-    lab.do("CellCultureIncubate", dishes, duration="48 h")
-    lab.do("Wash", f"{dishes} buffer", wash_medium="@buffer", replacement_medium="@buffer", washes=2,
+    lab.run_step("Aliquot", "cells dishes", dishes, volume="0.9 mL", count=10, label="Dish")
+    lab.run_step("CellCultureIncubate", dishes, duration="24 h")
+    lab.run_step("Transfer", "plasmid tubes", "mix", source="@plasmid", amount="20 µL")
+    lab.run_step("Dilute", "mix optimem", solvent="@optimem", volume="950 µL")
+    lab.run_step("Dilute", "mix pei", solvent="@pei", volume="30 µL")
+    lab.run_step("Incubate", "mix", temperature="22 °C", duration="20 min")
+    lab.run_step("Transfer", f"mix {dishes}", source="@mix", amount="90 µL")
+    lab.run_step("CellCultureIncubate", dishes, duration="48 h")
+    lab.run_step("Wash", f"{dishes} buffer", wash_medium="@buffer", replacement_medium="@buffer", washes=2,
            wash_volume="1 mL", replacement_volume="900 µL")  # fmt: skip
-    lab.do("Storage", "ionomycin forskolin", condition="room_temp", duration="30 min")
+    lab.run_step("Storage", "ionomycin forskolin", condition="room_temp", duration="30 min")
     # Two parts of 10 µL in 1 mL, a tenth of the dish: 10 µM ionomycin, 50 µM forskolin, 0.2 % solvent everywhere.
     parts = {"both": "ionomycin forskolin", "solvent": "dmso dmso", "ionomycin_alone": "ionomycin dmso",
              "forskolin_alone": "forskolin dmso"}  # fmt: skip
     for mix, (first, second) in ((mix, pair.split()) for mix, pair in parts.items()):
-        lab.do("Transfer", f"{first} tubes", mix, source=f"@{first}", amount="10 µL")
-        lab.do("Transfer", f"{second} {mix}", source=f"@{second}", amount="10 µL")
-        lab.do("FillToVolume", f"{mix} buffer", solvent="@buffer", total_volume="1 mL")
+        lab.run_step("Transfer", f"{first} tubes", mix, source=f"@{first}", amount="10 µL")
+        lab.run_step("Transfer", f"{second} {mix}", source=f"@{second}", amount="10 µL")
+        lab.run_step("FillToVolume", f"{mix} buffer", solvent="@buffer", total_volume="1 mL")
     for mix, group in groups.items():
         record = lab.decisive if mix == "both" else lab.do
         record("UseMicroscope", f"{group} {mix}", mode="fluorescence", objective="20x", compound=f"@{mix}",
@@ -277,23 +285,23 @@ def glutamate_doses_in_a_plate_reader(lab):
     """Tenfold solutions injected by the reader, a well of its own for each dose, instead of a perfused dish."""
     doses = (0, 1, 3, 10, 30, 100, 300, 1000)  # µM in the well
     wells = three(*(f"well_{dose}" for dose in doses), "untransduced")
-    lab.do("Aliquot", "neurons plates", wells, volume="100 µL", count=27, label="Well")
-    lab.do("CellCultureIncubate", wells, duration="5 day")
-    lab.do("Storage", "aav", condition="ice", duration="30 min")
-    lab.do("Transfer", "aav tubes", "virus", source="@aav", amount="20 µL")
-    lab.do("Dilute", "virus medium", solvent="@medium", volume="380 µL")
-    lab.do("Transfer", f"virus {three(*(f'well_{dose}' for dose in doses))}", source="@virus", amount="10 µL")
-    lab.do("CellCultureIncubate", wells, duration="10 day")
-    lab.do("Wash", f"{wells} buffer", wash_medium="@buffer", replacement_medium="@buffer", washes=2,
+    lab.run_step("Aliquot", "neurons plates", wells, volume="100 µL", count=27, label="Well")
+    lab.run_step("CellCultureIncubate", wells, duration="5 day")
+    lab.run_step("Storage", "aav", condition="ice", duration="30 min")
+    lab.run_step("Transfer", "aav tubes", "virus", source="@aav", amount="20 µL")
+    lab.run_step("Dilute", "virus medium", solvent="@medium", volume="380 µL")
+    lab.run_step("Transfer", f"virus {three(*(f'well_{dose}' for dose in doses))}", source="@virus", amount="10 µL")
+    lab.run_step("CellCultureIncubate", wells, duration="10 day")
+    lab.run_step("Wash", f"{wells} buffer", wash_medium="@buffer", replacement_medium="@buffer", washes=2,
            wash_volume="100 µL", replacement_volume="90 µL")  # fmt: skip
-    lab.do("Aliquot", "buffer tubes", "x0", volume="1 mL")
+    lab.run_step("Aliquot", "buffer tubes", "x0", volume="1 mL")
     # 100 mM stock in 1 mL: 1 µL gives 100 µM, ten times the 10 µM dose; 10 µL of the 1 mM solution give 10 µM.
     for dose, source, volume in (
         (1000, "glutamate", 100), (300, "glutamate", 30), (100, "glutamate", 10), (30, "glutamate", 3),
         (10, "glutamate", 1), (3, "x300", 10), (1, "x100", 10),
     ):  # fmt: skip
-        lab.do("Transfer", f"{source} tubes", f"x{dose}", source=f"@{source}", amount=f"{volume} µL")
-        lab.do("FillToVolume", f"x{dose} buffer", solvent="@buffer", total_volume="1 mL")
+        lab.run_step("Transfer", f"{source} tubes", f"x{dose}", source=f"@{source}", amount=f"{volume} µL")
+        lab.run_step("FillToVolume", f"x{dose} buffer", solvent="@buffer", total_volume="1 mL")
     for dose in doses:
         record = lab.decisive if dose == 1 else lab.do
         also = f" {three('untransduced')}" if dose == 1000 else ""
@@ -307,44 +315,46 @@ def minicells_held_constant_on_more_or_fewer_cells(lab):
     volumes = (50, 100, 200, 400, 800)
     fed = three(*(f"cells_{volume}" for volume in volumes))
     for volume in volumes:
-        lab.do("Aliquot", "cells plates", three(f"cells_{volume}"), volume=f"{volume} µL", count=3, label=f"{volume}")
+        lab.run_step(
+            "Aliquot", "cells plates", three(f"cells_{volume}"), volume=f"{volume} µL", count=3, label=f"{volume}"
+        )
     beside = three("unfed", "plain", "count")
-    lab.do("Aliquot", "cells plates", beside, volume="200 µL", count=9, label="Beside")
-    lab.do("FillToVolume", f"{fed} {beside} medium", solvent="@medium", total_volume="1 mL")
-    lab.do("CellCultureIncubate", f"{fed} {beside}", duration="18 h")
-    lab.do("Aspirate", three("count"), keep_supernatant=False)
-    lab.do("Dilute", f"{three('count')} trypsin", solvent="@trypsin", volume="200 µL")
-    lab.do("CellCultureIncubate", three("count"), duration="5 min")
-    lab.do("CellCounter", three("count"))
-    lab.do("CountLiquidParticles", "minicells", method="flow imaging", size_minimum="200 nm", size_maximum="2 µm",
+    lab.run_step("Aliquot", "cells plates", beside, volume="200 µL", count=9, label="Beside")
+    lab.run_step("FillToVolume", f"{fed} {beside} medium", solvent="@medium", total_volume="1 mL")
+    lab.run_step("CellCultureIncubate", f"{fed} {beside}", duration="18 h")
+    lab.run_step("Aspirate", three("count"), keep_supernatant=False)
+    lab.run_step("Dilute", f"{three('count')} trypsin", solvent="@trypsin", volume="200 µL")
+    lab.run_step("CellCultureIncubate", three("count"), duration="5 min")
+    lab.run_step("CellCounter", three("count"))
+    lab.run_step("CountLiquidParticles", "minicells", method="flow imaging", size_minimum="200 nm", size_maximum="2 µm",
            sample_volume="100 µL")  # fmt: skip
-    lab.do("Transfer", f"minicells {fed}", source="@minicells", amount="10 µL")
-    lab.do("Transfer", f"plain_minicells {three('plain')}", source="@plain_minicells", amount="10 µL")
+    lab.run_step("Transfer", f"minicells {fed}", source="@minicells", amount="10 µL")
+    lab.run_step("Transfer", f"plain_minicells {three('plain')}", source="@plain_minicells", amount="10 µL")
     wells = f"{fed} {three('unfed', 'plain')}"
-    lab.do("CellCultureIncubate", wells, duration="4 h")
-    lab.do("Wash", f"{wells} pbs", wash_medium="@pbs", replacement_medium="@pbs", washes=3, wash_volume="1 mL",
+    lab.run_step("CellCultureIncubate", wells, duration="4 h")
+    lab.run_step("Wash", f"{wells} pbs", wash_medium="@pbs", replacement_medium="@pbs", washes=3, wash_volume="1 mL",
            replacement_volume="1 mL")  # fmt: skip
-    lab.do("Aspirate", wells, keep_supernatant=False)
-    lab.do("Dilute", f"{wells} trypsin", solvent="@trypsin", volume="200 µL")
-    lab.do("CellCultureIncubate", wells, duration="5 min")
-    lab.do("Dilute", f"{wells} facs_buffer", solvent="@facs_buffer", volume="800 µL")
+    lab.run_step("Aspirate", wells, keep_supernatant=False)
+    lab.run_step("Dilute", f"{wells} trypsin", solvent="@trypsin", volume="200 µL")
+    lab.run_step("CellCultureIncubate", wells, duration="5 min")
+    lab.run_step("Dilute", f"{wells} facs_buffer", solvent="@facs_buffer", volume="800 µL")
     lab.decisive("FlowCytometry", fed)
-    lab.do("FlowCytometry", three("unfed", "plain"))
+    lab.run_step("FlowCytometry", three("unfed", "plain"))
 
 
 def progeny_by_sequence_alone(lab):
     """No digest and no gel: one read of each fragment, the reaction without template read beside them."""
     fish = " ".join(f"fish_{number}" for number in range(1, 9))
-    lab.do("SeparateWells", "plate", fish)
-    lab.do("AttemptDNAExtraction", f"{fish} kit", method="silica column")
+    lab.run_step("SeparateWells", "plate", fish)
+    lab.run_step("AttemptDNAExtraction", f"{fish} kit", method="silica column")
     templates = [*fish.split(), "wild_type_dna", "nacre_dna", "parent_dna", "water"]
     for template in templates:
-        lab.do("Transfer", f"{template} pcr_tubes", f"pcr_{template}", source=f"@{template}", amount="2 µL",
+        lab.run_step("Transfer", f"{template} pcr_tubes", f"pcr_{template}", source=f"@{template}", amount="2 µL",
                label=f"PCR {template}")  # fmt: skip
     reactions = " ".join(f"pcr_{template}" for template in templates)
     for part, volume in (("forward_primer", 1), ("reverse_primer", 1), ("water", 6), ("pcr_mix", 10)):
-        lab.do("Dilute", f"{reactions} {part}", solvent=f"@{part}", volume=f"{volume} µL")
-    lab.do("Thermocycler", reactions, cycles=35)
+        lab.run_step("Dilute", f"{reactions} {part}", solvent=f"@{part}", volume=f"{volume} µL")
+    lab.run_step("Thermocycler", reactions, cycles=35)
     lab.decisive("DNASequencing", reactions, direction="forward", template="PCR product", sample_volume="5 µL")
 
 

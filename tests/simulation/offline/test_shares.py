@@ -4,37 +4,37 @@ from pathlib import Path
 
 from simulation.lab import catalogue
 from simulation.offline.checklist import ChecklistClassifier
-from simulation.offline.evidence import readings
-from tests.support.laboratory_factory import SmallLab, material, tubes
+from simulation.offline.evidence import collect_readings
+from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
-CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
+CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 WEIGHED = {"line": "weighed", "text": "volume read", "actions": ["MeasureVolume"]}
 
 
 def bench():
     return SmallLab(
         CATALOGUE,
-        material("virus", hidden={"vector": "1e6 TU/mL"}, capacity="2 mL"),
-        material("medium", volume="50 mL", capacity="50 mL", container="50 mL tube"),
-        tubes(capacity="15 mL", container="15 mL tube"),
-        material("well_1", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
-        material("well_2", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
-        material("well_3", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
+        build_material("virus", hidden={"vector": "1e6 TU/mL"}, capacity="2 mL"),
+        build_material("medium", volume="50 mL", capacity="50 mL", container="50 mL tube"),
+        build_tubes(capacity="15 mL", container="15 mL tube"),
+        build_material("well_1", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
+        build_material("well_2", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
+        build_material("well_3", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
     )
 
 
 def shares(lab, key, of="virus"):
     """Return the share of a source in a material after the last step done to it."""
-    found = [reading for reading in readings(lab.bench.transcript()) if reading.barcode == lab.codes[key]]
+    found = [reading for reading in collect_readings(lab.bench.transcript()) if reading.barcode == lab.codes[key]]
     return found[-1].shares.get(of)
 
 
 def finding(lab, *lines):
-    return ChecklistClassifier(lines).findings(lab.bench.transcript())[-1]
+    return ChecklistClassifier(lines).evaluate_lines(lab.bench.transcript())[-1]
 
 
 def diluted(lab):
-    lab.do(
+    lab.run_step(
         "SerialDilute",
         "virus medium tubes",
         "a b c",
@@ -54,14 +54,14 @@ def test_shares_follow_a_dilution_series():
 
 def test_share_of_a_dose_includes_the_previous_contents_of_the_well():
     lab = diluted(bench())
-    lab.do("Transfer", "b well_1", source="@b", amount="500 µL")
+    lab.run_step("Transfer", "b well_1", source="@b", amount="500 µL")
     assert round(float(shares(lab, "well_1")), 5) == 0.02  # 500 µL of a 25th in 1 mL
 
 
 def test_share_is_zero_after_a_wash():
     lab = diluted(bench())
-    lab.do("Transfer", "b well_1", source="@b", amount="500 µL")
-    lab.do("Wash", "well_1 medium", wash_medium="@medium", replacement_medium="@medium", wash_volume="500 µL",
+    lab.run_step("Transfer", "b well_1", source="@b", amount="500 µL")
+    lab.run_step("Wash", "well_1 medium", wash_medium="@medium", replacement_medium="@medium", wash_volume="500 µL",
            replacement_volume="1 mL")  # fmt: skip
     assert shares(lab, "well_1") is None
     assert round(float(shares(lab, "well_1", "medium")), 5) == 1
@@ -74,11 +74,11 @@ def doses(*sources):
     """A well each with 500 µL of that source, then washed and read."""
     lab = diluted(bench())
     for number, source in enumerate(sources, start=1):
-        lab.do("Transfer", f"{source} well_{number}", source=f"@{source}", amount="250 µL")
+        lab.run_step("Transfer", f"{source} well_{number}", source=f"@{source}", amount="250 µL")
     wells = " ".join(f"well_{number}" for number in range(1, len(sources) + 1))
-    lab.do("Wash", f"{wells} medium", wash_medium="@medium", replacement_medium="@medium", wash_volume="500 µL",
+    lab.run_step("Wash", f"{wells} medium", wash_medium="@medium", replacement_medium="@medium", wash_volume="500 µL",
            replacement_volume="1 mL")  # fmt: skip
-    lab.do("MeasureVolume", wells)
+    lab.run_step("MeasureVolume", wells)
     return lab
 
 
@@ -94,12 +94,12 @@ def test_different_shares_need_distinct_doses_even_after_a_wash():
 
 def test_shares_of_materials_counted_by_an_earlier_line_are_followed():
     lab = bench()
-    lab.do("Aliquot", "virus tubes", "lysate", volume="400 µL", count=1)
-    lab.do("MeasureVolume", "lysate")
-    lab.do(
+    lab.run_step("Aliquot", "virus tubes", "lysate", volume="400 µL", count=1)
+    lab.run_step("MeasureVolume", "lysate")
+    lab.run_step(
         "SerialDilute", "lysate medium tubes", "x y", diluent="@medium", factor=2, dilutions=2, transfer_volume="200 µL"
     )
-    lab.do("MeasureVolume", "x y")
+    lab.run_step("MeasureVolume", "x y")
     lysed = {"line": "lysed", "text": "lysed", "actions": ["Aliquot"]}
     series = {"line": "series", "text": "series", "actions": ["MeasureVolume"], "after": ["lysed"], "at_least": 3,
               "shares": {"of": "lysed", "different": 3, "known": True}}  # fmt: skip
@@ -109,17 +109,17 @@ def test_shares_of_materials_counted_by_an_earlier_line_are_followed():
 def test_shares_are_unknown_if_a_step_does_not_state_the_amount_taken():
     lab = diluted(bench())
     steps = [step._replace(outputs=tuple({**output, "taken": {}} for output in step.outputs))
-             for step in lab.bench.transcript()]  # fmt: skip
-    found = [reading for reading in readings(steps) if reading.barcode == lab.codes["a"]]
+             for step in lab.bench.get_transcript()]  # fmt: skip
+    found = [reading for reading in collect_readings(steps) if reading.barcode == lab.codes["a"]]
     assert found[-1].origins == {"virus", "medium"}
     assert found[-1].shares == {}
 
 
 def test_reading_counts_only_within_its_time_since_another_line():
     lab = bench()
-    lab.do("Transfer", "virus well_1", source="@virus", amount="100 µL")
-    lab.do("CellCultureIncubate", "well_1", duration="3 day", temperature="37 °C")
-    lab.do("MeasureVolume", "well_1")
+    lab.run_step("Transfer", "virus well_1", source="@virus", amount="100 µL")
+    lab.run_step("CellCultureIncubate", "well_1", duration="3 day", temperature="37 °C")
+    lab.run_step("MeasureVolume", "well_1")
     late = {**WEIGHED, "elapsed": {"since": "dosed", "at_least": "2 day", "at_most": "4 day"}}
     assert finding(lab, DOSED, late).met
     assert not finding(lab, DOSED, {**late, "elapsed": {"since": "dosed", "at_least": "4 day"}}).met
@@ -128,7 +128,7 @@ def test_reading_counts_only_within_its_time_since_another_line():
 
 def test_reading_matches_by_number_words_and_properties():
     lab = bench()
-    lab.do("MeasureVolume", "medium virus")
+    lab.run_step("MeasureVolume", "medium virus")
     assert (
         finding(lab, {**WEIGHED, "signal": {"at_least": "40", "at_most": "60"}}).counted[0].barcode
         == lab.codes["medium"]
@@ -142,14 +142,14 @@ def test_reading_matches_by_number_words_and_properties():
 
 def test_missing_setting_counts_as_its_default():
     lab = bench()
-    lab.do("MeasureVolume", "medium")
+    lab.run_step("MeasureVolume", "medium")
     default = next(p.default for p in CATALOGUE.types["MeasureVolume"].parameters if p.name == "replicates")
     assert finding(lab, {**WEIGHED, "parameters": {"replicates": {"equals": str(default)}}}).met
 
 
 def test_mentions_all_requires_every_word():
     lab = bench()
-    lab.do("MeasureVolume", "medium")
+    lab.run_step("MeasureVolume", "medium")
     both = {**WEIGHED, "properties": {"container": {"mentions_all": ["50 mL", "tube"]}}}
     assert finding(lab, both).met
     assert not finding(lab, {**both, "properties": {"container": {"mentions_all": ["50 mL", "flask"]}}}).met
@@ -158,15 +158,15 @@ def test_mentions_all_requires_every_word():
 
 def test_materials_diluted_once_each_are_not_a_dilution_series():
     lab = bench()
-    lab.do("Aliquot", "virus tubes", "p q r", volume="200 µL", count=3)
-    lab.do("Mix", "p q r", duration="10 s")
+    lab.run_step("Aliquot", "virus tubes", "p q r", volume="200 µL", count=3)
+    lab.run_step("Mix", "p q r", duration="10 s")
     for key, volume in (("p", "200 µL"), ("q", "600 µL"), ("r", "1.4 mL")):
-        lab.do("Dilute", f"{key} medium", solvent="@medium", volume=volume)
-    lab.do("MeasureVolume", "p q r")
+        lab.run_step("Dilute", f"{key} medium", solvent="@medium", volume=volume)
+    lab.run_step("MeasureVolume", "p q r")
     parted = {"line": "parted", "text": "parted", "actions": ["Mix"], "at_least": 3}
     series = {"line": "series", "text": "series", "actions": ["MeasureVolume"], "after": ["parted"], "at_least": 3,
               "shares": {"of": "parted", "different": 3, "at": "diluted"}}  # fmt: skip
     poured = {"line": "diluted", "text": "diluted", "actions": ["Dilute"], "of": ["virus", "medium"]}
-    found = ChecklistClassifier([parted, poured, series]).findings(lab.bench.transcript())[-1]
+    found = ChecklistClassifier([parted, poured, series]).evaluate_lines(lab.bench.get_transcript())[-1]
     assert not found.met
     assert "different shares of parted: " in found.reason

@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 
 from simulation.lab.bench import Bench
-from simulation.lab.materials import UNLIMITED, Inventory, place_all
-from simulation.offline.evidence import readings
+from simulation.lab.materials import UNLIMITED, Inventory, build_inventory
+from simulation.offline.evidence import collect_readings
 from simulation.offline.vessels import Vessel
-from tests.support.wild_play import wild_steps
+from tests.support.wild_play import iter_wild_steps
 
 SEED = 4
 
@@ -17,8 +17,8 @@ SEED = 4
 def dyed(spec):
     """Return the bench with one unit of a hidden dye per microlitre of every liquid, and the dye of each liquid."""
     materials, dyes = [], {}
-    for (key, _), material in zip(spec.materials, place_all(spec.drafts(), SEED), strict=True):
-        contents = Vessel.open(material, 0).contents
+    for (key, _), material in zip(spec.materials, build_inventory(spec.drafts(), SEED), strict=True):
+        contents = Vessel.from_material(material, 0).contents
         if contents.volume:
             dye = {"dimension": "count", "amount": str(contents.volume), "known": False, "kind": "dissolved"}
             components = {**material.ledger["components"], f"dye of {key}": dye}
@@ -33,7 +33,7 @@ def after_each(spec, bench):
     again = Bench(spec.goal, bench.catalogue, dyed(spec)[0], SEED, 10**6)
     found = {}
     for step in bench.history:
-        again.record(step.action, step.outcome)
+        again.record_outcome(step.action, step.outcome)
         found[step.number] = again.inventory
     return found
 
@@ -43,15 +43,15 @@ def test_reported_shares_match_a_tracer_dye_within_one_percent(lab, steps):
     mixed = 0
     for spec in lab.specs.values():
         inventory, dyes = dyed(spec)
-        *_, (_, _, bench) = wild_steps(spec, lab.catalogue, inventory, SEED, steps)
+        *_, (_, _, bench) = iter_wild_steps(spec, lab.catalogue, inventory, SEED, steps)
         there = after_each(spec, bench)
-        for reading in readings(bench.transcript()):
+        for reading in collect_readings(bench.get_transcript()):
             material = there[reading.step].get(reading.barcode)
             if material.available_for_use == UNLIMITED or not material.usable:
                 continue
-            contents = Vessel.open(material, 0).contents
+            contents = Vessel.from_material(material, 0).contents
             for name in dyes.keys() & reading.shares.keys() if contents.volume else ():
-                true = contents.amount(dyes[name])
+                true = contents.get_amount(dyes[name])
                 assert true is not None, (spec.slug, reading.step, material.name, name)
                 claimed, true = reading.shares[name], true / contents.volume
                 assert abs(claimed - true) <= Decimal("0.01") * true + Decimal("0.0001"), (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.ways import SUBMIT, attempt, do
+from tests.support.protocol_attempts import SUBMIT, plan_step, run_attempt
 
 TAILS = "Which tails are grey or black and which don't have any pigmented lines?"
 GFP_IMAGES = {"mode": "fluorescence", "objective": "20x", "channels": ["GFP 475/525"], "fields": 10}
@@ -29,10 +29,10 @@ def missed(verdict):
 
 # Zebrafish Genotyping: nacre/nacre fish have no melanophores, so inspection is enough (paper, case 3).
 def test_inspecting_five_tails_is_sufficient_for_nacre(lab):
-    bench, verdict = attempt(
+    bench, verdict = run_attempt(
         lab,
         "zebrafish-genotyping",
-        [do("VisualInspection", [f"fish_{n}" for n in range(1, 6)], question=TAILS), SUBMIT],
+        [plan_step("VisualInspection", [f"fish_{n}" for n in range(1, 6)], question=TAILS), SUBMIT],
     )
     assert verdict.sufficient, verdict.reasoning
     answers = [seen.value for seen in bench.history[0].outcome.new_observations]
@@ -46,8 +46,10 @@ def test_inspecting_five_tails_is_sufficient_for_nacre(lab):
     ids=["four of five", "another question"],
 )
 def test_inspecting_too_few_tails_or_another_question_is_insufficient(lab, fish, question):
-    _, verdict = attempt(
-        lab, "zebrafish-genotyping", [do("VisualInspection", [f"fish_{n}" for n in fish], question=question), SUBMIT]
+    _, verdict = run_attempt(
+        lab,
+        "zebrafish-genotyping",
+        [plan_step("VisualInspection", [f"fish_{n}" for n in fish], question=question), SUBMIT],
     )
     assert not verdict.sufficient
 
@@ -56,8 +58,8 @@ def test_inspecting_too_few_tails_or_another_question_is_insufficient(lab, fish,
 def test_inspecting_progeny_cannot_distinguish_wild_type_from_heterozygous(lab):
     steps = lab.specs["zebrafish-progeny-genotyping"].protocol[:1]
     fish = [f"progeny_{n}" for n in range(1, 9)]
-    bench, verdict = attempt(
-        lab, "zebrafish-progeny-genotyping", [*steps, do("VisualInspection", fish, question=TAILS), SUBMIT]
+    bench, verdict = run_attempt(
+        lab, "zebrafish-progeny-genotyping", [*steps, plan_step("VisualInspection", fish, question=TAILS), SUBMIT]
     )
     assert not verdict.sufficient
     answers = [seen.value for seen in bench.history[1].outcome.new_observations]
@@ -71,12 +73,14 @@ def test_enzyme_and_gel_are_sufficient_for_progeny_without_sequencing(lab):
     tubes = spec.protocol[cycled]["materials"]
     steps = [
         *spec.protocol[: cycled + 1],
-        do("Transfer", ["enzyme", *tubes], source="@enzyme", amount="2.5 µL"),
-        do("Incubate", tubes, temperature="37 °C", duration="2 h"),
-        do("AgaroseGelElectrophoresis", [*tubes, "ladder"], agarose="3 %", load_volume="10 µL", ladder="@ladder"),
+        plan_step("Transfer", ["enzyme", *tubes], source="@enzyme", amount="2.5 µL"),
+        plan_step("Incubate", tubes, temperature="37 °C", duration="2 h"),
+        plan_step(
+            "AgaroseGelElectrophoresis", [*tubes, "ladder"], agarose="3 %", load_volume="10 µL", ladder="@ladder"
+        ),
         SUBMIT,
     ]
-    bench, verdict = attempt(lab, "zebrafish-progeny-genotyping", steps)
+    bench, verdict = run_attempt(lab, "zebrafish-progeny-genotyping", steps)
     assert verdict.sufficient, verdict.reasoning
     lanes = [value for _, value in readings(bench, "AgaroseGelElectrophoresis", "PCR mitfa")]
     kinds = [("350 bp" in lane, "330 bp" in lane) for lane in lanes]
@@ -88,30 +92,30 @@ def test_enzyme_and_gel_are_sufficient_for_progeny_without_sequencing(lab):
 def images_instead_of_cytometry(spec, wells):
     """The reference protocol up to the harvest (its last wash), which the microscope does not need."""
     washes = [n for n, step in enumerate(spec.protocol) if step["action"] == "Wash"]
-    return [*spec.protocol[: washes[-1]], do("UseMicroscope", wells, **GFP_IMAGES), SUBMIT]
+    return [*spec.protocol[: washes[-1]], plan_step("UseMicroscope", wells, **GFP_IMAGES), SUBMIT]
 
 
 def test_minicells_may_be_counted_in_the_cells_under_a_microscope(lab):
     spec = lab.specs["minicell-uptake"]
     wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
     *before, image, submit = images_instead_of_cytometry(spec, wells)
-    rinse = do("Wash", [*wells, "pbs", "medium"], wash_medium="@pbs", replacement_medium="@medium",
+    rinse = plan_step("Wash", [*wells, "pbs", "medium"], wash_medium="@pbs", replacement_medium="@medium",
                wash_volume="500 µL", replacement_volume="500 µL", washes=3)  # fmt: skip
-    bench, verdict = attempt(lab, "minicell-uptake", [*before, rinse, image, submit])
+    bench, verdict = run_attempt(lab, "minicell-uptake", [*before, rinse, image, submit])
     assert verdict.sufficient, verdict.reasoning
     counts = [first_number(value) for _, value in readings(bench, "UseMicroscope", "minicells counted per cell")]
     means = [sum(counts[n : n + 3]) / 3 for n in range(0, 15, 3)]
     # three wells each of 1:3, 1:9, 1:27, 1:81 and none: a third of the minicells, a third of the uptake
     assert [means[n] / means[n + 1] for n in range(3)] == pytest.approx([3, 3, 3], rel=0.15)
     assert means[4] == pytest.approx(0, abs=0.02)
-    _, unwashed = attempt(lab, "minicell-uptake", [*before, image, submit])
+    _, unwashed = run_attempt(lab, "minicell-uptake", [*before, image, submit])
     assert not unwashed.sufficient
 
 
 def test_share_of_green_cells_under_puromycin_may_be_read_in_the_wells(lab):
     spec = lab.specs["puromycin-concentration-optimization"]
     wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
-    bench, verdict = attempt(lab, spec.slug, images_instead_of_cytometry(spec, wells))
+    bench, verdict = run_attempt(lab, spec.slug, images_instead_of_cytometry(spec, wells))
     assert verdict.sufficient, verdict.reasoning
     shares = [first_number(value) for _, value in readings(bench, "UseMicroscope", "GFP-positive cells")]
     means = [sum(shares[n : n + 3]) / 3 for n in range(0, 18, 3)]
@@ -127,7 +131,7 @@ def test_selection_for_one_day_only_is_not_enough(lab):
         else step
         for step in spec.protocol
     ]
-    _, verdict = attempt(lab, spec.slug, steps)
+    _, verdict = run_attempt(lab, spec.slug, steps)
     assert not verdict.sufficient
 
 
@@ -136,7 +140,7 @@ def lentivirus(lab, change):
     """The reference protocol with each step passed through `change`; steps it answers with None are left out."""
     spec = lab.specs["lentivirus-moi-optimization"]
     changed = [change(step) for step in spec.protocol]
-    return attempt(lab, spec.slug, [step for step in changed if step is not None])[1]
+    return run_attempt(lab, spec.slug, [step for step in changed if step is not None])[1]
 
 
 def from_the_stock(amounts):
@@ -181,7 +185,7 @@ def test_the_cell_suspension_straight_from_its_tube_is_no_control(lab):
 
 # Reference records compared with the declared truth.
 def test_the_reference_record_gives_the_declared_share_of_cleavage(lab):
-    record = lab.reference("p2a-cleavage-efficiency")
+    record = lab.play_reference("p2a-cleavage-efficiency")
     areas = {size: [first_number(value) for name, value in readings(record, "CapillaryWestern", size)
                     if any(f"HEK293T well {n}," in name for n in (1, 2, 3))] for size in ("near 30 kDa", "near 56 kDa")}  # fmt: skip
     cleaved, whole = sum(areas["near 30 kDa"]), sum(areas["near 56 kDa"])
@@ -189,7 +193,7 @@ def test_the_reference_record_gives_the_declared_share_of_cleavage(lab):
 
 
 def test_the_reference_record_gives_the_lowest_sufficient_puromycin_concentration(lab):
-    record = lab.reference("puromycin-concentration-optimization")
+    record = lab.play_reference("puromycin-concentration-optimization")
     shares = [
         first_number(value)
         for name, value in readings(record, "FlowCytometry", "GFP-positive cells")
@@ -202,7 +206,7 @@ def test_the_reference_record_gives_the_lowest_sufficient_puromycin_concentratio
 
 
 def test_the_reference_record_names_the_seven_good_colonies(lab):
-    record = lab.reference("gfp-colony-screening")
+    record = lab.play_reference("gfp-colony-screening")
     faults = (
         "read backwards",
         "read forwards from this side",
@@ -224,19 +228,19 @@ def test_the_reference_record_names_the_seven_good_colonies(lab):
 def test_a_colony_pcr_shows_which_colonies_hold_an_insert_but_not_whether_it_is_right(lab):
     tubes = {"pcr_1": 1, "pcr_4": 2}
     steps = [
-        do("SeparateWells", ["plate"], {f"colony_{n}": n for n in range(1, 21)}),
-        do("Aliquot", ["pcr_mix", "pcr_tubes"], tubes, volume="12.5 µL", count=2, label="Colony PCR"),
-        do("Transfer", ["primer_f", *tubes], source="@primer_f", amount="2.5 µL"),
-        do("Transfer", ["primer_r", *tubes], source="@primer_r", amount="2.5 µL"),
-        do("Transfer", ["water", *tubes], source="@water", amount="6.5 µL"),
-        do("Transfer", ["colony_1", "pcr_1"], source="@colony_1", amount="1 µL"),
-        do("Transfer", ["colony_4", "pcr_4"], source="@colony_4", amount="1 µL"),
-        do("Thermocycler", tubes, annealing_temperature="56 °C", cycles=30),
-        do("AgaroseGelElectrophoresis", [*tubes, "ladder"], agarose="1 %", ladder="@ladder"),
-        do("DNASequencing", tubes, direction="both"),
+        plan_step("SeparateWells", ["plate"], {f"colony_{n}": n for n in range(1, 21)}),
+        plan_step("Aliquot", ["pcr_mix", "pcr_tubes"], tubes, volume="12.5 µL", count=2, label="Colony PCR"),
+        plan_step("Transfer", ["primer_f", *tubes], source="@primer_f", amount="2.5 µL"),
+        plan_step("Transfer", ["primer_r", *tubes], source="@primer_r", amount="2.5 µL"),
+        plan_step("Transfer", ["water", *tubes], source="@water", amount="6.5 µL"),
+        plan_step("Transfer", ["colony_1", "pcr_1"], source="@colony_1", amount="1 µL"),
+        plan_step("Transfer", ["colony_4", "pcr_4"], source="@colony_4", amount="1 µL"),
+        plan_step("Thermocycler", tubes, annealing_temperature="56 °C", cycles=30),
+        plan_step("AgaroseGelElectrophoresis", [*tubes, "ladder"], agarose="1 %", ladder="@ladder"),
+        plan_step("DNASequencing", tubes, direction="both"),
         SUBMIT,
     ]
-    bench, verdict = attempt(lab, "gfp-colony-screening", steps)
+    bench, verdict = run_attempt(lab, "gfp-colony-screening", steps)
     assert not verdict.sufficient
     lanes = [value for _, value in readings(bench, "AgaroseGelElectrophoresis", "Colony PCR")]
     assert ["950 bp" in lane for lane in lanes] == [True, False]

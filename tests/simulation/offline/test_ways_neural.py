@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from tests.support.ways import SUBMIT, attempt, do
+from tests.support.protocol_attempts import SUBMIT, plan_step, run_attempt
 
 BLUE = {"mode": "fluorescence", "excitation_wavelength": "485 nm", "emission_wavelength": "525 nm"}
 GREEN_IMAGES = {"mode": "fluorescence", "objective": "20x", "channels": ["GFP 475/525"]}
@@ -41,29 +41,29 @@ def dissolved_at_the_ends_and_mixed():
     ]
     made = [{"k20": 1}, {}, {"k40": 1}, {}]
     return [
-        do("Aliquot", ["base", "beakers"], {"lo": 1, "hi": 2}, volume="20 mL", count=2),
-        *[do("Transfer", [source, to], source=f"@{source}", amount=amount) for source, to, amount in weighed],
-        do("FillToVolume", [*ends, "water"], solvent="@water", total_volume="198 mL"),
-        do("AdjustpH", [*ends, "naoh"], titrant="@naoh", target_ph="7.4"),
-        do("FillToVolume", [*ends, "water"], solvent="@water", total_volume="200 mL"),
+        plan_step("Aliquot", ["base", "beakers"], {"lo": 1, "hi": 2}, volume="20 mL", count=2),
+        *[plan_step("Transfer", [source, to], source=f"@{source}", amount=amount) for source, to, amount in weighed],
+        plan_step("FillToVolume", [*ends, "water"], solvent="@water", total_volume="198 mL"),
+        plan_step("AdjustpH", [*ends, "naoh"], titrant="@naoh", target_ph="7.4"),
+        plan_step("FillToVolume", [*ends, "water"], solvent="@water", total_volume="200 mL"),
         *[
-            do("Transfer", [source, to], yields, source=f"@{source}", amount=amount)
+            plan_step("Transfer", [source, to], yields, source=f"@{source}", amount=amount)
             for (source, to, amount), yields in zip(shares, made, strict=True)
         ],
     ]
 
 
 def test_potassium_solutions_may_be_mixed_from_the_two_ends_and_measured_after_filtering(lab):
-    filtered = do("Filter", ["lo", "k20", "k40", "hi", "bottles"], {"a": 4, "b": 5, "c": 6, "d": 7},
+    filtered = plan_step("Filter", ["lo", "k20", "k40", "hi", "bottles"], {"a": 4, "b": 5, "c": 6, "d": 7},
                   pore_size="0.2 µm", membrane="PES")  # fmt: skip
-    checks = [do("MeasurepH", "abcd"), do("MeasureOsmolality", "abcd")]
+    checks = [plan_step("MeasurepH", "abcd"), plan_step("MeasureOsmolality", "abcd")]
     mixed = dissolved_at_the_ends_and_mixed()
-    bench, verdict = attempt(lab, "asap3-voltage-biosensor", [*mixed, filtered, *checks, SUBMIT])
+    bench, verdict = run_attempt(lab, "asap3-voltage-biosensor", [*mixed, filtered, *checks, SUBMIT])
     assert verdict.sufficient, verdict.reasoning
     # ions of the 5 mM end: 5 K, 138 + 4.4 Na, 143 + 4.3 Cl, 2.2 Ca and Mg, times 0.93, and 15.6 glucose and HEPES: 292
     assert numbers(bench, -2, "osmolality") == pytest.approx([292] * 4, rel=0.015)
     coarse = {**filtered, "parameters": {"pore_size": "0.45 µm", "membrane": "PES"}}
-    _, unsterile = attempt(lab, "asap3-voltage-biosensor", [*mixed, coarse, *checks, SUBMIT])
+    _, unsterile = run_attempt(lab, "asap3-voltage-biosensor", [*mixed, coarse, *checks, SUBMIT])
     assert not unsterile.sufficient
 
 
@@ -74,14 +74,14 @@ def test_potassium_response_may_be_read_in_a_plate_reader_against_wells_without_
     given = next(n for n, step in enumerate(spec.protocol) if step["materials"][:1] == ["vector"])
     steps = [
         *spec.protocol[:given],
-        do("Transfer", ["vector", *with_sensor], source="@vector", amount="100 µL"),
-        do("Transfer", ["medium", *without], source="@medium", amount="100 µL"),
+        plan_step("Transfer", ["vector", *with_sensor], source="@vector", amount="100 µL"),
+        plan_step("Transfer", ["medium", *without], source="@medium", amount="100 µL"),
         *spec.protocol[given + 1 : -3],
-        do("UsePlateReader", [*wells, "kcl"], **BLUE, compound="@kcl", compound_volume="20 µL", compound_at="20 s",
+        plan_step("UsePlateReader", [*wells, "kcl"], **BLUE, compound="@kcl", compound_volume="20 µL", compound_at="20 s",
            record_for="4 min", frame_interval="0.5 s"),
         SUBMIT,
     ]  # fmt: skip
-    bench, verdict = attempt(lab, spec.slug, steps)
+    bench, verdict = run_attempt(lab, spec.slug, steps)
     assert verdict.sufficient, verdict.reasoning
     peaks = numbers(bench, -2, "amplitude")
     # 20 µL of 500 mM to 180 µL is 50 mM: 3.2 x 50^3 / (22^3 + 50^3) = 2.95
@@ -98,7 +98,7 @@ def test_potassium_response_may_be_read_in_a_plate_reader_against_wells_without_
     ],
 )
 def test_a_vector_given_the_day_before_imaging_is_not_expressed_yet(lab, slug, durations):
-    _, verdict = attempt(lab, slug, cultured(lab.specs[slug].protocol, *durations))
+    _, verdict = run_attempt(lab, slug, cultured(lab.specs[slug].protocol, *durations))
     assert not verdict.sufficient
 
 
@@ -107,7 +107,7 @@ def test_a_vector_given_the_day_before_imaging_is_not_expressed_yet(lab, slug, d
     [("gcamp7-viral-packaging", ("5 day", "7 day")), ("chr2-gcamp-fusion", ("3 day", "14 day"))],
 )
 def test_cultures_past_the_days_in_vitro_of_the_goal_do_not_count(lab, slug, durations):
-    _, verdict = attempt(lab, slug, cultured(lab.specs[slug].protocol, *durations))
+    _, verdict = run_attempt(lab, slug, cultured(lab.specs[slug].protocol, *durations))
     assert not verdict.sufficient
 
 
@@ -120,9 +120,9 @@ def test_glutamate_may_be_pipetted_before_the_plate_is_read(lab):
             continue
         *wells, added = step["materials"]
         if added != "buffer":
-            steps.append(do("Transfer", [added, *wells], source=f"@{added}", amount="20 µL"))
-        steps.append(do("UsePlateReader", wells, **BLUE))
-    bench, verdict = attempt(lab, spec.slug, steps)
+            steps.append(plan_step("Transfer", [added, *wells], source=f"@{added}", amount="20 µL"))
+        steps.append(plan_step("UsePlateReader", wells, **BLUE))
+    bench, verdict = run_attempt(lab, spec.slug, steps)
     assert verdict.sufficient, verdict.reasoning
     blank = next(n for n, step in enumerate(steps) if step["action"] == "UsePlateReader")
     # declared: 640 counts without L-glutamate, and at 1 mM 640 + 2750 x 1000^1.1 / (34^1.1 + 1000^1.1) = 3325
@@ -136,24 +136,24 @@ def test_three_wells_may_get_more_and_more_glutamate(lab):
     doses = [("um100", "2 µL"), ("um100", "4 µL"), ("mm1", "1.6 µL"), ("mm1", "4.5 µL"), ("mm1", "20 µL"),
              ("glutamate", "0.6 µL"), ("glutamate", "1.7 µL")]  # fmt: skip
     steps = [
-        do("Aliquot", ["neurons", "plates"], {w: n for n, w in enumerate(wells, start=1)}, volume="150 µL", count=3),
-        do("Storage", ["aav"], condition="ice", duration="1 h"),
-        do("Transfer", ["aav", *wells], source="@aav", amount="1 µL"),
-        do("CellCultureIncubate", wells, duration="12 day"),
-        do("Wash", [*wells, "buffer"], wash_medium="@buffer", replacement_medium="@buffer", wash_volume="150 µL",
+        plan_step("Aliquot", ["neurons", "plates"], {w: n for n, w in enumerate(wells, start=1)}, volume="150 µL", count=3),
+        plan_step("Storage", ["aav"], condition="ice", duration="1 h"),
+        plan_step("Transfer", ["aav", *wells], source="@aav", amount="1 µL"),
+        plan_step("CellCultureIncubate", wells, duration="12 day"),
+        plan_step("Wash", [*wells, "buffer"], wash_medium="@buffer", replacement_medium="@buffer", wash_volume="150 µL",
            replacement_volume="200 µL"),
-        do("UseMicroscope", wells, **images),
-        do("Aliquot", ["buffer", "tubes"], {"mm1": 1}, volume="1.98 mL", count=1),
-        do("Transfer", ["glutamate", "mm1"], source="@glutamate", amount="20 µL"),
-        do("SerialDilute", ["mm1", "buffer", "tubes"], {"um100": 2}, diluent="@buffer", factor=10, dilutions=1,
+        plan_step("UseMicroscope", wells, **images),
+        plan_step("Aliquot", ["buffer", "tubes"], {"mm1": 1}, volume="1.98 mL", count=1),
+        plan_step("Transfer", ["glutamate", "mm1"], source="@glutamate", amount="20 µL"),
+        plan_step("SerialDilute", ["mm1", "buffer", "tubes"], {"um100": 2}, diluent="@buffer", factor=10, dilutions=1,
            transfer_volume="100 µL"),
-        *[do("UseMicroscope", [*wells, drug], **images, compound=f"@{drug}", compound_volume=much)
+        *[plan_step("UseMicroscope", [*wells, drug], **images, compound=f"@{drug}", compound_volume=much)
           for drug, much in doses],
         SUBMIT,
     ]  # fmt: skip
-    _, verdict = attempt(lab, "iglusnfr3-glutamate-biosensor", steps)
+    _, verdict = run_attempt(lab, "iglusnfr3-glutamate-biosensor", steps)
     assert verdict.sufficient, verdict.reasoning
-    _, short = attempt(lab, "iglusnfr3-glutamate-biosensor", [*steps[:-2], SUBMIT])
+    _, short = run_attempt(lab, "iglusnfr3-glutamate-biosensor", [*steps[:-2], SUBMIT])
     assert not short.sufficient  # the last dose brings it to 1 mM
 
 
@@ -161,12 +161,12 @@ def test_three_wells_may_get_more_and_more_glutamate(lab):
 def test_light_of_the_right_colour_may_come_from_a_plate_reader(lab, light, sufficient):
     spec = lab.specs["chr2-gcamp-fusion"]
     steps = [
-        do("UsePlateReader", step["materials"], **BLUE, stimulation_wavelength=light, record_for="20 s",
+        plan_step("UsePlateReader", step["materials"], **BLUE, stimulation_wavelength=light, record_for="20 s",
            stimulation_power=step["parameters"]["stimulation_power"], stimulation_duration="500 ms")
         if step["action"] == "UseMicroscope" else step
         for step in spec.protocol
     ]  # fmt: skip
-    bench, verdict = attempt(lab, spec.slug, steps)
+    bench, verdict = run_attempt(lab, spec.slug, steps)
     assert verdict.sufficient is sufficient, verdict.reasoning
     if sufficient:
         strongest = numbers(bench, -2, "amplitude")
@@ -181,26 +181,29 @@ def test_the_dark_control_may_be_recorded_with_the_light_left_out_altogether(lab
     dark = next(step for step in steps if step["parameters"].get("stimulation_power") == "0 mW/mm²")
     for name in [name for name in dark["parameters"] if name.startswith("stimulation")]:
         del dark["parameters"][name]
-    _, verdict = attempt(lab, spec.slug, steps)
+    _, verdict = run_attempt(lab, spec.slug, steps)
     assert verdict.sufficient, verdict.reasoning
-    _, all_lit = attempt(lab, spec.slug, [step for step in steps if step is not dark])
+    _, all_lit = run_attempt(lab, spec.slug, [step for step in steps if step is not dark])
     assert not all_lit.sufficient
 
 
 def two_readings(spec, *images):
     """These images of all wells, the drugs pipetted, and these images of the wells again."""
     first = next(n for n, step in enumerate(spec.protocol) if step["action"] == "UseMicroscope")
-    steps = [*spec.protocol[:first], *[do("UseMicroscope", spec.protocol[0]["yields"], **image) for image in images]]
+    steps = [
+        *spec.protocol[:first],
+        *[plan_step("UseMicroscope", spec.protocol[0]["yields"], **image) for image in images],
+    ]
     for step in spec.protocol[first:-1]:
         *wells, drug = step["materials"]
-        steps.append(do("Transfer", [drug, *wells], source=f"@{drug}", amount="20 µL"))
-        steps += [do("UseMicroscope", wells, **image) for image in images]
+        steps.append(plan_step("Transfer", [drug, *wells], source=f"@{drug}", amount="20 µL"))
+        steps += [plan_step("UseMicroscope", wells, **image) for image in images]
     return [*steps, SUBMIT]
 
 
 def test_both_signals_may_be_read_before_and_after_the_drugs_are_pipetted(lab):
     spec = lab.specs["dual-fret-biosensor"]
-    bench, verdict = attempt(lab, spec.slug, two_readings(spec, TWO_COLOURS))
+    bench, verdict = run_attempt(lab, spec.slug, two_readings(spec, TWO_COLOURS))
     assert verdict.sufficient, verdict.reasoning
     # declared: R from 0.58 to 0.853, half at 4 µM, n 1.1: 0.58 + 0.273 x 50^1.1 / (4^1.1 + 50^1.1) = 0.837
     assert mean(numbers(bench, -2, "FRET ratio R,")) == pytest.approx(0.837, rel=0.05)
@@ -211,7 +214,7 @@ def test_the_two_signals_read_in_separate_images_are_not_simultaneous(lab):
     calcium, camp = (
         {**TWO_COLOURS, "channels": channels} for channels in (["RFP 555/605"], ["FRET 436/535", "CFP 436/480"])
     )
-    _, verdict = attempt(lab, spec.slug, two_readings(spec, calcium, camp))
+    _, verdict = run_attempt(lab, spec.slug, two_readings(spec, calcium, camp))
     assert not verdict.sufficient
     # everything but the two in one image was read
     missed = [line["line"] for line in verdict.lines if not line["met"] and not line["route"]]
@@ -223,22 +226,22 @@ def test_the_drugs_may_follow_each_other_in_the_same_dishes(lab):
     dishes = [*both, *forskolin, *solvent]
     images = {**TWO_COLOURS, "record_for": "10 min", "compound_at": "1 min"}
     steps = [
-        do("Aliquot", ["cells", "dishes"], {d: n for n, d in enumerate(dishes, start=1)}, volume="1 mL", count=7),
-        do("CellCultureIncubate", dishes),
-        do("Transfer", ["plasmid", *dishes], source="@plasmid", amount="2 µL"),
-        do("Transfer", ["pei", *dishes], source="@pei", amount="3 µL"),
-        do("CellCultureIncubate", dishes),
-        do("Storage", ["ionomycin", "forskolin"], condition="room_temp", duration="1 h"),
-        do("Aliquot", ["buffer", "tubes"], {"i": 1, "f": 2}, volume="900 µL", count=2),
-        do("Transfer", ["ionomycin", "i"], source="@ionomycin", amount="100 µL"),
-        do("Transfer", ["forskolin", "f"], source="@forskolin", amount="100 µL"),
-        do("Wash", [*dishes, "buffer"], wash_medium="@buffer", replacement_medium="@buffer", wash_volume="1 mL",
+        plan_step("Aliquot", ["cells", "dishes"], {d: n for n, d in enumerate(dishes, start=1)}, volume="1 mL", count=7),
+        plan_step("CellCultureIncubate", dishes),
+        plan_step("Transfer", ["plasmid", *dishes], source="@plasmid", amount="2 µL"),
+        plan_step("Transfer", ["pei", *dishes], source="@pei", amount="3 µL"),
+        plan_step("CellCultureIncubate", dishes),
+        plan_step("Storage", ["ionomycin", "forskolin"], condition="room_temp", duration="1 h"),
+        plan_step("Aliquot", ["buffer", "tubes"], {"i": 1, "f": 2}, volume="900 µL", count=2),
+        plan_step("Transfer", ["ionomycin", "i"], source="@ionomycin", amount="100 µL"),
+        plan_step("Transfer", ["forskolin", "f"], source="@forskolin", amount="100 µL"),
+        plan_step("Wash", [*dishes, "buffer"], wash_medium="@buffer", replacement_medium="@buffer", wash_volume="1 mL",
            replacement_volume="980 µL"),
-        do("UseMicroscope", [*solvent, "dmso"], **images, compound="@dmso", compound_volume="2 µL"),
-        do("UseMicroscope", [*both, "i"], **images, compound="@i", compound_volume="10 µL"),
-        do("UseMicroscope", [*forskolin, "f"], **images, compound="@f", compound_volume="10 µL"),
-        do("UseMicroscope", [*both, "f"], **images, compound="@f", compound_volume="10 µL"),
+        plan_step("UseMicroscope", [*solvent, "dmso"], **images, compound="@dmso", compound_volume="2 µL"),
+        plan_step("UseMicroscope", [*both, "i"], **images, compound="@i", compound_volume="10 µL"),
+        plan_step("UseMicroscope", [*forskolin, "f"], **images, compound="@f", compound_volume="10 µL"),
+        plan_step("UseMicroscope", [*both, "f"], **images, compound="@f", compound_volume="10 µL"),
         SUBMIT,
     ]  # fmt: skip
-    _, verdict = attempt(lab, "dual-fret-biosensor", steps)
+    _, verdict = run_attempt(lab, "dual-fret-biosensor", steps)
     assert verdict.sufficient, verdict.reasoning

@@ -147,9 +147,9 @@ SPOILED = {
 def test_worthless_record_is_insufficient(lab, spoil):
     spec = lab.specs[SPOILED[spoil]]
     spoiled = replace(spec, protocol=tuple(spoil(list(spec.protocol))))
-    bench = lab.play(spoiled, ProtocolAgent(spoiled, 11), 11)
+    bench = lab.play_attempt(spoiled, ProtocolAgent(spoiled, 11), 11)
     # The simulator accepts every step; only the checklist finds the flaw.
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert len(bench.history) == len(spoiled.protocol)
-    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
+    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())
     assert not verdict.sufficient, verdict.reasoning

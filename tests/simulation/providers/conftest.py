@@ -4,11 +4,11 @@ import anthropic  # noqa: F401  # loading the SDKs takes seconds, which must not
 import openai  # noqa: F401
 import pytest
 
-from tests.support.wires import Bytes
+from tests.support.byte_server import ByteServer
 
 
 @pytest.fixture
-def server() -> Iterator[Bytes]:
-    serving = Bytes()
+def server() -> Iterator[ByteServer]:
+    serving = ByteServer()
     yield serving
     serving.listener.close()

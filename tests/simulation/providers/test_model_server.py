@@ -17,19 +17,19 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from simulation.lab import catalogue, experiments, telling, wire
+from simulation.lab import action_format, catalogue, experiments, rendering
 from simulation.lab.bench import Bench, Ending
-from simulation.lab.materials import place_all
+from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import RejectedBy
 from simulation.llm.prompts import prompt_sets
 from simulation.offline.rules import RuleBasedTransitionModel
-from simulation.scripted_server import FAULTS, Server, running, spawned
+from simulation.scripted_server import FAULTS, Server, run_in_process, run_in_thread
 
 ROOT = Path(__file__).resolve().parents[3]
-CATALOGUE = catalogue.read_directory(ROOT / "fixtures/actions")[0]
-EXPERIMENTS = [spec for spec, _ in experiments.read_directory(ROOT / "fixtures/experiments", CATALOGUE)]
+CATALOGUE = catalogue.load_catalogue(ROOT / "fixtures/actions")[0]
+EXPERIMENTS = [spec for spec, _ in experiments.load_experiments(ROOT / "fixtures/experiments", CATALOGUE)]
 
-AGENT = telling.instructions(CATALOGUE)
+AGENT = rendering.render_instructions(CATALOGUE)
 TRANSITION = 'Answer with {"new_materials": [], "new_observations": [], "reasoning": "", "success": true}'
 WATER = {
     "name": "Water",
@@ -46,14 +46,14 @@ TO_ACT = "MAT-AAAA1111 Water [available_for_further_use, static, 4C]\n\nAnswer w
 
 @pytest.fixture(scope="module")
 def shared_server() -> Iterator[Server]:
-    with running() as server:
+    with run_in_thread() as server:
         yield server
 
 
 @pytest.fixture
 def server(shared_server: Server) -> Server:
     """Return the shared server, reset for this test."""
-    shared_server.reset()
+    shared_server.reset_all()
     return shared_server
 
 
@@ -101,12 +101,14 @@ def send_message(server: Server, user: str, system: Any = "", **fields: Any) -> 
 
 @pytest.mark.parametrize("spec", EXPERIMENTS, ids=lambda spec: spec.slug)
 def test_scripted_agent_plays_every_experiment_to_submission_with_valid_actions(server, spec):
-    bench = Bench(spec.goal, CATALOGUE, place_all(spec.drafts(), 1), 1, spec.max_steps)
+    bench = Bench(spec.goal, CATALOGUE, build_inventory(spec.drafts(), 1), 1, spec.max_steps)
     rules = RuleBasedTransitionModel(1, spec.truth)
     while bench.ending is None:
-        told = "\n\n".join(telling.step(step) for step in bench.history)
-        reply = send_chat(server, f"{told}\n\n{telling.situation(bench.situation())}\n\nAnswer with ACTION:", AGENT)
-        bench.step(wire.read(reply.text), rules)
+        told = "\n\n".join(rendering.render_step(step) for step in bench.history)
+        reply = send_chat(
+            server, f"{told}\n\n{rendering.render_situation(bench.get_situation())}\n\nAnswer with ACTION:", AGENT
+        )
+        bench.take_step(action_format.parse_action(reply.text), rules)
     refused = [step.outcome for step in bench.history if not step.outcome.success]
     assert bench.ending is Ending.SUBMITTED and 6 <= len(bench.history) <= 13  # 5 to 12 steps and the submission
     assert {outcome.rejected_by for outcome in refused} <= {RejectedBy.TRANSITION_MODEL}
@@ -115,7 +117,9 @@ def test_scripted_agent_plays_every_experiment_to_submission_with_valid_actions(
 def test_scripted_agent_submits_at_the_last_step_or_without_usable_materials(server):
     last = send_chat(server, f"{TO_ACT}\n1 steps left", AGENT).text
     bare = send_chat(server, "MAT-AAAA1111 Tips [unlimited, static, 4C]\n\nAnswer with ACTION:", AGENT).text
-    assert [wire.read(text).name for text in (last, bare)] == ["SubmitMaterialsObservationsForReview"] * 2
+    assert [action_format.parse_action(text).name for text in (last, bare)] == [
+        "SubmitMaterialsObservationsForReview"
+    ] * 2
 
 
 def test_scripted_agent_starts_with_a_thought_if_asked(server):
@@ -175,7 +179,7 @@ def test_role_is_not_changed_by_words_inside_data_frames(server):
     ],
 )
 def test_roles_of_the_built_in_prompt_set_are_recognised(server, system, user, role):
-    files = prompt_sets.built_in().files
+    files = prompt_sets.load_built_in().files
     send_chat(server, files[user], files.get(system, ""))
     assert server.counters()["total"]["roles"] == {role: 1}
 
@@ -194,7 +198,7 @@ def test_scripted_verdict_has_five_tags_and_varies(server):
 
 
 def test_scripted_text_depends_on_prompt_and_seed(server):
-    with running(seed=1) as other:
+    with run_in_thread(seed=1) as other:
         asked = [f"{TO_ACT} {number}" for number in range(8)]
         here, again, there = ([send_chat(s, a, AGENT).text for a in asked] for s in (server, server, other))
     assert here == again != there
@@ -336,7 +340,7 @@ def test_openrouter_costs_add_up_in_the_counters(server):
 
 
 def set_fault(server: Server, name: str, **more: Any) -> None:
-    server.faults({"fault": name, **more})
+    server.set_faults({"fault": name, **more})
 
 
 @pytest.mark.parametrize(
@@ -385,7 +389,7 @@ def test_unknown_fault_rule_is_refused_by_name(server):
 
 
 def test_requests_above_the_concurrency_limit_get_429():
-    with running(latency=0.3, most_at_once=2) as server:
+    with run_in_thread(latency=0.3, most_at_once=2) as server:
         got: list[int] = []
         threads = [threading.Thread(target=lambda: got.append(send_chat(server, "Hello").status)) for _ in range(5)]
         for thread in threads:
@@ -442,12 +446,12 @@ def test_spoilt_action_matches_its_fault_name(server):
     def spoilt_action(name: str) -> str:
         return fetch_spoilt_text(server, name, "agent")
 
-    assert wire.read(spoilt_action("wrong_enum")).name == "Teleport"
-    assert wire.read(spoilt_action("unknown_field")).parameters["mood"] == "calm"
-    assert wire.read(spoilt_action("nan")).parameters == {"duration": "NaN"}
+    assert action_format.parse_action(spoilt_action("wrong_enum")).name == "Teleport"
+    assert action_format.parse_action(spoilt_action("unknown_field")).parameters["mood"] == "calm"
+    assert action_format.parse_action(spoilt_action("nan")).parameters == {"duration": "NaN"}
     for name, why in (("missing_field", "no line ACTION"), ("two_objects", "stands twice"), ("nul", "not text")):
-        with pytest.raises(wire.WireError, match=why):
-            wire.read(spoilt_action(name))
+        with pytest.raises(action_format.ActionFormatError, match=why):
+            action_format.parse_action(spoilt_action(name))
 
 
 def test_spoilt_verdict_matches_its_fault_name(server):
@@ -572,7 +576,7 @@ def test_every_fault_is_covered_by_this_file():
 
 
 def test_server_handles_a_hundred_slow_requests_concurrently():
-    with spawned("--latency", "0.5") as server:
+    with run_in_process("--latency", "0.5") as server:
         before, statuses = time.monotonic(), []
         threads = [
             threading.Thread(target=lambda: statuses.append(send_chat(server, TO_JUDGE).status)) for _ in range(100)
@@ -581,12 +585,12 @@ def test_server_handles_a_hundred_slow_requests_concurrently():
             thread.start()
         for thread in threads:
             thread.join()
-        took, peak = time.monotonic() - before, server.counters()["total"]["peak_in_flight"]
+        took, peak = time.monotonic() - before, server.get_counters()["total"]["peak_in_flight"]
     assert statuses == [200] * 100 and took < 100 * 0.5 / 4 and peak > 50
 
 
 def test_server_stops_while_requests_hang():
-    with running(faults=[{"fault": "hang"}]) as server:
+    with run_in_thread(faults=[{"fault": "hang"}]) as server:
 
         def hang() -> None:
             with pytest.raises((ConnectionError, http.client.HTTPException)):
@@ -594,7 +598,7 @@ def test_server_stops_while_requests_hang():
 
         thread = threading.Thread(target=hang)
         thread.start()
-        while not server.counters()["total"]["in_flight"]:
+        while not server.get_counters()["total"]["in_flight"]:
             time.sleep(0.01)
     thread.join(5)
     assert not thread.is_alive()
@@ -618,7 +622,7 @@ def is_port_open(port: int) -> bool:
 
 
 def test_port_in_use_raises_an_error(server):
-    with pytest.raises(OSError, match="in use"), running(port=int(server.url.rpartition(":")[2])):
+    with pytest.raises(OSError, match="in use"), run_in_thread(port=int(server.url.rpartition(":")[2])):
         pass
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from simulation.providers import Endpoint, Message, Prompt, connections
 from simulation.providers.base import Params, WireOptions, WireRequest
-from tests.support.wires import PROMPT
+from tests.support.byte_server import PROMPT
 
 
 def prepare_request(provider: str, params: Params, prompt: Prompt = PROMPT, **options: Any) -> WireRequest:
-    return connections.prepare(Endpoint(provider, "model-1", WireOptions(**options)), prompt, params)
+    return connections.prepare_request(Endpoint(provider, "model-1", WireOptions(**options)), prompt, params)
 
 
 def test_claude_of_the_paper_thinks_and_gets_no_temperature() -> None:
@@ -123,7 +123,7 @@ def test_extra_body_fields_are_sent_and_objects_merged() -> None:
 @pytest.mark.parametrize("name", ["stream", "max_tokens", "temperature", "model"])
 def test_extra_body_cannot_override_logged_fields(name: str) -> None:
     with pytest.raises(ValueError, match=f"extra_body must not contain {name}"):
-        connections.connect(Endpoint("local", "m", WireOptions(extra_body={name: 1})))
+        connections.open_connection(Endpoint("local", "m", WireOptions(extra_body={name: 1})))
 
 
 def test_request_hash_depends_on_prompt_and_parameters() -> None:
@@ -131,7 +131,7 @@ def test_request_hash_depends_on_prompt_and_parameters() -> None:
     assert once.sha256 == prepare_request("openai", Params(9)).sha256
     others = [
         prepare_request("openai", Params(8)),
-        prepare_request("openai", Params(9), PROMPT.answered("a", "repair", "b")),
+        prepare_request("openai", Params(9), PROMPT.with_reply("a", "repair", "b")),
     ]
     assert len({once.sha256, *(other.sha256 for other in others)}) == 3
 
@@ -139,7 +139,7 @@ def test_request_hash_depends_on_prompt_and_parameters() -> None:
 def test_request_hash_includes_the_api_version_and_not_the_key() -> None:
     def compute_hash(version: str, key: str) -> str:
         at = Endpoint("anthropic", "m", WireOptions(api_version=version), "http://a", key)
-        return connections.prepare(at, PROMPT, Params(9)).sha256
+        return connections.prepare_request(at, PROMPT, Params(9)).sha256
 
     assert compute_hash("2023-06-01", "one") == compute_hash("2023-06-01", "two") != compute_hash("2026-10-21", "one")
 

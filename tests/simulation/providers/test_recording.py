@@ -9,7 +9,7 @@ import pytest
 from simulation.providers import ErrorClass, Prompt, ProviderError, recording, scripted
 from simulation.providers.base import Completion, ProviderRefused, Reply, Stop
 from simulation.providers.recording import RecordedCall, RecordingError, ReplayConnection
-from tests.support.wires import PARAMS, PROMPT
+from tests.support.byte_server import PARAMS, PROMPT
 
 HASH = "a" * 64
 
@@ -19,15 +19,15 @@ def build_replay(*calls: RecordedCall) -> ReplayConnection:
 
 
 def send_prompt(connection: ReplayConnection, prompt: Prompt = PROMPT) -> Completion:
-    return connection.send(connection.prepare(prompt, PARAMS), 1.0)
+    return connection.send_request(connection.prepare_request(prompt, PARAMS), 1.0)
 
 
 def compute_request_hash(prompt: Prompt = PROMPT) -> str:
-    return build_replay().prepare(prompt, PARAMS).sha256
+    return build_replay().prepare_request(prompt, PARAMS).sha256
 
 
 def build_recorded_call(text: str, prompt: Prompt = PROMPT, **key: Any) -> RecordedCall:
-    return RecordedCall(key, compute_request_hash(prompt), scripted.completion(text).reply)
+    return RecordedCall(key, compute_request_hash(prompt), scripted.make_completion(text).reply)
 
 
 def test_recording_is_read_back_byte_for_byte(tmp_path: Path) -> None:
@@ -37,23 +37,23 @@ def test_recording_is_read_back_byte_for_byte(tmp_path: Path) -> None:
         RecordedCall({"episode": "e2"}, HASH, Reply(429, {"retry-after": "3"}, b"{}"), "rate_limit", "slow down"),
     )
     file = tmp_path / "run.jsonl"
-    assert recording.write(file, {"run": 7, "cast": "paper"}, calls) == 3
-    read = recording.read(file)
+    assert recording.write_recording(file, {"run": 7, "cast": "paper"}, calls) == 3
+    read = recording.load_recording(file)
     assert read.calls == calls and read.header == {"run": 7, "cast": "paper"}
-    assert read.of(episode="e2") == calls[1:]
+    assert read.select_calls(episode="e2") == calls[1:]
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
 
 
 def test_failed_write_keeps_the_older_recording(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
-    recording.write(file, {"run": 1}, [])
+    recording.write_recording(file, {"run": 1}, [])
     with pytest.raises(TypeError):
-        recording.write(file, {"run": 2}, [RecordedCall({"episode": object()}, HASH, Reply(200, {}, b""))])
-    assert recording.read(file).header == {"run": 1} and len(list(tmp_path.iterdir())) == 1
+        recording.write_recording(file, {"run": 2}, [RecordedCall({"episode": object()}, HASH, Reply(200, {}, b""))])
+    assert recording.load_recording(file).header == {"run": 1} and len(list(tmp_path.iterdir())) == 1
 
 
 def test_repeated_request_is_answered_in_recorded_order_until_none_is_left() -> None:
-    other = PROMPT.answered("first", "repair", "again")
+    other = PROMPT.with_reply("first", "repair", "again")
     connection = build_replay(
         build_recorded_call("first"), build_recorded_call("other", other), build_recorded_call("second")
     )
@@ -83,7 +83,7 @@ def test_recorded_error_is_raised_with_its_class_and_delay(error_class: ErrorCla
 
 
 def test_recorded_refusal_is_replayed_as_a_refusal() -> None:
-    declined = RecordedCall({}, compute_request_hash(), scripted.completion("", Stop.REFUSAL).reply)
+    declined = RecordedCall({}, compute_request_hash(), scripted.make_completion("", Stop.REFUSAL).reply)
     assert send_prompt(build_replay(declined)).stop is Stop.REFUSAL
 
 
@@ -112,7 +112,7 @@ def test_invalid_recording_line_is_reported_with_its_field(tmp_path: Path, row: 
     line = row if isinstance(row, str) else json.dumps(row)
     file.write_text('{"recording": 1}\n' + line + "\n")
     with pytest.raises(RecordingError, match=problem):
-        recording.read(file)
+        recording.load_recording(file)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "{}\n", '{"recording": 2}\n', "PK\x03\x04"])
@@ -120,4 +120,4 @@ def test_file_that_is_not_a_recording_is_refused_at_its_first_line(tmp_path: Pat
     file = tmp_path / "other.jsonl"
     file.write_text(text)
     with pytest.raises(RecordingError, match="line 1"):
-        recording.read(file)
+        recording.load_recording(file)

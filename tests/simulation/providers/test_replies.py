@@ -8,7 +8,7 @@ import pytest
 
 from simulation.providers import Endpoint, ErrorClass, ProviderError, connections
 from simulation.providers.base import Completion, ProviderRefused, ProviderUnavailable, Reply, Stop, Usage
-from tests.support.wires import chat, message
+from tests.support.byte_server import build_anthropic_message, build_chat_completion
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 
@@ -16,7 +16,7 @@ QUOTA = "You exceeded your current quota, please check your plan and billing det
 def parse_reply(data: object, provider: str = "openai", status: int = 200, **headers: str) -> Completion:
     body = data if isinstance(data, bytes) else json.dumps(data).encode()
     told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return connections.read(Endpoint(provider, "model-1"), Reply(status, told, body))
+    return connections.parse_reply(Endpoint(provider, "model-1"), Reply(status, told, body))
 
 
 def parse_error(*args: Any, **named: Any) -> ProviderError:
@@ -26,7 +26,7 @@ def parse_error(*args: Any, **named: Any) -> ProviderError:
 
 
 def test_openai_reply_is_parsed() -> None:
-    said = parse_reply(chat(), x_request_id="req_1")
+    said = parse_reply(build_chat_completion(), x_request_id="req_1")
     # 1000 prompt tokens include the 800 cached; 50 completion tokens include the 20 of reasoning
     assert said.usage == Usage(200, 800, 0, 0, 50, 20)
     assert (said.text, said.stop, said.served_model) == ("A clear liquid.", Stop.STOP, "gpt-served")
@@ -36,7 +36,8 @@ def test_openai_reply_is_parsed() -> None:
 def test_anthropic_reply_is_parsed() -> None:
     thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
     said = parse_reply(
-        message(thinking, {"type": "text", "text": "A "}, {"type": "text", "text": "tube."}), "anthropic"
+        build_anthropic_message(thinking, {"type": "text", "text": "A "}, {"type": "text", "text": "tube."}),
+        "anthropic",
     )
     # 100 written to the cache, 40 of them for an hour
     assert said.usage == Usage(200, 700, 60, 40, 50, 20)
@@ -46,24 +47,24 @@ def test_anthropic_reply_is_parsed() -> None:
 def test_gemini_thinking_tokens_are_computed_from_the_total() -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 150}
     # 150 - 100 - 10 = 40 thinking tokens
-    assert parse_reply(chat(usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 40)
+    assert parse_reply(build_chat_completion(usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 40)
 
 
 def test_missing_gemini_output_count_is_computed_from_the_total() -> None:
     usage = {"prompt_tokens": 100, "total_tokens": 150}
     # 150 - 100 = 50, none of them an answer
-    assert parse_reply(chat("", "length", usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 50)
-    assert parse_reply(chat("", "length", usage=usage | {"total_tokens": 100}), "gemini").usage == Usage(
-        100, 0, 0, 0, 0, 0
-    )
+    assert parse_reply(build_chat_completion("", "length", usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 50)
+    assert parse_reply(
+        build_chat_completion("", "length", usage=usage | {"total_tokens": 100}), "gemini"
+    ).usage == Usage(100, 0, 0, 0, 0, 0)
 
 
 def test_openrouter_reply_has_its_serving_provider_and_cost() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.0000126}
-    said = parse_reply(chat(usage=usage, provider="DeepInfra"), "openrouter")
+    said = parse_reply(build_chat_completion(usage=usage, provider="DeepInfra"), "openrouter")
     assert said.cost == Decimal("0.000013") and said.served_provider == "DeepInfra"
     own_key = usage | {"is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}
-    assert parse_reply(chat(usage=own_key), "openrouter").cost == Decimal("0.010013")
+    assert parse_reply(build_chat_completion(usage=own_key), "openrouter").cost == Decimal("0.010013")
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,17 @@ def test_openrouter_reply_has_its_serving_provider_and_cost() -> None:
      {"prompt_tokens": 10**30, "completion_tokens": 1}, {"prompt_tokens": 1.5, "completion_tokens": 1}, {"prompt_tokens": 1}],
 )  # fmt: skip
 def test_invalid_usage_becomes_none(usage: object) -> None:
-    assert parse_reply(chat(usage=usage)).usage is None
+    assert parse_reply(build_chat_completion(usage=usage)).usage is None
     said = {"input_tokens": 1, "output_tokens": 1} | {"output_tokens": usage}
-    assert parse_reply(message(usage=said), "anthropic").usage is None
+    assert parse_reply(build_anthropic_message(usage=said), "anthropic").usage is None
 
 
 def test_invalid_cost_becomes_none() -> None:
     for cost in (-1, "1", True, 10**9, {"total": 1}):
-        assert parse_reply(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": cost})).cost is None
+        assert (
+            parse_reply(build_chat_completion(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": cost})).cost
+            is None
+        )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_invalid_cost_becomes_none() -> None:
      (b"1000000.01", None), (b"1E+400000", None), (b"9" * 4000, None)],
 )  # fmt: skip
 def test_cost_is_rounded_to_the_millionth_and_dropped_if_too_large_to_store(written: bytes, kept: str | None) -> None:
-    body = json.dumps(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": 7})).encode()
+    body = json.dumps(build_chat_completion(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": 7})).encode()
     said = parse_reply(body.replace(b'"cost": 7', b'"cost": ' + written), "openrouter")
     assert (str(said.cost) if said.cost is not None else None) == kept
 
@@ -99,7 +103,7 @@ def test_cost_is_rounded_to_the_millionth_and_dropped_if_too_large_to_store(writ
      ("SAFETY", Stop.REFUSAL), ("content_filter: RECITATION", Stop.REFUSAL), (None, Stop.STOP), (7, Stop.STOP), ("something_new", Stop.STOP)],
 )  # fmt: skip
 def test_openai_finish_reason_becomes_a_stop_value(reason: object, stop: Stop) -> None:
-    assert parse_reply(chat(reason=reason)).stop is stop
+    assert parse_reply(build_chat_completion(reason=reason)).stop is stop
 
 
 @pytest.mark.parametrize(
@@ -108,13 +112,15 @@ def test_openai_finish_reason_becomes_a_stop_value(reason: object, stop: Stop) -
      ("model_context_window_exceeded", Stop.CONTEXT), ("refusal", Stop.REFUSAL), ("something_new", Stop.STOP)],
 )  # fmt: skip
 def test_anthropic_stop_reason_becomes_a_stop_value(reason: object, stop: Stop) -> None:
-    assert parse_reply(message(stop_reason=reason), "anthropic").stop is stop
+    assert parse_reply(build_anthropic_message(stop_reason=reason), "anthropic").stop is stop
 
 
 def test_model_refusal_is_a_completion_with_a_reason() -> None:
-    biology = message(stop_reason="refusal", stop_details={"type": "refusal", "category": "bio"}, content=[])
+    biology = build_anthropic_message(
+        stop_reason="refusal", stop_details={"type": "refusal", "category": "bio"}, content=[]
+    )
     assert parse_reply(biology, "anthropic").refusal == "bio"
-    declined = chat(None)
+    declined = build_chat_completion(None)
     declined["choices"][0]["message"]["refusal"] = "I cannot help with vectors."
     said = parse_reply(declined)
     assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, "I cannot help with vectors.", "")
@@ -211,23 +217,28 @@ def test_unparsable_reply_is_garbled_and_kept(provider: str, body: bytes) -> Non
     "content", [None, "", [], [{"type": "text", "text": ""}], [{"type": "image"}, 7, {"text": None}]]
 )  # fmt: skip
 def test_answer_without_text_is_empty(content: object) -> None:
-    assert parse_reply(chat(content)).text == ""
+    assert parse_reply(build_chat_completion(content)).text == ""
     blocks = content if isinstance(content, list) else []
-    assert parse_reply(message(content=blocks), "anthropic").text == ""
+    assert parse_reply(build_anthropic_message(content=blocks), "anthropic").text == ""
 
 
 def test_invalid_utf_8_and_nul_in_a_reply_are_parsed_as_text() -> None:
-    body = json.dumps(chat("one\0two")).encode().replace(b"A clear", b"").replace(b"gpt-served", b"gpt\xff\xfe")
+    body = (
+        json.dumps(build_chat_completion("one\0two"))
+        .encode()
+        .replace(b"A clear", b"")
+        .replace(b"gpt-served", b"gpt\xff\xfe")
+    )
     said = parse_reply(body)
     assert said.text == "one\0two" and said.served_model == "gpt\ufffd\ufffd"
-    assert parse_reply(chat("\ud800 lone")).text == "\ud800 lone"
+    assert parse_reply(build_chat_completion("\ud800 lone")).text == "\ud800 lone"
 
 
 def test_long_and_hostile_labels_are_shortened_and_cleaned() -> None:
-    said = parse_reply(chat(model="m" * 5000, provider="p\0" + "q" * 500, id="i" * 900))
+    said = parse_reply(build_chat_completion(model="m" * 5000, provider="p\0" + "q" * 500, id="i" * 900))
     assert len(said.served_model) == 200 and len(said.served_provider) == 120 and len(said.request_id) == 200
     assert "\0" not in said.served_provider
-    assert parse_reply(chat(model=7, provider=None)).served_model == "model-1"
+    assert parse_reply(build_chat_completion(model=7, provider=None)).served_model == "model-1"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +265,7 @@ def test_google_retry_delay_is_parsed_from_the_body() -> None:
 
 
 def test_choice_that_ends_with_an_error_is_a_server_error() -> None:
-    broken = chat("half", "error")
+    broken = build_chat_completion("half", "error")
     broken["choices"][0]["error"] = {"code": 502, "message": "upstream closed"}
     assert parse_error(broken, "openrouter").error_class is ErrorClass.SERVER
     broken["choices"][0].pop("error")
@@ -262,7 +273,10 @@ def test_choice_that_ends_with_an_error_is_a_server_error() -> None:
 
 
 def test_anthropic_reply_without_a_stop_reason_is_a_server_error() -> None:
-    for unended in (message(stop_reason=None), {k: v for k, v in message().items() if k != "stop_reason"}):
+    for unended in (
+        build_anthropic_message(stop_reason=None),
+        {k: v for k, v in build_anthropic_message().items() if k != "stop_reason"},
+    ):
         found = parse_error(unended, "anthropic")
         assert found.error_class is ErrorClass.SERVER and "stop_reason" in str(found)
 
@@ -277,6 +291,6 @@ def test_anthropic_reply_without_a_stop_reason_is_a_server_error() -> None:
     ],
 )
 def test_prompt_blocked_by_gemini_is_a_refusal(more: dict[str, Any], why: str) -> None:
-    said = parse_reply(chat(**more), "gemini")
+    said = parse_reply(build_chat_completion(**more), "gemini")
     assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, why, "")
     assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # a refusal is billed

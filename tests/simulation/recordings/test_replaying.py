@@ -7,11 +7,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from simulation.models import Episode, Experiment, Run
-from simulation.recordings import replaying
-from simulation.runs import control, queueing
+from simulation.recordings import run_recordings
+from simulation.runs import control, create
 from simulation.scripted_server import Server
-from tests.support import speakers
-from tests.support.steps import play_out
+from tests.support import model_casts
+from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.both_databases
 
@@ -19,17 +19,17 @@ pytestmark = pytest.mark.both_databases
 @pytest.fixture
 def recorded(caffeine: Experiment, model_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A recorded run of two episodes with a fault and a repaired reply. Afterwards the server does not answer any more."""
-    speakers.cast(panel=("judge-two",))
-    model_server.faults(
+    model_casts.create_cast(panel=("judge-two",))
+    model_server.set_faults(
         {"fault": "server_500", "every": 5, "times": 2}, {"fault": "wrong_enum", "role": "transition", "times": 1}
     )
-    run = queueing.queue_episodes([caffeine], "talkers", 2, seed=4)
-    while not queueing.progress(run).finished:
+    run = create.create_episode_run([caffeine], "model_cast_server", 2, seed=4)
+    while not create.get_progress(run).is_finished:
         Episode.objects.update(not_before=None)
-        play_out(run)
+        run_to_end(run)
     file = tmp_path / "run.jsonl"
     call_command("record_run", str(run.code), str(file))
-    for name in model_server.environ():
+    for name in model_server.get_environ():
         monkeypatch.delenv(name)
     return file
 
@@ -69,9 +69,9 @@ def test_replay_is_refused_if_the_experiment_differs(recorded: Path) -> None:
 
 
 def test_recording_of_a_rule_based_run_is_refused(caffeine: Experiment, tmp_path: Path) -> None:
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
-    with pytest.raises(replaying.ReplayError, match="from their seed"):
-        replaying.record(run, tmp_path / "x")
+    run = create.create_episode_run([caffeine], "offline", 1, seed=1)
+    with pytest.raises(run_recordings.ReplayError, match="from their seed"):
+        run_recordings.record_run(run, tmp_path / "x")
 
 
 def test_replay_is_never_run_by_workers_with_their_own_keys(recorded: Path, model_server: Server) -> None:
@@ -79,20 +79,20 @@ def test_replay_is_never_run_by_workers_with_their_own_keys(recorded: Path, mode
     again = Run.objects.latest("pk")
     assert again.replay
     Episode.objects.filter(run=again).update(status="queued", ended_at=None)
-    asked = model_server.counters()["total"]["requests"]
-    play_out(again)
-    assert model_server.counters()["total"]["requests"] == asked
+    asked = model_server.get_counters()["total"]["requests"]
+    run_to_end(again)
+    assert model_server.get_counters()["total"]["requests"] == asked
 
 
 def test_replay_of_a_run_that_was_blocked_by_its_key_reaches_the_same_end(
     caffeine: Experiment, model_server: Server, tmp_path: Path
 ) -> None:
-    speakers.cast()
-    model_server.faults({"fault": "unauthorized_401", "times": 1})
-    run = queueing.queue_episodes([caffeine], "talkers", 1, seed=4)
-    play_out(run)
-    control.try_again(run)
-    play_out(run)
+    model_casts.create_cast()
+    model_server.set_faults({"fault": "unauthorized_401", "times": 1})
+    run = create.create_episode_run([caffeine], "model_cast_server", 1, seed=4)
+    run_to_end(run)
+    control.retry_blocked(run)
+    run_to_end(run)
     assert run.episodes.get().status == "submitted"
     call_command("record_run", str(run.code), str(tmp_path / "held.jsonl"))
     call_command("replay_run", str(tmp_path / "held.jsonl"))

@@ -18,15 +18,15 @@ from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.models import Episode, Experiment, Run, Transition
 from simulation.recordings import trajectories, trajectory_files
 from simulation.recordings.trajectories import TrajectoryError
-from simulation.runs import laboratory, queueing
-from tests.support.steps import play_out
+from simulation.runs import benches, create
+from tests.support.steps import run_to_end
 
 
 @pytest.fixture
 def run(caffeine: Experiment) -> Run:
     """A run of one episode that follows the reference protocol and is judged."""
-    made = queueing.queue_episodes([caffeine], "offline", 1, seed=7)
-    play_out(made)
+    made = create.create_episode_run([caffeine], "offline", 1, seed=7)
+    run_to_end(made)
     return made
 
 
@@ -34,7 +34,7 @@ def run(caffeine: Experiment) -> Run:
 def line(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The trajectory of that run, copied for each test; the run itself is executed once."""
     if not _line:
-        _line.append(json.dumps(trajectory_files.line(request.getfixturevalue("run").episodes.get())))
+        _line.append(json.dumps(trajectory_files.build_trajectory(request.getfixturevalue("run").episodes.get())))
     return dict(json.loads(_line[0]))
 
 
@@ -57,7 +57,7 @@ def exported(run: Run, path: Path, *options: str) -> list[dict[str, Any]]:
 def test_trajectory_replays_with_the_same_observations_and_rewards(run, env, tmp_path):
     [line] = exported(run, tmp_path / "run.jsonl")
     episode = run.episodes.get()
-    moments = trajectories.replay(env, line)
+    moments = trajectories.replay_trajectory(env, line)
     # the stored steps, and the submission, which is not stored as a step
     assert len(moments) == len(line["steps"]) == episode.transitions.count() + 1
     assert [moment.observation for moment in moments] == [
@@ -72,24 +72,24 @@ def test_trajectory_replays_with_the_same_observations_and_rewards(run, env, tmp
 
 def test_trajectory_of_a_random_agent_replays_with_its_rejections(lab, tmp_path):
     zebrafish = Experiment.objects.get(slug="zebrafish-genotyping")
-    run = queueing.queue_episodes([zebrafish], "offline-random", 2, seed=3)
-    play_out(run)
+    run = create.create_episode_run([zebrafish], "offline-random", 2, seed=3)
+    run_to_end(run)
     lines = exported(run, tmp_path / "run.jsonl")
     rejected = [step for line in lines for step in line["steps"] if not step["outcome"]["success"]]
     assert {step["outcome"]["rejected_by"] for step in rejected} >= {"transition_model"}
     env = gymnasium.make(simulation.offline.gym.environment_id(zebrafish.slug))
     for line in lines:
-        trajectories.replay(env, line)
+        trajectories.replay_trajectory(env, line)
     env.close()
 
 
 def unreadable(caffeine: Experiment) -> Episode:
     """An episode whose agent's replies could not be parsed three times."""
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=7)
+    run = create.create_episode_run([caffeine], "offline", 1, seed=7)
     episode = run.episodes.get()
-    bench = laboratory.bench(episode)
+    bench = benches.build_bench(episode)
     for number in (1, 2, 3):
-        step = bench.record(Action("(unreadable)"), Outcome.rejected(f"no. {number}", RejectedBy.PARSER))
+        step = bench.record_outcome(Action("(unreadable)"), Outcome.make_rejected(f"no. {number}", RejectedBy.PARSER))
         Transition.objects.create(
             episode=episode, number=number, action_name="(unreadable)", accepted=False, rejected_by="parser",
             step=step_to_json(step), content_sha256="0" * 64,
@@ -101,11 +101,11 @@ def unreadable(caffeine: Experiment) -> Episode:
 
 
 def test_trajectory_replays_an_unparsable_reply_as_a_rejected_step_without_text(caffeine, env):
-    line = trajectory_files.line(unreadable(caffeine))
+    line = trajectory_files.build_trajectory(unreadable(caffeine))
     assert [(step["action"], step["thought"], step["terminated"]) for step in line["steps"]] == [
         (None, "", False), (None, "hm", False), (None, "", True),
     ]  # fmt: skip
-    moments = trajectories.replay(env, line)
+    moments = trajectories.replay_trajectory(env, line)
     assert "refused by parser: no. 3" in moments[-1].observation and moments[-1].terminated
     assert (line["plan"], line["ending"], line["verdict"]) == ("1. wait", "rejected_out", None)
 
@@ -114,7 +114,7 @@ def test_trajectory_has_no_hidden_information(run):
     episode = run.episodes.get()
     stored = json.dumps(list(episode.transitions.values_list("step", flat=True)))
     assert '"ledger": {"' in stored and '"reasoning": "' in stored
-    line = trajectory_files.line(episode)
+    line = trajectory_files.build_trajectory(episode)
     assert "ledger" not in json.dumps(line)
     assert {step["outcome"]["reasoning"] for step in line["steps"]} == {""}
 
@@ -132,18 +132,18 @@ def test_trajectory_has_no_hidden_information(run):
 )
 def test_trajectory_that_does_not_match_its_environment_is_refused_with_the_difference(line, env, changes, told):
     with pytest.raises(TrajectoryError, match=told):
-        trajectories.replay(env, line | changes)
+        trajectories.replay_trajectory(env, line | changes)
 
 
 def test_trajectory_with_a_wrong_reward_is_refused(line, env):
     line["steps"][-1]["reward"] = 0.5
     with pytest.raises(TrajectoryError, match="reward differs"):
-        trajectories.replay(env, line)
+        trajectories.replay_trajectory(env, line)
 
 
 def test_export_leaves_out_and_counts_episodes_that_did_not_end_by_the_rules(run, tmp_path, capsys):
     episode = run.episodes.get()
-    more = queueing.queue_episodes([episode.experiment], "offline", 2, seed=8)
+    more = create.create_episode_run([episode.experiment], "offline", 2, seed=8)
     failed, _queued = more.episodes.order_by("replicate")
     Episode.objects.filter(pk=failed.pk).update(status="failed", reason="internal", error="broke")
     assert exported(more, tmp_path / "more.jsonl") == []

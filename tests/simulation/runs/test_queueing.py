@@ -7,119 +7,121 @@ import pytest
 
 from simulation.casts.casting import UnknownCastError
 from simulation.models import Episode, Experiment, Transition, Twin
-from simulation.runs import control, queueing
-from tests.support.steps import play_out, race
+from simulation.runs import control, create
+from tests.support.steps import run_concurrently, run_to_end
 
 pytestmark = pytest.mark.both_databases
 
 
 def test_second_run_adds_the_next_replicates(caffeine: Experiment) -> None:
-    queueing.queue_episodes([caffeine], "offline", 2)
-    queueing.queue_episodes([caffeine], "offline", 3)
+    create.create_episode_run([caffeine], "offline", 2)
+    create.create_episode_run([caffeine], "offline", 3)
     assert sorted(Episode.objects.values_list("replicate", flat=True)) == [1, 2, 3, 4, 5]
 
 
 def test_same_submission_id_creates_one_run(caffeine: Experiment) -> None:
-    first = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
-    again = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
+    first = create.create_episode_run([caffeine], "offline", 2, submission_id="click")
+    again = create.create_episode_run([caffeine], "offline", 2, submission_id="click")
     assert first == again and Episode.objects.count() == 2
 
 
 def test_the_same_seed_gives_the_same_episodes_and_barcodes(caffeine: Experiment) -> None:
-    first = queueing.queue_episodes([caffeine], "offline", 1, seed=5).episodes.get()
+    first = create.create_episode_run([caffeine], "offline", 1, seed=5).episodes.get()
     Episode.objects.all().delete()
-    again = queueing.queue_episodes([caffeine], "offline", 1, seed=5).episodes.get()
+    again = create.create_episode_run([caffeine], "offline", 1, seed=5).episodes.get()
     assert (first.seed, first.initial) == (again.seed, again.initial)
 
 
 def test_unknown_cast_is_refused_with_the_known_ones(caffeine: Experiment) -> None:
     with pytest.raises(UnknownCastError, match="offline, offline-lapses, offline-random"):
-        queueing.queue_episodes([caffeine], "gpt-9", 1)
+        create.create_episode_run([caffeine], "gpt-9", 1)
     assert Episode.objects.count() == 0
 
 
 def test_an_unknown_experiment_is_refused_with_the_known_ones(lab: None) -> None:
-    with pytest.raises(queueing.UnknownExperimentError, match="caffeine-hplc-analysis"):
-        queueing.experiments_named("coffee")
+    with pytest.raises(create.UnknownExperimentError, match="caffeine-hplc-analysis"):
+        create.get_experiments("coffee")
 
 
 def test_missing_experiments_error_explains_how_to_load_them(db: None) -> None:
-    with pytest.raises(queueing.UnknownExperimentError, match="load_lab"):
-        queueing.experiments_named("all")
+    with pytest.raises(create.UnknownExperimentError, match="load_lab"):
+        create.get_experiments("all")
 
 
 def test_a_queued_episode_is_stopped_at_once(caffeine: Experiment) -> None:
-    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
-    assert control.stop(episode) is True
+    episode = create.create_episode_run([caffeine], "offline", 1).episodes.get()
+    assert control.stop_episode(episode) is True
     episode.refresh_from_db()
     assert episode.status == "cancelled"
-    assert control.stop(episode) is False
+    assert control.stop_episode(episode) is False
 
 
 def test_retry_replaces_the_replicate_and_only_the_retry_counts(caffeine: Experiment) -> None:
-    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=3).episodes.get()
-    control.stop(episode)
-    again = queueing.retry(episode)
+    episode = create.create_episode_run([caffeine], "offline", 1, seed=3).episodes.get()
+    control.stop_episode(episode)
+    again = create.retry_episode(episode)
     assert (again.replicate, again.seed, again.initial) == (episode.replicate, episode.seed, episode.initial)
     assert list(Episode.objects.filter(counts=True)) == [again]
     with pytest.raises(ValueError, match="only a failed or stopped episode"):
-        queueing.retry(episode)
+        create.retry_episode(episode)
 
 
 def test_a_running_episode_is_not_retried(caffeine: Experiment) -> None:
-    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
+    episode = create.create_episode_run([caffeine], "offline", 1).episodes.get()
     with pytest.raises(ValueError, match="is queued"):
-        queueing.retry(episode)
+        create.retry_episode(episode)
 
 
 def test_twins_are_created_for_accepted_steps_only_with_consecutive_numbers(caffeine: Experiment) -> None:
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=2)
-    play_out(run)
+    run = create.create_episode_run([caffeine], "offline", 1, seed=2)
+    run_to_end(run)
     accepted = Transition.objects.filter(accepted=True).count()
-    queueing.queue_twins(Transition.objects.all(), ["subtle"], seed=1)
-    queueing.queue_twins(Transition.objects.all(), ["subtle"], seed=1)
+    create.create_twin_run(Transition.objects.all(), ["subtle"], seed=1)
+    create.create_twin_run(Transition.objects.all(), ["subtle"], seed=1)
     assert Twin.objects.count() == 2 * accepted
     assert set(Twin.objects.values_list("number", flat=True)) == {1, 2}
 
 
 def test_progress_counts_rows_by_status(caffeine: Experiment) -> None:
-    run = queueing.queue_episodes([caffeine], "offline", 3)
-    control.stop(run.episodes.first())
-    now = queueing.progress(run)
+    run = create.create_episode_run([caffeine], "offline", 3)
+    control.stop_episode(run.episodes.first())
+    now = create.get_progress(run)
     assert (now.total, now.ended, now.by_status) == (3, 1, {"queued": 2, "cancelled": 1})
-    assert not now.finished
+    assert not now.is_finished
 
 
 def create_in_six_threads(order: Callable[[], object]) -> list[Any]:
     """Create the same run in six threads at once, and return the errors."""
-    return [result for result in race(order, 6) if isinstance(result, Exception)]
+    return [result for result in run_concurrently(order, 6) if isinstance(result, Exception)]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_same_submission_six_times_at_once_creates_one_run(caffeine: Experiment) -> None:
-    assert create_in_six_threads(lambda: queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")) == []
+    assert (
+        create_in_six_threads(lambda: create.create_episode_run([caffeine], "offline", 2, submission_id="click")) == []
+    )
     assert Episode.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
 def test_six_concurrent_runs_number_their_replicates_without_conflicts(caffeine: Experiment) -> None:
-    assert create_in_six_threads(lambda: queueing.queue_episodes([caffeine], "offline", 2)) == []
+    assert create_in_six_threads(lambda: create.create_episode_run([caffeine], "offline", 2)) == []
     assert sorted(Episode.objects.values_list("replicate", flat=True)) == list(range(1, 13))  # 6 runs of 2
 
 
 @pytest.mark.django_db(transaction=True)
 def test_six_concurrent_twin_runs_number_their_twins_without_conflicts(caffeine: Experiment) -> None:
-    play_out(queueing.queue_episodes([caffeine], "offline", 1, seed=2))
+    run_to_end(create.create_episode_run([caffeine], "offline", 1, seed=2))
     accepted = Transition.objects.filter(accepted=True).count()
-    assert create_in_six_threads(lambda: queueing.queue_twins(Transition.objects.all(), ["subtle"])) == []
+    assert create_in_six_threads(lambda: create.create_twin_run(Transition.objects.all(), ["subtle"])) == []
     assert Twin.objects.count() == 6 * accepted
     assert set(Twin.objects.values_list("number", flat=True)) == set(range(1, 7))
 
 
 @pytest.mark.django_db(transaction=True)
 def test_six_concurrent_retries_create_one_episode(caffeine: Experiment) -> None:
-    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
-    control.stop(episode)
-    refused = create_in_six_threads(lambda: queueing.retry(episode))
+    episode = create.create_episode_run([caffeine], "offline", 1).episodes.get()
+    control.stop_episode(episode)
+    refused = create_in_six_threads(lambda: create.retry_episode(episode))
     assert [type(trouble) for trouble in refused] == [ValueError] * 5
     assert Episode.objects.filter(counts=True).count() == 1 and Episode.objects.count() == 2

@@ -6,28 +6,28 @@ from django.test import Client
 from django.urls import reverse
 
 from simulation.models import Episode, EvidenceReview, Experiment, MissingReview, ModelCall, Run
-from simulation.runs import control, queueing
+from simulation.runs import control, create
 from simulation.scripted_server import Server
-from tests.support import speakers
-from tests.support.steps import play_out
+from tests.support import model_casts
+from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.django_db
 REFUSES = {"fault": "wrong_enum", "model": "judge-two"}
 
 
 @pytest.fixture
-def talkers(caffeine: Experiment, model_server: Server) -> Server:
-    speakers.cast(panel=("judge-two",))
+def model_cast_server(caffeine: Experiment, model_server: Server) -> Server:
+    model_casts.create_cast(panel=("judge-two",))
     return model_server
 
 
 @pytest.fixture
-def run(talkers: Server) -> Run:
+def run(model_cast_server: Server) -> Run:
     """An episode that ended without the verdict of its panel's second judge."""
     chosen = Experiment.objects.filter(slug="caffeine-hplc-analysis")
-    made = queueing.queue_episodes(chosen, "talkers", 1, seed=1)
-    talkers.faults(REFUSES)
-    play_out(made)
+    made = create.create_episode_run(chosen, "model_cast_server", 1, seed=1)
+    model_cast_server.set_faults(REFUSES)
+    run_to_end(made)
     assert (episode().status, missing()) == ("submitted", [("judge-two", "no_verdict")])
     return made
 
@@ -45,12 +45,12 @@ def verdict_calls() -> dict[str, int]:
     return {name: list(calls).count(name) for name in set(calls)}
 
 
-def test_requested_verdict_is_given_without_other_calls(run: Run, talkers: Server) -> None:
+def test_requested_verdict_is_given_without_other_calls(run: Run, model_cast_server: Server) -> None:
     before = verdict_calls()
-    talkers.faults()
+    model_cast_server.set_faults()
     assert [control.request_verdicts(run.episodes.all()), control.request_verdicts(run.episodes.all())] == [1, 0]
     assert episode().status == "queued"
-    play_out(run)
+    run_to_end(run)
     assert (episode().status, missing()) == ("submitted", [])
     assert set(EvidenceReview.objects.values_list("classifier", "primary")) == {("a-judge", True), ("judge-two", False)}
     assert verdict_calls() == {**before, "judge-two": before["judge-two"] + 1}
@@ -60,7 +60,7 @@ def test_requested_verdict_is_given_without_other_calls(run: Run, talkers: Serve
 def test_requested_verdict_that_is_refused_again_stays_missing(run: Run) -> None:
     verdict = EvidenceReview.objects.get().sufficient
     control.request_verdicts(run.episodes.all())
-    play_out(run)
+    run_to_end(run)
     assert (episode().status, missing()) == ("submitted", [("judge-two", "no_verdict")])
     assert EvidenceReview.objects.get().sufficient == verdict
     assert MissingReview.objects.get().requested_at is None
@@ -72,12 +72,12 @@ def test_requested_verdict_without_a_key_stays_missing_and_does_not_block(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     control.request_verdicts(run.episodes.all())
-    play_out(run)
+    run_to_end(run)
     assert (episode().status, missing()) == ("submitted", [("judge-two", "credentials")])
 
 
-def test_stop_during_a_verdict_request_restores_the_ending(run: Run, talkers: Server) -> None:
-    talkers.faults()
+def test_stop_during_a_verdict_request_restores_the_ending(run: Run, model_cast_server: Server) -> None:
+    model_cast_server.set_faults()
     control.request_verdicts(run.episodes.all())
     assert control.stop_run(run) == 1
     row = episode()
@@ -86,7 +86,7 @@ def test_stop_during_a_verdict_request_restores_the_ending(run: Run, talkers: Se
 
 
 def test_missing_verdict_can_be_requested_on_the_pages_of_episode_and_run(
-    run: Run, talkers: Server, client: Client
+    run: Run, model_cast_server: Server, client: Client
 ) -> None:
     client.force_login(User.objects.create_user("ada", is_staff=True))
     pages = reverse("simulation:episode", args=[episode().code]), reverse("simulation:run", args=[run.code])
@@ -96,7 +96,7 @@ def test_missing_verdict_can_be_requested_on_the_pages_of_episode_and_run(
     assert "1 missing verdict requested again." in said and "Requested again" in said
     said = client.post(reverse("simulation:request_run_verdicts", args=[run.code]), follow=True).content.decode()
     assert "No verdict was requested" in said
-    talkers.faults()
-    play_out(run)
+    model_cast_server.set_faults()
+    run_to_end(run)
     for page in pages:
         assert "Request missing verdicts again" not in client.get(page).content.decode()

@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from simulation.models import Experiment, Run, Transition, Twin
-from simulation.runs import accepted_steps, queueing
-from simulation.runs.twin_samples import SampleTooLargeError, allocate, draw_steps
-from simulation.web.forms.orders import TwinsForm
+from simulation.runs import create, list_accepted_steps
+from simulation.runs.twin_samples import SampleTooLargeError, allocate_sample, draw_steps
+from simulation.web.forms.runs import TwinsForm
 from tests.support import run_factory
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ SIZES = {("a", "mix"): 10, ("a", "read"): 5, ("b", "mix"): 4, ("b", "read"): 1}
 
 @pytest.fixture
 def pool() -> None:
-    run_factory.pool(60)
+    run_factory.create_pool(60)
 
 
 def names(keys: list[int]) -> list[tuple[str, str, int, int]]:
@@ -31,17 +31,17 @@ def names(keys: list[int]) -> list[tuple[str, str, int, int]]:
 
 def test_sample_shares_are_proportional_with_at_least_one_step_of_each_stratum() -> None:
     # One of each of four leaves 6 for 9, 4, 3 and 0 of 16: 3.375, 1.5, 1.125 and 0 more on average over seeds.
-    found = [allocate(SIZES, 10, seed) for seed in range(400)]
+    found = [allocate_sample(SIZES, 10, seed) for seed in range(400)]
     assert {sum(one.values()) for one in found} == {10}
     means = [sum(one[name] for one in found) / len(found) for name in SIZES]
     assert means == pytest.approx([4.375, 2.5, 2.125, 1], abs=0.1)
     assert {one["a", "mix"] for one in found} == {4, 5} and {one["b", "read"] for one in found} == {1}
-    assert allocate(SIZES, 20, 1) == SIZES
+    assert allocate_sample(SIZES, 20, 1) == SIZES
 
 
 def test_sample_smaller_than_the_number_of_strata_can_include_any_stratum() -> None:
     # Three for 10, 5, 4 and 1 of 20: 1.5, 0.75, 0.6 and 0.15.
-    found = [allocate(SIZES, 3, seed) for seed in range(400)]
+    found = [allocate_sample(SIZES, 3, seed) for seed in range(400)]
     assert {sum(one.values()) for one in found} == {3}
     means = [sum(one[name] for one in found) / len(found) for name in SIZES]
     assert means == pytest.approx([1.5, 0.75, 0.6, 0.15], abs=0.08)
@@ -62,11 +62,11 @@ def test_a_sample_has_every_action_of_every_experiment(pool) -> None:
     drawn = Counter(Transition.objects.filter(pk__in=draw_steps(steps, len(strata), seed=1)).values_list(*columns))
     assert drawn == dict.fromkeys(strata, 1)
     more = Counter(Transition.objects.filter(pk__in=draw_steps(steps, 2 * len(strata), seed=1)).values_list(*columns))
-    assert more == allocate(dict(strata), 2 * len(strata), 1)
+    assert more == allocate_sample(dict(strata), 2 * len(strata), 1)
 
 
 def test_a_sample_larger_than_the_pool_is_refused_with_both_numbers(pool, capsys) -> None:
-    steps = accepted_steps(Experiment.objects.all())
+    steps = list_accepted_steps(Experiment.objects.all())
     there = steps.count()
     with pytest.raises(
         SampleTooLargeError, match=f"a sample of {there + 1} is larger than the pool, which has {there} "
@@ -77,7 +77,7 @@ def test_a_sample_larger_than_the_pool_is_refused_with_both_numbers(pool, capsys
     form = TwinsForm(
         {
             "experiments": list(Experiment.objects.values_list("slug", flat=True)), "cast": "offline", "error": "both",
-            "per_transition": 1, "sample": there + 1, "submission_id": queueing.new_submission_id(),
+            "per_transition": 1, "sample": there + 1, "submission_id": create.create_submission_id(),
         }
     )  # fmt: skip
     assert (
@@ -108,10 +108,10 @@ def test_sample_can_be_requested_on_the_page(pool, client: Client) -> None:
     slugs = list(Experiment.objects.values_list("slug", flat=True))
     order = {
         "experiments": slugs, "cast": "offline", "error": "obvious", "per_transition": 1, "sample": 5, "seed": 4,
-        "submission_id": queueing.new_submission_id(),
+        "submission_id": create.create_submission_id(),
     }  # fmt: skip
     size = client.get(reverse("simulation:twins"), order, headers={"HX-Request": "true"}).content.decode()
     assert "5 accepted steps" in size
     client.post(reverse("simulation:twins"), order)
-    drawn = draw_steps(accepted_steps(Experiment.objects.all()), 5, seed=4)
+    drawn = draw_steps(list_accepted_steps(Experiment.objects.all()), 5, seed=4)
     assert sorted(Twin.objects.values_list("transition", flat=True)) == sorted(drawn)

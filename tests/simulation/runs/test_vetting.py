@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from simulation.models import Transition, Twin, TwinDecision
 from simulation.runs import vetting
-from simulation.runs.vetting import Answers
+from simulation.runs.vetting import VettingAnswers
 from tests.support import run_factory
 from wetbench_site.maintenance.verify.simulation.twins import CHECKS
 
@@ -19,7 +19,7 @@ DIFF = [
     {"path": "new_materials[0].properties.volume", "before": "111 mL", "after": "1 kL"},
     {"path": "new_observations[0].value", "before": None, "after": "<b>7</b>"},
 ]
-FINE = Answers(
+FINE = VettingAnswers(
     "accepted", "subtle", wrong=True, only_change=True, tell=False, field=DIFF[0]["path"], note=" well made "
 )
 
@@ -31,47 +31,51 @@ def ada() -> User:
 
 @pytest.fixture
 def step() -> Transition:
-    return run_factory.transition(run_factory.episode(), 2)
+    return run_factory.create_transition(run_factory.create_episode(), 2)
 
 
 def by_model(step: Transition, number: int = 1, **fields: object) -> Twin:
-    return run_factory.twin(step, "subtle", number, cast="small", **{"rule": "", "field": "", "diff": DIFF, **fields})
+    return run_factory.create_twin(
+        step, "subtle", number, cast="small", **{"rule": "", "field": "", "diff": DIFF, **fields}
+    )
 
 
 def by_rule(step: Transition, number: int = 9, **fields: object) -> Twin:
-    return run_factory.twin(step, "obvious", number, **{"rule": "matter is conserved", "diff": DIFF, **fields})
+    return run_factory.create_twin(step, "obvious", number, **{"rule": "matter is conserved", "diff": DIFF, **fields})
 
 
 def may_enter(twin: Twin, by_person: bool = False) -> bool:
-    return vetting.accepted(Twin.objects.filter(pk=twin.pk), by_person).exists()
+    return vetting.filter_accepted(Twin.objects.filter(pk=twin.pk), by_person).exists()
 
 
 def test_twin_from_a_model_waits_for_a_person(step: Transition) -> None:
     twin = by_model(step)
-    assert not may_enter(twin) and list(vetting.queue()) == [twin]
+    assert not may_enter(twin) and list(vetting.get_vetting_queue()) == [twin]
 
 
 def test_twin_from_rules_is_accepted_unless_a_person_is_required(step: Transition) -> None:
     twin = by_rule(step)
     assert may_enter(twin) and not may_enter(twin, by_person=True)
-    assert list(vetting.queue()) == [] and list(vetting.queue(everything=True)) == [twin]
+    assert list(vetting.get_vetting_queue()) == [] and list(vetting.get_vetting_queue(include_rules=True)) == [twin]
 
 
 def test_twin_accepted_unread_may_enter_but_still_waits_for_a_person(step: Transition, ada: User) -> None:
     twin, unplaced = by_model(step, field=DIFF[0]["path"]), by_model(step, 2, field="nowhere")
     vetted, planted = by_model(step, 3), by_rule(step)
-    vetting.decide(vetted, FINE, ada)
+    vetting.record_decision(vetted, FINE, ada)
     everything = Twin.objects.all()
     assert vetting.accept_unread(everything, "nobody looked") == 2 and vetting.accept_unread(everything, "again") == 0
     twin.refresh_from_db()
     assert may_enter(twin) and not may_enter(twin, by_person=True)
     assert twin.field == DIFF[0]["path"] and not Twin.objects.get(pk=unplaced.pk).field
-    assert list(vetting.queue()) == [twin, unplaced] and list(vetting.queue(everything=True)) == [
+    assert list(vetting.get_vetting_queue()) == [twin, unplaced] and list(
+        vetting.get_vetting_queue(include_rules=True)
+    ) == [
         twin,
         unplaced,
         planted,
     ]
-    assert list(vetting.accepted_unread(everything)) == [twin, unplaced]
+    assert list(vetting.filter_accepted_unread(everything)) == [twin, unplaced]
     [said] = twin.decisions.all()
     assert (said.decision, said.by, said.note) == ("unread", None, "nobody looked")
     page = Client()
@@ -82,20 +86,20 @@ def test_twin_accepted_unread_may_enter_but_still_waits_for_a_person(step: Trans
         reverse("simulation:twin", args=[twin.code]),
     ):
         assert "accepted unread" in page.get(address).content.decode()
-    assert [wrong for check in CHECKS[1:] for wrong in check.find()] == []
-    vetting.decide(twin, FINE, ada)
-    assert may_enter(twin, by_person=True) and list(vetting.accepted_unread(everything)) == [unplaced]
+    assert [wrong for check in CHECKS[1:] for wrong in check.find_violations()] == []
+    vetting.record_decision(twin, FINE, ada)
+    assert may_enter(twin, by_person=True) and list(vetting.filter_accepted_unread(everything)) == [unplaced]
 
 
 def test_twin_without_an_error_needs_no_decision(step: Transition) -> None:
     twin = by_model(step)
     Twin.objects.filter(pk=twin.pk).update(perturbation="none", why="")
-    assert may_enter(twin) and not vetting.queue().exists()
+    assert may_enter(twin) and not vetting.get_vetting_queue().exists()
 
 
 def test_decision_of_a_person_is_stored_and_logged(step: Transition, ada: User) -> None:
     twin = by_model(step)
-    said = vetting.decide(twin, FINE, ada)
+    said = vetting.record_decision(twin, FINE, ada)
     twin.refresh_from_db()
     assert (twin.vetting, twin.vetted_by, twin.field, twin.vetted_as) == ("accepted", ada, DIFF[0]["path"], "")
     assert (said.decision, said.perturbation, said.wrong, said.only_change, said.tell) == (
@@ -106,17 +110,17 @@ def test_decision_of_a_person_is_stored_and_logged(step: Transition, ada: User) 
 
 def test_decision_may_change_the_error_type(step: Transition, ada: User) -> None:
     twin = by_model(step)
-    assert vetting.decide(twin, FINE._replace(perturbation="obvious"), ada).decision == "relabelled"
+    assert vetting.record_decision(twin, FINE._replace(perturbation="obvious"), ada).decision == "relabelled"
     twin.refresh_from_db()
-    assert vetting.counts_as(twin) == "obvious" and twin.perturbation == "subtle"
+    assert vetting.get_error_type(twin) == "obvious" and twin.perturbation == "subtle"
 
 
 def test_all_decisions_are_stored_and_the_last_one_counts(step: Transition, ada: User) -> None:
     twin = by_model(step)
-    vetting.decide(twin, FINE._replace(perturbation="obvious"), ada)
-    vetting.decide(twin, FINE._replace(decision="rejected", wrong=False), ada)
-    assert [one.decision for one in vetting.history(twin)] == ["relabelled", "rejected"]
-    assert not may_enter(twin) and not vetting.queue(everything=True).exists()
+    vetting.record_decision(twin, FINE._replace(perturbation="obvious"), ada)
+    vetting.record_decision(twin, FINE._replace(decision="rejected", wrong=False), ada)
+    assert [one.decision for one in vetting.list_decisions(twin)] == ["relabelled", "rejected"]
+    assert not may_enter(twin) and not vetting.get_vetting_queue(include_rules=True).exists()
 
 
 @pytest.mark.parametrize(
@@ -130,17 +134,17 @@ def test_all_decisions_are_stored_and_the_last_one_counts(step: Transition, ada:
         (FINE._replace(decision=""), "whether it may enter"),
     ],
 )
-def test_contradictory_answers_change_nothing(step: Transition, ada: User, answers: Answers, why: str) -> None:
+def test_contradictory_answers_change_nothing(step: Transition, ada: User, answers: VettingAnswers, why: str) -> None:
     twin = by_model(step)
     with pytest.raises(vetting.LabError, match=why):
-        vetting.decide(twin, answers, ada)
+        vetting.record_decision(twin, answers, ada)
     assert not TwinDecision.objects.exists() and not may_enter(twin)
 
 
 def test_an_unfinished_twin_cannot_be_vetted(step: Transition, ada: User) -> None:
     twin = by_model(step, status="unusable", outcome=None)
-    with pytest.raises(vetting.NotToBeVettedError, match="Only a finished twin"):
-        vetting.decide(twin, FINE, ada)
+    with pytest.raises(vetting.VettingError, match="Only a finished twin"):
+        vetting.record_decision(twin, FINE, ada)
 
 
 def test_acceptance_by_rule_is_recorded_once_and_never_for_twins_from_models(step: Transition) -> None:
@@ -221,21 +225,24 @@ def test_vetting_queue_has_a_constant_number_of_queries(staff: Client, step: Tra
 
 def test_kind_of_a_models_error_is_named_by_the_person(step: Transition, ada: User) -> None:
     twin = by_model(step)
-    decision = vetting.decide(twin, FINE._replace(kind="  Wrong  concentration "), ada)
+    decision = vetting.record_decision(twin, FINE._replace(kind="  Wrong  concentration "), ada)
     twin.refresh_from_db()
     assert (twin.kind, decision.kind) == ("wrong_concentration", "wrong_concentration")
-    assert vetting.known_kinds() == ["wrong_concentration"]
-    vetting.decide(twin, FINE._replace(kind="Impossible magnification: 4000x"), ada)
+    assert vetting.list_known_kinds() == ["wrong_concentration"]
+    vetting.record_decision(twin, FINE._replace(kind="Impossible magnification: 4000x"), ada)
     twin.refresh_from_db()
     assert twin.kind == "impossible_magnification_4000x"
-    assert [one.kind for one in vetting.history(twin)] == ["wrong_concentration", "impossible_magnification_4000x"]
-    with pytest.raises(vetting.NotToBeVettedError, match="has 70 characters; the maximum is 60"):
-        vetting.decide(twin, FINE._replace(kind="x" * 70), ada)
+    assert [one.kind for one in vetting.list_decisions(twin)] == [
+        "wrong_concentration",
+        "impossible_magnification_4000x",
+    ]
+    with pytest.raises(vetting.VettingError, match="has 70 characters; the maximum is 60"):
+        vetting.record_decision(twin, FINE._replace(kind="x" * 70), ada)
 
 
 def test_kind_of_a_rules_error_stays_and_is_not_asked_for(step: Transition, ada: User, client: Client) -> None:
     twin = by_rule(step, kind="mass_appears")
-    vetting.decide(twin, FINE._replace(perturbation="obvious", kind="something else"), ada)
+    vetting.record_decision(twin, FINE._replace(perturbation="obvious", kind="something else"), ada)
     twin.refresh_from_db()
     assert twin.kind == "mass_appears"
     client.force_login(ada)

@@ -20,9 +20,9 @@ def staff_client(client: Client) -> Client:
 
 
 def create_episode(cast: str, replicate: int, steps: int, slug: str = "caffeine") -> Episode:
-    row = run_factory.episode(slug, cast, replicate, "submitted")
+    row = run_factory.create_episode(slug, cast, replicate, "submitted")
     for number in range(1, steps + 1):
-        run_factory.transition(row, number)
+        run_factory.create_transition(row, number)
     return row
 
 

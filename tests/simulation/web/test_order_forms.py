@@ -12,12 +12,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from simulation.calls import spending
-from simulation.casts import fixtures, prompting, roster
+from simulation.calls import run_usage
+from simulation.casts import cast_availability, load_files, prompt_store
 from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, Run
-from simulation.runs import queueing
+from simulation.runs import create
 from simulation.web import models as models_page
-from simulation.web.forms.orders import EpisodesForm, TwinsForm
+from simulation.web.forms.runs import EpisodesForm, TwinsForm
 from tests.support import run_factory
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
@@ -40,15 +40,15 @@ def staff_client(client: Client, db: None) -> Client:
 @pytest.fixture
 def two_experiments(db: None) -> list[Experiment]:
     """Create two experiments of 100 and 50 steps, and load the shipped models and casts."""
-    fixtures.load_models(
-        fixtures.read_models([django_settings.FIXTURES_DIR / f"{name}.json" for name in ("models", "casts")])
+    load_files.load_models(
+        load_files.parse_model_files([django_settings.FIXTURES_DIR / f"{name}.json" for name in ("models", "casts")])
     )
-    return [run_factory.experiment("caffeine"), run_factory.experiment("zebrafish", max_steps=50)]
+    return [run_factory.create_experiment("caffeine"), run_factory.create_experiment("zebrafish", max_steps=50)]
 
 
 def build_form_data(cast: str = "paper", **changes: Any) -> dict[str, Any]:
     form = {"experiments": ["caffeine", "zebrafish"], "cast": cast, "replicates": 2, "seed": 1}
-    return {**form, "submission_id": queueing.new_submission_id(), **changes}
+    return {**form, "submission_id": create.create_submission_id(), **changes}
 
 
 def collect_form_errors(form: Any) -> dict[str, list[str]]:
@@ -64,7 +64,7 @@ def get_text(answer: Any) -> str:
 def test_episodes_form_returns_prompt_set_and_budget() -> None:
     form = EpisodesForm(build_form_data(max_cost="12.50", max_tokens="2000000", max_minutes="90"))
     assert form.is_valid(), form.errors
-    assert form.terms() == {
+    assert form.get_options() == {
         "prompt_set": "",
         "max_cost": Decimal("12.50"),
         "max_tokens": 2_000_000,
@@ -75,13 +75,13 @@ def test_episodes_form_returns_prompt_set_and_budget() -> None:
 
 @pytest.mark.usefixtures("two_experiments")
 def test_prompt_set_field_offers_only_newest_versions() -> None:
-    built_in = prompting.stored()
+    built_in = prompt_store.get_prompt_set()
     for text in ("old", "new"):
         PromptSet.objects.create(name="ours", sha256=text.ljust(64, "0"), files={"a.txt": text})
     chosen = f"{built_in.name}@{built_in.sha256[:12]}"
     form = EpisodesForm(build_form_data(prompt_set=chosen))
-    assert form.is_valid() and form.terms()["prompt_set"] == chosen
-    assert prompting.stored(chosen) == built_in
+    assert form.is_valid() and form.get_options()["prompt_set"] == chosen
+    assert prompt_store.get_prompt_set(chosen) == built_in
     offered = [value for value, _ in form.fields["prompt_set"].choices]  # type: ignore[attr-defined]  # only choice fields have it
     assert offered == [chosen, "ours@new000000000"]
     assert "prompt_set" in collect_form_errors(EpisodesForm(build_form_data(prompt_set="ours@old000000000")))
@@ -119,9 +119,9 @@ def test_budget_out_of_bounds_is_refused(field: str, value: str) -> None:
 
 @pytest.mark.usefixtures("two_experiments")
 def test_plain_answer_twins_require_a_language_model_as_transition_model() -> None:
-    run_factory.transition(run_factory.episode("caffeine"), 1)
+    run_factory.create_transition(run_factory.create_episode("caffeine"), 1)
     twins = {"experiments": ["caffeine"], "per_transition": 1, "error": "none"}
-    ordered = {**twins, "submission_id": queueing.new_submission_id()}
+    ordered = {**twins, "submission_id": create.create_submission_id()}
     assert TwinsForm({**ordered, "cast": "current"}).is_valid()
     for cast in ("offline", "current-on-rules"):
         assert (
@@ -136,7 +136,9 @@ def test_start_page_shows_calls_and_worst_case_cost_before_starting(staff_client
     said = get_text(staff_client.get(ADDRESS, ticked, headers={"HX-Request": "true"}))
     # Only the agent is a model: 2 x (100 + 50) steps, each sent at most three times.
     assert "4 episodes" in said and "900 calls" in said and "300 calls if nothing has to be repeated" in said
-    worst = spending.estimate(roster.setup("current-on-rules"), Experiment.objects.all(), 2)
+    worst = run_usage.estimate_episodes(
+        cast_availability.describe_cast("current-on-rules"), Experiment.objects.all(), 2
+    )
     assert worst.cost and f"${worst.cost:,.2f}" in said
     assert not Run.objects.exists()
 
@@ -166,7 +168,7 @@ def test_started_run_stores_cast_prompts_and_budget(staff_client: Client, caffei
     assert answer.status_code == 302, get_text(answer)
     run = Run.objects.get()
     assert (run.cast, run.max_cost, run.max_seconds, run.max_tokens) == ("paper", Decimal("3"), 600, None)
-    assert run.setup["cast"]["agent"]["model"] == "gpt-5" and run.setup["prompt_set"]["name"] == prompting.BUILT_IN
+    assert run.setup["cast"]["agent"]["model"] == "gpt-5" and run.setup["prompt_set"]["name"] == prompt_store.BUILT_IN
     assert SECRET not in json.dumps(run.setup)
 
 
@@ -218,7 +220,7 @@ def test_models_page_escapes_texts_of_model_files() -> None:
 )
 def test_models_page_separates_current_and_future_prices(today: date, now: str | None, later: list[str]) -> None:
     """Gemini 3.8 Flash costs 0.75 dollars from 2026-09-02 on and 1.50 from 2027-01-01 on."""
-    providers = models_page.provider_lines({}, today)
+    providers = models_page.list_providers({}, today)
     line = next(line for each in providers for line in each.models if line.row.name == "gemini-3.8-flash")
     assert (line.price and dict(line.price.classes)["input"]) == now
     assert [dict(price.classes)["input"] for price in line.later] == later
@@ -230,7 +232,7 @@ def test_models_page_uses_the_same_queries_for_more_models(django_assert_num_que
     for number in range(10):
         LanguageModel.objects.create(name=f"more-{number}", provider="local", model_id="m")
     with django_assert_num_queries(2):
-        assert sum(len(line.models) for line in models_page.provider_lines({}, date(2027, 1, 1))) == 22
+        assert sum(len(line.models) for line in models_page.list_providers({}, date(2027, 1, 1))) == 22
 
 
 def get_models_page(raw: bool = False) -> str:
@@ -244,12 +246,12 @@ def get_models_page(raw: bool = False) -> str:
 @pytest.mark.usefixtures("two_experiments")
 def test_twins_page_shows_calls_and_worst_case_cost_before_starting(staff_client: Client) -> None:
     for number in (1, 2, 3):
-        run_factory.transition(run_factory.episode("caffeine", replicate=number), 1)
+        run_factory.create_transition(run_factory.create_episode("caffeine", replicate=number), 1)
     ticked = {"experiments": ["caffeine", "zebrafish"], "cast": "current", "error": "both", "per_transition": "2"}
     said = get_text(staff_client.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"}))
     # 3 steps x 2 errors x 2 times, each sent at most three times.
     assert "12 twins" in said and "36 calls" in said and "12 calls if nothing has to be repeated" in said
-    worst = spending.estimate_twins(roster.setup("current"), 12)
+    worst = run_usage.estimate_twins(cast_availability.describe_cast("current"), 12)
     assert worst.cost and f"${worst.cost:,.2f}" in said
     none = get_text(
         staff_client.get(reverse("simulation:twins"), {**ticked, "error": "none"}, headers={"HX-Request": "true"})
@@ -262,7 +264,7 @@ def test_twins_page_shows_calls_and_worst_case_cost_before_starting(staff_client
     "odd", [{"error": "grave"}, {"per_transition": "6"}, {"per_transition": "²"}, {"cast": "gpt-9"}]
 )
 def test_size_of_invalid_twins_shows_no_estimate(staff_client: Client, odd: dict[str, str]) -> None:
-    run_factory.transition(run_factory.episode("caffeine"), 1)
+    run_factory.create_transition(run_factory.create_episode("caffeine"), 1)
     ticked = {"experiments": ["caffeine"], "cast": "current", "error": "both", "per_transition": "1", **odd}
     answer = staff_client.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})
     assert answer.status_code == 200 and "Maximum cost" not in get_text(answer)
@@ -284,8 +286,8 @@ def test_human_agent_page_shows_worst_case_cost_of_the_models(staff_client: Clie
 def test_worst_case_button_works_without_javascript_and_starts_nothing(
     staff_client: Client, caffeine: Experiment, name: str
 ) -> None:
-    run_factory.transition(run_factory.episode(caffeine.slug), 1)
-    made, address = Run.objects.filter(cast__in=("current", queueing.PERSON_CAST)), reverse(f"simulation:{name}")
+    run_factory.create_transition(run_factory.create_episode(caffeine.slug), 1)
+    made, address = Run.objects.filter(cast__in=("current", create.HUMAN_CAST)), reverse(f"simulation:{name}")
     ordered = build_form_data(
         "current", experiments=[caffeine.slug], experiment=caffeine.slug, error="both", per_transition=1
     )

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Transition, Twin, Worker
-from simulation.runs import queueing
+from simulation.runs import create
 from tests.support import run_factory
-from tests.support.steps import play_out
+from tests.support.steps import run_to_end
 
 HTMX = {"HX-Request": "true"}
 
@@ -30,15 +30,15 @@ def staff_client(client: Client, db: None) -> Client:
 
 @pytest.fixture
 def queued_run(caffeine: Experiment) -> Run:
-    return queueing.queue_episodes([caffeine], "offline", 2, seed=7)
+    return create.create_episode_run([caffeine], "offline", 2, seed=7)
 
 
 @pytest.fixture
 def played_episode(db: None) -> Episode:
     """Return one of two episodes: six hand-made steps, submitted and judged."""
-    one, _ = (run_factory.episode(replicate=number) for number in (1, 2))
+    one, _ = (run_factory.create_episode(replicate=number) for number in (1, 2))
     for number in range(1, 7):
-        run_factory.transition(one, number)
+        run_factory.create_transition(one, number)
     lines = [{"line": "measured", "met": True, "reason": "twice", "route": "direct", "steps": [2]}]
     lines += [{"line": "calibrated", "met": False, "reason": "never", "route": "direct", "steps": []}]
     verdict = Verdict(True, "one of two", 0.9, lines=tuple(lines)).to_json()
@@ -48,8 +48,8 @@ def played_episode(db: None) -> Episode:
 
 @pytest.fixture
 def simulated_episode(caffeine: Experiment) -> Episode:
-    run = queueing.queue_episodes([caffeine], "offline", 1, seed=7)
-    play_out(run)
+    run = create.create_episode_run([caffeine], "offline", 1, seed=7)
+    run_to_end(run)
     return run.episodes.get()
 
 
@@ -59,7 +59,7 @@ def get_text(answer: Any) -> str:
 
 def build_form_data(experiment: Experiment, **changes: Any) -> dict[str, Any]:
     form = {"experiments": [experiment.slug], "cast": "offline", "replicates": 3, "seed": 1}
-    return {**form, "submission_id": queueing.new_submission_id(), **changes}
+    return {**form, "submission_id": create.create_submission_id(), **changes}
 
 
 def list_page_urls(run: Run) -> list[str]:
@@ -126,7 +126,7 @@ def test_empty_pages_show_what_to_do_first(staff_client: Client) -> None:
 
 def test_experiments_are_ordered_by_group(staff_client: Client) -> None:
     for name, group in (("Beta", "Chemistry"), ("Alpha", "Zoology"), ("Gamma", "Chemistry")):
-        run_factory.experiment(name.lower(), name=name, group=group)
+        run_factory.create_experiment(name.lower(), name=name, group=group)
     page = get_text(staff_client.get(reverse("simulation:experiments")))
     assert page.index("Beta") < page.index("Gamma") < page.index("Alpha")
 
@@ -472,7 +472,7 @@ def test_twins_form_submitted_twice_creates_twins_once_and_lists_them(
     first, second = (staff_client.post(reverse("simulation:twins"), form) for _ in range(2))
     assert first["Location"] == second["Location"]
     assert Twin.objects.count() == Transition.objects.filter(accepted=True).count()
-    play_out(Run.objects.get(kind="twins"))
+    run_to_end(Run.objects.get(kind="twins"))
     twin = Twin.objects.filter(status="done")[0]
     page = staff_client.get(reverse("simulation:twins"), {"step": str(twin.transition.code)})
     shown = list(page.context["page"])
@@ -492,7 +492,7 @@ def test_twins_of_an_experiment_without_steps_are_refused(staff_client: Client, 
 
 
 def test_failed_twin_can_be_queued_again(staff_client: Client, played_episode: Episode) -> None:
-    run = queueing.queue_twins(played_episode.transitions.filter(number=1), ["subtle"], seed=1)
+    run = create.create_twin_run(played_episode.transitions.filter(number=1), ["subtle"], seed=1)
     run.twins.update(status="failed", error="no injector fits")
     assert "no injector fits" in get_text(staff_client.get(reverse("simulation:run", args=[run.code])))
     staff_client.post(reverse("simulation:retry_twin", args=[run.twins.get().code]))
@@ -500,8 +500,8 @@ def test_failed_twin_can_be_queued_again(staff_client: Client, played_episode: E
 
 
 def test_filters_are_kept_in_pagination_links(staff_client: Client, caffeine: Experiment) -> None:
-    queueing.queue_episodes([caffeine], "offline-lapses", 60, seed=1)
-    queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    create.create_episode_run([caffeine], "offline-lapses", 60, seed=1)
+    create.create_episode_run([caffeine], "offline", 1, seed=1)
     chosen = {"experiment": caffeine.slug, "cast": "offline-lapses", "status": "queued"}
     answer = staff_client.get(reverse("simulation:episodes"), chosen)
     assert "60 episodes" in get_text(answer)
@@ -518,16 +518,16 @@ def test_unknown_filters_are_ignored(staff_client: Client, queued_run: Run) -> N
 
 
 def test_lists_use_the_same_queries_for_ten_and_twenty_rows(staff_client: Client, caffeine: Experiment) -> None:
-    run = queueing.queue_episodes([caffeine], "offline", 10, seed=1)
+    run = create.create_episode_run([caffeine], "offline", 10, seed=1)
     addresses = [
         reverse("simulation:episodes"),
         reverse("simulation:experiments"),
         reverse("simulation:run", args=[run.code]),
     ]
     before = [count_queries(staff_client, address) for address in addresses]
-    queueing.queue_episodes([caffeine], "offline", 10, seed=2).episodes.update(run=run)
+    create.create_episode_run([caffeine], "offline", 10, seed=2).episodes.update(run=run)
     run.episodes.filter(replicate=20).update(status="failed", reason="internal", error="x")
-    queueing.retry(run.episodes.get(replicate=20))
+    create.retry_episode(run.episodes.get(replicate=20))
     assert [count_queries(staff_client, address) for address in addresses] == before
 
 
@@ -536,13 +536,13 @@ def test_transcript_and_twin_list_use_the_same_queries_for_ten_and_twenty_rows(
 ) -> None:
     address, twins = reverse("simulation:episode", args=[played_episode.code]), reverse("simulation:twins")
     for number in range(7, 11):
-        run_factory.transition(played_episode, number)
+        run_factory.create_transition(played_episode, number)
     for step in played_episode.transitions.all():
-        run_factory.twin(step, "obvious")
+        run_factory.create_twin(step, "obvious")
     staff_client.get(twins)  # the first run form stores the built-in prompt set
     before = count_queries(staff_client, address), count_queries(staff_client, twins)
     for number in range(11, 21):
-        run_factory.twin(run_factory.transition(played_episode, number), "subtle")
+        run_factory.create_twin(run_factory.create_transition(played_episode, number), "subtle")
     assert (count_queries(staff_client, address), count_queries(staff_client, twins)) == before
 
 

@@ -28,13 +28,13 @@ def staff_client(client: Client, db: None) -> Client:
 @pytest.fixture
 def played_episode(db: None) -> Episode:
     """Return an episode of three steps with an agent call and a transition call each, and a repair in the third."""
-    call_factories.run()
-    row = call_factories.episode(1, next_number=4)
+    call_factories.create_llm_run()
+    row = call_factories.create_llm_episode(1, next_number=4)
     for number in (1, 2, 3):
-        run_factory.transition(row, number)
-        call_factories.call(row, number)
-        call_factories.call(row, number, role="transition", purpose="answer")
-    call_factories.call(row, 3, turn=1, role="transition", purpose="repair")
+        run_factory.create_transition(row, number)
+        call_factories.create_answered_call(row, number)
+        call_factories.create_answered_call(row, number, role="transition", purpose="answer")
+    call_factories.create_answered_call(row, 3, turn=1, role="transition", purpose="repair")
     return row
 
 
@@ -75,7 +75,7 @@ def test_agent_memory_is_shown_as_escaped_text(staff_client: Client, played_epis
 
 
 def test_calls_without_a_step_are_shown(staff_client: Client, played_episode: Episode) -> None:
-    call_factories.failed_call(played_episode, 4)
+    call_factories.create_failed_call(played_episode, 4)
     assert "Step 4, in progress" in get_page(staff_client, episode_url(played_episode))
     Episode.objects.filter(pk=played_episode.pk).update(status="failed", reason="provider_unavailable", error="busy")
     shown = get_page(staff_client, episode_url(played_episode))
@@ -92,16 +92,16 @@ def test_unknown_call_costs_are_marked(staff_client: Client, played_episode: Epi
 
 
 def test_rule_based_transcript_shows_no_calls(staff_client: Client, db: None) -> None:
-    row = run_factory.episode()
-    run_factory.transition(row, 1)
+    row = run_factory.create_episode()
+    run_factory.create_transition(row, 1)
     shown = get_page(staff_client, episode_url(row))
     assert "call" not in shown.replace("Skip", "") and "tokens" not in shown and 'aria-label="Pages"' not in shown
 
 
 def test_long_transcript_has_twenty_steps_a_page_and_working_step_links(staff_client: Client, db: None) -> None:
-    row = run_factory.episode()
+    row = run_factory.create_episode()
     for number in range(1, 46):
-        run_factory.transition(row, number)
+        run_factory.create_transition(row, number)
     first, third = get_page(staff_client, episode_url(row)), get_page(staff_client, episode_url(row) + "?page=3")
     # 45 steps are two pages of 20 and one of 5
     assert re.findall(r'id="step-(\d+)"', first) == [str(n) for n in range(1, 21)]
@@ -114,14 +114,14 @@ def test_long_transcript_has_twenty_steps_a_page_and_working_step_links(staff_cl
 
 
 def test_transcript_uses_the_same_queries_for_ten_and_twenty_steps(staff_client: Client, db: None) -> None:
-    call_factories.run()
-    row = call_factories.episode(1)
+    call_factories.create_llm_run()
+    row = call_factories.create_llm_episode(1)
     counted = []
     for numbers in (range(1, 11), range(11, 21)):
         for number in numbers:
-            run_factory.twin(run_factory.transition(row, number), "obvious")
-            call_factories.call(row, number)
-            call_factories.failed_call(row, number, attempt=2)
+            run_factory.create_twin(run_factory.create_transition(row, number), "obvious")
+            call_factories.create_answered_call(row, number)
+            call_factories.create_failed_call(row, number, attempt=2)
         with CaptureQueriesContext(connection) as caught:
             staff_client.get(episode_url(row))
         counted.append(len(caught))
@@ -147,7 +147,7 @@ def test_panel_section_shows_other_classifiers_and_missing_verdicts(
             verdict=Verdict(sufficient, f"says {name}", 0.7).to_json(),
         )  # fmt: skip
     MissingReview.objects.create(episode=played_episode, classifier="gemini", reason="refused", error="policy")
-    call_factories.call(played_episode, 4, role="verdict", purpose="verdict")
+    call_factories.create_answered_call(played_episode, 4, role="verdict", purpose="verdict")
     shown = get_page(staff_client, episode_url(played_episode))
     verdict, panel = re.findall(r'<section class="card" id="(?:verdict|panel)">.*?</section>', shown)
     assert "gpt-5" in verdict and "claude" not in verdict and "a summary of it was judged" in verdict
@@ -185,7 +185,7 @@ def test_long_prompt_is_truncated_and_available_in_full_or_as_a_file(
     staff_client: Client, played_episode: Episode
 ) -> None:
     prompt = "begin " + "x" * 20_000 + " end"
-    call = call_factories.call(played_episode, 9, request=call_factories.request(prompt))
+    call = call_factories.create_answered_call(played_episode, 9, request=call_factories.build_request(prompt))
     short, whole = get_page(staff_client, call_url(call)), get_page(staff_client, call_url(call) + "?all=1")
     assert "The first 6,000 of 20,010 characters" in short and "xxx end" not in short
     assert prompt in whole and "Show less" in whole
@@ -196,7 +196,7 @@ def test_long_prompt_is_truncated_and_available_in_full_or_as_a_file(
 
 def test_reply_download_is_byte_identical_and_not_rendered(staff_client: Client, played_episode: Episode) -> None:
     body = b"<html><script>alert(1)</script>\xff\x00"
-    call = call_factories.failed_call(played_episode, 9, reply=body)
+    call = call_factories.create_failed_call(played_episode, 9, reply=body)
     answer = staff_client.get(call_url(call, "call_reply"))
     assert answer.content == body and answer["Content-Type"] == "application/octet-stream"
     assert answer["Content-Disposition"].startswith("attachment")
@@ -205,8 +205,8 @@ def test_reply_download_is_byte_identical_and_not_rendered(staff_client: Client,
 def test_model_text_is_escaped_and_invisible_characters_are_marked(
     staff_client: Client, played_episode: Episode
 ) -> None:
-    call = call_factories.call(
-        played_episode, 9, request=call_factories.request(HOSTILE, system=HOSTILE), reply=call_factories.reply(HOSTILE),
+    call = call_factories.create_answered_call(
+        played_episode, 9, request=call_factories.build_request(HOSTILE, system=HOSTILE), reply=call_factories.build_reply(HOSTILE),
         served_model="<b>me", request_id="<i>1", dropped_params={"<u>": "<u>"}, reply_headers={"x-<s>": "<s>"},
     )  # fmt: skip
     shown = get_page(staff_client, call_url(call))
@@ -235,7 +235,7 @@ REPLIES = [
 @pytest.mark.parametrize("body", REPLIES, ids=range(len(REPLIES)))
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "nobody"])
 def test_call_page_shows_any_reply(staff_client: Client, played_episode: Episode, body: bytes, provider: str) -> None:
-    call = call_factories.call(played_episode, 9, reply=body, provider=provider)
+    call = call_factories.create_answered_call(played_episode, 9, reply=body, provider=provider)
     assert "Reply as received" in get_page(staff_client, call_url(call) + "?all=1")
 
 
@@ -259,13 +259,13 @@ def test_call_page_shows_any_reply(staff_client: Client, played_episode: Episode
 def test_call_page_renders_in_every_state(
     staff_client: Client, played_episode: Episode, changes: dict[str, Any]
 ) -> None:
-    call = call_factories.call(played_episode, 9, **changes)
+    call = call_factories.create_answered_call(played_episode, 9, **changes)
     assert call.get_state_display() in get_page(staff_client, call_url(call))
 
 
 def test_call_page_links_to_other_attempts_of_the_same_prompt(staff_client: Client, played_episode: Episode) -> None:
-    first = call_factories.failed_call(played_episode, 9)
-    second = call_factories.call(played_episode, 9, attempt=2, cost=Decimal("0.1"))
+    first = call_factories.create_failed_call(played_episode, 9)
+    second = call_factories.create_answered_call(played_episode, 9, attempt=2, cost=Decimal("0.1"))
     assert f'href="{call_url(second)}">agent: act, attempt 2</a>' in get_page(staff_client, call_url(first))
     assert "Turns and attempts" not in get_page(
         staff_client, call_url(played_episode.calls.filter(role="agent", number=1)[0])
@@ -273,9 +273,9 @@ def test_call_page_links_to_other_attempts_of_the_same_prompt(staff_client: Clie
 
 
 def test_call_of_a_twin_links_to_the_twin(staff_client: Client, played_episode: Episode) -> None:
-    call_factories.run("twins")
-    twin = run_factory.twin(played_episode.transitions.get(number=2), "subtle", cast="small")
-    shown = get_page(staff_client, call_url(call_factories.call(twin, 0, purpose="perturb")))
+    call_factories.create_llm_run("twins")
+    twin = run_factory.create_twin(played_episode.transitions.get(number=2), "subtle", cast="small")
+    shown = get_page(staff_client, call_url(call_factories.create_answered_call(twin, 0, purpose="perturb")))
     assert reverse("simulation:twin", args=[twin.code]) in shown and "twin maker: perturb" in shown
 
 
@@ -293,7 +293,7 @@ def test_call_page_uses_the_same_queries_for_any_number_of_attempts(
     counted = []
     for attempts in (range(1, 11), range(11, 21)):
         for attempt in attempts:
-            call = call_factories.failed_call(played_episode, 9, attempt=attempt)
+            call = call_factories.create_failed_call(played_episode, 9, attempt=attempt)
         with CaptureQueriesContext(connection) as caught:
             staff_client.get(call_url(call))
         counted.append(len(caught))

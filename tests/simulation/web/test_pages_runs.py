@@ -28,10 +28,12 @@ def staff_client(client: Client, db: None) -> Client:
 @pytest.fixture
 def run(db: None) -> Run:
     """Return a run of three episodes: one running, one blocked by its key, one failed."""
-    made = call_factories.run()
-    call_factories.episode(1)
-    call_factories.episode(2, "blocked", "credentials", "401: no such key")
-    call_factories.episode(3, "failed", "provider_unavailable", "after 10 tries: 503: busy", ended_at=timezone.now())
+    made = call_factories.create_llm_run()
+    call_factories.create_llm_episode(1)
+    call_factories.create_llm_episode(2, "blocked", "credentials", "401: no such key")
+    call_factories.create_llm_episode(
+        3, "failed", "provider_unavailable", "after 10 tries: 503: busy", ended_at=timezone.now()
+    )
     return made
 
 
@@ -61,8 +63,8 @@ def test_episode_row_shows_its_reason_and_links_to_the_advice(staff_client: Clie
 
 
 def test_long_error_is_truncated_in_lists_and_full_on_the_episode_page(staff_client: Client, db: None) -> None:
-    call_factories.run()
-    row = call_factories.episode(1, "failed", "bad_request", "e" * 900)
+    call_factories.create_llm_run()
+    row = call_factories.create_llm_episode(1, "failed", "bad_request", "e" * 900)
     assert "e" * 200 + "…" in get_page(staff_client, run_url("run", row.run)) and "e" * 201 not in get_page(
         staff_client, run_url("run", row.run)
     )
@@ -71,9 +73,9 @@ def test_long_error_is_truncated_in_lists_and_full_on_the_episode_page(staff_cli
 
 def test_run_usage_includes_failed_calls(staff_client: Client, run: Run) -> None:
     row = run.episodes.get(replicate=1)
-    call_factories.call(row, 1, cache_read=3000)
-    call_factories.call(row, 1, role="transition", purpose="answer", cost=None)
-    call_factories.failed_call(row, 2)
+    call_factories.create_answered_call(row, 1, cache_read=3000)
+    call_factories.create_answered_call(row, 1, role="transition", purpose="answer", cost=None)
+    call_factories.create_failed_call(row, 2)
     shown = get_page(staff_client, run_url("run", run))
     # 1,000 + 3,000 in and 50 out, then 1,000 in and 50 out: 5,100; 3,000 of 5,000 in were cached: 60%
     assert "<dd>5,100<small>no limit; 60% of the input was cached; not reported for 1 call</small>" in shown
@@ -87,20 +89,22 @@ def test_run_usage_includes_failed_calls(staff_client: Client, run: Run) -> None
 
 def test_lost_calls_are_shown_with_their_possible_cost(staff_client: Client, run: Run) -> None:
     row = run.episodes.get(replicate=1)
-    call_factories.failed_call(row, state="lost", error_class="", reserved_tokens=9000, reserved_cost=Decimal("0.2"))
+    call_factories.create_failed_call(
+        row, state="lost", error_class="", reserved_tokens=9000, reserved_cost=Decimal("0.2")
+    )
     shown = get_page(staff_client, run_url("run", run))
     assert "1 call was lost when a worker stopped and may have been billed: up to 9,000 tokens and $0.2000" in shown
 
 
 def test_rule_based_run_shows_no_costs(staff_client: Client, db: None) -> None:
-    row = run_factory.episode(status="running")
+    row = run_factory.create_episode(status="running")
     shown = get_page(staff_client, run_url("run", row.run))
     for word in ("Spend", "Cost", "Tokens", "budget", "Call log", "What went wrong"):
         assert word not in shown
 
 
 def test_rule_based_run_does_not_query_the_call_log(staff_client: Client, db: None) -> None:
-    row = run_factory.episode(status="running")
+    row = run_factory.create_episode(status="running")
     with CaptureQueriesContext(connection) as caught:
         staff_client.get(run_url("run", row.run))
     assert not [one["sql"] for one in caught if "modelcall" in one["sql"]]
@@ -150,9 +154,9 @@ def test_stop_all_also_ends_blocked_episodes(staff_client: Client, run: Run) -> 
 @pytest.fixture
 def exhausted_run(db: None) -> Run:
     """Return a run whose next call could exceed its budget of one cent."""
-    made = call_factories.run(max_cost=Decimal("0.01"), first_call_at=timezone.now())
-    row = call_factories.episode(1, "blocked", "budget", "the next call could cost $0.02")
-    call_factories.call(row, cost=Decimal("0.009"))
+    made = call_factories.create_llm_run(max_cost=Decimal("0.01"), first_call_at=timezone.now())
+    row = call_factories.create_llm_episode(1, "blocked", "budget", "the next call could cost $0.02")
+    call_factories.create_answered_call(row, cost=Decimal("0.009"))
     return made
 
 
@@ -219,7 +223,7 @@ def test_run_buttons_refuse_get(staff_client: Client, run: Run, name: str) -> No
 
 
 def test_run_pages_use_the_same_queries_for_ten_and_twenty_rows(staff_client: Client, db: None) -> None:
-    run = call_factories.run()
+    run = call_factories.create_llm_run()
     for replicate in range(1, 11):
         _create_failed_episode(replicate)
     before = count_queries(staff_client, run_url("run", run)), count_queries(staff_client, run_url("run_calls", run))
@@ -233,8 +237,8 @@ def test_run_pages_use_the_same_queries_for_ten_and_twenty_rows(staff_client: Cl
 
 def test_call_list_filters_by_state_and_ignores_unknown_states(staff_client: Client, run: Run) -> None:
     row = run.episodes.get(replicate=1)
-    call_factories.call(row, 1)
-    call_factories.failed_call(row, 2)
+    call_factories.create_answered_call(row, 1)
+    call_factories.create_failed_call(row, 2)
     everything, failed, odd = (
         get_page(staff_client, run_url("run_calls", run) + query) for query in ("", "?state=failed", "?state=%00")
     )
@@ -265,9 +269,9 @@ def _create_price() -> None:
 
 def _create_failed_episode(replicate: int) -> None:
     """Create a failed episode with one answered and one failed call."""
-    row = call_factories.episode(replicate, "failed", "provider_unavailable", "busy")
-    call_factories.call(row, 1)
-    call_factories.failed_call(row, 2)
+    row = call_factories.create_llm_episode(replicate, "failed", "provider_unavailable", "busy")
+    call_factories.create_answered_call(row, 1)
+    call_factories.create_failed_call(row, 2)
 
 
 def count_queries(client: Client, address: str) -> int:

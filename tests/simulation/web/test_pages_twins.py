@@ -29,11 +29,13 @@ def staff_client(client: Client, db: None) -> Client:
 @pytest.fixture
 def twin(db: None) -> Twin:
     """Return a twin made by a model, with two differences and an explanation of one error."""
-    call_factories.run()
-    call_factories.run("twins")
-    step = run_factory.transition(call_factories.episode(1), 2)
-    made = run_factory.twin(step, "subtle", cast="small", kind="", rule="", field="", why="the sample grew", diff=DIFF)
-    call_factories.call(made, 0, purpose="perturb")
+    call_factories.create_llm_run()
+    call_factories.create_llm_run("twins")
+    step = run_factory.create_transition(call_factories.create_llm_episode(1), 2)
+    made = run_factory.create_twin(
+        step, "subtle", cast="small", kind="", rule="", field="", why="the sample grew", diff=DIFF
+    )
+    call_factories.create_answered_call(made, 0, purpose="perturb")
     return made
 
 
@@ -59,8 +61,10 @@ def test_twin_made_by_a_model_is_listed_for_vetting(staff_client: Client, twin: 
 
 
 def test_vetted_twin_shows_its_vetter_and_error_type(staff_client: Client, twin: Twin) -> None:
-    answers = vetting.Answers("accepted", "obvious", wrong=True, only_change=True, tell=False, field=DIFF[0]["path"])
-    vetting.decide(twin, answers, User.objects.get(username="ada"))
+    answers = vetting.VettingAnswers(
+        "accepted", "obvious", wrong=True, only_change=True, tell=False, field=DIFF[0]["path"]
+    )
+    vetting.record_decision(twin, answers, User.objects.get(username="ada"))
     shown = get_page(staff_client, twin_url(twin))
     assert "to be vetted" not in shown and "By ada" in shown and "the error</span>" in shown
     assert "error type</dt><dd>obvious" in shown and "Vet again" in shown
@@ -117,7 +121,7 @@ def test_twin_page_uses_the_same_queries_for_ten_and_twenty_calls(staff_client: 
     counted = []
     for attempts in (range(2, 11), range(11, 21)):
         for attempt in attempts:
-            call_factories.failed_call(twin, 0, attempt=attempt)
+            call_factories.create_failed_call(twin, 0, attempt=attempt)
         Twin.objects.filter(pk=twin.pk).update(diff=[{**DIFF[0], "path": f"p{n}"} for n in range(attempt)])
         with CaptureQueriesContext(connection) as caught:
             staff_client.get(twin_url(twin))

@@ -11,11 +11,11 @@ from django.urls import reverse
 
 from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
-from simulation.runs import control, laboratory, queueing
+from simulation.runs import benches, control, create
 from simulation.scripted_server import Server
-from simulation.web.forms.person_forms import ActionForm
-from tests.support import speakers
-from tests.support.steps import play_out
+from simulation.web.forms.human_agent import ActionForm
+from tests.support import model_casts
+from tests.support.steps import run_to_end
 
 HTMX = {"HX-Request": "true"}
 
@@ -33,7 +33,7 @@ def staff_client(client: Client, ada: User) -> Client:
 
 @pytest.fixture
 def human_episode(caffeine: Experiment, ada: User) -> Episode:
-    return queueing.queue_person(caffeine, "offline", by=ada)
+    return create.create_human_episode(caffeine, "offline", user=ada)
 
 
 def bench_url(episode: Episode) -> str:
@@ -46,7 +46,7 @@ def get_text(answer: Any) -> str:
 
 def find_barcode(episode: Episode, name: str) -> str:
     """Return the barcode of the first material whose name contains this text."""
-    return next(m.barcode for m in laboratory.bench(episode).inventory if name in m.name)
+    return next(m.barcode for m in benches.build_bench(episode).inventory if name in m.name)
 
 
 def build_action_data(episode: Episode, action: str, *materials: str, **parameters: Any) -> dict[str, Any]:
@@ -56,12 +56,12 @@ def build_action_data(episode: Episode, action: str, *materials: str, **paramete
 
 
 def build_action_form(episode: Episode, action: str, **written: Any) -> ActionForm:
-    bench, data = laboratory.bench(episode), QueryDict(mutable=True)
+    bench, data = benches.build_bench(episode), QueryDict(mutable=True)
     for name, value in written.items():
         data.setlist(f"bench-{name}", value if isinstance(value, list) else [value])
-    kind = bench.catalogue.find(action)
+    kind = bench.catalogue.find_type(action)
     assert kind is not None
-    return ActionForm(kind, bench.situation(), data)
+    return ActionForm(kind, bench.get_situation(), data)
 
 
 def test_bench_page_is_for_staff_and_human_episodes_only(
@@ -73,7 +73,7 @@ def test_bench_page_is_for_staff_and_human_episodes_only(
         404,
     ]
     client.force_login(User.objects.get(username="ada"))
-    other = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
+    other = create.create_episode_run([caffeine], "offline", 1).episodes.get()
     assert client.get(bench_url(other))["Location"] == reverse("simulation:episode", args=[other.code])
 
 
@@ -95,9 +95,9 @@ def test_each_transition_model_is_offered_once_and_only_if_available(
 def test_human_episode_with_a_budget_requires_a_priced_transition_model(
     staff_client: Client, lab: None, model_server: Server
 ) -> None:
-    speakers.cast("dear")
-    speakers.cast("unpriced", priced=False, transition_model=speakers.player("free"))
-    speakers.model("free", priced=False)
+    model_casts.create_cast("dear")
+    model_casts.create_cast("unpriced", priced=False, transition_model=model_casts.build_role("free"))
+    model_casts.create_priced_model("free", priced=False)
     wanted = {"experiment": "caffeine-hplc-analysis", "submission_id": "0" * 32, "max_cost": "0.50"}
     refused = staff_client.post(reverse("simulation:new_person"), {**wanted, "cast": "unpriced"})
     assert refused.status_code == 422 and "there is no price for free" in get_text(refused)
@@ -117,29 +117,29 @@ def test_human_episode_is_created_once_per_submission_and_waits_for_a_choice(sta
     ]  # fmt: skip
     again = staff_client.post(reverse("simulation:new_person"), {**wanted, "submission_id": "1" * 32})
     assert again["Location"] == bench_url(episodes[1]) and Episode.objects.count() == 2, "submitted twice, created once"
-    assert play_out(episodes[0].run).ended == 0
+    assert run_to_end(episodes[0].run).ended == 0
     begun = get_text(staff_client.get(reverse("simulation:new_person")))
     assert all(f'href="{bench_url(one)}"' in begun for one in episodes)
-    control.stop(episodes[0])
+    control.stop_episode(episodes[0])
     assert bench_url(episodes[0]) not in get_text(staff_client.get(reverse("simulation:new_person")))
 
 
 def test_bench_page_shows_only_what_an_agent_sees(staff_client: Client, human_episode: Episode) -> None:
     page = get_text(staff_client.get(bench_url(human_episode)))
     assert human_episode.experiment.goal in page and "100 of 100" in page
-    for material in laboratory.bench(human_episode).inventory.usable():
+    for material in benches.build_bench(human_episode).inventory.list_usable():
         assert material.name in page and material.barcode in page
     assert '<optgroup label="Measurement">' in page and "ManifestMaterials" not in page
     assert "ledger" not in page and "rubric" not in page
 
 
 def test_every_catalogue_action_has_a_form(human_episode: Episode) -> None:
-    bench = laboratory.bench(human_episode)
+    bench = benches.build_bench(human_episode)
     for kind in bench.catalogue.types.values():
-        made = ActionForm(kind, bench.situation())
-        shown = "".join(str(field) for field in made.parameters)
+        made = ActionForm(kind, bench.get_situation())
+        shown = "".join(str(field) for field in made.parameter_fields)
         wanted = [key for p in kind.parameters for key in (p.keys or {p.name: None})]
-        assert len(made.parameters) == len(wanted), kind.name
+        assert len(made.parameter_fields) == len(wanted), kind.name
         assert all(f'name="bench-{p.name}' in shown for p in kind.parameters), kind.name
 
 
@@ -161,7 +161,7 @@ def test_action_form_produces_the_action_an_agent_would_write(human_episode: Epi
     )  # fmt: skip
     assert made.is_valid(), made.errors
     # the source counts as selected, and materials are in the order of the bench
-    assert made.action() == Action(
+    assert made.get_action() == Action(
         "Transfer", (coffee, vials),
         {"source": coffee, "amount": "1.5 mL", "tip_type": "standard tip", "mix_before": "false"},
     )  # fmt: skip
@@ -172,8 +172,8 @@ def test_action_form_assembles_objects_and_lists(human_episode: Episode) -> None
     parts = {"detector_voltages.FSC_number": "400", "detector_voltages.FSC_unit": "V"}
     made = build_action_form(human_episode, "FlowCytometry", materials=[coffee], compensation_controls=[tea], **parts)
     assert made.is_valid(), made.errors
-    assert made.action().parameters == {"compensation_controls": [tea], "detector_voltages": {"FSC": "400 V"}}
-    assert set(made.action().materials) == {coffee, tea}
+    assert made.get_action().parameters == {"compensation_controls": [tea], "detector_voltages": {"FSC": "400 V"}}
+    assert set(made.get_action().materials) == {coffee, tea}
 
 
 def test_action_form_shows_catalogue_errors_at_their_field(human_episode: Episode) -> None:
@@ -221,7 +221,7 @@ def test_chosen_action_is_played_by_a_worker_and_its_outcome_shown(
     assert "computing the outcome" in get_text(staff_client.get(bench_url(human_episode)))
     waiting = staff_client.get(bench_url(human_episode), headers=HTMX)
     assert 'hx-trigger="every 2s"' in get_text(waiting) and "HX-Refresh" not in waiting
-    play_out(human_episode.run)
+    run_to_end(human_episode.run)
     assert staff_client.get(bench_url(human_episode), headers=HTMX)["HX-Refresh"] == "true"
     page = get_text(staff_client.get(bench_url(human_episode)))
     assert "Outcome of step 1" in page and "Step 2: choose an action" in page and "99 of 100" in page
@@ -233,7 +233,7 @@ def test_chosen_action_is_played_by_a_worker_and_its_outcome_shown(
         bench_url(human_episode),
         build_action_data(human_episode, "ImageSample", find_barcode(human_episode, "Black tea")),
     )
-    play_out(human_episode.run)
+    run_to_end(human_episode.run)
     page = get_text(staff_client.get(bench_url(human_episode)))
     history = page[page.index('id="history"') :]
     assert "Outcome of step 2" in page and "MeasureVolume" in history and "ImageSample" not in history
@@ -244,9 +244,9 @@ def test_action_submitted_twice_is_played_once(staff_client: Client, human_episo
     staff_client.post(bench_url(human_episode), data)
     again = staff_client.post(bench_url(human_episode), data, follow=True)
     assert "Nothing was done" in get_text(again)
-    play_out(human_episode.run)
+    run_to_end(human_episode.run)
     staff_client.post(bench_url(human_episode), data)
-    play_out(human_episode.run)
+    run_to_end(human_episode.run)
     assert human_episode.transitions.count() == 1
 
 
@@ -265,7 +265,7 @@ def test_submission_is_judged_and_the_verdict_shown(staff_client: Client, human_
     staff_client.post(
         bench_url(human_episode), build_action_data(human_episode, "SubmitMaterialsObservationsForReview")
     )
-    play_out(human_episode.run)
+    run_to_end(human_episode.run)
     human_episode.refresh_from_db()
     assert human_episode.status == "submitted" and not EvidenceReview.objects.get(episode=human_episode).sufficient
     page = get_text(staff_client.get(bench_url(human_episode)))

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.soaking.rater import Counts, Rater
+from tests.support.soaking.rater import RaterCounts, SoakRater
 
 
-def gathered(raters: Sequence[Rater]) -> Counts:
+def sum_counts(raters: Sequence[SoakRater]) -> RaterCounts:
     """All raters as one."""
-    total = Counts()
+    total = RaterCounts()
     for counts in (rater.counts for rater in raters):
         total.confirmed += counts.confirmed
         total.corrected += counts.corrected
-        total.pressed_twice += counts.pressed_twice
+        total.repeated_clicks += counts.repeated_clicks
         total.retries += counts.retries
         total.faults += counts.faults
         total.errors += counts.errors
@@ -26,62 +26,66 @@ def gathered(raters: Sequence[Rater]) -> Counts:
     return total
 
 
-def wrong(every: Counts) -> dict[str, Any]:
+def find_visible_errors(every: RaterCounts) -> dict[str, Any]:
     """Return what no rater should have met. A 500 counts even if the next try succeeded: an outage must be answered with 503."""
     errors = {"a rater saw an error": dict(every.errors), "the web server answered 500": every.faults["500"]}
     return {name: details for name, details in errors.items() if details}
 
 
-def document(
-    told: dict[str, Any], raters: Sequence[Rater], struck: Counter[str], played: dict[str, Any], found: dict[str, Any]
+def build_report(
+    options: dict[str, Any],
+    raters: Sequence[SoakRater],
+    failures: Counter[str],
+    episodes: dict[str, Any],
+    violations: dict[str, Any],
 ) -> dict[str, Any]:
     """Return counts of everything that happened, and the violations found after it."""
-    total = gathered(raters)
+    total = sum_counts(raters)
     median, p95 = (float(np.percentile(total.seconds, share)) if total.seconds else None for share in (50, 95))
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "asked": told,
+        "asked": options,
         "raters": {
             "seats": len(raters),
             "answers confirmed": total.confirmed,
             "of them corrections": total.corrected,
-            "pressed twice": total.pressed_twice,
+            "pressed twice": total.repeated_clicks,
             "retries": total.retries,
             "faults followed by a retry": dict(sorted(total.faults.items())),
             "errors visible to a rater": dict(sorted(total.errors.items())),
             "seconds to a confirmed answer": {"p50": median, "p95": p95, "longest": max(total.seconds, default=None)},
         },
-        "struck": dict(sorted(struck.items())),
-        "played": played,
-        "wrong": found,
+        "struck": dict(sorted(failures.items())),
+        "played": episodes,
+        "wrong": violations,
     }
 
 
-def write(folder: Path, whole: dict[str, Any]) -> Path:
+def write_report(folder: Path, report: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "soak-report.json").write_text(json.dumps(whole, indent=2, default=str) + "\n", encoding="utf-8")
+    (folder / "soak-report.json").write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
     page = folder / "soak-report.md"
-    page.write_text(text(whole), encoding="utf-8")
+    page.write_text(format_report(report), encoding="utf-8")
     return page
 
 
-def text(whole: dict[str, Any]) -> str:
-    verdict = "Something is wrong" if whole["wrong"] else "Nothing lost, nothing doubled"
-    parts = [f"# {verdict}", f"{whole['at']}, with {_pairs(whole['asked'])}."]
+def format_report(report: dict[str, Any]) -> str:
+    verdict = "Something is wrong" if report["wrong"] else "Nothing lost, nothing doubled"
+    parts = [f"# {verdict}", f"{report['at']}, with {_format_pairs(report['asked'])}."]
     for name in ("raters", "struck", "played", "wrong"):
-        parts.append(f"## {name.capitalize()}\n\n" + (_lines(whole[name]) or "Nothing."))
+        parts.append(f"## {name.capitalize()}\n\n" + (_format_list(report[name]) or "Nothing."))
     return "\n\n".join(parts) + "\n"
 
 
-def _lines(values: dict[str, Any]) -> str:
-    return "\n".join(f"- {name}: {_shown(value)}" for name, value in values.items())
+def _format_list(values: dict[str, Any]) -> str:
+    return "\n".join(f"- {name}: {_format_value(value)}" for name, value in values.items())
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, dict):
-        return _pairs(value) or "none"
+        return _format_pairs(value) or "none"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _pairs(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
+def _format_pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_format_value(value)}" for name, value in values.items())

@@ -11,11 +11,11 @@ from typing import Any
 
 import psycopg
 
-from tests.support.services import free_port
-from tests.support.soaking import confirmed, rooms
-from tests.support.soaking.rater import Rater
-from tests.support.soaking.web import Web
-from tests.support.warm_processes import Warm
+from tests.support.services import find_free_port
+from tests.support.soaking import answer_checks, soak_studies
+from tests.support.soaking.rater import SoakRater
+from tests.support.soaking.web_server import WebServer
+from tests.support.warm_processes import PreloadedProcess
 
 QUICK = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds between tries
 
@@ -24,17 +24,17 @@ QUICK = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds between tries
 class SmallSite:
     """`database` is the path of a SQLite file, or the name of a database whose address is `url`."""
 
-    warm: Warm
+    warm: PreloadedProcess
     database: str
     folder: Path
     url: str = ""
 
-    def manage(self, *command: str, seconds: float = 120) -> str:
-        process = self.warm.start(self.database, self.folder / f"{command[0]}.log", "manage.py", *command)
-        assert process.wait(seconds) == 0, process.said()
+    def run_command(self, *command: str, seconds: float = 120) -> str:
+        process = self.warm.fork_command(self.database, self.folder / f"{command[0]}.log", "manage.py", *command)
+        assert process.wait_for_end(seconds) == 0, process.read_log()
         return process.log.read_text(errors="replace")
 
-    def rows(self, query: str) -> Sequence[Sequence[Any]]:
+    def select_rows(self, query: str) -> Sequence[Sequence[Any]]:
         if self.url:
             with psycopg.connect(self.url) as connection:
                 return connection.execute(query).fetchall()
@@ -42,13 +42,13 @@ class SmallSite:
             return connection_to_file.execute(query).fetchall()
 
     @contextmanager
-    def at_work(self, web: Web, raters: int) -> Iterator[list[Rater]]:
+    def run_raters(self, web: WebServer, raters: int) -> Iterator[list[SoakRater]]:
         """Let this many raters rate while the block lasts, and then have every sent answer confirmed."""
         stop = threading.Event()
-        created = rooms.taken(self, web.site, raters, 40, (0.05, 0.3), 4, stop)
+        created = soak_studies.create_raters(self, web.base_url, raters, 40, (0.05, 0.3), 4, stop)
         for rater in created:
             rater.waits = QUICK
-        threads = [threading.Thread(target=rater.work) for rater in created]
+        threads = [threading.Thread(target=rater.rate_until_stopped) for rater in created]
         for thread in threads:
             thread.start()
         try:
@@ -58,33 +58,35 @@ class SmallSite:
             for thread in threads:
                 thread.join()
 
-    def wrong(self, raters: list[Rater]) -> dict[str, list[str]]:
-        events, ratings = (confirmed.rows(self.rows, sql) for sql in (confirmed.EVENTS, confirmed.RATINGS))
-        return confirmed.wrong(list(raters[0].journal.entries()), events, ratings)
+    def find_wrong_answers(self, raters: list[SoakRater]) -> dict[str, list[str]]:
+        events, ratings = (
+            answer_checks.select_answers(self.select_rows, sql) for sql in (answer_checks.EVENTS, answer_checks.RATINGS)
+        )
+        return answer_checks.find_wrong_answers(list(raters[0].journal.iter_entries()), events, ratings)
 
     @contextmanager
-    def web(self, served: str = "wetbench_site.wsgi") -> Iterator[Web]:
-        web = Web(self.warm, self.database, self.folder, served)
+    def run_web_server(self, served: str = "wetbench_site.wsgi") -> Iterator[WebServer]:
+        web = WebServer(self.warm, self.database, self.folder, served)
         try:
-            web.until_answers()
+            web.wait_until_ready()
             yield web
         finally:
-            web.stop()
+            web.stop_server()
 
 
 @contextmanager
-def made(folder: Path, url: str = "") -> Iterator[SmallSite]:
+def create_site(folder: Path, url: str = "") -> Iterator[SmallSite]:
     """Create a site on the database at `url`, or on a SQLite file in the folder. Nothing listens at its broker's address."""
     environment = {
         **os.environ,
         "DATABASE_URL": url,
-        "CELERY_BROKER_URL": f"redis://127.0.0.1:{free_port()}/0",
+        "CELERY_BROKER_URL": f"redis://127.0.0.1:{find_free_port()}/0",
         "WETBENCH_VAR_DIR": str(folder),
         "WETBENCH_WRITES_PER_MINUTE": "100000",  # raters here think for less time than a person
         "TMPDIR": str(folder),  # killed processes leave their temporary files
     }
     database = url.rpartition("/")[2] if url else str(folder / "site.sqlite3")
-    with Warm.started(environment) as warm:
+    with PreloadedProcess.run_process(environment) as warm:
         site = SmallSite(warm, database, folder, url)
-        site.manage("migrate", "--verbosity", "0", "--skip-checks")
+        site.run_command("migrate", "--verbosity", "0", "--skip-checks")
         yield site

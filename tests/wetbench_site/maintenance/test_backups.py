@@ -20,19 +20,19 @@ from django.test import Client
 from django.utils import timezone
 
 from ratings.accounts import signing_in
-from ratings.accounts.signing_in import Door
+from ratings.accounts.signing_in import LinkEffect
 from ratings.api import tokens
 from ratings.models import Assignment, Draft, Rater, Rating, RatingEvent
-from ratings.raters import inviting, joining
-from ratings.rating import answering
+from ratings.raters import accept_invitation, invitations
+from ratings.rating import submit
 from simulation.models import Worker
-from tests.support.rating_room import open_study
+from tests.support.rating_room import create_open_study
 from wetbench_site.database_copies import postgres, sqlite
-from wetbench_site.database_copies.faults import BackupError
-from wetbench_site.maintenance.backup import counting, keeping, making, manifest, restoring
-from wetbench_site.maintenance.backup.making import Made
-from wetbench_site.maintenance.backup.restoring import Restored
-from wetbench_site.maintenance.verify import form
+from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.maintenance.backup import checksums, creation, manifest, restoration, retention
+from wetbench_site.maintenance.backup.creation import CreatedBackup
+from wetbench_site.maintenance.backup.restoration import Restored
+from wetbench_site.maintenance.verify import checks
 from wetbench_site.maintenance.verify.ratings import answers
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,14 +60,14 @@ def silent(said: str) -> None:
     """Ignore progress messages."""
 
 
-def backup(folder: Path) -> Made:
-    return making.backup(folder, silent, scratch=False)
+def backup(folder: Path) -> CreatedBackup:
+    return creation.create_backup(folder, silent, scratch=False)
 
 
 def restore(file: Path) -> Restored:
     """Restore as if the site were stopped. On failure, add the threads and workers of this process to the error."""
     try:
-        return restoring.restore(file, silent, replace=True)
+        return restoration.restore_backup(file, silent, replace=True)
     except BackupError as error:
         error.add_note(f"threads of this process: {', '.join(one.name for one in threading.enumerate())}")
         error.add_note(f"workers: {list(Worker.objects.values_list('owner', 'kind', 'seen_at'))}")
@@ -98,53 +98,56 @@ class Raters:
             for place in own:
                 if self.done.is_set():
                     return
-                answering.rate(place, True, 3, uuid.uuid4())
-                answering.rate(place, False, 5, uuid.uuid4(), revision=1, note="µ = on second thoughts")
+                submit.submit_rating(place, True, 3, uuid.uuid4())
+                submit.submit_rating(place, False, 5, uuid.uuid4(), revision=1, note="µ = on second thoughts")
                 self.count += 2
         finally:
             connection.close()
 
 
 def sound() -> bool:
-    return not any(one.findings for one in form.look(answers.CHECKS, lambda *told: None))
+    return not any(one.findings for one in checks.run_checks(answers.CHECKS, lambda *told: None))
 
 
 @pytest.mark.both_databases
 def test_backup_taken_while_raters_rate_is_a_snapshot_that_a_restore_reproduces(folder: Path) -> None:
-    study = open_study(items=40, raters=3)
+    study = create_open_study(items=40, raters=3)
     Client().force_login(User.objects.earliest("pk"))
     with Raters([list(seat.assignments.order_by("position")) for seat in study.raters.all()]) as raters:
         before = raters.count
         made = backup(folder)
         after = raters.count
-    held = made.told.held
+    held = made.manifest.held
     # It has every rating confirmed before it, none saved after it, and no rating without its log.
     assert before <= held.rows["ratings_ratingevent"] <= after + 3 * 2
     assert held.rows["ratings_ratingevent"] >= held.rows["ratings_rating"] >= before // 2
     assert Rating.objects.count() >= held.rows["ratings_rating"]
-    assert os.stat(made.file).st_mode & 0o777 == os.stat(manifest.beside(made.file)).st_mode & 0o777 == 0o600
+    assert os.stat(made.file).st_mode & 0o777 == os.stat(manifest.get_manifest_path(made.file)).st_mode & 0o777 == 0o600
     assert sorted(path.name for path in folder.iterdir()) == [made.file.name, f"{made.file.name}.json"]
 
     Rating.objects.update(note="forged")
     RatingEvent.objects.filter(revision=2).delete()
     assert not sound()
     with pytest.raises(BackupError, match="--replace"):
-        restoring.restore(made.file, silent, force=True)
+        restoration.restore_backup(made.file, silent, force=True)
     assert Rating.objects.filter(note="forged").exists()  # nothing was changed
 
-    restored = restoring.restore(made.file, silent, replace=True, force=True)
-    now = counting.held()
+    restored = restoration.restore_backup(made.file, silent, replace=True, force=True)
+    now = checksums.count_contents()
     assert (now.ratings_sha256, now.migrations) == (held.ratings_sha256, held.migrations)
     emptied = {table for table, rows in held.rows.items() if now.rows[table] != rows}
     assert emptied == {model._meta.db_table for model in apps.get_models() if issubclass(model, AbstractBaseSession)
                        and held.rows[model._meta.db_table]}  # fmt: skip
     assert sound() and not Rating.objects.filter(note="forged").exists()
-    assert restored.before is not None and manifest.read(restored.before).held.rows["ratings_rating"] > 0
+    assert (
+        restored.replaced_backup is not None
+        and manifest.load_manifest(restored.replaced_backup).held.rows["ratings_rating"] > 0
+    )
     assert Client().get("/healthz").status_code == 200  # the site answers
 
 
 @pytest.fixture
-def made(folder: Path) -> Made:
+def made(folder: Path) -> CreatedBackup:
     User.objects.create_superuser("root")
     return backup(folder)
 
@@ -166,8 +169,8 @@ def overwrite(file: Path) -> None:
 
 
 def tell(file: Path, **changes: Any) -> None:
-    told = json.loads(manifest.beside(file).read_text())
-    manifest.beside(file).write_text(json.dumps({**told, **changes}))
+    told = json.loads(manifest.get_manifest_path(file).read_text())
+    manifest.get_manifest_path(file).write_text(json.dumps({**told, **changes}))
 
 
 def other_kind(file: Path) -> None:
@@ -175,12 +178,12 @@ def other_kind(file: Path) -> None:
 
 
 def newer(file: Path) -> None:
-    held = json.loads(manifest.beside(file).read_text())["held"]
+    held = json.loads(manifest.get_manifest_path(file).read_text())["held"]
     tell(file, held={**held, "migrations": [*held["migrations"], "ratings.9999_later"]})
 
 
 def another_count(file: Path) -> None:
-    held = json.loads(manifest.beside(file).read_text())["held"]
+    held = json.loads(manifest.get_manifest_path(file).read_text())["held"]
     tell(file, held={**held, "rows": {**held["rows"], "auth_user": 7}})
 
 
@@ -189,8 +192,8 @@ SPOILT = [
     (flip, "is damaged"),
     (overwrite, "not a backup of"),
     (Path.unlink, "does not exist"),
-    (lambda file: manifest.beside(file).unlink(), "manifest must be next to"),
-    (lambda file: manifest.beside(file).write_text("{"), "cannot be read as the manifest"),
+    (lambda file: manifest.get_manifest_path(file).unlink(), "manifest must be next to"),
+    (lambda file: manifest.get_manifest_path(file).write_text("{"), "cannot be read as the manifest"),
     (lambda file: tell(file, form=2), "format 2"),
     (other_kind, "DATABASE_URL is a database of"),
     (newer, "newer version.*ratings.9999_later"),
@@ -198,7 +201,7 @@ SPOILT = [
 ]
 
 
-def test_restore_rejects_a_changed_file_and_changes_nothing(made: Made) -> None:
+def test_restore_rejects_a_changed_file_and_changes_nothing(made: CreatedBackup) -> None:
     whole = made.file.parent.parent / "whole"
     shutil.copytree(made.file.parent, whole)
     for spoil, says in SPOILT:
@@ -206,12 +209,12 @@ def test_restore_rejects_a_changed_file_and_changes_nothing(made: Made) -> None:
         shutil.copytree(whole, made.file.parent)
         spoil(made.file)
         with pytest.raises(BackupError, match=says):
-            restoring.restore(made.file, silent, replace=True, force=True)
+            restoration.restore_backup(made.file, silent, replace=True, force=True)
         assert User.objects.filter(username="root").exists()
     assert not list(Path(str(connection.settings_dict["NAME"])).parent.glob(".*restoring*"))
 
 
-def test_restore_is_rejected_while_a_worker_is_alive_or_the_file_is_open(made: Made) -> None:
+def test_restore_is_rejected_while_a_worker_is_alive_or_the_file_is_open(made: CreatedBackup) -> None:
     alive = Worker.objects.create(owner="host:1:x", kind="embedded")
     with pytest.raises(BackupError, match="Workers are running: host:1:x"):
         restore(made.file)
@@ -229,7 +232,7 @@ def test_restore_is_rejected_while_a_worker_is_alive_or_the_file_is_open(made: M
     here.wait(30)
     try:
         with pytest.raises(BackupError, match="stop the web server and the workers first"):
-            restoring.restore(made.file, silent, replace=True, force=True)
+            restoration.restore_backup(made.file, silent, replace=True, force=True)
     finally:
         done.set()
         holder.join()
@@ -240,28 +243,28 @@ def test_restore_is_rejected_while_a_worker_is_alive_or_the_file_is_open(made: M
 
 def test_restore_clears_leases_of_workers(folder: Path) -> None:
     from simulation.models import Job
-    from tests.support.job_factories import job
+    from tests.support.job_factories import create_job
 
-    held = job("study/a", "running", fence=4)
+    held = create_job("study/a", "running", fence=4)
     restore(backup(folder).file)
     row = Job.objects.get(pk=held.pk)
     assert (row.lease_until, row.fence) == (None, 5)
 
 
 def test_restore_revokes_all_links_and_tokens(folder: Path) -> None:
-    study = open_study(items=4, raters=2)
+    study = create_open_study(items=4, raters=2)
     seat = study.raters.filter(user__isnull=True).first() or Rater.objects.create(study=study, label="R09", number=9)
     root = User.objects.create_superuser("root")
-    invitation, link = inviting.invite(seat), signing_in.make_link(root, "admin")
-    token = tokens.make(root, "notebook", ["studies:read"])[1]
+    invitation, link = invitations.create_invitation(seat), signing_in.create_link(root, "admin")
+    token = tokens.create_token(root, "notebook", ["studies:read"])[1]
     made = backup(folder)
     restore(made.file)
-    found = joining.find(invitation)
-    assert found is not None and "withdrawn" in joining.why_gone(found)
-    assert signing_in.look_at_link(link, AnonymousUser(), "admin").door == Door.GONE
-    assert tokens.live(token) is None
+    found = accept_invitation.find_invitation(invitation)
+    assert found is not None and "withdrawn" in accept_invitation.describe_expiry(found)
+    assert signing_in.peek_link(link, AnonymousUser(), "admin").effect == LinkEffect.GONE
+    assert tokens.find_active_token(token) is None
     assert Rater.objects.get(pk=seat.pk).invited_at is None
-    assert sound() and inviting.invite(Rater.objects.get(pk=seat.pk))
+    assert sound() and invitations.create_invitation(Rater.objects.get(pk=seat.pk))
 
 
 @pytest.mark.both_databases
@@ -270,26 +273,26 @@ def test_restore_that_was_killed_is_reported_and_can_be_undone(folder: Path) -> 
     made = backup(folder)
     if connection.vendor == "sqlite":  # nothing was changed; what lies about must not be read into the next copy
         with pytest.raises(BackupError, match="there is none"):
-            restoring.undo(silent)
-        place = sqlite.place()
+            restoration.undo_restore(silent)
+        place = sqlite.get_database_path()
         for ending in ("", "-wal", "-journal"):
             place.with_name(f".{place.name}.restoring{ending}").write_bytes(b"half")
         restore(made.file)
         assert not list(place.parent.glob(".*restoring*"))
     else:
-        postgres.set_aside(f"{postgres.ASIDE}20260101000000")
+        postgres.set_schema_aside(f"{postgres.SET_ASIDE_PREFIX}20260101000000")
         with pytest.raises(BackupError, match=r"interrupted.*before_restore_20260101000000.*--undo"):
-            restoring.restore(made.file, silent, replace=True, force=True)
-        assert restoring.undo(silent, force=True) is None
+            restoration.restore_backup(made.file, silent, replace=True, force=True)
+        assert restoration.undo_restore(silent, force=True) is None
     assert User.objects.filter(username="root").exists()
 
 
 def test_backup_that_fails_leaves_no_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackupError, match="no directory"):
-        making.backup(folder / "nowhere" / "file", silent)
+        creation.create_backup(folder / "nowhere" / "file", silent)
     (folder / "taken").write_text("mine")
     with pytest.raises(BackupError, match="exists already"):
-        making.backup(folder / "taken", silent)
+        creation.create_backup(folder / "taken", silent)
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA foreign_keys = OFF")
         cursor.execute("INSERT INTO ratings_draft (assignment_id, marks, note, updated_at) "
@@ -303,7 +306,7 @@ def test_backup_that_fails_leaves_no_files(folder: Path, monkeypatch: pytest.Mon
 def test_backups_of_the_same_second_have_different_names(folder: Path) -> None:
     User.objects.create_superuser("root")
     made = [backup(folder).file for _ in range(3)]
-    assert len(set(made)) == 3 and set(keeping.own(folder)) == set(made)
+    assert len(set(made)) == 3 and set(retention.list_backups(folder)) == set(made)
 
 
 def test_pruning_keeps_the_last_backup_of_each_day_and_week_and_all_other_files(folder: Path) -> None:
@@ -311,11 +314,11 @@ def test_pruning_keeps_the_last_backup_of_each_day_and_week_and_all_other_files(
     last = datetime(2026, 3, 1, tzinfo=UTC)
     for day in range(60):
         for hour in (3, 15):
-            path = folder / keeping.name_of(last - timedelta(days=day) + timedelta(hours=hour), "sqlite")
+            path = folder / retention.format_backup_name(last - timedelta(days=day) + timedelta(hours=hour), "sqlite")
             path.write_text("backup")
-            manifest.beside(path).write_text("{}")
+            manifest.get_manifest_path(path).write_text("{}")
     (folder / "wetbench-notes.txt").write_text("mine")
-    keeping.prune(folder, daily=14, weekly=8)
+    retention.prune_backups(folder, daily=14, weekly=8)
     left = sorted(path.name for path in folder.glob("*.sqlite3"))
     days = [f"{last - timedelta(days=day):%Y%m%d}" for day in range(14)]
     sundays = [f"{last - timedelta(weeks=week):%Y%m%d}" for week in range(8)]  # ISO weeks end on Sundays

@@ -11,21 +11,21 @@ from django.db import connection, transaction
 
 from ratings.models import Rating
 from tests.support import verified_site
-from tests.support.planted_faults import BROKEN_TABLES, LABORATORY, RATINGS, Fault
-from tests.support.steps import race
+from tests.support.planted_faults import BROKEN_TABLES, LABORATORY, RATINGS, PlantedFault
+from tests.support.steps import run_concurrently
 from wetbench_site.database import read_snapshot
-from wetbench_site.maintenance.verify import every, form
-from wetbench_site.maintenance.verify.form import Looked
+from wetbench_site.maintenance.verify import checks, registry
+from wetbench_site.maintenance.verify.checks import CheckResult
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
-CHECKS = {one.name: one for one in every.CHECKS}
+CHECKS = {one.name: one for one in registry.ALL_CHECKS}
 
 
-def looked(*names: str) -> list[Looked]:
-    return list(form.look([CHECKS[name] for name in names], lambda *told: None))
+def looked(*names: str) -> list[CheckResult]:
+    return list(checks.run_checks([CHECKS[name] for name in names], lambda *told: None))
 
 
-def planted(statements: Iterable[str], *names: str) -> list[Looked]:
+def planted(statements: Iterable[str], *names: str) -> list[CheckResult]:
     """Return the results of the checks with these statements executed, which are then rolled back."""
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -40,10 +40,12 @@ def planted(statements: Iterable[str], *names: str) -> list[Looked]:
     return found
 
 
-def missed(fault: Fault) -> str:
+def missed(fault: PlantedFault) -> str:
     """Return why the fault was not reported; "" if it was."""
     [found] = planted(fault.sql, fault.check)
-    named = [one for one in found.findings if one.table == fault.table and fault.says in f"{one.expected} {one.found}"]
+    named = [
+        one for one in found.findings if one.table == fault.table and fault.message in f"{one.expected} {one.found}"
+    ]
     return "" if named else f"{fault.check}: {fault.sql} gave {found.findings[:3]}"
 
 
@@ -72,11 +74,11 @@ def test_verify_reports_unreadable_rows_and_runs_the_other_checks() -> None:
 
 def test_verify_shows_the_first_violations_and_counts_the_others() -> None:
     with connection.cursor() as cursor:
-        for number in range(form.SHOWN + 3):
+        for number in range(checks.MAX_VIOLATIONS + 3):
             cursor.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('ratings', %s, "
                            "'2026-01-01 00:00:00+00:00')", [f"9{number:03}_later"])  # fmt: skip
     [found] = looked("applied migrations")
-    assert (len(found.findings), found.more) == (form.SHOWN, 3)
+    assert (len(found.findings), found.further_violations) == (checks.MAX_VIOLATIONS, 3)
 
 
 def test_verify_command_exits_with_one_if_there_are_violations() -> None:
@@ -103,7 +105,7 @@ def test_verify_reads_a_snapshot_while_others_write() -> None:
     """The checks read a snapshot: they wait for no writer, and writers do not wait for them."""
     with read_snapshot():
         before = Rating.objects.count()  # a transaction of SQLite begins with its first query
-        [written] = race(lambda: User.objects.create_user("somebody"), 1)
+        [written] = run_concurrently(lambda: User.objects.create_user("somebody"), 1)
         assert getattr(written, "username", written) == "somebody"
         assert not User.objects.filter(username="somebody").exists()
     assert User.objects.filter(username="somebody").exists() and before == Rating.objects.count()

@@ -50,7 +50,7 @@ class Database:
         run = [sys.executable, *command]
         return subprocess.run(run, cwd=settings.BASE_DIR, env=environ, capture_output=True, text=True, check=False)
 
-    def manage(self, *command: str) -> str:
+    def run_command(self, *command: str) -> str:
         """Run a command of manage.py and return what it printed; it must succeed."""
         done = self.run("manage.py", *command)
         assert done.returncode == 0, f"{command[0]} failed: {done.stdout}{done.stderr}"

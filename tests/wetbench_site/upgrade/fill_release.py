@@ -166,7 +166,7 @@ def add_items(study: Study, owner: User) -> None:
 def read_by_token(study: Study, owner: User) -> None:
     """Read the ratings over the API, which logs an export."""
 
-    token = tokens.make(owner, "notebook", ["studies:read", "ratings:read"])[1]
+    token = tokens.create_token(owner, "notebook", ["studies:read", "ratings:read"])[1]
     headers = {"authorization": f"Bearer {token}", "host": "localhost"}
     answer = Client().get(f"/api/v1/studies/{study.slug}/ratings", headers=headers)
     assert answer.status_code == 200, answer.content

@@ -14,7 +14,7 @@ from django.apps import apps
 from django.contrib.sessions.base_session import AbstractBaseSession
 
 from ratings.models import StudyEvent
-from tests.support.services import PostgresCluster, free_port
+from tests.support.services import PostgresCluster, find_free_port
 from tests.wetbench_site.upgrade.databases import Database, Row
 from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS
 
@@ -41,7 +41,7 @@ def empty(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Da
         yield Database(folder)
         return
     cluster: PostgresCluster = request.getfixturevalue("postgres")
-    yield Database(folder, cluster.new_database("upgraded"))
+    yield Database(folder, cluster.create_database("upgraded"))
 
 
 def beside(database: Database, name: str, request: Any) -> Database:
@@ -56,7 +56,7 @@ def beside(database: Database, name: str, request: Any) -> Database:
 def upgraded(empty: Database) -> Upgraded:
     empty.load_release()
     before = empty.read_tables()
-    return Upgraded(empty, before, empty.manage("migrate", "--skip-checks"))
+    return Upgraded(empty, before, empty.run_command("migrate", "--skip-checks"))
 
 
 def test_the_release_in_the_dump_is_the_one_that_refusals_name(upgraded: Upgraded) -> None:
@@ -94,19 +94,19 @@ def values(rows: list[Row], columns: list[str]) -> list[str]:
 
 def test_the_schema_is_that_of_a_fresh_database(upgraded: Upgraded, request: Any) -> None:
     fresh = beside(upgraded.database, "fresh", request)
-    fresh.manage("migrate", "--verbosity", "0", "--skip-checks")
+    fresh.run_command("migrate", "--verbosity", "0", "--skip-checks")
     here, there = upgraded.database.describe_schema(), fresh.describe_schema()
     assert (sorted(here - there), sorted(there - here)) == ([], [])
     assert len(here) > 500
 
 
 def test_models_and_migrations_agree_and_nothing_is_left_to_migrate(upgraded: Upgraded) -> None:
-    upgraded.database.manage("makemigrations", "--check", "--dry-run")
-    upgraded.database.manage("migrate", "--check", "--skip-checks")
+    upgraded.database.run_command("makemigrations", "--check", "--dry-run")
+    upgraded.database.run_command("migrate", "--check", "--skip-checks")
 
 
 def test_verify_finds_nothing(upgraded: Upgraded) -> None:
-    assert upgraded.database.manage("verify").endswith("nothing found\n")
+    assert upgraded.database.run_command("verify").endswith("nothing found\n")
 
 
 def test_a_rater_answers_the_next_item(upgraded: Upgraded) -> None:
@@ -119,9 +119,9 @@ def test_a_backup_of_the_release_is_restored(empty: Database, request: Any) -> N
     old.load_release()
     rows = {table: len(found) for table, found in old.read_tables().items() if table not in GROWING}
     backup = old.folder / f"release.{'dump' if old.url else 'sqlite3'}"
-    old.manage("backup", str(backup), "--no-trial")
+    old.run_command("backup", str(backup), "--no-trial")
     place = beside(empty, "restored", request)
-    assert "verify: nothing found" in place.manage("restore", str(backup), "--yes", "--force")
+    assert "verify: nothing found" in place.run_command("restore", str(backup), "--yes", "--force")
     emptied = {model._meta.db_table for model in apps.get_models() if issubclass(model, AbstractBaseSession)}
     emptied.add("simulation_worker")
     there = place.read_tables()
@@ -135,7 +135,7 @@ def test_a_database_older_than_the_release_is_refused_by_each_command(command: s
     older = Database(tmp_path)
     older.load_release()
     older.run_script("DELETE FROM django_migrations WHERE app = 'ratings' AND name >= '0014'")
-    port = str(free_port())
+    port = str(find_free_port())
     more = {"serve": ["--port", port], "demo": ["--make-only"], "runserver": [f"127.0.0.1:{port}", "--noreload"]}
     done = older.run("manage.py", command, *more.get(command, []))
     printed = done.stdout + done.stderr

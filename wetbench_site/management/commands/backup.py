@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.management.arguments import between
-from wetbench_site.database_copies.faults import BackupError
-from wetbench_site.maintenance.backup import keeping, making
-from wetbench_site.maintenance.backup.making import Made
+from simulation.management.arguments import integer_between
+from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.maintenance.backup import creation, retention
+from wetbench_site.maintenance.backup.creation import CreatedBackup
 
 
 class Command(BaseCommand):
@@ -22,12 +22,15 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--keep-daily",
-            type=between(1, 1000),
+            type=integer_between(1, 1000),
             metavar="N",
             help="then keep the last backup of each of the latest N days",
         )
         parser.add_argument(
-            "--keep-weekly", type=between(1, 1000), metavar="N", help="and the last one of each of the latest N weeks"
+            "--keep-weekly",
+            type=integer_between(1, 1000),
+            metavar="N",
+            help="and the last one of each of the latest N weeks",
         )
         parser.add_argument("--no-trial", action="store_true", help="PostgreSQL: skip the trial restore")
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
@@ -39,25 +42,31 @@ class Command(BaseCommand):
         # Progress would make the output invalid JSON.
         report = (lambda message: None) if options["json"] else self.stdout.write
         try:
-            created = making.backup(target, report, scratch=not options["no_trial"])
+            created = creation.create_backup(target, report, scratch=not options["no_trial"])
         except BackupError as error:
             raise CommandError(f"No backup was created. {error}") from error
-        removed = keeping.prune(target, options["keep_daily"] or 0, options["keep_weekly"] or 0) if prunes else []
-        self.stdout.write(json.dumps(_json(created, removed), indent=2) if options["json"] else _said(created, removed))
+        removed = (
+            retention.prune_backups(target, options["keep_daily"] or 0, options["keep_weekly"] or 0) if prunes else []
+        )
+        self.stdout.write(
+            json.dumps(_result_to_dict(created, removed), indent=2)
+            if options["json"]
+            else _describe_result(created, removed)
+        )
 
 
-def _json(made: Made, gone: list[Path]) -> dict[str, Any]:
-    removed = [str(path) for path in gone]
-    return {"file": str(made.file), "checked": made.checked, "removed": removed, **made.told.to_json()}
+def _result_to_dict(created: CreatedBackup, removed_paths: list[Path]) -> dict[str, Any]:
+    removed = [str(path) for path in removed_paths]
+    return {"file": str(created.file), "checked": created.checked, "removed": removed, **created.manifest.to_dict()}
 
 
-def _said(made: Made, gone: list[Path]) -> str:
-    rows = made.told.held.rows
+def _describe_result(created: CreatedBackup, removed: list[Path]) -> str:
+    rows = created.manifest.held.rows
     lines = [
-        f"{made.file}: {made.told.size / 1e6:,.1f} MB, {sum(rows.values()):,} rows in {len(rows)} tables,"
+        f"{created.file}: {created.manifest.size / 1e6:,.1f} MB, {sum(rows.values()):,} rows in {len(rows)} tables,"
         f" {rows.get('ratings_rating', 0):,} ratings",
-        f"checked: {made.checked}",
-        *[f"removed {path.name}: expired" for path in gone],
+        f"checked: {created.checked}",
+        *[f"removed {path.name}: expired" for path in removed],
         "Not included: the secret key and the keys of providers. Store them separately, and as safely.",
     ]
     return "\n".join(lines)

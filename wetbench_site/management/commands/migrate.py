@@ -16,6 +16,6 @@ class Command(Migrate):
     def handle(self, *args: Any, **options: Any) -> None:
         # Before Django builds its graph of migrations, which raises NodeNotFoundError for such a database.
         applied = MigrationRecorder(connections[options["database"]]).applied_migrations()
-        if reason := migration_state.explain_gaps(applied, "This database"):
+        if reason := migration_state.explain_migration_gaps(applied, "This database"):
             raise CommandError(f"Nothing was changed. {reason}")
         super().handle(*args, **options)

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from wetbench_site.database_copies.faults import BackupError
-from wetbench_site.maintenance.backup import restoring
-from wetbench_site.maintenance.backup.restoring import Restored
-from wetbench_site.management.commands.verify import lines
-from wetbench_site.observability.audit_log import security_event
+from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.maintenance.backup import restoration
+from wetbench_site.maintenance.backup.restoration import Restored
+from wetbench_site.management.commands.verify import format_results
+from wetbench_site.observability.audit_log import log_security_event
 
 
 class Command(BaseCommand):
@@ -34,47 +34,51 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["undo"] == bool(options["file"]):
             raise CommandError("Give the file of the backup, or use --undo", returncode=2)
-        if not (options["yes"] or self._agreed(options["file"])):
+        if not (options["yes"] or self._is_confirmed(options["file"])):
             raise CommandError("Nothing was restored. Use --yes to skip the question", returncode=2)
         usual_handler = signal.signal(
             signal.SIGTERM, lambda *_: sys.exit(143)
         )  # an exception, so that the data that was set aside is put back first
         try:
-            self._restore(options["file"], {"replace": options["replace"], "force": options["force"]})
+            self._restore_or_undo(options["file"], {"replace": options["replace"], "force": options["force"]})
         except BackupError as error:
             raise CommandError(f"Nothing was restored. {error}") from error
         finally:
             signal.signal(signal.SIGTERM, usual_handler)
 
-    def _restore(self, file: Path | None, how: dict[str, bool]) -> None:
+    def _restore_or_undo(self, file: Path | None, options: dict[str, bool]) -> None:
         if file is None:
-            replaced_backup = restoring.undo(self.stdout.write, **how)
+            replaced_backup = restoration.undo_restore(self.stdout.write, **options)
             self.stdout.write("The data from before the interrupted restore is back in its place.")
             self.stdout.write(
                 f"Backup of the data that was replaced: {replaced_backup}" if replaced_backup else "Nothing was lost."
             )
             return
-        restored = restoring.restore(file, self.stdout.write, **how)
-        security_event("database restored", None, made_at=restored.told.made_at)
-        self.stdout.write("\n".join(_said(restored)))
+        restored = restoration.restore_backup(file, self.stdout.write, **options)
+        log_security_event("database restored", None, made_at=restored.manifest.made_at)
+        self.stdout.write("\n".join(_describe_result(restored)))
         # The restore itself succeeded, but scripts should notice the violations.
-        if any(result.findings for result in restored.looked):
+        if any(result.findings for result in restored.check_results):
             sys.exit(1)
 
-    def _agreed(self, file: Path | None) -> bool:
+    def _is_confirmed(self, file: Path | None) -> bool:
         action = f"Restore {file} into" if file else "Put back the data that a restore set aside in"
         return sys.stdin.isatty() and input(f"{action} the database of this site? (yes/no) ") == "yes"
 
 
-def _said(restored: Restored) -> list[str]:
-    backup_manifest, check_results = restored.told, restored.looked
+def _describe_result(restored: Restored) -> list[str]:
+    backup_manifest, check_results = restored.manifest, restored.check_results
     rows = backup_manifest.held.rows
     return [
         f"Restored the state of {backup_manifest.made_at}: {sum(rows.values()):,} rows, {rows.get('ratings_rating', 0):,} ratings;"
         " rows and ratings match the manifest.",
         *[f"Migrated from an older version: {', '.join(restored.migrated)}"] * bool(restored.migrated),
-        *[f"Backup of the replaced data: {restored.before}"] * (restored.before is not None),
+        *[f"Backup of the replaced data: {restored.replaced_backup}"] * (restored.replaced_backup is not None),
         "Everybody has to sign in again, and leases of workers are cleared. All sign-in links, invitations and API tokens"
         " are revoked: create new ones. Accounts, roles and passwords are those of the backup.",
-        *(lines(check_results) if any(result.findings for result in check_results) else ["verify: nothing found"]),
+        *(
+            format_results(check_results)
+            if any(result.findings for result in check_results)
+            else ["verify: nothing found"]
+        ),
     ]

@@ -8,14 +8,14 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from whitenoise.runserver_nostatic.management.commands.runserver import Command as RunServer
 
-from wetbench_site import loopback, migration_state
+from wetbench_site import loopback_only, migration_state
 
 
 class Command(RunServer):  # type: ignore[misc]  # whitenoise is not typed
     help = "Django's development server. In the embedded profile it binds loopback addresses only."
 
     def run(self, **options: Any) -> None:
-        if not settings.PRODUCTION and (reason := loopback.refusal([(self.addr, self.port)])):
+        if not settings.PRODUCTION and (reason := loopback_only.explain_bind_refusal([(self.addr, self.port)])):
             raise CommandError(reason)
         super().run(**options)
 
@@ -23,6 +23,6 @@ class Command(RunServer):  # type: ignore[misc]  # whitenoise is not typed
         """Raise CommandError for a database older than the initial migrations."""
         # Before Django builds its graph of migrations, which fails for such a database.
         applied = MigrationRecorder(connection).applied_migrations()
-        if reason := migration_state.explain_gaps(applied, "This database"):
+        if reason := migration_state.explain_migration_gaps(applied, "This database"):
             raise CommandError(reason)
         super().check_migrations()

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from wetbench_site.maintenance.verify import every, form
-from wetbench_site.maintenance.verify.form import Looked
+from wetbench_site.maintenance.verify import checks, registry
+from wetbench_site.maintenance.verify.checks import CheckResult
 
 
 class Command(BaseCommand):
@@ -19,47 +19,49 @@ class Command(BaseCommand):
         parser.add_argument("--quiet", action="store_true", help="print nothing unless there are violations")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        results = list(form.look(every.CHECKS, self._tell))
+        results = list(checks.run_checks(registry.ALL_CHECKS, self._report_progress))
         clean = not any(result.findings for result in results)
         if options["json"]:
-            self.stdout.write(json.dumps(told(results), indent=2))
+            self.stdout.write(json.dumps(results_to_dict(results), indent=2))
         elif not (clean and options["quiet"]):
-            self.stdout.write("\n".join(lines(results)))
+            self.stdout.write("\n".join(format_results(results)))
         if not clean:
             sys.exit(1)
 
-    def _tell(self, done: int, of: int, name: str) -> None:
+    def _report_progress(self, done: int, total: int, name: str) -> None:
         if sys.stderr.isatty():
-            self.stderr.write(f"\r\x1b[Kcheck {min(done + 1, of)} of {of}: {name}", ending="\n" if done == of else "")
+            self.stderr.write(
+                f"\r\x1b[Kcheck {min(done + 1, total)} of {total}: {name}", ending="\n" if done == total else ""
+            )
 
 
-def told(looked: list[Looked]) -> dict[str, Any]:
+def results_to_dict(results: list[CheckResult]) -> dict[str, Any]:
     """Return the results as a JSON object."""
     checks = [
         {
             "name": result.check.name,
             "promise": result.check.promise,
-            "table": result.check.of._meta.db_table,
+            "table": result.check.model._meta.db_table,
             "rows": result.rows,
             "seconds": round(result.seconds, 3),
             "findings": [finding._asdict() for finding in result.findings],
-            "more": result.more,
+            "more": result.further_violations,
         }
-        for result in looked
+        for result in results
     ]
-    return {"clean": not any(result.findings for result in looked), "checks": checks}
+    return {"clean": not any(result.findings for result in results), "checks": checks}
 
 
-def lines(looked: list[Looked]) -> list[str]:
+def format_results(results: list[CheckResult]) -> list[str]:
     """Return a line for each check, followed by its violations."""
     output = []
-    for result in looked:
-        n_violations = len(result.findings) + result.more
+    for result in results:
+        n_violations = len(result.findings) + result.further_violations
         label = f"{n_violations} FOUND" if n_violations else "ok"
-        output.append(f"{label:>9}  {result.check.name}: {result.rows:,} rows of {result.check.of._meta.db_table}")
+        output.append(f"{label:>9}  {result.check.name}: {result.rows:,} rows of {result.check.model._meta.db_table}")
         if n_violations:
             output.append(f"           promised: {result.check.promise}")
         output += [f"           {f.table} {f.code}: expected {f.expected}; found {f.found}" for f in result.findings]
-        output += [f"           and {result.more:,} more"] * bool(result.more)
-    total = sum(len(result.findings) + result.more for result in looked)
+        output += [f"           and {result.further_violations:,} more"] * bool(result.further_violations)
+    total = sum(len(result.findings) + result.further_violations for result in results)
     return [*output, f"{total:,} violations" if total else "nothing found"]

@@ -24,14 +24,14 @@ def main() -> int:
     messages, sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8"), sys.stderr
     django.setup()
     try:
-        _inspect(int(sys.argv[1]), datetime.fromisoformat(sys.argv[2]), messages)
+        _inspect_study(int(sys.argv[1]), datetime.fromisoformat(sys.argv[2]), messages)
     except Exception:  # the log redacts the traceback; the interpreter would print it in full
         logging.getLogger("wetbench.audit").exception("the audit failed")
         return 1
     return 0
 
 
-def _inspect(key: int, copied_at: datetime, messages: TextIO) -> None:
+def _inspect_study(key: int, copied_at: datetime, messages: TextIO) -> None:
     from django.conf import settings
 
     from ratings.models import Study
@@ -47,14 +47,14 @@ def _inspect(key: int, copied_at: datetime, messages: TextIO) -> None:
         study = Study.objects.filter(pk=key).first()
         if study is None:
             raise AuditError("The study is not in the copy: it was deleted as the audit began")
-        reports.refuse_unopened(study)
-        report = inspection.inspect(study, copied_at, lambda *done: _write(messages, {"progress": done}))
-        _write(messages, {"report": report})
+        reports.require_opened(study)
+        report = inspection.run_inspection(study, copied_at, lambda *done: _write_message(messages, {"progress": done}))
+        _write_message(messages, {"report": report})
     except AuditError as error:
-        _write(messages, {"refused": str(error)})
+        _write_message(messages, {"refused": str(error)})
 
 
-def _write(messages: TextIO, message: dict[str, Any]) -> None:
+def _write_message(messages: TextIO, message: dict[str, Any]) -> None:
     messages.write(json.dumps(message) + "\n")
     # The parent shows the progress while the audit runs.
     messages.flush()

@@ -17,18 +17,18 @@ _PREFIX = "audit-"
 
 
 @contextmanager
-def own_folder() -> Iterator[Path]:
+def create_own_folder() -> Iterator[Path]:
     """Create a folder that only the site's user can read, and remove it at the end of the block. Raises OSError.
 
     Folders of audits that were killed are removed first.
     """
     parent = settings.VAR_DIR / "scratch"
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(parent):  # between creating a folder and locking it, another audit could remove it
+    with _hold_lock(parent):  # between creating a folder and locking it, another audit could remove it
         # Recognised by their lock, which the system releases with the process that has it.
         _remove_leftovers(parent)
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        lock = _lock(folder)
+        lock = _lock_folder(folder)
     try:
         yield folder
     finally:
@@ -36,10 +36,10 @@ def own_folder() -> Iterator[Path]:
         os.close(lock)
 
 
-def _remove_leftovers(place: Path) -> None:
-    for folder in place.glob(f"{_PREFIX}*"):
+def _remove_leftovers(parent: Path) -> None:
+    for folder in parent.glob(f"{_PREFIX}*"):
         try:
-            lock = _lock(folder, wait=False)
+            lock = _lock_folder(folder, wait=False)
         except (BlockingIOError, FileNotFoundError):  # in use, or just removed by its audit
             continue
         shutil.rmtree(folder, ignore_errors=True)
@@ -47,15 +47,15 @@ def _remove_leftovers(place: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = _lock(folder)
+def _hold_lock(folder: Path) -> Iterator[None]:
+    lock = _lock_folder(folder)
     try:
         yield
     finally:
         os.close(lock)
 
 
-def _lock(folder: Path, wait: bool = True) -> int:
+def _lock_folder(folder: Path, wait: bool = True) -> int:
     """Lock the folder and return its handle; closing the handle releases the lock. Raises BlockingIOError if `wait` is false."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from django.db import connection, transaction
 
-MARK = "wetbench_scratch_copy"  # the table that only a scratch copy has
+MARKER_TABLE = "wetbench_scratch_copy"  # the table that only a scratch copy has
 
 _is_allowed = False  # of this process; set by `allow_writes` alone
 
@@ -18,7 +18,7 @@ _is_allowed = False  # of this process; set by `allow_writes` alone
 def allow_writes() -> None:
     """Allow this process to write to its database. Raises RuntimeError unless that database is marked as a scratch copy."""
     global _is_allowed
-    if MARK not in connection.introspection.table_names():
+    if MARKER_TABLE not in connection.introspection.table_names():
         raise RuntimeError(f"the database {connection.settings_dict['NAME']} is not a scratch copy of a blinding audit")
     _is_allowed = True
 
@@ -32,7 +32,7 @@ def require_scratch_copy() -> None:
 
 
 @contextmanager
-def rolled_back() -> Iterator[None]:
+def roll_back_changes() -> Iterator[None]:
     """Undo everything that the block writes. Raises RuntimeError in a process that does not work on a scratch copy."""
     require_scratch_copy()
     with transaction.atomic():

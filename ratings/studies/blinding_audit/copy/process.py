@@ -19,19 +19,19 @@ from typing import IO, Any
 from django.conf import settings
 
 from ratings.models import Study
-from ratings.studies.blinding_audit.copy.scratch import ScratchCopy, scratch_copy
-from ratings.studies.blinding_audit.copy.scratch_postgres import VARIABLE
+from ratings.studies.blinding_audit.copy.scratch import ScratchCopy, create_scratch_copy
+from ratings.studies.blinding_audit.copy.scratch_postgres import SETTING_NAME
 from ratings.studies.blinding_audit.errors import AuditError
-from ratings.studies.blinding_audit.reports import Progress
+from ratings.studies.blinding_audit.reports import OnProgress
 
 log = logging.getLogger("wetbench.audit")
 # Databases that the child must not connect to, and servers that it must not send anything to.
-_REMOVED = ("DATABASE_URL", "CELERY_BROKER_URL", VARIABLE, "EMAIL_HOST", "EMAIL_HOST_PASSWORD")
+_REMOVED_VARIABLES = ("DATABASE_URL", "CELERY_BROKER_URL", SETTING_NAME, "EMAIL_HOST", "EMAIL_HOST_PASSWORD")
 # One thread for each numerical library: more would take processors from the processes that serve raters.
-_OF_CHILD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WETBENCH_LOG_LEVEL": "ERROR"}
+_CHILD_VARIABLES = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WETBENCH_LOG_LEVEL": "ERROR"}
 
 
-def inspect_copy(study: Study, progress: Progress | None = None) -> dict[str, Any]:
+def inspect_copy(study: Study, progress: OnProgress | None = None) -> dict[str, Any]:
     """Copy the database, inspect the study there in a separate process and return the report.
 
     `progress` is called about once a second with the raters that have been visited and all raters (0 until these are known);
@@ -39,12 +39,12 @@ def inspect_copy(study: Study, progress: Progress | None = None) -> dict[str, An
     """
     report_progress = progress or (lambda done, of: None)
     report_progress(0, 0)
-    with scratch_copy() as copy, _started(study, copy) as child:
-        return _follow(child, study, report_progress)
+    with create_scratch_copy() as copy, _start_child(study, copy) as child:
+        return _await_report(child, study, report_progress)
 
 
 @contextmanager
-def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[bytes]"]:
+def _start_child(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[bytes]"]:
     """Start the child and kill it at the end of the block."""
     command = [
         sys.executable,
@@ -56,7 +56,7 @@ def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[byte
     # Its standard input is a pipe that nothing is written to: it closes if this process is killed, and the child then
     # ends by itself.
     child = subprocess.Popen(
-        command, cwd=settings.BASE_DIR, env=_environment(copy), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command, cwd=settings.BASE_DIR, env=_build_environment(copy), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         yield child
@@ -68,19 +68,24 @@ def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[byte
                 pipe.close()
 
 
-def _environment(copy: ScratchCopy) -> dict[str, str]:
+def _build_environment(copy: ScratchCopy) -> dict[str, str]:
     """Return this process's environment with the copy as its database. The pages are then those of the live site."""
-    removed = {name for variable in _REMOVED for name in (variable, f"{variable}_FILE")}
+    removed = {name for variable in _REMOVED_VARIABLES for name in (variable, f"{variable}_FILE")}
     remaining = {name: value for name, value in os.environ.items() if name not in removed}
-    return {**remaining, **_OF_CHILD, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings", "DATABASE_URL": copy.url}
+    return {
+        **remaining,
+        **_CHILD_VARIABLES,
+        "DJANGO_SETTINGS_MODULE": "wetbench_site.settings",
+        "DATABASE_URL": copy.url,
+    }
 
 
-def _follow(child: "subprocess.Popen[bytes]", study: Study, progress: Progress) -> dict[str, Any]:
+def _await_report(child: "subprocess.Popen[bytes]", study: Study, progress: OnProgress) -> dict[str, Any]:
     """Pass on the child's progress until its report arrives, and return the report. Raises AuditError without one."""
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     assert child.stdout
     # A thread, because a read of a pipe has no timeout.
-    reader = threading.Thread(target=_read, args=(child.stdout, lines), daemon=True)
+    reader = threading.Thread(target=_queue_lines, args=(child.stdout, lines), daemon=True)
     reader.start()
     done, of = 0, 0
     while True:
@@ -100,7 +105,7 @@ def _follow(child: "subprocess.Popen[bytes]", study: Study, progress: Progress) 
         progress(done, of)
 
 
-def _read(pipe: IO[bytes], lines: "queue.SimpleQueue[bytes]") -> None:
+def _queue_lines(pipe: IO[bytes], lines: "queue.SimpleQueue[bytes]") -> None:
     """Put each line into the queue, and an empty one at the end."""
     try:
         for line in pipe:

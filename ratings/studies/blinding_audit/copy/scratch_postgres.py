@@ -17,14 +17,14 @@ import dj_database_url
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from ratings.studies.blinding_audit.copy.guard import MARK
+from ratings.studies.blinding_audit.copy.guard import MARKER_TABLE
 from ratings.studies.blinding_audit.errors import AuditError
-from wetbench_site.database_copies import opening, postgres
+from wetbench_site.database_copies import extra_databases, postgres
 
-VARIABLE = "WETBENCH_SCRATCH_DATABASE_URL"
+SETTING_NAME = "WETBENCH_SCRATCH_DATABASE_URL"
 _PREFIX = "wetbench_scratch_"
-_IN_USE = 0x5765744265  # the advisory lock on a named scratch database in which an audit works
-_OBJECTS = """
+_IN_USE_LOCK = 0x5765744265  # the advisory lock on a named scratch database in which an audit works
+_OBJECTS_QUERY = """
     SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
       AND NOT EXISTS (
@@ -34,18 +34,18 @@ _OBJECTS = """
 
 
 @contextmanager
-def scratch_database(folder: Path) -> Iterator[str]:
+def create_scratch_database(folder: Path) -> Iterator[str]:
     """Copy the live database and return the URL of the copy. The dump is written into `folder`.
 
     The copy is removed at the end of the block. Raises AuditError, BackupError or OSError if it cannot be copied.
     """
     with ExitStack() as resources:
         if settings.SCRATCH_DATABASE_URL:
-            resources.enter_context(_named_database(folder / "dump"))
+            resources.enter_context(_use_named_database(folder / "dump"))
             yield settings.SCRATCH_DATABASE_URL
         else:
-            name = resources.enter_context(_own_database(folder / "dump"))
-            live = urlsplit(settings.ENVIRONMENT.text("DATABASE_URL"))
+            name = resources.enter_context(_create_own_database(folder / "dump"))
+            live = urlsplit(settings.ENVIRONMENT.get_text("DATABASE_URL"))
             yield live._replace(path=f"/{name}").geturl()
 
 
@@ -53,27 +53,27 @@ def scratch_database(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _own_database(dump: Path) -> Iterator[str]:
-    if not postgres.may_make_databases():
+def _create_own_database(dump: Path) -> Iterator[str]:
+    if not postgres.can_create_databases():
         raise AuditError(
             "An audit works on a scratch copy of the database, and the database user lacks the right to create one "
-            f"(CREATEDB). Either grant it: ALTER ROLE {_user()} CREATEDB, or create an empty database for the copies and "
-            f"set {VARIABLE} to its URL"
+            f"(CREATEDB). Either grant it: ALTER ROLE {_get_database_user()} CREATEDB, or create an empty database for the copies and "
+            f"set {SETTING_NAME} to its URL"
         )
     # A digest, because names of databases are limited to 63 characters.
-    prefix = f"{_PREFIX}{hashlib.sha256(postgres.name().encode()).hexdigest()[:8]}_"
+    prefix = f"{_PREFIX}{hashlib.sha256(postgres.get_database_name().encode()).hexdigest()[:8]}_"
     name = f"{prefix}{uuid.uuid4().hex[:8]}"
-    with opening.database_of_the_server(postgres.name(), _new_alias()) as live:
+    with extra_databases.connect_server_database(postgres.get_database_name(), _new_alias()) as live:
         _drop_leftovers(live, prefix)
-        _ask(live, "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name])
+        _run_query(live, "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name])
         # After taking its lock: between creation and lock, another audit would drop it as a leftover.
         postgres.create_database(name)
         try:
-            postgres.dump_into(dump)
-            postgres.restore_into(name, dump)
+            postgres.dump_database(dump)
+            postgres.restore_dump(name, dump)
             dump.unlink()
-            with opening.database_of_the_server(name) as copy:
-                _ask(copy, f"CREATE TABLE {MARK} (made_at text)")
+            with extra_databases.connect_server_database(name) as copy:
+                _run_query(copy, f"CREATE TABLE {MARKER_TABLE} (made_at text)")
             yield name
         finally:
             postgres.drop_database(name)
@@ -81,14 +81,14 @@ def _own_database(dump: Path) -> Iterator[str]:
 
 def _drop_leftovers(live: str, prefix: str) -> None:
     """Drop what killed audits of this site have left."""
-    for (name,) in _ask(live, "SELECT datname FROM pg_database WHERE datname ^@ %s", [prefix]):
+    for (name,) in _run_query(live, "SELECT datname FROM pg_database WHERE datname ^@ %s", [prefix]):
         # The lock is free only if the audit that created the database has ended.
-        if _ask(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]) == [(True,)]:
+        if _run_query(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]) == [(True,)]:
             postgres.drop_database(name)
-            _ask(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])
+            _run_query(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])
 
 
-def _user() -> str:
+def _get_database_user() -> str:
     return str(connections["default"].settings_dict["USER"])
 
 
@@ -96,33 +96,35 @@ def _user() -> str:
 
 
 @contextmanager
-def _named_database(dump: Path) -> Iterator[None]:
+def _use_named_database(dump: Path) -> Iterator[None]:
     settings_of_copy = dj_database_url.parse(settings.SCRATCH_DATABASE_URL)
     if "postgresql" not in str(settings_of_copy["ENGINE"]):
-        raise AuditError(f"{VARIABLE} must be the URL of a PostgreSQL database, like DATABASE_URL")
+        raise AuditError(f"{SETTING_NAME} must be the URL of a PostgreSQL database, like DATABASE_URL")
     with ExitStack() as resources:
-        live = resources.enter_context(opening.database_of_the_server(postgres.name(), _new_alias()))
+        live = resources.enter_context(
+            extra_databases.connect_server_database(postgres.get_database_name(), _new_alias())
+        )
         try:
-            copy = resources.enter_context(opening.database_elsewhere(settings_of_copy, _new_alias()))
+            copy = resources.enter_context(extra_databases.connect_external_database(settings_of_copy, _new_alias()))
             _refuse_live(live, copy)
         except DatabaseError as error:
-            raise AuditError(f"The database that {VARIABLE} names cannot be used: {error}") from error
-        if _ask(copy, "SELECT pg_try_advisory_lock(%s)", [_IN_USE]) != [(True,)]:
+            raise AuditError(f"The database that {SETTING_NAME} names cannot be used: {error}") from error
+        if _run_query(copy, "SELECT pg_try_advisory_lock(%s)", [_IN_USE_LOCK]) != [(True,)]:
             raise AuditError(
-                f"Another audit is using the database that {VARIABLE} names. Start this audit again when it has ended"
+                f"Another audit is using the database that {SETTING_NAME} names. Start this audit again when it has ended"
             )
         try:
-            _empty(copy)
-            _ask(copy, f"CREATE TABLE {MARK} (made_at text)")
+            _drop_copied_tables(copy)
+            _run_query(copy, f"CREATE TABLE {MARKER_TABLE} (made_at text)")
         except DatabaseError as error:
-            raise AuditError(f"The database that {VARIABLE} names cannot be emptied: {error}") from error
+            raise AuditError(f"The database that {SETTING_NAME} names cannot be emptied: {error}") from error
         try:
-            postgres.dump_into(dump)
-            postgres.restore_into(str(settings_of_copy["NAME"]), dump, settings_of_copy)
+            postgres.dump_database(dump)
+            postgres.restore_dump(str(settings_of_copy["NAME"]), dump, settings_of_copy)
             dump.unlink()
             yield
         finally:
-            _empty(copy)
+            _drop_copied_tables(copy)
 
 
 def _refuse_live(live: str, copy: str) -> None:
@@ -130,27 +132,27 @@ def _refuse_live(live: str, copy: str) -> None:
     # An advisory lock is visible within one database only, and testing it needs no special right. Host names and
     # ports would not do: one server may have several.
     key = uuid.uuid4().int % 2**63
-    _ask(live, "SELECT pg_advisory_lock(%s)", [key])
+    _run_query(live, "SELECT pg_advisory_lock(%s)", [key])
     try:
-        if _ask(copy, "SELECT pg_try_advisory_lock(%s)", [key]) != [(True,)]:
-            raise AuditError(f"{VARIABLE} names the live database. Set it to another, empty database")
-        _ask(copy, "SELECT pg_advisory_unlock(%s)", [key])
+        if _run_query(copy, "SELECT pg_try_advisory_lock(%s)", [key]) != [(True,)]:
+            raise AuditError(f"{SETTING_NAME} names the live database. Set it to another, empty database")
+        _run_query(copy, "SELECT pg_advisory_unlock(%s)", [key])
     finally:
-        _ask(live, "SELECT pg_advisory_unlock(%s)", [key])
+        _run_query(live, "SELECT pg_advisory_unlock(%s)", [key])
 
 
-def _empty(copy: str) -> None:
+def _drop_copied_tables(copy: str) -> None:
     """Drop all tables of an earlier copy. Raises AuditError if the database has tables and is not marked as a copy."""
-    tables = {name for (name,) in _ask(copy, _OBJECTS)}
-    if tables and MARK not in tables:
+    tables = {name for (name,) in _run_query(copy, _OBJECTS_QUERY)}
+    if tables and MARKER_TABLE not in tables:
         raise AuditError(
-            f"The database that {VARIABLE} names is not empty, and no audit has used it ({', '.join(sorted(tables)[:3])}). "
+            f"The database that {SETTING_NAME} names is not empty, and no audit has used it ({', '.join(sorted(tables)[:3])}). "
             "Set it to an empty database"
         )
     if tables:
         # One statement: the marker disappears only together with everything that it marks.
-        quoted_names = ", ".join(f'"{name}"' for name in sorted(tables - {MARK}))
-        _ask(copy, f"DROP TABLE IF EXISTS {f'{quoted_names}, ' if quoted_names else ''}{MARK} CASCADE")
+        quoted_names = ", ".join(f'"{name}"' for name in sorted(tables - {MARKER_TABLE}))
+        _run_query(copy, f"DROP TABLE IF EXISTS {f'{quoted_names}, ' if quoted_names else ''}{MARKER_TABLE} CASCADE")
 
 
 def _new_alias() -> str:
@@ -158,7 +160,7 @@ def _new_alias() -> str:
     return f"scratch_{uuid.uuid4().hex}"
 
 
-def _ask(alias: str, statement: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
+def _run_query(alias: str, statement: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
     with connections[alias].cursor() as cursor:
         cursor.execute(statement, values)
         return list(cursor.fetchall()) if cursor.description else []

@@ -28,14 +28,14 @@ from ratings.accounts import sessions
 from ratings.models import Assignment
 from ratings.studies.blinding_audit.copy.guard import require_scratch_copy
 from ratings.studies.blinding_audit.crawl.pages import Page
-from wetbench_site.observability.request_facts import REHEARSED
+from wetbench_site.observability.request_context import AUDIT_REQUEST
 
 HTMX = {"HX-Request": "true"}
 _WITHOUT_BODY = (204, 304)  # a server sends none, whatever the application returns
 _FORM = "application/x-www-form-urlencoded"
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What the site returned: `headers` without cookies, and `cookies` as they are to be set."""
 
     status: int
@@ -52,7 +52,7 @@ class Browser:
         if user is not None:
             self.cookies[settings.SESSION_COOKIE_NAME] = _create_session(user)
 
-    def send(
+    def send_request(
         self,
         label: str,
         method: str,
@@ -62,23 +62,23 @@ class Browser:
         headers: Mapping[str, str] | None = None,
     ) -> Page:
         """Send one request and return the answer as a page. `place` is the assignment that the request is about."""
-        environ = self._environ(method.upper(), url, data, headers or {})
+        environ = self._build_environ(method.upper(), url, data, headers or {})
         # The environment is built before: only the site's own work is timed.
         started_at = perf_counter()
-        response = _ask(environ)
+        response = _call_site(environ)
         seconds = perf_counter() - started_at
-        self._store(response.cookies)
+        self._store_cookies(response.cookies)
         item, assignment = (place.item_id, place.pk) if place else (0, 0)
         headers_shown = {
-            name: "(random)" if _is_random(name, value) else value for name, value in response.headers.items()
+            name: "(random)" if _is_request_id(name, value) else value for name, value in response.headers.items()
         }
         return Page(
-            label, url, response.status, headers_shown, _decode(response), item, assignment, seconds,
-            asked_item=item, asked=assignment, cookies=_shown(response.cookies),
+            label, url, response.status, headers_shown, _decode_body(response), item, assignment, seconds,
+            asked_item=item, asked_assignment=assignment, cookies=_list_page_cookies(response.cookies),
         )  # fmt: skip
 
     @contextmanager
-    def keep_cookies(self) -> Iterator[None]:
+    def restore_cookies(self) -> Iterator[None]:
         """Restore the cookies at the end of the block to what they were before."""
         saved_cookies = dict(self.cookies)
         try:
@@ -86,18 +86,18 @@ class Browser:
         finally:
             self.cookies = saved_cookies
 
-    def _store(self, cookies: "SimpleCookie") -> None:
+    def _store_cookies(self, cookies: "SimpleCookie") -> None:
         for name, morsel in cookies.items():
             if morsel["max-age"] in (0, "0"):
                 self.cookies.pop(name, None)
             else:
                 self.cookies[name] = morsel.value
 
-    def _environ(
+    def _build_environ(
         self, method: str, url: str, data: Mapping[str, str] | None, headers: Mapping[str, str]
     ) -> dict[str, Any]:
         """Return the request as PEP 3333 describes it."""
-        secure, host = settings.SESSION_COOKIE_SECURE, _host()
+        secure, host = settings.SESSION_COOKIE_SECURE, _choose_host()
         parts = urlsplit(url)
         body = urlencode(data or {}).encode() if method == "POST" else b""
         environ: dict[str, Any] = {
@@ -120,7 +120,7 @@ class Browser:
             "wsgi.multithread": False,
             "wsgi.multiprocess": True,
             "wsgi.run_once": False,
-            REHEARSED: True,
+            AUDIT_REQUEST: True,
         }
         # Django refuses an unsafe request over https without its origin and token.
         if method not in ("GET", "HEAD", "OPTIONS"):
@@ -131,12 +131,12 @@ class Browser:
 
 # By the middleware setting: tests change it.
 @lru_cache(maxsize=4)
-def _handler(middleware: tuple[str, ...]) -> WSGIHandler:
+def _load_handler(middleware: tuple[str, ...]) -> WSGIHandler:
     """Return one handler for all browsers: loading its middleware takes longer than most answers."""
     return WSGIHandler()
 
 
-def _ask(environ: dict[str, Any]) -> Answer:
+def _call_site(environ: dict[str, Any]) -> Response:
     """Return the full response. Raises RuntimeError unless the process works on a scratch copy: requests write."""
     require_scratch_copy()
     started: list[tuple[int, list[tuple[str, str]]]] = []
@@ -145,8 +145,8 @@ def _ask(environ: dict[str, Any]) -> Answer:
         started.append((int(status.split(" ", 1)[0]), headers))
         return lambda written: None  # for applications that use write(), which Django never does
 
-    with _transaction_kept():
-        response: Any = _handler(tuple(settings.MIDDLEWARE))(environ, start_response)
+    with _keep_connection():
+        response: Any = _load_handler(tuple(settings.MIDDLEWARE))(environ, start_response)
         try:
             body = b"".join(response)
         finally:
@@ -154,15 +154,15 @@ def _ask(environ: dict[str, Any]) -> Answer:
     # start_response may be called again if an error occurs; the last call counts.
     status, headers = started[-1]
     cookies: SimpleCookie = SimpleCookie()
-    for value in _all_of(headers, "set-cookie"):
+    for value in _iter_header_values(headers, "set-cookie"):
         cookies.load(value)
     if environ["REQUEST_METHOD"] == "HEAD" or status in _WITHOUT_BODY:
         body = b""
-    return Answer(status, {name: value for name, value in headers if name.lower() != "set-cookie"}, cookies, body)
+    return Response(status, {name: value for name, value in headers if name.lower() != "set-cookie"}, cookies, body)
 
 
 @contextmanager
-def _transaction_kept() -> Iterator[None]:
+def _keep_connection() -> Iterator[None]:
     """Prevent Django from closing the connection with each request."""
     # A visit is one transaction around many requests; closing the connection would end it.
     request_signals = (request_started, request_finished)
@@ -175,17 +175,17 @@ def _transaction_kept() -> Iterator[None]:
             signal.connect(close_old_connections)
 
 
-def _all_of(headers: Iterable[tuple[str, str]], wanted: str) -> Iterator[str]:
-    return (value for name, value in headers if name.lower() == wanted)
+def _iter_header_values(headers: Iterable[tuple[str, str]], header: str) -> Iterator[str]:
+    return (value for name, value in headers if name.lower() == header)
 
 
-def _decode(answer: Answer) -> str:
+def _decode_body(answer: Response) -> str:
     """Return the body as text, in the encoding that its header names."""
     charset = re.search(r"charset=[\"']?([\w-]+)", answer.headers.get("Content-Type", ""))
     return answer.body.decode(charset[1] if charset else "utf-8", "replace")
 
 
-def _is_random(name: str, value: str) -> bool:
+def _is_request_id(name: str, value: str) -> bool:
     """Return whether this is the id of a request, which is new with every answer. An id of another form is compared as it is."""
     return name == "X-Request-ID" and re.fullmatch("[0-9a-f]{32}", value) is not None
 
@@ -200,13 +200,13 @@ def _create_session(user: User) -> str:
     return str(session.session_key)
 
 
-def _host() -> str:
+def _choose_host() -> str:
     # A host that the site accepts: any other is answered with 400.
     host_names = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
     return host_names[0].lstrip(".") if host_names else "localhost"
 
 
-def _shown(cookies: "SimpleCookie") -> tuple[str, ...]:
+def _list_page_cookies(cookies: "SimpleCookie") -> tuple[str, ...]:
     """Return all cookies that are set except those of the session and of forms, whose values are random."""
     random_cookies = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
     return tuple(morsel.OutputString() for name, morsel in sorted(cookies.items()) if name not in random_cookies)

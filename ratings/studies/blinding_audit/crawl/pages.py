@@ -17,14 +17,14 @@ _CHANGING = re.compile(  # what differs between two visits of one page: tokens o
 _SKIPPED_HEADERS = ("content-length", "set-cookie", "date")  # cookies are compared separately
 
 
-class Place(NamedTuple):
+class LocatedText(NamedTuple):
     """A text and its location: "text of <p>", "attribute class of <article>", "header X-Source"."""
 
-    where: str
+    location: str
     text: str
 
 
-class Form(NamedTuple):
+class PageForm(NamedTuple):
     """A form that is posted to `action`, with the current values of its fields."""
 
     action: str
@@ -47,13 +47,13 @@ class Page:
     assignment: int = 0
     seconds: float = 0.0
     asked_item: int = 0
-    asked: int = 0
+    asked_assignment: int = 0
     cookies: tuple[str, ...] = ()  # as they are set, without those of session and forms
 
     @cached_property
-    def read(self) -> "_Reader":
+    def parsed_html(self) -> "_PageParser":
         # Parsed once: texts, links and forms of a page are all needed.
-        reader = _Reader()
+        reader = _PageParser()
         reader.feed(self.text)
         return reader
 
@@ -61,54 +61,56 @@ class Page:
     def is_html(self) -> bool:
         return "html" in self.headers.get("Content-Type", "")
 
-    def places(self) -> Iterator[Place]:
+    def iter_texts(self) -> Iterator[LocatedText]:
         """Yield every text of the answer: URL, headers, attributes, texts, comments."""
-        yield Place("the address", self.url)
+        yield LocatedText("the address", self.url)
         for name, value in self.headers.items():
-            yield Place(f"header {name}", f"{name}: {value}")
+            yield LocatedText(f"header {name}", f"{name}: {value}")
         for cookie in self.cookies:
-            yield Place(f"header Set-Cookie {cookie.partition('=')[0]}", cookie)
+            yield LocatedText(f"header Set-Cookie {cookie.partition('=')[0]}", cookie)
         if self.is_html:
-            yield from self.read.places
+            yield from self.parsed_html.places
         else:
-            yield Place("the body", self.text)
+            yield LocatedText("the body", self.text)
 
-    def links(self) -> list[str]:
+    def list_links(self) -> list[str]:
         """Return the URLs on this site that the page leads to, by link, form or htmx, and where it redirects."""
-        urls = [value for name, value in self.read.links if not value.startswith(("#", "mailto:"))]
+        urls = [value for name, value in self.parsed_html.links if not value.startswith(("#", "mailto:"))]
         urls += [self.headers[name] for name in ("Location", "HX-Push-Url", "HX-Redirect") if name in self.headers]
         return [link for link in dict.fromkeys(urls) if not urlsplit(link).path.startswith("/static/")]
 
-    def form(self, action: str) -> dict[str, str]:
+    def find_form_fields(self, action: str) -> dict[str, str]:
         """Return the fields of the form that is posted to `action`, hidden ones included; of radio buttons the first. {} if there is none."""
-        for form in self.read.forms:
+        for form in self.parsed_html.forms:
             if urlsplit(form.action).path == urlsplit(action).path:
                 return dict(form.fields)
         return {}
 
-    def steady(self) -> list[str]:
+    def split_stable_parts(self) -> list[str]:
         """Return the answer in pieces, without what changes from visit to visit: equal for equal pages."""
-        headers = [f"{name}: {value}" for name, value in sorted(self.headers.items()) if _compared(name)]
+        headers = [f"{name}: {value}" for name, value in sorted(self.headers.items()) if _is_compared_header(name)]
         headers += [f"Set-Cookie: {cookie}" for cookie in self.cookies]
         # Cut at tags, so that a difference is reported as the piece in which it is.
         body = re.split(r"(?<=>)|(?=<)", self.text)
-        return [f"status {self.status}"] + [steadied(piece) for piece in [*headers, *body] if piece.strip()]
+        return [f"status {self.status}"] + [
+            remove_changing_parts(piece) for piece in [*headers, *body] if piece.strip()
+        ]
 
 
-def _compared(header: str) -> bool:
+def _is_compared_header(header: str) -> bool:
     return header.lower() not in _SKIPPED_HEADERS
 
 
-def steadied(text: str) -> str:
+def remove_changing_parts(text: str) -> str:
     """Return the text without codes, tokens and times."""
     return _CHANGING.sub(lambda match: f"({match.lastgroup})", _UUID.sub("(code)", text))
 
 
 @dataclass
-class _Reader(HTMLParser):
-    places: list[Place] = field(default_factory=list)
+class _PageParser(HTMLParser):
+    places: list[LocatedText] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
-    forms: list[Form] = field(default_factory=list)
+    forms: list[PageForm] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -118,29 +120,31 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
         self._tag = tag
-        self.places += [Place(f"attribute {name} of <{tag}>", f"{name}={value}") for name, value in attributes.items()]
+        self.places += [
+            LocatedText(f"attribute {name} of <{tag}>", f"{name}={value}") for name, value in attributes.items()
+        ]
         self.links += [(name, value) for name, value in attributes.items() if name in _LINKS and value]
         if tag == "form":
-            self._begin(attributes)
+            self._open_form(attributes)
         elif tag in ("input", "textarea", "button", "select") and attributes.get("name"):
-            self._fill(tag, attributes)
+            self._add_field(tag, attributes)
 
     def handle_data(self, data: str) -> None:
         if data.strip():
-            self.places.append(Place(f"text of <{self._tag}>", data.strip()))
+            self.places.append(LocatedText(f"text of <{self._tag}>", data.strip()))
 
     def handle_comment(self, data: str) -> None:
-        self.places.append(Place("a comment", data.strip()))
+        self.places.append(LocatedText("a comment", data.strip()))
 
-    def _begin(self, given: Mapping[str, str]) -> None:
+    def _open_form(self, attributes: Mapping[str, str]) -> None:
         # Inputs outside a form may belong to it by its id, before or after the form itself.
-        fields: dict[str, str] = self._by_id.setdefault(given.get("id", ""), {}) if given.get("id") else {}
-        self.forms.append(Form(given.get("hx-post") or given.get("action", ""), fields))
+        fields: dict[str, str] = self._by_id.setdefault(attributes.get("id", ""), {}) if attributes.get("id") else {}
+        self.forms.append(PageForm(attributes.get("hx-post") or attributes.get("action", ""), fields))
 
-    def _fill(self, tag: str, given: Mapping[str, str]) -> None:
-        kind = given.get("type", "text")
+    def _add_field(self, tag: str, attributes: Mapping[str, str]) -> None:
+        kind = attributes.get("type", "text")
         # A browser sends neither unticked boxes nor the buttons that were not pressed.
-        if tag == "button" or kind in ("checkbox", "submit") or (not self.forms and "form" not in given):
+        if tag == "button" or kind in ("checkbox", "submit") or (not self.forms and "form" not in attributes):
             return
-        fields = self._by_id.setdefault(given["form"], {}) if "form" in given else self.forms[-1].fields
-        fields.setdefault(given["name"], given.get("value", ""))
+        fields = self._by_id.setdefault(attributes["form"], {}) if "form" in attributes else self.forms[-1].fields
+        fields.setdefault(attributes["name"], attributes.get("value", ""))

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from ratings.models import Assignment, Item, ItemSource, Study
-from ratings.studies.blinding_audit.crawl.pages import Page, Place, steadied
-from ratings.studies.blinding_audit.crawl.timing import Times, check
+from ratings.studies.blinding_audit.crawl.pages import LocatedText, Page, remove_changing_parts
+from ratings.studies.blinding_audit.crawl.timing import RequestTimes, check_timing
 from ratings.studies.blinding_audit.findings import Check, Leak
-from ratings.studies.blinding_audit.sealed import Sealed, has_word, interface_words
+from ratings.studies.blinding_audit.sealed_values import SealedValues, contains_word, load_interface_words
 from ratings.studies.pool import quarantine
 
 _NUMBER = re.compile(r"(?<![0-9A-Za-z-])[0-9]{1,12}(?![0-9A-Za-z-])")
@@ -20,12 +20,12 @@ _FORBIDDEN = ("etag", "last-modified", "server-timing", "x-debug", "x-powered-by
 _BENIGN = ("the word", "the source", "the error type")
 
 
-class Responses:
+class ResponseChecks:
     """Collects the checks of everything that is sent, page by page; no page is stored."""
 
-    def __init__(self, study: Study, sealed: Sealed) -> None:
+    def __init__(self, study: Study, sealed: SealedValues) -> None:
         self.study, self.sealed = study, sealed
-        self.shown = _Shown(study)
+        self.shown = _ReadableTexts(study)
         self.words = Check("sent words", "Does anything sent to raters reveal a source, an error or a secret?")
         self.worlds = Check("another origin", "Would anything sent to raters differ if every item had another origin?")
         self.headers = Check(
@@ -37,56 +37,58 @@ class Responses:
         self._values: dict[tuple[str, int, str], set[str]] = defaultdict(set)
         self._names: dict[tuple[str, int], set[frozenset[str]]] = defaultdict(set)
         self._slots: dict[tuple[str, str], list[tuple[int, Page]]] = defaultdict(list)
-        self.times = Times()
+        self.times = RequestTimes()
 
-    def checks(self) -> list[Check]:
-        self.headers.leaks += self._uneven_headers()
-        self.numbers.leaks += self._telling_numbers()
-        timing = check(self.study, self.times)
+    def list_checks(self) -> list[Check]:
+        self.headers.leaks += self._find_uneven_headers()
+        self.numbers.leaks += self._find_row_numbers()
+        timing = check_timing(self.study, self.times)
         return [self.words, self.worlds, self.headers, self.numbers, self.doors, self.answers, timing]
 
-    def see(self, page: Page) -> None:
+    def inspect_page(self, page: Page) -> None:
         """Check one answer by itself."""
         location = page.label
-        self.words.saw(self.told(page))
-        self.answers.saw([Leak(location, f"answered {page.status}")] if not _as_expected(page) else [])
+        self.words.add_leaks(self.find_sealed_words(page))
+        self.answers.add_leaks([Leak(location, f"answered {page.status}")] if not _is_expected(page) else [])
         kind = f"{page.label}, {page.status}"
         self.answers.measured[kind] = self.answers.measured.get(kind, 0) + 1
-        self._note_headers(page)
-        self._note_numbers(page)
+        self._collect_headers(page)
+        self._collect_numbers(page)
 
-    def compare(self, one: Page, other: Page) -> None:
+    def compare_pages(self, page: Page, paired_page: Page) -> None:
         """Compare the same request with true and with swapped sources: all but tokens, codes and times must be equal."""
         self.worlds.looked_at += 1
-        if one.steady() != other.steady():
-            difference = _difference(one.steady(), other.steady())
-            self.worlds.leaks.append(Leak(one.label, f"{difference} depends on where the item came from"))
+        if page.split_stable_parts() != paired_page.split_stable_parts():
+            difference = _describe_difference(page.split_stable_parts(), paired_page.split_stable_parts())
+            self.worlds.leaks.append(Leak(page.label, f"{difference} depends on where the item came from"))
 
     # Sealed values
 
-    def told(self, page: Page) -> Iterator[Leak]:
+    def find_sealed_words(self, page: Page) -> Iterator[Leak]:
         """Yield the sealed values on the page, except words that the study itself or an item's payload contains."""
-        located_texts = list(page.places())
+        located_texts = list(page.iter_texts())
         # One search of the joined text first: most pages contain nothing, and searching each text takes longer.
-        matches = list(self.sealed.told_in("\n".join(located.text for located in located_texts)))
+        matches = list(self.sealed.find_in("\n".join(located.text for located in located_texts)))
         for kind, value in matches:
             for located in located_texts:
-                if _says(located.text, kind, value) and not self._innocent(page, located, kind, value):
-                    yield Leak(f"{page.label}, {located.where}", f"{kind}: {value[:60]!r}")
+                if _mentions_value(located.text, kind, value) and not self._is_allowed_text(page, located, kind, value):
+                    yield Leak(f"{page.label}, {located.location}", f"{kind}: {value[:60]!r}")
 
-    def _innocent(self, page: Page, place: Place, what: str, told: str) -> bool:
+    def _is_allowed_text(self, page: Page, located: LocatedText, kind: str, value: str) -> bool:
         """Return whether the value is part of the study's own texts or of an item's payload, which are checked separately."""
         # Raters do not read these, so the study's texts are no reason for a value to be there.
-        attribute = place.where.startswith(
+        attribute = located.location.startswith(
             ("attribute class", "attribute id", "attribute data-", "header", "the address")
         )
-        if attribute or what not in _BENIGN:
-            return not attribute and self.shown.holds(place.text, told)
-        return self.shown.holds(place.text, told) or (page.is_html and page.item == 0 and told in interface_words())
+        if attribute or kind not in _BENIGN:
+            return not attribute and self.shown.contains_word(located.text, value)
+        return self.shown.contains_word(located.text, value) or (
+            page.is_html and page.item == 0 and value in load_interface_words()
+        )
 
     # Headers
 
-    def _note_headers(self, page: Page) -> None:
+    def _collect_headers(self, page: Page) -> None:
         for name in page.headers:
             if name.lower().startswith(_FORBIDDEN):
                 self.headers.leaks.append(Leak(page.label, f"header {name}"))
@@ -99,9 +101,9 @@ class Responses:
         self._names[page.label, page.status].add(frozenset(page.headers) | cookies)
         for name, value in page.headers.items():
             if name.lower() not in ("content-length", "set-cookie"):
-                self._values[page.label, page.status, name].add(steadied(value))
+                self._values[page.label, page.status, name].add(remove_changing_parts(value))
 
-    def _uneven_headers(self) -> Iterator[Leak]:
+    def _find_uneven_headers(self) -> Iterator[Leak]:
         for (label, _), sets in self._names.items():
             if len(sets) > 1:
                 uneven_names = sorted(frozenset.union(*sets) - frozenset.intersection(*sets))
@@ -113,29 +115,33 @@ class Responses:
 
     # Numbers of rows
 
-    def _note_numbers(self, page: Page) -> None:
+    def _collect_numbers(self, page: Page) -> None:
         if not page.item or page.status >= 400:
             return
-        for name, text in self._numbered(page):
+        for name, text in self._iter_numbered_texts(page):
             for index, match in enumerate(_NUMBER.finditer(text)):
                 self._slots[name, f"{_NUMBER.sub('#', text)[:120]} ({index})"].append((int(match[0]), page))
         self.numbers.looked_at += 1
 
-    def _numbered(self, page: Page) -> Iterator[tuple[str, str]]:
-        for link in page.links():
+    def _iter_numbered_texts(self, page: Page) -> Iterator[tuple[str, str]]:
+        for link in page.list_links():
             parts = urlsplit(link)
-            yield "an address", steadied(parts.path)
+            yield "an address", remove_changing_parts(parts.path)
             yield from (("an address", f"?{name}={value}") for name, value in parse_qsl(parts.query))
-        yield "the address", steadied(page.url)
+        yield "the address", remove_changing_parts(page.url)
         yield from (
-            ((p.where, steadied(p.text)) for p in page.read.places if p.where.startswith("attribute"))
+            (
+                (p.location, remove_changing_parts(p.text))
+                for p in page.parsed_html.places
+                if p.location.startswith("attribute")
+            )
             if page.is_html
             else ()
         )
 
-    def _telling_numbers(self) -> Iterator[Leak]:
+    def _find_row_numbers(self) -> Iterator[Leak]:
         """Yield numbers that are those of a row on every page that has them, over at least three different rows."""
-        rows = _rows(self.study)
+        rows = _load_row_numbers(self.study)
         for (location, pattern), numbered_pages in self._slots.items():
             for kind, row_of_item in rows.items():
                 expected = [
@@ -148,7 +154,7 @@ class Responses:
                     break
 
 
-_ANSWERS = {  # expected statuses of requests that must succeed, or the audit would have examined nothing
+_EXPECTED_STATUS = {  # expected statuses of requests that must succeed, or the audit would have examined nothing
     **dict.fromkeys(("item", "item fragment", "item answered", "item, second look", "answer", "own ratings"), 200),
     **dict.fromkeys(("item, HEAD", "last page", "last page, finished"), 200),
     **dict.fromkeys(("plain answer", "plain final answer", "finish"), 303),
@@ -156,42 +162,44 @@ _ANSWERS = {  # expected statuses of requests that must succeed, or the audit wo
 }
 
 
-def _as_expected(page: Page) -> bool:
+def _is_expected(page: Page) -> bool:
     """Return whether the page is no error of the site, and shows an item if it should."""
-    expected = _ANSWERS.get(page.label)
+    expected = _EXPECTED_STATUS.get(page.label)
     return page.status == expected if expected else page.status < 500
 
 
-class _Shown:
+class _ReadableTexts:
     """Texts that raters may read: payloads, contexts, and the study's own texts."""
 
     def __init__(self, study: Study) -> None:
         consent_texts = [study.protocol.get(name) for name in ("consent", "contact")]
-        texts = {study.name, study.question, study.guide, *(text for _, text in quarantine.texts(consent_texts))}
+        texts = {study.name, study.question, study.guide, *(text for _, text in quarantine.iter_texts(consent_texts))}
         for payload, context in Item.objects.filter(study=study).values_list("payload", "context").iterator():
-            texts |= {text for _, text in [*quarantine.texts(payload), *quarantine.texts(context)]}
+            texts |= {text for _, text in [*quarantine.iter_texts(payload), *quarantine.iter_texts(context)]}
         self._lines = {" ".join(text.lower().split()) for text in texts if text}
 
-    def holds(self, text: str, word: str) -> bool:
+    def contains_word(self, text: str, word: str) -> bool:
         """Return whether the word is there as part of a text that raters may read."""
         lower = " ".join(text.lower().split())
         lines_with_word = [line for line in self._lines if word in line]
-        return any(lower in line for line in lines_with_word) or not self._left(lower, lines_with_word, word)
+        return any(lower in line for line in lines_with_word) or not self._has_word_outside(
+            lower, lines_with_word, word
+        )
 
-    def _left(self, low: str, lines: Iterable[str], word: str) -> bool:
+    def _has_word_outside(self, rest: str, lines: Iterable[str], word: str) -> bool:
         # Longest first: a line that is part of a longer one would otherwise leave the rest of it.
         for line in sorted(lines, key=len, reverse=True):
-            low = low.replace(line, " ")
-        return word in low if not word.isalpha() else has_word(low, word)
+            rest = rest.replace(line, " ")
+        return word in rest if not word.isalpha() else contains_word(rest, word)
 
 
-def _says(text: str, what: str, told: str) -> bool:
+def _mentions_value(text: str, kind: str, value: str) -> bool:
     lower = text.lower()
     # Sealed words count as parts of words as well; labels such as a cast's name only as separate words.
-    return told in lower and (what == "the word" or not told.isalpha() or has_word(lower, told))
+    return value in lower and (kind == "the word" or not value.isalpha() or contains_word(lower, value))
 
 
-def _rows(study: Study) -> dict[str, dict[int, int | None]]:
+def _load_row_numbers(study: Study) -> dict[str, dict[int, int | None]]:
     sources = list(
         ItemSource.objects.filter(item__study=study).values_list(
             "item_id", "pk", "transition_id", "twin_id", "imported_id"
@@ -208,11 +216,14 @@ def _rows(study: Study) -> dict[str, dict[int, int | None]]:
     }
 
 
-def _difference(one: Sequence[str], other: Sequence[str]) -> str:
+def _describe_difference(pieces: Sequence[str], paired_pieces: Sequence[str]) -> str:
     """Return the first piece that is not the same, in a few words."""
-    match = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    match = difflib.SequenceMatcher(None, pieces, paired_pieces, autojunk=False)
     for kind, a, b, c, d in match.get_opcodes():
         if kind != "equal":
-            both_sides = " ".join(one[a:b]).strip()[:100] or "nothing", " ".join(other[c:d]).strip()[:100] or "nothing"
+            both_sides = (
+                " ".join(pieces[a:b]).strip()[:100] or "nothing",
+                " ".join(paired_pieces[c:d]).strip()[:100] or "nothing",
+            )
             return f"{both_sides[0]!r} (otherwise {both_sides[1]!r})"
     return "the order"

@@ -25,18 +25,18 @@ from ratings.models import (
     RatingEvent,
     Study,
 )
-from ratings.studies.blinding_audit.copy.guard import require_scratch_copy, rolled_back
+from ratings.studies.blinding_audit.copy.guard import require_scratch_copy, roll_back_changes
 from ratings.studies.blinding_audit.crawl.browser import HTMX, Browser
 from ratings.studies.blinding_audit.crawl.pages import Page
 
-CHUNK = 3  # assignments visited together: a page may not depend on the origin of any of them
-MOST_CRAWLED = 40  # pages of one rater that are reached by links
+CHUNK_SIZE = 3  # assignments visited together: a page may not depend on the origin of any of them
+MAX_CRAWLED_PAGES = 40  # pages of one rater that are reached by links
 Thing = TypeVar("Thing")
-_PERSONAL = ("desk", "profile", "my_ratings")
-_OF_SEAT = ("next", "guide", "practice", "done", "withdraw", "result", "agree")
+_PERSONAL_PAGES = ("desk", "profile", "my_ratings")
+_RATER_PAGES = ("next", "guide", "practice", "done", "withdraw", "result", "agree")
 
 
-def seated(rater: Rater) -> User:
+def prepare_user(rater: Rater) -> User:
     """Return a new user who takes this rater's place, ready to rate its unanswered items in an open study. Only inside `roll_back_changes`."""
     require_scratch_copy()
     user = User.objects.create(username=f"audit-{uuid.uuid4().hex}")
@@ -55,32 +55,34 @@ def seated(rater: Rater) -> User:
     return user
 
 
-def another_seat(study: Study) -> Rater:
+def create_rater(study: Study) -> Rater:
     """Create another rater without assignments. Only inside `roll_back_changes`."""
     require_scratch_copy()
     number = max(study.raters.values_list("number", flat=True), default=0) + 1
     return Rater.objects.create(study=study, number=number, label=f"R{number:02}")
 
 
-def unclaimed(study: Study) -> dict[int, UUID]:
+def find_unclaimed_items(study: Study) -> dict[int, UUID]:
     """Return the items that nobody has been assigned, with their pairs: all of them in a pool study that has just been opened."""
     assigned = Assignment.objects.filter(item=OuterRef("pk"), released_at__isnull=True)
     return dict(study.items.exclude(Exists(assigned)).order_by("code").values_list("pk", "source__pair"))
 
 
-def one_of_each_pair(items: Mapping[int, UUID]) -> list[dict[int, UUID]]:
+def chunk_without_pairs(items: Mapping[int, UUID]) -> list[dict[int, UUID]]:
     """Return the items in small chunks, none of which has two versions of one thing."""
     item_chunks: list[dict[int, UUID]] = []
     for item, pair in items.items():
         # No rater may have two versions, so none may be visited with them.
-        free_chunk = next((chunk for chunk in item_chunks if len(chunk) < CHUNK and pair not in chunk.values()), None)
+        free_chunk = next(
+            (chunk for chunk in item_chunks if len(chunk) < CHUNK_SIZE and pair not in chunk.values()), None
+        )
         if free_chunk is None:
             item_chunks.append(free_chunk := {})
         free_chunk[item] = pair
     return item_chunks
 
 
-def given(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
+def assign_items(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
     """Assign these items as if the rater had reserved them. Only inside `roll_back_changes`."""
     require_scratch_copy()
     reserved_until = timezone.now() + timedelta(hours=1)
@@ -89,117 +91,119 @@ def given(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
         for number, (item, pair) in enumerate(items.items(), start=1)
     ]
     Assignment.objects.bulk_create(rows)
-    return work(rater)
+    return list_assignments(rater)
 
 
-def work(rater: Rater) -> list[Assignment]:
+def list_assignments(rater: Rater) -> list[Assignment]:
     """Return this rater's assignments that were not released, in their order."""
     rows = Assignment.objects.filter(rater=rater, released_at__isnull=True).order_by("position")
     return list(rows.select_related("rater"))
 
 
-def chunks(things: Sequence[Thing]) -> Iterator[Sequence[Thing]]:
+def split_into_chunks(things: Sequence[Thing]) -> Iterator[Sequence[Thing]]:
     """Yield a few things at a time."""
     # At least one chunk, possibly empty, so that a rater without assignments is visited as well.
-    for start in range(0, max(len(things), 1), CHUNK):
-        yield things[start : start + CHUNK]
+    for start in range(0, max(len(things), 1), CHUNK_SIZE):
+        yield things[start : start + CHUNK_SIZE]
 
 
-def rated(browser: Browser, places: Sequence[Assignment], looks: int = 1) -> Iterator[Page]:
+def visit_items(browser: Browser, places: Sequence[Assignment], requests: int = 1) -> Iterator[Page]:
     """Yield each item as page and fragment, refused, with an unsaved answer, answered in each way, and shown again."""
     for place in places:
         url = reverse("ratings:rate", args=[place.code])
-        for _ in range(looks):
-            yield browser.send("item", "get", url, place)
+        for _ in range(requests):
+            yield browser.send_request("item", "get", url, place)
         for method in ("head", "options"):
-            yield browser.send(f"item, {method.upper()}", method, url, place)
-        fragment = browser.send("item fragment", "get", url, place, headers=HTMX)
+            yield browser.send_request(f"item, {method.upper()}", method, url, place)
+        fragment = browser.send_request("item fragment", "get", url, place, headers=HTMX)
         yield fragment
-        yield browser.send("answer without a verdict", "post", url, place, data={})
+        yield browser.send_request("answer without a verdict", "post", url, place, data={})
         unsaved_answer = {"verdict": "no", "confidence": "2"}
-        yield browser.send("draft", "post", reverse("ratings:draft", args=[place.code]), place, data=unsaved_answer)
-        yield from _only_tried(browser, url, place, fragment)
-        yield from _answered(browser, url, place, fragment, "", HTMX)
+        yield browser.send_request(
+            "draft", "post", reverse("ratings:draft", args=[place.code]), place, data=unsaved_answer
+        )
+        yield from _answer_without_scripts(browser, url, place, fragment)
+        yield from _answer_item(browser, url, place, fragment, "", HTMX)
         old_form = {"verdict": "yes", "confidence": "1", "submission_id": str(uuid.uuid4())}
-        yield browser.send("answer from an old form", "post", url, place, data=old_form)
-        yield browser.send("item answered", "get", url, place)
+        yield browser.send_request("answer from an old form", "post", url, place, data=old_form)
+        yield browser.send_request("item answered", "get", url, place)
 
 
-def _only_tried(browser: Browser, url: str, place: Assignment, shown: Page) -> list[Page]:
+def _answer_without_scripts(browser: Browser, url: str, place: Assignment, fragment: Page) -> list[Page]:
     """Return the answers that a browser without scripts gets."""
-    with rolled_back(), browser.keep_cookies():
+    with roll_back_changes(), browser.restore_cookies():
         # Rolled back: the item has to be unanswered for the answers with scripts.
-        return list(_answered(browser, url, place, shown, "plain ", {}))
+        return list(_answer_item(browser, url, place, fragment, "plain ", {}))
 
 
-def _answered(
-    browser: Browser, url: str, place: Assignment, shown: Page, how: str, headers: Mapping[str, str]
+def _answer_item(
+    browser: Browser, url: str, place: Assignment, item_page: Page, prefix: str, headers: Mapping[str, str]
 ) -> Iterator[Page]:
     """Yield the answers to a rating as a person would give it."""
     # A study may ask for an initial rating and then a final one.
     for label in ("answer", "final answer"):
-        values = {**shown.form(url), "verdict": "yes", "confidence": "3"}
-        result_page = browser.send(how + label, "post", url, place, data=values, headers=headers)
+        values = {**item_page.find_form_fields(url), "verdict": "yes", "confidence": "3"}
+        result_page = browser.send_request(prefix + label, "post", url, place, data=values, headers=headers)
         # The answer contains the next item, so it must not be compared with pages about this one.
-        yield _of_another(result_page)
+        yield _detach_from_item(result_page)
         if result_page.headers.get("Location") == url:
-            result_page = browser.send("item, second look", "get", url, place)
+            result_page = browser.send_request("item, second look", "get", url, place)
             yield result_page
-        if result_page.form(url).get("stage") != "final":
+        if result_page.find_form_fields(url).get("stage") != "final":
             break
-        shown = result_page
+        item_page = result_page
 
 
-def _of_another(page: Page) -> Page:
+def _detach_from_item(page: Page) -> Page:
     """Return the page as one that is not about the item."""
     return replace(page, item=0, assignment=0)
 
 
-def afterwards(browser: Browser, rater: Rater, every: bool) -> Iterator[Page]:
+def visit_after_rating(browser: Browser, rater: Rater, with_all_pages: bool) -> Iterator[Page]:
     """Yield the own answers and the last page, before Finish and after it; with `with_all_pages`, all other pages as well."""
     require_scratch_copy()
-    yield browser.send("own ratings", "get", reverse("ratings:my_ratings"))
+    yield browser.send_request("own ratings", "get", reverse("ratings:my_ratings"))
     # As if nothing were left to rate, neither assigned nor in the pool: otherwise the last page leads to the next
     # item.
     Assignment.objects.filter(rater=rater, rating__isnull=True).update(released_at=timezone.now(), slot=None)
     Study.objects.filter(pk=rater.study_id).update(ratings_per_item=0)
     last_url = reverse("ratings:done", args=[rater.code])
-    yield browser.send("last page", "get", last_url)
-    yield browser.send("finish", "post", reverse("ratings:finish", args=[rater.code]))
-    yield browser.send("last page, finished", "get", last_url)
-    if every:
-        yield from crawled(browser, rater)
+    yield browser.send_request("last page", "get", last_url)
+    yield browser.send_request("finish", "post", reverse("ratings:finish", args=[rater.code]))
+    yield browser.send_request("last page, finished", "get", last_url)
+    if with_all_pages:
+        yield from crawl_links(browser, rater)
 
 
-def crawled(browser: Browser, rater: Rater) -> Iterator[Page]:
+def crawl_links(browser: Browser, rater: Rater) -> Iterator[Page]:
     """Yield every page that can be reached by links from the rater's own, except items."""
-    queue = [reverse(f"ratings:{name}") for name in _PERSONAL if _exists(name)]
-    queue += [reverse(f"ratings:{name}", args=[rater.code]) for name in _OF_SEAT if _exists(name, rater.code)]
+    queue = [reverse(f"ratings:{name}") for name in _PERSONAL_PAGES if _has_url(name)]
+    queue += [reverse(f"ratings:{name}", args=[rater.code]) for name in _RATER_PAGES if _has_url(name, rater.code)]
     codes = Assignment.objects.filter(rater=rater).values_list("code", flat=True)
     items = {reverse("ratings:rate", args=[code]) for code in codes}
     visited: set[str] = set()
-    while queue and len(visited) < MOST_CRAWLED:
+    while queue and len(visited) < MAX_CRAWLED_PAGES:
         url = queue.pop(0).split("#")[0]
         # Signing out would end the visit.
         if not url.startswith("/") or url in visited or url in items or "logout" in url:
             continue
         visited.add(url)
-        page = browser.send("page", "get", url)
+        page = browser.send_request("page", "get", url)
         yield page
-        queue += page.links()
+        queue += page.list_links()
 
 
-def refusals(browser: Browser, rater: Rater) -> Iterator[Page]:
+def visit_refusals(browser: Browser, rater: Rater) -> Iterator[Page]:
     """Yield the answers to wrong requests: no such item, no such method, no token."""
     unknown_url = reverse("ratings:rate", args=[uuid.uuid4()])
-    yield browser.send("no such item", "get", unknown_url)
-    yield browser.send("no such item, posted", "post", unknown_url, data={})
-    yield browser.send("no such page", "get", "/rate/no-such-page/")
-    if place := next(iter(work(rater)), None):
-        yield browser.send("no such method", "put", reverse("ratings:rate", args=[place.code]), place)
+    yield browser.send_request("no such item", "get", unknown_url)
+    yield browser.send_request("no such item, posted", "post", unknown_url, data={})
+    yield browser.send_request("no such page", "get", "/rate/no-such-page/")
+    if place := next(iter(list_assignments(rater)), None):
+        yield browser.send_request("no such method", "put", reverse("ratings:rate", args=[place.code]), place)
 
 
-def _exists(name: str, *args: Any) -> bool:
+def _has_url(name: str, *args: Any) -> bool:
     try:
         reverse(f"ratings:{name}", args=args)
     except NoReverseMatch:

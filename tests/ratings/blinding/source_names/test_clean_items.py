@@ -5,20 +5,20 @@ from django.conf import settings
 
 from ratings.studies import lifecycle
 from ratings.studies.pool import pool, quarantine
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import Experiment, Transition
-from simulation.runs import queueing
-from tests.support.steps import play_out
+from simulation.runs import create
+from tests.support.steps import run_to_end
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_source_name_check_holds_none_of_two_hundred_rule_made_items() -> None:
-    fixtures.load_lab(settings.FIXTURES_DIR)
+    load_files.load_lab(settings.FIXTURES_DIR)
     experiments = list(Experiment.objects.all())
-    play_out(queueing.queue_episodes(experiments, "offline", 1, seed=5))
+    run_to_end(create.create_episode_run(experiments, "offline", 1, seed=5))
     some = Transition.objects.filter(accepted=True, number__lt=5)
-    play_out(queueing.queue_twins(some, ["obvious", "subtle"], seed=6))
+    run_to_end(create.create_twin_run(some, ["obvious", "subtle"], seed=6))
     sources = [{"cast": "offline", "perturbation": kind, "count": 1} for kind in ("none", "obvious", "subtle")]
     display = {"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]}
     document = {
@@ -29,14 +29,14 @@ def test_source_name_check_holds_none_of_two_hundred_rule_made_items() -> None:
         "seed": 1,
         "ratings_per_item": 1,
     }
-    protocol = lifecycle.read_protocol(document)
-    look = pool.look(protocol, lifecycle.create_study(protocol))
+    protocol = lifecycle.parse_protocol(document)
+    look = pool.take_inventory(protocol, lifecycle.create_study(protocol))
     # A twin that repeats six words of its own explanation is held for that reason; it is not a clean item.
     assert [one.reasons for one in look.held if one.found.candidate.source[1] == "none"] == []
     assert [why for one in look.held for _, why in one.reasons if "explanation" not in why] == []
     assert (
         len(look.usable) >= 200 and len({found.candidate.experiment for found in look.usable}) == len(experiments) == 18
     )
-    lexicon = quarantine.lexicon(None)
-    evidence = [goal for goal in Experiment.objects.values_list("goal", flat=True) if lexicon.find(goal)]
+    lexicon = quarantine.build_lexicon(None)
+    evidence = [goal for goal in Experiment.objects.values_list("goal", flat=True) if lexicon.find_names(goal)]
     assert evidence == []

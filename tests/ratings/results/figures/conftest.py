@@ -8,24 +8,24 @@ import pytest
 from ratings.results.figures import registry, render, theme
 from tests.ratings.results.figures import documents
 
-Drawn = Mapping[tuple[str, str], str]
-PRINTED = ("rates", "confidence", "roc", "matrix", "agreement_matrix", "failures")
+SvgByFigure = Mapping[tuple[str, str], str]
+PRINT_FIGURES = ("rates", "confidence", "roc", "matrix", "agreement_matrix", "failures")
 HOSTILE = (documents.study(documents.HOSTILE), documents.benchmark(documents.HOSTILE))
 
 
 @pytest.fixture(scope="session")
-def drawn() -> Drawn:
+def drawn() -> SvgByFigure:
     """SVG by figure and figure size."""
     return {
-        (figure.name, profile): render.svg(figure.spec(document, profile))
+        (figure.name, profile): render.render_svg(figure.build_spec(document, profile))
         for document in HOSTILE
         for figure in registry.FIGURES.values()
         if figure.has_data(document)
-        for profile in theme.PROFILES
-        if profile != "print" or figure.name in PRINTED
+        for profile in theme.FIGURE_SIZES
+        if profile != "print" or figure.name in PRINT_FIGURES
     }
 
 
 @pytest.fixture(scope="session")
-def trees(drawn: Drawn) -> Mapping[tuple[str, str], ElementTree.Element]:
+def trees(drawn: SvgByFigure) -> Mapping[tuple[str, str], ElementTree.Element]:
     return {key: ElementTree.fromstring(svg) for key, svg in drawn.items()}

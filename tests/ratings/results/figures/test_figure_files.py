@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from ratings.models import Analysis, Drawing, Study
-from ratings.results import drawings
+from ratings.results import stored_figures
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.figures import registry
@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.django_db]
 
 @pytest.fixture
 def study(admin_user) -> Study:
-    run_factory.pool()
-    made = study_factory.open_study(raters=2)
+    run_factory.create_pool()
+    made = study_factory.create_open_study(raters=2)
     for rater in made.raters.all():
-        study_factory.rate_all(rater)
+        study_factory.rate_everything(rater)
     lifecycle.close_and_unblind(made, admin_user)
     made.refresh_from_db()
     return made
@@ -35,8 +35,8 @@ def study(admin_user) -> Study:
 
 def compute_analysis(study: Study) -> Analysis:
     """Compute the unfiltered analysis, and store drawings of its first three figures."""
-    made = store.compute(study, Filters())
-    for one in islice(registry.draw(made.document), 6):
+    made = store.compute_analysis(study, Filters())
+    for one in islice(registry.render_all(made.document), 6):
         Drawing.objects.create(analysis=made, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary)
     return made
 
@@ -62,7 +62,7 @@ def test_figure_svg_and_csv_are_sent_at_once_and_print_files_after_one_job(admin
         first, second = (admin_client.get(get_figure_url(study, "rates", ending)) for _ in range(2))
         job = Job.objects.get(kind="figure", params__ending=ending)
         assert first.status_code == 302 and first.url == second.url == reverse("ratings:job", args=[job.code])
-        assert jobs.play_here(job).status == "done"
+        assert jobs.run_job_here(job).status == "done"
         sent = admin_client.get(get_figure_url(study, "rates", ending))
         body = b"".join(sent.streaming_content)
         assert body.startswith(begins) and len(body) == int(sent["Content-Length"])
@@ -91,7 +91,7 @@ def test_stored_figures_are_loaded_in_one_query_with_their_file_urls(study):
     for name, profile in (("rates", "wide"), ("rates", "narrow"), ("roc", "wide")):
         Drawing.objects.create(analysis=analysis, name=name, profile=profile, svg=f"<svg {profile}", summary="said")
     with CaptureQueriesContext(connection) as queries:
-        found = drawings.shown(analysis, drawings.study_links(study, "source=offline"))
+        found = stored_figures.list_stored_figures(analysis, stored_figures.study_links(study, "source=offline"))
     assert len(queries) == 1
     # A figure that has only one of its two sizes is omitted.
     assert list(found) == ["rates"]
@@ -113,7 +113,7 @@ def test_figure_file_redirects_to_the_analysis_job_if_there_is_no_analysis(admin
 
 
 def test_figure_csv_is_available_before_the_figures_are_drawn(admin_client, study):
-    store.compute(study, Filters())
+    store.compute_analysis(study, Filters())
     csv = admin_client.get(get_figure_url(study, "rates", "csv"))
     assert csv.status_code == 200 and csv.content.decode("utf-8-sig").startswith('"source","error","k","n",')
     # There are no model ratings, so there is no table to download.
@@ -122,18 +122,18 @@ def test_figure_csv_is_available_before_the_figures_are_drawn(admin_client, stud
         response = admin_client.get(get_figure_url(study, "rates", ending))
         job = Job.objects.get(kind="analysis")
         assert response.status_code == 302 and response.url == reverse("ratings:job", args=[job.code])
-    assert jobs.play_here(job).status == "done"
+    assert jobs.run_job_here(job).status == "done"
     assert admin_client.get(get_figure_url(study, "rates", "svg"))["Content-Type"] == "image/svg+xml"
 
 
 def test_figure_file_of_a_sealed_study_returns_404(admin_client):
-    run_factory.pool()
-    assert admin_client.get(get_figure_url(study_factory.open_study(), "rates", "svg")).status_code == 404
+    run_factory.create_pool()
+    assert admin_client.get(get_figure_url(study_factory.create_open_study(), "rates", "svg")).status_code == 404
 
 
 def test_pages_import_no_drawing_or_statistics_library():
     asked = (
-        "import django, sys; django.setup(); import ratings.urls, ratings.results.drawings; "
+        "import django, sys; django.setup(); import ratings.urls, ratings.results.stored_figures; "
         "print({'altair', 'vl_convert', 'scipy.stats', 'sklearn', 'pandas'} & set(sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)

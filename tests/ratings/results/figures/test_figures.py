@@ -9,8 +9,8 @@ import altair
 import numpy as np
 import pytest
 
-from ratings.results.figures import confidence, forest, names, palette, placing, registry, render, theme, wording
-from ratings.results.figures.grids import MOST_TITLES
+from ratings.results.figures import confidence, forest, layout, names, palette, registry, render, text_metrics, theme
+from ratings.results.figures.grids import MAX_TITLES
 from tests.ratings.results.figures import documents
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -58,7 +58,7 @@ def test_figures_are_complete_and_drawn_in_both_screen_sizes(drawn):
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_specification_is_valid(name):
     figure = registry.FIGURES[name]
-    figure.draw(get_document(name), theme.PROFILES["narrow"]).to_dict(validate=True)
+    figure.draw_chart(get_document(name), theme.FIGURE_SIZES["narrow"]).to_dict(validate=True)
 
 
 @pytest.mark.parametrize("profile", WIDTHS)
@@ -79,13 +79,13 @@ def test_figure_sizes_have_the_same_content(trees, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_summary_is_one_sentence_with_numbers(name):
-    said = registry.FIGURES[name].summary(get_document(name))
+    said = registry.FIGURES[name].describe(get_document(name))
     assert re.search(r"\d", said) and said.endswith(".") and "\n" not in said
     assert "None" not in said and "nan" not in said
 
 
 def test_rates_summary_lists_every_source_with_its_interval():
-    said = registry.FIGURES["rates"].summary(documents.study())
+    said = registry.FIGURES["rates"].describe(documents.study())
     assert said == (
         "Rated plausible: Claude 4 Sonnet 87% (156 of 180, 80% to 91%); GPT-5 94% (169 of 180, 88% to 97%); "
         "GPT-5, obvious error 3% (2 of 60, 1% to 12%); GPT-5, subtle error 79% (71 of 90, 68% to 87%)."
@@ -93,8 +93,8 @@ def test_rates_summary_lists_every_source_with_its_interval():
 
 
 def test_rates_figure_draws_intervals_to_their_limits():
-    spec = registry.FIGURES["rates"].spec(documents.study(), "wide")
-    root = ElementTree.fromstring(render.svg(spec))
+    spec = registry.FIGURES["rates"].build_spec(documents.study(), "wide")
+    root = ElementTree.fromstring(render.render_svg(spec))
     # The plot is as wide as the axis from 0% to 100%.
     plot = spec["width"]
     lines = [line for line in root.iter(f"{SVG}line") if line.get("stroke") == "#16202c"]
@@ -104,19 +104,25 @@ def test_rates_figure_draws_intervals_to_their_limits():
 
 
 def test_forest_plot_labels_an_undefined_value_and_draws_no_mark():
-    rows = [placing.Row("none", None, None, None, "undefined", "why")]
-    chart = forest.forest([placing.Section("", rows)], forest.shares("x"), theme.PROFILES["wide"])
-    root = ElementTree.fromstring(render.svg(theme.finished(chart, theme.PROFILES["wide"], "", "", "")))
+    rows = [layout.ForestRow("none", None, None, None, "undefined", "why")]
+    chart = forest.draw_forest(
+        [layout.ForestSection("", rows)], forest.make_share_scale("x"), theme.FIGURE_SIZES["wide"]
+    )
+    root = ElementTree.fromstring(render.render_svg(theme.finish_chart(chart, theme.FIGURE_SIZES["wide"], "", "", "")))
     assert "undefined" in list_texts(root)
     assert not list(root.iter(f"{SVG}title"))
 
 
 def test_forest_plot_counts_the_rows_beyond_its_limit():
-    rows = [placing.Row(f"row {place}", 0.5, 0.4, 0.6, "50%", "t") for place in range(forest.MOST_ROWS + 3)]
-    chart = forest.forest([placing.Section("", rows)], forest.shares("x"), theme.PROFILES["narrow"])
-    root = ElementTree.fromstring(render.svg(theme.finished(chart, theme.PROFILES["narrow"], "", "", "")))
+    rows = [layout.ForestRow(f"row {place}", 0.5, 0.4, 0.6, "50%", "t") for place in range(forest.MAX_ROWS + 3)]
+    chart = forest.draw_forest(
+        [layout.ForestSection("", rows)], forest.make_share_scale("x"), theme.FIGURE_SIZES["narrow"]
+    )
+    root = ElementTree.fromstring(
+        render.render_svg(theme.finish_chart(chart, theme.FIGURE_SIZES["narrow"], "", "", ""))
+    )
     assert "3 more rows are in the table." in list_texts(root)
-    assert f"row {forest.MOST_ROWS - 1}" in list_texts(root) and f"row {forest.MOST_ROWS}" not in list_texts(root)
+    assert f"row {forest.MAX_ROWS - 1}" in list_texts(root) and f"row {forest.MAX_ROWS}" not in list_texts(root)
 
 
 def test_forest_plot_shares_its_rows_between_sections() -> None:
@@ -142,26 +148,26 @@ def test_contrasts_figure_has_rows_of_every_family_and_counts_them() -> None:
     rows += [make_contrast_row("sources", f"S{at}", low=None if at else -0.2) for at in range(2)]
     figure = registry.FIGURES["contrasts"]
     document = {"tables": {"contrasts": documents.table("contrasts", rows)}}
-    said = list_texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
+    said = list_texts(ElementTree.fromstring(render.render_svg(figure.build_spec(document, "wide"))))
     assert {"Experiments: 47 of 80", "Raters: 12 of 18", "Sources: 1 of 2"} <= set(said)
     # All rates are drawn before any sensitivity.
     assert "E39 less the others, rate" in said and "E6 less the others, sensitivity" in said
     assert "E7 less the others, sensitivity" not in said
     assert "60 of 100 contrasts are shown; the table and the CSV contain all." in said
-    summary = figure.summary(document)
+    summary = figure.describe(document)
     assert [summary.index(f"{name}0 less the others") for name in "ERS"] == sorted(
         summary.index(f"{name}0 less the others") for name in "ERS"
     )
     few = {"tables": {"contrasts": documents.table("contrasts", rows[:2])}}
-    assert "Experiments" in list_texts(ElementTree.fromstring(render.svg(figure.spec(few, "wide"))))
+    assert "Experiments" in list_texts(ElementTree.fromstring(render.render_svg(figure.build_spec(few, "wide"))))
 
 
 def test_contrasts_figure_colours_contrasts_by_adjusted_p() -> None:
     rows = [make_contrast_row("raters", "R1", p_holm=0.04), make_contrast_row("raters", "R2", p_holm=0.06, low=0.01)]
     rows += [make_contrast_row("raters", "R3", p_holm=None)]
     figure = registry.FIGURES["contrasts"]
-    spec = figure.spec({"tables": {"contrasts": documents.table("contrasts", rows)}}, "wide")
-    said = list_texts(ElementTree.fromstring(render.svg(spec)))
+    spec = figure.build_spec({"tables": {"contrasts": documents.table("contrasts", rows)}}, "wide")
+    said = list_texts(ElementTree.fromstring(render.render_svg(spec)))
     assert "+0.10 (−0.10 to +0.30) *" in said and "+0.10 (+0.01 to +0.30)" in said
     solid = [row["solid"] for layer in spec["layer"] for row in layer["data"]["values"] if "solid" in row]
     assert solid[:3] == [palette.TONES[tone].solid for tone in ("orange", "blue", "blue")]
@@ -195,8 +201,10 @@ def test_agreement_figure_labels_estimates_from_few_shared_items():
         row[low] = row[high] = None
         row[why] = reason
     figure = registry.FIGURES["agreement"]
-    assert "(few items)" in "".join(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))).itertext())
-    assert "(few items)" not in render.svg(figure.spec(documents.study(), "wide"))
+    assert "(few items)" in "".join(
+        ElementTree.fromstring(render.render_svg(figure.build_spec(document, "wide"))).itertext()
+    )
+    assert "(few items)" not in render.render_svg(figure.build_spec(documents.study(), "wide"))
 
 
 def test_cost_figure_is_not_drawn_if_nothing_has_a_cost():
@@ -210,7 +218,7 @@ def test_cost_figure_is_not_drawn_if_nothing_has_a_cost():
 
 
 def test_figures_are_drawn_in_order_with_both_screen_sizes():
-    made = list(islice(registry.draw(documents.study()), 4))
+    made = list(islice(registry.render_all(documents.study()), 4))
     assert [(one.name, one.profile) for one in made] == [
         ("rates", "wide"), ("rates", "narrow"), ("confidence", "wide"), ("confidence", "narrow"),
     ]  # fmt: skip
@@ -224,8 +232,8 @@ def test_roc_curve_increases_in_hits_and_false_alarms():
         ["GPT-5, subtle error", threshold, false_alarms, hits, 10, 10]
         for threshold, (false_alarms, hits) in zip((None, -5, -4, -3, 1, 2, 5), shares, strict=True)
     ]
-    spec = registry.FIGURES["roc"].spec({"tables": {"roc": documents.table("roc", rows)}}, "wide")
-    root = ElementTree.fromstring(render.svg(spec))
+    spec = registry.FIGURES["roc"].build_spec({"tables": {"roc": documents.table("roc", rows)}}, "wide")
+    root = ElementTree.fromstring(render.render_svg(spec))
     (line,) = (
         path for path in root.iter(f"{SVG}path") if path.get("fill") is None and not path.get("stroke-dasharray")
     )
@@ -237,7 +245,7 @@ def test_roc_curve_increases_in_hits_and_false_alarms():
 
 def test_precision_summary_allows_a_half_width_of_zero():
     rows = [["rate", "", raters, 40, half, raters == 6, ""] for raters, half in ((6, 0.1), (8, 0.0), (12, None))]
-    said = registry.FIGURES["precision"].summary({"tables": {"precision": documents.table("precision", rows)}})
+    said = registry.FIGURES["precision"].describe({"tables": {"precision": documents.table("precision", rows)}})
     assert said == "Half-widths: Rate ±0.10 now, 0.00 with 8 raters and 40 items."
 
 
@@ -247,12 +255,14 @@ def test_precision_figure_gives_the_reason_for_an_unknown_half_width() -> None:
         ["kappa", "", 2, 40, None, True, "an interval for new raters needs at least three raters"],
     ]
     document = {"tables": {"precision": documents.table("precision", rows)}}
-    said = registry.FIGURES["precision"].summary(document)
+    said = registry.FIGURES["precision"].describe(document)
     assert said == (
         "Half-widths: Rate ±0.10 now, 0.10 with 6 raters and 40 items; "
         "Kappa not estimable yet (an interval for new raters needs at least three raters)."
     )
-    drawn = list_texts(ElementTree.fromstring(render.svg(registry.FIGURES["precision"].spec(document, "wide"))))
+    drawn = list_texts(
+        ElementTree.fromstring(render.render_svg(registry.FIGURES["precision"].build_spec(document, "wide")))
+    )
     assert "not estimable yet" in drawn and not any("undefined" in one for one in drawn)
 
 
@@ -272,23 +282,23 @@ def test_misses_figure_names_kinds_of_raters_and_omits_single_people(together, e
     ]
     document = {"tables": {"misses": documents.table("misses", rows)}}
     figure = registry.FIGURES["misses"]
-    assert figure.summary(document) == (
+    assert figure.describe(document) == (
         f"Rated as an error: {name}, subtle errors: detected 50% (3 of 6); M1, gpt, subtle errors: detected 33% (1 of 3)."
     )
-    assert "R1" not in list_texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
-    assert "Models: shares of items." in names.NAMES["misses"].note_of(document)
+    assert "R1" not in list_texts(ElementTree.fromstring(render.render_svg(figure.build_spec(document, "wide"))))
+    assert "Models: shares of items." in names.NAMES["misses"].get_note(document)
     people = {"tables": {"misses": documents.table("misses", rows[:2])}}
-    assert "Models" not in names.NAMES["misses"].note_of(people)
+    assert "Models" not in names.NAMES["misses"].get_note(people)
 
 
 def test_drift_figure_without_a_known_truth_shows_pace_only() -> None:
     rows = [[1, 5, 10, None, None, None, 30.0], [6, 10, 10, None, None, None, 20.0]]
     paced = {"tables": {"drift": documents.table("drift", rows)}}
     named = names.NAMES["drift"]
-    assert (named.title_of(paced), "95%" in named.note_of(paced)) == ("Pace by position", False)
-    assert "Pace by position" in str(registry.FIGURES["drift"].spec(paced, "print"))
+    assert (named.get_title(paced), "95%" in named.get_note(paced)) == ("Pace by position", False)
+    assert "Pace by position" in str(registry.FIGURES["drift"].build_spec(paced, "print"))
     whole = documents.study()
-    assert (named.title_of(whole), "95%" in named.note_of(whole)) == (named.title, True)
+    assert (named.get_title(whole), "95%" in named.get_note(whole)) == (named.title, True)
 
 
 def test_matrix_figure_notes_that_it_shows_a_sample():
@@ -299,9 +309,9 @@ def test_matrix_figure_notes_that_it_shows_a_sample():
     figure = registry.FIGURES["matrix"]
     assert figure.title == "Ratings by rater and item"
     # Four sources of 20 items, six raters, two of three items each: 13 or 14 per source, 320 ratings in all.
-    assert figure.summary(whole).startswith("320 ratings of 80 items by 6 raters")
-    assert figure.summary(cut).startswith("A sample of 320 ratings of 80 items by 6 raters")
-    note = names.NAMES["matrix"].note_of
+    assert figure.describe(whole).startswith("320 ratings of 80 items by 6 raters")
+    assert figure.describe(cut).startswith("A sample of 320 ratings of 80 items by 6 raters")
+    note = names.NAMES["matrix"].get_note
     assert (
         note(cut) == f"{note(whole)} 200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all of them."
     )
@@ -310,23 +320,23 @@ def test_matrix_figure_notes_that_it_shows_a_sample():
 def test_rates_note_explains_published_values_only_if_there_are_any():
     said = "Diamond: the paper's value for the declared model."
     document = documents.study()
-    assert said in names.NAMES["rates"].note_of(document)
+    assert said in names.NAMES["rates"].get_note(document)
     rows = document["tables"]["rates"]["rows"]
     document["tables"]["rates"]["rows"] = [[*row[:-2], None, row[-1]] for row in rows]
-    assert said not in names.NAMES["rates"].note_of(document)
+    assert said not in names.NAMES["rates"].get_note(document)
 
 
 def test_violin_density_has_an_area_of_one_and_reflects_at_the_ends():
     grid = np.linspace(1, 5, 2001)
     for counts in ({3: 7}, {1: 4}, {5: 2, 1: 1, 2: 8}):
-        assert np.trapezoid(confidence.density(counts, grid), grid) == pytest.approx(1, abs=1e-3)
+        assert np.trapezoid(confidence.compute_density(counts, grid), grid) == pytest.approx(1, abs=1e-3)
     # One rating of 1, bandwidth 0.4: half of the kernel is folded back onto the other half, so twice the normal density at 1.
-    assert confidence.density({1: 1}, np.array([1.0]))[0] == pytest.approx(2 / (0.4 * np.sqrt(2 * np.pi)))
-    assert not confidence.density({}, grid).any()
+    assert confidence.compute_density({1: 1}, np.array([1.0]))[0] == pytest.approx(2 / (0.4 * np.sqrt(2 * np.pi)))
+    assert not confidence.compute_density({}, grid).any()
 
 
 def test_violins_show_n_and_median_and_no_density_below_five_ratings():
-    root = ElementTree.fromstring(render.svg(registry.FIGURES["violins"].spec(documents.study(), "wide")))
+    root = ElementTree.fromstring(render.render_svg(registry.FIGURES["violins"].build_spec(documents.study(), "wide")))
     assert f"bandwidth {confidence.BANDWIDTH}," in registry.FIGURES["violins"].note
     # The first source has 156 ratings of plausible. The third has 2, so no density: seven of eight halves are drawn.
     assert {"n = 156", "n = 2", "median 4"} <= set(list_texts(root))
@@ -334,7 +344,9 @@ def test_violins_show_n_and_median_and_no_density_below_five_ratings():
 
 
 def test_heat_map_uses_one_text_colour_and_leaves_the_diagonal_empty():
-    root = ElementTree.fromstring(render.svg(registry.FIGURES["agreement_matrix"].spec(documents.study(), "wide")))
+    root = ElementTree.fromstring(
+        render.render_svg(registry.FIGURES["agreement_matrix"].build_spec(documents.study(), "wide"))
+    )
     cells = [text for text in root.iter(f"{SVG}text") if re.fullmatch(r"\d+%", text.text or "")]
     assert len(cells) == 6 and {text.get("fill") for text in cells} == {"#16202c"}
     assert list_texts(root).count("–") == 3
@@ -344,15 +356,15 @@ def test_matrix_figure_of_thousands_of_ratings_stays_small():
     rows = [
         [f"R{at}", f"i{item}", "GPT-5", item % 2, item % 5 + 1, item % 3 > 0] for at in range(30) for item in range(150)
     ]
-    assert len(rows) > MOST_TITLES
+    assert len(rows) > MAX_TITLES
     large = {"tables": {"matrix": documents.table("matrix", rows)}}
-    svg = render.svg(registry.FIGURES["matrix"].spec(large, "wide"))
+    svg = render.render_svg(registry.FIGURES["matrix"].build_spec(large, "wide"))
     assert len(svg) < 200_000 and "<title>" not in svg
 
 
 def test_figure_summary_uses_the_words_of_an_evidence_study():
     evidence = documents.study() | {"subject": {"kind": "evidence_sufficiency"}}
-    assert registry.FIGURES["rates"].summary(evidence).startswith("Rated sufficient: ")
+    assert registry.FIGURES["rates"].describe(evidence).startswith("Rated sufficient: ")
 
 
 @pytest.mark.parametrize(
@@ -365,22 +377,22 @@ def test_figure_summary_uses_the_words_of_an_evidence_study():
     ],
 )
 def test_axis_ticks_are_round_numbers_that_cover_all_values(low, high, ticks):
-    scale = forest.spanning("x", [placing.Row("a", low, low, high, "", "")], floor=low, ceiling=high)
+    scale = forest.make_scale("x", [layout.ForestRow("a", low, low, high, "", "")], floor=low, ceiling=high)
     assert list(scale.ticks) == ticks and (scale.low, scale.high) == (ticks[0], ticks[-1])
 
 
 def test_long_labels_are_wrapped_between_words_and_cut_with_an_ellipsis():
     # 0.61 em per letter: five letters and a space of 0.36 em take 3.41 em of ten pixels.
-    assert wording.lines("abcde fghij", 40, 10) == ["abcde", "fghij"]
-    assert wording.lines("abcde", 400, 10) == ["abcde"]
-    cut = wording.lines("word " * 50, 100, 10)
+    assert text_metrics.wrap_text("abcde fghij", 40, 10) == ["abcde", "fghij"]
+    assert text_metrics.wrap_text("abcde", 400, 10) == ["abcde"]
+    cut = text_metrics.wrap_text("word " * 50, 100, 10)
     assert len(cut) == 2 and cut[1].endswith("…")
-    assert wording.lines("x" * 50, 62, 10)[0] == "x" * 10
+    assert text_metrics.wrap_text("x" * 50, 62, 10)[0] == "x" * 10
 
 
 def test_label_text_replaces_invisible_characters():
-    assert wording.plain("a\x00b\u202ec\ud800d") == "a�b�c�d"
-    assert wording.plain(" two\n lines ") == "two lines"
+    assert text_metrics.clean_label("a\x00b\u202ec\ud800d") == "a�b�c�d"
+    assert text_metrics.clean_label(" two\n lines ") == "two lines"
 
 
 def test_vega_lite_version_matches_the_schema_of_altair():
@@ -388,10 +400,10 @@ def test_vega_lite_version_matches_the_schema_of_altair():
 
 
 def test_forest_plot_baseline_does_not_cross_the_headings() -> None:
-    row = placing.Row("a", 0.5, None, None, "50%", "")
-    sections = [placing.Section("first", [row, row]), placing.Section("second", [row])]
-    profile = theme.PROFILES["wide"]
-    placed = placing.place(sections, 100, 50, profile, bars=False)
+    row = layout.ForestRow("a", 0.5, None, None, "50%", "")
+    sections = [layout.ForestSection("first", [row, row]), layout.ForestSection("second", [row])]
+    profile = theme.FIGURE_SIZES["wide"]
+    placed = layout.layout_rows(sections, 100, 50, profile, bars=False)
     (first, end_of_first), (second, end) = placed.spans
     headings = [text["y"] for text in placed.texts if text["bold"]]
     assert 0 < headings[0] < first < end_of_first < headings[1] < second < end == placed.height
@@ -404,7 +416,7 @@ def test_agreement_figure_counts_coefficients_without_a_value() -> None:
     before = sum(row[value] is None for row in every["rows"])
     known = next(row for row in every["rows"] if row[value] is not None)
     known[value] = None
-    spec = str(registry.FIGURES["agreement"].spec(document, "wide"))
+    spec = str(registry.FIGURES["agreement"].build_spec(document, "wide"))
     assert f"{before + 1} undefined" in spec
     for row in every["rows"]:
         row[value] = None

@@ -84,5 +84,5 @@ def test_palette_colours_are_all_different():
 
 
 def test_style_sheet_contains_the_rules_generated_from_the_palette():
-    indented = "".join(f"  {line}\n" for line in palette.css().splitlines())
+    indented = "".join(f"  {line}\n" for line in palette.build_css().splitlines())
     assert indented in CSS.read_text(), "write palette.css() into static/figures.css"

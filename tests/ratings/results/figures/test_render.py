@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ratings.results.figures import registry, render
-from ratings.results.figures.pdf import ordered
+from ratings.results.figures.pdf import reorder_pdf
 from tests.ratings.results.figures import documents
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -16,7 +16,7 @@ ALLOWED = {"svg", "g", "path", "line", "rect", "text", "tspan", "title"}
 
 def clean_svg(inner: str, label: str = "a label") -> str:
     root = ElementTree.fromstring(f'<svg xmlns="http://www.w3.org/2000/svg" width="10" height="20.50">{inner}</svg>')
-    return render.clean(root, label)
+    return render.sanitise_svg(root, label)
 
 
 def test_svg_of_hostile_names_has_only_allowed_elements_and_attributes(trees):
@@ -45,10 +45,10 @@ def test_svg_replaces_characters_that_xml_does_not_allow():
         "config": {"view": {"stroke": None}},
     }
     told = json.dumps(
-        render._drawable(spec)
+        render._strip_non_xml(spec)
     )  # vl-convert aborts the process on each of these characters, so they must be replaced first
     assert not re.search(r"\\u(0007|0000|fffe|d800)", told) and told.count("\\ufffd") == 5
-    assert "bell\ufffd nul\ufffd none\ufffd half\ufffd" in render.svg(spec)
+    assert "bell\ufffd nul\ufffd none\ufffd half\ufffd" in render.render_svg(spec)
 
 
 def test_svg_is_an_image_with_the_summary_as_its_label(trees):
@@ -125,31 +125,31 @@ def test_svg_merges_adjacent_paths_of_the_same_style():
 
 
 def test_figure_files_are_the_same_bytes_for_the_same_document():
-    first, second = (registry.for_print(documents.study(), "rates") for _ in range(2))
+    first, second = (registry.render_for_print(documents.study(), "rates") for _ in range(2))
     assert first == second
-    assert render.pdf(first) == render.pdf(second) and render.png(first) == render.png(second)
+    assert render.to_pdf(first) == render.to_pdf(second) and render.to_png(first) == render.to_png(second)
 
 
 def test_pdf_with_several_fonts_is_the_same_each_time():
-    svg = registry.for_print(documents.study(("名前", "GPT-5", "שם", "ชื่อ")), "rates")
-    assert len({render.pdf(svg) for _ in range(12)}) == 1
+    svg = registry.render_for_print(documents.study(("名前", "GPT-5", "שם", "ชื่อ")), "rates")
+    assert len({render.to_pdf(svg) for _ in range(12)}) == 1
 
 
 def test_pdf_reordering_sorts_objects_and_updates_their_table():
-    made = render.pdf(registry.for_print(documents.study(), "rates"))
+    made = render.to_pdf(registry.render_for_print(documents.study(), "rates"))
     # A second pass follows every entry of the table and changes nothing.
-    assert ordered(made) == made
+    assert reorder_pdf(made) == made
     places = re.findall(rb"(\d{10}) 00000 n", made)
     assert [made[int(place) :].split(b" ")[0] for place in places] == [
         b"%d" % number for number in range(1, len(places) + 1)
     ]
     with pytest.raises(ValueError, match="no table of its objects"):
-        ordered(b"%PDF-1.7\n")
+        reorder_pdf(b"%PDF-1.7\n")
 
 
 def test_print_figure_is_6_75_inches_wide_with_the_bundled_font():
-    svg = registry.for_print(documents.study(), "rates")
-    page, image = render.pdf(svg), render.png(svg)
+    svg = registry.render_for_print(documents.study(), "rates")
+    page, image = render.to_pdf(svg), render.to_png(svg)
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", page)
     # 6.75 in of 72 points, within two points
     assert box and abs(float(box[1]) - 486) <= 2

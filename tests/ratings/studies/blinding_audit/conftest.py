@@ -12,11 +12,11 @@ from django.db import transaction
 from ratings.models import (
     Study,
 )
-from simulation.casts import fixtures
+from simulation.casts import load_files
 from simulation.models import Experiment, Transition, Twin
-from simulation.runs import queueing
-from tests.support.audited import SLUG, opened
-from tests.support.steps import play_out
+from simulation.runs import create
+from tests.support.audit_studies import SLUG, open_study_to_audit
+from tests.support.steps import run_to_end
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,12 @@ def run_audits_in_place(audit_in_place: None) -> None:
 def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """Zebrafish episodes with twins of both kinds, once for all tests. Every reasoning contains SECRET, as under an error prompt."""
     with django_db_blocker.unblock(), transaction.atomic():
-        fixtures.load_lab(django_settings.FIXTURES_DIR)
+        load_files.load_lab(django_settings.FIXTURES_DIR)
         experiment = Experiment.objects.get(slug=SLUG)
         for cast, replicates in (("offline", 1), ("offline-lapses", 3)):
-            play_out(queueing.queue_episodes([experiment], cast, replicates, seed=5))
-        play_out(
-            queueing.queue_twins(Transition.objects.filter(episode__cast="offline"), ["obvious", "subtle"], seed=6)
+            run_to_end(create.create_episode_run([experiment], cast, replicates, seed=5))
+        run_to_end(
+            create.create_twin_run(Transition.objects.filter(episode__cast="offline"), ["obvious", "subtle"], seed=6)
         )
         for row in Transition.objects.all():
             row.step["outcome"]["reasoning"] = "SECRET: none of this is ever shown to anybody at all"
@@ -55,16 +55,18 @@ def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 
 @pytest.fixture
 def study(laboratory: None) -> Study:
-    return opened()
+    return open_study_to_audit()
 
 
 @pytest.fixture
 def small(laboratory: None) -> Study:
     """Six items of one rater: what is sent with every item shows here as well, in half the time."""
-    return opened(each=2, raters=1)
+    return open_study_to_audit(each=2, raters=1)
 
 
 @pytest.fixture
 def dealt(laboratory: None) -> Study:
     """Fourteen twins with their context. No page of it is fetched."""
-    return opened(each=7, display={"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]})
+    return open_study_to_audit(
+        each=7, display={"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]}
+    )

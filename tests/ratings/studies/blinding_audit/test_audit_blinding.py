@@ -25,14 +25,14 @@ from ratings.models import (
     Study,
 )
 from ratings.studies import lifecycle
-from ratings.studies.blinding_audit import auditing, orders, payloads, statistics, tells
+from ratings.studies.blinding_audit import audit_runner, form_tests, order_tests, payloads, separation_tests
 from ratings.studies.blinding_audit.crawl import timing
 from ratings.studies.blinding_audit.crawl.pages import Page
 from ratings.studies.blinding_audit.findings import Check
-from ratings.studies.blinding_audit.sealed import sealed
+from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
 from simulation.engine import workers
 from simulation.models import Twin
-from tests.support.audited import SLUG, audited, opened, through
+from tests.support.audit_studies import SLUG, add_leak, open_study_to_audit, run_audit
 
 pytestmark = pytest.mark.django_db
 
@@ -43,8 +43,12 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 def test_audit_of_a_real_study_passes_and_examines_everything(laboratory: None, kind: str, settings: Any) -> None:
     settings.WRITES_PER_MINUTE = 2  # by people; the audit's own requests are not counted
-    study = opened(kind, each=6, ratings_per_item=2, raters=2) if kind == TRANSITION else opened(kind)
-    audit = auditing.run(study)
+    study = (
+        open_study_to_audit(kind, each=6, ratings_per_item=2, raters=2)
+        if kind == TRANSITION
+        else open_study_to_audit(kind)
+    )
+    audit = audit_runner.run_audit(study)
     report = audit.report
     assert audit.passed and report["passed"], report["leaks"]
     shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
@@ -62,25 +66,25 @@ def test_audit_of_a_real_study_passes_and_examines_everything(laboratory: None, 
 def test_audit_passes_on_every_arm_of_the_screen(laboratory: None) -> None:
     arms = {"layouts": ["plain", "aligned", "balance", "confirm"], "context": [True, False], "by": "item",
             "marks": ["off", "if_not_plausible", "always"]}  # fmt: skip
-    report = audited(opened(each=4, display=arms))
+    report = run_audit(open_study_to_audit(each=4, display=arms))
     assert report["passed"], report["leaks"]
 
 
 def test_audit_examines_items_that_nobody_has_reserved(laboratory: None) -> None:
     """With two raters, the next item offered would change if pairs were swapped together with the origins."""
-    study = opened(each=2, design="pool", raters=2)
-    report = audited(study)
+    study = open_study_to_audit(each=2, design="pool", raters=2)
+    report = run_audit(study)
     shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
     assert report["passed"], report["leaks"]
     assert shown["item fragment, 200"] == study.items.count() == 6
 
 
 def test_audit_leaves_only_its_report(laboratory: None) -> None:
-    study = opened(each=1, raters=1)
+    study = open_study_to_audit(each=1, raters=1)
     rater = study.raters.first()
     before = list(Rater.objects.order_by("pk").values()), list(Assignment.objects.order_by("pk").values())
     sources = list(ItemSource.objects.order_by("pk").values())
-    auditing.run(study)
+    audit_runner.run_audit(study)
     assert rater and before == (
         list(Rater.objects.order_by("pk").values()),
         list(Assignment.objects.order_by("pk").values()),
@@ -91,9 +95,9 @@ def test_audit_leaves_only_its_report(laboratory: None) -> None:
 
 
 def test_audit_of_a_closed_study_visits_it_as_when_it_was_open(laboratory: None) -> None:
-    study = opened(each=1, raters=1)
-    lifecycle.close(study)
-    audit = auditing.run(Study.objects.get(pk=study.pk))
+    study = open_study_to_audit(each=1, raters=1)
+    lifecycle.close_study(study)
+    audit = audit_runner.run_audit(Study.objects.get(pk=study.pk))
     assert audit.passed and Study.objects.get(pk=study.pk).status == "closed"
 
 
@@ -101,12 +105,12 @@ def test_audit_of_a_closed_study_visits_it_as_when_it_was_open(laboratory: None)
 
 
 def _order_of(study: Study) -> dict[str, Check]:
-    return {check.name: check for check in orders.checks(study)}
+    return {check.name: check for check in order_tests.check_orders(study)}
 
 
 def test_audit_accepts_that_added_items_come_later(laboratory: None) -> None:
     """As if all planted errors had been added to an open study: they have the last rows, and the last positions of all raters."""
-    study = opened(each=7, ratings_per_item=2, raters=6)
+    study = open_study_to_audit(each=7, ratings_per_item=2, raters=6)
     sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda one: one.perturbation != "none")
     rows = list(Item.objects.filter(study=study).order_by("pk"))
     ItemSource.objects.filter(item__study=study).delete()
@@ -129,19 +133,21 @@ def test_audit_accepts_studies_without_lineage_but_not_mixed_ones(study: Study) 
         del item.payload["lineage"]
         item.payload_sha256 = payload_digest(item.payload)
         item.save()
-    assert not [check.name for check in payloads.checks(study, sealed(study)) if check.failed]
+    assert not [
+        check.name for check in payloads.check_payloads(study, collect_sealed_values(study)) if check.has_failed
+    ]
     item = study.items.first()
     assert item
     item.payload["lineage"] = True
     item.save()
-    keys = payloads.checks(study, sealed(study))[0]
+    keys = payloads.check_payloads(study, collect_sealed_values(study))[0]
     assert "no payload key 'lineage'" in str(keys.leaks)
 
 
 def test_audit_check_with_too_few_items_is_undecided_and_not_passed(
     laboratory: None, client: Client, capsys: Any
 ) -> None:
-    study = opened(each=2, raters=1)
+    study = open_study_to_audit(each=2, raters=1)
     call_command("audit_blinding", study.slug)
     said = capsys.readouterr().out
     assert "not decided: too few  form of twins: 4 twins" in said
@@ -164,45 +170,45 @@ def test_audit_accepts_ordinary_words_of_the_bench(study: Study) -> None:
     item.payload["observations"] = [{"type": "visual", "description": "No obvious precipitate", "value": ""}]
     item.payload_sha256 = payload_digest(item.payload)
     item.save()
-    report = audited(study)
+    report = run_audit(study)
     assert not [one for one in report["leaks"] if "obvious" in one["what"]]
 
 
 def test_sealed_values_are_collected_from_the_rows_of_a_study(study: Study) -> None:
-    facts = sealed(study)
+    facts = collect_sealed_values(study)
     twin = Twin.objects.filter(pk__in=ItemSource.objects.filter(item__study=study).values("twin")).first()
     assert twin and twin.why.lower() in facts.values and str(twin.code) in facts.values
     assert set(facts.labels) >= {"offline", "obvious", "subtle", SLUG}
-    assert [what for what, _ in facts.told_in(f"behold: {twin.why}")] == ["the explanation of the planted error"]
+    assert [what for what, _ in facts.find_in(f"behold: {twin.why}")] == ["the explanation of the planted error"]
 
 
 def test_holms_correction_by_hand() -> None:
     # sorted 0.01, 0.02, 0.04 times 3, 2, 1 = 0.03, 0.04, 0.04; each at least as large as the one before
-    assert statistics.holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
+    assert separation_tests.adjust_holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
 
 
 def test_an_auc_by_hand() -> None:
     # ones 3, 4 against noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
-    found = statistics.unpaired("size", [1, 2, 3], [3, 4])
+    found = separation_tests.compare_groups("size", [1, 2, 3], [3, 4])
     assert found.auc == pytest.approx(5.5 / 6) and found.low <= found.auc <= found.high
 
 
 def test_constant_numbers_separate_nothing() -> None:
-    assert statistics.unpaired("size", [1, 1], [1, 1]).auc == 0.5
-    assert not statistics.paired("size", [1.0] * 20, [1.0] * 20).tells
+    assert separation_tests.compare_groups("size", [1, 1], [1, 1]).auc == 0.5
+    assert not separation_tests.compare_pairs("size", [1.0] * 20, [1.0] * 20).is_telling
 
 
 def test_pairs_that_all_differ_in_one_direction_are_telling() -> None:
     # twenty twins, each 10 longer than originals of 1 to 20: half of the 400 pairs and more are won
     originals = [float(n) for n in range(1, 21)]
-    found = statistics.paired("characters", originals, [n + 10 for n in originals])
-    assert found.auc > 0.8 and statistics.corrected([found])[0].tells
+    found = separation_tests.compare_pairs("characters", originals, [n + 10 for n in originals])
+    assert found.auc > 0.8 and separation_tests.correct_contrasts([found])[0].is_telling
 
 
 def test_form_features_count_what_raters_read() -> None:
     made = [{"ref": "A", "name": "Tube", "properties": [["Volume", "1.50 mL"], ["Mass", "-20 g"]], "condition": "on ice",
              "availability": "", "continues": ""}]  # fmt: skip
-    counted = tells.features({"after": made, "observations": [], "rejected": ""})
+    counted = form_tests.compute_features({"after": made, "observations": [], "rejected": ""})
     assert counted["numbers"] == 2 and counted["numbers below nought"] == 0.5
     assert counted["decimals a number"] == 1.0  # 2 of 1.50, none of -20
     assert counted["round numbers"] == 1.0 and counted["materials"] == 1
@@ -212,17 +218,17 @@ def test_form_features_count_what_raters_read() -> None:
 
 
 def test_audit_command_prints_the_checks_and_stores_the_report(laboratory: None, capsys: Any) -> None:
-    study = opened(each=1, raters=1)
+    study = open_study_to_audit(each=1, raters=1)
     call_command("audit_blinding", study.slug)
     said = capsys.readouterr().out
     audit = BlindingAudit.objects.get()
     assert f"{study.slug}: 3 items" in said and "passed" in said and audit.sha256 in said
-    assert audit.sha256 == auditing.digest(json.loads(json.dumps(audit.report)))
+    assert audit.sha256 == audit_runner.compute_digest(json.loads(json.dumps(audit.report)))
 
 
 def test_audit_command_fails_and_names_the_leak(laboratory: None, settings: Any, capsys: Any) -> None:
-    study = opened(each=1, raters=1)
-    through(settings, "marked_header")
+    study = open_study_to_audit(each=1, raters=1)
+    add_leak(settings, "mark_header")
     with pytest.raises(CommandError, match="Blinding leaks in: round-one") as failed:
         call_command("audit_blinding", "--all")
     assert failed.value.returncode == 1
@@ -233,8 +239,8 @@ def test_audit_command_fails_and_names_the_leak(laboratory: None, settings: Any,
 
 @pytest.mark.thorough
 def test_audit_report_never_points_at_an_item(study: Study, settings: Any) -> None:
-    through(settings, "marked_header")
-    told = json.dumps(audited(study))
+    add_leak(settings, "mark_header")
+    told = json.dumps(run_audit(study))
     assert not [place for place in Assignment.objects.filter(rater__study=study) if str(place.code) in told]
     assert not [item for item in study.items.all() if str(item.code) in told]
 
@@ -248,7 +254,7 @@ def test_audit_command_requires_a_study(given: list[str]) -> None:
 
 def test_audit_of_a_draft_is_refused(laboratory: None) -> None:
     document = {"name": "Draft", "kind": EVIDENCE, "sources": [{"cast": "offline", "count": 1}], "ratings_per_item": 1}
-    study = lifecycle.create_study(lifecycle.read_protocol({**document, "seed": 1}))
+    study = lifecycle.create_study(lifecycle.parse_protocol({**document, "seed": 1}))
     with pytest.raises(CommandError, match="no items yet"):
         call_command("audit_blinding", study.slug)
 
@@ -257,12 +263,12 @@ def test_audit_of_a_draft_is_refused(laboratory: None) -> None:
 
 
 def test_audit_page_runs_the_audit_and_shows_the_certificate(laboratory: None, client: Client) -> None:
-    study = opened(each=1, raters=1)
+    study = open_study_to_audit(each=1, raters=1)
     client.force_login(User.objects.create_superuser("root"))
     address = reverse("ratings:audit", args=[study.slug])
     assert "Not audited yet" in client.get(address).content.decode()
     client.post(address)
-    workers.play_next(threading.Event())
+    workers.run_next_row(threading.Event())
     shown = client.get(address).content.decode()
     audit = BlindingAudit.objects.get()
     assert audit.by and audit.by.username == "root" and audit.sha256 in shown and ">Passed<" in shown
@@ -270,12 +276,12 @@ def test_audit_page_runs_the_audit_and_shows_the_certificate(laboratory: None, c
 
 
 def test_audit_page_names_the_leak(laboratory: None, client: Client, settings: Any) -> None:
-    study = opened(each=1, raters=1)
-    through(settings, "marked_header")
+    study = open_study_to_audit(each=1, raters=1)
+    add_leak(settings, "mark_header")
     client.force_login(User.objects.create_superuser("root"))
     address = reverse("ratings:audit", args=[study.slug])
     client.post(address)
-    workers.play_next(threading.Event())
+    workers.run_next_row(threading.Event())
     shown = client.get(address).content.decode()
     assert "Leaks found" in shown and "X-Item-Kind" in shown
 
@@ -283,7 +289,7 @@ def test_audit_page_names_the_leak(laboratory: None, client: Client, settings: A
 def test_audit_page_lets_an_analyst_read_the_certificate_but_not_start_an_audit(
     laboratory: None, client: Client
 ) -> None:
-    study = opened(each=2)
+    study = open_study_to_audit(each=2)
     analyst = User.objects.create_user("ana")
     study.members.create(user=analyst, role="analyst")
     client.force_login(analyst)
@@ -294,10 +300,10 @@ def test_audit_page_lets_an_analyst_read_the_certificate_but_not_start_an_audit(
 
 def test_audit_reports_slow_answers_only_if_confirmed(study: Study) -> None:
     """As if the computer had been busy whenever a planted error was shown: a second measurement does not confirm it."""
-    times = timing.Times()
+    times = timing.RequestTimes()
     for place in Assignment.objects.filter(rater__study=study):
         for planted, seconds in ((True, 0.5), (False, 0.1)):
-            times.add(Page("item", "", 200, {}, "", seconds=seconds, asked=place.pk), planted)
-    assert "planted errors take 400.0 ms longer" in times.told()["item"]
-    found = timing.check(study, times)
-    assert found.passed and found.measured["measured_anew"]
+            times.add_page(Page("item", "", 200, {}, "", seconds=seconds, asked_assignment=place.pk), planted)
+    assert "planted errors take 400.0 ms longer" in times.find_slow_requests()["item"]
+    found = timing.check_timing(study, times)
+    assert found.is_passed and found.measured["measured_anew"]

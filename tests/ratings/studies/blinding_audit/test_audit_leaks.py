@@ -11,31 +11,31 @@ from ratings.models import (
     ItemSource,
     Study,
 )
-from ratings.studies.blinding_audit import orders, payloads, tells
-from ratings.studies.blinding_audit.sealed import sealed
+from ratings.studies.blinding_audit import form_tests, order_tests, payloads
+from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
 from ratings.studies.pool import pool
 from simulation.models import Twin
-from tests.support.audited import audited, leaks, opened, through
+from tests.support.audit_studies import add_leak, describe_leaks, open_study_to_audit, run_audit
 
 pytestmark = pytest.mark.django_db
 
 
 def of_payloads(study: Study) -> dict[str, Any]:
     """Return the report of the checks that read payloads and fetch no page."""
-    checks = payloads.checks(study, sealed(study))
-    return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
+    checks = payloads.check_payloads(study, collect_sealed_values(study))
+    return {"passed": not any(check.has_failed for check in checks), "checks": [check.to_dict() for check in checks]}
 
 
 def of_order(study: Study) -> dict[str, Any]:
     """Return the report of the checks of positions and rows."""
-    checks = orders.checks(study)
-    return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
+    checks = order_tests.check_orders(study)
+    return {"passed": not any(check.has_failed for check in checks), "checks": [check.to_dict() for check in checks]}
 
 
 def test_audit_names_an_additional_payload_key(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = pool.blind_transition
     monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "x2" if given[1:] else ""})
-    assert "payload: payload key 'model'" in leaks(of_payloads(opened()), "payload keys")
+    assert "payload: payload key 'model'" in describe_leaks(of_payloads(open_study_to_audit()), "payload keys")
 
 
 @pytest.mark.thorough
@@ -44,9 +44,9 @@ def test_audit_names_a_nested_payload_key(study: Study) -> None:
     assert item
     item.payload["before"][0]["barcode"] = "x"
     item.save()
-    report = audited(study)
-    assert "payload.before[]: payload key 'barcode'" in leaks(report, "payload keys")
-    assert "does not match its digest" in leaks(report, "payload digest")
+    report = run_audit(study)
+    assert "payload.before[]: payload key 'barcode'" in describe_leaks(report, "payload keys")
+    assert "does not match its digest" in describe_leaks(report, "payload digest")
 
 
 def test_audit_names_words_of_a_secret_in_shown_texts(study: Study) -> None:
@@ -57,7 +57,7 @@ def test_audit_names_words_of_a_secret_in_shown_texts(study: Study) -> None:
     source.item.payload["observations"] = [{"type": "visual", "description": told, "value": ""}]
     source.item.save()
     report = of_payloads(study)
-    said = leaks(report, "payload words")
+    said = describe_leaks(report, "payload words")
     assert "six words of its own explanation: “somebody doubled what was poured into”" in said
     assert "the word “secret”" in said
 
@@ -74,31 +74,31 @@ def test_audit_names_another_key_order_of_twins(laboratory: None, monkeypatch: p
         return payload
 
     monkeypatch.setattr(pool, "blind_transition", reversed_for_twins)
-    assert "key order: " in leaks(audited(opened()), "payload order")
+    assert "key order: " in describe_leaks(run_audit(open_study_to_audit()), "payload order")
 
 
 def _header(report: dict[str, Any]) -> None:
-    assert "header X-Item-Kind differs between items" in leaks(report, "headers")
-    assert "header X-Item-Kind: the error type: 'subtle'" in leaks(report, "sent words")
-    assert "X-Item-Kind" in leaks(report, "another origin")
+    assert "header X-Item-Kind differs between items" in describe_leaks(report, "headers")
+    assert "header X-Item-Kind: the error type: 'subtle'" in describe_leaks(report, "sent words")
+    assert "X-Item-Kind" in describe_leaks(report, "another origin")
 
 
 def _attribute(report: dict[str, Any]) -> None:
-    assert 'data-layout="v2"' in leaks(report, "another origin")
+    assert 'data-layout="v2"' in describe_leaks(report, "another origin")
 
 
 def _row(report: dict[str, Any]) -> None:
-    assert "the number of the item's row (pk) in '?item=#" in leaks(report, "database numbers")
+    assert "the number of the item's row (pk) in '?item=#" in describe_leaks(report, "database numbers")
 
 
-SENT = {"marked_header": _header, "marked_class": _attribute, "row_in_address": _row}
+SENT = {"mark_header": _header, "mark_card": _attribute, "add_row_to_address": _row}
 
 
 def test_audit_names_a_neutral_attribute_and_the_number_of_a_row(small: Study, settings: Any) -> None:
     """A header is covered by the test of the command."""
-    for middleware in ("marked_class", "row_in_address"):
-        through(settings, middleware)
-    report = audited(small)
+    for middleware in ("mark_card", "add_row_to_address"):
+        add_leak(settings, middleware)
+    report = run_audit(small)
     _attribute(report)
     _row(report)
 
@@ -106,43 +106,45 @@ def test_audit_names_a_neutral_attribute_and_the_number_of_a_row(small: Study, s
 @pytest.mark.thorough
 @pytest.mark.parametrize("middleware", SENT)
 def test_audit_names_each_mark_that_occurs_alone(small: Study, settings: Any, middleware: str) -> None:
-    through(settings, middleware)
-    SENT[middleware](audited(small))
+    add_leak(settings, middleware)
+    SENT[middleware](run_audit(small))
 
 
 @pytest.mark.thorough
 def test_audit_names_slower_answers_to_twins(laboratory: None, settings: Any) -> None:
-    study = opened(each=5)
-    through(settings, "slow_twins")
-    assert "planted errors take" in leaks(audited(study), "timing")
+    study = open_study_to_audit(each=5)
+    add_leak(settings, "delay_twins")
+    assert "planted errors take" in describe_leaks(run_audit(study), "timing")
 
 
 @pytest.mark.thorough
 def test_audit_names_a_source_in_the_raters_own_download(study: Study, settings: Any) -> None:
-    through(settings, "model_in_own_ratings")
-    assert "own ratings, the body: the source: 'offline'" in leaks(audited(study), "sent words")
+    add_leak(settings, "add_model_to_download")
+    assert "own ratings, the body: the source: 'offline'" in describe_leaks(run_audit(study), "sent words")
 
 
 @pytest.mark.thorough
 def test_audit_names_a_header_that_allows_caching(study: Study, settings: Any) -> None:
-    through(settings, "kept_in_cache")
-    assert "header ETag" in leaks(audited(study), "headers")
+    add_leak(settings, "add_etag")
+    assert "header ETag" in describe_leaks(run_audit(study), "headers")
 
 
 @pytest.mark.thorough
 def test_audit_names_a_different_answer_to_strangers_for_existing_items(study: Study, settings: Any) -> None:
-    through(settings, "told_to_strangers")
-    assert "answered differently from an item that does not exist (404)" in leaks(audited(study), "closed doors")
+    add_leak(settings, "reveal_existence")
+    assert "answered differently from an item that does not exist (404)" in describe_leaks(
+        run_audit(study), "closed doors"
+    )
 
 
 def test_audit_names_items_ordered_by_error_type(laboratory: None) -> None:
-    study = opened(ratings_per_item=2, raters=6, each=5)
+    study = open_study_to_audit(ratings_per_item=2, raters=6, each=5)
     places = Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
     for rater in study.raters.all():
         own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
         for at, place in enumerate(own):
             Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
-    assert "position and planted errors are associated: AUC " in leaks(of_order(study), "order")
+    assert "position and planted errors are associated: AUC " in describe_leaks(of_order(study), "order")
 
 
 @pytest.mark.thorough
@@ -150,7 +152,7 @@ def test_audit_names_items_frozen_in_the_order_of_their_sources(
     laboratory: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the batch had not been shuffled: payloads are sorted so that rows with planted errors come last."""
-    study = opened(each=5)
+    study = open_study_to_audit(each=5)
     rows = list(Item.objects.filter(study=study).order_by("pk"))
     sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda s: s.perturbation != "none")
     for source in sources:
@@ -161,57 +163,57 @@ def test_audit_names_items_frozen_in_the_order_of_their_sources(
         Item.objects.filter(pk=item.pk).update(payload=payload)
         source.pk, source.item = None, item
         source.save()
-    assert "the item's row and planted errors are associated" in leaks(audited(study), "order")
+    assert "the item's row and planted errors are associated" in describe_leaks(run_audit(study), "order")
 
 
 @pytest.mark.thorough
 def test_audit_names_twins_with_another_number_format(laboratory: None) -> None:
-    study = opened(each=7)
+    study = open_study_to_audit(each=7)
     for source in ItemSource.objects.filter(item__study=study, twin__isnull=False).select_related("item"):
         for material in source.item.payload["after"]:
             material["properties"] = [[label, f"{value}, approx. 1.0000"] for label, value in material["properties"]]
         for seen in source.item.payload["observations"]:
             seen["value"] += ", approx. 1.0000"
         source.item.save()
-    assert "decimals a number: AUC 1.00" in leaks(audited(study), "form of twins")
+    assert "decimals a number: AUC 1.00" in describe_leaks(run_audit(study), "form of twins")
 
 
 MARKS = {
-    "telling_cookie": "item: 'Set-Cookie: view=",
-    "marked_draft": "draft: 'X-Cache: ",
-    "marked_head": "item, HEAD: 'X-Cache: ",
-    "marked_options": "item, OPTIONS: 'X-Cache: ",
-    "marked_last_page": "last page: '<a ",
-    "marked_redirect": "plain answer: 'Location: /rate/(code)/?v=",
+    "set_leaking_cookie": "item: 'Set-Cookie: view=",
+    "mark_draft": "draft: 'X-Cache: ",
+    "mark_head": "item, HEAD: 'X-Cache: ",
+    "mark_options": "item, OPTIONS: 'X-Cache: ",
+    "mark_last_page": "last page: '<a ",
+    "mark_redirect": "plain answer: 'Location: /rate/(code)/?v=",
 }
 
 
 @pytest.mark.parametrize(
     "marked",
     [
-        pytest.param(["marked_last_page"], id="last page"),
-        pytest.param([name for name in MARKS if name != "marked_last_page"], id="all others"),
+        pytest.param(["mark_last_page"], id="last page"),
+        pytest.param([name for name in MARKS if name != "mark_last_page"], id="all others"),
     ],
 )
 def test_audit_names_a_mark_wherever_it_is_sent(small: Study, settings: Any, marked: list[str]) -> None:
     """Each middleware marks another request, and one audit names them all. The last page has several marks."""
     for middleware in marked:
-        through(settings, middleware)
-    said = leaks(audited(small), "another origin")
+        add_leak(settings, middleware)
+    said = describe_leaks(run_audit(small), "another origin")
     assert [name for name in marked if MARKS[name] not in said] == []
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("middleware", "told"), MARKS.items())
 def test_audit_names_a_mark_that_is_the_only_one(small: Study, settings: Any, middleware: str, told: str) -> None:
-    through(settings, middleware)
-    assert told in leaks(audited(small), "another origin")
+    add_leak(settings, middleware)
+    assert told in describe_leaks(run_audit(small), "another origin")
 
 
 @pytest.mark.thorough
 def test_audit_names_slower_answers_to_planted_errors(laboratory: None, settings: Any) -> None:
-    through(settings, "slow_answers")
-    said = leaks(audited(opened(each=4, raters=1)), "timing")
+    add_leak(settings, "delay_answers")
+    said = describe_leaks(run_audit(open_study_to_audit(each=4, raters=1)), "timing")
     assert "timing of answer: planted errors take" in said or "timing of plain answer: planted errors take" in said
 
 
@@ -221,7 +223,7 @@ def _twins_rewritten(study: Study, rewrite: Callable[[Item], None]) -> str:
     for source in sources:
         if source.twin:
             rewrite(source.item)
-    check = next(one for one in tells.checks_of(sources) if one.name == "form of twins")
+    check = next(one for one in form_tests.check_forms_of(sources) if one.name == "form of twins")
     return "\n".join(leak.what for leak in check.leaks)
 
 

@@ -8,12 +8,12 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings.blinding import payload_digest
-from ratings.exchange.archive import design
+from ratings.exchange.archive import study_facts
 from ratings.models import Item, Quarantine, Study
-from ratings.studies.blinding_audit import auditing, payloads
+from ratings.studies.blinding_audit import audit_runner, payloads
 from ratings.studies.blinding_audit.findings import Check
-from ratings.studies.blinding_audit.sealed import sealed
-from tests.support.audited import opened
+from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
+from tests.support.audit_studies import open_study_to_audit
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +28,7 @@ def _let_in(study: Study, item: Item, text: str, things: list[list[str]]) -> Non
 
 
 def _checks(study: Study) -> list[Check]:
-    return payloads.checks(study, sealed(study))
+    return payloads.check_payloads(study, collect_sealed_values(study))
 
 
 def _names(study: Study) -> Check:
@@ -37,18 +37,18 @@ def _names(study: Study) -> Check:
 
 @pytest.fixture
 def study(laboratory: None) -> Study:
-    return opened()
+    return open_study_to_audit()
 
 
 def test_declared_name_passes_and_is_listed_in_the_certificate_and_on_the_page(study: Study, client: Client) -> None:
     item = study.items.order_by("pk")[0]
     _let_in(study, item, "Mounted Gemini, 3 um", [["gemini", "an HPLC column"]])
-    assert _names(study).passed
-    report: dict[str, Any] = auditing.report(study, _checks(study))
+    assert _names(study).is_passed
+    report: dict[str, Any] = audit_runner.build_report(study, _checks(study))
     expected = [{"word": "gemini", "reason": "an HPLC column", "items": 1}]
     assert report["declared_things"] == expected and str(item.code) not in str(report["declared_things"])
-    auditing.store(study, report)
-    shown = design.certificate(study, blinded=True)
+    audit_runner.store_report(study, report)
+    shown = study_facts.get_blinding_certificate(study, blinded=True)
     assert shown and shown["report"]["declared_things"] == expected
     client.force_login(User.objects.create_superuser("root"))
     page = client.get(reverse("ratings:audit", args=[study.slug])).content.decode()

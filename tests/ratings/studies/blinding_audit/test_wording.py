@@ -9,45 +9,53 @@ import pytest
 from django.test import Client
 
 from ratings.blinding import payload_digest
-from ratings.exchange.archive import design
+from ratings.exchange.archive import study_facts
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.protocol.reference import find_reference
-from ratings.studies.blinding_audit import auditing, learning, payloads, wording
-from ratings.studies.blinding_audit.learning import Example
-from ratings.studies.blinding_audit.sealed import sealed
-from tests.support.audited import opened
+from ratings.studies.blinding_audit import audit_runner, payloads, style_tests, text_classifier
+from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
+from ratings.studies.blinding_audit.text_classifier import Example
+from tests.support.audit_studies import open_study_to_audit
 
 
 def test_style_preserves_function_words_and_signs_and_masks_numbers_and_content() -> None:
-    assert wording.style("The tube is CLEAR, 12.5 mL.") == "The w4 is W5 , 0 wW2 ."
-    assert wording.style("The tube is CLEAR, -7 mL.") == wording.style("The well is BLACK, 12.5 mL.")
+    assert style_tests.reduce_to_style("The tube is CLEAR, 12.5 mL.") == "The w4 is W5 , 0 wW2 ."
+    assert style_tests.reduce_to_style("The tube is CLEAR, -7 mL.") == style_tests.reduce_to_style(
+        "The well is BLACK, 12.5 mL."
+    )
 
 
 def test_auc_within_strata_by_hand() -> None:
     # Stratum a: 3 above 1 and 2 below 3 of (2 | 1, 3): one of two won. Stratum b: 5 above 4: one of one. (1 + 1) / 3.
-    np = learning.np
+    np = text_classifier.np
     scores, kinds = np.array([2.0, 1.0, 3.0, 5.0, 4.0]), np.array([1, 0, 0, 1, 0])
     strata = np.array([0, 0, 0, 1, 1])
-    assert learning.auc(scores, kinds, strata, np.ones(5)) == pytest.approx(2 / 3)
+    assert text_classifier.compute_auc(scores, kinds, strata, np.ones(5)) == pytest.approx(2 / 3)
     # With the second item twice: of the three comparisons in a, two are won. (2 + 1) / 4.
-    assert learning.auc(scores, kinds, strata, np.array([1, 2, 1, 1, 1])) == pytest.approx(3 / 4)
+    assert text_classifier.compute_auc(scores, kinds, strata, np.array([1, 2, 1, 1, 1])) == pytest.approx(3 / 4)
 
 
 def test_standard_error_of_hanley_and_mcneil_by_hand() -> None:
     # A = 0.8, 20 of each: Q1 = 0.8/1.2 = 0.66667, Q2 = 1.28/1.8 = 0.71111; Q1 - A2 = 0.02667, Q2 - A2 = 0.07111;
     # (0.16 + 19 * 0.02667 + 19 * 0.07111) / 400 = 2.01778 / 400 = 0.0050444, whose root is 0.071024.
-    assert learning.standard_error(0.8, 20, 20) == pytest.approx(0.071024, abs=1e-6)
+    assert text_classifier.compute_standard_error(0.8, 20, 20) == pytest.approx(0.071024, abs=1e-6)
 
 
 def test_smallest_auc_is_the_right_number_of_standard_errors_above_its_margin() -> None:
-    smallest = learning.smallest_auc(50, 50, 0.6)
+    smallest = text_classifier.compute_smallest_auc(50, 50, 0.6)
     assert smallest is not None
-    assert smallest - 0.6 == pytest.approx(2.801585 * learning.standard_error(smallest, 50, 50), abs=1e-6)
-    more = learning.smallest_auc(500, 500, 0.6)
+    assert smallest - 0.6 == pytest.approx(
+        2.801585 * text_classifier.compute_standard_error(smallest, 50, 50), abs=1e-6
+    )
+    more = text_classifier.compute_smallest_auc(500, 500, 0.6)
     assert more is not None and more < smallest
-    assert learning.smallest_auc(1, 9, 0.6) is None
-    n = learning.needed(0.75, 0.6)
-    assert (learning.smallest_auc(n, n, 0.6) or 1) <= 0.75 < (learning.smallest_auc(n - 1, n - 1, 0.6) or 1)
+    assert text_classifier.compute_smallest_auc(1, 9, 0.6) is None
+    n = text_classifier.count_needed_items(0.75, 0.6)
+    assert (
+        (text_classifier.compute_smallest_auc(n, n, 0.6) or 1)
+        <= 0.75
+        < (text_classifier.compute_smallest_auc(n - 1, n - 1, 0.6) or 1)
+    )
 
 
 def _examples(seed: int, told: float) -> list[Example]:
@@ -63,9 +71,9 @@ def _examples(seed: int, told: float) -> list[Example]:
 
 
 def test_classifier_finds_a_style_of_twins_and_no_style_where_there_is_none() -> None:
-    told = learning.judge(_examples(1, 0.9), 5)
+    told = text_classifier.evaluate_classifier(_examples(1, 0.9), 5)
     assert told.is_above(0.6) and told.n == (40, 40) and told.pairs == 40
-    nothing = learning.judge(_examples(2, 0.0), 5)
+    nothing = text_classifier.evaluate_classifier(_examples(2, 0.0), 5)
     assert not nothing.is_above(0.5)
 
 
@@ -86,7 +94,7 @@ def _prose(sentences: list[str], seed: int, tell: Callable[[str], str], of_one: 
             own[rng.randrange(8)] = rng.choice(sentences)
             at = rng.randrange(8)
             own[at] = tell(own[at]) if kind else own[at]
-            rows.append(Example(wording.style(" ".join(own)), kind, pair, "ab"[pair % 2]))
+            rows.append(Example(style_tests.reduce_to_style(" ".join(own)), kind, pair, "ab"[pair % 2]))
     return rows
 
 
@@ -101,47 +109,50 @@ TELLS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("tell", TELLS)
 @pytest.mark.parametrize("of_one", [True, False], ids=["content of the original", "content of its own"])
 def test_classifier_finds_a_perfect_tell_in_prose_of_forty_pairs(sentences: list[str], tell: str, of_one: bool) -> None:
-    told = learning.judge(_prose(sentences, 1, TELLS[tell], of_one), 18)
+    told = text_classifier.evaluate_classifier(_prose(sentences, 1, TELLS[tell], of_one), 18)
     assert told.auc > 0.9 and told.is_above(0.6)
 
 
 def test_classifier_has_the_nominal_rate_of_false_alarms(sentences: list[str]) -> None:
     """Of 24 at 2.5 %, more than 3 would occur once in 300 runs; none may be above the margin of planted errors."""
-    found = [learning.judge(_prose(sentences, seed, str, seed % 2 == 0), 18) for seed in range(24)]
+    found = [text_classifier.evaluate_classifier(_prose(sentences, seed, str, seed % 2 == 0), 18) for seed in range(24)]
     assert sum(told.is_above(0.5) for told in found) <= 3
-    assert sum(told.p <= learning.MOST_P for told in found) <= 3
-    assert not any(told.is_above(wording.PLANTED_MARGIN) for told in found)
+    assert sum(told.p <= text_classifier.MAX_P for told in found) <= 3
+    assert not any(told.is_above(style_tests.PLANTED_MARGIN) for told in found)
 
 
 def test_classifier_power_is_that_of_a_word_in_other_texts_of_the_kind(sentences: list[str]) -> None:
     """A sign in the stated share of the twins of other prose is found about as often as stated."""
     rows = _prose(sentences, 5, str, False)
-    power = learning.find_power(rows, 0.6, learning.judge(rows, 18).chance, 18)
-    assert power and 0.7 <= power.auc <= 0.95 and power.found >= 0.8 * learning.TRIALS
+    power = text_classifier.find_power(rows, 0.6, text_classifier.evaluate_classifier(rows, 18).chance, 18)
+    assert power and 0.7 <= power.auc <= 0.95 and power.n_detected >= 0.8 * text_classifier.TRIALS
     rng = random.Random(6)
 
     def tell(text: str) -> str:
         return TELLS["exclamation"](text) if rng.random() < 2 * power.auc - 1 else text
 
-    told = [learning.judge(_prose(sentences, seed, tell, False), 18) for seed in range(100, 110)]
+    told = [text_classifier.evaluate_classifier(_prose(sentences, seed, tell, False), 18) for seed in range(100, 110)]
     assert sum(one.is_above(0.6) for one in told) >= 6  # of 10 at 80 %, fewer than 6 come 3 times in 100 runs
 
 
 def test_classifier_of_empty_texts_finds_nothing() -> None:
-    told = learning.judge([example._replace(text="") for example in _examples(1, 0.0)], 5)
+    told = text_classifier.evaluate_classifier([example._replace(text="") for example in _examples(1, 0.0)], 5)
     assert told.auc == 0.5 and told.p == 1
 
 
 def test_classifier_states_no_power_if_not_even_a_word_in_every_text_is_found(sentences: list[str]) -> None:
     rows = _prose(sentences, 5, str, False)[:20]
-    assert learning.find_power(rows, 0.8, learning.judge(rows, 18).chance, 18) is None
+    assert text_classifier.find_power(rows, 0.8, text_classifier.evaluate_classifier(rows, 18).chance, 18) is None
 
 
 def test_permutation_exchanges_kinds_within_pairs_and_between_uniform_pairs() -> None:
-    np = learning.np
+    np = text_classifier.np
     kinds, pairs = np.array([0, 1, 1, 0, 1, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
     strata = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
-    seen = {tuple(learning.permuted(kinds, pairs, strata, np.random.default_rng(at)).tolist()) for at in range(200)}
+    seen = {
+        tuple(text_classifier.permute_kinds(kinds, pairs, strata, np.random.default_rng(at)).tolist())
+        for at in range(200)
+    }
     assert len(seen) == 16
     for other in seen:
         assert other[0] != other[1] and other[2] != other[3] and other[8] != other[9]
@@ -153,18 +164,23 @@ def test_classifier_never_has_versions_of_one_pair_in_training_and_test() -> Non
     rng = random.Random(4)
     kinds = [rng.randint(0, 1) for _ in range(60)]
     rows = [Example(f"pair{at} " * 20, kind, at, "a") for at, kind in enumerate(kinds) for _ in range(2)]
-    assert learning.judge(rows, 3).low < 0.6
+    assert text_classifier.evaluate_classifier(rows, 3).low < 0.6
 
 
 def test_classifier_is_reproducible_from_its_seed() -> None:
-    assert learning.judge(_examples(3, 0.3), 5) == learning.judge(_examples(3, 0.3), 5)
+    assert text_classifier.evaluate_classifier(_examples(3, 0.3), 5) == text_classifier.evaluate_classifier(
+        _examples(3, 0.3), 5
+    )
 
 
 @pytest.mark.django_db
 def test_style_check_with_too_few_items_states_the_number_needed_and_no_counts(laboratory: None) -> None:
-    planted, sources = wording.checks(opened())
+    planted, sources = style_tests.check_styles(open_study_to_audit())
     assert planted.is_undecided and sources.is_undecided
-    assert f"about {learning.needed(0.75, 0.6)} of each to confirm scores with an AUC of 0.75" in planted.skipped
+    assert (
+        f"about {text_classifier.count_needed_items(0.75, 0.6)} of each to confirm scores with an AUC of 0.75"
+        in planted.skipped
+    )
     assert planted.power["smallest_auc"] is None and planted.power["reason"] == "too few"
 
 
@@ -185,10 +201,10 @@ def _sources(mark: str) -> list[ItemSource]:
 
 
 def test_style_check_fails_if_twins_have_another_style_and_passes_otherwise() -> None:
-    leaks, _ = wording.checks_of(_sources("; (-)"))
-    assert leaks.failed and leaks.to_json()["leaks"][0]["where"] == "planted / unperturbed"
-    holds, none = wording.checks_of(_sources(""))
-    assert holds.passed and holds.looked_at == 1 and none.is_undecided
+    leaks, _ = style_tests.check_styles_of(_sources("; (-)"))
+    assert leaks.has_failed and leaks.to_dict()["leaks"][0]["where"] == "planted / unperturbed"
+    holds, none = style_tests.check_styles_of(_sources(""))
+    assert holds.is_passed and holds.looked_at == 1 and none.is_undecided
     assert 0.6 < holds.power["smallest_auc"] < 0.95
     assert holds.power["found"] >= 0.8 * holds.power["trials"] and "not covered" in holds.power["not_covered"]
 
@@ -197,14 +213,14 @@ def test_style_check_does_not_treat_unlabelled_items_as_unperturbed() -> None:
     sources = _sources("; (-)")
     for source in sources:
         source.reference = find_reference(None, None) if source.perturbation == "none" else source.reference
-    planted, _ = wording.checks_of(sources)
+    planted, _ = style_tests.check_styles_of(sources)
     assert planted.is_undecided
 
 
 @pytest.fixture
 def told(laboratory: None) -> Study:
     """An opened study with an item that was released although it contains "as Gemini predicted"."""
-    study = opened()
+    study = open_study_to_audit()
     item = study.items.order_by("pk").first()
     assert item
     item.payload["observations"] = [{"type": "visual", "description": "Clear, as Gemini predicted", "value": ""}]
@@ -216,22 +232,22 @@ def told(laboratory: None) -> Study:
 
 @pytest.mark.django_db
 def test_audit_fails_on_a_released_item_with_a_name_and_reports_its_code_only(told: Study) -> None:
-    checks = {check.name: check for check in payloads.checks(told, sealed(told))}
+    checks = {check.name: check for check in payloads.check_payloads(told, collect_sealed_values(told))}
     found = checks["names of sources"]
     item = told.items.get(payload__observations__0__description="Clear, as Gemini predicted")
-    assert found.failed and checks["payload words"].passed
+    assert found.has_failed and checks["payload words"].is_passed
     (leak,) = found.leaks
     assert leak.where == f"item {item.code}: payload.observations[].description"
-    assert leak.what == "the name of a model" and "gemini" not in str(found.to_json()).lower()
+    assert leak.what == "the name of a model" and "gemini" not in str(found.to_dict()).lower()
 
 
 @pytest.mark.django_db
 def test_blinded_certificate_has_the_item_and_the_power_but_no_measurements(told: Study) -> None:
-    checks = [*payloads.checks(told, sealed(told)), *wording.checks(told)]
-    report: dict[str, Any] = auditing.report(told, checks)
-    auditing.store(told, report)
+    checks = [*payloads.check_payloads(told, collect_sealed_values(told)), *style_tests.check_styles(told)]
+    report: dict[str, Any] = audit_runner.build_report(told, checks)
+    audit_runner.store_report(told, report)
     assert not BlindingAudit.objects.get().passed
-    shown = design.certificate(told, blinded=True)
+    shown = study_facts.get_blinding_certificate(told, blinded=True)
     assert shown
     whole = str(shown["report"])
     assert "item " in whole and "gemini" not in whole.lower() and "'measured': {}" in whole
@@ -240,8 +256,8 @@ def test_blinded_certificate_has_the_item_and_the_power_but_no_measurements(told
 
 @pytest.mark.django_db
 def test_audit_page_explains_the_power_and_what_is_not_covered(told: Study, admin_client: Client) -> None:
-    planted, _ = wording.checks_of(_sources(""))
-    auditing.store(told, auditing.report(told, [planted]))
+    planted, _ = style_tests.check_styles_of(_sources(""))
+    audit_runner.store_report(told, audit_runner.build_report(told, [planted]))
     page = " ".join(admin_client.get(f"/studies/{told.slug}/audit/").content.decode().split())
     power = planted.power
     assert (

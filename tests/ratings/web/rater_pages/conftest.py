@@ -4,12 +4,12 @@ import pytest
 from django.test import Client
 
 from ratings.models import Rater, Study
-from tests.support.rating_room import open_study
+from tests.support.rating_room import create_open_study
 
 
 @pytest.fixture
 def study(db: None) -> Study:
-    return open_study(items=3)
+    return create_open_study(items=3)
 
 
 @pytest.fixture

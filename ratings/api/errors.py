@@ -1,0 +1,117 @@
+"""Errors of the API as problem documents (RFC 9457): every error response under /api/ is one."""
+
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, AuthorizationError, Throttled, ValidationError
+
+from ratings.api.cursors import CursorError
+
+API_ROOT = "/api/"
+MEDIA_TYPE = "application/problem+json"
+_NOT_FOUND = "This address does not exist, or you may not read it."
+_DETAILS: Mapping[int, str] = {
+    400: "The request is malformed.",
+    404: _NOT_FOUND,
+    405: "This API is read-only. Use GET or HEAD.",
+    413: "The request is too large. Use GET without a body.",
+    429: "Too many requests. Try again after the number of seconds in Retry-After.",
+    503: "The database is not available. Try again after the number of seconds in Retry-After.",
+}
+_SERVER_ERROR = "The server failed to answer and logged the error. You can try the same request again later."
+_KEPT_HEADERS = ("Allow", "Retry-After")
+_CHALLENGE = 'Bearer realm="WetBench"'
+
+
+class ConflictError(Exception):
+    """The study's state does not allow this request. The message explains why."""
+
+
+def create_problem_response(status: int, detail: str, **more: Any) -> HttpResponse:
+    """Return a problem document. `more` are members in addition to the four of the standard."""
+    document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    return HttpResponse(json.dumps(document, ensure_ascii=False), status=status, content_type=MEDIA_TYPE)
+
+
+def problem_documents(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Replace every error page under /api/ by a problem document, also those of other middleware."""
+
+    def replace_error_page(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        if response.status_code < 400 or not request.path_info.startswith(API_ROOT):
+            return response
+        return response if response.get("Content-Type") == MEDIA_TYPE else _convert_error_page(response)
+
+    return replace_error_page
+
+
+def _convert_error_page(response: HttpResponseBase) -> HttpResponse:
+    status = response.status_code
+    document = create_problem_response(
+        status, _DETAILS.get(status, _SERVER_ERROR if status >= 500 else HTTPStatus(status).description)
+    )
+    for name in _KEPT_HEADERS:
+        if name in response:
+            document[name] = response[name]
+    return document
+
+
+def register_error_handlers(api: NinjaAPI) -> None:
+    """Register a response for each error of the API."""
+    for error, handler in (
+        (AuthenticationError, _handle_authentication_error),
+        (AuthorizationError, _handle_missing_scope),
+        (Throttled, _handle_rate_limit),
+        (ValidationError, _handle_validation_error),
+        (Http404, lambda request, error: create_problem_response(404, _NOT_FOUND)),
+        (CursorError, lambda request, error: create_problem_response(400, str(error))),
+        (ConflictError, lambda request, error: create_problem_response(409, str(error))),
+        # without this the library would answer itself; Django logs unexpected errors and sends reports
+        (Exception, _reraise_error),
+    ):
+        api.add_exception_handler(error, handler)  # type: ignore[arg-type]  # a handler takes its own kind of error
+
+
+def _handle_authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    has_token = "Authorization" in request.headers
+    detail = (
+        "The token is unknown, expired or revoked, or its user no longer has access. Create a new token at /account/tokens/."
+        if has_token
+        else "A token is required. Send 'Authorization: Bearer' and a token created at /account/tokens/."
+    )
+    response = create_problem_response(401, detail)
+    response["WWW-Authenticate"] = _CHALLENGE + (', error="invalid_token"' if has_token else "")
+    return response
+
+
+def _handle_missing_scope(request: HttpRequest, error: AuthorizationError) -> HttpResponse:
+    response = create_problem_response(403, str(error))
+    response["WWW-Authenticate"] = f'{_CHALLENGE}, error="insufficient_scope"'
+    return response
+
+
+def _handle_rate_limit(request: HttpRequest, error: Throttled) -> HttpResponse:
+    response = create_problem_response(429, _DETAILS[429])
+    response["Retry-After"] = str(error.wait)
+    return response
+
+
+def _handle_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    """Return a problem that names each invalid parameter."""
+    # the values sent are not repeated: they may contain secrets, and responses may be logged
+    invalid = [
+        {"parameter": str(parameter_error["loc"][-1]), "problem": str(parameter_error["msg"])}
+        for parameter_error in error.errors
+    ]
+    summary = "; ".join(f"{parameter_error['parameter']}: {parameter_error['problem']}" for parameter_error in invalid)
+    return create_problem_response(422, f"{summary}." if summary else "The parameters are invalid.", errors=invalid)
+
+
+def _reraise_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    raise error

@@ -1,0 +1,202 @@
+"""Sum inputs and outputs: the balance sheet shows sums with their terms and judges nothing.
+
+There are two kinds of lines. Stated values (volume, mass, amount, cells) are added as they are. Concentrations
+are multiplied by the volume for each material that states both, and rounded to four significant figures. A value
+that `quantities` cannot parse, and an unlimited supply, is listed as not summed: nothing is guessed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from decimal import Context, Decimal
+from typing import NamedTuple
+
+from ratings.blinding import pseudonyms
+from ratings.blinding.material_rows import Payload, align_materials
+from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED
+from simulation.lab import quantities
+from simulation.lab.quantities import PER_VOLUME, Quantity, QuantityError
+
+# Line -> the labels (in small letters) under which a material states it, and its possible dimensions.
+_STATED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "Volume": (("volume", "liquid volume", "total volume", "current volume", "remaining volume"), ("volume",)),
+    "Mass": (("mass", "total mass", "remaining mass", "weight"), ("mass",)),
+    "Amount": (("amount", "amount of substance"), ("amount", "mass", "count", "enzyme_units")),
+    "Cells": (("cells", "cell count", "total cells", "number of cells"), ("count",)),
+    "Viable cells": (("viable cells", "live cells", "viable cell count"), ("count",)),
+}
+_CONCENTRATION = re.compile(r"(.+) concentration|concentration of (.+)", re.IGNORECASE | re.DOTALL)
+_DENSITIES = {"cell density": "cells", "viable cell density": "viable cells"}
+# Ratios have no amount: multiplying one by a volume gives no substance.
+_AMOUNT_DIMENSION = {of: amount for amount, of in PER_VOLUME.items() if of != "ratio"}
+_POWER = re.compile(r"\s?[×x]\s?10(?:\^([-−]?[0-9]{1,2})|([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))")
+_FROM_SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+_FOUR_FIGURES = Context(prec=4)
+_TO_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MIN_POWER_NOTATION = Decimal(10) ** 6  # from here on a power of ten
+_MAX_VALUE = Decimal(10) ** 15  # above it a value is more likely misread than measured
+
+
+class BalanceSide(NamedTuple):
+    """A sum and its terms as written, with equal ones counted: ("500 µL", 12). `sum` is "" if there is nothing to sum."""
+
+    sum: str
+    terms: tuple[tuple[str, int], ...]
+
+
+class BalanceLine(NamedTuple):
+    """One quantity. `unsummed`: the letters of materials that state it, with values that could not be added."""
+
+    name: str
+    into: BalanceSide
+    out: BalanceSide
+    difference: str
+    unsummed: tuple[tuple[str, str], ...]
+
+
+class BalanceSheet(NamedTuple):
+    """Stated quantities, and those computed as volume times concentration."""
+
+    stated: tuple[BalanceLine, ...]
+    computed: tuple[BalanceLine, ...]
+
+
+class _Entry(NamedTuple):
+    """One material's share of a line: an amount, or None if it could not be parsed."""
+
+    ref: str
+    amount: Quantity | None
+    written: str
+
+
+def build_balance_sheet(payload: Payload) -> BalanceSheet:
+    """Return the balance of a transition. Lines that no material states are left out."""
+    rows = align_materials(payload)
+    # A material that is not declared gone remains, also where the step lists no output for it: an unlimited supply, or
+    # every input of a rejected action.
+    before = [lane.before for lane in rows if lane.before is not None]
+    after = [stands for lane in rows if not lane.gone and (stands := lane.after or lane.before) is not None]
+    stated = [
+        _build_line(name, _find_stated_entries(name, before), _find_stated_entries(name, after)) for name in _STATED
+    ]
+    substances = sorted({name for material in (*before, *after) for name in _find_concentrations(material)})
+    computed = [
+        _build_line(pseudonyms.format_label(name), _compute_entries(name, before), _compute_entries(name, after), True)
+        for name in substances
+    ]
+    return BalanceSheet(tuple(line for line in stated if line), tuple(line for line in computed if line))
+
+
+def _build_line(
+    name: str, into: Iterable[_Entry], out: Iterable[_Entry], round_sum: bool = False
+) -> BalanceLine | None:
+    before, after = list(into), list(out)
+    # The first parsed amount decides the dimension, because a sum can only have one.
+    parsed = [entry.amount for entry in (*before, *after) if entry.amount]
+    unsummed = tuple(dict.fromkeys((e.ref, e.written) for e in (*before, *after) if not _is_addable(e, parsed)))
+    if not before and not after:
+        return None
+    if not parsed:
+        return BalanceLine(name, BalanceSide("", ()), BalanceSide("", ()), "", unsummed)
+    dimension = parsed[0].dimension
+    # Rounded only where concentrations were multiplied: stated values are added exactly.
+    sums = [_sum_entries((e for e in side if _is_addable(e, parsed)), round_sum) for side in (before, after)]
+    # Both sides use the unit of the larger sum, so that they can be compared without converting.
+    unit = quantities.format_quantity(max(sums, key=abs), dimension).partition(" ")[2]
+    formatted = [_format_amount(value, dimension, unit) for value in sums]
+    sides = [
+        BalanceSide(text, _count_terms(e for e in side if _is_addable(e, parsed)))
+        for text, side in zip(formatted, (before, after), strict=True)
+    ]
+    return BalanceLine(name, sides[0], sides[1], _format_change(sums[1] - sums[0], dimension, unit), unsummed)
+
+
+def _is_addable(entry: _Entry, parsed: list[Quantity]) -> bool:
+    """Return whether an amount can be added to the others: cells cannot be added to grams."""
+    return entry.amount is not None and entry.amount.dimension == parsed[0].dimension
+
+
+def _sum_entries(entries: Iterable[_Entry], round_sum: bool) -> Decimal:
+    total = sum((entry.amount.value for entry in entries if entry.amount), Decimal(0))
+    return _FOUR_FIGURES.plus(total) if round_sum else total
+
+
+def _count_terms(entries: Iterable[_Entry]) -> tuple[tuple[str, int], ...]:
+    return tuple(Counter(entry.written for entry in entries).items())
+
+
+def _format_amount(value: Decimal, dimension: str, unit: str) -> str:
+    """Format like `quantities`, but large counts as a power of ten, because thirteen digits are hard to read."""
+    number, space, unit = quantities.format_quantity(value, dimension, unit).partition(" ")
+    if abs(Decimal(number)) < _MIN_POWER_NOTATION:
+        return f"{number}{space}{unit}"
+    power = Decimal(number).adjusted()
+    exponent = str(power).translate(_TO_SUPERSCRIPT)
+    return f"{quantities.format_number(Decimal(number).scaleb(-power))} × 10{exponent}{space}{unit}"
+
+
+def _format_change(change: Decimal, dimension: str, unit: str) -> str:
+    formatted = _format_amount(abs(change), dimension, unit)
+    return f"{'+' if change > 0 else '−' if change < 0 else ''}{formatted}"
+
+
+def _find_stated_entries(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
+    """Yield each material's stated value. One that states two different values is not summed, because it is unknown which is meant."""
+    labels, dimensions = _STATED[name]
+    for material in materials:
+        # The same value under two labels is one statement.
+        written = list(dict.fromkeys(value for label, value in material["properties"] if label.lower() in labels))
+        if len(written) == 1:
+            yield _make_entry(material, _parse_amount(written[0], dimensions), written[0])
+        elif written:
+            yield _Entry(material["ref"], None, " or ".join(written))
+
+
+def _compute_entries(substance: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
+    for material in materials:
+        # Not a guess of zero: a material that does not state the substance is left out.
+        if (written := _find_concentrations(material).get(substance)) is None:
+            continue
+        [volume] = list(_find_stated_entries("Volume", [material])) or [
+            _Entry(material["ref"], None, "no volume stated")
+        ]
+        content = _parse_amount(written, tuple(_AMOUNT_DIMENSION))
+        amount = _multiply(volume.amount, content) if volume.amount and content else None
+        yield _make_entry(
+            material, amount, f"{volume.written} at {written}" if volume.amount else f"{written}, {volume.written}"
+        )
+
+
+def _make_entry(material: Payload, amount: Quantity | None, written: str) -> _Entry:
+    if material["availability"] == AVAILABILITY[UNLIMITED]:
+        return _Entry(material["ref"], None, AVAILABILITY[UNLIMITED])
+    return _Entry(material["ref"], amount, written)
+
+
+def _find_concentrations(material: Payload) -> dict[str, str]:
+    """Return the concentration as written by substance; different values for one substance are joined by "or"."""
+    values_by_substance: dict[str, list[str]] = {}
+    for label, value in material["properties"]:
+        match = _CONCENTRATION.fullmatch(label)
+        if name := (match[1] or match[2]) if match else _DENSITIES.get(label.lower()):
+            values_by_substance.setdefault(name, []).append(value)
+    return {name: " or ".join(dict.fromkeys(values)) for name, values in values_by_substance.items()}
+
+
+def _parse_amount(written: str, dimensions: Iterable[str]) -> Quantity | None:
+    # Decimal cannot parse "3 × 10⁵", so the power is rewritten as an exponent.
+    text = _POWER.sub(lambda found: f"e{(found[1] or found[2]).translate(_FROM_SUPERSCRIPT)}", written.strip())
+    for dimension in dimensions:
+        try:
+            amount = quantities.parse_quantity(text, dimension)
+        # Not this dimension; the next one may fit.
+        except QuantityError:
+            continue
+        return amount if abs(amount.value) <= _MAX_VALUE else None
+    return None
+
+
+def _multiply(volume: Quantity, content: Quantity) -> Quantity:
+    """Return volume times concentration. Volumes are in µL, concentrations per mL, but µM: 1 nmol per µL is 1000 µM."""
+    dimension = _AMOUNT_DIMENSION[content.dimension]
+    return Quantity(volume.value * content.value / 1000, dimension)

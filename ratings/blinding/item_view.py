@@ -1,0 +1,135 @@
+"""Build the context of an item's page in the layout its rater was given, from the blinded payload alone.
+
+plain: inputs and outputs as lists, one below the other. aligned: each output beside the input it continues.
+balance: aligned, and the balance sheet. confirm: aligned for the initial rating, with the balance sheet for the final one.
+With unknown lineage, every layout is plain, and `layout_shown` says so.
+An evidence record has one layout, which is stored as "aligned".
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from ratings.blinding.balance_sheet import build_balance_sheet
+from ratings.blinding.mark_keys import has_known_lineage, step_key
+from ratings.blinding.material_rows import NAME, Payload, align_materials, rows_by_key
+from ratings.blinding.observation_tables import group_observations
+from ratings.blinding.row_groups import group_materials, iter_record_steps
+
+PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
+UNFOLDED_STEPS = 2  # previous steps that are unfolded; earlier ones are folded
+UNFOLDED_COMPUTED_LINES = 4  # lines of the balance sheet that are unfolded
+
+
+class ListedMaterial(NamedTuple):
+    """A material of the plain layout. Rows are (label, value, key); a key is "" if the row is marked elsewhere.
+
+    `named`: its name is marked here.
+    """
+
+    ref: str
+    name: str
+    named: bool
+    rows: tuple[tuple[str, str, str], ...]
+
+
+def build_item_view(
+    payload: Payload,
+    context: Payload | None = None,
+    *,
+    layout: str = ALIGNED,
+    with_context: bool = False,
+    marks: str = "off",
+    marked: Collection[str] = (),
+    stage: str = "final",
+) -> dict[str, Any]:
+    """Return the template context of ratings/_item.html, with `layout_shown` and `two_stage` (is there an initial rating?)."""
+    effective_layout = choose_layout(payload, layout)
+    return {
+        "payload": payload,
+        "layout_shown": effective_layout,
+        "two_stage": effective_layout == CONFIRM,
+        "marks": marks,
+        "marked": frozenset(marked),
+        "context": _build_context(context) if with_context and context else None,
+        **(
+            _build_evidence(payload)
+            if payload["kind"] == "evidence"
+            else _build_transition(payload, effective_layout, stage)
+        ),
+    }
+
+
+def choose_layout(payload: Payload, layout: str) -> str:
+    """Return the layout that this item really gets: plain if the lineage is unknown."""
+    # A record has no before and after of one step, so the other layouts do not apply.
+    if payload["kind"] == "evidence":
+        return ALIGNED
+    return layout if has_known_lineage(payload) else PLAIN
+
+
+def _build_transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
+    if layout == PLAIN:
+        return {"observed": _build_observations(payload["observations"], fold=False), **_build_lists(payload)}
+    groups, alone = group_materials(align_materials(payload))
+    # In the confirm layout the sheet appears only after the initial rating is stored.
+    with_balance = layout == BALANCE or (layout == CONFIRM and stage == "final")
+    narrow = [batch for batch in groups if batch.is_narrow]
+    return {
+        "observed": _build_observations(payload["observations"]),
+        "narrow": narrow,
+        "wide": [batch for batch in groups if not batch.is_narrow],
+        "lanes": alone,
+        "balance": _build_balance(payload) if with_balance else None,
+        # The page uses at most two columns for fewer than three cards; the last card holds the observations.
+        "cards": len(narrow) + len(alone) + with_balance + 1,
+    }
+
+
+def _build_observations(observations: list[dict[str, str]], fold: bool = True) -> dict[str, Any]:
+    tables, alone = group_observations(observations, fold)
+    wide = [table for table in tables if table.is_wide]
+    return {"wide": wide, "tables": [table for table in tables if not table.is_wide], "alone": alone}
+
+
+def _build_lists(payload: Payload) -> dict[str, Any]:
+    """Return every row once; continued materials are marked in the list after the action."""
+    after = {material["ref"]: rows_by_key(material) for material in payload["after"] if material["continues"]}
+    before = [_build_listed(material, after.get(material["ref"], {})) for material in payload["before"]]
+    # Without lineage it is unknown whether anything was used up.
+    gone = {lane.ref for lane in align_materials(payload) if lane.gone} if has_known_lineage(payload) else set()
+    return {"before": before, "after": [_build_listed(material, ()) for material in payload["after"]], "gone": gone}
+
+
+def _build_listed(material: Payload, marked_elsewhere: Collection[str]) -> ListedMaterial:
+    ref, rows_of_key = material["ref"], rows_by_key(material)
+    # The key is where the row can be marked: after the action if the material continues, else before.
+    rows = [(*rows_of_key[key], "" if key in marked_elsewhere else f"{ref}{key}") for key in rows_of_key if key != NAME]
+    return ListedMaterial(ref, material["name"], NAME not in marked_elsewhere, tuple(rows))
+
+
+def _build_balance(payload: Payload) -> dict[str, Any]:
+    balance = build_balance_sheet(payload)
+    return {
+        "stated": balance.stated,
+        "worked_out": balance.computed[:UNFOLDED_COMPUTED_LINES],
+        "more": balance.computed[UNFOLDED_COMPUTED_LINES:],
+    }
+
+
+def _build_evidence(payload: Payload) -> dict[str, Any]:
+    return {"steps": list(_iter_steps(payload))}
+
+
+def _iter_steps(payload: Payload) -> Iterator[tuple[Any, ...]]:
+    for step, results in iter_record_steps(payload["steps"]):
+        text = f"step {step['number']}, {step['action']['name']}"
+        yield (
+            {**step, "mark": step_key(step["number"]), "said": text},
+            results,
+            group_observations(step["observations"]),
+        )
+
+
+def _build_context(context: Payload) -> dict[str, Any]:
+    steps = context["steps"]
+    return {**context, "older": steps[:-UNFOLDED_STEPS], "steps": steps[-UNFOLDED_STEPS:]}

@@ -1,0 +1,112 @@
+"""Show observations that repeat for many things as one table, with their common words once.
+
+Twenty wells under one microscope give sixty sentences that differ in a number. They become a table of things by
+measures, from which every sentence can be reconstructed word for word. The grouping depends on the blinded text alone.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ratings.blinding.mark_keys import observation_key
+from ratings.blinding.row_groups import count_common_words
+
+MIN_TABLE = 3  # fewer remain sentences
+MAX_NARROW_ROWS = 16  # rows of a table shown beside others
+
+
+class MarkedObservation(NamedTuple):
+    """One observation, with the key of its mark."""
+
+    key: str
+    type: str
+    description: str
+    value: str
+
+
+class ObservationTable(NamedTuple):
+    """`before … after` is common to all, the rows are where they differ, a cell is None if nothing was observed."""
+
+    type: str
+    before: str
+    after: str
+    measures: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[MarkedObservation | None, ...]], ...]
+
+    @property
+    def count_cells(self) -> int:
+        return sum(cell is not None for _, cells in self.rows for cell in cells)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it needs more room than a column of the page."""
+        return len(self.measures) > 1 or len(self.rows) > MAX_NARROW_ROWS
+
+
+class GroupedObservations(NamedTuple):
+    """All observations: the tables, then the sentences in no table, both in the order of the record."""
+
+    tables: tuple[ObservationTable, ...]
+    alone: tuple[MarkedObservation, ...]
+
+
+def group_observations(observations: Sequence[dict[str, Any]], fold: bool = True) -> GroupedObservations:
+    """Return the observations of an item or a step; sentences only, unless `fold`."""
+    marked = [
+        MarkedObservation(observation_key(at), o["type"], o["description"], o["value"])
+        for at, o in enumerate(observations, 1)
+    ]
+    if not fold:
+        return GroupedObservations((), tuple(marked))
+    groups: dict[tuple[str, str], list[MarkedObservation]] = {}
+    for observation in marked:
+        # Only observations of one type that begin with the same word can share a sentence.
+        groups.setdefault((observation.type, observation.description.partition(" ")[0]), []).append(observation)
+    tables = {key: _try_table(group) for key, group in groups.items()}
+    found_tables = [table for table in tables.values() if table]
+    sentences = [observation for key, group in groups.items() if not tables[key] for observation in group]
+    # In the order of the record, not of the groups.
+    return GroupedObservations(tuple(found_tables), tuple(sorted(sentences, key=marked.index)))
+
+
+def _try_table(group: Sequence[MarkedObservation]) -> ObservationTable | None:
+    """Return the group as a table if it is large enough, shares at least two words and has one observation per cell; else None."""
+    if len(group) < MIN_TABLE:
+        return None
+    parts = [one.description.rpartition(": ") for one in group]
+    heads = [(head if colon else measure).split(" ") for head, colon, measure in parts]
+    measures = [measure if colon else "" for _, colon, measure in parts]
+    before, after = _count_shared_words(heads)
+    subjects = [" ".join(head[before : len(head) - after]) for head in heads]
+    # Two equal cells would overwrite each other, and fewer than two common words save no reading.
+    if before + after < 2 or len(set(zip(subjects, measures, strict=True))) < len(group):
+        return None
+    return _fill_table(group, heads[0], (before, after), subjects, measures)
+
+
+def _fill_table(
+    group: Sequence[MarkedObservation],
+    head: Sequence[str],
+    shared: tuple[int, int],
+    subjects: Sequence[str],
+    measures: Sequence[str],
+) -> ObservationTable | None:
+    cells = {(thing, measure): one for thing, measure, one in zip(subjects, measures, group, strict=True)}
+    columns, rows = tuple(dict.fromkeys(measures)), tuple(dict.fromkeys(subjects))
+    # A table of which more than half is empty is harder to read than sentences.
+    if len(rows) < 2 or 2 * len(cells) < len(columns) * len(rows):
+        return None
+    before, after = " ".join(head[: shared[0]]), " ".join(head[len(head) - shared[1] :])
+    # The comma belongs to the sentence: with it removed from each row, it is added once to the common part.
+    comma = "," if all(thing.endswith(",") for thing in rows) else ""
+    after = f"{comma} {after}" if comma else after
+    table = tuple(
+        (thing.removesuffix(comma), tuple(cells.get((thing, measure)) for measure in columns)) for thing in rows
+    )
+    return ObservationTable(group[0].type, before, after, columns, table)
+
+
+def _count_shared_words(heads: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """Return how many words all begin with, and how many they end with, leaving at least one of each."""
+    before = count_common_words(heads, keep_numbers=True)
+    # The ending is searched behind the beginning only, or short sentences would count words twice.
+    return before, count_common_words([list(reversed(head[before:])) for head in heads])

@@ -1,0 +1,117 @@
+"""Texts that a rater sees: letters and names instead of barcodes, labels, storage conditions, times."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+CONDITIONS = {
+    "room_temp": "room temperature",
+    "4C": "4 °C",
+    "-20C": "−20 °C",
+    "-80C": "−80 °C",
+    "-196C": "−196 °C, liquid nitrogen",
+    "incubating_conditions": "incubator",
+    "cell_culture_conditions": "cell culture incubator",
+    "ice": "on ice",
+    "dry_ice": "on dry ice",
+}
+UNLIMITED = "unlimited"
+AVAILABILITY = {
+    UNLIMITED: "unlimited supply",
+    "available_for_further_use": "can be used further",
+    "not_available_for_further_use": "used up",
+}
+# The parentheses are removed together with the barcode; the conditional group requires both or none.
+_BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
+# Control characters, unpaired surrogates and characters that reverse or hide text: a rater must see the full text.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+_PH = re.compile(r"\bph\b")
+
+
+class Pseudonyms:
+    """The letter of each barcode, and the names that replace barcodes in texts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def add_material(self, barcode: str, name: str) -> str:
+        """Return the material's letter; a new one for a new barcode."""
+        ref = self._known[barcode][0] if barcode in self._known else index_to_letters(len(self._known))
+        # A barcode inside a name is removed, not replaced: its replacement could be the name itself.
+        self._known[barcode] = (ref, replace_invisible(_BARCODE.sub("", name)))
+        return ref
+
+    def get_letter(self, barcode: str) -> str:
+        return self._known[barcode][0] if barcode in self._known else ""
+
+    def display_name(self, barcode: str) -> str:
+        """Return the material's name, with its letter if another material has the same name."""
+        if barcode not in self._known:
+            return "a material"
+        ref, name = self._known[barcode]
+        # Two materials with equal names need their letters, or texts about them are ambiguous.
+        is_unique = sum(1 for _, other in self._known.values() if other == name) == 1
+        return name if is_unique else f"{name} ({ref})"
+
+    def format_value(self, value: Any) -> str:
+        """Return any value as text, with barcodes replaced by names and nested values in a fixed order."""
+        match value:
+            case None:
+                return ""
+            case bool():
+                # Sorted, because the order of keys in a reply differs between models.
+                return "yes" if value else "no"
+            case Mapping():
+                return "; ".join(
+                    f"{self.format_value(format_label(key))}: {self.format_value(value[key])}" for key in sorted(value)
+                )
+            case list() | tuple():
+                return ", ".join(self.format_value(part) for part in value)
+            case _:
+                return _BARCODE.sub(self._replace_barcode, replace_invisible(str(value)))
+
+    def clean_material(self, material: dict[str, Any]) -> dict[str, Any]:
+        """Return the material with barcodes replaced in every displayed text."""
+        properties = [[self.format_value(label), self.format_value(value)] for label, value in material["properties"]]
+        return {**material, "name": self.format_value(material["name"]), "properties": properties}
+
+    def _replace_barcode(self, match: re.Match[str]) -> str:
+        return "" if match.group(1) else self.display_name(match.group(0))
+
+
+def replace_invisible(text: str) -> str:
+    return _INVISIBLE.sub("\ufffd", text)  # a visible sign, so that the text does not appear shorter than it is
+
+
+def describe_condition(value: Any) -> Any:
+    """Return the display text of a storage condition; any other value unchanged."""
+    return CONDITIONS.get(value, value) if isinstance(value, str) else value
+
+
+def format_label(key: Any) -> str:
+    """Return a property's name as a label; one that begins with a symbol (pH, dNTP, mCherry) stays as written."""
+    words = _PH.sub("pH", str(key).replace("_", " ").strip())
+    first = words.partition(" ")[0]  # only words in small letters: pH, mCherry and dNTP have a fixed spelling
+    return words[:1].upper() + words[1:] if first.islower() else words
+
+
+def index_to_letters(index: int) -> str:
+    """Return A for 0, Z for 25, AA for 26."""
+    text = ""
+    index += 1
+    while index:
+        index, digit = divmod(index - 1, 26)
+        text = chr(ord("A") + digit) + text
+    return text
+
+
+def format_elapsed(seconds: int) -> str:
+    # A time of day would show when the episode ran.
+    """Return the time since the episode began, "after 1 h 05 min"; never a time of day."""
+    hours, minutes = divmod(seconds // 60, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"after {days} d {hours} h {minutes:02d} min"
+    return f"after {hours} h {minutes:02d} min" if hours else f"after {minutes} min"

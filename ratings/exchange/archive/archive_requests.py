@@ -1,0 +1,96 @@
+"""Request an archive. Requests for the same state of a study in the same variant share one file."""
+
+import hashlib
+from typing import Final, Literal
+
+from django.contrib.auth.models import User
+
+from ratings.models import Study
+from ratings.models.study_events import ArchiveExported
+from ratings.results.analyses import document_format
+from ratings.studies import SealedError, StudyError, job_access, lifecycle
+from ratings.studies.progress import state_digest, stop_rule
+from simulation.jobs import job_files, jobs
+from simulation.models import Job
+
+JOB_KIND: Final = "export"
+BLINDED: Final = "blinded"
+WITH_SOURCES: Final = "with sources"
+ARCHIVE_VERSION = 5  # raise it whenever the content of archives changes: an archive of an older version is then rebuilt
+
+
+def check_may_export(study: Study, blinded: bool) -> None:
+    """Raise StudyError for a draft, and SealedError for sources before the study is unblinded."""
+    if study.is_draft:
+        raise StudyError(f"{study.name} is a draft: there is nothing to export before it is opened.")
+    if not (blinded or study.is_unblinded):
+        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
+
+
+def request_archive(study: Study, blinded: bool, user: User) -> Job:
+    """Return the job that builds this archive, or the one that built it from the same state. A finished archive is logged as exported."""
+    check_may_export(study, blinded)
+    params = {"study": str(study.code), "variant": get_variant_name(blinded), "state": compute_state(study)}
+    job = jobs.request_job(JOB_KIND, params, subject=job_access.format_subject(study), user=user, reuse=True)
+    if job.status == "done":  # built for an earlier request: no job runs now that would log this export
+        files = job_files.list_finished_files(job)
+        log_export(study, blinded, user, files[0].sha256 if files else "")
+    return job
+
+
+def log_export(
+    study: Study, blinded: bool, user: User | None, sha256: str, digest_of: Literal["zip", "SHA256SUMS"] = "zip"
+) -> None:
+    """Add an event to the study's log. It is called for each archive that is handed out."""
+    lifecycle.log_event(study, ArchiveExported(blinded=blinded, sha256=sha256, of=digest_of), user)
+
+
+def log_download(study: Study, job: Job, user: User, sha256: str) -> None:
+    """Log the download of an archive that somebody else requested, once per person and archive."""
+    # the person who requested it was logged when the job ended
+    if not study.events.filter(kind="exported", by=user, data__sha256=sha256).exists():
+        log_export(study, job.params["variant"] == BLINDED, user, sha256)
+
+
+def get_variant_name(blinded: bool) -> str:
+    """Return the name of this variant of the archive."""
+    return BLINDED if blinded else WITH_SOURCES
+
+
+def find_last_request(study: Study, blinded: bool) -> Job | None:
+    """Return the latest job requested for this variant, or None."""
+    # A slug may be used again after its study was deleted: leave out jobs from before this study was created.
+    study_jobs = Job.objects.filter(
+        kind=JOB_KIND, subject=job_access.format_subject(study), created_at__gte=study.created_at
+    )
+    job: Job | None = study_jobs.filter(params__variant=get_variant_name(blinded)).order_by("-pk").first()
+    return job
+
+
+def is_stale(job: Job, current_state: str) -> bool:
+    """Return whether the study has changed since this archive was built."""
+    # The state that the archive shows may be later than the one it was requested for. Results from before
+    # version 3 do not record it.
+    return job.status == "done" and job.result.get("state", job.params["state"]) != current_state
+
+
+def compute_state(study: Study) -> str:
+    """Return a digest of everything an archive depends on: ratings, log (without exports), last audit, raters, stop rule."""
+    # without exports: an export must not make the archive it logs stale
+    last_event = study.events.exclude(kind="exported").order_by("-pk").values_list("pk", flat=True).first()
+    last_audit = study.audits.values_list("pk", flat=True).first()
+    rater_rows = list(study.raters.order_by("pk").values_list("pk", *_RATER_FIELDS))
+    parts = [
+        ARCHIVE_VERSION,
+        document_format.VERSION,
+        state_digest.compute_state_digest(study),
+        last_event,
+        last_audit,
+        rater_rows,
+        stop_rule.evaluate_stop_rule(study).met,
+    ]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+# columns of raters.csv that can change without an event or a rating
+_RATER_FIELDS = ("consented_at", "practised_at", "started_at", "finished_at", "withdrawn_at", "dropped", "guide_seen")

@@ -1,0 +1,201 @@
+"""Facts and numbers on how a study was designed and carried out, for its methods section. Nothing here reads the sources of items."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Q
+
+from ratings.exchange.archive.raters_and_events import get_rater_group
+from ratings.models import Assignment, PracticeAnswer, Rating, Study
+from ratings.protocol import StudyProtocol, study_protocol
+from ratings.results.analyses import document_format
+from ratings.studies.progress import stop_rule
+from ratings.studies.progress.stop_rule import StopStatus
+
+
+class CountRange(NamedTuple):
+    """The smallest, the median and the largest of some counts."""
+
+    least: int
+    middle: float
+    most: int
+
+    @classmethod
+    def from_frequencies(cls, counts: Mapping[int, int]) -> "CountRange":
+        """Return the range from how often each count occurs; all 0 if there are none."""
+        values = sorted(counts)
+        total = sum(counts.values())
+        if not total:
+            return cls(0, 0, 0)
+        return cls(
+            # for an even total, the mean of the two middle counts
+            values[0],
+            (_find_nth_count(counts, values, (total - 1) // 2) + _find_nth_count(counts, values, total // 2)) / 2,
+            values[-1],
+        )
+
+
+def _find_nth_count(counts: Mapping[int, int], values: list[int], n: int) -> int:
+    for value in values:
+        n -= counts[value]
+        if n < 0:
+            return value
+    raise IndexError(n)
+
+
+@dataclass(frozen=True)
+class StudyFacts:
+    """What the methods section reports.
+
+    `raters` counts those with ratings that count, by person, simulated and imported. `left_out` counts the ratings that
+    are not counted, by reason.
+    """
+
+    protocol: StudyProtocol
+    items: int
+    imported_items: int
+    ratings: int
+    per_item: CountRange
+    raters: Mapping[str, int]
+    withdrawn: int
+    dropped: int
+    left_out: Mapping[str, int]
+    cannot_judge: int
+    repeats: int
+    practised: int  # people who answered a practice item
+    arms: Mapping[str, Mapping[str, float]]
+    guides: int
+    looks: int
+    stop: StopStatus
+
+
+def collect_study_facts(study: Study) -> StudyFacts:
+    """Return the facts of a study. The number of queries, about a dozen, does not depend on the study's size."""
+    stored_ratings = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
+    prefix = "assignment__"
+    first = Q(assignment__occasion=1)
+    counted = first & Q(assignment__released_at__isnull=True, assignment__surplus=False)
+    # order_by() removes the default ordering, which would add columns to the aggregate's GROUP BY
+    totals = stored_ratings.order_by().aggregate(
+        ratings=Count("pk", filter=counted),
+        cannot_judge=Count("pk", filter=counted & Q(cannot_judge=True)),
+        repeats=Count("pk", filter=Q(assignment__occasion=2, assignment__released_at__isnull=True)),
+        surplus=Count("pk", filter=first & Q(assignment__surplus=True)),
+        released=Count("pk", filter=first & Q(assignment__released_at__isnull=False, assignment__surplus=False)),
+    )
+    items = study.items.count()
+    n_by_ratings = Counter(
+        stored_ratings.filter(counted)
+        .order_by()
+        .values_list(f"{prefix}item")
+        .annotate(n=Count("pk"))
+        .values_list("n", flat=True)
+    )
+    # items without ratings have no row in the query above
+    n_by_ratings[0] += items - n_by_ratings.total()
+    seats = {rater.pk: rater for rater in study.raters.all()}
+    rater_ids = set(stored_ratings.filter(counted).order_by().values_list(f"{prefix}rater", flat=True).distinct())
+    dropped = [seat for seat in seats.values() if seat.dropped]
+    # apart from the other totals, which leave dropped raters out
+    n_dropped_ratings = Rating.objects.filter(assignment__rater__in=[seat.pk for seat in dropped]).count()
+    return StudyFacts(
+        protocol=study_protocol.load_protocol(study.protocol),
+        items=items,
+        imported_items=study.imported_items.count(),
+        ratings=totals["ratings"],
+        per_item=CountRange.from_frequencies({n: count for n, count in n_by_ratings.items() if count}),
+        raters=Counter(get_rater_group(seats[pk]) for pk in rater_ids),
+        withdrawn=sum(seat.withdrawn_at is not None for seat in seats.values()),
+        dropped=len(dropped),
+        left_out={
+            "submitted after the item had been reassigned to another rater": totals["surplus"],
+            "of reassigned items": totals["released"],
+            "of raters who withdrew and whose ratings are dropped under the protocol": n_dropped_ratings,
+        },
+        cannot_judge=totals["cannot_judge"],
+        repeats=totals["repeats"],
+        practised=PracticeAnswer.objects.filter(rater__study=study).values("rater").distinct().count(),
+        arms=dict(_iter_display_arms(study)),
+        guides=study.guide_version,
+        looks=study.events.filter(kind="looked").count(),
+        stop=stop_rule.evaluate_stop_rule(study),
+    )
+
+
+def _iter_display_arms(study: Study) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield each display option with the share of each arm among the assigned items."""
+    assignments = Assignment.objects.filter(
+        item__study=study, released_at__isnull=True, rater__imported_as=""
+    ).order_by()
+    for name, field in (("layout", "layout"), ("goal and earlier steps shown", "with_context"), ("marks", "marks")):
+        counts: Counter[Any] = Counter(dict(assignments.values_list(field).annotate(n=Count("pk"))))
+        if counts:
+            yield name, {_format_arm(arm): n / counts.total() for arm, n in sorted(counts.items())}
+
+
+def _format_arm(arm: str | bool) -> str:
+    return arm.replace("_", " ") if isinstance(arm, str) else "yes" if arm else "no"
+
+
+def get_blinding_certificate(study: Study, blinded: bool) -> dict[str, Any] | None:
+    """Return the last blinding audit, or None if there was none.
+
+    Before unblinding the measurements and the nature of leaks are left out.
+    """
+    audit = study.audits.first()
+    if audit is None:
+        return None
+    summary = {"study": study.slug, "audited_at": audit.at.isoformat(), "passed": audit.passed}
+    if not blinded:
+        return {**summary, "sha256": audit.sha256, "report": audit.report}
+    # How strongly codes and positions correlate with the truth, beside the codes themselves, would reveal the
+    # truth in a small study. So would the digest of the full report, to anyone who tries every possible truth.
+    # Therefore the digest given here is that of the reduced report.
+    report = _remove_measurements(audit.report)
+    return {**summary, "sha256": document_format.hash_document(report), "withheld": _WITHHELD_NOTICE, "report": report}
+
+
+_WITHHELD_NOTICE = (
+    "Measurements, known tells and the nature of each leak are withheld until the study is unblinded; the SHA-256 is that "
+    "of the report in this file."
+)
+_HIDDEN_LEAK = "described once the study is unblinded"
+# An allow-list: a key that a later version of the report adds is withheld until somebody decides that it is safe.
+_SAFE_REPORT_KEYS = (
+    "version",
+    "study",
+    "copied_at",
+    "at",
+    "passed",
+    "not_decided",
+    "items",
+    "raters",
+    "assignments",
+    "other_studies",
+    "declared_things",
+)
+_SAFE_CHECK_KEYS = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "power", "leaks_in_all")
+
+
+def _remove_measurements(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return only what is safe before unblinding: no number that depends on the truth, and leaks by location only."""
+    checks = [
+        {**_select_keys(check, _SAFE_CHECK_KEYS), **_list_leak_locations(check), "measured": {}}
+        for check in report.get("checks", ())
+    ]
+    return {
+        **_select_keys(report, _SAFE_REPORT_KEYS),
+        **_list_leak_locations(report),
+        "known_tells": [],
+        "checks": checks,
+    }
+
+
+def _select_keys(document: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: document[name] for name in names if name in document}
+
+
+def _list_leak_locations(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {"leaks": [{"where": leak["where"], "what": _HIDDEN_LEAK} for leak in document.get("leaks", ())]}

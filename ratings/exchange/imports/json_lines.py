@@ -1,0 +1,196 @@
+"""Parse files with one JSON object per line from any origin. Every line is either parsed strictly or rejected with its number and the reason."""
+
+import json
+import math
+import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from ratings.blinding.pseudonyms import replace_invisible
+
+MAX_BYTES = 20 * 1024 * 1024
+MAX_LINES = 10_000
+MAX_LINE_LENGTH = 256 * 1024
+MAX_TEXT_LENGTH = 20_000
+_MAX_DEPTH = 24  # levels of nesting
+_MAX_DIGITS = 18  # of a whole number; it then fits into 64 bits, also in other tools
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL stores neither NUL nor lone surrogates
+# first bytes of zip (also of workbooks), gzip, bzip2, xz, Zstandard, 7z and RAR files
+_PACKED_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")
+
+
+class Problem(NamedTuple):
+    """A problem, with its line (0: the whole file) and field ("": the whole line)."""
+
+    line: int
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}" if self.line else "file"
+        return f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
+
+
+RecordProblem = Callable[[str, str], None]  # field, message
+
+
+class FileError(ValueError):
+    """The file cannot be parsed any further."""
+
+
+class SourceNumber(float):
+    """A number that remembers how the file writes it: raters see 1.50 and 1e-7 unchanged."""
+
+    text: str
+
+    def __new__(cls, text: str) -> "SourceNumber":
+        if not math.isfinite(value := float(text)):
+            raise ValueError(f"{text[:40]} is too large for a number")
+        number = super().__new__(cls, value)
+        number.text = text
+        return number
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def iter_raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Problem]]:
+    """Yield every line with its number; a Problem for a line that is too long. Raises FileError if the file is too large or not text."""
+    number = n_bytes = 0
+    # readline with a limit: a file without line breaks must not be loaded as one line
+    while raw := stream.readline(MAX_LINE_LENGTH + 1):
+        number, n_bytes = number + 1, n_bytes + len(raw)
+        if number == 1:
+            check_is_text(raw)
+            raw = raw.removeprefix(BOM_UTF8)
+        if number > MAX_LINES:
+            raise FileError(f"more than {MAX_LINES:,} lines")
+        yield number, raw if len(raw.rstrip(b"\r\n")) <= MAX_LINE_LENGTH else Problem(number, "", _LINE_TOO_LONG)
+        # skip the rest of the line that is too long
+        while len(raw) > MAX_LINE_LENGTH and not raw.endswith(b"\n"):
+            raw = stream.readline(MAX_LINE_LENGTH + 1)
+            n_bytes += len(raw)
+            if n_bytes > MAX_BYTES:
+                break
+        if n_bytes > MAX_BYTES:
+            raise FileError(f"larger than {MAX_BYTES // 1024**2} MiB")
+    if not number:
+        raise FileError("the file is empty")
+
+
+def check_is_text(first_bytes: bytes) -> None:
+    """Raise FileError if the first bytes are those of a packed file or of UTF-16 or UTF-32 text."""
+    if first_bytes.startswith(_PACKED_MAGIC):
+        raise FileError("this is a compressed file; unpack it first")
+    # without a byte order mark, ASCII text in UTF-16 or UTF-32 has NUL as its first or second byte
+    if first_bytes.startswith((BOM_UTF16_BE, BOM_UTF16_LE)) or first_bytes[:1] == b"\0" or first_bytes[1:2] == b"\0":
+        raise FileError("not UTF-8 but UTF-16 or UTF-32; save it in UTF-8")
+
+
+_LINE_TOO_LONG = f"longer than {MAX_LINE_LENGTH // 1024} KiB"
+
+
+def iter_objects(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
+    """Yield the JSON object of every line, or its problem. A problem with line 0 ends the file."""
+    n_lines = 0
+    try:
+        for number, raw in iter_raw_lines(stream):
+            if isinstance(raw, Problem) or raw.strip():
+                n_lines += 1
+                yield number, raw if isinstance(raw, Problem) else _parse_object(number, raw)
+    except FileError as problem:
+        yield 0, Problem(0, "", str(problem))
+    else:
+        if not n_lines:
+            yield 0, Problem(0, "", "all lines are blank")
+
+
+def _parse_object(number: int, raw: bytes) -> dict[str, Any] | Problem:
+    if b"\0" in raw:
+        return Problem(number, "", _describe_unstorable_text("\0"))
+    try:
+        text = raw.decode("utf-8")
+        data = json.loads(
+            text,
+            parse_constant=_reject_constant,
+            parse_float=SourceNumber,
+            parse_int=_parse_whole_number,
+            object_pairs_hook=_reject_duplicate_keys,
+        )
+    except UnicodeDecodeError as problem:
+        return Problem(number, "", f"not UTF-8 at byte {problem.start + 1}")
+    except RecursionError:
+        return Problem(number, "", "nested too deeply")
+    except json.JSONDecodeError as problem:
+        return Problem(number, "", f"not JSON: {problem.msg} at character {problem.pos + 1}")
+    except ValueError as problem:
+        return Problem(number, "", str(problem)[:200])
+    if not isinstance(data, dict):
+        return Problem(number, "", "each line must be one JSON object")
+    return _find_unstorable_value(number, data) or data
+
+
+def _reject_constant(name: str) -> Any:
+    # Python's parser accepts NaN and Infinity, which are not JSON
+    raise ValueError(f"{name} is not a number")
+
+
+def _parse_whole_number(text: str) -> int:
+    # also a guard: parsing a very long digit string takes quadratic time
+    if len(text.lstrip("-")) > _MAX_DIGITS:
+        raise ValueError(f"a whole number has more than {_MAX_DIGITS} digits; write it as text")
+    return int(text)
+
+
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # by default the last value would win silently
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{format_quoted(next(n for n in names if names.count(n) > 1))} appears twice in one object")
+    return document
+
+
+def _find_unstorable_value(number: int, data: dict[str, Any]) -> Problem | None:
+    """Return the first text that the database cannot store, or that is too long or nested too deeply."""
+    # a stack instead of recursion: the file decides the depth
+    pending: list[tuple[str, Any, int]] = [("", data, 0)]
+    while pending:
+        path, value, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            return Problem(number, path[:80], f"nested deeper than {_MAX_DEPTH}")
+        if isinstance(value, str) and (message := _describe_unstorable_text(value)):
+            return Problem(number, path, message)
+        if isinstance(value, dict):
+            if message := next(filter(None, map(_describe_unstorable_text, value)), ""):
+                return Problem(number, path, f"the name of a field: {message}")
+            pending += [(f"{path}.{key}".lstrip("."), inner, depth + 1) for key, inner in value.items()]
+        elif isinstance(value, list):
+            pending += [(f"{path}[{index}]", inner, depth + 1) for index, inner in enumerate(value)]
+    return None
+
+
+def _describe_unstorable_text(text: str) -> str:
+    if _UNSTORABLE.search(text):
+        return "contains the character NUL or half a surrogate pair"
+    return f"is longer than {MAX_TEXT_LENGTH:,} characters" if len(text) > MAX_TEXT_LENGTH else ""
+
+
+def has_hidden_characters(text: str) -> bool:
+    """Return whether the text has a line break or a character that is invisible or changes the text direction."""
+    return replace_invisible(text) != text or any(character in text for character in "\n\r\t")
+
+
+def create_recorder(problems: list[Problem], line: int) -> RecordProblem:
+    """Return a function that records problems of this line."""
+
+    def record_problem(field: str, message: str) -> None:
+        problems.append(Problem(line, field[:120], message))
+
+    return record_problem
+
+
+def format_quoted(value: Any) -> str:
+    """Return a value as error messages quote it: short and on one line."""
+    return repr(value)[:60]

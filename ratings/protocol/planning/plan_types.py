@@ -1,0 +1,82 @@
+"""The types of a plan."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+Source = tuple[str, str]  # cast and perturbation
+FIRST, SECOND = 1, 2  # occasions
+
+
+class PlanError(ValueError):
+    """The requested study is impossible; the message states what is missing or which number would work."""
+
+
+class Candidate(NamedTuple):
+    """Something that could become an item. Equal `pair`: versions of one thing. Equal `content`: indistinguishable for raters."""
+
+    key: str
+    source: Source
+    pair: str
+    content: str
+    experiment: str
+    action: str
+
+
+class PlannedItem(NamedTuple):
+    """An item and how many raters it still needs; in a crossover also its condition (1 or 2)."""
+
+    key: str
+    source: Source
+    pair: str
+    needed: int
+    condition: int = 0
+
+
+class IdenticalCases(NamedTuple):
+    """How many cases of a crossover of sources have identical outcomes, `of` those that both sources have."""
+
+    cases: int = 0
+    of: int = 0
+
+
+class Arm(NamedTuple):
+    """One way of displaying an item."""
+
+    layout: str = "aligned"
+    with_context: bool = False
+    marks: str = "off"
+
+
+class PlannedAssignment(NamedTuple):
+    """One assignment: rater number (0, 1, ...), item, position in that rater's order (1, 2, ...).
+
+    `slot` is which of the item's ratings it will be (1, 2, ...); on occasion 2 there is none.
+    """
+
+    rater: int
+    key: str
+    position: int
+    occasion: int = FIRST
+    slot: int | None = None
+    layout: str = "aligned"
+    with_context: bool = False
+    marks: str = "off"
+    session: int = 1
+
+
+class MatrixRow(NamedTuple):
+    """One rater's share: items of each source on the first occasion, and repeated items."""
+
+    rater: int
+    counts: Mapping[Source, int]
+    total: int
+    repeats: int
+    arms: tuple[Arm, ...]
+
+
+class AssignmentMatrix(NamedTuple):
+    """The raters and their items before opening. `shared` is the smallest and the largest number of items that two raters have in common."""
+
+    sources: tuple[Source, ...]
+    rows: tuple[MatrixRow, ...]
+    shared: tuple[int, int]

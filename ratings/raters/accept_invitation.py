@@ -1,0 +1,157 @@
+"""Accept an invitation: who may join a study as a rater, and what joining does."""
+
+from typing import NamedTuple
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from ratings.accounts import signing_in
+from ratings.models import Invitation, Rater, RaterProfile, Study
+from ratings.models.study_events import Joined
+from ratings.studies import StudyError, access, role_history
+from ratings.studies.lifecycle import log_event
+from ratings.studies.seats import readable_elsewhere, release_items
+
+
+class InvitationExpired(StudyError):  # noqa: N818  # shown to its holder as a state, not as an error
+    """The invitation was genuine and no longer works; the message states why."""
+
+
+class JoinForm(NamedTuple):
+    """What a rater enters when joining. `profile` is None if it was answered in an earlier study."""
+
+    password: str = ""
+    profile: dict[str, str | int | None] | None = None
+
+
+def find_invitation(token: str) -> Invitation | None:
+    """Return the invitation of that token in whatever state, or None."""
+    invitations = Invitation.objects.select_related("seat__study", "seat__user")
+    return invitations.filter(token_sha256=signing_in.hash_token(token)).first()
+
+
+def describe_expiry(invitation: Invitation) -> str:
+    # The order decides what the holder reads: the link itself first, then the rater, then the study.
+    """Return why this invitation can no longer be accepted; "" if it can."""
+    seat = invitation.seat
+    if reason := signing_in.describe_expiry(invitation.revoked_at, invitation.used_at, invitation.expires_at):
+        return reason
+    if seat.withdrawn_at or seat.user_id or not seat.is_person:
+        return "This place in the study is no longer available."
+    if seat.study.status not in ("open", "paused"):
+        return "The study has ended."
+    return _describe_address_refusal(invitation)
+
+
+_REFUSALS = {
+    "staff": "The account of this address is staff, who can read the sources of items.",
+    "member": "The account of this address has or had a role in this study and cannot rate in it.",
+    "reader": "The account of this address can read the sources of this study's items in another study.",
+}
+
+
+def _describe_address_refusal(invitation: Invitation) -> str:
+    """Return why no account with this address can join; "" if one can, or if there is no address."""
+    # Without this check, opening the link without signing in would create a new account, and nobody would know
+    # what its owner has read.
+    if not invitation.email:
+        return ""
+    # User names are compared as well, because an account may use its address as its name.
+    has_address = Q(email__iexact=invitation.email) | Q(username__iexact=invitation.email)
+    reasons = [refusal_reason(invitation, user) for user in User.objects.filter(has_address)]
+    # an account that is a rater of this study already is handled when it joins.
+    return next((_REFUSALS[why] for why in reasons if why in _REFUSALS), "")
+
+
+def find_joining_user(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
+    """Return the account that would join: the signed-in user, or the one the invitation was sent to. None: a new account."""
+    if isinstance(visitor, User):
+        return visitor
+    owner = signing_in.find_by_email(invitation.email) if invitation.email else None
+    return owner if owner and not refusal_reason(invitation, owner) else None
+
+
+def refusal_reason(invitation: Invitation, user: User) -> str:
+    """Return why this user cannot join this study; "" if they can.
+
+    They can see sources, now or once ("staff", "member"), can read every item elsewhere ("reader"), or are a rater already ("seated").
+    """
+    study = invitation.seat.study
+    # Staff can open the source of every item, so their ratings would not be blind.
+    if user.is_staff or user.is_superuser:
+        return "staff"
+    if access.get_role(user, study):
+        return "member"
+    if study.raters.filter(user=user).exists():
+        return "seated"
+    # A former role counts: what was read in it is not forgotten.
+    if role_history.had_role(study, user):
+        return "member"
+    # The most expensive check comes last; it compares the items of other studies.
+    return "reader" if readable_elsewhere.can_read_every_item(study, user) else ""
+
+
+def generate_user_name(invitation: Invitation) -> str:
+    """Return the name of a new account. It reveals nothing and is the same each time the page is shown."""
+    return f"rater-{invitation.token_sha256[:10]}"  # of the digest, not of the token, which must not appear in a page
+
+
+@transaction.atomic
+def accept_invitation(invitation: Invitation, visitor: User | AnonymousUser, form: JoinForm) -> Rater:
+    """Store the consent, mark the link as used and return the rater. Of several simultaneous requests one succeeds; the others raise InvitationExpired."""
+    # Every function that changes raters locks in this order: account, study, rater, invitations. This prevents deadlocks.
+    # A request that grants the account a role at this moment waits for this lock, and then reassigns what it can read.
+    visitor = _lock_account(invitation, visitor)
+    Study.objects.select_for_update().get(pk=invitation.seat.study_id)
+    seat = Rater.objects.select_for_update(of=("self",)).select_related("study").get(pk=invitation.seat_id)
+    now = timezone.now()
+    is_valid = Q(used_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now)
+    # The conditional UPDATE decides between simultaneous requests; the loser reads the reason from the current row.
+    if not Invitation.objects.filter(is_valid, pk=invitation.pk).update(used_at=now):
+        raise InvitationExpired(describe_expiry(Invitation.objects.get(pk=invitation.pk)) or signing_in.USED)
+    if seat.user_id or seat.withdrawn_at or not seat.is_person or seat.study.status not in ("open", "paused"):
+        raise InvitationExpired("This place in the study is no longer available.")
+    # Checked again under the lock: an account with this address may have received a role since the page was shown.
+    if not isinstance(visitor, User) and (refused := _describe_address_refusal(invitation)):
+        raise InvitationExpired(refused)
+    user = find_joining_user(invitation, visitor) or _create_user(invitation)
+    if reason := refusal_reason(invitation, user):
+        raise StudyError(reason)
+    # An existing password is never replaced here, or the holder of a link could take over the account.
+    if form.password and not user.has_usable_password():
+        user.set_password(form.password)
+        user.save(update_fields=["password"])
+    _join_study(seat, user, form)
+    return seat
+
+
+def _lock_account(invitation: Invitation, visitor: User | AnonymousUser) -> User | AnonymousUser:
+    """Lock the account that would join, and return the visitor with current values."""
+    account = visitor if isinstance(visitor, User) else find_joining_user(invitation, visitor)
+    # NO KEY: rows that refer to this account can still be inserted while it is locked.
+    locked = User.objects.select_for_update(no_key=True).get(pk=account.pk) if account else None
+    return locked if locked and isinstance(visitor, User) else visitor
+
+
+def _join_study(seat: Rater, user: User, form: JoinForm) -> None:
+    now = timezone.now()
+    profile, _ = RaterProfile.objects.get_or_create(user=user)
+    # A profile is answered once and then used in all studies.
+    if form.profile is not None and profile.answered_at is None:
+        RaterProfile.objects.filter(pk=profile.pk).update(**form.profile, answered_at=now)
+    seat.user, seat.consented_at, seat.last_seen_at = user, now, now
+    seat.save(update_fields=["user", "consented_at", "last_seen_at"])
+    log_event(seat.study, Joined(rater=seat.label))  # without an actor: the log must not link a name to a code
+    # What the account can already read elsewhere is reassigned before the first item is shown.
+    release_items.release_readable_items(seat.study, [seat])
+
+
+def _create_user(invitation: Invitation) -> User:
+    """Create an account without a password. It gets the address unless another account has it."""
+    # Two accounts with one address could not be told apart when a link is requested by e-mail.
+    is_address_unusable = not invitation.email or User.objects.filter(email__iexact=invitation.email).exists()
+    return User.objects.create_user(
+        generate_user_name(invitation), email="" if is_address_unusable else invitation.email
+    )

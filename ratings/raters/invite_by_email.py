@@ -1,0 +1,203 @@
+"""Send invitations and reminders by e-mail: rows in one transaction, messages after it, and the result of each."""
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from email.utils import parseaddr
+from typing import NamedTuple
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from ratings.accounts import signing_in
+from ratings.models import Invitation, Rater, Study
+from ratings.models.study_events import Reminded
+from ratings.raters import email_messages, invitations, rater_overview
+from ratings.raters.email_messages import Message, UrlBuilder
+from ratings.studies import StudyError, role_history
+from ratings.studies.lifecycle import Actor, log_event
+
+MAX_ADDRESSES = 200  # addresses in one request; as many as a study can have raters
+REMINDER_LIFETIME = timedelta(days=7)  # lifetime of the link in a reminder
+
+
+class AddressError(StudyError):
+    """The list cannot be used; `problems` has every invalid line."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class SendResult(NamedTuple):
+    """How many e-mails were sent, and the errors by rater."""
+
+    sent: int
+    failed: list[tuple[str, str]]
+    without_address: list[str]  # raters without an address
+
+
+class OutgoingEmail(NamedTuple):
+    """A message and the label of its rater."""
+
+    label: str
+    letter: Message
+    invitation: Invitation | None = None
+
+
+def open_rater_places(study: Study) -> QuerySet[Rater]:
+    """Return rater places that nobody has taken and that have no valid link."""
+    valid = Invitation.objects.filter(used_at=None, revoked_at=None, expires_at__gt=timezone.now())
+    seats = study.raters.filter(user=None, simulated=False, imported_as="", withdrawn_at=None)
+    return seats.exclude(pk__in=valid.values("seat")).order_by("number")
+
+
+def invite_addresses(study: Study, text: str, by: Actor, address: UrlBuilder) -> SendResult:
+    """Create one invitation for each pasted address and send them, or raise AddressError and create none."""
+    # Links and rows are created in one transaction, and e-mails are sent after it: a message must not contain a link
+    # that was rolled back.
+    with transaction.atomic():
+        study = Study.objects.select_for_update().get(pk=study.pk)
+        addresses = _parse_addresses(study, text)
+        seats = list(open_rater_places(study)[: len(addresses)])
+        if len(seats) < len(addresses):
+            missing = len(addresses) - len(seats)
+            summary = (
+                f"{_format_count(len(addresses), 'address', 'es')} for {_format_count(len(seats), 'open rater place')}"
+            )
+            raise AddressError([f"{summary}: add {_format_count(missing, 'rater')} first"])
+        emails = [_prepare_invitation(seat, to, by, address) for seat, to in zip(seats, addresses, strict=True)]
+    return _send_and_record(emails)
+
+
+def resend_invitation(seat: Rater, by: Actor, address: UrlBuilder) -> SendResult:
+    """Send the rater's last invitation again, with a new link that replaces the old one."""
+    last = seat.invitations.first()  # the newest, by the default order of the model
+    if seat.user_id or last is None or not last.email:
+        raise StudyError(f"{seat.label} was not invited by e-mail, or has already joined")
+    return _send_and_record([_prepare_invitation(seat, last.email, by, address)])
+
+
+def send_reminders(study: Study, by: Actor, address: UrlBuilder) -> SendResult:
+    """Send an e-mail to every rater with unrated items, and to everyone invited who has not joined."""
+    if not study.is_open:
+        raise StudyError(f"{study.name} is {study.status}; reminders are sent while a study is open")
+    unrated = rater_overview.count_unrated(study)
+    with transaction.atomic():
+        seats = [seat for seat in _find_unfinished(study) if unrated[seat.pk] != 0]
+        emails_by_label = [(seat.label, _prepare_reminder(seat, unrated[seat.pk], by, address)) for seat in seats]
+        emails = [post for _, post in emails_by_label if post]
+        log_event(study, Reminded(raters=len(emails)), by)
+    return _send_and_record(emails)._replace(without_address=[label for label, post in emails_by_label if post is None])
+
+
+def _parse_addresses(study: Study, text: str) -> list[str]:
+    """Return the addresses, each once. Raises AddressError with every invalid line."""
+    addresses: dict[str, str] = {}
+    line_of: dict[str, int] = {}
+    problems = []
+    for number, entry in _split_entries(text):
+        # A pasted entry can be "Name <address>"; what cannot be parsed is shown as it is.
+        address = parseaddr(entry)[1] or entry
+        if not _is_email(address):
+            problems.append(f"Line {number}: {entry[:80]!r} is not an e-mail address")
+        elif address.casefold() in addresses:
+            problems.append(f"Line {number}: {address} is listed twice")
+        else:
+            addresses[address.casefold()], line_of[address.casefold()] = address, number
+    if not addresses and not problems:
+        problems.append("The list contains no address")
+    if len(addresses) > MAX_ADDRESSES:
+        problems.append(f"{len(addresses)} addresses; the maximum is {MAX_ADDRESSES} at a time")
+    # Addresses are looked up only if all are valid, so that each message is about one kind of problem.
+    if problems := problems or [
+        f"Line {line_of[address]}: {said}" for address, said in _find_ineligible(study, addresses)
+    ]:
+        raise AddressError(problems)
+    return list(addresses.values())
+
+
+def _split_entries(text: str) -> list[tuple[int, str]]:
+    lines = enumerate(text.splitlines(), 1)
+    return [(number, part.strip()) for number, line in lines for part in re.split("[,;]", line) if part.strip()]
+
+
+def _is_email(text: str) -> bool:
+    try:
+        validate_email(text)
+    except ValidationError:
+        return False
+    return len(text) <= 254 and text.isprintable()  # a quoted name could contain control characters
+
+
+def _find_ineligible(study: Study, addresses: dict[str, str]) -> list[tuple[str, str]]:
+    """Return addresses that are already invited, or whose owner can see the sources of items."""
+    problems: dict[str, str] = {}
+    invited = Invitation.objects.filter(seat__study=study, revoked_at=None).exclude(email="")
+    for email, label in invited.values_list("email", "seat__label"):
+        if to := addresses.get(email.casefold()):
+            problems[email.casefold()] = f"{to} is already invited, as {label}"
+    staff = User.objects.filter(Q(is_staff=True) | Q(is_superuser=True))
+    for names in staff.values_list("email", "username"):
+        for name in {name.casefold() for name in names} & addresses.keys():
+            problems[name] = (
+                f"{addresses[name]} is the address of staff, who can read the sources of items and cannot rate"
+            )
+    for names in role_history.list_insiders(study).values_list("email", "username"):  # a user name may be an address
+        for name in {name.casefold() for name in names} & addresses.keys():
+            problems[name] = f"{addresses[name]} is or was an admin or analyst of this study, who cannot rate in it"
+    return [(to, problems[to]) for to in addresses if to in problems]
+
+
+def _format_count(number: int, noun: str, ending: str = "s") -> str:
+    return f"{number} {noun}{ending * (number != 1)}"
+
+
+def _prepare_invitation(seat: Rater, to: str, by: Actor, address: UrlBuilder) -> OutgoingEmail:
+    url, invitation = _create_link(seat, to, by, address)
+    return OutgoingEmail(
+        seat.label,
+        email_messages.write_invitation(to, seat.study, url, invitations.INVITATION_LIFETIME.days),
+        invitation,
+    )
+
+
+def _create_link(seat: Rater, to: str, by: Actor, address: UrlBuilder) -> tuple[str, Invitation]:
+    token = invitations.create_invitation(seat, by, to)
+    return email_messages.build_link(token, address), Invitation.objects.get(token_sha256=signing_in.hash_token(token))
+
+
+def _find_unfinished(study: Study) -> list[Rater]:
+    """Return raters who have joined or were invited, and have not finished."""
+    seats = study.raters.filter(simulated=False, imported_as="", withdrawn_at=None, finished_at=None)
+    seats = seats.filter(Q(invited_at__isnull=False) | Q(user__isnull=False))
+    return list(seats.select_related("study", "user").order_by("number"))
+
+
+def _prepare_reminder(seat: Rater, left: int | None, by: Actor, address: UrlBuilder) -> OutgoingEmail | None:
+    if seat.user is None:
+        last = seat.invitations.first()
+        if last is None or not last.email:
+            return None
+        url, invitation = _create_link(seat, last.email, by, address)
+        return OutgoingEmail(seat.label, email_messages.write_reminder(last.email, seat.study, url, None), invitation)
+    if not seat.user.email or not seat.user.is_active:
+        return None
+    url = email_messages.build_link(signing_in.create_link(seat.user, "rater", REMINDER_LIFETIME), address)
+    return OutgoingEmail(seat.label, email_messages.write_reminder(seat.user.email, seat.study, url, left or 0))
+
+
+def _send_and_record(emails: Sequence[OutgoingEmail]) -> SendResult:
+    """Send e-mails after their rows are committed, and store the mail server's error with the invitation."""
+    failed = []
+    # The result of each message is stored at once; if sending is interrupted, the earlier results are there.
+    for email, error in zip(emails, email_messages.send_messages(email.letter for email in emails), strict=True):
+        if email.invitation is not None:
+            sent = None if error else timezone.now()
+            Invitation.objects.filter(pk=email.invitation.pk).update(sent_at=sent, send_error=error)
+        failed += [(email.label, error)] if error else []
+    return SendResult(len(emails) - len(failed), failed, [])

@@ -1,0 +1,195 @@
+"""The job of a model rater: one item per unit, so that a worker that dies costs one call at most."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from ratings.blinding import payload_rows
+from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
+from ratings.models.study_events import MachineRated
+from ratings.raters.machines import checker_rater, model_raters
+from ratings.studies.lifecycle import log_event
+from simulation.calls import run_usage
+from simulation.casts import RoleConfig, RunConfig, casting, prompt_store
+from simulation.casts.casting import PromptTools
+from simulation.casts.cost_estimate import CostEstimate
+from simulation.engine import role_sets
+from simulation.jobs import Outcome, Work, jobs
+from simulation.leases import Blocked, RetriesExhausted, unit_outcomes
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
+from simulation.llm.model_rater import PLAUSIBILITY, SUFFICIENCY, Judgement, LLMRater, RatingInput, RatingKind
+from simulation.providers import CompletionFunction, Prompt
+from simulation.providers.base import Completion
+
+# The checker makes no calls, so committing every item by itself would only add transactions.
+CHECKER_BATCH = 50  # items per unit for the checker, which makes no calls
+MAX_CONSECUTIVE_FAILURES = 3  # consecutive items without any response end the job
+Columns = dict[str, Any]
+
+
+@jobs.register_handler(model_raters.KIND)
+def run_rating_unit(work: Work) -> Outcome:
+    """Run one unit: rate the next item, or the next few by the checker. Answers are stored before the next unit begins."""
+    rater = MachineRater.objects.select_related("study").get(code=work.params["rater"])
+    # One item per unit for a model: a worker that dies costs one call at most.
+    items_left = list(model_raters.items_to_rate(rater, work.params)[: 1 if rater.run_id else CHECKER_BATCH])
+    if not items_left:
+        return work.finish_job(lambda: _finish_job(rater))
+    items = Item.objects.filter(study=rater.study_id)
+    # The position is the number of the item's calls in the call log, so it must be the same when the unit is repeated.
+    position = items.filter(pk__lt=items_left[0].pk).count()
+    work.report_progress(position, items.count(), f"{rater.label}, {rater.name}")
+    answers = (
+        [_rate_by_model(work, rater, items_left[0], position)]
+        if rater.run_id
+        else [_rate_by_checker(item) for item in items_left]
+    )
+    # The answers and the progress are one commit, so a restarted worker finds either both or none.
+    work.commit_write(lambda: _store_answers(rater, dict(zip(items_left, answers, strict=True)), work.params["round"]))
+    return jobs.MORE_WORK
+
+
+def rating_kind(rater: MachineRater) -> RatingKind:
+    return SUFFICIENCY if rater.study.kind == EVIDENCE else PLAUSIBILITY
+
+
+def build_input(rater: MachineRater, item: Item) -> RatingInput:
+    """Return the frozen payload, the context if this model receives it, and the payload's rows with their keys."""
+    context = item.context if rater.setup.get("with_context") and item.context else None
+    return RatingInput(item.payload, context, payload_rows.list_payload_rows(item.payload))
+
+
+def estimate_max_cost(rater: MachineRater, items: Iterable[Item], n_more: int = 0) -> CostEstimate | None:
+    """Return the maximum cost of these items with their real prompts; None for the checker.
+
+    `more` items are added, each as large as the largest of them.
+    """
+    if rater.run is None:
+        return None
+    setup = RunConfig.from_json(rater.run.setup)
+    texts = prompt_store.load_texts(setup.prompt_sha256)
+    rater_role = casting.build_rater(
+        setup, rating_kind(rater), *_frozen_texts(rater), PromptTools(_refuse_calls, lambda: texts, {})
+    )
+    prompts = (rater_role.build_prompt(build_input(rater, item)) for item in items)
+    # Bytes are an upper bound for tokens.
+    sizes = [len(one.system.encode()) + len(one.messages[0].text.encode()) for one in prompts]
+    # Items that are not known yet are estimated with the largest known prompt, so that the budget is never too small.
+    sizes += [max(sizes, default=0)] * n_more
+    return run_usage.estimate_ratings(rater.run.setup, sizes)
+
+
+def _refuse_calls(player: RoleConfig) -> CompletionFunction:
+    """Return a speaker for prompts that are only measured, never sent."""
+
+    def speak(prompt: Prompt) -> Completion:
+        # A call here would cost money without a lease and without a row in the call log.
+        raise AssertionError(f"{player.name} is not asked here")
+
+    return speak
+
+
+def _frozen_texts(rater: MachineRater) -> tuple[str, str]:
+    """Return the study's question and guide at the time this model began."""
+    return rater.setup["question"], rater.setup["guide"]
+
+
+def _rate_by_model(work: Work, rater: MachineRater, item: Item, position: int) -> Columns:
+    """Return the model's answer. An unavailable provider ends the job, because it says nothing about the item."""
+    try:
+        return _answer_columns(_make_role(work, rater, position).rate_item(build_input(rater, item)))
+    # These errors are about the item: the model responded, or its prompt cannot fit. They are stored and the next item
+    # follows.
+    except (Refusal, NoUsableAnswer, TooLong) as error:
+        return _failure_columns(unit_outcomes.classify_fault(error), str(error))
+    except (RetriesExhausted, Blocked) as error:
+        # An error about the context concerns this item alone, even though the provider reported it.
+        if error.reason != "context" and (
+            error.reason not in model_raters.NO_RESPONSE or _is_provider_down(work, rater)
+        ):
+            raise
+        return _failure_columns(error.reason, str(error))
+
+
+def _is_provider_down(work: Work, rater: MachineRater) -> bool:
+    """Return whether the provider fails, not the item: the items before this one failed in the same way, and are then left unrated."""
+    # One item that a provider cannot process must not keep a model from all others.
+    last_ratings = rater.ratings.order_by("-at", "-pk")[: MAX_CONSECUTIVE_FAILURES - 1]
+    without_response = [rating.pk for rating in last_ratings if rating.failed in model_raters.NO_RESPONSE]
+    if len(without_response) < MAX_CONSECUTIVE_FAILURES - 1:
+        return False
+
+    def delete_failures() -> None:
+        rater.ratings.filter(pk__in=without_response).delete()
+        _mark_changed(rater)
+
+    work.commit_write(delete_failures)
+    return True
+
+
+def _make_role(work: Work, rater: MachineRater, position: int) -> LLMRater:
+    params = work.params
+    # Answers of earlier jobs of the round are replayed from the call log, so that a continued round does not pay for
+    # them again.
+    jobs_of_round = model_raters.list_jobs(rater).filter(params__round=params["round"], pk__lte=work.job.pk)
+    job_ids = tuple(jobs_of_round.order_by("pk").values_list("pk", flat=True))
+    return role_sets.build_model_rater(work.lease, rating_kind(rater), *_frozen_texts(rater), position, job_ids)
+
+
+def _answer_columns(judgement: Judgement) -> Columns:
+    if judgement.verdict is None:
+        return {
+            **_failure_columns(model_raters.CANNOT_JUDGE, ""),
+            "marks": list(judgement.marks),
+            "reasoning": judgement.reason,
+        }
+    return {
+        "verdict": judgement.verdict, "confidence": judgement.confidence, "marks": list(judgement.marks),
+        "reasoning": judgement.reason, "failed": "", "error": "",
+    }  # fmt: skip
+
+
+def _rate_by_checker(item: Item) -> Columns:
+    verdict = checker_rater.rate_payload(item.payload)
+    if verdict.verdict is None:
+        return _failure_columns(model_raters.UNDECIDABLE, "no amount in the item could be compared with another")
+    return {
+        "verdict": verdict.verdict, "confidence": None, "marks": list(verdict.marks), "reasoning": verdict.reason,
+        "failed": "", "error": "",
+    }  # fmt: skip
+
+
+def _failure_columns(failed: str, error: str) -> Columns:
+    return {
+        # The widths of the two columns.
+        "verdict": None, "confidence": None, "marks": [], "reasoning": "", "failed": failed[:24], "error": error[:4000],
+    }  # fmt: skip
+
+
+def _store_answers(rater: MachineRater, answers: Mapping[Item, Columns], round: int) -> None:
+    for item, columns in answers.items():
+        columns = {**columns, "payload_sha256": item.payload_sha256, "at": timezone.now(), "round": round}
+        # A retry replaces the failed row: an item has one answer per rater.
+        MachineRating.objects.update_or_create(rater=rater, item=item, defaults=columns)
+    _mark_changed(rater)
+
+
+def _mark_changed(rater: MachineRater) -> None:
+    """Increment the counter that makes stored analyses stale. A counter, because the clocks of two workers may differ."""
+    MachineRater.objects.filter(pk=rater.pk).update(changes=F("changes") + 1)
+
+
+def _finish_job(rater: MachineRater) -> Outcome:
+    """Return the job's result and log it: numbers of items, no answers."""
+    progress = model_raters.count_progress(rater)
+    failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(progress.failed.items()))
+    message = f"{rater.label}, {rater.name}: {progress.rated} of {progress.items} items rated{failed}"
+    failures = dict(progress.failed)
+    content = MachineRated(
+        rater=rater.label, name=rater.name, rated=progress.rated, items=progress.items, failed=failures
+    )
+    # Names and numbers only: the log is readable before the study is unblinded.
+    log_event(rater.study, content)
+    return {"said": message, "rated": progress.rated, "items": progress.items, "failed": failures}

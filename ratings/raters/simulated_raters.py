@@ -1,0 +1,271 @@
+"""Simulated raters: programs that know the truth, blur it with noise, and rate through the same code as people.
+
+Signal detection with unequal raters. An item's evidence of error is x = d + shared part + own part, standard normal
+around d; a rater calls it an error if x exceeds their threshold t + (rater's shift). d and t are chosen so that over
+all raters the requested shares result. Confidence is the distance from the threshold, so it is higher when right.
+Where rows can be marked, they mark one row of each item they call an error: in a given share of the errors the planted one.
+An item that is declared wrong counts as a subtle error, because its error is unknown.
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from ratings.blinding.mark_keys import list_mark_keys
+from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study, study_events
+from ratings.models.answers import FIRST
+from ratings.protocol.reference import DECLARED_WRONG
+from ratings.raters import invitations
+from ratings.rating import SubmissionResult, next_item, submit
+from ratings.studies import StudyError, designs, lifecycle
+from ratings.studies.seats import running_raters, slots
+
+SPECIFICITY = 0.93
+AGREEMENT = 0.85
+LOCATED = 0.8
+RATER_SPREAD = 0.35  # standard deviation of the raters' thresholds
+SHARED = 0.6  # correlation of two raters' impressions of the same item
+CONFIDENCE_STEPS = (0.3, 0.7, 1.2, 1.9)  # distances from the threshold at which confidence goes up by one
+
+ProgressCallback = Callable[[int, int], None]
+
+
+class SimulationResult(NamedTuple):
+    """The study's simulated raters, the number of new ratings, raters whose links were revoked, and whether raters were planned again."""
+
+    raters: tuple[str, ...]
+    ratings: int
+    revoked: tuple[str, ...]
+    replanned: bool
+
+
+@dataclass(frozen=True)
+class Skill:
+    """How well the simulated raters perform: shares of errors called errors, and of genuine items called genuine."""
+
+    obvious: float
+    subtle: float
+    specificity: float = SPECIFICITY
+    agreement: float = AGREEMENT  # in studies of evidence: share of items on which they agree with the classifier
+    located: float = LOCATED  # where rows can be marked: share of called errors whose planted row they mark
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            # Limits of the inverse normal distribution, which is infinite at 0 and 1.
+            if not 0.001 <= value <= 0.999:
+                raise ValueError(f"{name} is {value}; it must be from 0.001 to 0.999")
+
+    def error_shares(self) -> Mapping[str, float]:
+        """Return for each perturbation the share of items to be called errors."""
+        return {"none": 1 - self.specificity, "obvious": self.obvious, "subtle": self.subtle}
+
+
+def simulate_raters(
+    study: Study,
+    n: int,
+    sensitivity_obvious: float,
+    sensitivity_subtle: float,
+    specificity: float = SPECIFICITY,
+    *,
+    agreement: float = AGREEMENT,
+    located: float = LOCATED,
+    seed: int,
+    progress: ProgressCallback | None = None,
+    by: User | None = None,
+) -> SimulationResult:
+    """Give the study `n` simulated raters, who rate all their items. The same seed gives the same answers.
+
+    Existing simulated raters count and continue where they stopped, so a second call changes nothing.
+    """
+    skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement, located)
+    # The rater rows are taken in one transaction; the ratings follow one by one, as people's do, so that an
+    # interruption keeps what is done.
+    seats, revoked, replanned = _take_rater_places(study, n)
+    total, n_new = _count_expected(study, seats), 0
+    for result in _rate_in_turn(seats, skill, seed):
+        n_new += result.is_new
+        if progress and result.is_new:
+            progress(n_new, total)
+    labels = tuple(rater.label for rater in seats)
+    if n_new:
+        lifecycle.log_event(study, study_events.Simulated(raters=labels, seed=seed), by)
+    return SimulationResult(labels, n_new, revoked, replanned)
+
+
+@transaction.atomic
+def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], bool]:
+    """Return `n` simulated raters, using places nobody was invited to, then those whose link nobody accepted; plan more if needed."""
+    # The lock that claiming takes: nobody can join or claim while rater rows are taken.
+    study = slots.lock_study(study.pk)
+    if not study.is_open:
+        raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
+    if n < 1:
+        raise StudyError(f"{n} simulated raters: it must be at least 1")
+    simulated = study.raters.filter(
+        simulated=True, imported_as=""
+    )  # without imported ones, which another program simulated
+    missing = max(n - simulated.count(), 0)
+    open_places, not_accepted = running_raters.list_open_places(study), _find_not_accepted(study)
+    is_replanned = missing > len(open_places) + len(not_accepted)
+    if is_replanned:
+        _check_can_replan(study, missing, open_places)
+        running_raters.replan_open_places(study, missing)
+        open_places = running_raters.list_open_places(study)
+    # Open rater places first, because revoking a link disappoints somebody who was invited.
+    chosen = (open_places + not_accepted)[:missing]
+    revoked = tuple(seat.label for seat in chosen if seat.invited_at)
+    for seat in chosen:
+        if seat.invited_at:
+            invitations.revoke_invitation(seat)
+    Rater.objects.filter(pk__in=[seat.pk for seat in chosen]).update(simulated=True, invited_at=None)
+    return list(simulated.order_by("number")), revoked, is_replanned
+
+
+def _find_not_accepted(study: Study) -> list[Rater]:
+    """Return invited raters who have not joined. Somebody who accepts at this moment comes first, or finds the link revoked."""
+    invited = study.raters.filter(invited_at__isnull=False, user__isnull=True, withdrawn_at__isnull=True)
+    return list(invited.order_by("number"))
+
+
+def _check_can_replan(study: Study, missing: int, open_places: list[Rater]) -> None:
+    n_invited = study.raters.filter(invited_at__isnull=False).count()
+    if not open_places:
+        raise StudyError(f"{study.name} has no open rater place for {missing} more simulated raters")
+    if designs.is_crossed(study):
+        raise StudyError(
+            f"{study.name} is crossed, every rater rates every item, and has {len(open_places)} open rater places: add raters first "
+            f"for {missing} simulated raters"
+        )
+    if n_invited:
+        raise StudyError(
+            f"{study.name} has {len(open_places)} open rater places and {n_invited} people are invited: "
+            f"{missing} simulated raters cannot be added without reassigning items of theirs; {len(open_places)} can"
+        )
+
+
+def _count_expected(study: Study, seats: Sequence[Rater]) -> int:
+    """Return how many ratings are expected. In a pool study this is an upper bound: people may claim some, or pairs run out."""
+    if not designs.is_pool_study(study):
+        unrated = Assignment.objects.filter(rater__in=seats, rating__isnull=True, released_at__isnull=True)
+        return unrated.count()
+    progress = [next_item.count_progress(seat) for seat in seats]
+    n_taken = Assignment.objects.filter(rater__study=study, occasion=FIRST, slot__isnull=False).count()
+    return min(study.items.count() * study.ratings_per_item - n_taken, sum(seen.total - seen.done for seen in progress))
+
+
+def _rate_in_turn(seats: Sequence[Rater], skill: Skill, seed: int) -> Iterator[SubmissionResult]:
+    """Yield the results of all their ratings, one rater after another, without consent, guide or practice."""
+    Rater.objects.filter(pk__in=[seat.pk for seat in seats], started_at__isnull=True).update(started_at=timezone.now())
+    active = [seat for seat in seats if not seat.withdrawn_at]  # a withdrawn rater has no more items
+    while active:
+        # One item each in turn, so that in a pool no simulated rater takes everything.
+        for seat in list(active):
+            if assignment := next_item.find_next_assignment(seat):
+                yield _rate_item(assignment, seat, skill, seed)
+            else:
+                active.remove(seat)
+
+
+def _rate_item(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> SubmissionResult:
+    """Rate one item from its source; for a repeat or a second session with new noise."""
+    next_item.mark_opened(assignment)
+    source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
+    judge = _judge_evidence_item if seat.study.kind == EVIDENCE else _judge_transition_item
+    # New noise for a repeat, or simulated test-retest agreement would be perfect.
+    noise_key = seat.label if assignment.occasion == FIRST else f"{seat.label} again"
+    noise_key = noise_key if assignment.session == 1 else f"{noise_key} in session 2"
+    verdict, confidence = judge(source, seat.label, skill, seed, noise_key)
+    marks: tuple[str, ...] = ()
+    if not verdict and assignment.marks != "off":
+        content = source.item.payload_sha256
+        marks = choose_marks(source.target, list_mark_keys(source.item.payload), content, skill, seed, noise_key)
+    # A random submission id: repeating the simulation finds the items answered and submits nothing.
+    return submit.submit_rating(assignment, verdict, confidence, uuid.uuid4(), marks=marks)
+
+
+def _judge_transition_item(
+    source: ItemSource, label: str, skill: Skill, seed: int, noise_key: str = ""
+) -> tuple[bool, int]:
+    kind = error_kind(source.perturbation, source.reference)
+    return judge_transition(kind, source.item.payload_sha256, label, skill, seed, noise_key or label)
+
+
+def error_kind(perturbation: str, reference: str) -> str:
+    """Return the perturbation that simulated raters assume: that of a subtle error if the item is only declared wrong."""
+    return "subtle" if reference == DECLARED_WRONG else perturbation
+
+
+def judge_transition(
+    perturbation: str, content: str, label: str, skill: Skill, seed: int, noise_key: str
+) -> tuple[bool, int]:
+    """Return the verdict and confidence: plausible unless the evidence of error exceeds the rater's threshold."""
+    # The centre is chosen per kind of error, the threshold per rater: together they give the requested share on
+    # average.
+    mean = _threshold_distance(skill.error_shares()[perturbation])
+    distance = _error_evidence(content, noise_key, seed) + mean - _rater_shift(label, seed)
+    return distance <= 0, _confidence_of(distance)
+
+
+def _judge_evidence_item(
+    source: ItemSource, label: str, skill: Skill, seed: int, noise_key: str = ""
+) -> tuple[bool, int]:
+    """Return the first classifier's verdict, or else the truth of the record, unless noise reverses it."""
+    # The smallest key, so that the choice is the same in each run.
+    expected = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
+    return judge_evidence(expected, source.item.payload_sha256, label, skill, seed, noise_key or label)
+
+
+def judge_evidence(
+    expected: bool, content: str, label: str, skill: Skill, seed: int, noise_key: str
+) -> tuple[bool, int]:
+    """Return the expected verdict unless noise reverses it, and the confidence."""
+    distance = (
+        _error_evidence(content, noise_key, seed) + _threshold_distance(1 - skill.agreement) - _rater_shift(label, seed)
+    )
+    return expected == (distance <= 0), _confidence_of(distance)
+
+
+def choose_marks(
+    target: Collection[str], keys: Iterable[str], content: str, skill: Skill, seed: int, noise_key: str
+) -> tuple[str, ...]:
+    """Return the one row marked in an item called an error.
+
+    In the share `located` of cases it is one of `target`, the keys of the planted error, else another of `keys`.
+    """
+    # A generator per item and rater: the order of rating must not change an answer.
+    rng = random.Random(f"{seed}/marks/{noise_key}/{content}")
+    is_located = rng.random() < skill.located
+    choices = list(target) if target and is_located else [key for key in keys if key not in target]
+    return (rng.choice(choices),) if choices else ()
+
+
+def _rater_shift(label: str, seed: int) -> float:
+    """Return how much stricter or more lenient than others this rater is."""
+    return random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
+
+
+def _error_evidence(content: str, noise_key: str, seed: int) -> float:
+    """Return the evidence of error in an item: a standard normal number, partly shared by all raters."""
+    shared_part = random.Random(f"{seed}/item/{content}").gauss(0, 1)
+    own_part = random.Random(f"{seed}/{noise_key}/{content}").gauss(0, 1)
+    # The two weights give variance 1, and a correlation of SHARED between two raters.
+    return sqrt(SHARED) * shared_part + sqrt(1 - SHARED) * own_part
+
+
+def _threshold_distance(share: float) -> float:
+    """Return the mean distance from the threshold at which this share of answers lies beyond it, given the spread of raters."""
+    # The thresholds vary, so the variance of the difference is 1 + RATER_SPREAD²; without the factor extreme shares
+    # would be missed.
+    return NormalDist().inv_cdf(share) * sqrt(1 + RATER_SPREAD**2)
+
+
+def _confidence_of(distance: float) -> int:
+    return 1 + sum(abs(distance) > step for step in CONFIDENCE_STEPS)

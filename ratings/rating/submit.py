@@ -1,0 +1,405 @@
+"""Submit a rater's answer to an assignment.
+
+Every accepted submission creates a new revision and an append-only event. A submission that is sent twice is stored once.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
+from ratings.models.answers import FIRST
+from ratings.rating import next_item
+from ratings.studies import StudyClosed, StudyError, crossover, designs
+from ratings.studies.seats import slots
+from wetbench_site.prepared_queries import PreparedQuery
+
+
+class Answer(NamedTuple):
+    """A rater's answer to an item. With `cannot_judge`, verdict and confidence are None."""
+
+    verdict: bool | None
+    confidence: int | None
+    cannot_judge: bool = False
+    marks: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Timing(NamedTuple):
+    """Times measured by the browser while the item was shown. Without scripts they are None and 0."""
+
+    # The server measures times as well and stores them apart from these.
+    active_seconds: float | None = None
+    first_verdict_seconds: float | None = None
+    changes: int = 0
+
+
+class SubmissionResult(NamedTuple):
+    """The rating that now counts, and what the submission led to.
+
+    `created`: the submission created a new revision. `same`: its answer is stored, from this submission or an earlier one.
+    `reused`: the form's id was used for another answer before. Neither created nor same: another answer counts, and the
+    rater must choose. `following`: the next assignment, if it was opened in the same transaction.
+    """
+
+    rating: Rating
+    is_new: bool
+    is_stored: bool
+    is_id_reused: bool = False
+    next_assignment: Assignment | None = None
+
+
+class InitialRatingResult(NamedTuple):
+    """The initial rating of the confirm layout, which never changes. `same`: it is the one that was sent."""
+
+    initial_rating: FirstLook
+    is_new: bool
+    is_stored: bool
+
+
+class _DisplayContext(NamedTuple):
+    hand: str
+    viewport: str
+    layout_shown: str
+    interface: str
+
+
+# Does this assignment have an answer, or does this submission id exist anywhere? One query decides whether two more are needed.
+_ANY_EVENT = PreparedQuery(
+    lambda place, submission: (
+        RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=submission)).order_by().values_list("pk")[:1]
+    ),
+    "number",
+    "uuid",
+)
+
+
+def answer_of(version: Rating | RatingEvent) -> Answer:
+    """Return the answer stored in a rating or in one of its revisions."""
+    return Answer(version.verdict, version.confidence, version.cannot_judge, tuple(version.marks), version.note)
+
+
+@transaction.atomic
+def submit_rating(
+    assignment: Assignment,
+    verdict: bool | None,
+    confidence: int | None,
+    submission_id: UUID,  # of the form: the same form sent twice has the same id
+    now: datetime | None = None,
+    *,
+    cannot_judge: bool = False,
+    marks: tuple[str, ...] = (),
+    note: str = "",
+    revision: int = 0,
+    timing: Timing | None = None,
+    input_device: str = "",
+    viewport: str = "",
+    layout_shown: str = "",
+    interface: str = "",
+    open_next: bool = False,
+) -> SubmissionResult:
+    """Store the answer as the rating of this assignment, or return why it was not stored.
+
+    `revision` is the one that the form displayed (0 for a first answer). With `go_on`, also open the rater's next assignment in
+    the same transaction, because it is shown with the response.
+
+    Raises StudyClosed if the study no longer accepts ratings, StudyError if the assignment or the form belongs to another item,
+    and ValueError if the answer is incomplete.
+    """
+    answer = _validate_answer(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
+    place = _lock_assignment(assignment)
+    # A first answer, which is the most frequent request of a study, ends after this one query.
+    has_event = bool(_ANY_EVENT.fetch_rows(place.pk, submission_id))
+    # The rating that counts is read after the lock, so a correction that another tab has just committed is not
+    # overwritten.
+    if current := Rating.objects.filter(assignment=place).first() if has_event else None:
+        if result := _find_stored_result(place, current, answer, submission_id, revision):
+            return result
+    # There is an event but no rating here: the submission id belongs to another item, usually because the browser
+    # restored an old form.
+    elif has_event:
+        raise _id_used_error()
+    # Checked after repeated submissions: a form that is sent again after the study closed still gets the confirmation
+    # that its answer is stored.
+    _check_open_for_rating(place)
+    timing, now = timing or Timing(), now or timezone.now()
+    if current:
+        rating = _revise_rating(place, current, answer, submission_id, now)
+    else:
+        rating = _create_rating(
+            place, answer, submission_id, now, timing, _DisplayContext(input_device, viewport, layout_shown, interface)
+        )
+    _record_event(rating, answer, now, timing)
+    _delete_unsaved_answer(place)
+    # A guide that was revised meanwhile is shown first, so the next item is not opened and its time does not start.
+    opens_next = open_next and place.rater.guide_seen >= place.rater.study.guide_version
+    return SubmissionResult(
+        rating,
+        is_new=True,
+        is_stored=True,
+        next_assignment=next_item.open_next_assignment(place.rater) if opens_next else None,
+    )
+
+
+@transaction.atomic
+def submit_initial_rating(
+    assignment: Assignment,
+    verdict: bool,
+    confidence: int,
+    submission_id: UUID,
+    now: datetime | None = None,
+    *,
+    marks: tuple[str, ...] = (),
+    note: str = "",
+    active_seconds: float | None = None,
+) -> InitialRatingResult:
+    """Store the initial rating, which the rater gives before the balance sheet is shown. It is stored once.
+
+    Marks and note are copied to the unsaved answer, so that the form of the final rating shows them. Raises like `submit_rating`.
+    """
+    _validate_answer(Answer(verdict, confidence))
+    # The balance sheet is shown only after this row exists, so the answer cannot have been influenced by it.
+    place = _lock_assignment(assignment)
+    sent = (submission_id, verdict, confidence, list(marks))
+    # The note is not compared: it is copied to the unsaved answer and can still be edited there.
+    if initial_rating := FirstLook.objects.filter(assignment=place).first():
+        same = sent == (
+            initial_rating.submission_id,
+            initial_rating.verdict,
+            initial_rating.confidence,
+            initial_rating.marks,
+        )
+        return InitialRatingResult(initial_rating, is_new=False, is_stored=same)
+    _check_open_for_rating(place)
+    if Rating.objects.filter(assignment=place).exists():
+        raise StudyError("This item is rated already.")
+    if FirstLook.objects.filter(submission_id=submission_id).exists():
+        raise _id_used_error()
+    initial_rating = FirstLook.objects.create(
+        assignment=place, verdict=verdict, confidence=confidence, marks=list(marks), submission_id=submission_id,
+        active_seconds=active_seconds, at=now or timezone.now(),
+    )  # fmt: skip
+    # Verdict and confidence start empty, so that the final answer is chosen and not merely confirmed.
+    _store_unsaved_answer(place, Answer(None, None, marks=tuple(marks), note=note))
+    return InitialRatingResult(initial_rating, is_new=True, is_stored=True)
+
+
+@transaction.atomic
+def save_unsaved_answer(assignment: Assignment, answer: Answer) -> bool:
+    """Store what the rater has selected but not saved. Return False if the rater can no longer answer or has answered."""
+    place = _lock_assignment(assignment)
+    seat = place.rater
+    # A paused study still stores what was selected, so nothing is lost until it continues.
+    is_over = seat.study.status not in ("open", "paused") or seat.withdrawn_at or seat.finished_at
+    if is_over or Rating.objects.filter(assignment=place).exists():
+        return False
+    _store_unsaved_answer(place, answer)
+    Rater.objects.filter(pk=seat.pk).update(last_seen_at=timezone.now())
+    return True
+
+
+def can_correct(assignment: Assignment) -> bool:
+    """Return whether the rater can still change this answer.
+
+    They can change their last answer, and every answer once they have no item left, until they press Finish or the study is no longer open.
+    """
+    rater = assignment.rater
+    if not rater.study.is_open or rater.finished_at or rater.withdrawn_at:
+        return False
+    # Session 2 may show the other condition of the same pair; an answer of session 1 must not change with that
+    # knowledge.
+    if designs.is_crossover(rater.study) and assignment.session == 1 and crossover.has_begun_session_2(rater):
+        return False
+    rated = rater.assignments.filter(rating__isnull=False)
+    # Two answers can have the same time, so the primary key decides which one is the last.
+    last_rated = rated.order_by("-rating__submitted_at", "-rating__pk").values_list("pk", flat=True).first()
+    return last_rated == assignment.pk or not rater.assignments.filter(rating=None, released_at=None).exists()
+
+
+def _find_stored_result(
+    place: Assignment, current: Rating, answer: Answer, submission_id: UUID, revision: int
+) -> SubmissionResult | None:
+    """Return the result of a submission that stores nothing, or None if it may be stored as a correction."""
+    if event := RatingEvent.objects.filter(submission_id=submission_id).first():
+        if event.assignment_id != place.pk:
+            raise _id_used_error()
+        # The id is also compared with older revisions: a retry that arrives after a correction must not undo it.
+        same = answer_of(event) == answer
+        return SubmissionResult(current, is_new=False, is_stored=same, is_id_reused=not same)
+    # Two tabs with the same answer agree, whatever revision each of them displayed.
+    if answer_of(current) == answer:
+        return SubmissionResult(current, is_new=False, is_stored=True)
+    # An outdated revision means that another tab changed the answer; the rater sees both and chooses.
+    return None if revision == current.revision else SubmissionResult(current, is_new=False, is_stored=False)
+
+
+def _lock_assignment(assignment: Assignment) -> Assignment:
+    """Lock the study, the rater and the assignment, and return the assignment with current values."""
+    study = assignment.rater.study
+    # The study is always locked first, so that closing waits for answers in progress and answers wait for
+    # closing.
+    # A shared lock is enough unless a free slot may have to be found (in a pool, or if the assignment was
+    # released): raters then do not wait for each other.
+    if designs.is_pool_study(study) or assignment.released_at:
+        study = slots.lock_study(study.pk)
+    else:
+        slots.lock_study_shared(study)
+        # The state that was loaded for the page is still current in nearly all requests, so the rows are not read
+        # again.
+        if _lock_rows_in_sql(assignment.pk) == _row_state(assignment):
+            return assignment
+    # NO KEY: inserting a rating needs only a key share lock on the assignment, and must not wait for this one.
+    lockable = Assignment.objects.select_for_update(of=("self", "rater"), no_key=True)
+    locked = lockable.select_related("rater").get(pk=assignment.pk)
+    locked.rater.study = study
+    return locked
+
+
+def _lock_rows_in_sql(assignment: int) -> tuple[bool | int, ...]:
+    """Lock the rows of the assignment and its rater, and return their current `_row_state`.
+
+    Raises StudyError if the assignment no longer exists.
+    """
+    # About twenty times as fast as reading both rows through the ORM; most answers find the state unchanged.
+    place, seat = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
+    # SQLite has no row locks; its single writer has the same effect.
+    clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
+    columns = ["place.opened_at", "place.lease_until", "place.released_at", "seat.withdrawn_at", "seat.finished_at"]
+    conditions = ", ".join(f"{column} IS NULL" for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {conditions}, seat.guide_seen FROM {place} place JOIN {seat} seat ON seat.id = place.rater_id "
+            f"WHERE place.id = %s{clause}",
+            [assignment],
+        )
+        if (state := cursor.fetchone()) is None:  # it was never opened, and has been reassigned
+            raise StudyError("This item has been reassigned to another rater. Please continue with the next one.")
+        return tuple(state)
+
+
+def _row_state(place: Assignment) -> tuple[bool | int, ...]:
+    """Return what decides whether an answer is accepted, as far as it is stored with the assignment and its rater."""
+    seat = place.rater
+    dates = (place.opened_at, place.lease_until, place.released_at, seat.withdrawn_at, seat.finished_at)
+    return (*(date is None for date in dates), seat.guide_seen)
+
+
+def _validate_answer(answer: Answer) -> Answer:
+    """Return the answer, without verdict and confidence if the rater cannot judge. Raises ValueError if it is incomplete."""
+    if answer.cannot_judge:
+        return answer._replace(verdict=None, confidence=None)
+    if answer.verdict is None:
+        raise ValueError("verdict is None; it must be True or False")
+    # `range` also rejects 2.5 and text, which a comparison of limits would not.
+    if answer.confidence not in range(1, 6):
+        raise ValueError(f"confidence is {answer.confidence!r}; it must be 1 to 5")
+    return answer
+
+
+def _check_open_for_rating(place: Assignment) -> None:
+    study = place.rater.study
+    if not study.is_open:
+        raise StudyClosed(f"{study.name} is {study.status} and accepts no more ratings.")
+    # Also checked when the item is opened; a request can reach this line without that page.
+    if crossover.is_too_early(place, timezone.now()):
+        raise StudyError("This item belongs to your second session, which is not open yet.")
+    if place.rater.withdrawn_at:
+        raise StudyClosed(f"You have withdrawn from {study.name}.")
+    if place.rater.finished_at:
+        raise StudyClosed(f"You have finished {study.name}, so your answers can no longer be changed.")
+
+
+def _id_used_error() -> StudyError:
+    return StudyError("This form was already sent for another item. Please choose your answer again and save it.")
+
+
+def _create_rating(
+    place: Assignment, answer: Answer, submission_id: UUID, now: datetime, timing: Timing, display: _DisplayContext
+) -> Rating:
+    _settle_reservation(place)
+    # A clock that was set back must not give a negative duration.
+    opened = min(place.opened_at or now, now)
+    return Rating.objects.create(
+        assignment=place,
+        **_answer_columns(answer),
+        submission_id=submission_id,
+        opened_at=opened,
+        submitted_at=now,
+        seconds=(now - opened).total_seconds(),
+        **timing._asdict(),
+        hand=display.hand,
+        viewport=display.viewport,
+        layout_shown=display.layout_shown,
+        # The version that this rater has confirmed, which can be older than the current one.
+        guide_version=place.rater.guide_seen or place.rater.study.guide_version,
+        interface_version=display.interface,
+    )
+
+
+def _revise_rating(place: Assignment, current: Rating, answer: Answer, submission_id: UUID, now: datetime) -> Rating:
+    """Store a new revision. Times of the first answer do not change. Raises StudyError if it can no longer be corrected."""
+    if not can_correct(place):
+        raise StudyError(
+            "This answer can no longer be changed. You can change your last answer, and every answer on the last page."
+        )
+    # The times of the first answer remain: they measure the rating, not its correction.
+    for field, value in _answer_columns(answer).items():
+        setattr(current, field, value)
+    current.submission_id, current.revision, current.revised_at = submission_id, current.revision + 1, now
+    current.save()
+    return current
+
+
+def _answer_columns(answer: Answer) -> dict[str, object]:
+    return {**answer._asdict(), "marks": list(answer.marks)}
+
+
+def _record_event(rating: Rating, answer: Answer, now: datetime, timing: Timing) -> None:
+    RatingEvent.objects.create(
+        assignment_id=rating.assignment_id,
+        # Rows of this table are only added, so every earlier answer can be reconstructed.
+        kind="answer" if rating.revision == 1 else "correction",
+        revision=rating.revision,
+        **_answer_columns(answer),
+        submission_id=rating.submission_id,
+        active_seconds=timing.active_seconds,
+        at=now,
+    )
+
+
+def _delete_unsaved_answer(place: Assignment) -> None:
+    # Raw SQL: nothing references this row, and Django's delete() takes ten times as long to find that out.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {connection.ops.quote_name(Draft._meta.db_table)} WHERE assignment_id = %s", [place.pk]
+        )
+
+
+def _store_unsaved_answer(place: Assignment, answer: Answer) -> None:
+    # An unsaved answer has no field for it: "cannot judge" is submitted at once.
+    values = {field: value for field, value in _answer_columns(answer).items() if field != "cannot_judge"}
+    Draft.objects.update_or_create(assignment=place, defaults={**values, "updated_at": timezone.now()})
+
+
+def _settle_reservation(place: Assignment) -> None:
+    """End the reservation of a pool item now that it is rated.
+
+    If the reservation had expired, take a free slot of the item; if none is free, mark the assignment as surplus, so that the rating is stored
+    but not counted.
+    """
+    is_released = place.released_at is not None
+    # Only items of a pool study have a reservation.
+    if not is_released and place.lease_until is None:
+        return
+    place.released_at = place.lease_until = None
+    # A repeated item has no slot and is never counted, so there is nothing to take again.
+    if is_released and place.occasion == FIRST:
+        # The slot may be free now and taken a moment later by a claim; the lock is the one that claims take.
+        slots.lock_study(place.rater.study_id)
+        place.slot = slots.find_free_slot(place.item_id, place.rater.study.ratings_per_item)
+        place.surplus = place.slot is None
+    place.save(update_fields=["released_at", "lease_until", "slot", "surplus"])

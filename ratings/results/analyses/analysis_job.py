@@ -1,0 +1,65 @@
+"""The job that computes a full analysis and draws its figures."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+
+from ratings.models import Analysis, Drawing, Study
+from ratings.results.analyses import document, store
+from ratings.results.analyses.filters import Filters
+from ratings.results.figures import registry
+from ratings.results.figures.names import NAMES
+from simulation.jobs import Work, jobs
+
+
+@jobs.register_handler("analysis")
+def run_analysis(work: Work) -> Mapping[str, Any]:
+    """Compute the requested analysis for the ratings as they are now. Later requests for the same state find it stored."""
+    study = Study.objects.filter(code=work.params["study"]).first()
+    if study is None or not study.is_unblinded:
+        raise jobs.JobFailed("The study is not unblinded or no longer exists. Reload its page.")
+    filters = Filters.from_dict(work.params["filters"])
+    try:
+        analysis = store.compute_analysis(study, filters, work.report_progress)
+    except store.DataChangingError as error:
+        # Data that changes now is likely to be at rest after two sweeps; the job keeps its place until then.
+        raise jobs.RetryLater(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
+    n_figures = draw_figures(analysis, work)
+    page = reverse("ratings:study", kwargs={"slug": study.slug})
+    return {
+        "analysis": analysis.pk,
+        "said": f"{analysis.n_ratings:,} ratings analysed, {n_figures} figures drawn.",
+        "href": f"{page}?{filters.build_query()}" if filters else page,
+        "label": "View results",
+    }
+
+
+def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
+    """Draw and store the figures of an analysis for the screen, unless they are stored. Return how many there are."""
+    if not analysis.drawings.exists():
+        drawings = []
+        for drawing in registry.render_all(analysis.document):
+            if work:
+                work.report_progress(document.STEPS, document.STEPS, f"Drawing: {NAMES[drawing.name].title}")
+            drawings.append(
+                Drawing(
+                    analysis=analysis,
+                    name=drawing.name,
+                    profile=drawing.profile,
+                    svg=drawing.svg,
+                    summary=drawing.summary,
+                )
+            )
+
+        def save_drawings() -> None:
+            # Another worker may have drawn the same analysis in the meantime.
+            Drawing.objects.bulk_create(drawings, ignore_conflicts=True)
+
+        if work:
+            # Under the job's fence: a worker that lost its lease writes nothing.
+            work.commit_write(save_drawings)
+        else:
+            save_drawings()
+    return analysis.drawings.values("name").distinct().count()

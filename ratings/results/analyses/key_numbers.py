@@ -1,0 +1,279 @@
+"""The five key numbers of a study."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ratings.models import TRANSITION, Study
+from ratings.results.analyses.rating_columns import AnalysisData
+from ratings.results.analyses.sections_rates import find_published_rate
+from ratings.results.analyses.tables import Json, list_records
+from ratings.results.declared_models import DeclaredModel
+from ratings.results.paper_values import NOT_REPORTED, PaperValue, find_paper_value, load_paper_values
+from ratings.stats import Estimate, Ratings, proportions
+from ratings.stats.proportions import NO_RATINGS
+from ratings.stats.ratings_table import (
+    DECLARED,
+    MISSING_REFERENCE_REASONS,
+    MIXED,
+    PLANTED,
+    UNKNOWN,
+    WITH_ERROR,
+    WITHOUT_ERROR,
+    explain_missing,
+)
+from ratings.stats.text import format_count
+from ratings.studies.progress.stop_rule import StopStatus
+
+_PLAUSIBLE = {
+    PLANTED: "Plausible, no planted error",
+    DECLARED: "Plausible, declared right",
+    MIXED: "Plausible, no planted or declared error",
+    UNKNOWN: "Plausible, no planted error",
+}
+
+
+class Published(NamedTuple):
+    """The paper's value beside one of ours, as a sentence.
+
+    `value` is None if it is for another model, or for several.
+    """
+
+    value: float | None
+    said: str
+
+
+def build_key_numbers(
+    study: Study,
+    data: AnalysisData,
+    stop: StopStatus,
+    tables: Mapping[str, Json],
+    results: Sequence[Estimate],
+    declared: Mapping[str, DeclaredModel],
+) -> list[Json]:
+    """Return the key numbers, each as a dictionary.
+
+    key; name; kind (count, share, number); value; low; high; said: what it is based on; published: value and sentence of the
+    paper, or None; reason: why a number or an interval is missing.
+    """
+    collected = _build_collected(data, stop)
+    if study.kind == TRANSITION:
+        entries = [
+            collected,
+            _build_plausible(data, study.kind, declared),
+            _build_subtle_detected(data),
+            _build_agreement(study, results),
+            _build_auc(data, results),
+        ]
+    else:
+        entries = [
+            collected,
+            _build_sufficient(data),
+            _build_agreement(study, results),
+            *_build_classifier_entries(data, tables),
+        ]
+    return [_note_simulated(data, entry) for entry in entries]
+
+
+def _note_simulated(data: AnalysisData, entry: Json) -> Json:
+    """Add to the paper's number that our raters are simulated, if they are."""
+    simulated = data.columns.simulated[data.columns.is_judged]
+    if entry["published"] is None or not simulated.any():
+        return entry
+    ours = "Our raters are simulated." if simulated.all() else "Some of our raters are simulated."
+    return {**entry, "published": {**entry["published"], "said": f"{entry['published']['said']} {ours}"}}
+
+
+def _build_entry(
+    key: str,
+    name: str,
+    kind: str,
+    value: float | None,
+    basis: str,
+    *,
+    interval: tuple[float | None, float | None] = (None, None),
+    paper: Published | None = None,
+    reason: str = "",
+) -> Json:
+    return {
+        "key": key,
+        "name": name,
+        "kind": kind,
+        "value": value,
+        "low": interval[0],
+        "high": interval[1],
+        "said": basis,
+        "published": paper._asdict() if paper else None,
+        "reason": reason,
+    }
+
+
+def _build_collected(data: AnalysisData, stop: StopStatus) -> Json:
+    n = int(data.columns.counts.sum())
+    target_text = f"{stop.wanted:,} planned" if stop.wanted else "no target number"
+    raters = len(np.unique(data.columns.rater[data.columns.counts]))
+    items = len(np.unique(data.columns.item[data.columns.counts]))
+    n_unable = int(np.sum(data.columns.counts & (data.columns.verdict < 0)))
+    parts = [f"by {format_count(raters, 'rater')} on {format_count(items, 'item')}"]
+    parts += [f"{n_unable:,} could not be judged"] if n_unable else []
+    # With filters, the numbers of the full study would otherwise seem to be those of the selection.
+    parts.append(target_text if n == stop.given else f"in the full study {stop.given:,} count, {target_text}")
+    return _build_entry("collected", "Ratings collected", "count", n, "; ".join(parts))
+
+
+def _format_published(entry: PaperValue | None) -> Published | None:
+    return Published(entry.value, entry.description) if entry else None
+
+
+def _find_published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Published | None:
+    """Return the paper's rates of unperturbed outcomes. The value is set only if all these sources are of one model in the paper."""
+    of_sources = {find_published_rate(kind, model, "none") for model in models}
+    # A mixture of models has no published value of its own.
+    single = of_sources.pop() if len(of_sources) == 1 else None
+    if single is not None:
+        return _format_published(single)
+    paper_rates = [
+        entry
+        for entry in load_paper_values()
+        if (entry.quantity, entry.study, entry.error) == ("plausibility_rate", kind, "none")
+    ]
+    rates_text = " and ".join(
+        f"{entry.value:.0%} for {entry.model}" for entry in paper_rates if entry.value is not None
+    )
+    return Published(None, f"Published: {rates_text} ({NOT_REPORTED}).") if rates_text else None
+
+
+def _build_plausible(data: AnalysisData, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
+    unperturbed = data.table.select_ratings(data.table.reference == 1)
+    paper = _find_published_rates(kind, [declared.get(unperturbed.sources[i]) for i in np.unique(unperturbed.source)])
+    name = data.table.reference_name
+    reason = explain_missing(name, 1) if len(data.table) else NO_RATINGS
+    return _build_share("plausible_unperturbed", _PLAUSIBLE[name], unperturbed, _keep_comparable(data, paper), reason)
+
+
+def _keep_comparable(data: AnalysisData, paper: Published | None) -> Published | None:
+    """Return the paper's value only if our number has the same reference as the paper: what was done to the item."""
+    return paper if data.table.reference_name in (PLANTED, UNKNOWN) else None
+
+
+def _build_subtle_detected(data: AnalysisData) -> Json:
+    codes, names = data.table.factors["error"]
+    # Without a subtle error in the study the factor does not have that level.
+    is_subtle = codes == names.index("subtle") if "subtle" in names else np.zeros(len(data.table), dtype=np.bool_)
+    subtle = data.table.select_ratings(is_subtle & (data.table.reference == 0))
+    # A subtle error is detected by the verdict no: the rate of the flipped verdict.
+    as_detected = replace(subtle, verdict=1 - subtle.verdict)
+    return _build_share("subtle_caught", "Subtle errors detected", as_detected, None, _explain_no_subtle(data.table))
+
+
+def _explain_no_subtle(ratings: Ratings) -> str:
+    """Return why no rating is of a subtle planted error."""
+    if not len(ratings):
+        return NO_RATINGS
+    if ratings.reference_name == DECLARED:
+        return "no item states its perturbation: import a column `perturbation`"
+    return MISSING_REFERENCE_REASONS.get(ratings.reference_name, "no subtle error was planted")
+
+
+def _build_sufficient(data: AnalysisData) -> Json:
+    return _build_share("sufficient", "Judged sufficient", data.table, None, NO_RATINGS)
+
+
+def _build_share(key: str, name: str, ratings: Ratings, paper: Published | None, missing: str) -> Json:
+    """Return the share of verdict 1 among these ratings, all sources pooled. `missing`: the reason if there are no ratings."""
+    results: list[Estimate] = proportions.estimate_rates(ratings, by=None)
+    pooled = results[0]
+    sources = len(np.unique(ratings.source))
+    pooling_note = f"; {sources:,} sources pooled" if sources > 1 else ""
+    basis = f"{pooled.n.get('yes', 0):,} of {format_count(pooled.n['ratings'], 'rating')}, {format_count(pooled.n['items'], 'item')}{pooling_note}"
+    return _build_entry(
+        key,
+        name,
+        "share",
+        pooled.value,
+        basis,
+        interval=(pooled.low, pooled.high),
+        paper=paper,
+        reason=pooled.reason if len(ratings) else missing,
+    )
+
+
+def _build_agreement(study: Study, results: Sequence[Estimate]) -> Json:
+    """Return the mean pairwise kappa over all sources, as in the paper, with the observed agreement."""
+    main, observed = (
+        _find_pooled_result(results, "avg_pairwise_kappa"),
+        _find_pooled_result(results, "avg_pairwise_agreement"),
+    )
+    # At high prevalence kappa can be low while agreement is high, so both are always shown.
+    observed_text = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
+    pairs = main.n.get("pairs_used", 0) if main else 0
+    basis = f"{observed_text}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources pooled"
+    return _build_result_entry(
+        "agreement",
+        "Agreement, mean kappa",
+        main,
+        basis,
+        _format_published(find_paper_value("avg_pairwise_kappa", study.kind, role="human")),
+    )
+
+
+def _build_auc(data: AnalysisData, results: Sequence[Estimate]) -> Json:
+    main = _find_pooled_result(results, "auc_confidence_correct")
+    rated_text = format_count(main.n.get("ratings", 0) if main else 0, "rating")
+    name = data.table.reference_name
+    basis = f"confidence of correct against incorrect verdicts, {rated_text} of {WITH_ERROR[name]} and {WITHOUT_ERROR[name]} items"
+    return _build_result_entry(
+        "auc",
+        "AUC of confidence, correct against incorrect",
+        main,
+        basis,
+        _keep_comparable(data, _format_published(find_paper_value("auc_confidence_correct", TRANSITION))),
+    )
+
+
+def _build_result_entry(key: str, name: str, main: Estimate | None, basis: str, paper: Published | None) -> Json:
+    if main is None:
+        return _build_entry(key, name, "number", None, basis, paper=paper, reason=NO_RATINGS)
+    return _build_entry(
+        key, name, "number", main.value, basis, interval=(main.low, main.high), paper=paper, reason=main.reason
+    )
+
+
+def _find_pooled_result(results: Sequence[Estimate], stat: str) -> Estimate | None:
+    """Return the pooled result for these raters, or None."""
+    # Results with a source or another target population have these arguments; the pooled one has neither.
+    return next((row for row in results if row.stat == stat and not {"source", "target"} & set(row.args)), None)
+
+
+def _build_classifier_entries(data: AnalysisData, tables: Mapping[str, Json]) -> list[Json]:
+    why_none = "no classifier judged these records" if len(data.table) else NO_RATINGS
+    names = "human_model", "fractions"
+    agreement_rows, share_rows = (
+        [row for row in list_records(tables[name]) if row["kind"] == "classifier"] for name in names
+    )
+    return [_build_model_agreement(agreement_rows, why_none), _build_classifier_fraction(share_rows, why_none)]
+
+
+def _build_model_agreement(rows: Sequence[Json], why_none: str) -> Json:
+    if not rows:
+        return _build_entry("model_agreement", "Agreement with the classifier", "number", None, "", reason=why_none)
+    best = max(rows, key=lambda row: (row["kappa"] is not None, row["kappa"] or 0))
+    based_on = f"{format_count(best['raters_used'], 'rater')} on {format_count(best['items'], 'item')}"
+    interval = best["kappa_low"], best["kappa_high"]
+    return _build_entry("model_agreement", "Agreement with the classifier", "number", best["kappa"],
+                  f"mean kappa of {best['who']} with {based_on}", interval=interval, reason=best["reason"])  # fmt: skip
+
+
+def _build_classifier_fraction(rows: Sequence[Json], why_none: str) -> Json:
+    """Return how often classifiers judge the records of the raters sufficient. A single classifier also has its interval."""
+    if not rows:
+        return _build_entry("fraction", "Classifiers: judged sufficient", "share", None, "", reason=why_none)
+    k, n, is_single = sum(row["k"] for row in rows), sum(row["n"] for row in rows), len(rows) == 1
+    interval = (rows[0]["low"], rows[0]["high"]) if is_single else (None, None)
+    reason = "" if is_single else f"{len(rows)} classifiers pooled; the table has an interval for each"
+    basis = f"{k:,} of {format_count(n, 'verdict')} of {'the classifier' if is_single else 'classifiers'}"
+    return _build_entry(
+        "fraction", "Classifiers: judged sufficient", "share", k / n, basis, interval=interval, reason=reason
+    )

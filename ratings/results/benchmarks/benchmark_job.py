@@ -1,0 +1,64 @@
+"""The job that computes a benchmark and draws its figures. It runs once; afterwards the stored result is used."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db import transaction
+from django.urls import reverse
+
+from ratings.models import Analysis, Benchmark, Drawing
+from ratings.results.analyses.document import hash_document
+from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED, document, results, store
+from ratings.results.figures import registry
+from simulation.jobs import jobs
+
+ReportProgress = Callable[[int, int, str], None]
+
+
+def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, total, message: None) -> Analysis:
+    """Return the analysis with its figures: stored, or computed and then stored."""
+    if stored := Analysis.objects.filter(key=store.build_key(benchmark)).first():
+        return stored
+    started = time.monotonic()
+    tell(0, 2, "Loading the episodes")
+    content = document.build_document(benchmark, results.load_results(benchmark))
+    tell(1, 2, "Drawing the figures")
+    # Drawn before the transaction, which is then short.
+    figures = list(registry.render_all(content))
+    values = {
+        "benchmark": benchmark,
+        "mark": benchmark.sha256,
+        "version": DOCUMENT_VERSION,
+        "seed": SEED,
+        "resamples": RESAMPLES,
+        "full": True,
+        "data_sha256": benchmark.sha256,
+        "n_ratings": content["data"]["attempts"],
+        "document": content,
+        "sha256": hash_document(content),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    with transaction.atomic():
+        analysis, created = Analysis.objects.get_or_create(key=store.build_key(benchmark), defaults=values)
+        if created:
+            # Only one result per benchmark is shown, so the results of earlier keys are deleted.
+            Analysis.objects.filter(benchmark=benchmark).exclude(pk=analysis.pk).delete()
+            Drawing.objects.bulk_create(
+                Drawing(
+                    analysis=analysis, name=figure.name, profile=figure.profile, svg=figure.svg, summary=figure.summary
+                )
+                for figure in figures
+            )
+    return analysis
+
+
+@jobs.register_handler(store.KIND)
+def run_benchmark(work: jobs.Work) -> Mapping[str, Any]:
+    """Compute the result of the requested benchmark."""
+    benchmark = Benchmark.objects.filter(code=work.params["benchmark"]).first()
+    if benchmark is None:
+        raise jobs.JobFailed("The benchmark no longer exists.")
+    analysis = compute_benchmark(benchmark, work.report_progress)
+    url = reverse("ratings:benchmark", kwargs={"code": benchmark.code})
+    return {"said": f"{analysis.n_ratings:,} attempts compared.", "href": url, "label": "View benchmark"}

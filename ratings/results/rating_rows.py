@@ -1,0 +1,215 @@
+"""Ratings as rows, each loaded once, for reports and files: with the sources of their items after unblinding, without before.
+
+Five other modules join ratings to sources, each with an access check of its own: `interim` for a logged interim analysis
+before unblinding, and after it `item_summaries` for counts per item, `results` for a rater's own answers,
+`archive.study_files` and `api.items` for the table of items.
+
+A rating counts if it is the rater's first answer to the item (not a repeat), its assignment was not reassigned, it is
+not surplus, and the rater was not removed. Rates and agreement also leave out ratings that could not be judged. Ratings
+of removed raters are in no row at all.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, F, Q, When
+
+from ratings.models import Rating, Study
+from ratings.protocol import reference
+from ratings.studies import SealedError
+
+# No condition: every rating of the study.
+ALL_RATINGS = Q()
+
+
+def format_source_name(label: str, perturbation: str) -> str:
+    """Return the display name of a source: "gpt-5", or "gpt-5, subtle error"."""
+    return label if perturbation == "none" else f"{label}, {perturbation} error"
+
+
+# Slots: an analysis builds one of these per rating.
+@dataclass(frozen=True, slots=True)
+class BlindRow:
+    """One rating as it may be shown before unblinding. `verdict` and `confidence` are None if the rater could not judge."""
+
+    item: UUID
+    rater: str
+    number: int  # in the rater's label: 7 in R07
+    simulated: bool
+    verdict: bool | None
+    confidence: int | None
+    opened_at: datetime
+    submitted_at: datetime
+    seconds: float
+    position: int
+    occasion: int
+    session: int  # 1 or 2 in a crossover study; 1 in all others
+    released_at: datetime | None
+    surplus: bool
+    layout: str
+    layout_shown: str
+    context: bool
+    marks: str
+    marked: list[str]
+    first_verdict: bool | None  # confirm arm: the verdict before the balance was shown
+    first_confidence: int | None
+    revision: int
+    active_seconds: float | None
+    first_verdict_seconds: float | None
+    changes: int
+    hand: str
+    viewport: str
+    guide_version: int
+    interface_version: str
+    imported: bool
+    note: str
+
+    @property
+    def cannot_judge(self) -> bool:
+        return self.verdict is None
+
+    @property
+    def is_counted(self) -> bool:
+        return self.occasion == 1 and self.released_at is None and not self.surplus
+
+    @property
+    def is_judged(self) -> bool:
+        """Return whether rates and agreement include this rating."""
+        return self.is_counted and self.verdict is not None
+
+    @property
+    def response_seconds(self) -> float | None:
+        """Return the seconds the answer took, or None if unknown.
+
+        The active time is used if the browser measured it, otherwise the time between the server's two clock readings.
+        """
+        if self.active_seconds is not None:
+            return self.active_seconds
+        # An imported rating without a time is stored with 0 seconds: unknown, not instant.
+        return None if self.imported and not self.seconds else self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RatingRow(BlindRow):
+    """One rating joined to its item's source. `verdicts` maps the name of each classifier to its verdict (sufficient or not)."""
+
+    pair: UUID
+    source: str
+    perturbation: str
+    truth: bool | None
+    reference: str
+    experiment: str
+    action: str
+    verdicts: dict[str, bool]
+    target: list[str]
+    error_kind: str | None  # the planted error as the twin maker names it; None if the item is not one of our twins
+
+    @property
+    def source_name(self) -> str:
+        """Return the display name of the source: the cast and the planted error."""
+        return format_source_name(self.source, self.perturbation)
+
+    @property
+    def is_correct(self) -> bool | None:
+        """Return whether the verdict equals the item's reference, or None if either is unknown."""
+        label = reference.reference_to_label(self.reference)
+        return None if label is None or self.verdict is None else self.verdict == label
+
+    @property
+    def localised(self) -> bool | None:
+        """Return whether a marked row has the planted error, or None if that is unknown or marks were not offered."""
+        if not self.target or self.marks == "off" or self.verdict is None:
+            return None
+        # A verdict that nothing is wrong counts as not located, as in localisation ROC studies.
+        return self.verdict is False and not set(self.target).isdisjoint(self.marked)
+
+
+def iter_rating_rows(
+    study: Study, *items: UUID, within: Q = ALL_RATINGS, limit: int | None = None
+) -> Iterator[RatingRow]:
+    """Yield every rating with its source, in one query and constant memory.
+
+    `items` limits the rows to these item codes. `within` and `limit` select a page, as in `iter_blind_rows`.
+
+    Raises SealedError before the study is unblinded.
+    """
+    # Checked here and not only in views: exports, jobs and the API come this way as well.
+    if not study.is_unblinded:
+        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
+    return _iter_unblinded_rows(study, items, within, limit)
+
+
+def iter_blind_rows(study: Study, within: Q = ALL_RATINGS, limit: int | None = None) -> Iterator[BlindRow]:
+    """Yield every rating without its source, in one query. `within` is a condition; `limit` is the largest number of rows.
+
+    The order reveals no source: by random item code, imported ratings last.
+    """
+    # The person who imported ratings knows their items. Sorted by item code, their rows would
+    # show which of the other ratings are of the same item; without a code in the sort key they do not.
+    item = Case(When(imported=False, then=F(f"{_ASSIGNMENT}item__code")))
+    order = (
+        "imported",
+        item,
+        f"{_ASSIGNMENT}rater__number",
+        f"{_ASSIGNMENT}rater",
+        f"{_ASSIGNMENT}occasion",
+        f"{_ASSIGNMENT}position",
+    )
+    rows = _select_ratings(study).filter(within).order_by(*order).values_list(*_BLIND_COLUMNS)[:limit]
+    return (BlindRow(*row) for row in rows.iterator(chunk_size=500))
+
+
+def iter_blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
+    """Yield (item, rater, verdict) of the ratings that rates include, without their sources: all that a precision needs."""
+    # The same conditions as BlindRow.is_judged, as SQL.
+    judged_ratings = _select_ratings(study).filter(
+        verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
+    )
+    columns = f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__label", "verdict"
+    verdicts: Iterator[tuple[UUID, str, bool]] = (
+        judged_ratings.order_by().values_list(*columns).iterator(chunk_size=2000)
+    )
+    return verdicts
+
+
+_ASSIGNMENT = "assignment__"
+# In the order of BlindRow's fields: rows are built by position.
+_BLIND_COLUMNS = (
+    f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__label", f"{_ASSIGNMENT}rater__number", f"{_ASSIGNMENT}rater__simulated", "verdict",
+    "confidence", "opened_at", "submitted_at", "seconds", f"{_ASSIGNMENT}position", f"{_ASSIGNMENT}occasion",
+    f"{_ASSIGNMENT}session", f"{_ASSIGNMENT}released_at", f"{_ASSIGNMENT}surplus", f"{_ASSIGNMENT}layout", "layout_shown", f"{_ASSIGNMENT}with_context",
+    f"{_ASSIGNMENT}marks", "marks", f"{_ASSIGNMENT}first_look__verdict", f"{_ASSIGNMENT}first_look__confidence", "revision",
+    "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version", "interface_version",
+    "imported", "note",
+)  # fmt: skip
+# In the order of the fields that RatingRow adds.
+_SOURCE_COLUMNS = (
+    "pair",
+    "label",
+    "perturbation",
+    "truth",
+    "reference",
+    "experiment",
+    "action",
+    "verdicts",
+    "target",
+    "twin__kind",
+)
+
+
+def _select_ratings(study: Study) -> Any:
+    rows = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
+    return rows.order_by(
+        f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__number", f"{_ASSIGNMENT}rater", f"{_ASSIGNMENT}occasion"
+    )
+
+
+def _iter_unblinded_rows(study: Study, items: Collection[UUID], within: Q, limit: int | None) -> Iterator[RatingRow]:
+    ratings = _select_ratings(study).filter(assignment__item__code__in=items) if items else _select_ratings(study)
+    columns = (*_BLIND_COLUMNS, *(f"{_ASSIGNMENT}item__source__{name}" for name in _SOURCE_COLUMNS))
+    rows = ratings.filter(within).values_list(*columns)[:limit]
+    # A generator over a cursor: exports of any size run in constant memory.
+    return (RatingRow(*row) for row in rows.iterator(chunk_size=500))

@@ -1,0 +1,473 @@
+"""Compare the mean figures of merit of two conditions, for raters who read both: two-condition MRMC.
+
+Obuchowski and Rockette (1995), Communications in Statistics B 24:285, with the degrees of freedom of Hillis (2007),
+Statistics in Medicine 26:596; and, for areas, the U-statistic of Gallas (2006), Academic Radiology 13:353, whose variance
+is unbiased for any number of missing readings (Gallas and Brown 2008, Neural Networks 21:387). A reading is a score of one rater for one case.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from scipy.stats import norm, t
+
+from ratings.stats.areas.delong import compute_score_interval, is_extreme
+from ratings.stats.areas.mrmc import AREA_RANGE, RaterColumn, analyse_condition, compute_covariances
+from ratings.stats.estimates import LEVEL
+from ratings.stats.ratings_table import Floats, Ints, Ratings
+
+MIN_CASES = 3  # of a class in a condition; with two, coverage was 89 to 92 %, with one 85 %
+MIN_RATERS = 3
+# An area near 1 with fewer expected errors of order (items of the smaller class times 1 - area): Student's t covered 80 to 92 %.
+MIN_ORDER_ERRORS = 2.5
+MIN_CASES_INCOMPLETE = 20  # of a class in a condition with missing readings; with 8 to 10, coverage was 88 to 93 %
+MAX_QUANTILE = 8.0  # normal deviates: p is 1e-15 there, and Student's t with few degrees of freedom is still finite
+MAX_CELLS = 4_000_000  # unperturbed times planted items of the U-statistic: 32 MB per matrix
+NO_RATERS = "no rater has both unperturbed and planted items in {which}"
+UNPAIRED = "no rater has read both, so the raters of the two are compared as independent groups"
+FEW_COMMON = "fewer than three raters have read both, so the raters of the two are compared as independent groups"
+ONE_RATER = "one rater has read both: the interval is for this rater and new items"
+ONE_ALONE = "only one rater has read both, and no interval for that rater is reliable"
+TWO_RATERS = "only two raters have read both: no interval for new raters is reliable"
+FEW_OF_A_CLASS = "fewer than three unperturbed or planted items in one of the two: no interval is reliable"
+TOO_LARGE = "too many pairs of items for the U-statistic"
+INCOMPLETE = "some readings are missing, so the variance is the one that is too large on average"
+FEW_CASES = (
+    "some readings are missing and a class has only {n} items; below 20 no interval of the U-statistic is reliable"
+)
+NEGATIVE = "the estimate of the variance is not above 0"
+UNDEFINED = "with one rater or one item of a class the U-statistic has no variance"
+NO_VARIANCE = "there is no variance, so there is no interval"
+
+
+class TwoConditionComponents(NamedTuple):
+    """Mean square of conditions by raters, mean variance, and the mean covariances of one rater in both conditions (cov1),
+    of two raters in one condition (cov2) and of two raters in different conditions (cov3). NaN where undefined.
+    """
+
+    ms_interaction: float
+    var_error: float
+    cov1: float
+    cov2: float
+    cov3: float
+
+
+class FTest(NamedTuple):
+    """F on 1 and `df` degrees of freedom, and the standard error of the difference with its p-value and 95 % interval.
+
+    `p`, `low` and `high` are None where there is no interval.
+    """
+
+    se: float
+    f: float
+    df: float
+    p: float | None
+    low: float | None
+    high: float | None
+
+    def without_interval(self) -> "FTest":
+        """Return the same without the p-value and the interval."""
+        return self._replace(p=None, low=None, high=None)
+
+
+class TwoConditions(NamedTuple):
+    """Means of the two conditions and the test of their difference (first minus second).
+
+    `raters` are compared; `dropped` are left out because they read only one condition. `parts` is None where the raters of the two
+    are compared as independent groups. `reason`: why there is no interval, or what to consider when reading it.
+    """
+
+    first: float
+    second: float
+    raters: int
+    dropped: int
+    test: FTest
+    parts: TwoConditionComponents | None
+    reason: str = ""
+
+
+class ConditionMean(NamedTuple):
+    """A condition's mean figure of merit with its standard error and degrees of freedom.
+
+    `sizes`: numbers of unperturbed and of planted cases.
+    """
+
+    value: float
+    se: float
+    df: float
+    sizes: tuple[int, int]
+
+    @property
+    def is_near_one(self) -> bool:
+        """Whether an area is so near 0 or 1, with so few cases, that Student's t is not reliable."""
+        return is_extreme(self.value) and min(self.sizes) * min(self.value, 1 - self.value) < MIN_ORDER_ERRORS
+
+    def compute_limits(self, quantile: float) -> tuple[float, float]:
+        """Return the limits at a normal quantile; near 0 or 1 those of the logit, at 0 or 1 Newcombe's."""
+        if not is_extreme(self.value):
+            half_width = _map_to_student(quantile, self.df) * self.se
+            return max(0.0, self.value - half_width), min(1.0, self.value + half_width)
+        if self.value in AREA_RANGE or not self.se > 0:
+            return compute_score_interval(self.value, *self.sizes, quantile)
+        half_width = _map_to_student(quantile, self.df) * self.se / (self.value * (1 - self.value))
+        return float(expit(logit(self.value) - half_width)), float(expit(logit(self.value) + half_width))
+
+
+def compare_conditions(
+    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float] = AREA_RANGE
+) -> TwoConditions | str:
+    """Return the difference for new raters and new items, or why there is none.
+
+    The columns are the raters of each condition (mrmc.build_rater_columns), with cases that have the same numbers in both. If three or
+    more raters are in both conditions, they are used and the others counted as dropped. If fewer are, and each condition has three
+    raters, all are used and the two are independent. `within`: range of the figure of merit.
+    """
+    for columns, which in ((first, "the first"), (second, "the second")):
+        if not columns:
+            return NO_RATERS.format(which=which)
+    by_rater = [{column.rater: column for column in columns} for columns in (first, second)]
+    shared_raters = [name for name in by_rater[0] if name in by_rater[1]]
+    dropped = len(by_rater[0].keys() | by_rater[1].keys()) - len(shared_raters)
+    if not shared_raters or (len(shared_raters) < MIN_RATERS <= min(len(first), len(second))):
+        comparison = _compare_independent(first, second, within, FEW_COMMON if shared_raters else UNPAIRED)
+    else:
+        paired_columns = [[columns_of[name] for name in shared_raters] for columns_of in by_rater]
+        comparison = _compare_paired(paired_columns[0], paired_columns[1], within, dropped)
+    if min(min(_count_cases(columns)) for columns in (first, second)) < MIN_CASES:
+        return comparison._replace(test=comparison.test.without_interval(), reason=FEW_OF_A_CLASS)
+    return comparison
+
+
+def _count_cases(columns: Sequence[RaterColumn]) -> tuple[int, int]:
+    """Return how many unperturbed and planted cases these raters have read."""
+    positive, negative = (
+        len(np.unique(np.concatenate(cases)))
+        for cases in ([column.positive_case for column in columns], [column.negative_case for column in columns])
+    )
+    return positive, negative
+
+
+def _summarise_condition(columns: Sequence[RaterColumn]) -> ConditionMean:
+    """Return the mean of one condition; one reader's has no degrees of freedom to lose."""
+    condition = analyse_condition(columns)
+    sizes = _count_cases(columns)
+    # The variance of one rater's area comes from the cases, so it has no degrees of freedom between raters.
+    if condition.raters == 1:
+        return ConditionMean(condition.mean, condition.fixed_se, math.inf, sizes)
+    return ConditionMean(
+        condition.mean,
+        condition.se,
+        min(condition.df, condition.raters - 1) if is_extreme(condition.mean) else condition.df,
+        sizes,
+    )
+
+
+def _compare_paired(
+    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], dropped: int
+) -> TwoConditions:
+    """Return the difference of raters who read both conditions."""
+    rater_count = len(first)
+    values = np.array([[column.value for column in columns] for columns in (first, second)])
+    matrix = compute_covariances([*first, *second])
+    within_conditions, across = (
+        (matrix[:rater_count, :rater_count], matrix[rater_count:, rater_count:]),
+        matrix[:rater_count, rater_count:],
+    )
+    var_error, cov1 = float(np.diag(matrix).mean()), float(np.diag(across).mean())
+    means = float(values[0].mean()), float(values[1].mean())
+    difference = means[0] - means[1]
+    summaries = _summarise_condition(first), _summarise_condition(second)
+    if rater_count == 1:
+        # One rater: the variance of a difference of two correlated areas (DeLong), without a component between
+        # raters.
+        variance = 2 * (var_error - cov1)
+        se = math.sqrt(variance) if variance > 0 else math.nan
+        test = FTest(se, math.nan, math.inf, *infer_area_difference(summaries, se, math.inf, within))
+        parts = TwoConditionComponents(math.nan, var_error, cov1, math.nan, math.nan)
+        return TwoConditions(*means, 1, dropped, test, parts, ONE_ALONE if test.low is None else ONE_RATER)
+    off_diagonal = ~np.eye(rater_count, dtype=bool)
+    cov2, cov3 = (
+        float(np.mean([part[off_diagonal].mean() for part in within_conditions])),
+        float(across[off_diagonal].mean()),
+    )
+    parts = TwoConditionComponents(float(np.var(values[0] - values[1], ddof=1)) / 2, var_error, cov1, cov2, cov3)
+    test = compute_f_test(difference, rater_count, parts)
+    if rater_count == 2:
+        return TwoConditions(*means, rater_count, dropped, test.without_interval(), parts, TWO_RATERS)
+    p, low, high = infer_area_difference(summaries, test.se, test.df, within)
+    test = test._replace(p=p, low=low, high=high)
+    return TwoConditions(*means, rater_count, dropped, test, parts, "" if test.se > 0 else NO_VARIANCE)
+
+
+def compute_f_test(difference: float, raters: int, parts: TwoConditionComponents) -> FTest:
+    """Return Hillis' test: F = MS(T)/D with D = MS(TR) + J max(Cov2 - Cov3, 0), df = D^2 / [MS(TR)^2/(J-1)], SE^2 = 2D/J."""
+    denominator = parts.ms_interaction + raters * max(parts.cov2 - parts.cov3, 0.0)
+    se = math.sqrt(2 * denominator / raters)
+    df = math.inf if parts.ms_interaction == 0 else denominator**2 / (parts.ms_interaction**2 / (raters - 1))
+    f = raters * difference**2 / 2 / denominator if denominator > 0 else math.nan
+    return FTest(se, f, df, *infer_difference(difference, se, df))
+
+
+def _compare_independent(
+    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], reason_independent: str
+) -> TwoConditions:
+    """Return the difference of two independent means: the variances add up, with Satterthwaite's degrees of freedom."""
+    conditions = [analyse_condition(columns) for columns in (first, second)]
+    means = (conditions[0].mean, conditions[1].mean)
+    rater_count = len({column.rater for columns in (first, second) for column in columns})
+    if min(condition.raters for condition in conditions) < MIN_RATERS:
+        few_raters = "fewer than three raters in one of the two: no interval for new raters is reliable"
+        return TwoConditions(
+            *means,
+            rater_count,
+            0,
+            FTest(math.nan, math.nan, math.nan, None, None, None),
+            None,
+            f"{reason_independent}; {few_raters}",
+        )
+    variance = sum(condition.se**2 for condition in conditions)
+    df_denominator = sum(condition.se**4 / condition.df for condition in conditions)
+    df, se = variance**2 / df_denominator if df_denominator > 0 else math.inf, math.sqrt(variance)
+    test = FTest(
+        se,
+        math.nan,
+        df,
+        *infer_area_difference((_summarise_condition(first), _summarise_condition(second)), se, df, within),
+    )
+    reason = reason_independent if se > 0 else f"{reason_independent}; {NO_VARIANCE}"
+    return TwoConditions(*means, rater_count, 0, test, None, reason)
+
+
+def infer_difference(difference: float, se: float, df: float) -> tuple[float | None, float | None, float | None]:
+    """Return p and the ends of the 95 % interval, by Student's t with `df`, or normal if it is infinite."""
+    if not se > 0:
+        return None, None, None
+    distribution = norm if math.isinf(df) else t(df)
+    half_width = float(distribution.ppf((1 + LEVEL) / 2)) * se
+    return float(2 * distribution.sf(abs(difference) / se)), difference - half_width, difference + half_width
+
+
+def infer_area_difference(
+    means: tuple[ConditionMean, ConditionMean], se: float, df: float, within: tuple[float, float]
+) -> tuple[float | None, float | None, float | None]:
+    """Return p and the ends of the 95 % interval of a difference of two means within these bounds.
+
+    Student's t, except where an area is near 0 or 1 with few cases: there both areas' own limits are combined (Zou and Donner 2008,
+    Statistics in Medicine 27:1693). p is the level of the interval that just reaches 0.
+    """
+    first, second = means
+    difference = first.value - second.value
+    if within != AREA_RANGE or not (first.is_near_one or second.is_near_one):
+        p, low, high = infer_difference(difference, se, df)
+        if low is None or high is None or within != AREA_RANGE:
+            return p, low, high
+        return p, max(-1.0, low), min(1.0, high)
+    if not se > 0:
+        return None, None, None
+    product = first.se * second.se
+    correlation = min(0.0, (first.se**2 + second.se**2 - se**2) / (2 * product)) if product > 0 else 0.0
+    # Only a negative correlation is used, which widens the interval: with a positive one the limits can shrink as
+    # the level grows, and p would no longer follow from them.
+    correlation = max(-1.0, correlation)
+
+    def compute_reach(quantile: float, upwards: bool) -> float:
+        ends = first.compute_limits(quantile), second.compute_limits(quantile)
+        a, b = (
+            (ends[0][1] - first.value, second.value - ends[1][0])
+            if upwards
+            else (first.value - ends[0][0], ends[1][1] - second.value)
+        )
+        return math.sqrt(a**2 + b**2 - 2 * correlation * a * b)
+
+    quantile = float(norm.ppf((1 + LEVEL) / 2))
+    low, high = (
+        max(-1.0, difference - compute_reach(quantile, False)),
+        min(1.0, difference + compute_reach(quantile, True)),
+    )
+    if difference == 0:
+        return 1.0, low, high
+
+    def compute_excess(quantile: float) -> float:
+        return compute_reach(quantile, difference < 0) - abs(difference)
+
+    # The interval does not reach 0 even there, so brentq has no root to find.
+    if compute_excess(MAX_QUANTILE) <= 0:
+        return float(2 * norm.sf(MAX_QUANTILE)), low, high
+    return float(2 * norm.sf(brentq(compute_excess, 0.0, MAX_QUANTILE, xtol=1e-12))), low, high
+
+
+def _map_to_student(quantile: float, df: float) -> float:
+    """Return the quantile of Student's t at the level of this normal quantile."""
+    return quantile if math.isinf(df) else float(t.isf(norm.sf(quantile), df))
+
+
+class ScoreGrid(NamedTuple):
+    """Scores of one condition by rater and case: shapes (raters, positives) and (raters, negatives), NaN: not read."""
+
+    positive: Floats
+    negative: Floats
+
+
+def count_read_cases(grid: ScoreGrid) -> tuple[int, int]:
+    """Return how many unperturbed and planted cases at least one rater has read."""
+    positive, negative = (int(np.isfinite(scores).any(axis=0).sum()) for scores in grid)
+    return positive, negative
+
+
+class UStatistic(NamedTuple):
+    """The difference of two pooled areas, raters weighted by the pairs of cases they have read, and its standard error.
+
+    `own_se`: the standard errors of the two areas.
+    """
+
+    first: float
+    second: float
+    se: float
+    own_se: tuple[float, float] = (math.nan, math.nan)
+    reason: str = ""
+
+
+def build_score_grid(table: Ratings, scores: Floats, case: Ints, raters: Sequence[str], cases: int) -> ScoreGrid:
+    """Return the scores of this condition on the grid of raters and cases that both conditions have.
+
+    `case`: number of each rating's case, below `cases`.
+    """
+    rater_row = {name: index for index, name in enumerate(raters)}
+    row = np.array([rater_row.get(name, -1) for name in table.raters], dtype=np.int64)[table.rater]
+    grids = []
+    for reference in (1, 0):
+        grid = np.full((len(raters), cases), np.nan)
+        in_class = (table.reference == reference) & (row >= 0)
+        grid[row[in_class], case[in_class]] = scores[in_class]
+        grids.append(grid)
+    return ScoreGrid(*grids)
+
+
+def compare_pooled_areas(first: ScoreGrid, second: ScoreGrid, paired: bool = True) -> UStatistic | str:
+    """Return the difference of the pooled areas with its standard error, or why there is none.
+
+    The variance is unbiased if every rater has read every case, else the one with replacement, which is too large on average.
+    `paired` is False where no rater has read both conditions.
+    """
+    is_read = [
+        ~np.isnan(first[class_index]).all(axis=0) | ~np.isnan(second[class_index]).all(axis=0) for class_index in (0, 1)
+    ]
+    if int(is_read[0].sum()) * int(is_read[1].sum()) > MAX_CELLS:
+        return TOO_LARGE
+    a, b = conditions = [
+        _Moments(condition.positive[:, is_read[0]], condition.negative[:, is_read[1]]) for condition in (first, second)
+    ]
+    if any(condition.pairs == 0 for condition in conditions):
+        return NO_RATERS.format(which="one of the two")
+    complete = [condition.is_complete(only_active=not paired) for condition in conditions]
+    fewest = min(int(np.isfinite(grid).any(axis=0).sum()) for condition in (first, second) for grid in condition)
+    # With missing readings the unbiased variance varies too much to be used, and with few cases so does the one
+    # with replacement.
+    if not all(complete) and fewest < MIN_CASES_INCOMPLETE:
+        return UStatistic(a.area, b.area, math.nan, reason=FEW_CASES.format(n=fewest))
+    unbiased_flags = [all(complete)] * 2 if paired else complete
+    variances = [
+        condition.estimate_covariance(condition, unbiased)
+        for condition, unbiased in zip(conditions, unbiased_flags, strict=True)
+    ]
+    # Unpaired conditions may share a few cases; their covariance would be mostly noise, so the variances add up.
+    variance = variances[0] + variances[1] - (2 * a.estimate_covariance(b, all(complete)) if paired else 0.0)
+    if not variance > 0:
+        return UStatistic(a.area, b.area, math.nan, reason=NEGATIVE if variance <= 0 else UNDEFINED)
+    reasons = ["" if paired else UNPAIRED, "" if all(complete) else INCOMPLETE]
+    own_se = (math.sqrt(max(variances[0], 0.0)), math.sqrt(max(variances[1], 0.0)))
+    return UStatistic(a.area, b.area, math.sqrt(variance), own_se, "; ".join(filter(None, reasons)))
+
+
+class _Moments:
+    """Sums of the success kernel s = [positive > negative] + [equal]/2 of one condition over raters and pairs of cases.
+
+    For raters r, positives i and negatives j: `cell` is summed over r, shape (I, J); `row` over j, shape (R, I);
+    `column` over i, shape (R, J); `total` over i and j, shape (R,). Index 0 is the kernel, index 1 counts the pairs that were read.
+    """
+
+    def __init__(self, positive: Floats, negative: Floats) -> None:
+        readers, shape = len(positive), (positive.shape[1], negative.shape[1])
+        self.positive, self.negative = positive, negative
+        # Sums instead of all kernels: R matrices of I by J would take R times the memory.
+        self.cell = [np.zeros(shape), np.zeros(shape)]
+        self.row = [np.zeros((readers, shape[0])) for _ in range(2)]
+        self.column = [np.zeros((readers, shape[1])) for _ in range(2)]
+        for reader in range(readers):
+            for index, values in enumerate(self.compute_kernels(reader)):
+                self.cell[index] += values
+                self.row[index][reader] = values.sum(axis=1)
+                self.column[index][reader] = values.sum(axis=0)
+        self.total = [values.sum(axis=1) for values in self.row]
+        self.pairs = float(self.total[1].sum())
+        self.area = float(self.total[0].sum()) / self.pairs if self.pairs else math.nan
+
+    def compute_kernels(self, reader: int) -> tuple[Floats, Floats]:
+        positive, negative = self.positive[reader][:, None], self.negative[reader][None, :]
+        is_read = np.isfinite(positive) & np.isfinite(negative)
+        return np.where(is_read, (positive > negative) + 0.5 * (positive == negative), 0.0), is_read.astype(np.float64)
+
+    def is_complete(self, only_active: bool) -> bool:
+        """Return whether each case that one rater has read was read by all; with `some_readers`, by all who have read any."""
+        for grid in (self.positive, self.negative):
+            is_read = np.isfinite(grid)
+            rows = is_read[self.total[1] > 0] if only_active else is_read
+            if (rows.all(axis=0) != is_read.any(axis=0)).any():
+                return False
+        return True
+
+    def estimate_covariance(self, other: "_Moments", unbiased: bool = True) -> float:
+        """Return the covariance of the two areas: unbiased, or with replacement.
+
+        The expected product of two kernels depends only on whether they share the rater, the positive and the negative:
+        eight moments, each weighted by its share of all pairs of kernels. The moment that shares nothing estimates the
+        product of the two means and is subtracted.
+        """
+        (any_rater, same_rater), (any_count, same_count) = (self._sum_by_sharing(other, index) for index in (0, 1))
+        counts = np.concatenate([_subtract_shared(any_count - same_count), _subtract_shared(same_count)])
+        weights = counts / (self.pairs * other.pairs)
+        if unbiased:
+            sums = np.concatenate([_subtract_shared(any_rater - same_rater), _subtract_shared(same_rater)])
+            pairs = counts
+        else:
+            sums, pairs = np.concatenate([any_rater, same_rater]), np.concatenate([any_count, same_count])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moments = np.where(pairs > 0, sums / pairs, 0.0)
+        # No two raters have read different cases: the product of the means cannot be estimated.
+        if unbiased and counts[0] == 0:
+            return math.nan
+        return float(np.sum(weights * moments) - moments[0])
+
+    def _sum_by_sharing(self, other: "_Moments", index: int) -> tuple[Floats, Floats]:
+        """Return the sums of products over pairs that share at least: nothing, the negative, the positive, both cases.
+
+        For any two raters, and for one and the same rater, shapes (4,).
+        """
+        same_pair = sum(
+            float((self.compute_kernels(same_rater)[index] * other.compute_kernels(same_rater)[index]).sum())
+            for same_rater in range(len(self.positive))
+        )
+        same_rater = np.array([
+            float((self.total[index] * other.total[index]).sum()),
+            float((self.column[index] * other.column[index]).sum()),
+            float((self.row[index] * other.row[index]).sum()),
+            same_pair,
+        ])  # fmt: skip
+        any_rater = np.array([
+            float(self.total[index].sum() * other.total[index].sum()),
+            float((self.column[index].sum(axis=0) * other.column[index].sum(axis=0)).sum()),
+            float((self.row[index].sum(axis=0) * other.row[index].sum(axis=0)).sum()),
+            float((self.cell[index] * other.cell[index]).sum()),
+        ])  # fmt: skip
+        return any_rater, same_rater
+
+
+def _subtract_shared(at_least: Floats) -> Floats:
+    """Return sums over pairs that share exactly nothing, the negative, the positive, both, from those that share at least that."""
+    nothing, negative, positive, both_cases = at_least
+    return np.array(
+        [nothing - negative - positive + both_cases, negative - both_cases, positive - both_cases, both_cases]
+    )

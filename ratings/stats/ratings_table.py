@@ -1,0 +1,299 @@
+"""Store ratings as columns, the form that every statistic is computed from."""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+ALL = "all"  # the one source of a table that has no source column
+
+PLANTED, DECLARED, MIXED, UNKNOWN, NO_TRUTH = "planted", "declared", "mixed", "unknown", "no truth"
+# What errors are compared with. The key is stored in files; the sentence is shown on pages and beside every such number.
+REFERENCES: Mapping[str, str] = {
+    PLANTED: "planted against unperturbed; a simulator's own mistakes count as false alarms",
+    DECLARED: "declared wrong against declared right; the import states the truth and not whether an error was planted",
+    MIXED: (
+        "planted or declared wrong against unperturbed or declared right; a simulator's own mistakes count as false alarms"
+    ),
+    UNKNOWN: "none: no item states its perturbation or its truth; import a column `perturbation` or `truth` to get one",
+    NO_TRUTH: "none: no record states its truth; import a column `truth` to get one",
+}
+
+# Adjectives for items with and without an error, by the reference of the study.
+WITH_ERROR: Mapping[str, str] = {
+    PLANTED: "planted",
+    DECLARED: "declared wrong",
+    MIXED: "planted or declared wrong",
+    UNKNOWN: "planted",
+    NO_TRUTH: "declared wrong",
+}
+WITHOUT_ERROR: Mapping[str, str] = {
+    PLANTED: "unperturbed",
+    DECLARED: "declared right",
+    MIXED: "unperturbed or declared right",
+    UNKNOWN: "unperturbed",
+    NO_TRUTH: "declared right",
+}
+# Why no number on errors exists where no item has a reference, and the import column that would provide one.
+MISSING_REFERENCE_REASONS: Mapping[str, str] = {
+    UNKNOWN: "no item states its perturbation: import a column `perturbation` or `truth`",
+    NO_TRUTH: "no record states its truth: import a column `truth`",
+}
+_ITEM_WITH_REFERENCE: Mapping[str, tuple[str, str]] = {
+    PLANTED: ("an item with a planted error", "an unperturbed item"),
+    DECLARED: ("a declared wrong item", "a declared right item"),
+    MIXED: ("a planted or declared wrong item", "an unperturbed or declared right item"),
+}
+
+
+def explain_missing(reference_name: str, reference: int) -> str:
+    """Return why no rating is of an item with this reference: 0 with an error, 1 without, -1 with either."""
+    if reference_name in MISSING_REFERENCE_REASONS:
+        return MISSING_REFERENCE_REASONS[reference_name]
+    return (
+        "no rating has a known reference"
+        if reference < 0
+        else f"no rating is of {_ITEM_WITH_REFERENCE[reference_name][reference]}"
+    )
+
+
+class RatingRecord(NamedTuple):
+    """One rating before it becomes columns. `verdict` is one of the table's categories, 1 and 0 in binary tables.
+
+    `confidence` is 1 to 5 or None; `reference` 1 (unperturbed), 0 (with an error) or None (unknown); `declared` is True if the
+    reference is a declared truth instead of what was done to the item; `pair` is shared by versions of one thing. `factors` are
+    further groupings (experiment, action, arm, ...).
+    """
+
+    item: str
+    rater: str
+    verdict: Any
+    confidence: int | None = None
+    reference: int | None = None
+    source: str = ALL
+    pair: str = ""
+    factors: Mapping[str, str] = {}
+    declared: bool = False
+
+
+class RepeatedRating(NamedTuple):
+    """Two verdicts of one rater on one item, with the categories of the table's records."""
+
+    item: str
+    rater: str
+    first: Any
+    second: Any
+
+
+class DuplicateRatingError(ValueError):
+    """A rater has two ratings of one item. `item`, `rater` and `rows` (counted from 0) identify them."""
+
+    def __init__(self, item: str, rater: str, rows: tuple[int, int]) -> None:
+        super().__init__(f"rater {rater} rated item {item} more than once")
+        self.item, self.rater, self.rows = item, rater, rows
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Columns of equal length, one entry a rating, sorted by item and rater, so that the order of the input changes no number.
+
+    item, rater, source: indices into `items`, `raters`, `sources` (int64, shape (n,)); verdict: index into
+    `categories`; confidence: 1 to 5, NaN where it is missing; reference: 1 for an item without a planted error,
+    0 for one with a planted error, -1 where that is unknown. `reference_name` is a key of REFERENCES. `binary` tables
+    have the categories (0, 1), so their verdict is the 0 or 1 itself.
+    """
+
+    item: Ints
+    rater: Ints
+    verdict: Ints
+    confidence: Floats
+    reference: Ints
+    source: Ints
+    items: tuple[str, ...]
+    raters: tuple[str, ...]
+    sources: tuple[str, ...]
+    categories: tuple[Any, ...] = (0, 1)
+    pairs: tuple[str, ...] = ()  # one per item, "" where unknown; an empty tuple: no pair column
+    factors: Mapping[str, tuple[Ints, tuple[str, ...]]] = field(default_factory=dict)
+    reference_name: str = PLANTED
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @property
+    def is_binary(self) -> bool:
+        return self.categories == (0, 1)
+
+    @property
+    def sample_sizes(self) -> dict[str, int]:
+        """Items, raters and ratings in the table; items and raters without a rating are not counted."""
+        return {
+            "items": len(np.unique(self.item)),
+            "raters": len(np.unique(self.rater)),
+            "ratings": len(self.item),
+        }
+
+    @property
+    def signed_ratings(self) -> Floats:
+        """+confidence where the verdict is 1, -confidence where it is 0 (10 levels, no 0); NaN without confidence."""
+        # No level 0: even the least confident verdict is on one side of plausible.
+        return np.where(self.verdict == 1, self.confidence, -self.confidence)
+
+    @property
+    def is_correct(self) -> Bools:
+        """Whether the verdict equals the reference, shape (n,); meaningless where `reference` is -1."""
+        equal: Bools = self.verdict == self.reference
+        return equal
+
+    @property
+    def item_source(self) -> Ints:
+        """Source index of each of `items`, shape (len(items),); -1 for items without a rating in the table."""
+        return self._spread_over_items(self.source)
+
+    @property
+    def item_reference(self) -> Ints:
+        """Reference of each of `items`; -1 where it is unknown or the item has no rating."""
+        return self._spread_over_items(self.reference)
+
+    def select_ratings(self, mask: Bools) -> "Ratings":
+        """Return the table of these ratings only. Items, raters, sources and categories stay, so indices remain valid."""
+        columns = {name: getattr(self, name)[mask] for name in _COLUMN_FIELDS}
+        factors = {name: (codes[mask], names) for name, (codes, names) in self.factors.items()}
+        return replace(self, **columns, factors=factors)
+
+    def select_source(self, name: str) -> "Ratings":
+        return self.select_ratings(self.source == self.sources.index(name))
+
+    def select_rater(self, name: str) -> "Ratings":
+        return self.select_ratings(self.rater == self.raters.index(name))
+
+    @property
+    def error_sources(self) -> list[str]:
+        """Names of the sources that have items with an error (reference 0), in order."""
+        return [self.sources[index] for index in np.unique(self.source[self.reference == 0])]
+
+    def select_against_unperturbed(self, source: str) -> "Ratings":
+        """Return the ratings of this source's items with an error, and of the unperturbed items of all sources."""
+        index = self.sources.index(source)
+        # Unperturbed items of other sources count too: whether an error was planted is known whoever simulated
+        # the item.
+        return self.select_ratings(((self.source == index) & (self.reference == 0)) | (self.reference == 1))
+
+    def build_grid(self, values: npt.NDArray[Any] | None = None) -> Floats:
+        """Return the verdicts, or these values, as shape (len(items), len(raters)); NaN where a rater did not rate an item."""
+        # One rating per item and rater (build_table checks it), so no cell is written twice.
+        grid = np.full((len(self.items), len(self.raters)), np.nan)
+        grid[self.item, self.rater] = self.verdict if values is None else values
+        return grid
+
+    def to_records(self) -> list[RatingRecord]:
+        """Return the ratings as records, in the table's order."""
+        return [
+            RatingRecord(
+                item=self.items[self.item[index]],
+                rater=self.raters[self.rater[index]],
+                verdict=self.categories[self.verdict[index]],
+                confidence=None if math.isnan(self.confidence[index]) else int(self.confidence[index]),
+                reference=None if self.reference[index] < 0 else int(self.reference[index]),
+                source=self.sources[self.source[index]],
+                pair=self.pairs[self.item[index]] if self.pairs else "",
+                factors={name: names[codes[index]] for name, (codes, names) in self.factors.items()},
+                declared=self.reference_name == DECLARED,
+            )
+            for index in range(len(self))
+        ]
+
+    def _spread_over_items(self, column: Ints) -> Ints:
+        values = np.full(len(self.items), -1, dtype=np.int64)
+        values[self.item] = column
+        return values
+
+
+_COLUMN_FIELDS = ("item", "rater", "verdict", "confidence", "reference", "source")
+
+
+def choose_reference_name(declared: Collection[bool]) -> str:
+    """Return the key of REFERENCES for items whose references are declared truths (True) or what was done (False)."""
+    if not declared:
+        return UNKNOWN
+    return MIXED if len(set(declared)) > 1 else DECLARED if True in declared else PLANTED
+
+
+def natural_sort_key(text: str) -> list[tuple[int, int, str]]:
+    """Return a sort key that places R2 before R10."""
+    # int() refuses more than 4,300 digits; 600 is below any limit that Python can be set to (640).
+    parts = re.findall(r"\d{1,600}|\D+", text)
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] = (0, 1)) -> Ratings:
+    """Return the table of these records.
+
+    Raises DuplicateRatingError for a second rating of an item by one rater, ValueError for a verdict that is not one of the categories and
+    for an item with two sources, references or pairs.
+    """
+    records = list(rows)
+    items = tuple(sorted({record.item for record in records}))
+    raters = tuple(sorted({record.rater for record in records}, key=natural_sort_key))
+    sources = tuple(sorted({record.source for record in records})) or (ALL,)
+    codes = tuple({name: index for index, name in enumerate(names)} for names in (items, raters, sources, categories))
+    seen: dict[tuple[int, int], int] = {}
+    item_facts: dict[int, tuple[int, int, str]] = {}
+    declared: set[bool] = set()
+    entries = []
+    for position, record in enumerate(records):
+        if record.verdict not in codes[3]:
+            raise ValueError(f"the verdict {record.verdict!r} is not one of {', '.join(map(str, categories))}")
+        item, rater, source = codes[0][record.item], codes[1][record.rater], codes[2][record.source]
+        if (item, rater) in seen:
+            raise DuplicateRatingError(record.item, record.rater, (seen[item, rater], position))
+        seen[item, rater] = position
+        reference = -1 if record.reference is None else int(record.reference)
+        if reference >= 0:
+            declared.add(record.declared)
+        # Sources are strata of the bootstrap: an item in two of them would be drawn twice.
+        if item_facts.setdefault(item, (source, reference, record.pair)) != (source, reference, record.pair):
+            raise ValueError(f"item {record.item} has two sources, references or pairs")
+        confidence = math.nan if record.confidence is None else float(record.confidence)
+        entries.append((item, rater, codes[3][record.verdict], confidence, reference, source, position))
+    # Sums of floats depend on their order, so the order of the input must not matter.
+    entries.sort(key=lambda entry: entry[:2])
+    columns_by_field: list[list[Any]] = [list(column) for column in zip(*entries, strict=True)] or [
+        [] for _ in range(7)
+    ]
+    pairs = tuple(item_facts[index][2] for index in range(len(items)))
+    return Ratings(
+        item=np.array(columns_by_field[0], dtype=np.int64),
+        rater=np.array(columns_by_field[1], dtype=np.int64),
+        verdict=np.array(columns_by_field[2], dtype=np.int64),
+        confidence=np.array(columns_by_field[3], dtype=np.float64),
+        reference=np.array(columns_by_field[4], dtype=np.int64),
+        source=np.array(columns_by_field[5], dtype=np.int64),
+        items=items,
+        raters=raters,
+        sources=sources,
+        categories=tuple(categories),
+        pairs=pairs if any(pairs) else (),
+        factors=_encode_factors([records[position].factors for position in columns_by_field[6]]),
+        reference_name=choose_reference_name(declared),
+    )
+
+
+def _encode_factors(factors_by_rating: Sequence[Mapping[str, str]]) -> dict[str, tuple[Ints, tuple[str, ...]]]:
+    factors = {}
+    for factor in sorted({name for values in factors_by_rating for name in values}):
+        names = tuple(sorted({values.get(factor, "") for values in factors_by_rating}, key=natural_sort_key))
+        code = {name: index for index, name in enumerate(names)}
+        factors[factor] = (
+            np.array([code[values.get(factor, "")] for values in factors_by_rating], dtype=np.int64),
+            names,
+        )
+    return factors

@@ -1,0 +1,188 @@
+"""Interim analysis: rates by source before a study is unblinded, for an analyst who neither rates in it nor managed it.
+
+Each analysis is logged. It shows a snapshot of the study at the moment when the last quarter of the planned ratings was
+reached. Numbers that changed with single ratings would, together with the blinded export, reveal the source of each new rating.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from ratings.models import ItemSource, RatingEvent, Study
+from ratings.models.study_events import InterimLook, Opened
+from ratings.studies import designs, role_history
+from ratings.studies.access import get_role
+from ratings.studies.lifecycle import log_event
+
+if TYPE_CHECKING:
+    from ratings.stats.proportions import Rate
+
+MIN_CHANGED_RATINGS = (
+    10  # ratings that a source must gain or lose before its row changes: a smaller step could be attributed to a rater
+)
+QUARTERS = 4
+_INTERIM_STATUSES = ("open", "paused", "closed")
+Source = tuple[str, str]  # label and error type
+
+
+class InterimNotAllowed(PermissionError):  # noqa: N818  # a state of the user, shown to them
+    """This user may not take an interim analysis; the message gives the reason, for people."""
+
+
+class SourceRate(NamedTuple):
+    """The rate of one source in the snapshot; `rate` is None if there are too few ratings to show."""
+
+    source: str
+    perturbation: str
+    rate: "Rate | None"
+
+
+class InterimAnalysis(NamedTuple):
+    """The rates of the snapshot at `ratings` of `planned` ratings; `ratings` is 0 before there is a snapshot."""
+
+    ratings: int
+    planned: int
+    lines: list[SourceRate]
+
+
+class _FirstRating(NamedTuple):
+    """A rating as first submitted. `discounted_at`: when it ceased to count, because its rater was dropped or it was reassigned."""
+
+    key: int
+    submitted_at: datetime
+    discounted_at: datetime | None
+    source: Source
+    verdict: bool | None
+
+
+RatingsBySource = dict[Source, list[_FirstRating]]
+
+
+def explain_refusal(study: Study, user: User) -> str:
+    """Return why this user may not take an interim analysis; "" if they may."""
+    if study.status not in _INTERIM_STATUSES:
+        return f"{study.name} is {study.status}: there is no interim analysis to take."
+    if study.raters.filter(user=user).exists():
+        return "You are a rater in this study. Raters see no results before it is unblinded."
+    if study.created_by_id == user.pk or study.members.filter(user=user, role="admin").exists():
+        return "You manage this study. Users who can change it see no results before it is unblinded."
+    if get_role(user, study) not in ("analyst", "superuser"):
+        return "Only an analyst of this study may take an interim analysis."
+    if role_history.has_managed(study, user):
+        return "You have managed this study. Users who could change it see no results before it is unblinded."
+    return ""
+
+
+@transaction.atomic
+def take_interim_analysis(study: Study, user: User) -> InterimAnalysis:
+    """Return the rates by source at the last quarter that was reached, and log the analysis.
+
+    Raises InterimNotAllowed, with the reason, for users who may not take one.
+    """
+    # With the study locked no role can change between the check and the log.
+    study = Study.objects.select_for_update().get(pk=study.pk)
+    if reason := explain_refusal(study, user):
+        raise InterimNotAllowed(reason)
+    analysis = _compute_analysis(study)
+    shown_sources = sum(line.rate is not None for line in analysis.lines)
+    content = InterimLook(
+        ratings=analysis.ratings, planned=analysis.planned, shown=shown_sources, sources=len(analysis.lines)
+    )
+    log_event(study, content, user)
+    return analysis
+
+
+def _compute_analysis(study: Study) -> InterimAnalysis:
+    planned, firsts = _count_planned_ratings(study), _load_first_ratings(study)
+    sizes = [-(-planned * quarter // QUARTERS) for quarter in range(1, QUARTERS + 1)]
+    snapshots = [(0, RatingsBySource()), *zip(sizes, _iter_shown_ratings(_iter_snapshots(firsts, sizes)), strict=False)]
+    # A snapshot with a rating that ceased to count since is not shown any more. The one before it is shown instead.
+    size, ratings_by_source = next(
+        (n, of) for n, of in reversed(snapshots) if not any(first.discounted_at for own in of.values() for first in own)
+    )
+    sources = ItemSource.objects.filter(item__study=study).values_list("label", "perturbation")
+    # Every source has its row from the start: a row that appeared with its first rating would reveal the source of
+    # that rating.
+    lines = [SourceRate(*source, _compute_rate(ratings_by_source.get(source, []))) for source in sorted(set(sources))]
+    return InterimAnalysis(size, planned, lines)
+
+
+def _count_planned_ratings(study: Study) -> int:
+    """Return how many ratings the study set out to collect when it opened."""
+    # From the event and not from the rows: items and raters that were added later must not move a snapshot.
+    opened = study.events.filter(kind=Opened.kind).first()
+    if opened and isinstance(content := opened.typed_content, Opened):
+        items, seats = content.items, content.raters
+    else:
+        items, seats = study.items.count(), study.ratings_per_item
+    ratings = items * (seats if designs.is_crossed(study) else study.ratings_per_item)
+    protocol = designs.load_study_protocol(study)
+    return min(ratings, protocol.stop_ratings or ratings) if protocol.stop == "ratings" else ratings
+
+
+def _iter_snapshots(firsts: Sequence[_FirstRating], sizes: Sequence[int]) -> Iterator[list[_FirstRating]]:
+    """Yield, for each size that was reached, the ratings that counted at that moment."""
+    # Later events change no snapshot: a rating that ceased to count afterwards is still in it.
+    discount_times = sorted(first.discounted_at for first in firsts if first.discounted_at)
+    reached = 0
+    for number, last in enumerate(firsts, 1):
+        while reached < len(sizes) and number - bisect_right(discount_times, last.submitted_at) >= sizes[reached] > 0:
+            reached += 1
+            yield [
+                first
+                for first in firsts[:number]
+                if first.discounted_at is None or first.discounted_at > last.submitted_at
+            ]
+
+
+def _iter_shown_ratings(snapshots: Iterator[list[_FirstRating]]) -> Iterator[RatingsBySource]:
+    """Yield what each analysis shows: the row of a source changes only by ten ratings or more that came or went."""
+    shown: RatingsBySource = {}
+    for snapshot in snapshots:
+        by_source: RatingsBySource = defaultdict(list)
+        for first in snapshot:
+            if first.verdict is not None:
+                by_source[first.source].append(first)
+        moved = {
+            s: own
+            for s, own in by_source.items()
+            if len(own) >= MIN_CHANGED_RATINGS and _count_differences(own, shown.get(s, [])) >= MIN_CHANGED_RATINGS
+        }
+        shown = {**shown, **moved}
+        yield shown
+
+
+def _count_differences(ratings: Collection[_FirstRating], other_ratings: Collection[_FirstRating]) -> int:
+    return len({first.key for first in ratings} ^ {first.key for first in other_ratings})
+
+
+def _compute_rate(ratings: Sequence[_FirstRating]) -> "Rate | None":
+    from ratings.stats.proportions import estimate_rate  # imports scipy, which few pages need
+
+    return estimate_rate([first.verdict is True for first in ratings]) if ratings else None
+
+
+def _load_first_ratings(study: Study) -> list[_FirstRating]:
+    """Return the ratings that count or did count, as first submitted, in the order in which they came."""
+    assignment, source = "assignment__", "assignment__item__source__"
+    # As first submitted: a correction would show which source it belongs to. Imported ratings are extra to the
+    # plan.
+    counted = RatingEvent.objects.filter(
+        assignment__item__study=study, kind="answer", revision=1, assignment__occasion=1, assignment__surplus=False
+    )
+    # By key: answers are logged under the study's lock, so keys are in the order of time.
+    rows = counted.order_by("pk").values_list(
+        "pk", "at", f"{assignment}released_at", f"{assignment}rater__dropped", f"{assignment}rater__withdrawn_at", f"{source}label",
+        f"{source}perturbation", "verdict",
+    )  # fmt: skip
+    firsts = []
+    for key, at, released, dropped, withdrawn, label, perturbation, verdict in rows:
+        discounted_at = min((when for when in (released, withdrawn if dropped else None) if when), default=None)
+        if discounted_at is None or discounted_at > at:
+            firsts.append(_FirstRating(key, at, discounted_at, (label, perturbation), verdict))
+    return firsts

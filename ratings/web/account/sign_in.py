@@ -1,0 +1,141 @@
+"""Sign-in: on its own page with the two-factor code, and inside a page whose session has expired."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
+from django.contrib.auth.views import LoginView
+from django.core.validators import MaxLengthValidator
+from django.forms import CharField, EmailField, Form
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path, reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+from django_otp.models import Device
+
+from ratings.accounts import login, login_throttling, passwords, signing_in, two_factor
+from ratings.accounts.two_factor import CodeResult
+from ratings.raters import resend_links
+from wetbench_site.observability.audit_log import log_security_event
+
+
+class AddressForm(Form):
+    """The address for a new link."""
+
+    email = EmailField(label="E-mail address", max_length=254)
+    email.widget.attrs["autocomplete"] = "email"
+
+
+class SignInForm(AuthenticationForm):
+    """Django's form, with labels for what it accepts."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["username"].label = "User name or e-mail address"
+        # Hashing a very long password would take the server's time.
+        self.fields["password"].validators.append(MaxLengthValidator(passwords.MAX_LENGTH))
+
+    def get_invalid_login_error(self) -> Any:
+        assert self.request is not None  # both views pass it
+        # The name is logged as it is counted, never as it was typed: it may be a password.
+        log_security_event("sign-in failed", self.request, name=login_throttling.get_attempted_name(self.request))
+        return super().get_invalid_login_error()
+
+
+class CodeForm(Form):
+    """A code of the app or a backup code, for the user who has given the password."""
+
+    code = CharField(label="Code", max_length=40, help_text="Six digits from your authenticator app, or a backup code.")
+    code.widget.attrs |= {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
+
+    def check_code(self, request: HttpRequest, user: User) -> Device | None:
+        """Return the device that accepted the code; None, with an error in the form, if none did."""
+        return self.handle_result(request, user, two_factor.check_code(user, self.cleaned_data["code"]))
+
+    def handle_result(self, request: HttpRequest, user: User, checked: CodeResult) -> Device | None:
+        """Add an error to the form and the log if the code was rejected, and return the device."""
+        if checked.device is None:
+            log_security_event("second step failed", request, user=user.pk, wait=checked.wait)
+            wait = f"Too many wrong codes. Wait {checked.wait} s, then try again." if checked.wait else ""
+            self.add_error("code", wait or "The code is incorrect. Wait for the next one and try again.")
+        return checked.device
+
+
+class SignIn(LoginView):
+    """The sign-in page."""
+
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        next_url = self.get_success_url()
+        # With a second factor, the next page asks for the code before the session is signed in.
+        entered = login.sign_in(self.request, form.get_user(), next_url)
+        return HttpResponseRedirect(next_url if entered else reverse("ratings:sign_in_code"))
+
+
+@login_not_required
+@sensitive_post_parameters("code")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def enter_code(request: HttpRequest) -> HttpResponse:
+    """Ask for the two-factor code after the password; everybody else starts with the password."""
+    user = login.find_user_awaiting_code(request)
+    if user is None:
+        # Nobody is waiting for a code here, for example after the ten minutes.
+        return redirect("home" if request.user.is_authenticated else "login")
+    form = CodeForm(request.POST if request.method == "POST" else None)
+    if form.is_valid() and (device := form.check_code(request, user)):
+        return redirect(login.finish_sign_in(request, user, device))
+    return render(request, "registration/code.html", {"form": form}, status=422 if form.errors else 200)
+
+
+@login_not_required
+@sensitive_post_parameters("password", "code")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_dialog(request: HttpRequest) -> HttpResponse:
+    """Answer the sign-in dialog: 204 once signed in, so that the page continues; 422 with the form if not."""
+    # The code belongs to the sign-in that is waiting in this session, whatever else the form sends.
+    if "code" in request.POST and (user := login.find_user_awaiting_code(request)):
+        return _code_dialog(request, user)
+    form = SignInForm(request, request.POST if "username" in request.POST else None)
+    if request.method == "POST" and form.is_valid():
+        if login.sign_in(request, form.get_user(), reverse("home")):
+            # 204: the page behind the dialog stays as it is, with the rater's unsaved answer.
+            return HttpResponse(status=204)
+        return render(request, "registration/_code_here.html", {"form": CodeForm()}, status=422)
+    status = 422 if request.method == "POST" else 200
+    return render(request, "registration/_sign_in_here.html", {"form": form}, status=status)
+
+
+def _code_dialog(request: HttpRequest, user: User) -> HttpResponse:
+    form = CodeForm(request.POST)
+    if form.is_valid() and (device := form.check_code(request, user)):
+        login.finish_sign_in(request, user, device)
+        return HttpResponse(status=204)
+    return render(request, "registration/_code_here.html", {"form": form}, status=422)
+
+
+@login_not_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def send_link(request: HttpRequest) -> HttpResponse:
+    """E-mail a link that signs in again. The response is the same whether or not the address exists."""
+    form = AddressForm(request.POST or None)
+    sent = request.method == "POST" and form.is_valid()
+    if sent and (user := signing_in.find_by_email(form.cleaned_data["email"])):
+        # Sent in the background, so the response takes the same time for unknown addresses.
+        resend_links.send_sign_in_link(user, request)
+    status = 422 if form.errors else 200
+    return render(request, "registration/mail_link.html", {"form": form, "sent": sent}, status=status)
+
+
+urls: list[URLPattern] = [
+    path("login/code/", enter_code, name="sign_in_code"),
+    path("sign-in-here/", sign_in_dialog, name="sign_in_here"),
+    path("send-me-a-link/", send_link, name="mail_link"),
+]

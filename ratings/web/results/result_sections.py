@@ -1,0 +1,220 @@
+"""Arrange an analysis document for the study's page: key numbers, and sections of figures and tables, without a query."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ratings.models import EVIDENCE
+from ratings.results.analyses.tables import Json, list_records
+from ratings.results.figures.names import NAMES
+from ratings.stats.ratings_table import natural_sort_key
+from ratings.templatetags.result_tables import format_table_value
+
+MATRIX_CELLS = 1_500  # of the matrix on the page unless all are requested
+
+
+class KeyNumber(NamedTuple):
+    """One of the key numbers. `value` is "undefined" if missing, and `reason` says why. `target`: the population of the interval, unless it
+    is new raters.
+    """
+
+    name: str
+    value: str
+    interval: str
+    target: str
+    sample_text: str
+    published: str
+    reason: str
+
+
+class ResultBlock(NamedTuple):
+    """A figure with its table, or a table alone. `fold`: long, and shown on request; `tall`: more than a printed page; `summary`: one
+    sentence.
+    """
+
+    name: str
+    title: str
+    table_name: str
+    table: Json
+    figure: Any
+    wide: bool
+    fold: bool
+    tall: bool
+    summary: str
+
+
+class ResultSection(NamedTuple):
+    """A section of the page. `slug` is its anchor."""
+
+    slug: str
+    title: str
+    panels: list[ResultBlock]
+
+
+class MatrixRow(NamedTuple):
+    """An item's ratings, one entry per rater in column order; None without a rating."""
+
+    code: str
+    source: str
+    cells: list["MatrixCell | None"]
+
+
+class MatrixCell(NamedTuple):
+    """`side`: yes or no; `wrong`: the reference is known and differs."""
+
+    side: str
+    strength: int
+    text: str
+    wrong: bool
+
+
+class RatingMatrix(NamedTuple):
+    """Raters and items; `items` are in the document, and `rows` contains those on the page."""
+
+    raters: list[str]
+    rows: list[MatrixRow]
+    items: int
+    notes: list[str]
+
+
+_WIDE = ("raters", "detection", "contrasts")
+_FOLDED = (
+    "rates_by_action",
+    "rates_by_error_kind",
+    "rates_by_arm",
+    "rates_by_rater",
+    "detection",
+    "precision",
+    "contrasts",
+)
+_RATES = ("rates", "Rates and confidence", ("rates", "roc", "localisation", "confidence", "violins"))
+_GROUPS = (
+    "groups", "By experiment, action and kind of error",
+    ("rates_by_experiment", "rates_by_action", "rates_by_error_kind", "rates_by_arm"),
+)  # fmt: skip
+_RATERS = ("raters", "Raters", ("raters", "drift", "rates_by_rater", "detection"))
+_MATRICES = ("agreement_matrix", "conditional_matrix")
+_MACHINES = ("machines", "People and models", ("misses", "human_model", "fractions"))
+_AGREEMENT = ("agreement", "Agreement", ("agreement", *_MATRICES, "precision"))
+_CONTRASTS = ("contrasts", "Contrasts", ("contrasts",))
+_LAYOUT = (_RATES, _CONTRASTS, _MACHINES, _AGREEMENT, _GROUPS, _RATERS)
+# The paper's Table 1 and Fig. 4 come first in studies of evidence.
+_LAYOUT_EVIDENCE = (
+    ("machines", "People and models", ("human_model", "fractions", *_MATRICES)),
+    _RATES,
+    _CONTRASTS,
+    ("agreement", "Agreement", ("agreement", "precision")),
+    _GROUPS,
+    _RATERS,
+)
+
+
+def build_key_numbers(document: Json) -> list[KeyNumber]:
+    """Return the key numbers as text."""
+    return [_make_key_number(entry) for entry in document["headline"]]
+
+
+def build_sections(document: Json, figures: Mapping[str, Any]) -> list[ResultSection]:
+    """Return the page's sections in the order for the study's kind, without empty ones."""
+    layout = _LAYOUT_EVIDENCE if document["subject"]["kind"] == EVIDENCE else _LAYOUT
+    sections = []
+    for slug, title, names in layout:
+        panels = [_make_block(name, document, figures.get(name)) for name in names]
+        if blocks := [panel for panel in panels if panel.figure or panel.table["rows"]]:
+            sections.append(ResultSection(slug, title, blocks))
+    return sections
+
+
+def describe_design(document: Json) -> str:
+    """Return the sentence beside every result, whatever the filters: the share of planted errors, and how items were displayed."""
+    composition, parts_of_sentence = document["composition"], []
+    filtered = bool(document["filters"]["values"])
+    if counts := composition["references_said"]:
+        parts_of_sentence.append(f"{'the rated' if filtered else 'These'} items: {counts}")
+    elif (share := composition["planted_share"]) is not None:
+        parts_of_sentence.append(f"{share:.0%} of {'the rated' if filtered else 'these'} items have a planted error")
+    for arm, shares in composition["arms"].items():
+        if len(shares) > 1:
+            parts_of_sentence.append(
+                f"{_ARMS.get(arm, arm)}: {', '.join(f'{name} {part:.0%}' for name, part in shares.items())}"
+            )
+    return f"{'In the whole study, ' if filtered else ''}{'; '.join(parts_of_sentence)}." if parts_of_sentence else ""
+
+
+_ARMS = {"layout": "layout", "context": "goal and earlier steps shown", "marks": "rows could be ticked"}
+
+
+def build_matrix(document: Json, whole: bool = False) -> RatingMatrix | None:
+    """Return raters by items, grouped by source, with as many of each source as fit a page. None without a rating."""
+    table = document["tables"]["matrix"]
+    if not table["rows"]:
+        return None
+    raters: set[str] = set()
+    items: dict[str, dict[str, dict[str, MatrixCell]]] = defaultdict(lambda: defaultdict(dict))
+    for row in list_records(table):
+        raters.add(row["rater"])
+        items[row["source"]][row["item"]][row["rater"]] = _make_cell(row)
+    # As many rows of each source as fit, so that no source is missing from the page.
+    each = None if whole else max(1, MATRIX_CELLS // len(raters) // len(items))
+    # Natural order: R2 before R10.
+    labels = sorted(raters, key=natural_sort_key)
+    rows = [
+        MatrixRow(code, source, [own[code].get(label) for label in labels])
+        for source, own in sorted(items.items())
+        for code in sorted(own)[:each]
+    ]
+    return RatingMatrix(labels, rows, sum(map(len, items.values())), list(table["notes"]))
+
+
+def _make_cell(row: Mapping[str, Any]) -> MatrixCell:
+    # The minus sign has the width of the plus, so that the columns align.
+    sign = "+" if row["verdict"] else "\N{MINUS SIGN}"
+    confidence = row["confidence"] or 0
+    return MatrixCell(
+        # `is False`, because the reference can be unknown, which is neither right nor wrong.
+        "yes" if row["verdict"] else "no",
+        confidence,
+        f"{sign}{confidence or ''}",
+        row["correct"] is False,
+    )
+
+
+def _make_key_number(entry: Mapping[str, Any]) -> KeyNumber:
+    kind = entry["kind"]
+    low, high = entry["low"], entry["high"]
+    # An interval without both ends is not shown, and the reason is stated with the number.
+    interval = "" if low is None or high is None else f"{_format_number(low, kind)} to {_format_number(high, kind)}"
+    published = entry["published"]["said"] if entry["published"] else ""
+    value, target = _format_number(entry["value"], kind), _TARGETS.get(entry["key"], "")
+    return KeyNumber(entry["name"], value, interval, target, entry["said"], published, entry["reason"])
+
+
+_TARGETS = {"agreement": "for these raters", "model_agreement": "for these raters"}
+
+
+def _format_number(value: float | None, kind: str) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.0%}" if kind == "share" else format_table_value(value, kind)
+
+
+def _make_block(name: str, document: Json, figure: Any) -> ResultBlock:
+    named_figure = NAMES.get(name)
+    table_name = named_figure.table if named_figure else name
+    # A document of an earlier release may lack a table; the page then omits it.
+    table = document["tables"].get(table_name) or {"title": table_name, "columns": [], "rows": [], "notes": []}
+    summary = figure.summary if figure else table.get("summary", "")
+    title = named_figure.get_title(document) if named_figure else table["title"]
+    return ResultBlock(
+        name, title, table_name, table, figure, name in _WIDE, name in _FOLDED, _is_tall(figure), summary
+    )
+
+
+_TALL_PIXELS = 1000  # at a width of 700 pixels, which prints with 7-point letters
+
+
+def _is_tall(figure: Any) -> bool:
+    # The height of the drawing is known only from the SVG itself.
+    height = re.search(r'^<svg\b[^>]*?\sheight="([\d.]+)', str(figure.wide)) if figure else None
+    return height is not None and float(height[1]) > _TALL_PIXELS

@@ -1,0 +1,214 @@
+"""Rate limit per provider and key, in the database, shared by all workers.
+
+Answers raise the limit; 429 responses and overloads lower it. It closes for as long as the provider requests. After
+several infrastructure faults with no answer in between, it closes for a pause that doubles each time, and admits one
+probe at a time after each pause. A key that the provider does not accept blocks it until a person reopens it.
+"""
+
+import hashlib
+import logging
+import random
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import connection, transaction
+from django.db.models import Case, F, FloatField, IntegerField, Q, QuerySet, Value, When
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Least
+from django.db.transaction import TransactionManagementError
+from django.utils import timezone
+
+from simulation.calls.limit_settings import LimiterRules, get_limiter_rules
+from simulation.models import ModelCall, ProviderGate
+from simulation.providers import Endpoint, ErrorClass, ProviderError
+from simulation.providers.base import PROVIDERS
+from simulation.providers.retry_policy import double_capped, requested_wait
+
+log = logging.getLogger("wetbench.gates")
+# Lock order: the limiter's row may stay locked until the transaction of `request_slot`, `record_answer` or
+# `record_fault` ends. A transaction that also changes a Run must lock the limiter first, as
+# simulation.calls.replay does: with two orders, two transactions could wait for each other.
+SHARED_FAULTS = (ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED)  # they concern every call with the key
+PROVIDER_FAULTS = (*SHARED_FAULTS, ErrorClass.SERVER, ErrorClass.CONNECTION, ErrorClass.TIMEOUT, ErrorClass.GARBLED)
+KEY_FAULTS = {
+    ErrorClass.CREDENTIALS: "The provider does not accept the key",
+    ErrorClass.CREDITS: "The provider reports that no credit is left for the key",
+}
+# Upper bound of transactions between counting and committing: four processes with ten connections each.
+MAX_OPEN_TRANSACTIONS = 40
+
+# Raw SQL, because building the same subquery with the ORM for every call costs more than running it. It has no parameters.
+_COUNT_UNDER_WAY = RawSQL(
+    "(SELECT COUNT(*) FROM simulation_modelcall AS under_way"
+    " WHERE under_way.gate = simulation_providergate.name AND under_way.state = 'started')",
+    (),
+    output_field=IntegerField(),
+)
+
+
+class Admission(NamedTuple):
+    """Whether one more call may leave now. If not, when to try again, or why a person must act."""
+
+    is_open: bool
+    wait_seconds: float = 0.0
+    block_message: str = ""
+    is_at_maximum: bool = False  # and without a fault: an answer would change nothing
+    reason: str = ""  # rate_limit, provider_unavailable or no_slot; credentials if a person must act
+
+
+def format_limiter_name(endpoint: Endpoint) -> str:
+    """Return provider:fingerprint of the key. The key itself is never stored."""
+    return f"{endpoint.provider}:{hashlib.sha256(endpoint.key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def request_slot(name: str) -> Admission:
+    """Request one more call, inside the transaction that stores the call."""
+    if not connection.in_atomic_block:
+        raise TransactionManagementError(
+            "rate_limit.request_slot must be called inside the transaction that stores the call"
+        )
+    rules, now = get_limiter_rules(), timezone.now()
+    admission = _admit_without_lock(name, rules, now)
+    if admission is not None:
+        return admission
+    # Near the limit the row stays locked until the call is stored: two workers must not both take the last slot.
+    gate = _lock_limiter(name)
+    if gate.blocked:
+        return Admission(False, block_message=gate.blocked, reason="credentials")
+    is_tripped = gate.faults_running >= rules.faults_to_trip
+    if gate.closed_until and gate.closed_until > now:
+        seconds_left = (gate.closed_until - now).total_seconds()
+        return Admission(False, seconds_left, reason="provider_unavailable" if is_tripped else "rate_limit")
+    if is_tripped and _has_probe_under_way(gate):
+        return Admission(False, _add_jitter(rules.slot_wait), reason="provider_unavailable")
+    if _calls_under_way(name).count() >= max(1, int(min(gate.limit, rules.max_calls))):
+        return Admission(False, _add_jitter(rules.slot_wait), reason="no_slot")
+    return Admission(True)
+
+
+def record_answer(name: str) -> None:
+    """Record that the provider answered."""
+    max_calls = float(get_limiter_rules().max_calls)
+    # A key that never met a limit doubles with every full round of answers; one that did gains one call a round.
+    gain = Case(When(lowered_at=None, then=Value(1.0)), default=1.0 / F("limit"), output_field=FloatField())
+    # One UPDATE, which matches no row while the limit is at its maximum without faults: this runs for every
+    # answer.
+    changed = ProviderGate.objects.filter(Q(limit__lt=max_calls) | Q(faults_running__gt=0), name=name)
+    changed.update(limit=Least(Value(max_calls), F("limit") + gain), faults_running=0)
+
+
+@transaction.atomic
+def record_fault(name: str, error: ProviderError) -> None:
+    """Record an attempt without a completion: lower the limit, close it for a while, or block it, as the class of the error requires."""
+    gate, kind = _lock_limiter(name), error.error_class
+    if kind in KEY_FAULTS:
+        gate.blocked = _describe_block(name, kind)
+        log.error("%s: %s", name, gate.blocked)
+    elif kind in PROVIDER_FAULTS:
+        if gate.faults_running and _has_answer_since_fault(gate):
+            gate.faults_running = 0  # answers at the maximum are not recorded, so nothing reset it
+        _close_limiter(gate, error, get_limiter_rules(), timezone.now())
+        gate.faulted_at = timezone.now()
+    else:
+        gate.faults_running = 0  # the provider answered, only not with a completion
+    gate.save()
+
+
+def reopen_limiter(name: str) -> bool:
+    """Admit calls again after a person has fixed the key. Return False if there is no such limiter."""
+    changes = {"blocked": "", "closed_until": None, "faults_running": 0}
+    return ProviderGate.objects.filter(name=name).update(**changes) == 1
+
+
+def _admit_without_lock(name: str, rules: LimiterRules, now: datetime) -> Admission | None:
+    """Return an open admission if the limit is far away, else None: then the caller must lock the row."""
+    # Every call passes here, so this is one read without a lock. It is safe because even if all open transactions
+    # were admitted at once, they would not exceed the limit.
+    if rules.max_calls <= MAX_OPEN_TRANSACTIONS:
+        return None
+    columns = ("limit", "faults_running", "closed_until", "blocked", _COUNT_UNDER_WAY)
+    for limit, faults, closed_until, blocked, under_way in ProviderGate.objects.filter(name=name).values_list(*columns):
+        if blocked or faults >= rules.faults_to_trip or (closed_until is not None and closed_until > now):
+            return None
+        if min(limit, rules.max_calls) - under_way > MAX_OPEN_TRANSACTIONS:
+            return Admission(True, is_at_maximum=limit >= rules.max_calls and not faults)
+    return None
+
+
+def _lock_limiter(name: str) -> ProviderGate:
+    """Return the limiter's row, locked for this transaction. Create it on first use."""
+    limiters = ProviderGate.objects.select_for_update()
+    gate = limiters.filter(name=name).first()
+    if gate is None:
+        ProviderGate.objects.get_or_create(name=name, defaults={"limit": float(get_limiter_rules().start_calls)})
+        gate = limiters.get(name=name)
+    return gate
+
+
+def _close_limiter(gate: ProviderGate, error: ProviderError, rules: LimiterRules, now: datetime) -> None:
+    """Close the limiter for as long as this fault requires."""
+    if error.error_class in SHARED_FAULTS:
+        _lower_limit(gate, rules, now)
+    is_closed = gate.closed_until is not None and gate.closed_until > now
+    # Calls that left before the limiter closed and fail while it is closed are no new evidence, so they are not
+    # counted.
+    gate.faults_running += not is_closed
+    closed_until = now + timedelta(seconds=_compute_pause(gate.faults_running, error, rules, is_closed))
+    if closed_until > now and (gate.closed_until is None or closed_until > gate.closed_until):
+        gate.closed_until = closed_until
+        log.warning(
+            "%s closed until %s after %s", gate.name, closed_until.isoformat(timespec="seconds"), error.error_class
+        )
+
+
+def _lower_limit(gate: ProviderGate, rules: LimiterRules, now: datetime) -> None:
+    if gate.lowered_at and now - gate.lowered_at < timedelta(seconds=rules.lower_every):
+        return
+    # Start from what is under way: a limit that was never nearly used would have to fall many times before it had an effect.
+    under_way = _calls_under_way(gate.name).count()
+    gate.limit = max(1.0, 0.8 * min(gate.limit, rules.max_calls, max(under_way, rules.start_calls)))
+    gate.lowered_at = now
+
+
+def _compute_pause(faults: int, error: ProviderError, rules: LimiterRules, is_closed: bool) -> float:
+    """Return how many seconds to stay closed after this many faults in a row: the longer of the provider's request and the circuit breaker's pause."""
+    requested = requested_wait(error.retry_after, rules.retry_after_cap) if error.error_class in SHARED_FAULTS else 0.0
+    if is_closed:
+        return requested
+    if error.error_class in SHARED_FAULTS and error.retry_after is None:
+        requested = double_capped(rules.pause, faults - 1, rules.pause_cap)
+    is_tripped = faults >= rules.faults_to_trip
+    return max(
+        requested,
+        double_capped(rules.circuit_pause, faults - rules.faults_to_trip, rules.circuit_cap) if is_tripped else 0.0,
+    )
+
+
+def _calls_under_way(name: str) -> QuerySet[ModelCall]:
+    return ModelCall.objects.filter(gate=name, state="started")
+
+
+def _has_answer_since_fault(gate: ProviderGate) -> bool:
+    """Return whether any call was answered after the last counted fault."""
+    answers = ModelCall.objects.filter(gate=gate.name, state="answered").order_by("-pk")
+    last = answers.values_list("ended_at", flat=True).first()
+    return last is not None and gate.faulted_at is not None and last > gate.faulted_at
+
+
+def _has_probe_under_way(gate: ProviderGate) -> bool:
+    """Return whether a call that left after the pause is still under way: it is the probe, and other calls wait for its answer."""
+    since = gate.closed_until
+    return since is not None and _calls_under_way(gate.name).filter(started_at__gte=since).exists()
+
+
+def _add_jitter(seconds: float) -> float:
+    """Return half to one and a half times the seconds."""
+    # Spread the retries: otherwise all rows that wait for a slot would try again at the same moment.
+    return seconds * (0.5 + random.random())
+
+
+def _describe_block(name: str, kind: ErrorClass) -> str:
+    # Never the provider's message: it may repeat the key.
+    provider = name.partition(":")[0]
+    variable = PROVIDERS[provider].key_variable if provider in PROVIDERS else "its environment variable"
+    return f"{KEY_FAULTS[kind]} in {variable} (rate limiter {name}). Fix this, then press Try again on the run."

@@ -1,0 +1,241 @@
+"""Replay the model calls of a unit, and send at most one new call.
+
+A role calls its model as if every call were new. Calls that were answered before are returned from the call log. The
+first unanswered call is sent. A second new call ends the unit. So a unit costs at most one call, and no call is paid
+for twice.
+"""
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import random
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from simulation.calls import call_log, limit_settings, rate_limit, run_usage, text_store
+from simulation.calls.call_log import CallResult, PendingCall
+from simulation.casts import RoleConfig, RunConfig, pricing, run_config
+from simulation.leases import Blocked, Lease, LeaseLost, RetriesExhausted, RetryLater
+from simulation.leases.interruptions import CallDone
+from simulation.models import Episode, ModelCall
+from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, retry_policy
+from simulation.providers.base import Completion, Connection, Reply, WireRequest
+from simulation.providers.connections import MissingKey
+from wetbench_site.database import release_connection
+
+_TRANSIENT_ERRORS = {
+    str(kind) for kind, follows in retry_policy.REACTIONS.items() if isinstance(follows, retry_policy.Retry)
+}
+
+
+class ModelConnection(NamedTuple):
+    """A model's endpoint and the connection that sends to it."""
+
+    endpoint: Endpoint
+    connection: Connection
+
+
+Connector = Callable[[RunConfig, RoleConfig], ModelConnection]
+
+
+def connect(setup: RunConfig, player: RoleConfig) -> ModelConnection:
+    """Return a connection to the player's model, with the keys of this process's environment.
+
+    Raises MissingKey if the run configuration is for the scripted server but this environment leads to real providers.
+    """
+    # A run that was created for the scripted server must not reach, and pay, a real provider.
+    if setup.scripted and not run_config.uses_scripted_server(setup.models[player.model]["provider"]):
+        raise MissingKey(run_config.SCRIPTED_ALONE)
+    endpoint = setup.make_endpoint(player)
+    return ModelConnection(endpoint, connections.open_connection(endpoint))
+
+
+@dataclass
+class CallReplayer:
+    """The model calls of one unit of one leased row."""
+
+    lease: Lease[Any]
+    setup: RunConfig
+    role: str
+    number: int
+    connector: Connector
+    has_called: bool = False
+    # Of ratings: this job and the jobs that it continues. Their answers are replayed, so nothing is paid for twice.
+    job_ids: tuple[int, ...] = ()
+
+    def create_speaker(self, player: RoleConfig) -> CompletionFunction:
+        """Return a function that completes prompts with this player's model. Its n-th call is the n-th turn of the unit."""
+        turns = itertools.count()
+        return lambda prompt: self._complete_prompt(player, prompt, next(turns))
+
+    def _complete_prompt(self, player: RoleConfig, prompt: Prompt, turn: int) -> Completion:
+        """Return the logged completion of this turn, or send the prompt.
+
+        Raises CallDone after the one new call of the unit, LeaseLost if another worker took over while the model was
+        answering, Blocked if a person must act, RetryLater for transient errors, RetriesExhausted after too many of them.
+        """
+        try:
+            endpoint, connection = self.connector(self.setup, player)
+        except MissingKey as error:
+            raise Blocked("credentials", str(error)) from error
+        request = connection.prepare_request(prompt, player.params)
+        earlier = self._find_attempts(player, turn)
+        for call in earlier:
+            # The hash of the whole request: an answer to another prompt or with other parameters must not be
+            # replayed.
+            if call.state in call_log.ANSWERED_STATES and call.request_sha256 == request.sha256:
+                return _load_completion(call, endpoint)
+        if self.has_called:
+            raise CallDone
+        self.has_called = True
+        # Failures of an earlier job, while the provider was unavailable, do not count against the job that continues it.
+        attempts = [call for call in earlier if call.job_id in (None, self.lease.row.pk)]
+        pending = self._log_call_start(player, endpoint, prompt, request, turn, attempts)
+        # Models answer after seconds or minutes, and a process has only a few database connections.
+        release_connection()
+        result = _send_request(connection, request)
+        if not call_log.log_call_end(pending, self.lease, result):
+            raise LeaseLost
+        if isinstance(result.outcome, Completion):
+            return result.outcome
+        raise self._choose_reaction(result.outcome, [*attempts, pending.call])
+
+    def _find_attempts(self, player: RoleConfig, turn: int) -> list[ModelCall]:
+        """Return all earlier calls of this turn, and mark those that a former holder of the row left under way as lost."""
+        # Nothing was called in this phase before, so the query is spared.
+        if self.lease.is_first_unit and not self.has_called and len(self.job_ids) < 2:
+            return []
+        turns = ModelCall.objects.filter(number=self.number, role=self.role, speaker=player.name, turn=turn)
+        calls = turns.filter(**self._subject_filter())
+        relevant = turns.filter(job_id__in=self.job_ids) if self.job_ids else calls
+        # Bodies are large; only the one that is replayed is loaded, below.
+        attempts = list(relevant.defer("request", "reply").order_by("pk"))
+        if any(call.state == "started" for call in attempts):
+            calls.filter(state="started", fence__lt=self.lease.fence).update(state="lost", ended_at=timezone.now())
+        return attempts
+
+    def _log_call_start(
+        self,
+        player: RoleConfig,
+        endpoint: Endpoint,
+        prompt: Prompt,
+        request: WireRequest,
+        turn: int,
+        attempts: list[ModelCall],
+    ) -> PendingCall:
+        """Check every condition for sending the request, and log the call, in one transaction."""
+        gate, run = rate_limit.format_limiter_name(endpoint), self.lease.row.run
+        price, price_record = run_usage.get_cached_price(player.model, timezone.now().date())
+        worst_case = pricing.compute_max_usage(prompt, player.params.max_tokens, price)
+        try:
+            with transaction.atomic():
+                if not self.lease.is_held():
+                    raise LeaseLost
+                admission = self._request_slot(
+                    gate, attempts
+                )  # before the run is locked: see the lock order in rate_limit
+                call_log.reserve_budget(run, worst_case)
+                stored_request = text_store.deduplicate_text(request.body, prompt.system)
+                call = ModelCall.objects.create(
+                    **self._subject_filter(),
+                    run_id=run.pk,
+                    role=self.role,
+                    speaker=player.name,
+                    purpose=prompt.purpose,
+                    number=self.number,
+                    turn=turn,
+                    attempt=len(attempts) + 1,
+                    fence=self.lease.fence,
+                    gate=gate,
+                    model_name=player.model,
+                    provider=endpoint.provider,
+                    requested_model=endpoint.model_id,
+                    prompt_set=prompt.prompt_set,
+                    request_sha256=request.sha256,
+                    request=stored_request,
+                    effective_params=dict(request.effective),
+                    dropped_params=dict(request.dropped),
+                    reserved_tokens=worst_case.tokens,
+                    reserved_cost=worst_case.cost,
+                    price=price_record,
+                )
+        except IntegrityError as error:
+            # A former holder that was presumed dead has logged this attempt in between. Try again, with its call in view.
+            raise RetryLater(settings.POLL_SECONDS, "no_slot") from error
+        text_store.remember_stored_texts(stored_request)
+        return PendingCall(call, admission.is_at_maximum)
+
+    def _request_slot(self, gate: str, attempts: list[ModelCall]) -> rate_limit.Admission:
+        admission = rate_limit.request_slot(gate)
+        if admission.block_message:
+            raise Blocked("credentials", admission.block_message)
+        if admission.is_open:
+            return admission
+        failures = _list_recent_failures(attempts, gate) if admission.reason == retry_policy.UNAVAILABLE else []
+        if failures and _seconds_since_first(failures) >= limit_settings.get_retry_policy().window:
+            message = f"after {len(failures)} attempts, and no other call was answered either: {failures[-1].error}"
+            raise RetriesExhausted(retry_policy.UNAVAILABLE, message)
+        raise RetryLater(admission.wait_seconds * _compute_wait_factor(admission.reason), admission.reason)
+
+    def _choose_reaction(self, error: ProviderError, attempts: list[ModelCall]) -> Exception:
+        """Return the exception that follows a failed attempt: retry later, block the row, or fail it."""
+        # Faults that do not pass with time are not retried, so only transient ones count towards the number of
+        # attempts.
+        transient = [call for call in attempts if call.error_class in _TRANSIENT_ERRORS] or [attempts[-1]]
+        in_a_row = _list_recent_failures(attempts, attempts[-1].gate) or [attempts[-1]]
+        policy = limit_settings.get_retry_policy()
+        reaction = retry_policy.choose_reaction(
+            error.error_class, len(transient), _seconds_since_first(in_a_row), error.retry_after, random(), policy
+        )
+        message = call_log.clean_text(str(error), 2000)
+        match reaction:
+            case retry_policy.Retry():
+                return RetryLater(reaction.seconds, reaction.reason, message)
+            case retry_policy.Block():
+                return Blocked(reaction.reason, message)
+            case retry_policy.GiveUp():
+                return RetriesExhausted(reaction.reason, f"after {len(transient)} attempts: {message}")
+
+    def _subject_filter(self) -> dict[str, Any]:
+        kind = {"twin": "twin", "rating": "job"}.get(self.role, "episode")
+        return {f"{kind}_id": self.lease.row.pk}
+
+
+def _send_request(connection: Connection, request: WireRequest) -> CallResult:
+    started = time.monotonic()
+    try:
+        outcome: Completion | ProviderError = connection.send_request(request, settings.CALL_SECONDS)
+    except ProviderError as error:
+        outcome = error
+    return CallResult(outcome, time.monotonic() - started)
+
+
+def _load_completion(call: ModelCall, endpoint: Endpoint) -> Completion:
+    """Return a logged completion, parsed from the stored bytes exactly as at first."""
+    return connections.parse_reply(endpoint, Reply(call.http_status or 0, call.reply_headers, bytes(call.reply or b"")))
+
+
+def _list_recent_failures(attempts: list[ModelCall], gate: str) -> list[ModelCall]:
+    """Return the transient failures of this turn since any call through this limiter was answered."""
+    answered = ModelCall.objects.filter(gate=gate, state="answered").order_by("-pk").values_list("ended_at", flat=True)
+    last_answer = answered.first()
+    failures = [call for call in attempts if call.state == "failed" and call.error_class in _TRANSIENT_ERRORS]
+    # While other calls are answered, elapsed time does not show that the provider is unavailable.
+    return [call for call in failures if last_answer is None or call.started_at > last_answer]
+
+
+def _seconds_since_first(failures: list[ModelCall]) -> float:
+    return (timezone.now() - failures[0].started_at).total_seconds()
+
+
+def _compute_wait_factor(reason: str) -> float:
+    """Return how many times longer to wait for a slot, by the number of rows that wait for one."""
+    if reason != "no_slot":
+        return 1.0
+    # Every attempt to get a slot costs a claim and a prompt, so a long queue must try less often.
+    waiting = Episode.objects.filter(status="waiting", reason="no_slot").count()
+    return min(10.0, 1.0 + waiting / settings.PROVIDER_CALLS_MAX)

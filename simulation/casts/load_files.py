@@ -1,0 +1,131 @@
+"""Load the data files of fixtures/ into the database. Safe to repeat; an invalid file loads nothing."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.models import Model
+
+from simulation.casts import datafiles, model_files
+from simulation.casts.model_entries import TOKEN_CLASSES
+from simulation.casts.model_files import ModelFiles
+from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
+
+
+class LoadCounts(NamedTuple):
+    """How many entries are new, changed and unchanged."""
+
+    new: int
+    changed: int
+    same: int
+
+
+def load_lab(directory: Path) -> dict[str, LoadCounts]:
+    """Load actions, experiments, models and casts. Raises LabError with every problem before anything is written."""
+    actions, action_files, specs = datafiles.load_data_files(directory)
+    players = parse_model_files([path for name in ("models", "casts") if (path := directory / f"{name}.json").exists()])
+    # All or nothing: a laboratory with new actions and old experiments would reject its own protocols.
+    with transaction.atomic():
+        loaded = {
+            "actions": _upsert_rows(CatalogueEntry, ["name"], [_action_row(data) for data in action_files]),
+            "experiments": _upsert_rows(Experiment, ["slug"], [_experiment_row(data) for _, data in specs]),
+        }
+        # Actions that are no longer in the files are removed; experiments stay, because episodes refer to them.
+        CatalogueEntry.objects.exclude(name__in=actions.types).delete()
+        return loaded | load_models(players)
+
+
+def parse_model_files(paths: Sequence[Path]) -> ModelFiles:
+    """Return files of models, prices and casts, checked against the loaded models."""
+    # A cast may use a model that an earlier load has stored.
+    loaded_models = {row.name: {"options": row.options} for row in LanguageModel.objects.all()}
+    return model_files.load_model_files(paths, loaded_models)
+
+
+@transaction.atomic
+def load_models(files: ModelFiles) -> dict[str, LoadCounts]:
+    """Add new entries and replace those of the same name; a price replaces one of the same day. Nothing is removed."""
+    models = _upsert_rows(LanguageModel, ["name"], [_model_row(data) for data in files.models])
+    prices = [(data["name"], price) for data in files.models for price in data.get("prices", ())]
+    prices += [(price["model"], price) for price in files.prices]
+    keys = dict(LanguageModel.objects.values_list("name", "pk"))
+    return {
+        "models": models,
+        "prices": _upsert_rows(ModelPrice, ["model_id", "effective_from"], _latest_prices(keys, prices)),
+        "casts": _upsert_rows(CastDefinition, ["name"], [_cast_row(data) for data in files.casts]),
+    }
+
+
+def _action_row(data: dict[str, Any]) -> dict[str, Any]:
+    return {"name": data["name"], "kind": data["kind"], "data": data, "sha256": _hash_entry(data)}
+
+
+def _experiment_row(data: dict[str, Any]) -> dict[str, Any]:
+    columns = {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
+    return columns | {"data": data, "sha256": _hash_entry(data)}
+
+
+def _model_row(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": data["name"],
+        "provider": data["provider"],
+        "model_id": data["model_id"],
+        "aliases": data.get("aliases", []),
+        "options": data.get("options", {}),
+        "context_limit": data.get("context_limit"),
+        "lifecycle": data.get("lifecycle", "unknown"),
+        "retires_on": _parse_day(data.get("retires_on")),
+        "lifecycle_source": data.get("lifecycle_source", ""),
+        "lifecycle_read_on": _parse_day(data.get("lifecycle_read_on")),
+        "note": data.get("note", ""),
+    }
+
+
+def _latest_prices(keys: Mapping[str, int], prices: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return one price per model and day: the last one given."""
+    rows = [_price_row(keys[name], price) for name, price in prices]
+    # Later files replace earlier prices of the same day.
+    return list({(row["model_id"], row["effective_from"]): row for row in rows}.values())
+
+
+def _price_row(model: int, data: Mapping[str, Any]) -> dict[str, Any]:
+    amounts = {key: None if data.get(key) is None else Decimal(data[key]) for key in TOKEN_CLASSES}
+    source = {"source": data["source"], "read_on": _parse_day(data["read_on"])}
+    return {"model_id": model, "effective_from": _parse_day(data["effective_from"]), **amounts, **source}
+
+
+def _cast_row(data: dict[str, Any]) -> dict[str, Any]:
+    return {"name": data["name"], "description": data["description"], "data": data}
+
+
+def _parse_day(written: str | None) -> date | None:
+    return date.fromisoformat(written) if written else None
+
+
+def _hash_entry(data: Any) -> str:  # sorted keys, so that the order in a file does not change it
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _upsert_rows(model: type[Model], keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> LoadCounts:
+    """Write new and changed rows at once, so that simultaneous loads give the same result."""
+    before = {tuple(getattr(row, key) for key in keys): row for row in model._default_manager.all()}
+    pairs = [(before.get(tuple(fields[key] for key in keys)), fields) for fields in rows]
+    new = [fields for row, fields in pairs if row is None]
+    # Unchanged rows are not written, so that their numbers are reported truthfully.
+    changed = [
+        fields for row, fields in pairs if row and any(getattr(row, name) != value for name, value in fields.items())
+    ]
+    # One statement with conflict handling instead of a save for each row: two simultaneous loads neither fail nor
+    # duplicate.
+    model._default_manager.bulk_create(
+        [model(**fields) for fields in (*new, *changed)],
+        update_conflicts=True,
+        unique_fields=list(keys),
+        update_fields=[name for name in (rows[0] if rows else ()) if name not in keys],
+    )
+    return LoadCounts(len(new), len(changed), len(rows) - len(new) - len(changed))

@@ -1,0 +1,122 @@
+"""Stored prompt sets: the built-in ones and those of a laboratory, each version under its hash."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from simulation.lab.errors import LabError
+from simulation.llm.prompts import prompt_sets
+from simulation.llm.prompts.prompt_sets import ImportedSet, PromptSetError, PromptTexts, SetName
+from simulation.models import PromptSet
+
+BUILT_IN, BUILT_IN_RATING = prompt_sets.BUILT_IN, prompt_sets.BUILT_IN_RATING
+
+_OF_RATERS = "rating.item.txt"  # a file that only sets for model raters have
+
+
+class NoSuchPromptSet(LabError):  # noqa: N818  # a result, not an error
+    """No stored prompt set has that name or hash."""
+
+
+def get_prompt_set(name: str = BUILT_IN) -> PromptSet:
+    """Return the row of `name` or `name@hash`; without a hash, the newest of that name. Raises NoSuchPromptSet.
+
+    The built-in set is stored at first use, and again when its files have changed.
+    """
+    set_name = _parse_name(name)
+    # The built-in sets are compared by their files, so a new release stores its new texts at first use.
+    for shipped in _load_shipped():
+        if set_name.name == shipped.name and shipped.sha256.startswith(set_name.version):
+            return _store_texts(shipped)
+    # Two rows are enough to see that the abbreviation is ambiguous.
+    matches = PromptSet.objects.filter(name=set_name.name, sha256__startswith=set_name.version)[:2]
+    if not matches:
+        raise NoSuchPromptSet(f"There is no prompt set {name[:90]!r}; there are {', '.join(list_names())}")
+    if set_name.version and len(matches) > 1:
+        raise NoSuchPromptSet(f"{name!r} matches more than one version: enter more digits of the hash")
+    return matches[0]
+
+
+def get_simulation_set(name: str = BUILT_IN) -> PromptSet:
+    """Return a set for the roles of a simulation. Raises NoSuchPromptSet if it is for model raters."""
+    return _check_family(get_prompt_set(name), rating=False)
+
+
+def get_rating_set(name: str = BUILT_IN_RATING) -> PromptSet:
+    """Return a set for model raters. Raises NoSuchPromptSet if it is for the roles of a simulation."""
+    return _check_family(get_prompt_set(name), rating=True)
+
+
+# Texts under a hash never change, so the cache needs no expiry.
+@lru_cache(maxsize=32)
+def load_texts(sha256: str) -> PromptTexts:
+    """Return the texts with a hash. Raises NoSuchPromptSet if there are none, LabError if the row no longer matches its hash."""
+    for shipped in _load_shipped():
+        if sha256 == shipped.sha256:
+            return shipped
+    row = PromptSet.objects.filter(sha256=sha256).first()
+    if row is None:
+        raise NoSuchPromptSet(f"There is no prompt set with the hash {sha256[:64]}")
+    loaded = PromptTexts(row.name, row.files)
+    # Somebody changed the row by hand; a run with other words than its hash promises would be worthless.
+    if loaded.sha256 != sha256:
+        raise LabError(f"The stored texts of prompt set {row} no longer match its hash")
+    return loaded
+
+
+def list_current() -> list[PromptSet]:
+    """Return the newest version of every name, the built-in set first: the choices for a run of episodes or twins."""
+    rows = {BUILT_IN: get_prompt_set()}
+    # The newest comes first by the default order, so the first row of a name is kept.
+    for row in PromptSet.objects.exclude(files__has_key=_OF_RATERS).defer("files"):
+        rows.setdefault(row.name, row)
+    return list(rows.values())
+
+
+def list_names() -> list[str]:
+    """Return every name, the built-in one first."""
+    others = PromptSet.objects.exclude(name=BUILT_IN).order_by("name").values_list("name", flat=True).distinct()
+    return [BUILT_IN, *others]
+
+
+def import_folder(folder: Path, name: str) -> tuple[PromptSet, ImportedSet]:
+    """Store the set of a folder under a name. Raises PromptSetError with everything wrong, and stores nothing.
+
+    A set that was stored before is returned unchanged, under its existing name.
+    """
+    set_name = SetName.parse_name(name)
+    if set_name.version or set_name.name in (BUILT_IN, BUILT_IN_RATING):
+        raise PromptSetError((f"{name} cannot be the name of a new set: choose another with --name",))
+    read = prompt_sets.load_folder(folder, set_name.name)
+    is_rating = prompt_sets.is_rating_set(read.texts.files)
+    get_prompt_set(BUILT_IN_RATING if is_rating else BUILT_IN)  # so that a copy of a built-in set is recognised as such
+    if any(prompt_sets.is_rating_set(row.files) != is_rating for row in PromptSet.objects.filter(name=set_name.name)):
+        raise PromptSetError(
+            (f"{name} is a set of the other kind (simulation, rating): choose another name with --name",)
+        )
+    return _store_texts(read.texts), read
+
+
+def _load_shipped() -> tuple[PromptTexts, ...]:
+    return prompt_sets.load_built_in(), prompt_sets.load_built_in_rating()
+
+
+def _check_family(row: PromptSet, rating: bool) -> PromptSet:
+    if prompt_sets.is_rating_set(row.files) != rating:
+        expected, actual = ("rating", "simulation") if rating else ("simulation", "rating")
+        raise NoSuchPromptSet(f"The prompt set {row.name} is for {actual}; choose one for {expected}")
+    return row
+
+
+def _parse_name(name: str) -> SetName:
+    try:
+        return SetName.parse_name(name)
+    except PromptSetError as error:
+        raise NoSuchPromptSet(str(error)) from error
+
+
+def _store_texts(found: PromptTexts) -> PromptSet:
+    # Simultaneous imports of the same set store one row, because the hash is unique.
+    row, _ = PromptSet.objects.get_or_create(
+        sha256=found.sha256, defaults={"name": found.name, "files": dict(found.files)}
+    )
+    return row

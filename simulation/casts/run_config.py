@@ -1,0 +1,126 @@
+"""The run configuration, frozen as JSON when a run is created: who runs each role, with which models and prompts."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from simulation.providers import Endpoint, connections
+from simulation.providers.base import PROVIDERS, Params, WireOptions
+
+PERSON = "person"
+SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # address of this process's scripted server; set by `make paper`
+SCRIPTED_ALONE = "only the scripted server of `make paper` answers this run"
+
+
+@dataclass(frozen=True)
+class RoleConfig:
+    """Who runs a role: rules or a person (`plays`), or a language model with its parameters."""
+
+    plays: str = ""
+    model: str = ""
+    params: Params = field(default_factory=lambda: Params(max_tokens=4096))
+    scaffold: str = "react"
+    history: Mapping[str, Any] = field(default_factory=lambda: {"kind": "full"})
+
+    @property
+    def name(self) -> str:
+        return self.model or self.plays
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "RoleConfig":
+        # A player without a model has no other fields.
+        if "plays" in data:
+            return cls(plays=data["plays"])
+        params = {**data["params"]}
+        if params.get("temperature") is not None:
+            # Through text, because a float would add digits.
+            params["temperature"] = Decimal(str(params["temperature"]))
+        return cls(
+            model=data["model"],
+            params=Params(**params),
+            scaffold=data.get("scaffold", "react"),
+            history=data.get("history", {"kind": "full"}),
+        )
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A parsed run configuration."""
+
+    agent: RoleConfig
+    transition_model: RoleConfig
+    classifiers: tuple[RoleConfig, ...]  # the first one's verdict ends the episode; the others are the panel
+    models: Mapping[str, Mapping[str, Any]]
+    prompt_sha256: str
+    rater: RoleConfig | None = None  # model rater of a study; such a configuration has no other roles
+    scripted: bool = False  # a scripted server answers instead of the models; no provider is called
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "RunConfig":
+        cast = data["cast"]
+        scripted = bool(cast.get("scripted"))
+        if "rater" in cast:
+            rater = RoleConfig.from_json(cast["rater"])
+            return cls(
+                RoleConfig(),
+                RoleConfig(),
+                (),
+                data["models"],
+                data.get("prompt_set", {}).get("sha256", ""),
+                rater,
+                scripted,
+            )
+        return cls(
+            RoleConfig.from_json(cast["agent"]),
+            RoleConfig.from_json(cast["transition_model"]),
+            tuple(RoleConfig.from_json(one) for one in (cast["evidence_classifier"], *cast.get("panel", ()))),
+            data["models"],
+            data.get("prompt_set", {}).get("sha256", ""),
+            scripted=scripted,
+        )
+
+    def make_endpoint(self, player: RoleConfig, environ: Mapping[str, str] = os.environ) -> Endpoint:
+        """Return the model's address with the key of this environment. Raises MissingKey without one."""
+        model = self.models[player.model]
+        options = {**model["options"]}
+        if "effort_levels" in options:
+            # JSON has lists; the options compare tuples.
+            options["effort_levels"] = tuple(options["effort_levels"])
+        return connections.make_endpoint(model["provider"], model["model_id"], WireOptions(**options), environ)
+
+    def get_context_limit(self, player: RoleConfig) -> int | None:
+        limit = self.models[player.model].get("context_limit")
+        return int(limit) if limit else None
+
+
+def uses_scripted_server(provider: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether this environment sends calls for the provider to the scripted server of its own process."""
+    url = environ.get(SCRIPTED_VARIABLE, "")
+    # A prefix, since the provider's base URL may have a path below the server's address.
+    return bool(url) and environ.get(PROVIDERS[provider].base_url_variable, "").startswith(url)
+
+
+def list_models(setup: Mapping[str, Any]) -> list[tuple[str, RoleConfig]]:
+    """Return every language model of a configuration with its role."""
+    if not setup:
+        return []
+    config = RunConfig.from_json(setup)
+    if config.rater:
+        return [("rating", config.rater)]
+    roles = [
+        ("agent", config.agent),
+        ("transition", config.transition_model),
+        *(("verdict", p) for p in config.classifiers),
+    ]
+    # Rules cost nothing and make no calls.
+    return [(role, player) for role, player in roles if player.model]
+
+
+def hash_config(setup: Mapping[str, Any]) -> str:
+    """Return the digest of a configuration. Equal digests mean the same models with the same prompts."""
+    # Sorted keys, because a database may return them in another order.
+    return hashlib.sha256(json.dumps(setup, sort_keys=True).encode()).hexdigest() if setup else ""

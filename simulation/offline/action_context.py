@@ -1,0 +1,185 @@
+"""The context of one action in progress: its typed parameters, its vessels, and what it has produced so far."""
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from simulation.lab.actions import ActionType
+from simulation.lab.outcomes import Observation
+from simulation.offline.vessels import EMPTY, RefusalError, Vessel
+
+
+@dataclass
+class ActionContext:
+    """One action in progress.
+
+    Handlers change `vessels`, append to `new_vessels` and `observations`, and explain the computation in `reasoning`.
+    """
+
+    action_type: ActionType
+    values: Mapping[str, Any]
+    parameters_as_written: Mapping[
+        str, Any
+    ]  # before units and defaults are resolved; the records of instruments quote these
+    vessels: Mapping[
+        str, Vessel
+    ]  # by barcode, in the order of the action's materials, which is also the order of the outcome
+    truth: Mapping[str, Any]
+    seed_parts: tuple[object, ...]  # (seed, step); all noise is drawn from these and the material
+    taken_names: set[str]  # names of everything on the bench, so that new vessels get names of their own
+    new_vessels: list[Vessel] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    reasoning: str = ""
+
+    def get_selected_vessel(self, parameter: str) -> Vessel:
+        """Return the vessel that a selector parameter names.
+
+        Raises RefusalError if it is a supply, from which nothing can be drawn.
+        """
+        vessel = self.vessels[self.values[parameter]]
+        if vessel.is_supply:
+            raise RefusalError(f"wrong material: {parameter} is {vessel.name}, which is {vessel.phase}")
+        return vessel
+
+    def get_samples(self, *others: Vessel) -> list[Vessel]:
+        """Return all materials of the action except supplies and `others`.
+
+        Raises RefusalError if none is left.
+        """
+        found = [
+            vessel
+            for vessel in self.vessels.values()
+            if not vessel.is_supply and all(vessel is not other for other in others)
+        ]
+        if not found:
+            raise RefusalError(f"no sample: {self.action_type.name} takes {self.action_type.inputs}")
+        return found
+
+    def get_changeable_samples(self, *others: Vessel) -> list[Vessel]:
+        """Return the samples of an action that changes all of them.
+
+        Raises RefusalError if one of them is an unlimited supply.
+        """
+        samples = self.get_samples(*others)
+        for vessel in samples:
+            if vessel.unlimited:
+                raise RefusalError(f"unlimited: {vessel.name} cannot be changed; take a portion of it first")
+        return samples
+
+    def get_container_supply(self) -> Vessel:
+        """Return the supply of empty containers among the materials. Raises RefusalError if there is none."""
+        if (supply := self.find_container_supply()) is None:
+            raise RefusalError(f"no container: {self.action_type.name} takes {self.action_type.inputs}")
+        return supply
+
+    def find_container_supply(self) -> Vessel | None:
+        return next((vessel for vessel in self.vessels.values() if vessel.unlimited and vessel.phase == EMPTY), None)
+
+    def create_vessel(self, supply: Vessel, name: str) -> Vessel:
+        """Take a new container out of a supply and give it a name that nothing else has."""
+        vessel = Vessel.from_supply(supply, self.reserve_name(name))
+        self.new_vessels.append(vessel)
+        return vessel
+
+    def format_label(self, number: int, total: int, default: str) -> str:
+        """Return the agent's label, numbered if there are several vessels to label, or the default if the agent gave none."""
+        agent_label = self.printable_label
+        if not agent_label:
+            return default
+        return f"{agent_label} {number}" if total > 1 else agent_label
+
+    @property
+    def printable_label(self) -> str:
+        """Return the label that the agent gave for new vessels, without unprintable characters; "" if nothing is left."""
+        agent_label = str(self.values.get("label") or "")
+        printable = "".join(letter if letter.isprintable() else " " for letter in agent_label)
+        return " ".join(printable.split())
+
+    def reserve_name(self, name: str) -> str:
+        """Return the name, with a number appended if it is taken, and mark it as taken."""
+        # 110 characters leave room for the number: a vessel cuts its name at 120.
+        number, candidate = 1, name[:110]
+        while candidate in self.taken_names:
+            number += 1
+            candidate = f"{name[:110]} ({number})"
+        self.taken_names.add(candidate)
+        return candidate
+
+    def get_number(self, parameter: str) -> Decimal:
+        return Decimal(self.values[parameter])
+
+    def get_whole_number(self, parameter: str) -> int:
+        """Return a parameter as an integer. Raises RefusalError if it has decimals."""
+        value = self.get_number(parameter)
+        if value != int(value):
+            raise RefusalError(f"not a whole number: {parameter} is {value}")
+        return int(value)
+
+    def record_observation(self, description: str, kind: str = "instrumental", value: str = "") -> None:
+        self.observations.append(Observation(description, kind, value))
+
+    def describe_run(self, vessel: Vessel) -> str:
+        """Return the heading of an instrument's record: the action, the sample, and the settings that the record quotes."""
+        written_settings = [(name, self.get_written_setting(name)) for name in self.action_type.echo]
+        settings_as_text = [
+            (name, ", ".join(map(str, v)) if isinstance(v, list | tuple) else v) for name, v in written_settings
+        ]
+        settings = "".join(
+            f", {name.replace('_', ' ')} {value}" for name, value in settings_as_text if value is not None
+        )
+        return f"{self.action_type.name} of {vessel.name}{settings}"
+
+    def get_written_setting(self, name: str) -> Any:
+        """Return a parameter as the action wrote it, or its default."""
+        default = next(parameter.default for parameter in self.action_type.parameters if parameter.name == name)
+        return self.parameters_as_written.get(name, default)
+
+    def compute_noise_factor(self, vessel: Vessel, relative: Decimal, *purpose: object) -> Decimal:
+        """Return a factor around 1 with this relative standard deviation.
+
+        The same seed, step, material and purpose give the same factor. It is never negative.
+        """
+        return max(Decimal(0), 1 + self.compute_deviate(vessel, *purpose) * relative)
+
+    def compute_deviate(self, vessel: Vessel, *purpose: object) -> Decimal:
+        """Return a standard normal deviate. The same seed, step, material and purpose give the same one."""
+        # Rounded, so that outcomes do not depend on the last digits of floating-point functions.
+        return Decimal(str(round(self.create_rng(vessel, *purpose).gauss(0, 1), 6)))
+
+    def create_rng(self, vessel: Vessel, *purpose: object) -> random.Random:
+        # One generator per purpose instead of one for the run: noise does not depend on the order in which handlers
+        # ask for it, and another process can continue an episode. Random hashes text with SHA-512, so the result
+        # does not depend on PYTHONHASHSEED.
+        return random.Random(repr((*self.seed_parts, vessel.barcode, *purpose)))
+
+    def list_declared(self, kind: str) -> list[Mapping[str, Any]]:
+        """Return the experiment's entries of this kind for this action whose conditions the parameters fulfil."""
+        return [entry for entry in self.truth.get(kind, ()) if self.is_applicable(entry)]
+
+    def is_applicable(self, entry: Mapping[str, Any]) -> bool:
+        action = entry["action"]
+        if self.action_type.name not in (action if isinstance(action, list) else [action]):
+            return False
+        return all(self._meets_condition(name, condition) for name, condition in entry.get("when", {}).items())
+
+    def _meets_condition(self, name: str, condition: Any) -> bool:
+        value = self.values.get(name)
+        if value is None:
+            return False
+        if not isinstance(condition, Mapping):
+            allowed = condition if isinstance(condition, list) else [condition]
+            return any(part in allowed for part in (value if isinstance(value, tuple) else (value,)))
+        action_parameter = next(parameter for parameter in self.action_type.parameters if parameter.name == name)
+        low, high = (
+            action_parameter.parse_value(condition[end]) if end in condition else value
+            for end in ("minimum", "maximum")
+        )
+        return bool(low <= value <= high)
+
+
+def has_components(vessel: Vessel, names: Collection[str]) -> bool:
+    """Return whether a vessel has all of these components. An unknown amount counts as present."""
+    amounts = [vessel.contents.get_amount(name) for name in names]
+    return all(amount is None or amount > 0 for amount in amounts)

@@ -1,0 +1,196 @@
+"""What an injector has to work with, and how it describes the edits it wants."""
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+from simulation.lab import quantities
+from simulation.lab.actions import Action, ActionType
+from simulation.lab.materials import AVAILABLE, UNLIMITED, Material, NewMaterial
+from simulation.lab.outcomes import Observation, Outcome
+from simulation.lab.roles import Situation
+
+MATERIALS, OBSERVATIONS = "new_materials", "new_observations"
+_PROPERTY = "properties."
+# Places tried per kind, so that the number of plans stays bounded in outcomes with many materials.
+_MOST_PLACES = 8
+_UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}]+")
+_T = TypeVar("_T")
+
+
+class Edit(NamedTuple):
+    """One text of the outcome and its replacement."""
+
+    part: str  # MATERIALS or OBSERVATIONS
+    position: int
+    field: str  # a field of the material or observation, or "properties.<name>"
+    old: str
+    new: str
+
+    @property
+    def json_path(self) -> str:
+        """The text's path in the outcome's JSON."""
+        return f"{self.part}[{self.position}].{self.field}"
+
+
+class Plan(NamedTuple):
+    """One error: the rule it breaks, why the outcome is then wrong, and the edits. The first edit is the error's location."""
+
+    rule: str
+    explanation: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An action, the situation before it, and its correct outcome."""
+
+    action: Action
+    situation: Situation
+    outcome: Outcome
+
+    @property
+    def action_type(self) -> ActionType | None:
+        return self.situation.catalogue.find_type(self.action.name)
+
+    def find_previous(self, draft: NewMaterial) -> Material | None:
+        """Return the material that this new material continues, as it was before the step."""
+        return self.situation.inventory.get(draft.replaces) if draft.replaces else None
+
+    def list_inputs(self) -> list[Material]:
+        return [material for code in self.action.materials if (material := self.situation.inventory.get(code))]
+
+    def list_limited_inputs(self) -> list[Material]:
+        return [material for material in self.list_inputs() if material.available_for_use != UNLIMITED]
+
+    def iter_available(self) -> Iterator[tuple[int, NewMaterial]]:
+        """Yield the index and new material of those that are available for further use."""
+        for index, draft in enumerate(self.outcome.new_materials):
+            if draft.available_for_use == AVAILABLE:
+                yield index, draft
+
+    def iter_continued(self) -> Iterator[tuple[int, NewMaterial, Material]]:
+        """Yield those that existed before the step, with their previous state."""
+        for index, draft in self.iter_available():
+            if before := self.find_previous(draft):
+                yield index, draft, before
+
+    def iter_observations(self) -> Iterator[tuple[int, Observation]]:
+        yield from enumerate(self.outcome.new_observations)
+
+    @cached_property
+    def subject_indexes(self) -> tuple[int | None, ...]:
+        """For each observation the index of the material that it names."""
+        return tuple(self._find_subject(observation.description) for observation in self.outcome.new_observations)
+
+    def _find_subject(self, description: str) -> int | None:
+        names = {index: draft.name for index, draft in enumerate(self.outcome.new_materials)}
+        matches = [index for index, name in names.items() if is_mentioned(name, description)]
+        # The longest name, because "Sample 1" is also mentioned in "Sample 1 diluted".
+        return max(matches, key=lambda index: len(names[index]), default=None)
+
+    @cached_property
+    def known_units(self) -> frozenset[str]:
+        """Every unit that follows a number in the action, in its materials before it, or in its outcome."""
+        property_maps = [material.properties for material in self.list_inputs()]
+        property_maps += [material.properties for material in self.outcome.new_materials]
+        texts = [str(dict(properties)) for properties in property_maps]
+        texts += [f"{observation.description} {observation.value}" for observation in self.outcome.new_observations]
+        return frozenset(list_units(" ".join((*texts, str(dict(self.action.parameters))))))
+
+    def find_named_material(self, index: int) -> NewMaterial | None:
+        """Return the material that an observation names."""
+        subject = self.subject_indexes[index]
+        return None if subject is None else self.outcome.new_materials[subject]
+
+
+InjectorFunction = Callable[[Case, random.Random], Iterator[Plan]]
+
+
+def sample_places(rng: random.Random, places: Sequence[_T]) -> list[_T]:
+    """Return a random sample of the places where an error would fit, in random order."""
+    return rng.sample(list(places), min(len(places), _MOST_PLACES))
+
+
+def edit_property(index: int, draft: NewMaterial, name: str, new: str) -> Edit:
+    return Edit(MATERIALS, index, _PROPERTY + name, str(draft.properties[name]), new)
+
+
+def edit_material(index: int, draft: NewMaterial, field: str, new: str) -> Edit:
+    return Edit(MATERIALS, index, field, str(getattr(draft, field)), new)
+
+
+def edit_value(index: int, observation: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "value", observation.value, new)
+
+
+def edit_description(index: int, observation: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "description", observation.description, new)
+
+
+def apply_edits(outcome: Outcome, edits: Sequence[Edit]) -> Outcome:
+    """Return the outcome with these texts changed and everything else in its order."""
+    parts: dict[str, list[Any]] = {
+        MATERIALS: list(outcome.new_materials),
+        OBSERVATIONS: list(outcome.new_observations),
+    }
+    for edit in edits:
+        parts[edit.part][edit.position] = _apply_edit(parts[edit.part][edit.position], edit)
+    return replace(outcome, new_materials=tuple(parts[MATERIALS]), new_observations=tuple(parts[OBSERVATIONS]))
+
+
+def _apply_edit(thing: Any, edit: Edit) -> Any:
+    if not edit.field.startswith(_PROPERTY):
+        return replace(thing, **{edit.field: edit.new})
+    return replace(thing, properties={**thing.properties, edit.field.removeprefix(_PROPERTY): edit.new})
+
+
+def list_shown_amounts(case: Case) -> list[quantities.Quantity]:
+    """Return the volumes and masses displayed for the materials of the outcome."""
+    amounts = [
+        parse_amount(draft.properties.get(name), name)
+        for _, draft in case.iter_available()
+        for name in ("volume", "mass")
+    ]
+    return [quantity for quantity in amounts if quantity]
+
+
+def parse_amount(text: Any, *dimensions: str) -> quantities.Quantity | None:
+    """Return the text as an amount of the first dimension that fits, or None."""
+    return _parse_cached_amount(text, dimensions) if isinstance(text, str) else None
+
+
+# The same few texts are parsed again for every kind of error.
+@lru_cache(maxsize=10_000)
+def _parse_cached_amount(text: str, dimensions: tuple[str, ...]) -> quantities.Quantity | None:
+    for dimension in dimensions:
+        try:
+            return quantities.parse_quantity(text, dimension)
+        except quantities.QuantityError:
+            continue
+    return None
+
+
+def list_units(text: str) -> list[str]:
+    """Return the units that follow the numbers of a text."""
+    return _UNIT.findall(text)
+
+
+def is_mentioned(text: str, value: str) -> bool:
+    """Return whether the value contains this text as separate words: "10x" is not in "110x"."""
+    # The plain test goes first, because it is cheaper than a regular expression and usually false.
+    return text in value and re.search(build_word_pattern(text), value) is not None
+
+
+def build_word_pattern(text: str) -> str:
+    """Return the pattern that finds a text as separate words."""
+    return rf"(?<![\w.-]){re.escape(text)}(?!\w)"
+
+
+def replace_mentions(value: str, text: str, wrong: str) -> str:
+    """Return the value with every mention of the text replaced."""
+    # A function, because a replacement text would have its backslashes interpreted.
+    return re.sub(build_word_pattern(text), lambda _: wrong, value)

@@ -1,0 +1,142 @@
+"""Interpret error envelopes: the class that decides what follows, or a refusal."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from simulation.providers import wire
+from simulation.providers.base import ErrorClass, ProviderError, ProviderRefused, ProviderUnavailable, Reply
+
+TRANSIENT = {
+    ErrorClass.RATE_LIMIT,
+    ErrorClass.OVERLOADED,
+    ErrorClass.SERVER,
+    ErrorClass.CONNECTION,
+    ErrorClass.TIMEOUT,
+    ErrorClass.GARBLED,
+}
+EXHAUSTED = (
+    "RESOURCE_EXHAUSTED"  # Google's code for a limit per minute or day, with a text that others use for missing credit
+)
+BY_STATUS = {
+    401: ErrorClass.CREDENTIALS,
+    402: ErrorClass.CREDITS,
+    403: ErrorClass.CREDENTIALS,
+    408: ErrorClass.SERVER,
+    409: ErrorClass.SERVER,
+    413: ErrorClass.CONTEXT,
+    425: ErrorClass.SERVER,
+    429: ErrorClass.RATE_LIMIT,
+    503: ErrorClass.OVERLOADED,
+    529: ErrorClass.OVERLOADED,
+}
+# An error inside a 200 has no status: its type or code gives the class.
+BY_WORD = {
+    "overloaded_error": ErrorClass.OVERLOADED,
+    "rate_limit_error": ErrorClass.RATE_LIMIT,
+    "rate_limit_exceeded": ErrorClass.RATE_LIMIT,
+    "authentication_error": ErrorClass.CREDENTIALS,
+    "invalid_api_key": ErrorClass.CREDENTIALS,
+    "permission_error": ErrorClass.CREDENTIALS,
+    "billing_error": ErrorClass.CREDITS,
+    "insufficient_quota": ErrorClass.CREDITS,
+    EXHAUSTED: ErrorClass.RATE_LIMIT,
+    "invalid_request_error": ErrorClass.BAD_REQUEST,
+    "not_found_error": ErrorClass.BAD_REQUEST,
+    "request_too_large": ErrorClass.CONTEXT,
+    "context_length_exceeded": ErrorClass.CONTEXT,
+    "exceed_context_size_error": ErrorClass.CONTEXT,
+}
+NO_CREDIT = re.compile(r"credit balance|insufficient (credits|quota|balance)|exceeded your current quota, please", re.I)
+NO_KEY = re.compile(r"api key not valid|api_key_invalid|invalid api key|incorrect api key", re.I)
+TOO_LONG = re.compile(
+    r"prompt is too long|context length|context window|context size|context limit"
+    r"|input token count.{0,40}exceeds|too many (input )?tokens|input is too long|maximum number of tokens allowed",
+    re.I,
+)
+FORBIDDEN = {
+    "content_filter", "content_policy_violation", "responsible_ai_policy_violation", "moderation_blocked", "invalid_prompt",
+}  # fmt: skip
+MODERATED = re.compile(r"moderation|flagged", re.I)  # OpenRouter's 403
+FLAGGED = re.compile(
+    r"usage polic|content policy|content filter|flagged|limited access to this content|for safety reasons|prohibited.content",
+    re.I,
+)
+
+
+def find_error(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the error of an envelope in any provider's form, or None."""
+    error = data.get("error")
+    if isinstance(error, dict) and error:
+        return error
+    if isinstance(error, str) and error:
+        return {"message": error}
+    if data.get("object") == "error" or data.get("type") == "error":
+        return dict(data)
+    return {"message": str(data["detail"])} if "detail" in data and "choices" not in data else None
+
+
+def find_refusal(reply: Reply, error: Mapping[str, Any]) -> str:
+    """Return why the provider refused the prompt or withheld the answer, or ""."""
+    status, metadata = _effective_status(reply, error), wire.as_mapping(error.get("metadata"))
+    if status == 403 and (
+        "flagged_input" in metadata or metadata.get("reasons") or MODERATED.search(_error_message(error))
+    ):
+        reasons = metadata.get("reasons")
+        return (wire.parse_word(", ".join(map(str, reasons)), 200) if isinstance(reasons, list) else "") or "moderation"
+    code = str(error.get("code") or "")
+    flagged = status == 400 and FLAGGED.search(_error_message(error)) is not None
+    return wire.parse_word(code or "content_filter", 200) if code in FORBIDDEN or flagged else ""
+
+
+def make_error(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
+    """Return the error to raise for a reply, given its envelope (may be empty)."""
+    error_class = classify_error(_effective_status(reply, error), error)
+    message = _error_message(error) or reply.body[:200].decode("utf-8", "replace")
+    text = wire.shorten(wire.make_sendable(f"HTTP {reply.status}: {message}"), 500)
+    kind = ProviderUnavailable if error_class in TRANSIENT else ProviderRefused
+    wait = wire.parse_retry_after(reply.headers)
+    wait = _google_retry_delay(error) if wait is None else wait
+    return kind(error_class, text, wait, reply, wire.find_request_id(reply.headers, error))
+
+
+def classify_error(status: int, error: Mapping[str, Any]) -> ErrorClass:
+    """Return the class of an error. Its text is checked before its status, because unlike causes share a status."""
+    words = {str(error.get(name)) for name in ("type", "code", "status")}
+    if status == 429 and (EXHAUSTED in words or _google_retry_delay(error) is not None):
+        return ErrorClass.RATE_LIMIT
+    if "insufficient_quota" in words or (status in (400, 403) and NO_CREDIT.search(_error_message(error))):
+        return ErrorClass.CREDITS
+    if (status == 400 or _is_success_status(status)) and (
+        "context_length_exceeded" in words or TOO_LONG.search(_error_message(error))
+    ):
+        return ErrorClass.CONTEXT
+    if status == 400 and NO_KEY.search(_error_message(error)):
+        return ErrorClass.CREDENTIALS
+    if status in BY_STATUS:
+        return BY_STATUS[status]
+    if _is_success_status(status):
+        return next((BY_WORD[word] for word in sorted(words) if word in BY_WORD), ErrorClass.SERVER)
+    return ErrorClass.SERVER if status >= 500 else ErrorClass.BAD_REQUEST
+
+
+def _effective_status(reply: Reply, error: Mapping[str, Any]) -> int:
+    """Return the reply's status, or the one that an error inside a 200 has as its code."""
+    code = str(error.get("code") or "")
+    return int(code) if wire.is_success(reply) and re.fullmatch(r"[45]\d\d", code) else reply.status
+
+
+def _is_success_status(status: int) -> bool:
+    return 200 <= status < 300
+
+
+def _error_message(error: Mapping[str, Any]) -> str:
+    message = error.get("message")
+    return message if isinstance(message, str) else "" if message is None else str(message)
+
+
+def _google_retry_delay(error: Mapping[str, Any]) -> float | None:
+    """Return Google's wait time in seconds: a RetryInfo among the details."""
+    details = error.get("details")
+    rows = [wire.as_mapping(row) for row in details] if isinstance(details, list) else []
+    return next((wire.parse_number(row["retryDelay"]) for row in rows if "retryDelay" in row), None)

@@ -1,0 +1,219 @@
+"""Record a run in a file, and replay the same run from it, byte for byte and without a network."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from simulation.calls import ModelConnection, rate_limit
+from simulation.casts import RoleConfig, RunConfig, run_config
+from simulation.engine import runner
+from simulation.lab.errors import LabError
+from simulation.leases import leases
+from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
+from simulation.providers import recording
+from simulation.providers.base import PROVIDERS, Reply
+from simulation.providers.recording import RecordedCall, Recording, ReplayConnection
+from simulation.runs import control, create
+
+_REPLAY_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # placeholders: a replay sends nothing
+
+
+class ReplayError(LabError):
+    """The recording cannot be replayed with the current data. The message says what differs."""
+
+
+class EpisodeComparison(NamedTuple):
+    """A recorded episode beside its replay. `difference` is empty if both are the same, byte for byte."""
+
+    experiment: str
+    replicate: int
+    steps: int
+    difference: str
+
+
+def record_run(run: Run, path: Path) -> int:
+    """Write a run of episodes with every answered or failed call, and return the number of calls. The file has no keys or addresses."""
+    if run.kind != "episodes" or not run_config.list_models(run.setup):
+        raise ReplayError(
+            "Only runs of episodes with language models can be recorded. Rule-based runs are reproducible from their seed"
+        )
+    if run.setup["cast"]["agent"].get("plays") == run_config.PERSON:
+        raise ReplayError("A person's choices are not in the call log. Export this run with export_episodes")
+    prompts = PromptSet.objects.filter(sha256=run.setup.get("prompt_set", {}).get("sha256", "")).first()
+    header = {
+        "cast": run.cast,
+        "seed": run.seed,
+        "manifest": run.manifest,
+        "setup": run.setup,
+        "prompts": {"name": prompts.name, "sha256": prompts.sha256, "files": prompts.files} if prompts else None,
+        "episodes": [_episode_to_dict(row) for row in run.episodes.select_related("experiment").order_by("pk")],
+    }
+    return recording.write_recording(path, header, _iter_calls(run))
+
+
+def replay_run(path: Path) -> tuple[Run, list[EpisodeComparison]]:
+    """Replay a recording as a run of its own that is excluded from all results, and compare each episode with the recorded one."""
+    recorded = recording.load_recording(path)
+    run, pairs = _create_run(recorded)
+    expected = {entry["code"]: entry for entry in recorded.header["episodes"]}
+    for code, row in pairs:
+        _replay_episode(row, _EpisodeReplay(recorded, code), expected[code])
+    return run, [_compare_episode(expected[code], row) for code, row in pairs]
+
+
+@dataclass
+class _EpisodeReplay:
+    """The recorded calls of one episode, and the position in each model's calls."""
+
+    recording: Recording
+    code: str
+    connections: dict[str, ModelConnection] = field(default_factory=dict)
+
+    def connect(self, setup: RunConfig, player: RoleConfig) -> ModelConnection:
+        if player.name not in self.connections:
+            endpoint = setup.make_endpoint(player, _REPLAY_KEYS)
+            calls = self.recording.select_calls(episode=self.code, speaker=player.name)
+            self.connections[player.name] = ModelConnection(endpoint, ReplayConnection(endpoint, calls))
+        return self.connections[player.name]
+
+    def has_calls_left(self, row: Episode) -> bool:
+        """Return whether the recording has more calls than the replay has used."""
+        return row.calls.exclude(state="lost").count() < len(self.recording.select_calls(episode=self.code))
+
+    def reopen_limiters(self) -> None:
+        # Recorded faults close or block the limiter of the placeholder key. A replay must not wait for it.
+        setup = RunConfig.from_json(self.recording.header["setup"])
+        for _, player in run_config.list_models(self.recording.header["setup"]):
+            rate_limit.reopen_limiter(rate_limit.format_limiter_name(setup.make_endpoint(player, _REPLAY_KEYS)))
+
+
+def _replay_episode(episode: Episode, episode_replay: _EpisodeReplay, expected: Mapping[str, Any]) -> None:
+    """Run the episode to its recorded end in this thread."""
+    while (row := Episode.objects.get(pk=episode.pk)).status not in Episode.ENDED:
+        # The recorded episode ended here, or a person unblocked it and the recording has more calls.
+        if row.status == "blocked" and (expected["status"] == "blocked" or not episode_replay.has_calls_left(row)):
+            return
+        if expected["status"] == "cancelled" and row.next_number > len(expected["steps"]):
+            control.stop_episode(row)
+            continue
+        # Recorded faults are repeated, but not their waits and blocks: continue at once.
+        Episode.objects.filter(pk=row.pk, status="blocked").update(status="queued", reason="", error="")
+        Episode.objects.filter(pk=row.pk).update(not_before=None)
+        episode_replay.reopen_limiters()
+        lease = leases.claim_row(Episode, row.code, replay=True)
+        if lease is None:
+            raise ReplayError("another process is running this replay")
+        runner.run_episode_unit(lease, episode_replay.connect)
+
+
+@transaction.atomic
+def _create_run(recorded: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
+    """Return a run with the recorded configuration, and the recorded code and new row of each episode."""
+    header = recorded.header
+    try:
+        if header["prompts"]:
+            prompts = header["prompts"]
+            PromptSet.objects.get_or_create(
+                sha256=prompts["sha256"], defaults={"name": prompts["name"], "files": prompts["files"]}
+            )
+        run = Run.objects.create(
+            submission_id=create.create_submission_id(),
+            kind="episodes",
+            replay=True,
+            cast=header["cast"],
+            seed=header["seed"],
+            manifest=header["manifest"],
+            setup=header["setup"],
+            setup_sha256=run_config.hash_config(header["setup"]),
+        )
+        return run, [(entry["code"], _create_episode(run, entry)) for entry in header["episodes"]]
+    except (KeyError, TypeError) as error:
+        raise ReplayError(f"line 1 of the recording lacks {error}") from error
+
+
+def _create_episode(run: Run, entry: Mapping[str, Any]) -> Episode:
+    experiment = Experiment.objects.filter(slug=entry["experiment"]).first()
+    if experiment is None or experiment.sha256 != entry["experiment_sha256"]:
+        raise ReplayError(f"The experiment {entry['experiment']!r} is missing or differs from the recorded one")
+    return Episode.objects.create(
+        run=run,
+        experiment=experiment,
+        experiment_sha256=experiment.sha256,
+        cast=run.cast,
+        replicate=entry["replicate"],
+        seed=entry["seed"],
+        initial=entry["initial"],
+        counts=False,  # a replay must never be part of a result or take a replicate's place
+    )
+
+
+def _episode_to_dict(row: Episode) -> dict[str, Any]:
+    return {
+        "code": str(row.code),
+        "experiment": row.experiment.slug,
+        "experiment_sha256": row.experiment_sha256,
+        "replicate": row.replicate,
+        "seed": row.seed,
+        "initial": row.initial,
+        "status": row.status,
+        "steps": _hash_steps(row),
+        "verdicts": _hash_verdicts(row),
+    }
+
+
+def _compare_episode(expected: Mapping[str, Any], row: Episode) -> EpisodeComparison:
+    row.refresh_from_db()
+    steps, verdicts = _hash_steps(row), _hash_verdicts(row)
+    differing_step = next(
+        (
+            n
+            for n, (recorded_step, replayed_step) in enumerate(zip(expected["steps"], steps, strict=False), start=1)
+            if recorded_step != replayed_step
+        ),
+        min(len(steps), len(expected["steps"])) + 1 if len(steps) != len(expected["steps"]) else 0,
+    )
+    if differing_step:
+        difference = f"step {differing_step} differs"
+    elif row.status != expected["status"]:
+        difference = f"ended {row.status}, recorded {expected['status']}"
+    else:
+        difference = "" if verdicts == expected["verdicts"] else "the verdicts differ"
+    if difference and row.error:
+        difference += f" ({row.error[:200]})"
+    return EpisodeComparison(row.experiment.slug, row.replicate, len(steps), difference)
+
+
+def _hash_steps(row: Episode) -> list[str]:
+    """Return a hash of each committed step, complete as stored."""
+    return [_hash_value(step) for step in row.transitions.order_by("number").values_list("step", flat=True)]
+
+
+def _hash_verdicts(row: Episode) -> dict[str, str]:
+    return {name: _hash_value(verdict) for name, verdict in row.reviews.values_list("classifier", "verdict")}
+
+
+def _hash_value(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _iter_calls(run: Run) -> Iterator[RecordedCall]:
+    """Yield every call that ended, in the order in which they were sent."""
+    calls = ModelCall.objects.filter(run=run, state__in=("answered", "refused", "failed")).order_by("pk")
+    # Replies are large: read them in small batches. The request is identified by its hash, so its body is not
+    # needed.
+    for call in calls.defer("request").select_related("episode").iterator(chunk_size=200):
+        reply = Reply(call.http_status, call.reply_headers, bytes(call.reply or b"")) if call.http_status else None
+        key = {
+            "episode": str(call.episode.code) if call.episode else "",
+            "role": call.role,
+            "speaker": call.speaker,
+            "number": call.number,
+            "turn": call.turn,
+            "attempt": call.attempt,
+        }
+        yield RecordedCall(key, call.request_sha256, reply, call.error_class, call.error)

@@ -1,0 +1,357 @@
+"""Create runs and their rows. Nothing here contacts a broker: workers find the rows."""
+
+import hashlib
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple, TypedDict, Unpack
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.db.models import Count, F, Max, QuerySet
+from django.utils import timezone
+
+from simulation.calls import run_usage
+from simulation.casts import cast_availability, casting, cost_estimate, prompt_store, run_config
+from simulation.lab.actions import Action
+from simulation.lab.errors import LabError
+from simulation.lab.materials import build_inventory
+from simulation.lab.outcomes import Perturbation
+from simulation.models import Episode, Experiment, Job, Run, Transition, Twin, Worker
+from simulation.runs import benches, twin_samples
+
+MAX_SEED = 2**31 - 1
+HUMAN_CAST = "human"
+GENERAL_WORKER_KINDS = ("embedded", "celery")  # a dispatcher runs nothing, and a command only its own run
+
+
+class RunLimits(TypedDict, total=False):
+    """What a run may use before it stops (None: no limit of that kind)."""
+
+    max_cost: Decimal | None
+    max_tokens: int | None
+    max_seconds: int | None
+
+
+class RunOptions(RunLimits, total=False):
+    """Options of a run of language models: their prompt set and the run's limits."""
+
+    prompt_set: str
+
+
+class RunProgress(NamedTuple):
+    """The progress of a run: its number of rows, and the number in each status."""
+
+    total: int
+    by_status: dict[str, int]
+    ended: int
+
+    @property
+    def is_finished(self) -> bool:
+        return self.ended == self.total
+
+
+class UnknownExperimentError(LabError):
+    """There is no experiment of that name. The message lists the known ones."""
+
+
+def get_experiments(name: str) -> list[Experiment]:
+    """Return the experiment of that slug in a list, or all experiments for "all". Raise UnknownExperimentError if there is none."""
+    experiments = Experiment.objects.all() if name == "all" else Experiment.objects.filter(slug=name)
+    if not experiments:
+        slugs = ", ".join(Experiment.objects.values_list("slug", flat=True))
+        raise UnknownExperimentError(
+            f"There is no experiment {name!r}. Known experiments: {slugs}"
+            if slugs
+            else "There are no experiments yet: run `python manage.py load_lab` first"
+        )
+    return list(experiments)
+
+
+def create_submission_id() -> str:
+    return uuid.uuid4().hex
+
+
+@transaction.atomic
+def create_episode_run(
+    experiments: Iterable[Experiment],
+    cast: str,
+    replicates: int,
+    seed: int | None = None,
+    user: AbstractBaseUser | None = None,
+    submission_id: str = "",
+    manifest: bool = False,
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Create a run with the next `replicates` of each experiment. The same submission id returns the same run.
+
+    With `manifest`, the agent may use ManifestMaterials, and the episodes are excluded from benchmarks.
+    """
+    run, created = _get_or_create_run("episodes", cast, seed, user, submission_id, manifest, options)
+    if created:
+        for experiment in _lock_experiments(experiment.pk for experiment in experiments):
+            last_replicate = _get_last_replicate(experiment, cast)
+            Episode.objects.bulk_create(
+                _build_episode(run, experiment, cast, last_replicate + number) for number in range(1, replicates + 1)
+            )
+    return run
+
+
+@transaction.atomic
+def create_human_episode(
+    experiment: Experiment,
+    answering_cast: str,
+    user: AbstractBaseUser | None = None,
+    submission_id: str = "",
+    **options: Unpack[RunOptions],
+) -> Episode:
+    """Create an episode in which a person is the agent. Transition model and classifiers are those of the cast `answering`.
+
+    The same submission id returns the same episode.
+    """
+    run_config = cast_availability.freeze_with_person(answering_cast)
+    run, created = _get_or_create_run("episodes", HUMAN_CAST, None, user, submission_id, False, options, run_config)
+    if not created:
+        return run.episodes.earliest("pk")
+    [locked] = _lock_experiments([experiment.pk])
+    episode = _build_episode(run, locked, HUMAN_CAST, _get_last_replicate(locked, HUMAN_CAST) + 1)
+    episode.awaits_person = True
+    episode.save()
+    return episode
+
+
+@transaction.atomic
+def submit_human_action(episode: Episode, action: Action, number: int) -> str:
+    """Store a person's action for step `number` and queue it. Return "", or the reason why it was not accepted."""
+    row = Episode.objects.select_for_update().get(pk=episode.pk)
+    # The same form sent twice must not run the action twice.
+    if not row.awaits_person or row.has_ended or row.next_number != number:
+        return "This step is already done, or the episode has ended. Reload the page."
+    bench = benches.build_bench(row)
+    action, outcome = bench.resolve_action(action)
+    # For people, an action that the catalogue rejects costs no step: they see the reason and choose again.
+    if outcome is not None and not outcome.success:
+        return outcome.failure_reason
+    phase = "agent" if outcome is not None else "transition"
+    # The fence rises because this changes a row outside a lease.
+    changes = {"phase": phase, "pending": action.to_json(), "awaits_person": False, "fence": F("fence") + 1}
+    Episode.objects.filter(pk=row.pk).update(**changes)
+    return ""
+
+
+@transaction.atomic
+def create_twin_run(
+    transitions: QuerySet[Transition],
+    perturbations: Sequence[str],
+    cast: str = "offline",
+    per_transition: int = 1,
+    seed: int | None = None,
+    user: AbstractBaseUser | None = None,
+    submission_id: str = "",
+    sample: int | None = None,
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Create a run with `per_transition` more twins of each accepted transition and perturbation.
+
+    The perturbation "none" asks a language model for its own answer. With `sample`, only twins of that many transitions,
+    drawn by the run's seed (twin_samples.draw_steps): existing twins of this cast then count, and AlreadyMadeError is
+    raised if none is missing.
+    """
+    if Perturbation.NONE in perturbations and cast in casting.CASTS:
+        raise LabError(
+            f"Twins without an error need a language model as transition model; the cast {cast} is rule-based"
+        )
+    run, created = _get_or_create_run("twins", cast, seed, user, submission_id, False, options)
+    if created:
+        # Lock before counting: a concurrent run could otherwise create twins with the same numbers.
+        accepted = transitions.filter(accepted=True)
+        _lock_experiments(accepted.order_by().values_list("episode__experiment", flat=True).distinct())
+        last_numbers = {
+            (transition, perturbation): last_number
+            for transition, perturbation, last_number in Twin.objects.filter(transition__in=accepted, cast=cast)
+            .order_by()
+            .values_list("transition", "perturbation")
+            .annotate(last=Max("number"))
+        }
+        steps = accepted.values_list("pk", "episode__seed", "number")
+        drawn = None if sample is None else set(twin_samples.draw_steps(accepted, sample, run.seed))
+        twins = Twin.objects.bulk_create(
+            Twin(
+                run=run,
+                transition_id=pk,
+                perturbation=perturbation,
+                cast=cast,
+                number=twin_number,
+                seed=_derive_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin_number),
+            )
+            for pk, episode_seed, number in steps
+            if drawn is None or pk in drawn
+            for perturbation in perturbations
+            for twin_number in _list_twin_numbers(
+                last_numbers.get((pk, perturbation), 0), per_transition, add_to_existing=drawn is None
+            )
+        )
+        if drawn is not None and not twins:
+            raise twin_samples.TwinsExistError(
+                f"All twins of this sample exist already (seed {run.seed}). Choose another seed or a larger sample"
+            )
+    return run
+
+
+def _list_twin_numbers(last: int, requested: int, add_to_existing: bool) -> range:
+    """Return the numbers of the twins to create if `last` exist: `wanted` more, or only the missing ones up to `wanted`."""
+    return range(last + 1, last + requested + 1 if add_to_existing else requested + 1)
+
+
+@transaction.atomic
+def create_rating_run(
+    setup: Mapping[str, Any],
+    user: AbstractBaseUser | None = None,
+    submission_id: str = "",
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Create the run that pays for the ratings of one model rater, with its frozen run configuration (`roster.rater`). Its rows are jobs."""
+    return _get_or_create_run("ratings", setup["cast"]["name"], 0, user, submission_id, False, options, setup)[0]
+
+
+@transaction.atomic
+def retry_episode(episode: Episode) -> Episode:
+    """Create a new episode that replaces this replicate. Raise ValueError if this episode cannot be retried (again)."""
+    row = Episode.objects.select_for_update().get(pk=episode.pk)
+    if row.status not in Episode.RETRYABLE or not row.counts:
+        raise ValueError(
+            f"{row} is {row.get_status_display()}; only a failed or stopped episode can be retried, and only once"
+        )
+    Episode.objects.filter(pk=row.pk).update(counts=False)
+    retried = _build_episode(row.run, row.experiment, row.cast, row.replicate)
+    retried.retry_of = row
+    retried.awaits_person = row.cast == HUMAN_CAST
+    retried.save()
+    return retried
+
+
+def get_progress(run: Run) -> RunProgress:
+    """Return how many of the run's rows are in which status. Costs one query."""
+    numbers: Counter[str] = Counter()
+    for status, _, number in count_rows_by_status(run):
+        numbers[status] += number
+    # Blocked rows count as ended: nothing changes until a person acts.
+    end_statuses = (*Episode.ENDED, *Twin.ENDED, *Job.ENDED, "blocked")
+    return RunProgress(
+        numbers.total(), dict(numbers), sum(n for status, n in numbers.items() if status in end_statuses)
+    )
+
+
+def count_rows_by_status(run: Run) -> list[tuple[str, str, int]]:
+    """Return (status, reason, number) of the run's rows. Costs one query."""
+    if run.kind == "ratings":
+        # The jobs of a model rater continue each other, so only the last one shows its state.
+        return [(status, reason, 1) for status, reason in run.jobs.order_by("-pk").values_list("status", "reason")[:1]]
+    rows = run.episodes if run.kind == "episodes" else run.twins
+    return list(rows.order_by().values_list("status", "reason").annotate(n=Count("pk")))
+
+
+class RowFailure(NamedTuple):
+    """A way in which rows of a run failed or are blocked."""
+
+    status: str
+    reason: str
+    error: str
+
+
+def count_failures(run: Run) -> Counter[RowFailure]:
+    """Return how many rows of the run failed or are blocked with each error."""
+    rows: Any = {"episodes": run.episodes, "twins": run.twins, "ratings": run.jobs}[run.kind]
+    failures = rows.filter(status__in=("failed", "blocked")).values_list("status", "reason", "error")
+    return Counter(RowFailure(*row) for row in failures)
+
+
+def has_live_worker() -> bool:
+    """Return whether a worker that runs all rows has sent a heartbeat recently."""
+    since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
+    return Worker.objects.filter(seen_at__gte=since, kind__in=GENERAL_WORKER_KINDS).exists()
+
+
+def _lock_experiments(keys: Iterable[int]) -> list[Experiment]:
+    """Lock these experiments for this transaction and return them."""
+    # Two concurrent runs would count the same replicates or twins, so the second one waits here. The order of the
+    # rows is
+    # the same for all, so that two transactions cannot wait for each other.
+    return list(Experiment.objects.select_for_update().filter(pk__in=list(keys)))
+
+
+def _get_or_create_run(
+    kind: str,
+    cast: str,
+    seed: int | None,
+    user: AbstractBaseUser | None,
+    submission_id: str,
+    manifest: bool,
+    options: RunOptions,
+    setup: Mapping[str, Any] | None = None,
+) -> tuple[Run, bool]:
+    """Return the run of this submission, and whether it was created. Its run configuration is frozen at this moment."""
+    run_seed = secrets.randbelow(MAX_SEED) if seed is None else seed
+    if not 0 <= run_seed <= MAX_SEED:
+        raise LabError(f"The seed is {run_seed}; it must be from 0 to {MAX_SEED}")
+    setup = freeze_run_config(
+        cast_availability.freeze_cast(cast) if setup is None else setup, options.get("prompt_set") or ""
+    )
+    limits = {name: options.get(name) for name in ("max_cost", "max_tokens", "max_seconds")}
+    check_prices(setup, options.get("max_cost"))
+    return Run.objects.get_or_create(
+        submission_id=submission_id or create_submission_id(),
+        defaults={
+            "kind": kind, "cast": cast, "seed": run_seed, "created_by": user, "manifest": manifest,
+            "setup": setup, "setup_sha256": run_config.hash_config(setup), **limits,
+        },
+    )  # fmt: skip
+
+
+def freeze_run_config(setup: Mapping[str, Any], prompt_set: str = "") -> dict[str, Any]:
+    """Return a run configuration with the hash of its prompts. Without language models no prompts are used."""
+    if not run_config.list_models(setup):
+        return dict(setup)
+    if "rater" in setup["cast"]:
+        prompts = prompt_store.get_rating_set(prompt_set or prompt_store.BUILT_IN_RATING)
+    else:
+        prompts = prompt_store.get_simulation_set(prompt_set or prompt_store.BUILT_IN)
+    return {**setup, "prompt_set": {"name": prompts.name, "sha256": prompts.sha256}}
+
+
+def check_prices(setup: Mapping[str, Any], max_cost: Decimal | None) -> None:
+    """Raise LabError if there is a cost limit and a model lacks a price."""
+    if max_cost is None:
+        return
+    # Calls without a known price could not be counted against the limit.
+    if unpriced := cost_estimate.find_unpriced(setup, run_usage.get_todays_prices(setup), setup.get("models", {})):
+        raise LabError(
+            f"A cost limit needs prices, and there is no price for {', '.join(unpriced)}: "
+            "add one (docs/models.md), or limit the tokens instead"
+        )
+
+
+def _get_last_replicate(experiment: Experiment, cast: str) -> int:
+    return experiment.episodes.filter(cast=cast).aggregate(last=Max("replicate"))["last"] or 0
+
+
+def _build_episode(run: Run, experiment: Experiment, cast: str, replicate: int) -> Episode:
+    seed = _derive_seed(run.seed, experiment.slug, cast, replicate)
+    return Episode(
+        run=run,
+        experiment=experiment,
+        experiment_sha256=experiment.sha256,
+        cast=cast,
+        replicate=replicate,
+        seed=seed,
+        initial=build_inventory(benches.get_specification(experiment).initial_materials(), seed).to_json(),
+    )
+
+
+def _derive_seed(*parts: object) -> int:
+    # Six bytes fit the column, and are exact in JSON readers that store numbers as doubles.
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6])

@@ -1,0 +1,139 @@
+"""What caused an ending, and what to do about it. Pure functions without queries."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from simulation.models.runs import REASONS
+
+# In the order of the page.
+CAUSES: Mapping[str, str] = {
+    "agent": "the agent",
+    "simulator": "the transition model",
+    "classifier": "the classifier",
+    "provider": "a provider",
+    "refusal": "a refusal",
+    "budget": "the budget",
+    "wetbench": "WetBench",
+}
+_CAUSE_OF_REASON: Mapping[str, str] = {
+    "internal": "wetbench",
+    "worker_lost": "wetbench",
+    "experiment_changed": "wetbench",
+    "cannot_be": "simulator",
+    "invalid_transition": "simulator",
+    "no_twin": "simulator",
+    "no_verdict": "classifier",
+    "refused": "refusal",
+    "context": "provider",
+    "provider_unavailable": "provider",
+    "credentials": "provider",
+    "bad_request": "provider",
+    "rate_limit": "provider",
+    "no_slot": "provider",
+    "old_worker": "wetbench",
+    "moving": "wetbench",
+    "budget": "budget",
+}
+# Endings without a stored reason: the status is enough.
+_CAUSE_OF_STATUS: Mapping[str, str] = {
+    "quit": "agent",
+    "rejected_out": "agent",
+    "truncated": "agent",
+    "unusable": "simulator",
+}
+# Without waiting rows: those continue by themselves.
+_ENDED_OR_BLOCKED = ("failed", "blocked", *_CAUSE_OF_STATUS)
+_DESCRIPTIONS: Mapping[str, str] = {
+    **dict(REASONS),
+    "quit": "the agent gave up",
+    "rejected_out": "three rejections in a row",
+    "truncated": "all steps were used without a submission",
+    "unusable": "the twin does not differ, or its error is not described",
+}
+_REMEDIES: Mapping[str, str] = {
+    "quit": "The agent ended the episode itself. It counts as an attempt without evidence. You need not do anything.",
+    "rejected_out": "Three actions in a row were rejected. It counts as an attempt; its last steps show what was rejected.",
+    "truncated": "The agent used every step without submitting. It counts as an attempt. You need not do anything.",
+    "unusable": "It is stored but excluded from studies. Retry sends the same prompt to the model again.",
+    "internal": "An error in WetBench itself. Please report it with the text shown, then retry.",
+    "worker_lost": "Its worker process died three times in a row at the same step, perhaps because it ran out of "
+    "memory. Check the worker's log, then retry.",
+    "experiment_changed": "The experiment was reloaded after the run was created. Retry uses the current version.",
+    "cannot_be": "The transition model returned materials in an impossible state. Retry, or choose another transition model.",
+    "invalid_transition": "The transition model's reply could not be parsed, even after the error was sent back to it. "
+    "Its calls show each reply. Retry, or choose another transition model.",
+    "no_verdict": "The classifier's reply had no usable verdict, even after a second request. The record is stored. "
+    "Retry, or choose another classifier.",
+    "no_twin": "The model's reply had no usable twin, even after the error was sent back to it. Retry, or create it with "
+    "another cast.",
+    "refused": "The model declined to answer. This is a separate outcome: it is not retried automatically, and it is "
+    "not counted as the agent's failure. The call shows the prompt; another model may answer it.",
+    "context": "The prompt exceeds the model's context. Choose a shorter history (window or summary) or a model with "
+    "a larger context, and start a new run.",
+    "provider_unavailable": "The provider failed or did not answer in every attempt. Check its status page and the "
+    "error of the call, then retry.",
+    "credentials": "The key is missing, wrong, or without credit. Set it in the workers' environment or top up the "
+    "account, restart the workers, then press Try again: it continues at the same step.",
+    "bad_request": "The provider did not accept the request, often because of a wrong model ID or an option that the "
+    "model does not support. The call shows the provider's message. Correct the model, then press Try again: the "
+    "definition of a model that has not answered yet in this run is reloaded.",
+    "budget": "The next call could have exceeded the run's budget. Nothing is lost: continue the run with a larger "
+    "budget, and it continues at the same step.",
+    "rate_limit": "The provider requested a pause. It continues automatically.",
+    "no_slot": "The rate limit is reached: as many calls are under way as it allows. It continues automatically.",
+    "old_worker": "A newer version of WetBench requested it. Restart the workers with that version; it then continues automatically.",
+    "moving": "New ratings by people or models arrived each time it was computed. It continues automatically when no more "
+    "arrive.",
+}
+
+
+class FailureGroup(NamedTuple):
+    """Rows that ended or are blocked for one reason. `key` is the reason, or the status if no reason is stored."""
+
+    cause: str
+    key: str
+    number: int
+
+    @property
+    def cause_words(self) -> str:
+        return CAUSES[self.cause]
+
+    @property
+    def description(self) -> str:
+        return _DESCRIPTIONS[self.key]
+
+    @property
+    def remedy(self) -> str:
+        return _REMEDIES[self.key]
+
+
+def find_cause(status: str, reason: str) -> str:
+    """Return a key of CAUSES, or "" if nothing went wrong. A reason is more specific than a status."""
+    return _CAUSE_OF_REASON.get(reason) or _CAUSE_OF_STATUS.get(status, "")
+
+
+def describe_reason(status: str, reason: str) -> str:
+    """Return the reason for people, or "" if there is none."""
+    return _DESCRIPTIONS.get(get_reason_key(status, reason), "")
+
+
+def describe_remedy(status: str, reason: str) -> str:
+    """Return what it means and what to do, or "" if nothing went wrong."""
+    return _REMEDIES.get(get_reason_key(status, reason), "")
+
+
+def group_failures(counts: Iterable[tuple[str, str, int]]) -> list[FailureGroup]:
+    """Group (status, reason, number) of rows in the order of CAUSES. Successful and waiting rows are left out."""
+    numbers: dict[tuple[str, str], int] = {}
+    for status, reason, number in counts:
+        if status in _ENDED_OR_BLOCKED and (row_cause := find_cause(status, reason)):
+            group_key = row_cause, get_reason_key(status, reason)
+            numbers[group_key] = numbers.get(group_key, 0) + number
+    order = list(CAUSES)
+    groups = [FailureGroup(row_cause, row_key, number) for (row_cause, row_key), number in numbers.items()]
+    return sorted(groups, key=lambda group: (order.index(group.cause), -group.number, group.key))
+
+
+def get_reason_key(status: str, reason: str) -> str:
+    """Return the reason, or the status if no reason is stored."""
+    return reason if reason in _CAUSE_OF_REASON else status

@@ -1,0 +1,78 @@
+"""One answer of a model with its tokens and stop reason, and faults of these."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from simulation.scripted_server import anthropic_api
+from simulation.scripted_server.questions import Answer, Question, Tokens, count_tokens, encode_text
+
+if TYPE_CHECKING:
+    from simulation.scripted_server.rules import Rule
+
+
+def make_answer(question: Question, text: str, prompt: Tokens, whole: bool = False) -> Answer:
+    """Return the answer with this text, truncated at the request's `max_tokens` (including thinking) unless `whole`."""
+    hidden = min(question.hidden, question.max_tokens)
+    room = (question.max_tokens - hidden) * 4  # four bytes per token
+    data = encode_text(text)
+    is_truncated = len(data) > room and not whole
+    if is_truncated:
+        # A character that is cut in the middle is dropped, as a tokeniser would not produce half of it.
+        text = data[:room].decode("utf-8", "ignore")
+    thinking = anthropic_api.make_thinking(hidden) if question.shows_thinking else ""
+    tokens = prompt._replace(output=hidden + count_tokens(text), reasoning=hidden)
+    return Answer(text, "max_tokens" if is_truncated else "stop", tokens, question.model, thinking)
+
+
+def _with_text(answer: Answer, text: str | None, stop: str) -> Answer:
+    # The tokens must fit the new text, because callers compare the two.
+    tokens = answer.tokens._replace(output=answer.tokens.reasoning + count_tokens(text or ""))
+    return answer._replace(text=text, stop=stop, tokens=tokens)
+
+
+def _make_empty(answer: Answer, question: Question, rule: "Rule") -> Answer:
+    """Return no content; variant "null" as null, "spaces" as spaces and line ends."""
+    return _with_text(answer, {"null": None, "spaces": " \n \n"}.get(rule.variant, ""), "stop")
+
+
+def _make_refusal(answer: Answer, question: Question, rule: "Rule") -> Answer:
+    """Return a refusal; with variant "content_filter" by OpenAI's filter instead of the model."""
+    return _with_text(answer, None, "filtered" if rule.variant == "content_filter" else "refusal")
+
+
+def _truncate_answer(answer: Answer, question: Question, rule: "Rule") -> Answer:
+    text = answer.text or ""
+    return _with_text(answer, text[: len(text) // 2], "max_tokens")
+
+
+def _thinking_only(answer: Answer, question: Question, rule: "Rule") -> Answer:
+    """Return thinking without an answer; with variant "max_tokens" it used all tokens."""
+    thinking = answer.thinking or anthropic_api.make_thinking(50)
+    tokens = answer.tokens._replace(reasoning=count_tokens(thinking))
+    stop = "max_tokens" if rule.variant == "max_tokens" else "stop"
+    return _with_text(answer._replace(thinking=thinking, tokens=tokens), None, stop)
+
+
+def _context_stop(answer: Answer, question: Question, rule: "Rule") -> Answer:
+    """Return an incomplete answer because the context was full: a stop reason of Anthropic, a length for others."""
+    return _with_text(answer, (answer.text or "")[:20], "context")
+
+
+def _drop_usage(answer: Answer, question: Question, rule: "Rule") -> Answer:
+    return answer._replace(reports_usage=False)
+
+
+def _reroute_model(answer: Answer, question: Question, rule: "Rule") -> Answer:
+    """Return an answer of another model than requested, visible only in the envelope."""
+    return answer._replace(served_model=rule.variant or "some-other-model")
+
+
+ANSWERS: Mapping[str, Callable[[Answer, Question, "Rule"], Answer]] = {
+    "empty": _make_empty,
+    "refusal": _make_refusal,
+    "truncated": _truncate_answer,
+    "thinking_only": _thinking_only,
+    "context_stop": _context_stop,
+    "no_usage": _drop_usage,
+    "rerouted": _reroute_model,
+}

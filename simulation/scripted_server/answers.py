@@ -1,0 +1,227 @@
+"""Answers of the scripted models: in the requested format, and deterministic for the same model and prompt."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from simulation.scripted_server import prompt_reading
+from simulation.scripted_server.prompt_reading import Role, ShownMaterial
+from simulation.scripted_server.questions import Question, draw_number
+
+SUBMIT = "SubmitMaterialsObservationsForReview"
+_MIN_STEPS, _MAX_STEPS = 5, 12  # steps of an episode, without the submission
+_MAX_MATERIALS = 3  # materials of one action
+_FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
+_VERDICTS = re.compile(r'"verdict": "(\w+) \| (not \w+) \|')
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+class AnswerOptions(NamedTuple):
+    """What answers depend on besides the prompt. `steps`: number of steps of an episode; without it they differ."""
+
+    seed: int = 0
+    steps: int | None = None
+
+
+class SafeAction(NamedTuple):
+    """An action that nearly any material can undergo."""
+
+    name: str
+    parameters: str
+
+
+# Every second action only observes and is hardly ever rejected, so that three consecutive rejections do not occur.
+_OBSERVING_ACTIONS = (
+    SafeAction("VisualInspection", "question=What colour is the sample and has anything settled in it?"),
+    SafeAction("ImageSample", "view=side, images=2"),
+    SafeAction("VisualInspection", "question=Is the sample clear or cloudy?, lighting=white light box"),
+    SafeAction("ImageSample", "view=above, background=black"),
+)
+_CHANGING_ACTIONS = (
+    SafeAction("MeasureWeight", "replicates=3"),
+    SafeAction("Storage", "condition=4C, duration=10 min"),
+    SafeAction("Wait", "duration=5 min"),
+    SafeAction("MeasureVolume", "replicates=2"),
+    SafeAction("Mix", "method=invert, cycles=5"),
+)
+
+
+def write_answer(question: Question, role: Role, mind: AnswerOptions) -> str:
+    """Return the text of an answer to this prompt."""
+    return _ANSWER_FUNCTIONS[role](question, mind)
+
+
+def _answer_as_agent(question: Question, mind: AnswerOptions) -> str:
+    prompt_text = question.user_text
+    thought = "The record is not complete yet, so the next look at the samples is due."
+    # A thought only where the prompt asks for one: the scaffolds have different formats.
+    lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + prompt_text else ""
+    return lead + _choose_action(prompt_text, mind)
+
+
+def _choose_action(asked: str, mind: AnswerOptions) -> str:
+    """Return an action for the next step, or the submission after enough steps."""
+    done, left, codes = (
+        prompt_reading.count_steps_done(asked),
+        prompt_reading.find_steps_left(asked),
+        prompt_reading.list_limited_barcodes(asked),
+    )
+    seed = mind.seed
+    # The last step is used for the submission, because a record that is never submitted is not judged.
+    if _is_enough(done, asked, mind) or not codes or (left is not None and left <= 1):
+        return f"ACTION: {SUBMIT}\nMATERIALS:\nPARAMETERS:"
+    choices = _CHANGING_ACTIONS if done % 2 else _OBSERVING_ACTIONS
+    choice = choices[draw_number(len(choices), seed, "choice", asked)]
+    first, number = (
+        draw_number(len(codes), seed, "first", asked),
+        1 + draw_number(_MAX_MATERIALS, seed, "number", asked),
+    )
+    # A rotation of the list, so that all materials are used over an episode.
+    materials = (codes[first:] + codes[:first])[:number]
+    return f"ACTION: {choice.name}\nMATERIALS: {', '.join(materials)}\nPARAMETERS: {choice.parameters}"
+
+
+def _is_enough(done: int, asked: str, mind: AnswerOptions) -> bool:
+    if mind.steps is not None:
+        return done >= mind.steps
+    # Episodes have different lengths unless the number of steps is given.
+    return done >= _MAX_STEPS or (
+        done >= _MIN_STEPS and not draw_number(_MAX_STEPS - _MIN_STEPS, mind.seed, "enough", asked)
+    )
+
+
+def _write_plan(_question: Question, _mind: AnswerOptions) -> str:
+    return (
+        "PLAN:\n"
+        "1. Look at the samples with VisualInspection and ImageSample.\n"
+        "2. Weigh them with MeasureWeight, and keep them with Storage.\n"
+        f"3. Hand in the record with {SUBMIT}."
+    )
+
+
+def _write_summary(question: Question, mind: AnswerOptions) -> str:
+    done = prompt_reading.count_steps_done(question.user_text)
+    record_number = draw_number(10**6, mind.seed, "summary", question.user_text)
+    return f"The samples were looked at, weighed and stored over {done} steps without a surprise (record {record_number:06d})."
+
+
+_WORDINGS = (
+    "After {action} on {many} the first looked like this: {appearance}",
+    "{action} was done on {many}; the first one now looks like this: {appearance}",
+    "Seen after {action} on {many}, the first of them: {appearance}",
+    "{action} on {many} is done, and the first shows this: {appearance}",
+)
+
+
+def build_outcome(question: Question, mind: AnswerOptions) -> dict[str, Any]:
+    """Return every input unchanged, and one observation whose wording the model and the prompt decide."""
+    prompt_text = question.turns[0].text
+    name, shown_materials = prompt_reading.find_action_name(prompt_text), prompt_reading.list_materials(prompt_text)
+    return {
+        # Returning everything unchanged is possible on any bench, so the reply is never rejected.
+        "new_materials": [_return_unchanged(material) for material in shown_materials if material.is_limited],
+        "new_observations": [
+            # The wording depends on the model, so that outcomes of two models are not identical.
+            _build_observation(
+                name, shown_materials, draw_number(len(_WORDINGS), mind.seed, question.model, prompt_text)
+            )
+        ],
+        "reasoning": f"{name} leaves the materials as they were.",
+        "success": True,
+        "failure_reason": "",
+    }
+
+
+def _return_unchanged(material: ShownMaterial) -> dict[str, Any]:
+    fields = {name: material.fields[name] for name in _FIELDS if name in material.fields}
+    return {**fields, "replaces": material.alias, "derived_from": [material.alias]}
+
+
+def _build_observation(action: str, seen: list[ShownMaterial], wording: int) -> dict[str, str]:
+    properties: Mapping[str, Any] = seen[0].fields["properties"] if seen else {}
+    appearance = str(properties.get("appearance", "no change to be seen"))
+    materials_text = "one material" if len(seen) == 1 else f"{len(seen)} materials"
+    described = _WORDINGS[wording].format(action=action, many=materials_text, appearance=appearance)
+    return {
+        "description": described,
+        "measurement_type": "visual",
+        "value": appearance,
+        "timestamp": "during the action",
+    }
+
+
+def build_wrong_outcome(question: Question, mind: AnswerOptions) -> dict[str, Any]:
+    """Return the same outcome with one error, described after SECRET."""
+    outcome_with_error = build_outcome(question, mind)
+    # A number if there is one; otherwise the observation is spoilt.
+    secret = _spoil_number(
+        outcome_with_error, draw_number(10**6, mind.seed, "spoilt", question.user_text)
+    ) or _spoil_observation(outcome_with_error)
+    outcome_with_error["reasoning"] += f" SECRET: {secret}"
+    return outcome_with_error
+
+
+def _spoil_number(wrong: dict[str, Any], drawn: int) -> str:
+    """Multiply one number of one property by ten and return the explanation; "" if there is none."""
+    places = [
+        (index, name)
+        for index, material in enumerate(wrong["new_materials"])
+        for name, value in material["properties"].items()
+        if isinstance(value, str) and _NUMBER.match(value)
+    ]
+    if not places:
+        return ""
+    index, name = places[drawn % len(places)]
+    material = wrong["new_materials"][index]
+    before = material["properties"][name]
+    after = _NUMBER.sub(lambda number: f"{float(number[0]) * 10:g}", before, count=1)
+    material["properties"] = {**material["properties"], name: after}
+    return f"the {name} of {material['name']} was {before} and nothing was done that could make it {after}"
+
+
+def _spoil_observation(wrong: dict[str, Any]) -> str:
+    wrong["new_observations"][0]["description"] += "; it glowed brightly by itself"
+    return "nothing in these materials gives off light by itself"
+
+
+def _answer_as_classifier(question: Question, mind: AnswerOptions) -> str:
+    drawn = draw_number(1000, mind.seed, "verdict", question.model, question.user_text)
+    # A third is valid, so that both verdicts occur in every larger run.
+    is_valid = drawn % 3 == 0
+    return (
+        f"<verdict>{'VALID' if is_valid else 'INVALID'}</verdict>\n"
+        f"<reasoning>The record {'holds' if is_valid else 'lacks'} the measurement that the interpretation needs.</reasoning>\n"
+        f"<confidence>0.{50 + drawn % 50}</confidence>\n"
+        f"<goal_relevance>{'directly' if is_valid else 'partially'} supports goal</goal_relevance>\n"
+        f"<evidence_strength>{('strong', 'moderate', 'weak')[drawn % 3]}</evidence_strength>"
+    )
+
+
+def build_rating(question: Question, mind: AnswerOptions) -> dict[str, Any]:
+    """Return a verdict in the allowed words, with one marked row if it is the second word."""
+    prompt_text = question.turns[0].text
+    yes, no = _VERDICTS.search(question.system).groups()  # type: ignore[union-attr]  # the instructions name them
+    drawn = draw_number(1000, mind.seed, "rating", prompt_text)
+    keys = re.findall(r'"key": "([^"]+)"', prompt_text)
+    return {
+        "reason": f"Drawn: {drawn}.",
+        "verdict": no if drawn % 3 == 0 else yes,
+        "confidence": 1 + drawn % 5,
+        "marks": [keys[drawn % len(keys)]] if drawn % 3 == 0 else [],
+    }
+
+
+def _as_json(made: Callable[[Question, AnswerOptions], dict[str, Any]]) -> Callable[[Question, AnswerOptions], str]:
+    return lambda question, mind: json.dumps(made(question, mind), ensure_ascii=False)
+
+
+_ANSWER_FUNCTIONS: Mapping[Role, Callable[[Question, AnswerOptions], str]] = {
+    Role.AGENT: _answer_as_agent,
+    Role.PLAN: _write_plan,
+    Role.SUMMARY: _write_summary,
+    Role.TRANSITION: _as_json(build_outcome),
+    Role.PERTURBED: _as_json(build_wrong_outcome),
+    Role.CLASSIFIER: _answer_as_classifier,
+    Role.RATER: _as_json(build_rating),
+}

@@ -1,0 +1,151 @@
+"""Anthropic's Messages API."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simulation.scripted_server.questions import Answer, Block, ProviderApi, Question, Turn, count_tokens, draw_number
+from simulation.scripted_server.request_checks import RefusedError, bad_request, check_anthropic
+
+_STOP = {
+    "stop": "end_turn",
+    "max_tokens": "max_tokens",
+    "context": "model_context_window_exceeded",
+    "refusal": "refusal",
+    "filtered": "refusal",
+}
+# Models that think unless the request turns it off; for others, only on request.
+_THINKS_BY_DEFAULT = ("claude-opus-5", "claude-sonnet-5", "claude-haiku-5")
+_TTLS = ("5m", "1h")
+
+
+def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: ProviderApi) -> Question:
+    """Return the question in a request. Raises RefusedError as Anthropic would."""
+    # Anthropic accepts both headers, for keys and for tokens of a gateway.
+    key = headers.get("x-api-key", "") or headers.get("authorization", "").removeprefix("Bearer").strip()
+    if not key:
+        raise RefusedError(401, "authentication_error", "x-api-key header is required")
+    if not (version := headers.get("anthropic-version", "")):
+        raise bad_request("anthropic-version: header is required")
+    for name, kind in (("model", str), ("max_tokens", int), ("messages", list)):
+        if not isinstance(body.get(name), kind) or not body[name]:
+            raise bad_request(f"{name}: Field required")
+    if body.get("stream"):
+        raise bad_request("this server does not stream")
+    if body["max_tokens"] < 1:
+        raise bad_request("max_tokens: must be greater than or equal to 1")
+    turns = _parse_turns(body["messages"])
+    check_anthropic(body, version)
+    thinks = _has_thinking(body)
+    return Question(
+        flavour=flavour,
+        model=body["model"],
+        system="\n".join(text for text, _ in _parse_parts(body.get("system", ""))),
+        turns=turns,
+        blocks=tuple(_list_blocks(body)),
+        max_tokens=body["max_tokens"],
+        # Drawn from the text, so that the same prompt has the same number of thinking tokens.
+        hidden=24 + draw_number(40, turns[-1].text) if thinks else 0,
+        shows_thinking=thinks,
+    )
+
+
+def build_response(question: Question, answer: Answer, number: int) -> dict[str, Any]:
+    """Return the envelope of an answer. Its usage counts cached tokens separately from `input_tokens`."""
+    content: list[dict[str, Any]] = []
+    if answer.thinking:
+        # A signature, as the API requires in later turns.
+        content.append({"type": "thinking", "thinking": answer.thinking, "signature": f"c2ln{number:08d}"})
+    if answer.text:
+        content.append({"type": "text", "text": answer.text})
+    envelope: dict[str, Any] = {
+        "id": f"msg_{number:08d}",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.served_model,
+        "content": content,
+        "stop_reason": _STOP[answer.stop],
+        "stop_sequence": None,
+    }
+    # Anthropic explains a refusal in a field of its own, which clients must read.
+    if envelope["stop_reason"] == "refusal":
+        refusal_text = "Such work can be dangerous."
+        envelope["stop_details"] = {"type": "refusal", "category": "bio", "explanation": refusal_text}
+    return {**envelope, "usage": _build_usage(answer)} if answer.reports_usage else envelope
+
+
+def build_error(_flavour: ProviderApi, status: int, kind: str, message: str) -> dict[str, Any]:
+    """Return the envelope of an error."""
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": f"req_{status}"}
+
+
+def _build_usage(answer: Answer) -> dict[str, Any]:
+    tokens = answer.tokens
+    return {
+        "input_tokens": tokens.input_uncached,
+        "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
+        "cache_read_input_tokens": tokens.cache_read,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": tokens.cache_write_5m,
+            "ephemeral_1h_input_tokens": tokens.cache_write_1h,
+        },
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"thinking_tokens": tokens.reasoning},
+        "service_tier": "standard",
+    }
+
+
+def _has_thinking(body: Mapping[str, Any]) -> bool:
+    kind = (body.get("thinking") or {}).get("type")
+    return kind in ("enabled", "adaptive") or (kind is None and body["model"].startswith(_THINKS_BY_DEFAULT))
+
+
+def _parse_turns(messages: list[Any]) -> tuple[Turn, ...]:
+    for message in messages:
+        if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
+            raise bad_request("messages: the roles are user and assistant; system is a field of its own")
+        # Whitespace alone is rejected by the real API as well.
+        if not any(text.strip() for text, _ in _parse_parts(message.get("content"))):
+            raise bad_request("messages: text content blocks must be non-empty")
+    if messages[-1]["role"] == "assistant":
+        raise bad_request("messages: the conversation must end with a user message")
+    return tuple(Turn(m["role"], "\n".join(text for text, _ in _parse_parts(m["content"]))) for m in messages)
+
+
+def _list_blocks(body: Mapping[str, Any]) -> Iterator[Block]:
+    """Yield system, then messages; a `cache_control` of the entire request marks the last block."""
+    parts = [
+        *_parse_parts(body.get("system", "")),
+        *(part for message in body["messages"] for part in _parse_parts(message["content"])),
+    ]
+    # One mark for the entire request means its end.
+    request_ttl = _parse_ttl(body.get("cache_control"))
+    for index, (text, ttl) in enumerate(parts):
+        yield Block(text, ttl or (request_ttl if index == len(parts) - 1 else ""))
+
+
+def _parse_parts(content: Any) -> list[tuple[str, str]]:
+    """Return the texts of a content with the `ttl` of those that end in a breakpoint."""
+    if isinstance(content, str):
+        return [(content, "")]
+    if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
+        raise bad_request("content: must be a text or a list of blocks")
+    if not_text := [part for part in content if not isinstance(part.get("text"), str)]:
+        raise bad_request(f"content: only blocks of text are read here, not {not_text[0].get('type')!r}")
+    return [(part["text"], _parse_ttl(part.get("cache_control"))) for part in content]
+
+
+def _parse_ttl(control: Any) -> str:
+    if control is None:
+        return ""
+    ttl = control.get("ttl", "5m") if isinstance(control, Mapping) and control.get("type") == "ephemeral" else None
+    if ttl not in _TTLS:
+        raise bad_request("cache_control: must be ephemeral, with ttl 5m or 1h")
+    return str(ttl)
+
+
+def make_thinking(tokens: int) -> str:
+    """Return a chain of thought with this many tokens."""
+    words = "Weighing what is on the bench against the goal. "
+    text = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]  # four bytes per token
+    assert count_tokens(text) == tokens
+    return text

@@ -1,0 +1,133 @@
+"""The Chat Completions API of OpenAI, with the variants of Gemini, OpenRouter and local servers."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from simulation.scripted_server.questions import Answer, Block, ProviderApi, Question, Tokens, Turn, draw_number
+from simulation.scripted_server.request_checks import RefusedError, always_reasons, bad_request, check_openai
+
+_FINISH = {"stop": "stop", "max_tokens": "length", "context": "length", "refusal": "stop", "filtered": "content_filter"}
+_ROLES = ("system", "developer", "user", "assistant")
+_DEFAULT_MAX_TOKENS = 4096
+_CREATED = 1_763_600_000  # constant, so that the same prompts give the same bytes
+_GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
+# Prices of the OpenRouter path, in dollars per token: uncached input, cached input, output.
+PRICES = (Decimal("0.000001"), Decimal("0.0000001"), Decimal("0.000004"))
+
+
+def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: ProviderApi) -> Question:
+    """Return the question in a request. Raises RefusedError as the provider would."""
+    if flavour.needs_key and len(headers.get("authorization", "")) <= len("Bearer "):  # local servers need no key
+        raise RefusedError(401, "invalid_request_error", "You didn't provide an API key.")
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        raise bad_request("you must provide a model parameter")
+    if body.get("stream"):
+        raise bad_request("this server does not stream")
+    turns = _parse_turns(body.get("messages"))
+    reasons = _has_reasoning(body)
+    if flavour.name == "openai":
+        # Only OpenAI itself rejects these parameters; compatible servers ignore them.
+        check_openai(body, reasons)
+    return Question(
+        flavour=flavour,
+        model=body["model"],
+        system="\n".join(turn.text for turn in turns if turn.role in ("system", "developer")),
+        turns=tuple(turn for turn in turns if turn.role in ("user", "assistant")),
+        blocks=tuple(Block(turn.text) for turn in turns),
+        max_tokens=_parse_max_tokens(body),
+        hidden=64 + draw_number(64, turns[-1].text) if reasons else 0,
+    )
+
+
+def build_response(question: Question, answer: Answer, number: int) -> dict[str, Any]:
+    """Return the envelope of an answer."""
+    flavour = question.flavour.name
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    if flavour in ("openai", "openrouter"):
+        # Present and null in these APIs, absent in others.
+        message["refusal"] = None
+    if answer.stop == "refusal":
+        message = {"role": "assistant", "content": None, "refusal": "I can't help with that request."}
+    if answer.thinking:
+        message["reasoning" if flavour == "openrouter" else "reasoning_content"] = answer.thinking
+    choice = {"index": 0, "message": message, "finish_reason": _FINISH[answer.stop], "logprobs": None}
+    if flavour == "openrouter":
+        choice["native_finish_reason"] = choice["finish_reason"]
+    envelope = {
+        "id": f"chatcmpl-{number:08d}",
+        "object": "chat.completion",
+        "created": _CREATED,
+        "model": answer.served_model,
+        "choices": [choice],
+    }
+    if flavour == "openrouter":
+        envelope["provider"] = "Model server"
+    return {**envelope, "usage": _build_usage(flavour, answer.tokens)} if answer.reports_usage else envelope
+
+
+def compute_cost(tokens: Tokens) -> Decimal:
+    """Return the cost of these tokens on the OpenRouter path."""
+    uncached, cached, output = PRICES
+    return tokens.input_uncached * uncached + tokens.cache_read * cached + tokens.output * output
+
+
+def build_error(flavour: ProviderApi, status: int, kind: str, message: str) -> Any:
+    """Return the envelope of an error. Google wraps it in a list, OpenRouter gives the status as a number."""
+    # A list, which parsers that expect an object must survive.
+    if flavour.name == "gemini":
+        return [{"error": {"code": status, "message": message, "status": _GOOGLE_STATUS.get(status, "INTERNAL")}}]
+    if flavour.name == "openrouter":
+        return {"error": {"code": status, "message": message, "metadata": {"provider_name": "Model server"}}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+
+
+def _parse_turns(messages: Any) -> list[Turn]:
+    if not isinstance(messages, list) or not messages:
+        raise bad_request("messages: at least one is needed")
+    return [_parse_turn(message) for message in messages]
+
+
+def _parse_turn(message: Any) -> Turn:
+    if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
+        raise bad_request(f"messages: the roles are {', '.join(_ROLES)}")
+    content = message.get("content")
+    # Text in parts is joined without a separator, as the API defines it.
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        content = "".join(str(part.get("text", "")) for part in content)
+    if not isinstance(content, str):
+        raise bad_request("messages.content: must be a text or a list of parts")
+    return Turn(message["role"], content)
+
+
+def _parse_max_tokens(body: Mapping[str, Any]) -> int:
+    # The newer field takes precedence.
+    max_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
+    if max_tokens is None:
+        return _DEFAULT_MAX_TOKENS
+    if not isinstance(max_tokens, int) or max_tokens < 1:
+        raise bad_request("max_tokens: must be a whole number from 1")
+    return max_tokens
+
+
+def _has_reasoning(body: Mapping[str, Any]) -> bool:
+    effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
+    thinker = "thinking" in body["model"] or "deepseek-r1" in body["model"]
+    return always_reasons(body["model"]) or thinker or effort not in (None, "none")
+
+
+def _build_usage(flavour: str, tokens: Tokens) -> dict[str, Any]:
+    """Return the usage; cached tokens are part of the prompt's here, and reasoning of the completion's."""
+    usage: dict[str, Any] = {
+        "prompt_tokens": tokens.prompt_total,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.prompt_total + tokens.output,
+    }
+    if flavour == "local":
+        return usage
+    usage["prompt_tokens_details"] = {"cached_tokens": tokens.cache_read}
+    usage["completion_tokens_details"] = {"reasoning_tokens": tokens.reasoning}
+    if flavour == "openrouter":
+        price = float(compute_cost(tokens))
+        usage |= {"cost": price, "is_byok": False, "cost_details": {"upstream_inference_cost": price}}
+    return usage

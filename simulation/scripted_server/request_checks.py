@@ -1,0 +1,140 @@
+"""Reject requests that the providers would reject."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_ALWAYS_REASONS = re.compile(r"^(gpt-5(?!\.)|gpt-5\.(?:[5-9]|\d\d)|gpt-6|o\d)")
+_REASONS_IF_ASKED = re.compile(r"^gpt-5\.[1-4]")
+_ADAPTIVE_ONLY = re.compile(r"^claude-[a-z]+-(4-[789]|5)(?!\d{2})")
+_NO_SAMPLING_SINCE = "2026-10-21"  # the version from which the API rejects sampling parameters
+_MIN_BUDGET = 1024  # tokens; the API's minimum
+_OPENAI_FIELDS = frozenset(
+    [
+        "model",
+        "messages",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "n",
+        "stop",
+        "seed",
+        "stream",
+        "stream_options",
+        "response_format",
+        "reasoning_effort",
+        "verbosity",
+        "service_tier",
+        "store",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "logprobs",
+        "top_logprobs",
+        "logit_bias",
+        "frequency_penalty",
+        "presence_penalty",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "modalities",
+        "prediction",
+        "web_search_options",
+        "audio",
+    ]
+)
+_ANTHROPIC_FIELDS = frozenset(
+    [
+        "model",
+        "messages",
+        "system",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "stop_sequences",
+        "stream",
+        "metadata",
+        "service_tier",
+        "thinking",
+        "output_config",
+        "cache_control",
+        "tools",
+        "tool_choice",
+        "context_management",
+        "container",
+        "mcp_servers",
+        "inference_geo",
+        "speed",
+    ]
+)
+
+
+class RefusedError(Exception):
+    """A request that this server rejects: HTTP status, the provider's error code, and the reason."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.kind, self.message = status, kind, message
+
+
+def bad_request(message: str) -> RefusedError:
+    return RefusedError(400, "invalid_request_error", message)
+
+
+def check_fields(body: Mapping[str, Any], dialect: str) -> None:
+    """Raise RefusedError for a field that the provider does not know, as it would."""
+    allowed = _OPENAI_FIELDS if dialect == "openai" else _ANTHROPIC_FIELDS
+    # One at a time, as the providers report it.
+    if unknown := sorted(set(body) - allowed):
+        word = "Unknown parameter" if dialect == "openai" else "Extra inputs are not permitted"
+        raise bad_request(f"{word}: '{unknown[0]}'")
+
+
+def always_reasons(model: str) -> bool:
+    return bool(_ALWAYS_REASONS.match(model))
+
+
+def check_openai(body: Mapping[str, Any], reasons: bool) -> None:
+    """Raise RefusedError for what OpenAI's reasoning models do not accept."""
+    model = body["model"]
+    if always_reasons(model) or _REASONS_IF_ASKED.match(model):
+        if "max_tokens" in body:
+            raise bad_request(
+                "Unsupported parameter: 'max_tokens' is not supported; use 'max_completion_tokens' instead."
+            )
+        if reasons and body.get("temperature", 1) != 1:
+            raise bad_request("Unsupported value: 'temperature'. Only the default (1) value is supported.")
+    check_fields(body, "openai")
+
+
+def check_anthropic(body: Mapping[str, Any], version: str) -> None:
+    """Raise RefusedError for what the Messages API does not accept, by the version in the request."""
+    thinking = body.get("thinking") or {}
+    kind = thinking.get("type")
+    sampling = [name for name in ("temperature", "top_p", "top_k") if body.get(name) is not None]
+    adaptive = bool(_ADAPTIVE_ONLY.match(body["model"]))
+    if kind not in (None, "enabled", "adaptive", "disabled", "between_tools"):
+        raise bad_request(f"thinking.type: {kind!r} is not known")
+    if kind == "enabled":
+        _check_budget(thinking.get("budget_tokens"), body["max_tokens"], adaptive)
+    # By model as well as by version: newer models reject them in every version.
+    if sampling and (adaptive or version >= _NO_SAMPLING_SINCE):
+        raise bad_request(f"{sampling[0]}: this model does not take sampling parameters")
+    if kind in ("enabled", "adaptive") and body.get("temperature", 1) != 1:
+        raise bad_request("temperature: may only be set to 1 when thinking is enabled")
+    check_fields(body, "anthropic")
+
+
+def _check_budget(budget: Any, max_tokens: int, adaptive: bool) -> None:
+    if adaptive:
+        raise bad_request("thinking.budget_tokens: this model thinks adaptively; use output_config.effort")
+    if not isinstance(budget, int) or budget < _MIN_BUDGET:
+        raise bad_request(f"thinking.budget_tokens: must be at least {_MIN_BUDGET}")
+    # Thinking counts towards the reply, so some tokens must remain.
+    if budget >= max_tokens:
+        raise bad_request("max_tokens: must be greater than thinking.budget_tokens")

@@ -1,0 +1,162 @@
+"""Start and stop the server: in a thread of this process, or as a separate process."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from simulation.scripted_server.messages import MAX_HEAD_BYTES
+from simulation.scripted_server.rules import Rule, parse_rule
+from simulation.scripted_server.service import ServerOptions, Service
+
+_ROOT = Path(__file__).parents[2]
+_BACKLOG = 1024  # connections waiting to be accepted
+_PATHS = {
+    "ANTHROPIC": "",
+    "OPENAI": "/v1",
+    "GEMINI": "/v1beta/openai/",
+    "OPENROUTER": "/api/v1",
+    "LOCAL": "/local/v1",
+}
+# Without a proxy: the control requests must reach this machine.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Server(NamedTuple):
+    """A running server and its HTTP control interface."""
+
+    url: str
+
+    def get_environ(self) -> dict[str, str]:
+        """Return base URLs and dummy keys for every provider."""
+        urls = {f"{name}_BASE_URL": self.url + path for name, path in _PATHS.items()}
+        return urls | {f"{name}_API_KEY": f"dummy-{name.lower()}" for name in _PATHS}
+
+    def get_counters(self) -> dict[str, Any]:
+        """Return {"total": {...}, "models": {id: {...}}}; see counting.RequestCounts."""
+        counted: dict[str, Any] = self._send_control("GET", "/counters")
+        return counted
+
+    def get_requests(self) -> list[dict[str, Any]]:
+        """Return the last requests: path, headers without keys, body."""
+        stored: list[dict[str, Any]] = self._send_control("GET", "/requests")
+        return stored
+
+    def set_faults(self, *faults: Mapping[str, Any] | Rule | str) -> None:
+        """Replace all rules by these; a name alone matches every request. Raises ValueError for an unknown fault."""
+        rules = [{"fault": rule} if isinstance(rule, str) else rule for rule in faults]
+        self._send_control("POST", "/faults", [_rule_to_json(parse_rule(rule)) for rule in rules])
+
+    def reset_all(self) -> None:
+        """Reset counters, faults and caches."""
+        self._send_control("POST", "/reset")
+
+    def _send_control(self, method: str, path: str, data: Any = None) -> Any:
+        body = None if method == "GET" else json.dumps(data).encode()
+        request = urllib.request.Request(self.url + path, data=body, method=method)
+        with _OPENER.open(request, timeout=30) as reply:
+            return json.load(reply)
+
+
+def _rule_to_json(rule: Rule) -> dict[str, Any]:
+    # The counters of a rule are state, not configuration.
+    return {name: value for name, value in vars(rule).items() if name not in ("met", "struck")}
+
+
+async def serve_until_cancelled(options: ServerOptions, port: int, ready: Any) -> None:
+    """Serve until cancelled; call `ready` with the URL."""
+    service = Service(options)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await service.handle_connection(reader, writer)
+        except asyncio.CancelledError:
+            pass  # the server is stopping; asyncio would log a cancelled connection as an error
+        finally:
+            tasks.discard(task)
+
+    # The loopback address alone: the server accepts any key.
+    server = await asyncio.start_server(handle_connection, "127.0.0.1", port, limit=MAX_HEAD_BYTES, backlog=_BACKLOG)
+    try:
+        ready(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        await asyncio.Event().wait()
+    # Hanging replies would otherwise keep the server alive.
+    finally:
+        server.close()
+        for task in [*tasks]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def run_in_thread(
+    latency: float = 0.0,
+    seed: int = 0,
+    most_at_once: int | None = None,
+    faults: Sequence[Mapping[str, Any] | Rule] = (),
+    port: int = 0,
+) -> Iterator[Server]:
+    """Run the server in a thread of this process and stop it, with everything that hangs in it, at the end of the block."""
+    loop, started, urls = asyncio.new_event_loop(), threading.Event(), list[str]()
+
+    def on_ready(url: str) -> None:
+        urls.append(url)
+        started.set()
+
+    main = loop.create_task(
+        serve_until_cancelled(ServerOptions(latency, seed, most_at_once, tuple(faults)), port, on_ready)
+    )
+    # Also set when the start fails, or the waiting thread would never continue.
+    main.add_done_callback(lambda _: started.set())
+
+    def run_loop() -> None:
+        loop.run_until_complete(asyncio.wait([main]))  # raises nothing: the code below checks how it ended
+        loop.close()
+
+    # A daemon, so that a failing test does not hang at exit.
+    thread = threading.Thread(target=run_loop, name="model server", daemon=True)
+    thread.start()
+    started.wait()
+    try:
+        if not urls:
+            thread.join()
+            main.result()  # raises the error that prevented its start
+        yield Server(urls[0])
+    finally:
+        if thread.is_alive():
+            loop.call_soon_threadsafe(main.cancel)
+        thread.join()
+
+
+@contextmanager
+def run_in_process(*arguments: str) -> Iterator[Server]:
+    """Run the server as a separate process with its command's options, so that its work is not this process's.
+
+    It ends with this process in any case. Ctrl-C reaches this process only, which stops it at the end of the block.
+    """
+    command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", "--with-parent", *arguments]
+    pipe = subprocess.PIPE
+    # A session of its own, so that Ctrl-C in the terminal does not reach it before its parent has stopped it.
+    process = subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        if not url:
+            raise RuntimeError(f"the model server did not start (exit status {process.wait()})")
+        yield Server(url)
+    finally:
+        # Terminated first and closed afterwards: the server ends its connections in between.
+        process.terminate()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()

@@ -1,0 +1,181 @@
+"""Restore a backup: check it before anything is changed, prepare it next to the database, and replace that at once."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from wetbench_site.database import read_snapshot
+from wetbench_site.database_copies import extra_databases, postgres, sqlite
+from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.maintenance.backup import after_restore, checksums, counted_copies, creation, manifest, preflight
+from wetbench_site.maintenance.backup.checksums import DatabaseContents
+from wetbench_site.maintenance.backup.creation import ReportProgress
+from wetbench_site.maintenance.backup.manifest import Manifest
+from wetbench_site.maintenance.verify import checks, registry
+from wetbench_site.maintenance.verify.checks import CheckResult
+
+
+class Restored(NamedTuple):
+    """The result: the manifest, applied migrations, the backup of the replaced data, and the results of `verify`."""
+
+    manifest: Manifest
+    migrated: list[str]
+    replaced_backup: Path | None
+    check_results: list[CheckResult]
+
+
+def load_checked_manifest(file: Path) -> Manifest:
+    """Return the backup's manifest. Raises BackupError if the file is damaged or cannot be restored here."""
+    backup_manifest = manifest.load_manifest(file)
+    if backup_manifest.database != connection.vendor:
+        own_name, backup_name = (
+            manifest.DATABASE_NAMES[connection.vendor],
+            manifest.DATABASE_NAMES.get(backup_manifest.database, backup_manifest.database),
+        )
+        raise BackupError(f"{file} is a backup of {backup_name}, but DATABASE_URL is a database of {own_name}")
+    if newer := after_restore.list_unknown_migrations(backup_manifest.held):
+        raise BackupError(
+            f"{file} was created by a newer version, with migrations that this one does not know: {', '.join(newer)}."
+            " Install that version first"
+        )
+    if reason := after_restore.explain_refusal(backup_manifest.held):
+        raise BackupError(f"{file} cannot be restored by this version. {reason}")
+    manifest.check_file(file, backup_manifest)
+    return backup_manifest
+
+
+def undo_restore(report: ReportProgress, *, replace: bool = False, force: bool = False) -> Path | None:
+    """Put back what an interrupted restore had set aside. Raises BackupError if there is nothing to put back.
+
+    Data that was added since is dropped, but only with `replace`, and it is backed up first.
+    """
+    schemas = postgres.list_set_aside_schemas() if connection.vendor == "postgresql" else []
+    if len(schemas) != 1:
+        description = (
+            f"there are {len(schemas)}: {', '.join(schemas)}. Drop those that you do not need"
+            if schemas
+            else "there is none"
+        )
+        raise BackupError(f"Exactly one interrupted restore can be undone, and {description}")
+    if not force:
+        preflight.check_nobody_works()
+    replaced_backup = _back_up_existing_data(replace, report)
+    try:
+        postgres.restore_schema(schemas[0])
+    except DatabaseError as error:
+        raise BackupError(f"{schemas[0]} could not be put back and is unchanged: {error}") from error
+    return replaced_backup
+
+
+def restore_backup(file: Path, report: ReportProgress, *, replace: bool = False, force: bool = False) -> Restored:
+    """Restore the backup. Raises BackupError if that fails; the database is then unchanged."""
+    report(f"reading {file}")
+    backup_manifest = load_checked_manifest(file.resolve())
+    if connection.vendor == "postgresql" and (schemas := postgres.list_set_aside_schemas()):
+        raise BackupError(
+            f"An earlier restore was interrupted; the data before it is in the schema {', '.join(schemas)}."
+            f" `manage.py restore --undo` puts it back; if you do not need it, drop it (DROP SCHEMA {schemas[0]} CASCADE)"
+        )
+    if not force:
+        preflight.check_nobody_works()
+    try:
+        replaced_backup = _back_up_existing_data(replace, report)
+        migrated = after_restore.list_missing_migrations(backup_manifest.held)
+        restore_file = _restore_sqlite if connection.vendor == "sqlite" else _restore_postgres
+        return Restored(
+            backup_manifest, migrated, replaced_backup, restore_file(file.resolve(), backup_manifest, report)
+        )
+    except (OSError, DatabaseError) as error:
+        raise BackupError(f"The backup could not be restored; the database is unchanged: {error}") from error
+
+
+def _back_up_existing_data(replace: bool, report: ReportProgress) -> Path | None:
+    """Return a backup of the existing data, or None if there is none."""
+    if not preflight.has_data():
+        return None
+    if not replace:
+        raise BackupError("The database has data: use --replace to back it up and replace it")
+    folder = settings.VAR_DIR / "before-restore"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return creation.create_backup(folder, report).file
+    except BackupError as error:
+        raise BackupError(
+            f"The existing data could not be backed up ({error}). To discard it, move the database away and restore into an empty one"
+        ) from error
+
+
+def _restore_sqlite(file: Path, backup_manifest: Manifest, report: ReportProgress) -> list[CheckResult]:
+    database_file = sqlite.get_database_path()
+    database_file.parent.mkdir(parents=True, exist_ok=True)
+    part_file = database_file.with_name(f".{database_file.name}.restoring")
+    try:
+        _remove_part_files(part_file)  # SQLite would apply a WAL that an interrupted restore left to this file
+        os.close(os.open(part_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        shutil.copyfile(file, part_file)
+        _check_contents(backup_manifest, counted_copies.count_sqlite_copy(part_file))
+        # Migrated and verified as a copy: the site's database is replaced only by one that is ready.
+        with extra_databases.replace_site_database(part_file):
+            results = _prepare_and_verify(backup_manifest, report)
+            sqlite.check_not_in_use()  # also moves the WAL into the file
+        sqlite.copy_owner_and_mode(part_file)
+        creation.flush_to_disk(part_file)
+        sqlite.replace_database(part_file)
+        creation.flush_to_disk(database_file.parent)
+        return results
+    finally:
+        _remove_part_files(part_file)
+
+
+def _remove_part_files(part_file: Path) -> None:
+    for ending in ("", "-wal", "-shm", "-journal"):
+        part_file.with_name(part_file.name + ending).unlink(missing_ok=True)
+
+
+def _restore_postgres(file: Path, backup_manifest: Manifest, report: ReportProgress) -> list[CheckResult]:
+    with _set_data_aside(report):
+        report(f"restoring {backup_manifest.size / 1e6:,.1f} MB")
+        postgres.restore_dump(postgres.get_database_name(), file)
+        with read_snapshot():
+            contents = checksums.count_contents()
+        _check_contents(backup_manifest, contents)
+        return _prepare_and_verify(backup_manifest, report)
+
+
+@contextmanager
+def _set_data_aside(report: ReportProgress) -> Iterator[None]:
+    """Keep the existing data in another schema, and put it back unless the block ends without error."""
+    schema = f"{postgres.SET_ASIDE_PREFIX}{timezone.now():%Y%m%d%H%M%S}"
+    postgres.set_schema_aside(schema)
+    try:
+        yield
+    # SystemExit included: `restore` exits on SIGTERM, and the data has to be put back first.
+    except BaseException:
+        postgres.restore_schema(schema)
+        raise
+    try:
+        postgres.drop_schema(schema)
+    except DatabaseError as error:  # the restore has succeeded by now, so this is no error of it
+        report(f"The replaced data could not be dropped and is still in the schema {schema}; drop it: {error}")
+
+
+def _prepare_and_verify(backup_manifest: Manifest, report: ReportProgress) -> list[CheckResult]:
+    report(
+        "verifying" if not after_restore.list_missing_migrations(backup_manifest.held) else "migrating and verifying"
+    )
+    after_restore.prepare_database(backup_manifest.held)
+    return list(checks.run_checks(registry.ALL_CHECKS, lambda done, of, name: None))
+
+
+def _check_contents(backup_manifest: Manifest, contents: DatabaseContents) -> None:
+    if contents != backup_manifest.held:
+        raise BackupError(
+            f"The restored data differs from the backup: {creation.describe_differences(backup_manifest.held, contents)}. The database is unchanged"
+        )

@@ -1,0 +1,103 @@
+"""The type of a check and of its violations, and the loop that runs all checks."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.models import Model, QuerySet
+
+from wetbench_site.database import read_snapshot
+
+MAX_VIOLATIONS = 50  # violations of one check that are reported; further ones are only counted
+CHUNK_ROWS = 2000  # rows fetched at a time, so that memory does not grow with the table
+
+
+class Violation(NamedTuple):
+    """A row that breaks a promise: its table and code, the expected value and the one that was found."""
+
+    table: str
+    code: str
+    expected: str
+    found: str
+
+
+class Check(NamedTuple):
+    """One promise, the model whose rows it is about, and a function that yields the violations."""
+
+    name: str
+    promise: str
+    model: type[Model]
+    find_violations: Callable[[], Iterator[Violation]]
+
+
+class CheckResult(NamedTuple):
+    """The result of a check: the number of rows, the first violations, and the number of further ones."""
+
+    check: Check
+    rows: int
+    findings: tuple[Violation, ...]
+    further_violations: int
+    seconds: float
+
+
+FindViolations = Callable[[], Iterator[Violation]]
+ReportProgress = Callable[[int, int, str], None]
+
+
+def build_check(name: str, promise: str, model: type[Model]) -> Callable[[FindViolations], Check]:
+    """Return a decorator that makes a check of a function that yields violations."""
+    return lambda find_violations: Check(name, promise, model, find_violations)
+
+
+def build_violation(model: type[Model], code: object, expected: object, found: object) -> Violation:
+    return Violation(model._meta.db_table, str(code), _shorten_text(expected), _shorten_text(found))
+
+
+def iter_rows(query: "QuerySet[Any, Any]") -> Iterator[Any]:
+    """Yield the rows of a query in chunks."""
+    return query.iterator(chunk_size=CHUNK_ROWS)
+
+
+def run_checks(checks: Iterable[Check], report: ReportProgress) -> Iterator[CheckResult]:
+    """Run the checks on one snapshot of the database and yield their results."""
+    all_checks = list(checks)
+    with read_snapshot():
+        for index, item in enumerate(all_checks):
+            report(index, len(all_checks), item.name)
+            yield _run_check(item)
+    report(len(all_checks), len(all_checks), "")
+
+
+def _run_check(item: Check) -> CheckResult:
+    reported: list[Violation] = []
+    started, further = time.monotonic(), 0
+    for violation in _iter_violations(item):
+        if len(reported) < MAX_VIOLATIONS:
+            reported.append(violation)
+        else:
+            further += 1
+    return CheckResult(item, _count_rows(item), tuple(reported), further, time.monotonic() - started)
+
+
+def _iter_violations(item: Check) -> Iterator[Violation]:
+    """Yield the violations. A check that raises is a violation itself and does not stop the other checks."""
+    try:
+        # A savepoint: on PostgreSQL a failed query would otherwise end the snapshot for all later checks.
+        with transaction.atomic():
+            yield from item.find_violations()
+    except Exception as error:
+        yield build_violation(item.model, "", "rows that can be read", f"{type(error).__name__}: {error}")
+
+
+def _count_rows(item: Check) -> int:
+    try:
+        with transaction.atomic():
+            return item.model._default_manager.count()
+    except Exception:  # its table is missing, which is a violation already
+        return 0
+
+
+def _shorten_text(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

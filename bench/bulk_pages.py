@@ -141,10 +141,10 @@ def request_start_page(study: Any, browsers: dict[str, Any]) -> Measurement:
 
 def request_next_item(study: Any, browsers: dict[str, Any]) -> Measurement:
     """Open the address that every link leads to, and follow it to the item."""
-    seat = get_first_rater(study)
-    client, measurements = get_client(seat.user, browsers), []
+    rater = get_first_rater(study)
+    client, measurements = get_client(rater.user, browsers), []
     with measure_request(measurements):
-        response = client.get(f"/rate/study/{seat.code}/", follow=True)
+        response = client.get(f"/rate/study/{rater.code}/", follow=True)
     assert b"submission_id" in response.content
     return measurements[0]
 
@@ -153,16 +153,16 @@ def submit_rating(study: Any, browsers: dict[str, Any]) -> Measurement:
     """Submit a rating as htmx does, then remove it, so that each round starts with the same rows."""
     from ratings.rating import next_item
 
-    seat = get_first_rater(study)
-    place = next_item.find_next_assignment(seat)
-    assert place is not None
-    next_item.mark_opened(place)
-    client, measurements = get_client(seat.user, browsers), []
+    rater = get_first_rater(study)
+    assignment = next_item.find_next_assignment(rater)
+    assert assignment is not None
+    next_item.mark_opened(assignment)
+    client, measurements = get_client(rater.user, browsers), []
     form = {"verdict": "yes", "confidence": "3", "submission_id": str(uuid.uuid4()), "stage": "final", "revision": "0"}
     with measure_request(measurements):
-        response = client.post(f"/rate/{place.code}/", form, headers={"HX-Request": "true"})
+        response = client.post(f"/rate/{assignment.code}/", form, headers={"HX-Request": "true"})
     assert response.status_code == 200 and b"submission_id" in response.content, response.status_code
-    delete_rating(place)
+    delete_rating(assignment)
     return measurements[0]
 
 

@@ -58,13 +58,13 @@ def create_study(
     )  # fmt: skip
     GuideVersion.objects.create(study=study, number=1, text="")
     times = dict.fromkeys(("invited_at", "consented_at", "practised_at", "started_at", "last_seen_at"), now)
-    seats = Rater.objects.bulk_create(
+    raters = Rater.objects.bulk_create(
         Rater(study=study, user=user, number=n, label=f"R{n:02}", guide_seen=1, **times)
         for n, user in enumerate(users, 1)
     )
     created_items = Item.objects.bulk_create(iter_items(study, items * len(users) // ratings_per_item, payloads, rng))
-    Assignment.objects.bulk_create(iter_assignments(created_items, seats, ratings_per_item, rng))
-    return (f"/rate/study/{seat.code}/" for seat in seats)
+    Assignment.objects.bulk_create(iter_assignments(created_items, raters, ratings_per_item, rng))
+    return (f"/rate/study/{rater.code}/" for rater in raters)
 
 
 def iter_items(study: Study, count: int, payloads: list[dict[str, Any]], rng: random.Random) -> Iterator[Item]:
@@ -83,14 +83,14 @@ def iter_items(study: Study, count: int, payloads: list[dict[str, Any]], rng: ra
 
 
 def iter_assignments(
-    items: list[Item], seats: list[Rater], ratings_per_item: int, rng: random.Random
+    items: list[Item], raters: list[Rater], ratings_per_item: int, rng: random.Random
 ) -> Iterator[Assignment]:
     slots = [(item, slot) for item in items for slot in range(ratings_per_item)]
-    for number, seat in enumerate(seats):
-        rater_slots = slots[number :: len(seats)]
+    for number, rater in enumerate(raters):
+        rater_slots = slots[number :: len(raters)]
         rng.shuffle(rater_slots)
         for position, (item, slot) in enumerate(rater_slots, 1):
-            yield Assignment(item=item, rater=seat, position=position, pair=uuid.uuid4(), slot=slot + 1)
+            yield Assignment(item=item, rater=rater, position=position, pair=uuid.uuid4(), slot=slot + 1)
 
 
 def create_session(session: Any, user: User) -> str:

@@ -152,7 +152,7 @@ def start_load(
     workers = [house.start_worker(told.threads) for _ in range(told.workers)]
     strikes = FailureInjector(house, web, cluster, broker, workers, house.start_dispatcher(), random.Random(told.seed))
     for rater in raters:
-        threading.Thread(target=rater.rate_until_stopped, name=rater.seat, daemon=True).start()
+        threading.Thread(target=rater.rate_until_stopped, name=rater.rater, daemon=True).start()
     return SoakSite(house, raters, strikes, stop)
 
 
@@ -176,7 +176,7 @@ def finish_and_check(site: SoakSite, told: argparse.Namespace) -> dict[str, Any]
     """Let raters and episodes finish, and return all violations."""
     house = site.running_site
     site.stop.set()
-    for thread in [t for t in threading.enumerate() if t.name in {rater.seat for rater in site.raters}]:
+    for thread in [t for t in threading.enumerate() if t.name in {rater.rater for rater in site.raters}]:
         thread.join()
     violations = find_missing_activity(site)
     try:
@@ -201,7 +201,7 @@ def finish_and_check(site: SoakSite, told: argparse.Namespace) -> dict[str, Any]
 
 def find_missing_activity(site: SoakSite) -> dict[str, Any]:
     """Return why this soak test means nothing even without violations: raters without answers, kinds of failure that never happened."""
-    idle_raters = [rater.seat for rater in site.raters if not rater.counts.confirmed]
+    idle_raters = [rater.rater for rater in site.raters if not rater.counts.confirmed]
     stuck = [] if site.running_site.list_steps_by_replicate() else ["all of them"]
     missing = {
         "raters never had an answer confirmed": idle_raters,

@@ -108,7 +108,7 @@ ACCESS_TABLE: dict[str, AccessRow] = {
     # Raters and team of a study
     "ratings:raters": _allow_members(READ),
     "ratings:invite": _allow_admins(POST),
-    "ratings:add_seats": _allow_admins(POST),
+    "ratings:add_raters": _allow_admins(POST),
     "ratings:remind": _allow_admins(POST),
     "ratings:make_link": _allow_admins(POST),
     "ratings:resend": _allow_admins(POST),

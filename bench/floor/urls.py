@@ -48,7 +48,7 @@ def render_rating_page(request: HttpRequest, item: Item) -> HttpResponse:
     """Render the rater's page, or for htmx its card, from the same templates; nothing is cached."""
     partial = "HX-Request" in request.headers
     context: dict[str, Any] = {
-        "study": _STUDY, "seat": {"code": uuid4()}, "progress": {"done": 1, "total": 60}, "partial": partial, "code": uuid4(),
+        "study": _STUDY, "rater": {"code": uuid4()}, "progress": {"done": 1, "total": 60}, "partial": partial, "code": uuid4(),
         "form": RatingForm(_STUDY), "action": request.path, "stage": "final", "interface": "2", "single_keys": True,
         "saved_at": timezone.now(), "previous": {"code": uuid4()}, "marks": "off",
     }  # fmt: skip

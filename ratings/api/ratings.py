@@ -84,10 +84,10 @@ def _build_filter_after_item(study: Study, last_row: list[Any]) -> Q:
 def _build_filter_after_rater(study: Study, last_row: list[Any]) -> Q:
     """Return a filter for rows after this rater, occasion and position."""
     _, label, occasion, position = last_row
-    seat = study.raters.filter(label=label).values_list("number", "pk").first()
-    if seat is None:
+    rater = study.raters.filter(label=label).values_list("number", "pk").first()
+    if rater is None:
         raise CursorError(STALE_CURSOR)
-    number, key = seat
+    number, key = rater
     same_rater_later = Q(assignment__occasion__gt=occasion) | Q(
         assignment__occasion=occasion, assignment__position__gt=position
     )

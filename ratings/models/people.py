@@ -94,7 +94,7 @@ class Rater(models.Model):
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="raters")
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="seats"
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="raters"
     )
     label = models.CharField(max_length=12)
     number = models.PositiveIntegerField(default=0, help_text="of the label: R07 is 7")
@@ -157,7 +157,7 @@ class RaterProfile(models.Model):
 class Invitation(models.Model):
     """A personal link to a place in a study. Only the hash of its token is stored. Consenting uses it up."""
 
-    seat = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="invitations")
+    rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(blank=True)
     token_sha256 = models.CharField(max_length=64, unique=True)
     created_by = models.ForeignKey(

@@ -11,8 +11,8 @@ from ratings.accounts import signing_in
 from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.models.study_events import Joined
 from ratings.studies import StudyError, access, role_history
+from ratings.studies.assignments import readable_elsewhere, release_items
 from ratings.studies.lifecycle import log_event
-from ratings.studies.seats import readable_elsewhere, release_items
 
 
 class InvitationExpired(StudyError):  # noqa: N818  # shown to its holder as a state, not as an error
@@ -28,19 +28,19 @@ class JoinForm(NamedTuple):
 
 def find_invitation(token: str) -> Invitation | None:
     """Return the invitation of that token in whatever state, or None."""
-    invitations = Invitation.objects.select_related("seat__study", "seat__user")
+    invitations = Invitation.objects.select_related("rater__study", "rater__user")
     return invitations.filter(token_sha256=signing_in.hash_token(token)).first()
 
 
 def describe_expiry(invitation: Invitation) -> str:
     # The order decides what the holder reads: the link itself first, then the rater, then the study.
     """Return why this invitation can no longer be accepted; "" if it can."""
-    seat = invitation.seat
+    rater = invitation.rater
     if reason := signing_in.describe_expiry(invitation.revoked_at, invitation.used_at, invitation.expires_at):
         return reason
-    if seat.withdrawn_at or seat.user_id or not seat.is_person:
+    if rater.withdrawn_at or rater.user_id or not rater.is_person:
         return "This place in the study is no longer available."
-    if seat.study.status not in ("open", "paused"):
+    if rater.study.status not in ("open", "paused"):
         return "The study has ended."
     return _describe_address_refusal(invitation)
 
@@ -76,16 +76,16 @@ def find_joining_user(invitation: Invitation, visitor: User | AnonymousUser) -> 
 def refusal_reason(invitation: Invitation, user: User) -> str:
     """Return why this user cannot join this study; "" if they can.
 
-    They can see sources, now or once ("staff", "member"), can read every item elsewhere ("reader"), or are a rater already ("seated").
+    They can see sources, now or once ("staff", "member"), can read every item elsewhere ("reader"), or are a rater already ("joined").
     """
-    study = invitation.seat.study
+    study = invitation.rater.study
     # Staff can open the source of every item, so their ratings would not be blind.
     if user.is_staff or user.is_superuser:
         return "staff"
     if access.get_role(user, study):
         return "member"
     if study.raters.filter(user=user).exists():
-        return "seated"
+        return "joined"
     # A former role counts: what was read in it is not forgotten.
     if role_history.had_role(study, user):
         return "member"
@@ -104,14 +104,14 @@ def accept_invitation(invitation: Invitation, visitor: User | AnonymousUser, for
     # Every function that changes raters locks in this order: account, study, rater, invitations. This prevents deadlocks.
     # A request that grants the account a role at this moment waits for this lock, and then reassigns what it can read.
     visitor = _lock_account(invitation, visitor)
-    Study.objects.select_for_update().get(pk=invitation.seat.study_id)
-    seat = Rater.objects.select_for_update(of=("self",)).select_related("study").get(pk=invitation.seat_id)
+    Study.objects.select_for_update().get(pk=invitation.rater.study_id)
+    rater = Rater.objects.select_for_update(of=("self",)).select_related("study").get(pk=invitation.rater_id)
     now = timezone.now()
     is_valid = Q(used_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now)
     # The conditional UPDATE decides between simultaneous requests; the loser reads the reason from the current row.
     if not Invitation.objects.filter(is_valid, pk=invitation.pk).update(used_at=now):
         raise InvitationExpired(describe_expiry(Invitation.objects.get(pk=invitation.pk)) or signing_in.USED)
-    if seat.user_id or seat.withdrawn_at or not seat.is_person or seat.study.status not in ("open", "paused"):
+    if rater.user_id or rater.withdrawn_at or not rater.is_person or rater.study.status not in ("open", "paused"):
         raise InvitationExpired("This place in the study is no longer available.")
     # Checked again under the lock: an account with this address may have received a role since the page was shown.
     if not isinstance(visitor, User) and (refused := _describe_address_refusal(invitation)):
@@ -123,8 +123,8 @@ def accept_invitation(invitation: Invitation, visitor: User | AnonymousUser, for
     if form.password and not user.has_usable_password():
         user.set_password(form.password)
         user.save(update_fields=["password"])
-    _join_study(seat, user, form)
-    return seat
+    _join_study(rater, user, form)
+    return rater
 
 
 def _lock_account(invitation: Invitation, visitor: User | AnonymousUser) -> User | AnonymousUser:
@@ -135,17 +135,17 @@ def _lock_account(invitation: Invitation, visitor: User | AnonymousUser) -> User
     return locked if locked and isinstance(visitor, User) else visitor
 
 
-def _join_study(seat: Rater, user: User, form: JoinForm) -> None:
+def _join_study(rater: Rater, user: User, form: JoinForm) -> None:
     now = timezone.now()
     profile, _ = RaterProfile.objects.get_or_create(user=user)
     # A profile is answered once and then used in all studies.
     if form.profile is not None and profile.answered_at is None:
         RaterProfile.objects.filter(pk=profile.pk).update(**form.profile, answered_at=now)
-    seat.user, seat.consented_at, seat.last_seen_at = user, now, now
-    seat.save(update_fields=["user", "consented_at", "last_seen_at"])
-    log_event(seat.study, Joined(rater=seat.label))  # without an actor: the log must not link a name to a code
+    rater.user, rater.consented_at, rater.last_seen_at = user, now, now
+    rater.save(update_fields=["user", "consented_at", "last_seen_at"])
+    log_event(rater.study, Joined(rater=rater.label))  # without an actor: the log must not link a name to a code
     # What the account can already read elsewhere is reassigned before the first item is shown.
-    release_items.release_readable_items(seat.study, [seat])
+    release_items.release_readable_items(rater.study, [rater])
 
 
 def _create_user(invitation: Invitation) -> User:

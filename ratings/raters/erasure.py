@@ -14,8 +14,8 @@ from ratings.accounts import sessions, two_factor
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
 from ratings.models.study_events import LEGACY, ApiExported, Erased
 from ratings.studies import StudyError
+from ratings.studies.assignments import running_raters
 from ratings.studies.lifecycle import Actor, log_event
-from ratings.studies.seats import running_raters
 
 ACTIVE_STATUSES = ("open", "paused")
 
@@ -30,15 +30,15 @@ def erase_person(user: User, by: Actor = None) -> None:
     user = User.objects.select_for_update().get(pk=user.pk)
     if user.is_staff or user.is_superuser:
         raise StudyError(f"{user.get_username()} is staff; remove their rights first")
-    seats = list(Rater.objects.filter(user=user).select_related("study"))
-    for seat in seats:
-        if seat.study.status in ACTIVE_STATUSES and not (seat.withdrawn_at or seat.finished_at):
+    raters = list(Rater.objects.filter(user=user).select_related("study"))
+    for rater in raters:
+        if rater.study.status in ACTIVE_STATUSES and not (rater.withdrawn_at or rater.finished_at):
             # Before the account loses its identity: withdrawal follows each study's own rule on what is dropped.
-            running_raters.withdraw_rater(seat, by)
-    _erase_access(user, seats)
+            running_raters.withdraw_rater(rater, by)
+    _erase_access(user, raters)
     _erase_account(user)
-    for seat in seats:
-        log_event(seat.study, Erased(rater=seat.label))  # without an actor: the log must not link a name to a code
+    for rater in raters:
+        log_event(rater.study, Erased(rater=rater.label))  # without an actor: the log must not link a name to a code
 
 
 def _erase_account(user: User) -> None:
@@ -77,23 +77,23 @@ def _erase_from_events(user: User) -> None:
 
 
 # After this no link, token or session that is still in a browser or a mailbox leads to the account.
-def _erase_access(user: User, seats: list[Rater]) -> None:
+def _erase_access(user: User, raters: list[Rater]) -> None:
     """Delete links, addresses of invitations, API tokens, two-factor devices, and every session."""
-    _erase_addresses(user, seats)
+    _erase_addresses(user, raters)
     user.api_tokens.all().delete()
     SignInLink.objects.filter(user=user).delete()
     two_factor.delete_devices(user)
     sessions.end_sessions(user, "erased")
 
 
-def _erase_addresses(user: User, seats: list[Rater]) -> None:
+def _erase_addresses(user: User, raters: list[Rater]) -> None:
     """Erase the addresses of the user in every study, and revoke open invitations to them."""
-    own_invitations = Invitation.objects.filter(seat__in=seats)
+    own_invitations = Invitation.objects.filter(rater__in=raters)
     same_address = Q()
     # An empty address would match every invitation without one.
     for address in {user.email, *own_invitations.values_list("email", flat=True)} - {""}:
         same_address |= Q(email__iexact=address)
-    invitations = Invitation.objects.filter(Q(seat__in=seats) | same_address)
+    invitations = Invitation.objects.filter(Q(rater__in=raters) | same_address)
     invitations.filter(used_at=None, revoked_at=None).update(revoked_at=timezone.now())
     # The mail server's error usually quotes the address.
     invitations.update(email="", send_error="")

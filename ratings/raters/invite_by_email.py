@@ -52,8 +52,8 @@ class OutgoingEmail(NamedTuple):
 def open_rater_places(study: Study) -> QuerySet[Rater]:
     """Return rater places that nobody has taken and that have no valid link."""
     valid = Invitation.objects.filter(used_at=None, revoked_at=None, expires_at__gt=timezone.now())
-    seats = study.raters.filter(user=None, simulated=False, imported_as="", withdrawn_at=None)
-    return seats.exclude(pk__in=valid.values("seat")).order_by("number")
+    raters = study.raters.filter(user=None, simulated=False, imported_as="", withdrawn_at=None)
+    return raters.exclude(pk__in=valid.values("rater")).order_by("number")
 
 
 def invite_addresses(study: Study, text: str, by: Actor, address: UrlBuilder) -> SendResult:
@@ -63,23 +63,23 @@ def invite_addresses(study: Study, text: str, by: Actor, address: UrlBuilder) ->
     with transaction.atomic():
         study = Study.objects.select_for_update().get(pk=study.pk)
         addresses = _parse_addresses(study, text)
-        seats = list(open_rater_places(study)[: len(addresses)])
-        if len(seats) < len(addresses):
-            missing = len(addresses) - len(seats)
+        raters = list(open_rater_places(study)[: len(addresses)])
+        if len(raters) < len(addresses):
+            missing = len(addresses) - len(raters)
             summary = (
-                f"{_format_count(len(addresses), 'address', 'es')} for {_format_count(len(seats), 'open rater place')}"
+                f"{_format_count(len(addresses), 'address', 'es')} for {_format_count(len(raters), 'open rater place')}"
             )
             raise AddressError([f"{summary}: add {_format_count(missing, 'rater')} first"])
-        emails = [_prepare_invitation(seat, to, by, address) for seat, to in zip(seats, addresses, strict=True)]
+        emails = [_prepare_invitation(rater, to, by, address) for rater, to in zip(raters, addresses, strict=True)]
     return _send_and_record(emails)
 
 
-def resend_invitation(seat: Rater, by: Actor, address: UrlBuilder) -> SendResult:
+def resend_invitation(rater: Rater, by: Actor, address: UrlBuilder) -> SendResult:
     """Send the rater's last invitation again, with a new link that replaces the old one."""
-    last = seat.invitations.first()  # the newest, by the default order of the model
-    if seat.user_id or last is None or not last.email:
-        raise StudyError(f"{seat.label} was not invited by e-mail, or has already joined")
-    return _send_and_record([_prepare_invitation(seat, last.email, by, address)])
+    last = rater.invitations.first()  # the newest, by the default order of the model
+    if rater.user_id or last is None or not last.email:
+        raise StudyError(f"{rater.label} was not invited by e-mail, or has already joined")
+    return _send_and_record([_prepare_invitation(rater, last.email, by, address)])
 
 
 def send_reminders(study: Study, by: Actor, address: UrlBuilder) -> SendResult:
@@ -88,8 +88,8 @@ def send_reminders(study: Study, by: Actor, address: UrlBuilder) -> SendResult:
         raise StudyError(f"{study.name} is {study.status}; reminders are sent while a study is open")
     unrated = rater_overview.count_unrated(study)
     with transaction.atomic():
-        seats = [seat for seat in _find_unfinished(study) if unrated[seat.pk] != 0]
-        emails_by_label = [(seat.label, _prepare_reminder(seat, unrated[seat.pk], by, address)) for seat in seats]
+        raters = [rater for rater in _find_unfinished(study) if unrated[rater.pk] != 0]
+        emails_by_label = [(rater.label, _prepare_reminder(rater, unrated[rater.pk], by, address)) for rater in raters]
         emails = [post for _, post in emails_by_label if post]
         log_event(study, Reminded(raters=len(emails)), by)
     return _send_and_record(emails)._replace(without_address=[label for label, post in emails_by_label if post is None])
@@ -137,8 +137,8 @@ def _is_email(text: str) -> bool:
 def _find_ineligible(study: Study, addresses: dict[str, str]) -> list[tuple[str, str]]:
     """Return addresses that are already invited, or whose owner can see the sources of items."""
     problems: dict[str, str] = {}
-    invited = Invitation.objects.filter(seat__study=study, revoked_at=None).exclude(email="")
-    for email, label in invited.values_list("email", "seat__label"):
+    invited = Invitation.objects.filter(rater__study=study, revoked_at=None).exclude(email="")
+    for email, label in invited.values_list("email", "rater__label"):
         if to := addresses.get(email.casefold()):
             problems[email.casefold()] = f"{to} is already invited, as {label}"
     staff = User.objects.filter(Q(is_staff=True) | Q(is_superuser=True))
@@ -157,38 +157,38 @@ def _format_count(number: int, noun: str, ending: str = "s") -> str:
     return f"{number} {noun}{ending * (number != 1)}"
 
 
-def _prepare_invitation(seat: Rater, to: str, by: Actor, address: UrlBuilder) -> OutgoingEmail:
-    url, invitation = _create_link(seat, to, by, address)
+def _prepare_invitation(rater: Rater, to: str, by: Actor, address: UrlBuilder) -> OutgoingEmail:
+    url, invitation = _create_link(rater, to, by, address)
     return OutgoingEmail(
-        seat.label,
-        email_messages.write_invitation(to, seat.study, url, invitations.INVITATION_LIFETIME.days),
+        rater.label,
+        email_messages.write_invitation(to, rater.study, url, invitations.INVITATION_LIFETIME.days),
         invitation,
     )
 
 
-def _create_link(seat: Rater, to: str, by: Actor, address: UrlBuilder) -> tuple[str, Invitation]:
-    token = invitations.create_invitation(seat, by, to)
+def _create_link(rater: Rater, to: str, by: Actor, address: UrlBuilder) -> tuple[str, Invitation]:
+    token = invitations.create_invitation(rater, by, to)
     return email_messages.build_link(token, address), Invitation.objects.get(token_sha256=signing_in.hash_token(token))
 
 
 def _find_unfinished(study: Study) -> list[Rater]:
     """Return raters who have joined or were invited, and have not finished."""
-    seats = study.raters.filter(simulated=False, imported_as="", withdrawn_at=None, finished_at=None)
-    seats = seats.filter(Q(invited_at__isnull=False) | Q(user__isnull=False))
-    return list(seats.select_related("study", "user").order_by("number"))
+    raters = study.raters.filter(simulated=False, imported_as="", withdrawn_at=None, finished_at=None)
+    raters = raters.filter(Q(invited_at__isnull=False) | Q(user__isnull=False))
+    return list(raters.select_related("study", "user").order_by("number"))
 
 
-def _prepare_reminder(seat: Rater, left: int | None, by: Actor, address: UrlBuilder) -> OutgoingEmail | None:
-    if seat.user is None:
-        last = seat.invitations.first()
+def _prepare_reminder(rater: Rater, left: int | None, by: Actor, address: UrlBuilder) -> OutgoingEmail | None:
+    if rater.user is None:
+        last = rater.invitations.first()
         if last is None or not last.email:
             return None
-        url, invitation = _create_link(seat, last.email, by, address)
-        return OutgoingEmail(seat.label, email_messages.write_reminder(last.email, seat.study, url, None), invitation)
-    if not seat.user.email or not seat.user.is_active:
+        url, invitation = _create_link(rater, last.email, by, address)
+        return OutgoingEmail(rater.label, email_messages.write_reminder(last.email, rater.study, url, None), invitation)
+    if not rater.user.email or not rater.user.is_active:
         return None
-    url = email_messages.build_link(signing_in.create_link(seat.user, "rater", REMINDER_LIFETIME), address)
-    return OutgoingEmail(seat.label, email_messages.write_reminder(seat.user.email, seat.study, url, left or 0))
+    url = email_messages.build_link(signing_in.create_link(rater.user, "rater", REMINDER_LIFETIME), address)
+    return OutgoingEmail(rater.label, email_messages.write_reminder(rater.user.email, rater.study, url, left or 0))
 
 
 def _send_and_record(emails: Sequence[OutgoingEmail]) -> SendResult:

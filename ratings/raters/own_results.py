@@ -72,35 +72,37 @@ class _Answer(NamedTuple):
         return self.perturbation if planted else ("right" if self.reference else "wrong")
 
 
-def is_available(seat: Rater) -> bool:
-    """Whether this seat may see its result: unblinded, and the study's document says so."""
-    return seat.study.is_unblinded and not seat.dropped and study_protocol.load_protocol(seat.study.protocol).feedback
+def is_available(rater: Rater) -> bool:
+    """Whether this rater may see its result: unblinded, and the study's document says so."""
+    return (
+        rater.study.is_unblinded and not rater.dropped and study_protocol.load_protocol(rater.study.protocol).feedback
+    )
 
 
-def own_result(seat: Rater) -> OwnResult:
-    """The result of one seat, from the ratings that count. StudyError while it is not to be told."""
-    if not is_available(seat):
-        raise StudyError(f"{seat.study.name} tells no results now")
+def own_result(rater: Rater) -> OwnResult:
+    """The result of one rater, from the ratings that count. StudyError while it is not to be told."""
+    if not is_available(rater):
+        raise StudyError(f"{rater.study.name} tells no results now")
     # The same answers as in the study's results: repeats and surplus ratings are counted nowhere.
-    counted = [r for r in _load_ratings(seat) if r.assignment.occasion == 1 and not r.assignment.surplus]
+    counted = [r for r in _load_ratings(rater) if r.assignment.occasion == 1 and not r.assignment.surplus]
     judged = [r for r in counted if not r.cannot_judge]
     known = [answer for rating in judged if (answer := _to_answer(rating))]
     total = _build_share("right in all", known)
-    kinds, confidence = _share_by_kind(seat, known), _share_by_confidence(known)
+    kinds, confidence = _share_by_kind(rater, known), _share_by_confidence(known)
     told_kinds, told_confidence = _choose_safe(kinds), _choose_safe(confidence)
     return OwnResult(
         total=total if _is_safe(total) else None,
         left_out=len(told_kinds) + len(told_confidence) < len(kinds) + len(confidence),
         kinds=told_kinds,
         confidence=told_confidence,
-        same_again=_share_repeated_alike(_load_ratings(seat)),
+        same_again=_share_repeated_alike(_load_ratings(rater)),
         unknown=len(judged) - len(known),
         not_judged=len(counted) - len(judged),
     )
 
 
-def _load_ratings(seat: Rater) -> list[Rating]:
-    ratings_of_rater = Rating.objects.filter(assignment__rater=seat, assignment__released_at__isnull=True)
+def _load_ratings(rater: Rater) -> list[Rating]:
+    ratings_of_rater = Rating.objects.filter(assignment__rater=rater, assignment__released_at__isnull=True)
     return list(ratings_of_rater.select_related("assignment__item__source"))
 
 
@@ -112,9 +114,9 @@ def _to_answer(rating: Rating) -> _Answer | None:
     return _Answer(rating.verdict, rating.confidence, label, source.perturbation)
 
 
-def _share_by_kind(seat: Rater, known: Sequence[_Answer]) -> tuple[Share, ...]:
+def _share_by_kind(rater: Rater, known: Sequence[_Answer]) -> tuple[Share, ...]:
     shares = [
-        _build_share(name, [a for a in known if a.kind == kind]) for kind, name in LABELS[seat.study.kind].items()
+        _build_share(name, [a for a in known if a.kind == kind]) for kind, name in LABELS[rater.study.kind].items()
     ]
     return tuple(share for share in shares if share.of)
 

@@ -46,61 +46,63 @@ class PracticeResult(NamedTuple):
     of: int
 
 
-def count_requested(seat: Rater) -> int:
+def count_requested(rater: Rater) -> int:
     """Return how many practice items the study asks for, without the spare one."""
-    requested = seat.study.protocol.get("practice", study_protocol.StudyProtocol.practice)
+    requested = rater.study.protocol.get("practice", study_protocol.StudyProtocol.practice)
     return min(int(requested), MAX_ITEMS)  # a stored document can ask for more than there are files for today
 
 
-def is_pending(seat: Rater) -> bool:
+def is_pending(rater: Rater) -> bool:
     """Return whether the rater still has practice to do."""
-    return seat.practised_at is None and count_requested(seat) > 0
+    return rater.practised_at is None and count_requested(rater) > 0
 
 
-def get_result(seat: Rater) -> PracticeResult:
+def get_result(rater: Rater) -> PracticeResult:
     """Return how many of the items answered so far were right."""
-    answers_right = list(seat.practice_answers.values_list("right", flat=True))
+    answers_right = list(rater.practice_answers.values_list("right", flat=True))
     return PracticeResult(sum(answers_right), len(answers_right))
 
 
-def list_items(seat: Rater, given_answers: Mapping[str, PracticeAnswer] | None = None) -> list[PracticeItem]:
+def list_items(rater: Rater, given_answers: Mapping[str, PracticeAnswer] | None = None) -> list[PracticeItem]:
     """Return the rater's items in order: those the study asks for, and the spare one if needed."""
-    given_answers = answers_by_key(seat) if given_answers is None else given_answers
-    all_items = load_items(seat.study.kind)
+    given_answers = answers_by_key(rater) if given_answers is None else given_answers
+    all_items = load_items(rater.study.kind)
     # The last ones: the order of the file decides what a shorter practice leaves out.
-    regular = [item for item in all_items if not item.spare][-count_requested(seat) :] if count_requested(seat) else []
+    regular = (
+        [item for item in all_items if not item.spare][-count_requested(rater) :] if count_requested(rater) else []
+    )
     return (
         regular + [item for item in all_items if item.spare] if _needs_spare_item(regular, given_answers) else regular
     )
 
 
-def answers_by_key(seat: Rater) -> dict[str, PracticeAnswer]:
-    return {answer.key: answer for answer in seat.practice_answers.all()}
+def answers_by_key(rater: Rater) -> dict[str, PracticeAnswer]:
+    return {answer.key: answer for answer in rater.practice_answers.all()}
 
 
-def store_answer(seat: Rater, item: PracticeItem, verdict: bool, confidence: int) -> PracticeAnswer:
+def store_answer(rater: Rater, item: PracticeItem, verdict: bool, confidence: int) -> PracticeAnswer:
     """Store the first answer to this item and return it; later answers return the first."""
     right = verdict == item.answer
     values = {"verdict": verdict, "confidence": confidence, "right": right}
     # The first answer counts: the explanation has been shown after it.
-    return PracticeAnswer.objects.get_or_create(rater=seat, key=item.key, defaults=values)[0]
+    return PracticeAnswer.objects.get_or_create(rater=rater, key=item.key, defaults=values)[0]
 
 
-def has_passed(seat: Rater) -> bool:
+def has_passed(rater: Rater) -> bool:
     """Return whether two thirds of all answers were right."""
-    right, of = get_result(seat)
+    right, of = get_result(rater)
     # Integers instead of a comparison with 2/3, which floating point cannot represent.
     return 3 * right >= 2 * of
 
 
 @transaction.atomic
-def finish_practice(seat: Rater) -> None:
+def finish_practice(rater: Rater) -> None:
     """Record that guide and practice are done, so items can be rated. A second call changes nothing."""
     now = timezone.now()
     for field in ("practised_at", "started_at"):
         # Conditional, so a reload keeps the first time.
-        if Rater.objects.filter(pk=seat.pk, **{f"{field}__isnull": True}).update(**{field: now}):
-            setattr(seat, field, now)
+        if Rater.objects.filter(pk=rater.pk, **{f"{field}__isnull": True}).update(**{field: now}):
+            setattr(rater, field, now)
 
 
 # The file does not change while the process runs.

@@ -46,41 +46,45 @@ def list_raters(study: Study) -> list[RaterRow]:
     is_pool = load_protocol(study.protocol).design == "pool"
     practice, progress, invitations = (
         _count_practice(study),
-        study_counts.count_study(study).seats,
+        study_counts.count_study(study).raters,
         _load_last_invitations(study),
     )
     return [
-        _build_row(seat, progress.get(seat.pk, NO_PROGRESS), practice.get(seat.pk), invitations.get(seat.pk), is_pool)
+        _build_row(
+            rater, progress.get(rater.pk, NO_PROGRESS), practice.get(rater.pk), invitations.get(rater.pk), is_pool
+        )
         # One annotation instead of a query for each rater.
-        for seat in study.raters.annotate(last_shown=Max("assignments__opened_at")).order_by("number")
+        for rater in study.raters.annotate(last_shown=Max("assignments__opened_at")).order_by("number")
     ]
 
 
 def _build_row(
-    seat: Any, progress: RaterCounts, practice: tuple[int, int] | None, invitation: Invitation | None, is_pool: bool
+    rater: Any, progress: RaterCounts, practice: tuple[int, int] | None, invitation: Invitation | None, is_pool: bool
 ) -> RaterRow:
     return RaterRow(
-        label=seat.label,
-        simulated=seat.simulated,
-        imported=bool(seat.imported_as),
-        state=_describe_state(seat, progress, invitation, is_pool),
+        label=rater.label,
+        simulated=rater.simulated,
+        imported=bool(rater.imported_as),
+        state=_describe_state(rater, progress, invitation, is_pool),
         done=progress.live_rated,
         total=None if is_pool else progress.live,
         practice=practice,
         # The times in an import were not measured by this site.
-        median_seconds=None if seat.imported_as else progress.median_seconds,
-        last_seen=max((t for t in (seat.last_seen_at, seat.last_shown, progress.last_rated) if t), default=None),
+        median_seconds=None if rater.imported_as else progress.median_seconds,
+        last_seen=max((t for t in (rater.last_seen_at, rater.last_shown, progress.last_rated) if t), default=None),
         invitation=invitation,
-        taken=seat.user_id is not None,
-        withdrawn=seat.withdrawn_at is not None,
+        taken=rater.user_id is not None,
+        withdrawn=rater.withdrawn_at is not None,
     )
 
 
 def count_unrated(study: Study) -> dict[int, int | None]:
     """Return the number of unrated items by rater; None if unknown (in a pool, or before joining)."""
-    is_pool, progress = load_protocol(study.protocol).design == "pool", study_counts.count_study(study).seats
-    rows = ((seat, progress.get(seat.pk, NO_PROGRESS)) for seat in study.raters.order_by("number"))
-    return {seat.pk: None if is_pool or not seat.user_id else counts.live - counts.live_rated for seat, counts in rows}
+    is_pool, progress = load_protocol(study.protocol).design == "pool", study_counts.count_study(study).raters
+    rows = ((rater, progress.get(rater.pk, NO_PROGRESS)) for rater in study.raters.order_by("number"))
+    return {
+        rater.pk: None if is_pool or not rater.user_id else counts.live - counts.live_rated for rater, counts in rows
+    }
 
 
 def _count_practice(study: Study) -> Mapping[int, tuple[int, int]]:
@@ -90,25 +94,25 @@ def _count_practice(study: Study) -> Mapping[int, tuple[int, int]]:
 
 
 def _load_last_invitations(study: Study) -> Mapping[int, Invitation]:
-    oldest_first = Invitation.objects.filter(seat__study=study).order_by("created_at", "pk")
+    oldest_first = Invitation.objects.filter(rater__study=study).order_by("created_at", "pk")
     # Later rows replace earlier ones, so the newest invitation remains.
-    return {invitation.seat_id: invitation for invitation in oldest_first}
+    return {invitation.rater_id: invitation for invitation in oldest_first}
 
 
-def _describe_state(seat: Any, progress: RaterCounts, invitation: Invitation | None, is_pool: bool) -> str:
+def _describe_state(rater: Any, progress: RaterCounts, invitation: Invitation | None, is_pool: bool) -> str:
     """Return the state of a rater in one or two words."""
-    if seat.withdrawn_at:
-        return "withdrawn, ratings dropped" if seat.dropped else "withdrawn"
-    if seat.imported_as:
+    if rater.withdrawn_at:
+        return "withdrawn, ratings dropped" if rater.dropped else "withdrawn"
+    if rater.imported_as:
         return "imported"
     # In a pool, a rater who has rated every claimed item can still claim more.
-    if seat.finished_at or (not is_pool and progress.live and progress.live_rated == progress.live):
+    if rater.finished_at or (not is_pool and progress.live and progress.live_rated == progress.live):
         return "finished"
-    if progress.live_rated or seat.simulated:
+    if progress.live_rated or rater.simulated:
         return "rating" if progress.live_rated else "not begun"
-    if seat.started_at:
+    if rater.started_at:
         return "ready"
-    if seat.user_id:
+    if rater.user_id:
         return "agreed"
     return _describe_invitation(invitation)
 

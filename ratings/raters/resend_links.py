@@ -40,22 +40,22 @@ def send_sign_in_link(user: User, request: HttpRequest) -> None:
 
 
 def _resend_invitation(invitation: Invitation, request: HttpRequest) -> None:
-    seat = invitation.seat
-    if seat.user is not None:
-        send_sign_in_link(seat.user, request)
+    rater = invitation.rater
+    if rater.user is not None:
+        send_sign_in_link(rater.user, request)
         return
-    last = seat.invitations.first()  # an invitation that an admin revoked stays revoked
+    last = rater.invitations.first()  # an invitation that an admin revoked stays revoked
     # Only if the address is still the current one: a link that was sent to a wrong address must not be renewed there.
     if last is None or not last.email or last.email != invitation.email or last.revoked_at:
         return
     if last.created_at > timezone.now() - MIN_INTERVAL:
         return
     try:
-        token = invitations.create_invitation(seat, email=last.email)
+        token = invitations.create_invitation(rater, email=last.email)
     except StudyError:
         # The visitor sees the same page in every case; the reason would reveal the state of somebody else's invitation.
         return
     url = email_messages.build_link(token, email_messages.make_url_builder(request))
     email_messages.send_in_background(
-        email_messages.write_invitation(last.email, seat.study, url, invitations.INVITATION_LIFETIME.days)
+        email_messages.write_invitation(last.email, rater.study, url, invitations.INVITATION_LIFETIME.days)
     )

@@ -26,7 +26,7 @@ from ratings.protocol.reference import DECLARED_WRONG
 from ratings.raters import invitations
 from ratings.rating import SubmissionResult, next_item, submit
 from ratings.studies import StudyError, designs, lifecycle
-from ratings.studies.seats import running_raters, slots
+from ratings.studies.assignments import running_raters, slots
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85
@@ -88,13 +88,13 @@ def simulate_raters(
     skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement, located)
     # The rater rows are taken in one transaction; the ratings follow one by one, as people's do, so that an
     # interruption keeps what is done.
-    seats, revoked, replanned = _take_rater_places(study, n)
-    total, n_new = _count_expected(study, seats), 0
-    for result in _rate_in_turn(seats, skill, seed):
+    raters, revoked, replanned = _take_rater_places(study, n)
+    total, n_new = _count_expected(study, raters), 0
+    for result in _rate_in_turn(raters, skill, seed):
         n_new += result.is_new
         if progress and result.is_new:
             progress(n_new, total)
-    labels = tuple(rater.label for rater in seats)
+    labels = tuple(rater.label for rater in raters)
     if n_new:
         lifecycle.log_event(study, study_events.Simulated(raters=labels, seed=seed), by)
     return SimulationResult(labels, n_new, revoked, replanned)
@@ -121,11 +121,11 @@ def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ..
         open_places = running_raters.list_open_places(study)
     # Open rater places first, because revoking a link disappoints somebody who was invited.
     chosen = (open_places + not_accepted)[:missing]
-    revoked = tuple(seat.label for seat in chosen if seat.invited_at)
-    for seat in chosen:
-        if seat.invited_at:
-            invitations.revoke_invitation(seat)
-    Rater.objects.filter(pk__in=[seat.pk for seat in chosen]).update(simulated=True, invited_at=None)
+    revoked = tuple(rater.label for rater in chosen if rater.invited_at)
+    for rater in chosen:
+        if rater.invited_at:
+            invitations.revoke_invitation(rater)
+    Rater.objects.filter(pk__in=[rater.pk for rater in chosen]).update(simulated=True, invited_at=None)
     return list(simulated.order_by("number")), revoked, is_replanned
 
 
@@ -151,38 +151,40 @@ def _check_can_replan(study: Study, missing: int, open_places: list[Rater]) -> N
         )
 
 
-def _count_expected(study: Study, seats: Sequence[Rater]) -> int:
+def _count_expected(study: Study, raters: Sequence[Rater]) -> int:
     """Return how many ratings are expected. In a pool study this is an upper bound: people may claim some, or pairs run out."""
     if not designs.is_pool_study(study):
-        unrated = Assignment.objects.filter(rater__in=seats, rating__isnull=True, released_at__isnull=True)
+        unrated = Assignment.objects.filter(rater__in=raters, rating__isnull=True, released_at__isnull=True)
         return unrated.count()
-    progress = [next_item.count_progress(seat) for seat in seats]
+    progress = [next_item.count_progress(rater) for rater in raters]
     n_taken = Assignment.objects.filter(rater__study=study, occasion=FIRST, slot__isnull=False).count()
     return min(study.items.count() * study.ratings_per_item - n_taken, sum(seen.total - seen.done for seen in progress))
 
 
-def _rate_in_turn(seats: Sequence[Rater], skill: Skill, seed: int) -> Iterator[SubmissionResult]:
+def _rate_in_turn(raters: Sequence[Rater], skill: Skill, seed: int) -> Iterator[SubmissionResult]:
     """Yield the results of all their ratings, one rater after another, without consent, guide or practice."""
-    Rater.objects.filter(pk__in=[seat.pk for seat in seats], started_at__isnull=True).update(started_at=timezone.now())
-    active = [seat for seat in seats if not seat.withdrawn_at]  # a withdrawn rater has no more items
+    Rater.objects.filter(pk__in=[rater.pk for rater in raters], started_at__isnull=True).update(
+        started_at=timezone.now()
+    )
+    active = [rater for rater in raters if not rater.withdrawn_at]  # a withdrawn rater has no more items
     while active:
         # One item each in turn, so that in a pool no simulated rater takes everything.
-        for seat in list(active):
-            if assignment := next_item.find_next_assignment(seat):
-                yield _rate_item(assignment, seat, skill, seed)
+        for rater in list(active):
+            if assignment := next_item.find_next_assignment(rater):
+                yield _rate_item(assignment, rater, skill, seed)
             else:
-                active.remove(seat)
+                active.remove(rater)
 
 
-def _rate_item(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> SubmissionResult:
+def _rate_item(assignment: Assignment, rater: Rater, skill: Skill, seed: int) -> SubmissionResult:
     """Rate one item from its source; for a repeat or a second session with new noise."""
     next_item.mark_opened(assignment)
     source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
-    judge = _judge_evidence_item if seat.study.kind == EVIDENCE else _judge_transition_item
+    judge = _judge_evidence_item if rater.study.kind == EVIDENCE else _judge_transition_item
     # New noise for a repeat, or simulated test-retest agreement would be perfect.
-    noise_key = seat.label if assignment.occasion == FIRST else f"{seat.label} again"
+    noise_key = rater.label if assignment.occasion == FIRST else f"{rater.label} again"
     noise_key = noise_key if assignment.session == 1 else f"{noise_key} in session 2"
-    verdict, confidence = judge(source, seat.label, skill, seed, noise_key)
+    verdict, confidence = judge(source, rater.label, skill, seed, noise_key)
     marks: tuple[str, ...] = ()
     if not verdict and assignment.marks != "off":
         content = source.item.payload_sha256

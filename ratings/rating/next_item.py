@@ -22,14 +22,14 @@ _UNRATED = Q(rating__isnull=True, released_at__isnull=True)
 # These two queries run with every rating. Building a query takes Django about ten times as long as executing it, so
 # they are built once.
 _NEXT_ASSIGNMENT = PreparedQuery(
-    lambda seat: (
-        Assignment.objects.filter(_UNRATED, rater=seat).select_related("item", "draft").order_by("position")[:1]
+    lambda rater: (
+        Assignment.objects.filter(_UNRATED, rater=rater).select_related("item", "draft").order_by("position")[:1]
     ),
     "number",
 )
 _COUNT_PROGRESS = PreparedQuery(
-    lambda seat: (
-        Assignment.objects.filter(rater=seat)
+    lambda rater: (
+        Assignment.objects.filter(rater=rater)
         .order_by()
         .values("rater")
         .annotate(done=Count("pk", filter=Q(rating__isnull=False)), waiting=Count("pk", filter=_UNRATED))
@@ -44,81 +44,81 @@ class Progress(NamedTuple):
     total: int
 
 
-def find_next_assignment(seat: Rater, now: datetime | None = None) -> Assignment | None:
+def find_next_assignment(rater: Rater, now: datetime | None = None) -> Assignment | None:
     """Return the assignment this rater should rate now, or None (`find_return_time` gives the reason in pool studies)."""
-    if designs.is_pool_study(seat.study) and not _has_ended(seat):
-        return pool_claims.claim_item(seat, now or timezone.now())
-    assignment = _first_unrated(seat, "item")
-    return None if assignment and _is_in_washout(seat, assignment) else assignment
+    if designs.is_pool_study(rater.study) and not _has_ended(rater):
+        return pool_claims.claim_item(rater, now or timezone.now())
+    assignment = _first_unrated(rater, "item")
+    return None if assignment and _is_in_washout(rater, assignment) else assignment
 
 
-def open_next_assignment(seat: Rater) -> Assignment | None:
+def open_next_assignment(rater: Rater) -> Assignment | None:
     """Open and return the next assignment of a planned design in the caller's transaction, or None.
 
     Return None for pool studies: claiming runs in its own transaction, so that its failure cannot roll back the answer.
     """
-    if designs.is_pool_study(seat.study):
+    if designs.is_pool_study(rater.study):
         return None
-    if assignment := _NEXT_ASSIGNMENT.find_first(seat.pk):
+    if assignment := _NEXT_ASSIGNMENT.find_first(rater.pk):
         # Set by hand, because joining the rater again would only return the row that the caller already has.
-        assignment.rater = seat
-        if _is_in_washout(seat, assignment):
+        assignment.rater = rater
+        if _is_in_washout(rater, assignment):
             return None
     # The item may be reassigned between the query and this update; then nothing is opened.
     return assignment if assignment and mark_opened(assignment) else None
 
 
-def _first_unrated(seat: Rater, *related: str) -> Assignment | None:
-    return unrated_assignments(seat).select_related(*related).order_by("position").first()
+def _first_unrated(rater: Rater, *related: str) -> Assignment | None:
+    return unrated_assignments(rater).select_related(*related).order_by("position").first()
 
 
-def unrated_assignments(seat: Rater) -> QuerySet[Assignment]:
+def unrated_assignments(rater: Rater) -> QuerySet[Assignment]:
     """Return the rater's assignments without an answer."""
-    return seat.assignments.filter(_UNRATED)
+    return rater.assignments.filter(_UNRATED)
 
 
-def find_previous_assignment(seat: Rater) -> Assignment | None:
+def find_previous_assignment(rater: Rater) -> Assignment | None:
     """Return the assignment this rater answered last, or None."""
-    rated = seat.assignments.filter(rating__isnull=False).select_related("rating")
+    rated = rater.assignments.filter(rating__isnull=False).select_related("rating")
     # Only the columns that the link to the previous answer needs; payloads are large.
     columns = rated.only("code", "rater", "rating__submitted_at", "rating__revised_at")
     return columns.order_by("-rating__submitted_at", "-position").first()
 
 
-def count_progress(seat: Rater) -> Progress:
+def count_progress(rater: Rater) -> Progress:
     """Return how many items are answered, and how many there are.
 
     In a pool study the total includes the items that this rater could still claim, up to the limit per rater.
     """
-    done, unrated = next(iter(_COUNT_PROGRESS.fetch_rows(seat.pk)), (0, 0))
+    done, unrated = next(iter(_COUNT_PROGRESS.fetch_rows(rater.pk)), (0, 0))
     claimable = (
-        pool_claims.count_claimable_items(seat) if designs.is_pool_study(seat.study) and not _has_ended(seat) else 0
+        pool_claims.count_claimable_items(rater) if designs.is_pool_study(rater.study) and not _has_ended(rater) else 0
     )
     return Progress(done, done + unrated + claimable)
 
 
-def find_return_time(seat: Rater) -> datetime | None:
+def find_return_time(rater: Rater) -> datetime | None:
     """Return when the rater can come back, or None.
 
     In a pool study: when the first reservation ends, if others have reserved every item this rater could rate. In a crossover: when the washout
     ends.
     """
-    if designs.is_crossover(seat.study):
-        return find_washout_end(seat)
-    return pool_claims.find_next_expiry(seat) if designs.is_pool_study(seat.study) and seat.study.is_open else None
+    if designs.is_crossover(rater.study):
+        return find_washout_end(rater)
+    return pool_claims.find_next_expiry(rater) if designs.is_pool_study(rater.study) and rater.study.is_open else None
 
 
-def find_washout_end(seat: Rater, now: datetime | None = None) -> datetime | None:
+def find_washout_end(rater: Rater, now: datetime | None = None) -> datetime | None:
     """Return when session 2 of a crossover opens for this rater, or None if the washout is not the reason to wait."""
-    if not designs.is_crossover(seat.study) or _has_ended(seat):
+    if not designs.is_crossover(rater.study) or _has_ended(rater):
         return None
-    assignment = _first_unrated(seat)
-    return crossover.compute_session_2_start(seat) if assignment and _is_in_washout(seat, assignment, now) else None
+    assignment = _first_unrated(rater)
+    return crossover.compute_session_2_start(rater) if assignment and _is_in_washout(rater, assignment, now) else None
 
 
-def _is_in_washout(seat: Rater, assignment: Assignment, now: datetime | None = None) -> bool:
+def _is_in_washout(rater: Rater, assignment: Assignment, now: datetime | None = None) -> bool:
     # The caller's rater has its study loaded; the relation of the assignment would load both again.
-    assignment.rater = seat
+    assignment.rater = rater
     return crossover.is_too_early(assignment, now or timezone.now())
 
 
@@ -151,5 +151,5 @@ def extend_reservation(assignment: Assignment, now: datetime | None = None) -> N
     Assignment.objects.filter(pk=assignment.pk, released_at__isnull=True).update(lease_until=until)
 
 
-def _has_ended(seat: Rater) -> bool:
-    return bool(seat.withdrawn_at or seat.finished_at)
+def _has_ended(rater: Rater) -> bool:
+    return bool(rater.withdrawn_at or rater.finished_at)

@@ -19,8 +19,8 @@ from ratings.models import Assignment, Item, Rater, Study
 from ratings.models.answers import FIRST, SECOND
 from ratings.protocol import Arm, StudyProtocol
 from ratings.studies import designs
-from ratings.studies.seats import readable_elsewhere, slots
-from ratings.studies.seats.slots import LIVE
+from ratings.studies.assignments import readable_elsewhere, slots
+from ratings.studies.assignments.slots import LIVE
 
 # Released and repeated assignments do not take a slot: only these count towards the planned number of ratings.
 _TAKEN = Count("assignments", filter=Q(
@@ -38,11 +38,11 @@ class OpenItem(NamedTuple):
     order: str
 
 
-def claim_item(seat: Rater, now: datetime) -> Assignment | None:
+def claim_item(rater: Rater, now: datetime) -> Assignment | None:
     """Return the assignment this rater already has, or claim the item with the fewest taken slots. None if there is none."""
     # Without the lock first: a rater who reloads the page must not wait for others who claim.
-    reserved = _active_assignments(seat).exclude(lease_until__lte=now).first()
-    return reserved or _claim_locked(seat, now)
+    reserved = _active_assignments(rater).exclude(lease_until__lte=now).first()
+    return reserved or _claim_locked(rater, now)
 
 
 def release_expired_reservations(study: Study, now: datetime, except_rater: Rater | None = None) -> int:
@@ -52,42 +52,42 @@ def release_expired_reservations(study: Study, now: datetime, except_rater: Rate
     return expired.exclude(rater=except_rater).update(slot=None, released_at=now)
 
 
-def count_claimable_items(seat: Rater) -> int:
+def count_claimable_items(rater: Rater) -> int:
     """Return how many more items this rater could rate now."""
     # Pairs, not items: taking one version makes all other versions of the pair unavailable.
-    return min(len({place.pair for place in _list_open_items(seat)}), _remaining_quota(seat))
+    return min(len({place.pair for place in _list_open_items(rater)}), _remaining_quota(rater))
 
 
-def find_next_expiry(seat: Rater) -> datetime | None:
+def find_next_expiry(rater: Rater) -> datetime | None:
     """Return when the first reservation ends that keeps an item from this rater, or None."""
-    if not _remaining_quota(seat):
+    if not _remaining_quota(rater):
         return None
-    assigned = seat.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
+    assigned = rater.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
     # An expired reservation does not block its pair: the rater may take the same item again.
-    blocked = seat.assignments.filter(occasion=FIRST).exclude(_expired_reservations()).values("pair")
-    reserved = Assignment.objects.filter(LIVE, rater__study=seat.study, rating__isnull=True, lease_until__isnull=False)
-    reserved = reserved.exclude(rater=seat).exclude(item__in=assigned).exclude(pair__in=blocked)
+    blocked = rater.assignments.filter(occasion=FIRST).exclude(_expired_reservations()).values("pair")
+    reserved = Assignment.objects.filter(LIVE, rater__study=rater.study, rating__isnull=True, lease_until__isnull=False)
+    reserved = reserved.exclude(rater=rater).exclude(item__in=assigned).exclude(pair__in=blocked)
     # An item that the rater can read elsewhere with its source never becomes available to them.
-    reserved = reserved.exclude(item__in=readable_elsewhere.find_readable_by(seat.study, seat))
+    reserved = reserved.exclude(item__in=readable_elsewhere.find_readable_by(rater.study, rater))
     earliest: datetime | None = reserved.aggregate(first=Min("lease_until"))["first"]
     return earliest
 
 
 @transaction.atomic
-def _claim_locked(seat: Rater, now: datetime) -> Assignment | None:
-    study = seat.study = slots.lock_study(seat.study_id)
+def _claim_locked(rater: Rater, now: datetime) -> Assignment | None:
+    study = rater.study = slots.lock_study(rater.study_id)
     # Again under the lock: a second tab of the same rater may have claimed meanwhile.
-    reserved = _active_assignments(seat).first()
+    reserved = _active_assignments(rater).first()
     if reserved or not study.is_open:
         return _renew_reservation(reserved, study, now) if reserved else None
     # Only the others' expired reservations end here; nothing runs on a schedule, so the next request does this work.
-    release_expired_reservations(study, now, except_rater=seat)
+    release_expired_reservations(study, now, except_rater=rater)
     # A repeat that is due comes first. Otherwise repeats would collect at the end, when the pool is empty.
-    return _claim_repeat(seat, study) or _claim_free_slot(seat, study, now)
+    return _claim_repeat(rater, study) or _claim_free_slot(rater, study, now)
 
 
-def _active_assignments(seat: Rater) -> QuerySet[Assignment]:
-    active = seat.assignments.filter(rating__isnull=True, released_at__isnull=True)
+def _active_assignments(rater: Rater) -> QuerySet[Assignment]:
+    active = rater.assignments.filter(rating__isnull=True, released_at__isnull=True)
     return active.select_related("item").order_by("position")
 
 
@@ -99,13 +99,13 @@ def _renew_reservation(assignment: Assignment, study: Study, now: datetime) -> A
     return assignment
 
 
-def _claim_free_slot(seat: Rater, study: Study, now: datetime) -> Assignment | None:
-    if not _remaining_quota(seat):
+def _claim_free_slot(rater: Rater, study: Study, now: datetime) -> Assignment | None:
+    if not _remaining_quota(rater):
         return None
     # An item the rater has already seen comes first, so that their time on it is not lost; then the least rated item,
     # so coverage grows evenly.
     if (
-        best := min(_list_open_items(seat), key=lambda o: (not o.was_reserved, o.taken_slots, o.order), default=None)
+        best := min(_list_open_items(rater), key=lambda o: (not o.was_reserved, o.taken_slots, o.order), default=None)
     ) is None:
         return None
     values = {
@@ -114,13 +114,15 @@ def _claim_free_slot(seat: Rater, study: Study, now: datetime) -> Assignment | N
     }
     # The rater had this item before: the old row is used again, because a rater has one assignment per item.
     if best.was_reserved:
-        seat.assignments.filter(item=best.item, occasion=FIRST).update(released_at=None, **values)
+        rater.assignments.filter(item=best.item, occasion=FIRST).update(released_at=None, **values)
     else:
-        display_arm = _choose_arm(seat, designs.load_study_protocol(study), best.item)
-        place = Assignment(rater=seat, item_id=best.item, pair=best.pair, position=_last_position(seat) + 1, **values)
-        place.layout, place.with_context, place.marks = display_arm
-        place.save()
-    return seat.assignments.select_related("item").get(item=best.item, occasion=FIRST)
+        display_arm = _choose_arm(rater, designs.load_study_protocol(study), best.item)
+        assignment = Assignment(
+            rater=rater, item_id=best.item, pair=best.pair, position=_last_position(rater) + 1, **values
+        )
+        assignment.layout, assignment.with_context, assignment.marks = display_arm
+        assignment.save()
+    return rater.assignments.select_related("item").get(item=best.item, occasion=FIRST)
 
 
 def _expired_reservations() -> Q:
@@ -128,77 +130,77 @@ def _expired_reservations() -> Q:
     return Q(rating__isnull=True, released_at__isnull=False)
 
 
-def _list_open_items(seat: Rater) -> Iterator[OpenItem]:
+def _list_open_items(rater: Rater) -> Iterator[OpenItem]:
     reserved_before = set(
-        seat.assignments.filter(_expired_reservations(), occasion=FIRST).values_list("item", flat=True)
+        rater.assignments.filter(_expired_reservations(), occasion=FIRST).values_list("item", flat=True)
     )
-    assigned_pairs = set(seat.assignments.filter(occasion=FIRST).values_list("pair", flat=True))
-    readable = readable_elsewhere.find_readable_by(seat.study, seat)
-    items = Item.objects.filter(study=seat.study).annotate(taken=_TAKEN)
-    items = items.filter(taken__lt=seat.study.ratings_per_item)
+    assigned_pairs = set(rater.assignments.filter(occasion=FIRST).values_list("pair", flat=True))
+    readable = readable_elsewhere.find_readable_by(rater.study, rater)
+    items = Item.objects.filter(study=rater.study).annotate(taken=_TAKEN)
+    items = items.filter(taken__lt=rater.study.ratings_per_item)
     for item, pair, taken, content in items.values_list("pk", "source__pair", "taken", "payload_sha256"):
         if item not in readable and (item in reserved_before or pair not in assigned_pairs):
-            yield OpenItem(item, pair, taken, item in reserved_before, _tie_break(seat, content))
+            yield OpenItem(item, pair, taken, item in reserved_before, _tie_break(rater, content))
 
 
-def _tie_break(seat: Rater, content: str) -> str:
+def _tie_break(rater: Rater, content: str) -> str:
     """Return a sort key that is random per rater but constant over time."""
     # The order comes from the content digest, not from the primary key, which may follow the order of selection.
-    return hashlib.sha256(f"{seat.study.random_seed}/{seat.number}/{content}".encode()).hexdigest()
+    return hashlib.sha256(f"{rater.study.random_seed}/{rater.number}/{content}".encode()).hexdigest()
 
 
-def _remaining_quota(seat: Rater) -> int:
+def _remaining_quota(rater: Rater) -> int:
     """Return how many more items this rater may rate."""
-    limit = designs.load_study_protocol(seat.study).items_per_rater
+    limit = designs.load_study_protocol(rater.study).items_per_rater
     if limit is None:
-        return seat.study.items.count()
+        return rater.study.items.count()
     # Expired reservations do not use up the limit, because the rater gave no answer.
-    return max(limit - seat.assignments.filter(occasion=FIRST).exclude(_expired_reservations()).count(), 0)
+    return max(limit - rater.assignments.filter(occasion=FIRST).exclude(_expired_reservations()).count(), 0)
 
 
-def _last_position(seat: Rater) -> int:
-    return seat.assignments.aggregate(last=Max("position"))["last"] or 0
+def _last_position(rater: Rater) -> int:
+    return rater.assignments.aggregate(last=Max("position"))["last"] or 0
 
 
-def _choose_arm(seat: Rater, protocol: StudyProtocol, item: int) -> Arm:
+def _choose_arm(rater: Rater, protocol: StudyProtocol, item: int) -> Arm:
     """Return the rater's own arm, or the arm that this rater, then this item, has had least often."""
     if protocol.display.by == "rater":
-        return designs.get_arm(seat)
-    arms_of_rater = Counter(_list_arms(seat.assignments.filter(occasion=FIRST)))
+        return designs.get_arm(rater)
+    arms_of_rater = Counter(_list_arms(rater.assignments.filter(occasion=FIRST)))
     arms_of_item = Counter(_list_arms(Assignment.objects.filter(LIVE, item=item)))
     arms = list(designs.list_arms_of(protocol))
     # Ties are broken at random; the seed makes the choice reproducible.
-    random.Random(f"arm/{seat.study.random_seed}/{seat.number}/{item}").shuffle(arms)
+    random.Random(f"arm/{rater.study.random_seed}/{rater.number}/{item}").shuffle(arms)
     return min(arms, key=lambda arm: (arms_of_rater[arm], arms_of_item[arm]))
 
 
-def _list_arms(places: QuerySet[Assignment]) -> Iterator[Arm]:
-    return (Arm(*row) for row in places.values_list("layout", "with_context", "marks"))
+def _list_arms(assignments: QuerySet[Assignment]) -> Iterator[Arm]:
+    return (Arm(*row) for row in assignments.values_list("layout", "with_context", "marks"))
 
 
-def _claim_repeat(seat: Rater, study: Study) -> Assignment | None:
+def _claim_repeat(rater: Rater, study: Study) -> Assignment | None:
     """Return an assignment of one of the rater's own items for the second time, or None.
 
     A repeat is due when the share of repeats is below the protocol's, and an item was rated far enough back. Items that the rater can read
     elsewhere are excluded.
     """
     protocol = designs.load_study_protocol(study)
-    rated = seat.assignments.filter(occasion=FIRST, rating__isnull=False)
-    repeats = seat.assignments.filter(occasion=SECOND)
+    rated = rater.assignments.filter(occasion=FIRST, rating__isnull=False)
+    repeats = rater.assignments.filter(occasion=SECOND)
     # 1e-9: 0.1 times 30 is slightly less than 3 in floating point.
     if not protocol.repeats or repeats.count() >= int(protocol.repeats * rated.count() + 1e-9):
         return None
-    last_position = _last_position(seat)
+    last_position = _last_position(rater)
     candidates = rated.filter(position__lte=last_position - protocol.repeat_distance).exclude(
         item__in=repeats.values("item")
     )
-    candidates = candidates.exclude(item__in=readable_elsewhere.find_readable_by(study, seat))
+    candidates = candidates.exclude(item__in=readable_elsewhere.find_readable_by(study, rater))
     if not (eligible := list(candidates.order_by("position"))):
         return None
     # The seed contains the position, so a reload before the row is committed chooses the same item.
-    original = random.Random(f"repeat/{study.random_seed}/{seat.number}/{last_position}").choice(eligible)
+    original = random.Random(f"repeat/{study.random_seed}/{rater.number}/{last_position}").choice(eligible)
     # The arm is copied: test-retest agreement compares the same screen.
     copied = {"item": original.item, "pair": original.pair, "layout": original.layout, "marks": original.marks}
     return Assignment.objects.create(
-        rater=seat, occasion=SECOND, position=last_position + 1, with_context=original.with_context, **copied
+        rater=rater, occasion=SECOND, position=last_position + 1, with_context=original.with_context, **copied
     )

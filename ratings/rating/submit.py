@@ -15,7 +15,7 @@ from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEv
 from ratings.models.answers import FIRST
 from ratings.rating import next_item
 from ratings.studies import StudyClosed, StudyError, crossover, designs
-from ratings.studies.seats import slots
+from ratings.studies.assignments import slots
 from wetbench_site.prepared_queries import PreparedQuery
 
 
@@ -70,8 +70,10 @@ class _DisplayContext(NamedTuple):
 
 # Does this assignment have an answer, or does this submission id exist anywhere? One query decides whether two more are needed.
 _ANY_EVENT = PreparedQuery(
-    lambda place, submission: (
-        RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=submission)).order_by().values_list("pk")[:1]
+    lambda assignment, submission: (
+        RatingEvent.objects.filter(Q(assignment=assignment) | Q(submission_id=submission))
+        .order_by()
+        .values_list("pk")[:1]
     ),
     "number",
     "uuid",
@@ -111,13 +113,13 @@ def submit_rating(
     and ValueError if the answer is incomplete.
     """
     answer = _validate_answer(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
-    place = _lock_assignment(assignment)
+    assignment = _lock_assignment(assignment)
     # A first answer, which is the most frequent request of a study, ends after this one query.
-    has_event = bool(_ANY_EVENT.fetch_rows(place.pk, submission_id))
+    has_event = bool(_ANY_EVENT.fetch_rows(assignment.pk, submission_id))
     # The rating that counts is read after the lock, so a correction that another tab has just committed is not
     # overwritten.
-    if current := Rating.objects.filter(assignment=place).first() if has_event else None:
-        if result := _find_stored_result(place, current, answer, submission_id, revision):
+    if current := Rating.objects.filter(assignment=assignment).first() if has_event else None:
+        if result := _find_stored_result(assignment, current, answer, submission_id, revision):
             return result
     # There is an event but no rating here: the submission id belongs to another item, usually because the browser
     # restored an old form.
@@ -125,23 +127,28 @@ def submit_rating(
         raise _id_used_error()
     # Checked after repeated submissions: a form that is sent again after the study closed still gets the confirmation
     # that its answer is stored.
-    _check_open_for_rating(place)
+    _check_open_for_rating(assignment)
     timing, now = timing or Timing(), now or timezone.now()
     if current:
-        rating = _revise_rating(place, current, answer, submission_id, now)
+        rating = _revise_rating(assignment, current, answer, submission_id, now)
     else:
         rating = _create_rating(
-            place, answer, submission_id, now, timing, _DisplayContext(input_device, viewport, layout_shown, interface)
+            assignment,
+            answer,
+            submission_id,
+            now,
+            timing,
+            _DisplayContext(input_device, viewport, layout_shown, interface),
         )
     _record_event(rating, answer, now, timing)
-    _delete_unsaved_answer(place)
+    _delete_unsaved_answer(assignment)
     # A guide that was revised meanwhile is shown first, so the next item is not opened and its time does not start.
-    opens_next = open_next and place.rater.guide_seen >= place.rater.study.guide_version
+    opens_next = open_next and assignment.rater.guide_seen >= assignment.rater.study.guide_version
     return SubmissionResult(
         rating,
         is_new=True,
         is_stored=True,
-        next_assignment=next_item.open_next_assignment(place.rater) if opens_next else None,
+        next_assignment=next_item.open_next_assignment(assignment.rater) if opens_next else None,
     )
 
 
@@ -163,10 +170,10 @@ def submit_initial_rating(
     """
     _validate_answer(Answer(verdict, confidence))
     # The balance sheet is shown only after this row exists, so the answer cannot have been influenced by it.
-    place = _lock_assignment(assignment)
+    assignment = _lock_assignment(assignment)
     sent = (submission_id, verdict, confidence, list(marks))
     # The note is not compared: it is copied to the unsaved answer and can still be edited there.
-    if initial_rating := FirstLook.objects.filter(assignment=place).first():
+    if initial_rating := FirstLook.objects.filter(assignment=assignment).first():
         same = sent == (
             initial_rating.submission_id,
             initial_rating.verdict,
@@ -174,31 +181,31 @@ def submit_initial_rating(
             initial_rating.marks,
         )
         return InitialRatingResult(initial_rating, is_new=False, is_stored=same)
-    _check_open_for_rating(place)
-    if Rating.objects.filter(assignment=place).exists():
+    _check_open_for_rating(assignment)
+    if Rating.objects.filter(assignment=assignment).exists():
         raise StudyError("This item is rated already.")
     if FirstLook.objects.filter(submission_id=submission_id).exists():
         raise _id_used_error()
     initial_rating = FirstLook.objects.create(
-        assignment=place, verdict=verdict, confidence=confidence, marks=list(marks), submission_id=submission_id,
+        assignment=assignment, verdict=verdict, confidence=confidence, marks=list(marks), submission_id=submission_id,
         active_seconds=active_seconds, at=now or timezone.now(),
     )  # fmt: skip
     # Verdict and confidence start empty, so that the final answer is chosen and not merely confirmed.
-    _store_unsaved_answer(place, Answer(None, None, marks=tuple(marks), note=note))
+    _store_unsaved_answer(assignment, Answer(None, None, marks=tuple(marks), note=note))
     return InitialRatingResult(initial_rating, is_new=True, is_stored=True)
 
 
 @transaction.atomic
 def save_unsaved_answer(assignment: Assignment, answer: Answer) -> bool:
     """Store what the rater has selected but not saved. Return False if the rater can no longer answer or has answered."""
-    place = _lock_assignment(assignment)
-    seat = place.rater
+    assignment = _lock_assignment(assignment)
+    rater = assignment.rater
     # A paused study still stores what was selected, so nothing is lost until it continues.
-    is_over = seat.study.status not in ("open", "paused") or seat.withdrawn_at or seat.finished_at
-    if is_over or Rating.objects.filter(assignment=place).exists():
+    is_over = rater.study.status not in ("open", "paused") or rater.withdrawn_at or rater.finished_at
+    if is_over or Rating.objects.filter(assignment=assignment).exists():
         return False
-    _store_unsaved_answer(place, answer)
-    Rater.objects.filter(pk=seat.pk).update(last_seen_at=timezone.now())
+    _store_unsaved_answer(assignment, answer)
+    Rater.objects.filter(pk=rater.pk).update(last_seen_at=timezone.now())
     return True
 
 
@@ -221,11 +228,11 @@ def can_correct(assignment: Assignment) -> bool:
 
 
 def _find_stored_result(
-    place: Assignment, current: Rating, answer: Answer, submission_id: UUID, revision: int
+    assignment: Assignment, current: Rating, answer: Answer, submission_id: UUID, revision: int
 ) -> SubmissionResult | None:
     """Return the result of a submission that stores nothing, or None if it may be stored as a correction."""
     if event := RatingEvent.objects.filter(submission_id=submission_id).first():
-        if event.assignment_id != place.pk:
+        if event.assignment_id != assignment.pk:
             raise _id_used_error()
         # The id is also compared with older revisions: a retry that arrives after a correction must not undo it.
         same = answer_of(event) == answer
@@ -259,33 +266,45 @@ def _lock_assignment(assignment: Assignment) -> Assignment:
     return locked
 
 
-def _lock_rows_in_sql(assignment: int) -> tuple[bool | int, ...]:
+def _lock_rows_in_sql(assignment_id: int) -> tuple[bool | int, ...]:
     """Lock the rows of the assignment and its rater, and return their current `_row_state`.
 
     Raises StudyError if the assignment no longer exists.
     """
     # About twenty times as fast as reading both rows through the ORM; most answers find the state unchanged.
-    place, seat = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
+    assignment_table, rater_table = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
     # SQLite has no row locks; its single writer has the same effect.
     clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
-    columns = ["place.opened_at", "place.lease_until", "place.released_at", "seat.withdrawn_at", "seat.finished_at"]
+    columns = [
+        "assignment.opened_at",
+        "assignment.lease_until",
+        "assignment.released_at",
+        "rater.withdrawn_at",
+        "rater.finished_at",
+    ]
     conditions = ", ".join(f"{column} IS NULL" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT {conditions}, seat.guide_seen FROM {place} place JOIN {seat} seat ON seat.id = place.rater_id "
-            f"WHERE place.id = %s{clause}",
-            [assignment],
+            f"SELECT {conditions}, rater.guide_seen FROM {assignment_table} assignment JOIN {rater_table} rater ON rater.id = assignment.rater_id "
+            f"WHERE assignment.id = %s{clause}",
+            [assignment_id],
         )
         if (state := cursor.fetchone()) is None:  # it was never opened, and has been reassigned
             raise StudyError("This item has been reassigned to another rater. Please continue with the next one.")
         return tuple(state)
 
 
-def _row_state(place: Assignment) -> tuple[bool | int, ...]:
+def _row_state(assignment: Assignment) -> tuple[bool | int, ...]:
     """Return what decides whether an answer is accepted, as far as it is stored with the assignment and its rater."""
-    seat = place.rater
-    dates = (place.opened_at, place.lease_until, place.released_at, seat.withdrawn_at, seat.finished_at)
-    return (*(date is None for date in dates), seat.guide_seen)
+    rater = assignment.rater
+    dates = (
+        assignment.opened_at,
+        assignment.lease_until,
+        assignment.released_at,
+        rater.withdrawn_at,
+        rater.finished_at,
+    )
+    return (*(date is None for date in dates), rater.guide_seen)
 
 
 def _validate_answer(answer: Answer) -> Answer:
@@ -300,16 +319,16 @@ def _validate_answer(answer: Answer) -> Answer:
     return answer
 
 
-def _check_open_for_rating(place: Assignment) -> None:
-    study = place.rater.study
+def _check_open_for_rating(assignment: Assignment) -> None:
+    study = assignment.rater.study
     if not study.is_open:
         raise StudyClosed(f"{study.name} is {study.status} and accepts no more ratings.")
     # Also checked when the item is opened; a request can reach this line without that page.
-    if crossover.is_too_early(place, timezone.now()):
+    if crossover.is_too_early(assignment, timezone.now()):
         raise StudyError("This item belongs to your second session, which is not open yet.")
-    if place.rater.withdrawn_at:
+    if assignment.rater.withdrawn_at:
         raise StudyClosed(f"You have withdrawn from {study.name}.")
-    if place.rater.finished_at:
+    if assignment.rater.finished_at:
         raise StudyClosed(f"You have finished {study.name}, so your answers can no longer be changed.")
 
 
@@ -318,13 +337,13 @@ def _id_used_error() -> StudyError:
 
 
 def _create_rating(
-    place: Assignment, answer: Answer, submission_id: UUID, now: datetime, timing: Timing, display: _DisplayContext
+    assignment: Assignment, answer: Answer, submission_id: UUID, now: datetime, timing: Timing, display: _DisplayContext
 ) -> Rating:
-    _settle_reservation(place)
+    _settle_reservation(assignment)
     # A clock that was set back must not give a negative duration.
-    opened = min(place.opened_at or now, now)
+    opened = min(assignment.opened_at or now, now)
     return Rating.objects.create(
-        assignment=place,
+        assignment=assignment,
         **_answer_columns(answer),
         submission_id=submission_id,
         opened_at=opened,
@@ -335,14 +354,16 @@ def _create_rating(
         viewport=display.viewport,
         layout_shown=display.layout_shown,
         # The version that this rater has confirmed, which can be older than the current one.
-        guide_version=place.rater.guide_seen or place.rater.study.guide_version,
+        guide_version=assignment.rater.guide_seen or assignment.rater.study.guide_version,
         interface_version=display.interface,
     )
 
 
-def _revise_rating(place: Assignment, current: Rating, answer: Answer, submission_id: UUID, now: datetime) -> Rating:
+def _revise_rating(
+    assignment: Assignment, current: Rating, answer: Answer, submission_id: UUID, now: datetime
+) -> Rating:
     """Store a new revision. Times of the first answer do not change. Raises StudyError if it can no longer be corrected."""
-    if not can_correct(place):
+    if not can_correct(assignment):
         raise StudyError(
             "This answer can no longer be changed. You can change your last answer, and every answer on the last page."
         )
@@ -371,35 +392,35 @@ def _record_event(rating: Rating, answer: Answer, now: datetime, timing: Timing)
     )
 
 
-def _delete_unsaved_answer(place: Assignment) -> None:
+def _delete_unsaved_answer(assignment: Assignment) -> None:
     # Raw SQL: nothing references this row, and Django's delete() takes ten times as long to find that out.
     with connection.cursor() as cursor:
         cursor.execute(
-            f"DELETE FROM {connection.ops.quote_name(Draft._meta.db_table)} WHERE assignment_id = %s", [place.pk]
+            f"DELETE FROM {connection.ops.quote_name(Draft._meta.db_table)} WHERE assignment_id = %s", [assignment.pk]
         )
 
 
-def _store_unsaved_answer(place: Assignment, answer: Answer) -> None:
+def _store_unsaved_answer(assignment: Assignment, answer: Answer) -> None:
     # An unsaved answer has no field for it: "cannot judge" is submitted at once.
     values = {field: value for field, value in _answer_columns(answer).items() if field != "cannot_judge"}
-    Draft.objects.update_or_create(assignment=place, defaults={**values, "updated_at": timezone.now()})
+    Draft.objects.update_or_create(assignment=assignment, defaults={**values, "updated_at": timezone.now()})
 
 
-def _settle_reservation(place: Assignment) -> None:
+def _settle_reservation(assignment: Assignment) -> None:
     """End the reservation of a pool item now that it is rated.
 
     If the reservation had expired, take a free slot of the item; if none is free, mark the assignment as surplus, so that the rating is stored
     but not counted.
     """
-    is_released = place.released_at is not None
+    is_released = assignment.released_at is not None
     # Only items of a pool study have a reservation.
-    if not is_released and place.lease_until is None:
+    if not is_released and assignment.lease_until is None:
         return
-    place.released_at = place.lease_until = None
+    assignment.released_at = assignment.lease_until = None
     # A repeated item has no slot and is never counted, so there is nothing to take again.
-    if is_released and place.occasion == FIRST:
+    if is_released and assignment.occasion == FIRST:
         # The slot may be free now and taken a moment later by a claim; the lock is the one that claims take.
-        slots.lock_study(place.rater.study_id)
-        place.slot = slots.find_free_slot(place.item_id, place.rater.study.ratings_per_item)
-        place.surplus = place.slot is None
-    place.save(update_fields=["released_at", "lease_until", "slot", "surplus"])
+        slots.lock_study(assignment.rater.study_id)
+        assignment.slot = slots.find_free_slot(assignment.item_id, assignment.rater.study.ratings_per_item)
+        assignment.surplus = assignment.slot is None
+    assignment.save(update_fields=["released_at", "lease_until", "slot", "surplus"])

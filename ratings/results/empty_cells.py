@@ -182,14 +182,14 @@ def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
         }
         for row in plan.matrix.rows
     ]  # fmt: skip
-    sizes = {"items": plan.items, "raters": plan.seats, "ratings": plan.ratings, "shared": list(plan.matrix.shared)}
+    sizes = {"items": plan.items, "raters": plan.raters, "ratings": plan.ratings, "shared": list(plan.matrix.shared)}
     sizes |= {"identical_cases": plan.alike.cases, "cases": plan.alike.of} if protocol.is_crossover else {}
     return {"study": study.slug, **sizes, "lines": lines, **forecast_plan(protocol, plan).to_dict()}
 
 
 def forecast_plan(protocol: StudyProtocol, plan: OpeningPreview) -> Forecast:
     """Return what the results of this plan would lack."""
-    assignments = plan.places or _assign_pool_evenly(protocol, plan)
+    assignments = plan.assignments or _assign_pool_evenly(protocol, plan)
     if len(assignments) > MOST_RATINGS:
         return Forecast(
             (), f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
@@ -269,9 +269,9 @@ def _replace_each_by_some(where: str) -> str:
 
 
 def _rehearse_results(
-    protocol: StudyProtocol, plan: OpeningPreview, places: Sequence[PlannedAssignment], seed: int
+    protocol: StudyProtocol, plan: OpeningPreview, assignments: Sequence[PlannedAssignment], seed: int
 ) -> list[Estimate]:
-    data = rating_columns.build_analysis_data(_iter_simulated_rows(protocol, plan, places, seed))
+    data = rating_columns.build_analysis_data(_iter_simulated_rows(protocol, plan, assignments, seed))
     results = summary.compute_summary(data.table, data.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
     results += sections_detection.compute_localisation(data)
     # Contrasts need ratings; the results above already have their reasons.
@@ -311,11 +311,11 @@ def _build_contrast_result(
 
 
 def _iter_simulated_rows(
-    protocol: StudyProtocol, plan: OpeningPreview, places: Sequence[PlannedAssignment], seed: int
+    protocol: StudyProtocol, plan: OpeningPreview, assignments: Sequence[PlannedAssignment], seed: int
 ) -> Iterator[RatingRow]:
     items = {item.key: item for item in plan.planned}
     codes = {key: _compute_item_code(key) for key in items}
-    for assignment in places:
+    for assignment in assignments:
         yield _simulate_row(protocol, plan, items[assignment.key], assignment, codes[assignment.key], seed)
 
 
@@ -328,13 +328,17 @@ def _simulate_row(
     protocol: StudyProtocol,
     plan: OpeningPreview,
     item: PlannedItem,
-    place: PlannedAssignment,
+    assignment: PlannedAssignment,
     code: uuid.UUID,
     seed: int,
 ) -> RatingRow:
-    label = f"R{place.rater + 1:02}"
+    label = f"R{assignment.rater + 1:02}"
     # Another stream for a repeat or the second session: a rater need not answer the same twice.
-    rater_seed = label if (place.occasion, place.session) == (FIRST, 1) else f"{label} {place.occasion} {place.session}"
+    rater_seed = (
+        label
+        if (assignment.occasion, assignment.session) == (FIRST, 1)
+        else f"{label} {assignment.occasion} {assignment.session}"
+    )
     origin = plan.origins.get(item.key, {})
     target, reference = origin.get("target", []), origin.get("reference", "")
     if protocol.kind == EVIDENCE:
@@ -344,15 +348,15 @@ def _simulate_row(
     else:
         error = simulated_raters.error_kind(item.source[1], reference)
         verdict, confidence = simulated_raters.judge_transition(error, item.key, label, SKILL, seed, rater_seed)
-    reports_error = not verdict and place.marks != "off"
+    reports_error = not verdict and assignment.marks != "off"
     marked_rows = (
         simulated_raters.choose_marks(target, [MISSING], item.key, SKILL, seed, rater_seed) if reports_error else ()
     )
     return RatingRow(
-        item=code, rater=label, number=place.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
-        opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=place.position, occasion=place.occasion,
-        session=place.session, released_at=None, surplus=False, layout=place.layout, layout_shown=place.layout,
-        context=place.with_context, marks=place.marks, marked=list(marked_rows), first_verdict=None, first_confidence=None, revision=1,
+        item=code, rater=label, number=assignment.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
+        opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=assignment.position, occasion=assignment.occasion,
+        session=assignment.session, released_at=None, surplus=False, layout=assignment.layout, layout_shown=assignment.layout,
+        context=assignment.with_context, marks=assignment.marks, marked=list(marked_rows), first_verdict=None, first_confidence=None, revision=1,
         active_seconds=60.0, first_verdict_seconds=None, changes=0, hand="", viewport="", guide_version=1,
         interface_version="", imported=False, note="", pair=uuid.uuid5(uuid.NAMESPACE_OID, item.pair),
         source=item.source[0], perturbation=item.source[1], truth=origin.get("truth"),
@@ -373,10 +377,12 @@ def _assign_pool_evenly(protocol: StudyProtocol, plan: OpeningPreview) -> tuple[
     """Return the assignments of a plan whose design leaves them to the raters' arrival."""
     # A pool assigns nothing before raters come: rehearse it as if all raters took equal shares.
     even = replace(protocol, design="balanced")
-    return tuple(freeze.plan_assignments(even, protocol.seed, plan.planned, plan.seats))
+    return tuple(freeze.plan_assignments(even, protocol.seed, plan.planned, plan.raters))
 
 
-def _collect_facts(protocol: StudyProtocol, plan: OpeningPreview, places: Sequence[PlannedAssignment]) -> PlanFacts:
+def _collect_facts(
+    protocol: StudyProtocol, plan: OpeningPreview, assignments: Sequence[PlannedAssignment]
+) -> PlanFacts:
     origins = [plan.origins.get(item.key, {}) for item in plan.planned]
     references = [origin.get("reference", "") for origin in origins]
     return PlanFacts(
@@ -387,7 +393,7 @@ def _collect_facts(protocol: StudyProtocol, plan: OpeningPreview, places: Sequen
         planted=sum(reference_to_label(reference) == 0 for reference in references),
         unstated=sum("imported_id" in origin and not origin["reference"] for origin in origins),
         located=sum(bool(origin.get("target")) for origin in origins),
-        raters=len({place.rater for place in places}),
+        raters=len({assignment.rater for assignment in assignments}),
         per_item=protocol.ratings_per_item,
         shared=plan.matrix.shared,
         repeats=protocol.repeats,

@@ -1,7 +1,7 @@
 """The life of a study: draft, opening, raters, roles, stop rule, interim analysis, unblinding.
 
 Each move is one transaction in `lifecycle` and one event in the study's log. `access` returns what a user may open, or
-raises 404. `pool/` finds and freezes items. `seats/` assigns work to raters who come late and reassigns that of raters who
+raises 404. `pool/` finds and freezes items. `raters/` assigns work to raters who come late and reassigns that of raters who
 leave. `progress/` counts. `blinding_audit/` searches for leaks.
 
 May import: ratings.accounts, ratings.blinding, ratings.models, ratings.protocol, ratings.stats, simulation.casts,

@@ -84,9 +84,9 @@ def list_raters(user: Visitor) -> QuerySet[Rater]:
 
 def get_rater_or_404(user: Visitor, code: UUID) -> Rater:
     """Return this user's own rater with this code."""
-    if (seat := list_raters(user).filter(code=code).first()) is None:
+    if (rater := list_raters(user).filter(code=code).first()) is None:
         raise Http404
-    return seat
+    return rater
 
 
 def get_assignment_or_404(user: Visitor, code: UUID, *related: str) -> Assignment:

@@ -169,19 +169,19 @@ def load_conditions_by_code(study: Study) -> dict[str, int]:
     return {str(codes[int(key)]): number for key, number in load_conditions(study).items()}
 
 
-def compute_session_2_start(seat: Rater) -> datetime | None:
+def compute_session_2_start(rater: Rater) -> datetime | None:
     """Return when the rater may start session 2; None while session 1 is not finished, and for simulated raters.
 
     The washout begins with the last answer of session 1 or its last correction, whichever is later.
     """
-    if seat.simulated:
+    if rater.simulated:
         return None
-    session_1 = Assignment.objects.filter(rater=seat, session=1)
+    session_1 = Assignment.objects.filter(rater=rater, session=1)
     if session_1.filter(rating__isnull=True, released_at__isnull=True).exists():
         return None
     ratings = Rating.objects.filter(assignment__in=session_1).order_by()
     last_answer = ratings.aggregate(last=Max(Greatest("submitted_at", Coalesce("revised_at", "submitted_at"))))["last"]
-    return last_answer + timedelta(days=designs.load_study_protocol(seat.study).washout_days) if last_answer else None
+    return last_answer + timedelta(days=designs.load_study_protocol(rater.study).washout_days) if last_answer else None
 
 
 def is_too_early(assignment: Assignment, now: datetime) -> bool:
@@ -189,16 +189,16 @@ def is_too_early(assignment: Assignment, now: datetime) -> bool:
     # An item that was opened in time may be answered: it was already seen.
     if assignment.session == 1 or assignment.opened_at is not None or assignment.rater.simulated:
         return False
-    seat = assignment.rater
-    if Assignment.objects.filter(rater=seat, session=1, rating__isnull=True, released_at__isnull=True).exists():
+    rater = assignment.rater
+    if Assignment.objects.filter(rater=rater, session=1, rating__isnull=True, released_at__isnull=True).exists():
         return True
-    session_start = compute_session_2_start(seat)
+    session_start = compute_session_2_start(rater)
     return session_start is not None and now < session_start
 
 
-def has_begun_session_2(seat: Rater) -> bool:
+def has_begun_session_2(rater: Rater) -> bool:
     """Return whether the rater was shown an item of session 2: from then on answers of session 1 cannot be seen or changed."""
-    return Assignment.objects.filter(rater=seat, session=2, opened_at__isnull=False).exists()
+    return Assignment.objects.filter(rater=rater, session=2, opened_at__isnull=False).exists()
 
 
 def _map_counterparts(protocol: StudyProtocol) -> dict[Source, Source]:

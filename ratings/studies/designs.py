@@ -35,12 +35,12 @@ def list_arms_of(protocol: StudyProtocol) -> tuple[Arm, ...]:
     return planning.list_arms(display.layouts, display.context, display.marks)
 
 
-def get_arm(seat: Rater) -> Arm:
+def get_arm(rater: Rater) -> Arm:
     """Return how this rater is shown items: their own arm, or the study's first arm if arms change from item to item."""
-    protocol = load_study_protocol(seat.study)
+    protocol = load_study_protocol(rater.study)
     all_arms = list_arms_of(protocol)
     return (
-        planning.arm_of_rater(all_arms, seat.study.random_seed, seat.number)
+        planning.arm_of_rater(all_arms, rater.study.random_seed, rater.number)
         if protocol.display.by == "rater"
         else all_arms[0]
     )

@@ -117,10 +117,10 @@ def _count_planned_ratings(study: Study) -> int:
     # From the event and not from the rows: items and raters that were added later must not move a snapshot.
     opened = study.events.filter(kind=Opened.kind).first()
     if opened and isinstance(content := opened.typed_content, Opened):
-        items, seats = content.items, content.raters
+        items, raters = content.items, content.raters
     else:
-        items, seats = study.items.count(), study.ratings_per_item
-    ratings = items * (seats if designs.is_crossed(study) else study.ratings_per_item)
+        items, raters = study.items.count(), study.ratings_per_item
+    ratings = items * (raters if designs.is_crossed(study) else study.ratings_per_item)
     protocol = designs.load_study_protocol(study)
     return min(ratings, protocol.stop_ratings or ratings) if protocol.stop == "ratings" else ratings
 

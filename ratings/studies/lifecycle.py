@@ -15,11 +15,11 @@ from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent, study_
 from ratings.models.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
 from ratings.protocol import ProtocolError, StudyProtocol, study_protocol
 from ratings.studies import designs
+from ratings.studies.assignments import reassign, release_items
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import freeze, pool
 from ratings.studies.pool.pool import SourceStock
 from ratings.studies.progress import stop_rule
-from ratings.studies.seats import reassign, release_items
 from simulation.models import CatalogueEntry
 from wetbench_site.observability.audit_log import log_security_event
 
@@ -127,11 +127,11 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
         )
     size = freeze.freeze_study(study, protocol, raters or protocol.raters)
     # The document states what was created, so that a duplicate opens with as many raters.
-    study.protocol["raters"] = size.seats
+    study.protocol["raters"] = size.raters
     study.save(update_fields=["protocol"])
     content = Opened(
         items=size.items,
-        raters=size.seats,
+        raters=size.raters,
         left_out=size.left_out,
         shown=size.shown,
         identical_cases=size.alike.cases,

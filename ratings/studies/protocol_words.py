@@ -59,12 +59,12 @@ def _describe_step_options(study: Study, protocol: StudyProtocol) -> list[Docume
 
 def _describe_raters(study: Study, protocol: StudyProtocol) -> list[DocumentFact]:
     most = f", at most {protocol.items_per_rater} items each" if protocol.items_per_rater else ""
-    seats = str(protocol.raters) if protocol.raters else "as few as needed"
+    raters = str(protocol.raters) if protocol.raters else "as few as needed"
     return [
         DocumentFact("raters", "Design", (CHOICES["design"][protocol.design].name,)),
         *(_describe_sessions(protocol) if protocol.is_crossover else []),
         DocumentFact("raters", "Ratings per item", (str(study.ratings_per_item),)),
-        DocumentFact("raters", "Raters", (f"{seats}{most}",)),
+        DocumentFact("raters", "Raters", (f"{raters}{most}",)),
         DocumentFact("raters", "Practice", (f"{protocol.practice} items" if protocol.practice else "none",)),
         DocumentFact("raters", "Shown again", (_describe_repeats(protocol),)),
         DocumentFact("raters", "Complete when", (_describe_stop_rule(study, protocol),)),

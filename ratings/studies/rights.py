@@ -38,7 +38,7 @@ def record_rights(
             right for flag, right in _FLAGS.items() if _update_period(instance, right, bool(getattr(instance, flag)))
         ]
         if gained_rights:
-            from ratings.studies.seats import release_items  # it imports this module
+            from ratings.studies.assignments import release_items  # it imports this module
 
             release_items.release_items_of_account(instance)
 

@@ -7,9 +7,9 @@ from ratings.accounts import signing_in
 from ratings.models import Membership, MembershipChange, Study
 from ratings.models.study_events import MemberChanged
 from ratings.studies import access, role_history
+from ratings.studies.assignments import release_items
 from ratings.studies.errors import StudyError
 from ratings.studies.lifecycle import Actor, log_event
-from ratings.studies.seats import release_items
 
 ROLES = dict(Membership.ROLES)
 

@@ -9,14 +9,14 @@ _MINUTES_PER_ITEM = {
 _PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
 
 
-def count_items(seat: Rater) -> int | None:
+def count_items(rater: Rater) -> int | None:
     """Return how many items the rater is to rate, or None where items are reserved one at a time."""
-    return Assignment.objects.filter(rater=seat, released_at__isnull=True).count() or None
+    return Assignment.objects.filter(rater=rater, released_at__isnull=True).count() or None
 
 
-def describe_time_needed(seat: Rater, items: int | None) -> str:
+def describe_time_needed(rater: Rater, items: int | None) -> str:
     """Return an estimate in a sentence."""
-    minutes_per_item = _MINUTES_PER_ITEM[seat.study.kind == TRANSITION]
+    minutes_per_item = _MINUTES_PER_ITEM[rater.study.kind == TRANSITION]
     if items is None:
         return f"About {_PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"
     return f"About {_format_duration(_PREPARATION_MINUTES + items * minutes_per_item)} in all; you can stop and come back as often as you like"

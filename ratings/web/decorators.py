@@ -26,7 +26,7 @@ class RaterRequest(HttpRequest):
     user: User
     htmx: HtmxDetails
     rater: Rater
-    place: Assignment
+    assignment: Assignment
 
 
 class StudyRequest(HttpRequest):
@@ -61,14 +61,14 @@ def rater_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -
 
 
 def study_rater_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> GuardedView:
-    """Like `rater_page`, for URLs with `<uuid:seat>`: sets `request.rater` to the user's own rater in that study."""
+    """Like `rater_page`, for URLs with `<uuid:rater>`: sets `request.rater` to the user's own rater in that study."""
 
     @login_not_required
     @wraps(view)
-    def serve_study_rater(request: RaterRequest, *args: Any, seat: UUID, **kwargs: Any) -> HttpResponseBase:
+    def serve_study_rater(request: RaterRequest, *args: Any, rater: UUID, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
             return _forbid_caching(_ask_to_sign_in(request))
-        request.rater = access.get_rater_or_404(request.user, seat)
+        request.rater = access.get_rater_or_404(request.user, rater)
         return _forbid_caching(view(request, *args, **kwargs))
 
     return serve_study_rater
@@ -85,8 +85,8 @@ def item_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) ->
         # A page shows the answer and the unsaved answer, so both are loaded here. A POST reads them later, under
         # a lock: loaded here they could be out of date.
         related = () if request.method == "POST" else ("rating", "draft")
-        request.place = access.get_assignment_or_404(request.user, code, *related)
-        request.rater = request.place.rater
+        request.assignment = access.get_assignment_or_404(request.user, code, *related)
+        request.rater = request.assignment.rater
         return _forbid_caching(view(request, *args, **kwargs))
 
     return serve_item

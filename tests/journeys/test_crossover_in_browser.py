@@ -82,14 +82,14 @@ def test_crossover_rater_sees_when_the_second_session_opens(new_context: NewCont
     study = study_factory.create_open_study(
         sources=SOURCES, ratings_per_item=2, practice=0, design="crossover", conditions="twins", washout_days=7
     )
-    seat = study_factory.fill_rater_place(study)
-    for place in seat.assignments.filter(session=1).order_by("position"):
+    rater = study_factory.fill_rater_place(study)
+    for place in rater.assignments.filter(session=1).order_by("position"):
         next_item.mark_opened(place)
         submit.submit_rating(place, True, 3, uuid.uuid4())
     context = new_context()
-    add_rater_session(context, site, seat)
+    add_rater_session(context, site, rater)
     page = context.new_page()
-    page.goto(f"{site}/rate/study/{seat.code}/")
+    page.goto(f"{site}/rate/study/{rater.code}/")
     expect(page.get_by_role("heading", name="Your first session is done")).to_be_visible()
     check_accessible(page, BOTH_SIZES)
     page.get_by_role("link", name="My studies").first.click()

@@ -28,8 +28,8 @@ CONTEXT = allow_list.blind_context(
 def open_step(browser: BrowserContext, site: str, step: dict[str, Any], **arm: Any) -> Page:
     """Open a page with this step as the item of a study with one arm."""
     study = create_open_study(items=3, raters=1, **arm)
-    seat = study.raters.get()
-    assignment = Assignment.objects.filter(rater=seat, position=1).select_related("item").get()
+    rater = study.raters.get()
+    assignment = Assignment.objects.filter(rater=rater, position=1).select_related("item").get()
     assignment.item.payload, assignment.item.context = allow_list.blind_transition(step), CONTEXT
     assignment.item.save()
     return open_assignment(browser, site, assignment)

@@ -42,9 +42,9 @@ def tab_to(page: Page, text: str) -> None:
 
 @KINDS
 def test_practice_works_by_keyboard_alone(new_context: NewContext, site: str, kind: str) -> None:
-    seat = create_newcomer(kind)
+    rater = create_newcomer(kind)
     browser = new_context()
-    add_rater_session(browser, site, seat)
+    add_rater_session(browser, site, rater)
     page = browser.new_page()
     page.goto(f"{site}/rate/")
     tab_to(page, "Start practice")
@@ -59,15 +59,15 @@ def test_practice_works_by_keyboard_alone(new_context: NewContext, site: str, ki
     expect(page.locator("h1")).to_have_text("Practice: 3 of 3 right")
     tab_to(page, "Start rating")
     page.wait_for_url(ITEM_URL)
-    assert PracticeAnswer.objects.filter(rater=seat, right=True).count() == 3
+    assert PracticeAnswer.objects.filter(rater=rater, right=True).count() == 3
 
 
 def test_practice_works_without_javascript(new_context: NewContext, site: str) -> None:
-    seat = create_newcomer()
+    rater = create_newcomer()
     browser = new_context(java_script_enabled=False)
-    add_rater_session(browser, site, seat)
+    add_rater_session(browser, site, rater)
     page = browser.new_page()
-    page.goto(f"{site}/rate/study/{seat.code}/guide/")
+    page.goto(f"{site}/rate/study/{rater.code}/guide/")
     page.get_by_role("button", name="Start practice").click()
     page.get_by_role("radio", name="Not plausible").check()
     page.get_by_role("radio", name="5, very high").check()
@@ -89,14 +89,14 @@ def test_practice_works_without_javascript(new_context: NewContext, site: str) -
 def test_rater_pages_are_accessible_and_never_scroll_sideways(
     new_context: NewContext, site: str, kind: str, scheme: str, size: dict[str, int]
 ) -> None:
-    seat = create_newcomer(kind, feedback=True, display={"marks": ["always"]})
+    rater = create_newcomer(kind, feedback=True, display={"marks": ["always"]})
     for item in practice.load_items(kind)[:2]:
-        practice.store_answer(seat, item, not item.answer, 5)
-    Rater.objects.filter(pk=seat.pk).update(guide_seen=1)
+        practice.store_answer(rater, item, not item.answer, 5)
+    Rater.objects.filter(pk=rater.pk).update(guide_seen=1)
     browser = new_context(viewport=size, color_scheme=scheme)
-    add_rater_session(browser, site, seat)
+    add_rater_session(browser, site, rater)
     page = browser.new_page()
-    prefix = f"/rate/study/{seat.code}/"
+    prefix = f"/rate/study/{rater.code}/"
     first = practice.load_items(kind)[0].key
     pages = ["/rate/?all", "/rate/profile/", *(prefix + name for name in ("guide/", "practice/", "withdraw/"))]
     for address in [*pages, f"{prefix}practice/?item={first}"]:
@@ -106,16 +106,16 @@ def test_rater_pages_are_accessible_and_never_scroll_sideways(
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 def test_rater_last_page_is_accessible(new_context: NewContext, site: str, size: dict[str, int]) -> None:
-    seat = create_open_study(items=3).raters.order_by("number").first()
-    assert seat is not None
-    for place in seat.assignments.all():
+    rater = create_open_study(items=3).raters.order_by("number").first()
+    assert rater is not None
+    for place in rater.assignments.all():
         submit.submit_rating(place, True, 4, uuid.uuid4(), note="looks right " * 20)
     browser = new_context(viewport=size)
-    add_rater_session(browser, site, seat)
+    add_rater_session(browser, site, rater)
     page = browser.new_page()
-    page.goto(f"{site}/rate/study/{seat.code}/done/")
+    page.goto(f"{site}/rate/study/{rater.code}/done/")
     check_accessible(page)
     page.get_by_role("button", name="Finish").click()
     expect(page.locator("main")).to_contain_text("your answers can no longer be changed")
     check_accessible(page)
-    assert Study.objects.get(pk=seat.study_id).is_open
+    assert Study.objects.get(pk=rater.study_id).is_open

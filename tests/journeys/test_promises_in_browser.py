@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def rater() -> Rater:
-    seat = create_open_study(items=5).raters.get(label="R01")
-    set_rater_password(seat)
-    return seat
+    rater = create_open_study(items=5).raters.get(label="R01")
+    set_rater_password(rater)
+    return rater
 
 
 def choose_answer(browser: BrowserContext, site: str, rater: Rater) -> Page:

@@ -292,16 +292,16 @@ def test_write_recorder_detects_a_write(world: World) -> None:
 
 
 def test_a_rater_reaches_own_assignments_and_no_others(world: World) -> None:
-    own_assignment = next_item.find_next_assignment(world.seat)
+    own_assignment = next_item.find_next_assignment(world.rater)
     other = study_factory.fill_rater_place(world.study, "R02")
     foreign_assignment = next_item.find_next_assignment(other)
     assert (
         own_assignment
         and foreign_assignment
-        and access.get_assignment_or_404(world.seat.user, own_assignment.code) == own_assignment
+        and access.get_assignment_or_404(world.rater.user, own_assignment.code) == own_assignment
     )
     for user, code in (
-        (world.seat.user, foreign_assignment.code),
+        (world.rater.user, foreign_assignment.code),
         (AnonymousUser(), own_assignment.code),
         (other.user, own_assignment.code),
     ):
@@ -310,7 +310,7 @@ def test_a_rater_reaches_own_assignments_and_no_others(world: World) -> None:
 
 
 def test_item_is_shown_without_reading_its_source(world: World, django_assert_max_num_queries: Any) -> None:
-    assignment, user = next_item.find_next_assignment(world.seat), world.seat.user
+    assignment, user = next_item.find_next_assignment(world.rater), world.rater.user
     with django_assert_max_num_queries(1) as queries:
         payload = access.get_assignment_or_404(user, assignment.code).item.payload
     assert payload["kind"] == "transition"

@@ -170,7 +170,7 @@ def build_foreign_values(world: World, person: str) -> dict[str, str]:
     """Return, by column name, the key of an existing row of somebody else, as far as one value can be that for all models."""
     values = {
         "slug": world.other.slug,
-        "seat": str(world.other.raters.order_by("pk")[0].code),
+        "rater": str(world.other.raters.order_by("pk")[0].code),
         "id": str(world.other.pk),
     }
     values["code"] = str(Assignment.objects.filter(rater__study=world.other).order_by("pk")[0].code)

@@ -223,7 +223,7 @@ def _create_people(study: Study, ada: User) -> None:
     open_place = study.raters.filter(user=None).first()
     assert open_place
     Invitation.objects.create(
-        seat=open_place, email="a@example.org", token_sha256="0" * 64, expires_at=timezone.now(), send_error=MARKUP_AND_INVISIBLE[:300],
+        rater=open_place, email="a@example.org", token_sha256="0" * 64, expires_at=timezone.now(), send_error=MARKUP_AND_INVISIBLE[:300],
         sent_at=timezone.now(),
     )  # fmt: skip
     open_place.invited_at = timezone.now()
@@ -284,7 +284,7 @@ def iter_addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for study in (world["study"], world["evidence"], world["draft"]):
             rater = study.raters.exclude(user=None).first() or Rater(label="R01")
             for code in codes.get(name, [uuid.uuid4()]):
-                values = {"slug": study.slug, "other": study.slug, "label": rater.label, "seat": rater.code, "code": code, "token": "forged",
+                values = {"slug": study.slug, "other": study.slug, "label": rater.label, "rater": rater.code, "code": code, "token": "forged",
                             "number": 1, "step": "items", "job": code, "file": 1, "name": "rates"}  # fmt: skip
                 yield from ((name, _reverse_url(name, {**values, "ending": ending})) for ending in ("svg", "csv"))
 
@@ -304,7 +304,7 @@ def _collect_codes() -> dict[str, list[uuid.UUID]]:
 
 
 def _reverse_url(name: str, values: dict[str, Any]) -> str:
-    for keys in ((), ("slug",), ("seat",), ("code",), ("token",), ("slug", "label"), ("slug", "other"), ("slug", "code"), ("slug", "step"),
+    for keys in ((), ("slug",), ("rater",), ("code",), ("token",), ("slug", "label"), ("slug", "other"), ("slug", "code"), ("slug", "step"),
                    ("slug", "number"), ("code", "number"), ("job",), ("job", "file"), ("slug", "name"), ("code", "name"),
                    ("slug", "name", "ending"), ("code", "name", "ending")):  # fmt: skip
         try:

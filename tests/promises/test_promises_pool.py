@@ -24,10 +24,10 @@ def study() -> Study:
     )
 
 
-def rate_all_items(seat: Rater) -> list[int]:
+def rate_all_items(rater: Rater) -> list[int]:
     """Return the items this rater was given, in order."""
     item_ids = []
-    while assignment := next_item.find_next_assignment(seat):
+    while assignment := next_item.find_next_assignment(rater):
         next_item.mark_opened(assignment)
         submit.submit_rating(assignment, True, 3, uuid.uuid4())
         item_ids.append(assignment.item_id)

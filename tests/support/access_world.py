@@ -46,7 +46,7 @@ class World:
     study: Study
     other: Study
     draft: Study
-    seat: Rater
+    rater: Rater
     cookies: dict[str, "SimpleCookie"] = field(default_factory=dict)
     url_values: dict[str, Any] = field(default_factory=dict)
 
@@ -81,12 +81,12 @@ def build_world() -> World:
     study.refresh_from_db()
     analyst = User.objects.create_user("ann")
     member = Membership.objects.create(study=study, user=analyst, role="analyst")
-    seat, other_seat = study_factory.fill_rater_place(study, "R01"), study_factory.fill_rater_place(other, "R01")
-    world = World(study, other, draft, seat)
+    rater, other_rater = study_factory.fill_rater_place(study, "R01"), study_factory.fill_rater_place(other, "R01")
+    world = World(study, other, draft, rater)
     people = {
         "nobody": User.objects.create_user("nobody"),
-        "rater": seat.user,
-        "other rater": other_seat.user,
+        "rater": rater.user,
+        "other rater": other_rater.user,
         "analyst": analyst,
         "admin": admin,
         "other admin": other_admin,
@@ -102,8 +102,8 @@ def build_world() -> World:
 
 def _build_url_values(world: World, member: Membership, admin: User) -> dict[str, Any]:
     """Return the values by the name of a URL parameter, or by the name of an address and its parameter."""
-    study, seat = world.study, world.seat
-    assignment = seat.assignments.order_by("position").first()
+    study, rater = world.study, world.rater
+    assignment = rater.assignments.order_by("position").first()
     transition = Transition.objects.first()
     call = call_factories.create_answered_call(transition.episode)
     job = job_factories.create_job(f"study/{study.slug}", "done")
@@ -138,7 +138,7 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "number": member.pk,
         "job": job.code,
         "file": job_factories.create_job_file(job).pk,
-        "seat": seat.code,
+        "rater": rater.code,
         "code": transition.episode.run.code,
         **{f"{name} code": code for name, code in codes.items()},
         "ratings:rater_link token": invitations.create_invitation(study.raters.get(label="R02")),

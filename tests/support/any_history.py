@@ -17,9 +17,9 @@ from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, RatingEvent, Study
 from ratings.rating import next_item, submit
 from ratings.studies import lifecycle
+from ratings.studies.assignments import running_raters
 from ratings.studies.pool import pool
 from ratings.studies.progress import reports, stop_rule
-from ratings.studies.seats import running_raters
 from tests.support import study_factory
 from tests.support.steps import DatabaseOutage
 
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 class SentForm(NamedTuple):
     """A form as a browser sent it."""
 
-    seat: Rater
+    rater: Rater
     code: uuid.UUID
     answer: Answer
     submission: uuid.UUID
@@ -199,9 +199,9 @@ class StudyHistory:
     def send_form(self, form: SentForm) -> None:
         """Post the form, and record the answer if the response confirms a new revision."""
         before = self._get_current_answer(form.code)
-        response = self._get_client(form.seat).post(f"/rate/{form.code}/", form.to_form())
+        response = self._get_client(form.rater).post(f"/rate/{form.code}/", form.to_form())
         self.sent.append(form)
-        is_withdrawn = Rater.objects.get(pk=form.seat.pk).withdrawn_at is not None
+        is_withdrawn = Rater.objects.get(pk=form.rater.pk).withdrawn_at is not None
         accepted = self.accepted.get(form.submission)
         if is_withdrawn:
             assert response.status_code == 404
@@ -235,52 +235,57 @@ class StudyHistory:
         for event in RatingEvent.objects.filter(assignment__rater__study=self.study).order_by("pk"):
             versions[event.assignment_id].append(event)
         assert versions.keys() == ratings.keys()
-        for place in assignments:
-            events = versions.get(place.pk, [])
+        for assignment in assignments:
+            events = versions.get(assignment.pk, [])
             assert [event.revision for event in events] == list(range(1, len(events) + 1))
-            if place.rater.imported_as:
+            if assignment.rater.imported_as:
                 assert len(events) == 1
                 continue
-            assert [Answer(e.verdict, e.confidence, e.note) for e in events] == self.saved_answers.get(place.code, [])
+            assert [Answer(e.verdict, e.confidence, e.note) for e in events] == self.saved_answers.get(
+                assignment.code, []
+            )
             if events:
-                rating, last = ratings[place.pk], events[-1]
+                rating, last = ratings[assignment.pk], events[-1]
                 for name in ("verdict", "confidence", "cannot_judge", "marks", "note", "revision", "submission_id"):
                     assert getattr(rating, name) == getattr(last, name)
 
     def _check_items_have_no_surplus(self, assignments: list[Assignment], ratings: dict[int, Rating]) -> None:
         slots: dict[int, list[int]] = defaultdict(list)
         n_ratings: Counter[int] = Counter()
-        for place in assignments:
-            live = place.occasion == 1 and place.released_at is None and not place.rater.imported_as
-            if live and place.slot is not None:
-                slots[place.item_id].append(place.slot)
-            if live and place.pk in ratings and not (place.surplus or place.rater.dropped):
-                assert place.slot is not None  # every rating that counts has a slot
-                n_ratings[place.item_id] += 1
+        for assignment in assignments:
+            live = assignment.occasion == 1 and assignment.released_at is None and not assignment.rater.imported_as
+            if live and assignment.slot is not None:
+                slots[assignment.item_id].append(assignment.slot)
+            if live and assignment.pk in ratings and not (assignment.surplus or assignment.rater.dropped):
+                assert assignment.slot is not None  # every rating that counts has a slot
+                n_ratings[assignment.item_id] += 1
         allowed_slots = range(1, self.study.ratings_per_item + 1)
         assert all(len(set(own)) == len(own) and set(own) <= set(allowed_slots) for own in slots.values())
         assert max(n_ratings.values(), default=0) <= self.study.ratings_per_item
 
     def _check_pairs_and_positions(self, assignments: list[Assignment]) -> None:
         pairs: dict[tuple[int, int], list[uuid.UUID]] = defaultdict(list)
-        for place in assignments:
-            if not place.rater.imported_as:
-                assert place.pair == place.item.source.pair
-                pairs[place.rater_id, place.occasion].append(place.pair)
+        for assignment in assignments:
+            if not assignment.rater.imported_as:
+                assert assignment.pair == assignment.item.source.pair
+                pairs[assignment.rater_id, assignment.occasion].append(assignment.pair)
         assert all(len(set(own)) == len(own) for own in pairs.values())
-        current = {place.code: (place.rater_id, place.position, place.item_id, place.occasion) for place in assignments}
+        current = {
+            assignment.code: (assignment.rater_id, assignment.position, assignment.item_id, assignment.occasion)
+            for assignment in assignments
+        }
         assert {code: current.get(code) for code in self.seen_assignments} == self.seen_assignments
 
     def _check_counts_agree(self, assignments: list[Assignment], ratings: dict[int, Rating]) -> None:
         """Count by hand: first occasion, not reassigned, not surplus, rater not dropped. The export names no item for an imported rating."""
         rows = Counter(
             (
-                "" if place.rater.imported_as else str(place.item.code),
-                place.rater.label, place.occasion, ratings[place.pk].revision,
-                int(place.occasion == 1 and place.released_at is None and not place.surplus),
+                "" if assignment.rater.imported_as else str(assignment.item.code),
+                assignment.rater.label, assignment.occasion, ratings[assignment.pk].revision,
+                int(assignment.occasion == 1 and assignment.released_at is None and not assignment.surplus),
             )
-            for place in assignments
-            if place.pk in ratings and not place.rater.dropped
+            for assignment in assignments
+            if assignment.pk in ratings and not assignment.rater.dropped
         )  # fmt: skip
         exported_rows = exports.iter_rating_cells(self.study, blinded=True)
         assert (
@@ -303,7 +308,7 @@ class StudyHistory:
         self.study.refresh_from_db()
         self._add_raters(self.study.ratings_per_item)
         self.study.refresh_from_db()
-        while sum(self._answer_all(seat) for seat in self._list_raters()):
+        while sum(self._answer_all(rater) for rater in self._list_raters()):
             pass  # an item reserved by one rater may become free for another
         self.check_invariants()
 
@@ -322,10 +327,10 @@ class StudyHistory:
         for rater in running_raters.add_rater_places(self.study, count):
             study_factory.fill_rater_place(self.study, rater.label)
 
-    def _answer_all(self, seat: Rater) -> int:
+    def _answer_all(self, rater: Rater) -> int:
         """Answer everything by function calls: other actions cover the pages."""
         count = 0
-        while assignment := next_item.find_next_assignment(seat):
+        while assignment := next_item.find_next_assignment(rater):
             answer = self._draw_answer()
             submit.submit_rating(
                 assignment, *answer[:2], uuid.uuid4(), note=answer.note, cannot_judge=answer.verdict is None
@@ -334,20 +339,20 @@ class StudyHistory:
             count += 1
         return count
 
-    def _open_next_page(self, seat: Rater) -> uuid.UUID | None:
+    def _open_next_page(self, rater: Rater) -> uuid.UUID | None:
         """Return the assignment that the rater is shown next, or None if it is another page."""
-        address = self._get_client(seat).get(f"/rate/study/{seat.code}/").get("Location", "")
+        address = self._get_client(rater).get(f"/rate/study/{rater.code}/").get("Location", "")
         if not address or "/study/" in address:
             return None
-        response = self._get_client(seat).get(address)
+        response = self._get_client(rater).get(address)
         return uuid.UUID(address.strip("/").split("/")[-1]) if response.status_code == 200 else None
 
-    def _record_assignment(self, seat: Rater, code: uuid.UUID) -> None:
+    def _record_assignment(self, rater: Rater, code: uuid.UUID) -> None:
         assignment = Assignment.objects.get(code=code)
-        assert assignment.rater_id == seat.pk
+        assert assignment.rater_id == rater.pk
         current = (assignment.rater_id, assignment.position, assignment.item_id, assignment.occasion)
         assert self.seen_assignments.setdefault(code, current) == current
-        self.open_pages.append((seat, code))
+        self.open_pages.append((rater, code))
 
     def _list_raters(self) -> list[Rater]:
         return list(self.study.raters.filter(withdrawn_at=None, user__isnull=False).order_by("number"))
@@ -356,12 +361,12 @@ class StudyHistory:
         raters = self._list_raters()
         return self.rng.choice(raters) if raters else None
 
-    def _get_client(self, seat: Rater) -> Client:
-        if seat.pk not in self.clients:
-            assert seat.user is not None
-            self.clients[seat.pk] = Client()
-            self.clients[seat.pk].force_login(seat.user)
-        return self.clients[seat.pk]
+    def _get_client(self, rater: Rater) -> Client:
+        if rater.pk not in self.clients:
+            assert rater.user is not None
+            self.clients[rater.pk] = Client()
+            self.clients[rater.pk].force_login(rater.user)
+        return self.clients[rater.pk]
 
     def _get_current_answer(self, code: uuid.UUID) -> Answer | None:
         versions = self.saved_answers.get(code)

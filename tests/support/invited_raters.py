@@ -17,17 +17,17 @@ CONSENT_FORM = {"consent": "on", **PROFILE}
 
 
 def create_small_study(
-    seats: int = 2, items: int = 2, slug: str = "small", by: User | None = None, **protocol: Any
+    raters: int = 2, items: int = 2, slug: str = "small", by: User | None = None, **protocol: Any
 ) -> Study:
     """Create an open study in which every rater rates every item. `protocol` replaces fields of the plain document."""
     defaults = {"name": "Small study", "slug": slug, "kind": "transition_plausibility", "sources": [], "seed": 1}
     created = Study.objects.create(
         slug=slug, name="Small study", kind="transition_plausibility", question="Could this be?", seed=1,
-        protocol={**defaults, "ratings_per_item": seats, **protocol}, ratings_per_item=seats or 1, status="open",
+        protocol={**defaults, "ratings_per_item": raters, **protocol}, ratings_per_item=raters or 1, status="open",
         created_by=by,
     )  # fmt: skip
     rows = [Item.objects.create(study=created, payload={}, payload_sha256=f"{n:064}", created_at=timezone.now()) for n in range(items)]  # fmt: skip
-    for number in range(1, seats + 1):
+    for number in range(1, raters + 1):
         rater = Rater.objects.create(study=created, number=number, label=f"R{number:02}")
         for position, item in enumerate(rows, 1):
             Assignment.objects.create(item=item, rater=rater, position=position, pair=item.code, slot=number)

@@ -16,7 +16,7 @@ def run_attempt(lab, slug, steps, seed=3):
     """Return the bench after these steps and the verdict on it; every step must have been accepted."""
     spec = lab.specs[slug]
     changed_spec = replace(spec, protocol=tuple(steps))
-    bench = lab.play(changed_spec, ProtocolAgent(changed_spec, seed), seed)
+    bench = lab.play_attempt(changed_spec, ProtocolAgent(changed_spec, seed), seed)
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert len(bench.history) == len(steps)
     return bench, ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())

@@ -91,11 +91,11 @@ def create_rated_study() -> Study:
     return study
 
 
-def add_initial_rating(place: Assignment) -> None:
-    Assignment.objects.filter(pk=place.pk).update(layout="confirm")
-    place.first_look = submit.FirstLook.objects.create(  # type: ignore[attr-defined]
-        assignment=place, verdict=True, confidence=3, submission_id=uuid.uuid4(),
-        at=place.rating.submitted_at - timedelta(seconds=5),
+def add_initial_rating(assignment: Assignment) -> None:
+    Assignment.objects.filter(pk=assignment.pk).update(layout="confirm")
+    assignment.first_look = submit.FirstLook.objects.create(  # type: ignore[attr-defined]
+        assignment=assignment, verdict=True, confidence=3, submission_id=uuid.uuid4(),
+        at=assignment.rating.submitted_at - timedelta(seconds=5),
     )  # fmt: skip
 
 

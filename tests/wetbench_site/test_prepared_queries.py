@@ -33,18 +33,18 @@ def test_prepared_query_returns_the_rows_of_its_query_for_every_value() -> None:
 
 
 def test_prepared_query_returns_an_assignment_with_all_selected_relations() -> None:
-    seat = create_open_study(items=4, raters=2).raters.get(number=2)
-    place = seat.assignments.get(position=2)
+    rater = create_open_study(items=4, raters=2).raters.get(number=2)
+    place = rater.assignments.get(position=2)
     submit.submit_rating(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
-    assert seat.user
+    assert rater.user
 
-    found = access.get_assignment_or_404(seat.user, place.code, "rating", "draft")
+    found = access.get_assignment_or_404(rater.user, place.code, "rating", "draft")
 
     fields = [field.attname for field in Assignment._meta.concrete_fields]
     known = Assignment.objects.get(pk=place.pk)
     assert [getattr(found, name) for name in fields] == [getattr(known, name) for name in fields]
     assert (found.item.payload, found.item.payload_sha256) == (known.item.payload, known.item.payload_sha256)
-    assert (found.rater, found.rater.study, found.rater.study.protocol) == (seat, seat.study, seat.study.protocol)
+    assert (found.rater, found.rater.study, found.rater.study.protocol) == (rater, rater.study, rater.study.protocol)
     assert (found.rating.note, found.rating.submitted_at) == (known.rating.note, known.rating.submitted_at)
     assert not hasattr(found, "draft")
 
@@ -74,10 +74,10 @@ NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 def read_before(change: Callable[[Assignment], object]) -> Assignment:
     """Return an assignment with its rater and study as they were before the change."""
-    seat = create_open_study(items=4, raters=1).raters.get()
-    place = Assignment.objects.select_related("item", "rater__study").get(rater=seat, position=1)
-    change(place)
-    return place
+    rater = create_open_study(items=4, raters=1).raters.get()
+    assignment = Assignment.objects.select_related("item", "rater__study").get(rater=rater, position=1)
+    change(assignment)
+    return assignment
 
 
 @pytest.mark.parametrize(
@@ -95,18 +95,18 @@ def test_rating_is_rejected_after_changes_since_its_assignment_was_read(
     change: Callable[[Assignment], object], said: str
 ) -> None:
     """Study, rater and assignment are locked by short statements, and read again only if these report a change."""
-    place = read_before(change)
+    assignment = read_before(change)
 
     with pytest.raises(StudyError, match=said):
-        submit.submit_rating(place, True, 4, uuid4())
+        submit.submit_rating(assignment, True, 4, uuid4())
 
     assert not RatingEvent.objects.exists()
 
 
 def test_rating_names_the_latest_guide_version_that_its_rater_has_seen() -> None:
-    place = read_before(lambda place: Rater.objects.filter(pk=place.rater_id).update(guide_seen=7))
+    assignment = read_before(lambda assignment: Rater.objects.filter(pk=assignment.rater_id).update(guide_seen=7))
 
-    assert submit.submit_rating(place, True, 4, uuid4()).rating.guide_version == 7
+    assert submit.submit_rating(assignment, True, 4, uuid4()).rating.guide_version == 7
 
 
 def test_rating_deletes_its_own_unsaved_answer_and_no_other() -> None:

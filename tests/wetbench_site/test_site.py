@@ -34,7 +34,7 @@ def address(pattern: str) -> str:
         ("<uuidstr:code>", "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"),
         ("<slug:slug>", "no-such"),
         ("<slug:other>", "no-such-either"),
-        ("<uuid:seat>", "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"),
+        ("<uuid:rater>", "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"),
         ("<slug:step>", "question"),
         ("<int:number>", "0"),
         ("<slug:label>", "R99"),

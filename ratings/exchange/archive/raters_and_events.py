@@ -52,24 +52,24 @@ def _iter_rater_rows(study: Study) -> Iterator[tuple[Any, ...]]:
         n_unsure=Count("assignments", filter=first_items & Q(assignments__rating__cannot_judge=True)),
         n_again=Count("assignments", filter=counted & with_rating & Q(assignments__occasion=2)),
     )
-    for seat in raters.order_by("number", "pk").iterator(chunk_size=500):
-        yield _format_rater_row(seat, practice_results[seat.pk])
+    for rater in raters.order_by("number", "pk").iterator(chunk_size=500):
+        yield _format_rater_row(rater, practice_results[rater.pk])
 
 
-def _format_rater_row(seat: Any, practised: Counter[bool]) -> tuple[Any, ...]:
-    if seat.dropped:
+def _format_rater_row(rater: Any, practised: Counter[bool]) -> tuple[Any, ...]:
+    if rater.dropped:
         # The protocol drops the ratings of this rater, so numbers derived from them are dropped too.
-        return (seat.label, get_rater_group(seat), *[None] * 4, seat.withdrawn_at, True, *[None] * 7)
+        return (rater.label, get_rater_group(rater), *[None] * 4, rater.withdrawn_at, True, *[None] * 7)
     return (
-        seat.label, get_rater_group(seat), seat.consented_at, seat.practised_at, seat.started_at, seat.finished_at,
-        seat.withdrawn_at, False, seat.guide_seen or None, seat.n_items, seat.n_rated, seat.n_unsure, seat.n_again,
+        rater.label, get_rater_group(rater), rater.consented_at, rater.practised_at, rater.started_at, rater.finished_at,
+        rater.withdrawn_at, False, rater.guide_seen or None, rater.n_items, rater.n_rated, rater.n_unsure, rater.n_again,
         practised[True], practised.total(),
     )  # fmt: skip
 
 
-def get_rater_group(seat: Rater) -> str:
+def get_rater_group(rater: Rater) -> str:
     """Return one of RATER_GROUPS."""
-    return ", ".join(filter(None, ("simulated" * seat.simulated, "imported" * bool(seat.imported_as)))) or "person"
+    return ", ".join(filter(None, ("simulated" * rater.simulated, "imported" * bool(rater.imported_as)))) or "person"
 
 
 def _iter_event_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:

@@ -95,19 +95,19 @@ def collect_study_facts(study: Study) -> StudyFacts:
     )
     # items without ratings have no row in the query above
     n_by_ratings[0] += items - n_by_ratings.total()
-    seats = {rater.pk: rater for rater in study.raters.all()}
+    raters = {rater.pk: rater for rater in study.raters.all()}
     rater_ids = set(stored_ratings.filter(counted).order_by().values_list(f"{prefix}rater", flat=True).distinct())
-    dropped = [seat for seat in seats.values() if seat.dropped]
+    dropped = [rater for rater in raters.values() if rater.dropped]
     # apart from the other totals, which leave dropped raters out
-    n_dropped_ratings = Rating.objects.filter(assignment__rater__in=[seat.pk for seat in dropped]).count()
+    n_dropped_ratings = Rating.objects.filter(assignment__rater__in=[rater.pk for rater in dropped]).count()
     return StudyFacts(
         protocol=study_protocol.load_protocol(study.protocol),
         items=items,
         imported_items=study.imported_items.count(),
         ratings=totals["ratings"],
         per_item=CountRange.from_frequencies({n: count for n, count in n_by_ratings.items() if count}),
-        raters=Counter(get_rater_group(seats[pk]) for pk in rater_ids),
-        withdrawn=sum(seat.withdrawn_at is not None for seat in seats.values()),
+        raters=Counter(get_rater_group(raters[pk]) for pk in rater_ids),
+        withdrawn=sum(rater.withdrawn_at is not None for rater in raters.values()),
         dropped=len(dropped),
         left_out={
             "submitted after the item had been reassigned to another rater": totals["surplus"],

@@ -14,9 +14,9 @@ from ratings.models import ImportedItem, Item, Study
 from ratings.models.study_events import ImportsRemoved, ItemsImported
 from ratings.protocol import study_protocol
 from ratings.studies import StudyError
+from ratings.studies.assignments import running_raters
 from ratings.studies.lifecycle import log_event
 from ratings.studies.pool import imported_candidates, quarantine
-from ratings.studies.seats import running_raters
 
 MAX_PROBLEMS = 1_000
 ALLOWED_STATUSES = ("draft", "open", "paused")

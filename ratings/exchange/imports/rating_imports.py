@@ -109,7 +109,7 @@ def _store_ratings(study: Study, parsed: ParsedTable, user: User | None) -> Chec
     raters = _load_or_create_raters(study, checked)
     assignments = Assignment.objects.bulk_create(_build_assignments(checked.rows, targets, raters), batch_size=200)
     now = timezone.now()
-    ratings = [_build_rating(row, place, now) for row, place in zip(checked.rows, assignments, strict=True)]
+    ratings = [_build_rating(row, assignment, now) for row, assignment in zip(checked.rows, assignments, strict=True)]
     Rating.objects.bulk_create(ratings, batch_size=200)
     RatingEvent.objects.bulk_create(map(_build_event, ratings), batch_size=200)
     log_event(study, RatingsImported(ratings=len(ratings), raters=len(raters)), user)
@@ -139,7 +139,7 @@ def _load_targets(study: Study) -> dict[str, ItemTarget]:
 
 
 def _load_known_raters(study: Study) -> dict[str, Rater]:
-    return {seat.imported_as: seat for seat in study.raters.exclude(imported_as="")}
+    return {rater.imported_as: rater for rater in study.raters.exclude(imported_as="")}
 
 
 def _find_unknown_items(rows: Sequence[ParsedRow], targets: Mapping[str, ItemTarget]) -> list[Problem]:
@@ -194,16 +194,16 @@ def _find_changed_raters(rows: Sequence[ParsedRow], known: Mapping[str, Rater]) 
     """Return problems for rows that contradict an earlier file on whether a rater is simulated."""
     problems = []
     for row in rows:
-        seat = known.get(row.rater)
-        if seat and row.simulated is not None and row.simulated != seat.simulated:
-            message = f"is {row.simulated:d}, but in an earlier file {row.rater[:60]!r} is {'' if seat.simulated else 'not '}simulated"
+        rater = known.get(row.rater)
+        if rater and row.simulated is not None and row.simulated != rater.simulated:
+            message = f"is {row.simulated:d}, but in an earlier file {row.rater[:60]!r} is {'' if rater.simulated else 'not '}simulated"
             problems.append(Problem(row.line, "simulated", message))
     return problems
 
 
 def _load_or_create_raters(study: Study, checked: CheckedRatings) -> dict[str, Rater]:
     """Return the raters of the file by name: those of earlier files, and new ones with the next labels."""
-    raters = {name: seat for name, seat in _load_known_raters(study).items() if name in checked.known_raters}
+    raters = {name: rater for name, rater in _load_known_raters(study).items() if name in checked.known_raters}
     simulated_names = {row.rater for row in checked.rows if row.simulated}
     number = study.raters.aggregate(last=Max("number"))["last"] or 0
     for name in checked.new_raters:
@@ -222,19 +222,21 @@ def _build_assignments(
     last_position = dict(earlier.values_list("rater").annotate(last=Max("position")))
     seen_pairs = set(earlier.values_list("rater", "pair"))
     for row in rows:
-        seat, target = raters[row.rater], targets[row.item]
+        rater, target = raters[row.rater], targets[row.item]
         # Elsewhere nothing ensured that a rater saw only one version of a pair. A second version is stored under
         # a new pair, because the database allows each pair only once per rater and session.
-        pair = target.pair if (seat.pk, target.pair) not in seen_pairs else uuid.uuid4()
-        seen_pairs.add((seat.pk, pair))
-        last_position[seat.pk] = last_position.get(seat.pk, 0) + 1
-        yield Assignment(item_id=target.item_id, rater=seat, position=last_position[seat.pk], pair=pair, layout="plain")
+        pair = target.pair if (rater.pk, target.pair) not in seen_pairs else uuid.uuid4()
+        seen_pairs.add((rater.pk, pair))
+        last_position[rater.pk] = last_position.get(rater.pk, 0) + 1
+        yield Assignment(
+            item_id=target.item_id, rater=rater, position=last_position[rater.pk], pair=pair, layout="plain"
+        )
 
 
-def _build_rating(row: ParsedRow, place: Assignment, import_time: datetime) -> Rating:
+def _build_rating(row: ParsedRow, assignment: Assignment, import_time: datetime) -> Rating:
     submitted = row.submitted_at or import_time
     return Rating(
-        assignment=place,
+        assignment=assignment,
         verdict=row.verdict,
         confidence=row.confidence,
         cannot_judge=row.verdict is None,

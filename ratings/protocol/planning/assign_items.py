@@ -34,7 +34,7 @@ def plan_assignments(
 ) -> list[PlannedAssignment]:
     """Return the planned assignments: exactly `needed` raters per item, never two versions of a pair for one rater, loads at most one apart.
 
-    Crossed: every rater rates every item. Pool: none, because items are claimed later. `most` is the maximum per rater, `first_seat` the number of
+    Crossed: every rater rates every item. Pool: none, because items are claimed later. `most` is the maximum per rater, `first_rater` the number of
     the first rater. Raises PlanError, with a number that would work, if the plan is impossible.
     """
     _check_feasible(items, raters, design, max_items)
@@ -63,17 +63,19 @@ def plan_assignments(
     return places
 
 
-def build_matrix(items: Iterable[PlannedItem], places: Iterable[PlannedAssignment], raters: int) -> AssignmentMatrix:
+def build_matrix(
+    items: Iterable[PlannedItem], assignments: Iterable[PlannedAssignment], raters: int
+) -> AssignmentMatrix:
     """Return how many items of each source every rater gets."""
     source_of_item = {item.key: item.source for item in items}
     sources = tuple(sorted(set(source_of_item.values())))
     firsts: dict[int, list[PlannedAssignment]] = defaultdict(list)
     repeats: Counter[int] = Counter()
-    for place in places:
-        if place.occasion == FIRST:
-            firsts[place.rater].append(place)
+    for assignment in assignments:
+        if assignment.occasion == FIRST:
+            firsts[assignment.rater].append(assignment)
         else:
-            repeats[place.rater] += 1
+            repeats[assignment.rater] += 1
     rows = tuple(
         _build_matrix_row(rater, firsts[rater], source_of_item, sources, repeats[rater]) for rater in range(raters)
     )
@@ -87,13 +89,13 @@ def _build_matrix_row(
     sources: Sequence[Source],
     repeats: int,
 ) -> MatrixRow:
-    counts = Counter(source[place.key] for place in assignments)
-    arms = sorted({Arm(place.layout, place.with_context, place.marks) for place in assignments})
+    counts = Counter(source[assignment.key] for assignment in assignments)
+    arms = sorted({Arm(assignment.layout, assignment.with_context, assignment.marks) for assignment in assignments})
     return MatrixRow(rater, {name: counts[name] for name in sources}, len(assignments), repeats, tuple(arms))
 
 
 def _shared_item_range(firsts: Mapping[int, Sequence[PlannedAssignment]], raters: int) -> tuple[int, int]:
-    keys = [{place.key for place in firsts[rater]} for rater in range(raters)]
+    keys = [{assignment.key for assignment in firsts[rater]} for rater in range(raters)]
     shared = [len(keys[a] & keys[b]) for a in range(raters) for b in range(a)]
     return min(shared, default=0), max(shared, default=0)
 

@@ -74,14 +74,14 @@ def build_rater_tables(
 def _iter_rater_rows(data: AnalysisData, every: list[RaterSummary], min_overlap: int) -> Iterator[Cells]:
     kappas, repeats = _compute_mean_kappas(data, min_overlap), _count_repeats(data)
     index_of = {label: i for i, label in enumerate(data.raters)}
-    answers_of = {seat.label: _collect_answers(data, index_of.get(seat.label, -1)) for seat in every}
+    answers_of = {rater.label: _collect_answers(data, index_of.get(rater.label, -1)) for rater in every}
     medians = [answers.seconds for answers in answers_of.values() if answers.seconds is not None]
     usual_seconds = float(np.median(medians)) if medians else None
-    for seat in every:
-        answers, kappa = answers_of[seat.label], kappas.get(seat.label, _MeanKappa(None, 0, ""))
+    for rater in every:
+        answers, kappa = answers_of[rater.label], kappas.get(rater.label, _MeanKappa(None, 0, ""))
         yield [
-            seat.label, seat.who, answers.n, seat.items_left, answers.yes, answers.correct, kappa.value, kappa.shared, answers.seconds,
-            seat.practice_right, seat.practice_of, *answers.halves, *repeats.get(seat.label, (0, 0)),
+            rater.label, rater.who, answers.n, rater.items_left, answers.yes, answers.correct, kappa.value, kappa.shared, answers.seconds,
+            rater.practice_right, rater.practice_of, *answers.halves, *repeats.get(rater.label, (0, 0)),
             "; ".join(filter(None, [_describe_flags(answers, usual_seconds), kappa.flag])),
         ]  # fmt: skip
 

@@ -86,11 +86,11 @@ def _compute_arm_shares(ratings: QuerySet[Rating]) -> dict[str, dict[str, float]
     return shares
 
 
-def _describe_simulated(data: AnalysisData, seats: list[RaterSummary]) -> Json:
+def _describe_simulated(data: AnalysisData, raters: list[RaterSummary]) -> Json:
     """Return how many raters are simulated and how many ratings are theirs; `said` is "" if none are."""
     counting = data.columns.counts
     with_ratings = {data.raters[at] for at in np.unique(data.columns.rater[counting])}
-    simulated_labels = {seat.label for seat in seats if seat.who == "simulated"} & with_ratings
+    simulated_labels = {rater.label for rater in raters if rater.who == "simulated"} & with_ratings
     ratings, n_ratings = int(np.sum(counting & data.columns.simulated)), int(counting.sum())
     return {
         "raters": len(simulated_labels),

@@ -101,13 +101,13 @@ def _list_row_numbers(study: Study) -> dict[str, ItemNumbers]:
     """Return for each identifier that a rater might see its rank or number by item."""
     items = list(Item.objects.filter(study=study).values_list("pk", "code"))
     batches = _load_batches(study)
-    places = Assignment.objects.filter(item__study=study, occasion=1).values_list("item_id", "pk", "code")
+    assignments = Assignment.objects.filter(item__study=study, occasion=1).values_list("item_id", "pk", "code")
     return {
         "the item's row": _rank_within_groups((batches[pk], pk, pk) for pk, _ in items),
         # 52 bits: what a float represents exactly.
         "the item's code": [(pk, float(code.int % 2**52)) for pk, code in items],
-        "the assignment's row": _rank_within_groups((batches[item], item, pk) for item, pk, _ in places),
-        "the assignment's code": [(item, float(code.int >> 76)) for item, _, code in places],
+        "the assignment's row": _rank_within_groups((batches[item], item, pk) for item, pk, _ in assignments),
+        "the assignment's code": [(item, float(code.int >> 76)) for item, _, code in assignments],
     }
 
 

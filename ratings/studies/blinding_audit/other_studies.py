@@ -7,8 +7,8 @@ from django.db.models import Q
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.stats.text import format_count
 from ratings.studies import designs
+from ratings.studies.assignments import readable_elsewhere
 from ratings.studies.blinding_audit.findings import OTHER_STUDIES, Check, Leak
-from ratings.studies.seats import readable_elsewhere
 
 
 def check_other_studies(study: Study) -> list[Check]:
@@ -36,8 +36,8 @@ def check_other_studies(study: Study) -> list[Check]:
 
 
 def _find_leaks(study: Study) -> list[Leak]:
-    seats = list(Rater.objects.filter(study=study, user__isnull=False).order_by("number"))
-    readable = readable_elsewhere.find_readable(study, seats)
+    raters = list(Rater.objects.filter(study=study, user__isnull=False).order_by("number"))
+    readable = readable_elsewhere.find_readable(study, raters)
     if not readable:
         return []
     items_of_rater: dict[int, set[int]] = defaultdict(set)
@@ -45,13 +45,15 @@ def _find_leaks(study: Study) -> list[Leak]:
     assigned = Assignment.objects.filter(rater__in=readable).filter(
         Q(released_at__isnull=True) | Q(opened_at__isnull=False)
     )
-    for rater, item in assigned.order_by().values_list("rater_id", "item_id"):
-        items_of_rater[rater].add(item)
+    for rater_id, item in assigned.order_by().values_list("rater_id", "item_id"):
+        items_of_rater[rater_id].add(item)
     readable_items = {
-        seat: items_of_rater[seat] & items for seat, items in readable.items() if items_of_rater[seat] & items
+        rater_id: items_of_rater[rater_id] & items
+        for rater_id, items in readable.items()
+        if items_of_rater[rater_id] & items
     }
     if not readable_items:
         return []
-    n_assigned = sum(len(items_of_rater[seat]) for seat in readable_items)
+    n_assigned = sum(len(items_of_rater[rater_id]) for rater_id in readable_items)
     sentence = f"{sum(map(len, readable_items.values()))} of {format_count(n_assigned, 'item')} can be read by the same account elsewhere, with their source"
     return [Leak(format_count(len(readable_items), "rater"), sentence)]

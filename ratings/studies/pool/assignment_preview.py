@@ -82,10 +82,12 @@ def preview_assignments(study: Study) -> AssignmentMatrix:
     plan = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
     names = {item.key: format_source(*item.source) for item in plan.planned}
     order = sorted(names, key=lambda key: (names[key], key))
-    labels = [f"R{number:02}" for number in range(1, plan.seats + 1)]
+    labels = [f"R{number:02}" for number in range(1, plan.raters + 1)]
     cells = [
-        _Cell(labels[place.rater], place.key, place.occasion, place.layout, False, place.session)
-        for place in plan.places
+        _Cell(
+            labels[assignment.rater], assignment.key, assignment.occasion, assignment.layout, False, assignment.session
+        )
+        for assignment in plan.assignments
     ]
     return _build_matrix(labels, order, cells, names)._replace(alike=plan.alike)
 

@@ -24,7 +24,7 @@ class StudySize(NamedTuple):
     """
 
     items: int
-    seats: int
+    raters: int
     left_out: int = 0
     shown: int = 0
     alike: IdenticalCases = IdenticalCases()
@@ -38,7 +38,7 @@ class OpeningPreview(NamedTuple):
     """
 
     items: int
-    seats: int
+    raters: int
     ratings: int
     matrix: AssignmentMatrix
     planned: tuple[PlannedItem, ...] = ()
@@ -57,8 +57,8 @@ def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> S
     planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _plan_items(protocol, chosen)]
     n_raters = _count_raters(protocol, planned, raters)
     planned = crossover.replace_pairs(planned) if protocol.is_crossover else planned
-    places = plan_assignments(protocol, study.random_seed, planned, n_raters)
-    create_assignments(study, places, create_raters(study, n_raters))
+    assignments = plan_assignments(protocol, study.random_seed, planned, n_raters)
+    create_assignments(study, assignments, create_raters(study, n_raters))
     left_out, shown_count = (
         pool.count_left_out(inventory.left_out, protocol),
         len(pool.select_shown_elsewhere(chosen, protocol.kind)),
@@ -74,10 +74,10 @@ def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters:
     chosen = _choose_usable(inventory, protocol, raters or protocol.raters)
     planned = _plan_items(protocol, chosen)
     n_raters = _count_raters(protocol, planned, raters or protocol.raters)
-    places = plan_assignments(protocol, protocol.seed, planned, n_raters)
+    assignments = plan_assignments(protocol, protocol.seed, planned, n_raters)
     ratings = sum(plan.needed for plan in planned)
-    matrix = planning.build_matrix(planned, places, n_raters)
-    return OpeningPreview(len(planned), n_raters, ratings, matrix, tuple(planned), tuple(places),
+    matrix = planning.build_matrix(planned, assignments, n_raters)
+    return OpeningPreview(len(planned), n_raters, ratings, matrix, tuple(planned), tuple(assignments),
                    {found.candidate.key: found.origin for found in chosen},
                    crossover.count_identical_cases(inventory.usable, protocol))  # fmt: skip
 
@@ -116,15 +116,15 @@ def choose_items(
 
 
 def plan_assignments(
-    protocol: StudyProtocol, seed: int, planned: Sequence[PlannedItem], seats: int, first_seat: int = 1
+    protocol: StudyProtocol, seed: int, planned: Sequence[PlannedItem], raters: int, first_rater: int = 1
 ) -> list[PlannedAssignment]:
     """Return the assignments as the study's document plans them."""
     if protocol.is_crossover:
         arms = crossover.map_arms(protocol)
-        return planning.plan_sessions(planned, seats, seed, arms=arms, first_number=first_seat)
+        return planning.plan_sessions(planned, raters, seed, arms=arms, first_number=first_rater)
     return planning.plan_assignments(
         planned,
-        seats,
+        raters,
         seed,
         design=protocol.design,
         arms=designs.list_arms_of(protocol),
@@ -132,7 +132,7 @@ def plan_assignments(
         repeats=protocol.repeats,
         distance=protocol.repeat_distance,
         max_items=protocol.items_per_rater,
-        first_number=first_seat,
+        first_number=first_rater,
     )
 
 
@@ -170,24 +170,30 @@ def create_raters(study: Study, n: int) -> list[Rater]:
     return Rater.objects.bulk_create(rows)
 
 
-def create_assignments(study: Study, places: Sequence[PlannedAssignment], seats: Sequence[Rater]) -> None:
+def create_assignments(study: Study, assignments: Sequence[PlannedAssignment], raters: Sequence[Rater]) -> None:
     """Store a plan whose keys are those of items."""
     pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
-    rows = [build_assignment(place, seats[place.rater], pairs[int(place.key)]) for place in places]
+    rows = [
+        build_assignment(assignment, raters[assignment.rater], pairs[int(assignment.key)]) for assignment in assignments
+    ]
     # So that no primary key reveals an order.
     random.Random(f"assignments/{study.random_seed}").shuffle(rows)
     Assignment.objects.bulk_create(rows, batch_size=500)
 
 
-def build_assignment(place: PlannedAssignment, seat: Rater, pair: uuid.UUID) -> Assignment:
-    arm: dict[str, Any] = {"layout": place.layout, "with_context": place.with_context, "marks": place.marks}
+def build_assignment(assignment: PlannedAssignment, rater: Rater, pair: uuid.UUID) -> Assignment:
+    arm: dict[str, Any] = {
+        "layout": assignment.layout,
+        "with_context": assignment.with_context,
+        "marks": assignment.marks,
+    }
     return Assignment(
-        item_id=int(place.key),
-        rater=seat,
-        position=place.position,
-        occasion=place.occasion,
-        session=place.session,
-        slot=place.slot,
+        item_id=int(assignment.key),
+        rater=rater,
+        position=assignment.position,
+        occasion=assignment.occasion,
+        session=assignment.session,
+        slot=assignment.slot,
         pair=pair,
         **arm,
     )

@@ -14,9 +14,9 @@ from ratings.protocol.planning import Candidate, IdenticalCases, drop_duplicates
 from ratings.protocol.reference import UNPERTURBED, find_reference
 from ratings.protocol.study_protocol import SourceRequest
 from ratings.studies import crossover
+from ratings.studies.assignments import readable_elsewhere
 from ratings.studies.pool import imported_candidates, quarantine
 from ratings.studies.pool.quarantine import NO_SECRET, HeldItem, Secret
-from ratings.studies.seats import readable_elsewhere
 from simulation.casts import cast_availability, casting
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.runs import vetting

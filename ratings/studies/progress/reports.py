@@ -62,7 +62,9 @@ class StudyReport:
 def build_report(study: Study, counted: StudyCounts | None = None) -> StudyReport:
     """Return the progress of a study, in a constant number of queries. Callers that have counted already pass `counted`."""
     counts = counted or study_counts.count_study(study)
-    raters = tuple(_build_rater_line(seat, counts.seats.get(seat.pk)) for seat in study.raters.order_by("number", "pk"))
+    raters = tuple(
+        _build_rater_line(rater, counts.raters.get(rater.pk)) for rater in study.raters.order_by("number", "pk")
+    )
     return StudyReport(
         progress=StudyProgress(
             done=counts.study.given,
@@ -80,19 +82,19 @@ def build_report(study: Study, counted: StudyCounts | None = None) -> StudyRepor
     )
 
 
-def _build_rater_line(seat: Rater, counted: RaterCounts | None) -> RaterProgress:
+def _build_rater_line(rater: Rater, counted: RaterCounts | None) -> RaterProgress:
     return RaterProgress(
-        label=seat.label,
-        simulated=seat.simulated,
-        invited=seat.invited_at is not None,
-        started=seat.started_at is not None,
+        label=rater.label,
+        simulated=rater.simulated,
+        invited=rater.invited_at is not None,
+        started=rater.started_at is not None,
         done=counted.rated if counted else 0,
         total=counted.dealt if counted else 0,
         # A dropped rater's times would suggest that their ratings count.
-        median_seconds=counted.median_seconds if counted and not seat.dropped else None,
-        imported_as=seat.imported_as,
-        withdrawn=seat.withdrawn_at is not None,
-        dropped=seat.dropped,
+        median_seconds=counted.median_seconds if counted and not rater.dropped else None,
+        imported_as=rater.imported_as,
+        withdrawn=rater.withdrawn_at is not None,
+        dropped=rater.dropped,
     )
 
 

@@ -38,7 +38,7 @@ class StudyCounts(NamedTuple):
     """The counts of the study, and of its raters by key."""
 
     study: RatingTally
-    seats: Mapping[int, RaterCounts]
+    raters: Mapping[int, RaterCounts]
 
 
 def count_study(study: Study) -> StudyCounts:
@@ -63,12 +63,12 @@ def _cache_key(digest: str) -> str:
 def _compute_counts(study: Study) -> StudyCounts:
     medians = rating_times.compute_median_times(Rating.objects.filter(assignment__rater__study=study))
     # One query for all raters: a query for each would make the page slower with every rater.
-    seats: Any = study.raters.order_by().values_list("pk").annotate(
+    raters: Any = study.raters.order_by().values_list("pk").annotate(
         rated=Count("assignments", filter=_RATED),
         dealt=Count("assignments", filter=_RATED | _LIVE),
         live_rated=Count("assignments__rating", filter=_LIVE),
         live=Count("assignments", filter=_LIVE),
         last_rated=Max("assignments__rating__submitted_at"),
     )  # fmt: skip
-    counts_by_rater = {pk: RaterCounts._make((*numbers, medians.get(pk))) for pk, *numbers in seats}
+    counts_by_rater = {pk: RaterCounts._make((*numbers, medians.get(pk))) for pk, *numbers in raters}
     return StudyCounts(stop_rule.tally_ratings(study), counts_by_rater)

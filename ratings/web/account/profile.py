@@ -88,7 +88,7 @@ def _render_profile(
         "about": about,
         "password": password,
         "single_keys": stored is None or stored.single_keys,
-        "seats": access.list_raters(request.user).order_by("-study__opened_at", "-pk"),
+        "raters": access.list_raters(request.user).order_by("-study__opened_at", "-pk"),
         **more,
     }
     return render(request, "ratings/profile.html", context, status=status)

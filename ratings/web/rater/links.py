@@ -33,9 +33,9 @@ def rater_link(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _open_invitation(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
-    seat = invitation.seat
-    if request.user.is_authenticated and seat.user_id == request.user.pk:
-        return redirect("ratings:next", seat.code)
+    rater = invitation.rater
+    if request.user.is_authenticated and rater.user_id == request.user.pk:
+        return redirect("ratings:next", rater.code)
     if reason := accept_invitation.describe_expiry(invitation):
         return _show_expired(request, token, reason)
     if request.user.is_authenticated and (reason := accept_invitation.refusal_reason(invitation, request.user)):
@@ -52,10 +52,10 @@ def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> H
     # `&` instead of `and`: both forms are validated, so the page shows all errors at once.
     if posted and form.is_valid() & (profile is None or profile.is_valid()):
         try:
-            seat = accept_invitation.accept_invitation(invitation, request.user, form.build_joining(profile))
+            rater = accept_invitation.accept_invitation(invitation, request.user, form.build_joining(profile))
         except accept_invitation.InvitationExpired as error:
             return _show_expired(request, token, str(error))
-        return _sign_in(request, seat.user, reverse("ratings:next", args=[seat.code]))
+        return _sign_in(request, rater.user, reverse("ratings:next", args=[rater.code]))
     name = user.get_username() if user else accept_invitation.generate_user_name(invitation)
     context = {**_describe_study(invitation), "form": form, "profile": profile, "user_name": name}
     return render(request, "ratings/consent.html", context, status=422 if posted else 200)
@@ -63,12 +63,12 @@ def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> H
 
 def _describe_study(invitation: Invitation) -> dict[str, Any]:
     """Return what the consent page shows about the study."""
-    seat, items = invitation.seat, workload.count_items(invitation.seat)
+    rater, items = invitation.rater, workload.count_items(invitation.rater)
     return {
-        "study": seat.study,
-        "protocol": study_protocol.load_protocol(seat.study.protocol),
+        "study": rater.study,
+        "protocol": study_protocol.load_protocol(rater.study.protocol),
         "items": items,
-        "time_needed": workload.describe_time_needed(seat, items),
+        "time_needed": workload.describe_time_needed(rater, items),
         "expires_at": invitation.expires_at,
         "has_address": bool(invitation.email),
     }
@@ -79,9 +79,9 @@ def _offer_sign_out(request: HttpRequest, invitation: Invitation, reason: str) -
     if request.method == "POST" and "sign_out" in request.POST:
         logout(request)
         return redirect(request.path)
-    context = {"study": invitation.seat.study, "why": reason}
-    if reason == "seated":
-        context["seat"] = invitation.seat.study.raters.get(user__pk=request.user.pk or 0)
+    context = {"study": invitation.rater.study, "why": reason}
+    if reason == "joined":
+        context["rater"] = invitation.rater.study.raters.get(user__pk=request.user.pk or 0)
     return render(request, "ratings/link_switch.html", context)
 
 

@@ -27,21 +27,21 @@ class OwnAnswer(NamedTuple):
     verdict_label: str
 
 
-def list_own_answers(seat: Rater) -> list[OwnAnswer]:
+def list_own_answers(rater: Rater) -> list[OwnAnswer]:
     """Return the current answers of this rater, in the order of their items."""
     ratings = (
-        Rating.objects.filter(assignment__rater=seat).select_related("assignment").order_by("assignment__position")
+        Rating.objects.filter(assignment__rater=rater).select_related("assignment").order_by("assignment__position")
     )
     return [
-        OwnAnswer(number, rating.assignment.code, rating, _format_verdict(seat, rating))
+        OwnAnswer(number, rating.assignment.code, rating, _format_verdict(rater, rating))
         for number, rating in enumerate(ratings, start=1)
     ]
 
 
-def _format_verdict(seat: Rater, rating: Rating) -> str:
+def _format_verdict(rater: Rater, rating: Rating) -> str:
     if rating.cannot_judge or rating.verdict is None:
         return "Cannot judge"
-    yes_label, no_label = seat.study.answer_labels
+    yes_label, no_label = rater.study.answer_labels
     return yes_label if rating.verdict else no_label
 
 
@@ -55,20 +55,20 @@ def download_my_ratings(request: RaterRequest) -> HttpResponseBase:
     return response
 
 
-def _format_csv_lines(seats: list[Rater]) -> Iterator[str]:
+def _format_csv_lines(raters: list[Rater]) -> Iterator[str]:
     return format_table_lines(
-        COLUMNS, (_build_csv_row(seat, answer) for seat in seats for answer in list_own_answers(seat))
+        COLUMNS, (_build_csv_row(rater, answer) for rater in raters for answer in list_own_answers(rater))
     )
 
 
-def _build_csv_row(seat: Rater, answer: OwnAnswer) -> list[str]:
+def _build_csv_row(rater: Rater, answer: OwnAnswer) -> list[str]:
     rating = answer.rating
     confidence = "" if rating.confidence is None else str(rating.confidence)
     # Only the number of marked rows: mark keys mean nothing outside the rating page.
     answer_cells = [str(answer.number), answer.verdict_label, confidence, str(len(rating.marks)), rating.note]
     return [
-        seat.study.name,
-        seat.label,
+        rater.study.name,
+        rater.label,
         *answer_cells,
         *(_format_time(saved_at) for saved_at in (rating.submitted_at, rating.revised_at)),
     ]

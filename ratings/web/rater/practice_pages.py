@@ -22,12 +22,12 @@ _OVERCONFIDENT = 4  # a wrong answer with at least this confidence gets advice o
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_practice(request: RaterRequest) -> HttpResponse:
     """Show the next practice item; with `?item=` an answered one, explained; after the last one, the summary."""
-    seat = request.rater
+    rater = request.rater
     # `next` knows which page comes first: closed study, guide, or the first item.
-    if not seat.study.is_open or seat.withdrawn_at or not seat.guide_seen or not practice.count_requested(seat):
-        return redirect("ratings:next", seat.code)
-    answers = practice.answers_by_key(seat)
-    exercises = practice.list_items(seat, answers)
+    if not rater.study.is_open or rater.withdrawn_at or not rater.guide_seen or not practice.count_requested(rater):
+        return redirect("ratings:next", rater.code)
+    answers = practice.answers_by_key(rater)
+    exercises = practice.list_items(rater, answers)
     if request.method == "POST":
         return _save_practice_answer(request, exercises, answers)
     if "item" in request.GET:
@@ -35,7 +35,7 @@ def show_practice(request: RaterRequest) -> HttpResponse:
         return (
             _show_explanation(request, exercises, item, answers[item.key])
             if item.key in answers
-            else _redirect_to_practice(seat)
+            else _redirect_to_practice(rater)
         )
     open_items = [item for item in exercises if item.key not in answers]
     return (
@@ -47,19 +47,19 @@ def _save_practice_answer(
     request: RaterRequest, exercises: list[PracticeItem], answers: dict[str, PracticeAnswer]
 ) -> HttpResponse:
     """Store the first answer to an item; for a repeated answer, show the explanation of the first."""
-    seat, item = request.rater, _get_exercise(exercises, request.POST.get("item", ""))
+    rater, item = request.rater, _get_exercise(exercises, request.POST.get("item", ""))
     if item.key not in answers:
         # Practice takes a verdict and a confidence only: no marks, no note, and no "cannot judge".
         posted = QueryDict(mutable=True)
         for name in ("verdict", "confidence"):
             posted.setlist(name, request.POST.getlist(name))
-        form = RatingForm(seat.study, posted)
+        form = RatingForm(rater.study, posted)
         # Called for its errors: fields that practice does not post may be missing.
         form.is_valid()
         if form.errors.keys() & {"verdict", "confidence"}:
             return _show_question(request, exercises, item, form, 422)
-        practice.store_answer(seat, item, form.cleaned_data["verdict"], form.cleaned_data["confidence"])
-    response = redirect(f"{reverse('ratings:practice', args=[seat.code])}?item={item.key}")
+        practice.store_answer(rater, item, form.cleaned_data["verdict"], form.cleaned_data["confidence"])
+    response = redirect(f"{reverse('ratings:practice', args=[rater.code])}?item={item.key}")
     response.status_code = 303
     return response
 
@@ -68,11 +68,11 @@ def _save_practice_answer(
 @require_POST
 def finish_practice(request: RaterRequest) -> HttpResponse:
     """End practice and continue with the items that count. Ignored while a practice item is unanswered."""
-    seat = request.rater
-    answers = practice.answers_by_key(seat)
-    if seat.guide_seen and all(item.key in answers for item in practice.list_items(seat, answers)):
-        practice.finish_practice(seat)
-    response = redirect("ratings:next", seat.code)
+    rater = request.rater
+    answers = practice.answers_by_key(rater)
+    if rater.guide_seen and all(item.key in answers for item in practice.list_items(rater, answers)):
+        practice.finish_practice(rater)
+    response = redirect("ratings:next", rater.code)
     response.status_code = 303
     return response
 
@@ -84,8 +84,8 @@ def _get_exercise(exercises: list[PracticeItem], key: str) -> PracticeItem:
     raise Http404
 
 
-def _redirect_to_practice(seat: Rater) -> HttpResponse:
-    return redirect("ratings:practice", seat.code)
+def _redirect_to_practice(rater: Rater) -> HttpResponse:
+    return redirect("ratings:practice", rater.code)
 
 
 def _show_question(
@@ -126,9 +126,11 @@ def _show_summary(
     return _render_page(request, "ratings/practice_summary.html", exercises, None, context)
 
 
-def _build_item_view(seat: Rater, item: PracticeItem, marked: list[str], stage: str, marks: str = "") -> dict[str, Any]:
+def _build_item_view(
+    rater: Rater, item: PracticeItem, marked: list[str], stage: str, marks: str = ""
+) -> dict[str, Any]:
     """Return the item as this rater's arm shows it. In the confirm arm the balance sheet comes with the explanation."""
-    arm = next_item.get_arm(seat)
+    arm = next_item.get_arm(rater)
     return item_view.build_item_view(
         item.payload,
         item.context,
@@ -144,14 +146,14 @@ def _render_page(
     request: RaterRequest, page: str, exercises: list[PracticeItem], item: PracticeItem | None, context: dict[str, Any],
     status: int = 200,
 ) -> HttpResponse:  # fmt: skip
-    seat = request.rater
+    rater = request.rater
     number = exercises.index(item) + 1 if item else len(exercises)
-    base_context = {"study": seat.study, "seat": seat, "progress": next_item.count_progress(seat), "practice": True}
+    base_context = {"study": rater.study, "rater": rater, "progress": next_item.count_progress(rater), "practice": True}
     base_context |= {"exercise": item, "number": number, "of": len(exercises)}
     return render(request, page, {**base_context, **context}, status=status)
 
 
 urls: list[URLPattern] = [
-    path("rate/study/<uuid:seat>/practice/", show_practice, name="practice"),
-    path("rate/study/<uuid:seat>/practice/done/", finish_practice, name="practised"),
+    path("rate/study/<uuid:rater>/practice/", show_practice, name="practice"),
+    path("rate/study/<uuid:rater>/practice/done/", finish_practice, name="practised"),
 ]

@@ -18,7 +18,7 @@ from ratings.protocol import StudyProtocol, study_protocol
 from ratings.raters import own_results, practice
 from ratings.rating import next_item
 from ratings.studies import StudyError, access, designs
-from ratings.studies.seats import running_raters
+from ratings.studies.assignments import running_raters
 from ratings.web.account import profile
 from ratings.web.decorators import RaterRequest, rater_page, study_rater_page
 from ratings.web.rater import my_answers, practice_pages
@@ -31,7 +31,7 @@ class RaterStudyLine(NamedTuple):
     pool study without a limit per rater: the number of items to come is then unknown.
     """
 
-    seat: Rater
+    rater: Rater
     state: str
     done: int
     total: int | None
@@ -42,13 +42,13 @@ class RaterStudyLine(NamedTuple):
 @require_safe
 def list_my_studies(request: RaterRequest) -> HttpResponse:
     """List the rater's studies. A rater with one study and work in it is redirected there, unless `?pause` or `?all` is given."""
-    lines = [_build_study_line(seat) for seat in _with_progress(access.list_raters(request.user))]
+    lines = [_build_study_line(rater) for rater in _with_progress(access.list_raters(request.user))]
     if len(lines) == 1 and lines[0].state == "work" and not {"pause", "all"} & request.GET.keys():
-        return redirect("ratings:next", lines[0].seat.code)
+        return redirect("ratings:next", lines[0].rater.code)
     return render(request, "ratings/desk.html", {"lines": lines, "paused": "pause" in request.GET})
 
 
-def _with_progress(seats: QuerySet[Rater]) -> QuerySet[Rater]:
+def _with_progress(raters: QuerySet[Rater]) -> QuerySet[Rater]:
     """Annotate the raters with rated, total and session counts, newest study first."""
     # A released assignment counts only if it was rated before.
     rated = Q(assignments__rating__isnull=False)
@@ -63,7 +63,7 @@ def _with_progress(seats: QuerySet[Rater]) -> QuerySet[Rater]:
         "assignments__rating__submitted_at",
         Coalesce("assignments__rating__revised_at", "assignments__rating__submitted_at"),
     )
-    annotated = seats.annotate(
+    annotated = raters.annotate(
         done=Count("assignments", filter=rated),
         total=Count("assignments", filter=assigned),
         left_of_first=Count("assignments", filter=unrated_in_session_one),
@@ -73,51 +73,51 @@ def _with_progress(seats: QuerySet[Rater]) -> QuerySet[Rater]:
     return annotated.order_by(F("study__opened_at").desc(nulls_last=True), "-study_id")
 
 
-def _build_study_line(seat: Any) -> RaterStudyLine:
-    protocol = study_protocol.load_protocol(seat.study.protocol)
-    total = protocol.items_per_rater if protocol.design == "pool" else seat.total
-    opens = _get_session_two_opening(seat, protocol)
-    state = _choose_state(seat, protocol, total)
+def _build_study_line(rater: Any) -> RaterStudyLine:
+    protocol = study_protocol.load_protocol(rater.study.protocol)
+    total = protocol.items_per_rater if protocol.design == "pool" else rater.total
+    opens = _get_session_two_opening(rater, protocol)
+    state = _choose_state(rater, protocol, total)
     if state == "work" and opens:
-        return RaterStudyLine(seat, "washout", seat.done, total, opens)
-    return RaterStudyLine(seat, state, seat.done, total)
+        return RaterStudyLine(rater, "washout", rater.done, total, opens)
+    return RaterStudyLine(rater, state, rater.done, total)
 
 
-def _get_session_two_opening(seat: Any, protocol: StudyProtocol) -> datetime | None:
+def _get_session_two_opening(rater: Any, protocol: StudyProtocol) -> datetime | None:
     """Return when session 2 opens if the rater is in the washout between the sessions, else None."""
     # Once an item of session 2 was shown, the washout is over for good.
-    if not protocol.is_crossover or seat.left_of_first or seat.begun_second or seat.first_ended is None:
+    if not protocol.is_crossover or rater.left_of_first or rater.begun_second or rater.first_ended is None:
         return None
-    opens: datetime = seat.first_ended + timedelta(days=protocol.washout_days)
+    opens: datetime = rater.first_ended + timedelta(days=protocol.washout_days)
     return opens if timezone.now() < opens else None
 
 
-def _choose_state(seat: Any, protocol: StudyProtocol, total: int | None) -> str:
+def _choose_state(rater: Any, protocol: StudyProtocol, total: int | None) -> str:
     # The order matters: the first state that applies decides what the rater is offered.
-    if seat.withdrawn_at:
+    if rater.withdrawn_at:
         return "withdrawn"
-    if seat.study.is_unblinded and protocol.feedback:
+    if rater.study.is_unblinded and protocol.feedback:
         return "result"
-    if seat.study.status in ("closed", "unblinded"):
+    if rater.study.status in ("closed", "unblinded"):
         return "closed"
-    if seat.finished_at:
+    if rater.finished_at:
         return "finished"
-    if not seat.study.is_open:
+    if not rater.study.is_open:
         return "paused"
-    return "all rated" if total is not None and seat.done >= total > 0 else "work"
+    return "all rated" if total is not None and rater.done >= total > 0 else "work"
 
 
 @study_rater_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def ask_consent(request: RaterRequest) -> HttpResponse:
     """Ask for consent if it was not given with the invitation. No item is shown or answer stored before."""
-    seat = request.rater
-    if seat.consented_at or not _can_work(seat):
-        return redirect("ratings:next", seat.code)
+    rater = request.rater
+    if rater.consented_at or not _can_work(rater):
+        return redirect("ratings:next", rater.code)
     if request.method == "POST" and request.POST.get("consent") == "on":
         # The filter keeps the time of the first consent if the form is sent twice.
-        Rater.objects.filter(pk=seat.pk, consented_at__isnull=True).update(consented_at=timezone.now())
-        return _redirect_after_post("ratings:next", seat)
+        Rater.objects.filter(pk=rater.pk, consented_at__isnull=True).update(consented_at=timezone.now())
+        return _redirect_after_post("ratings:next", rater)
     is_unticked = request.method == "POST"
     return _render_page(request, "ratings/agree.html", {"missing": is_unticked}, 422 if is_unticked else 200)
 
@@ -126,53 +126,53 @@ def ask_consent(request: RaterRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_guide(request: RaterRequest) -> HttpResponse:
     """Show the instructions. Continuing from here records that the rater has read this version."""
-    seat = request.rater
-    if not _can_work(seat) or not seat.consented_at:
-        return redirect("ratings:next" if seat.consented_at or not _can_work(seat) else "ratings:agree", seat.code)
+    rater = request.rater
+    if not _can_work(rater) or not rater.consented_at:
+        return redirect("ratings:next" if rater.consented_at or not _can_work(rater) else "ratings:agree", rater.code)
     if request.method == "POST":
-        return _record_guide_read(seat)
+        return _record_guide_read(rater)
     context = {
-        "asks_practice": practice.count_requested(seat) if practice.is_pending(seat) else 0,
-        "practised": practice.get_result(seat),
-        "changed": 0 < seat.guide_seen < seat.study.guide_version,
-        "screen": _list_screen_features(seat),
+        "asks_practice": practice.count_requested(rater) if practice.is_pending(rater) else 0,
+        "practised": practice.get_result(rater),
+        "changed": 0 < rater.guide_seen < rater.study.guide_version,
+        "screen": _list_screen_features(rater),
     }
     return _render_page(request, "ratings/guide.html", context)
 
 
-def _list_screen_features(seat: Rater) -> dict[str, bool]:
+def _list_screen_features(rater: Rater) -> dict[str, bool]:
     """Return what the guide must explain about this rater's screen; about all screens if they change from item to item."""
-    protocol = study_protocol.load_protocol(seat.study.protocol)
-    arms = [next_item.get_arm(seat)] if protocol.display.by == "rater" else designs.list_arms_of(protocol)
+    protocol = study_protocol.load_protocol(rater.study.protocol)
+    arms = [next_item.get_arm(rater)] if protocol.display.by == "rater" else designs.list_arms_of(protocol)
     return {
         "always": any(arm.marks == "always" for arm in arms),
         "if_not": any(arm.marks == "if_not_plausible" for arm in arms),
-        "twice": seat.study.kind == TRANSITION and any(arm.layout == "confirm" for arm in arms),
+        "twice": rater.study.kind == TRANSITION and any(arm.layout == "confirm" for arm in arms),
         "mixed": len(arms) > 1,
     }
 
 
-def _record_guide_read(seat: Rater) -> HttpResponse:
+def _record_guide_read(rater: Rater) -> HttpResponse:
     """Record the version read and continue with practice, or with the items if no practice is required."""
-    Rater.objects.filter(pk=seat.pk).update(guide_seen=seat.study.guide_version)
-    if practice.is_pending(seat):
-        return _redirect_after_post("ratings:practice", seat)
-    practice.finish_practice(seat)
-    return _redirect_after_post("ratings:next", seat)
+    Rater.objects.filter(pk=rater.pk).update(guide_seen=rater.study.guide_version)
+    if practice.is_pending(rater):
+        return _redirect_after_post("ratings:practice", rater)
+    practice.finish_practice(rater)
+    return _redirect_after_post("ratings:next", rater)
 
 
 @study_rater_page
 @require_safe
 def show_last_page(request: RaterRequest) -> HttpResponse:
     """Show the last page: all own answers, which can be changed until Finish is pressed or the study closes."""
-    seat = request.rater
-    if seat.withdrawn_at or (_can_work(seat) and not seat.finished_at and _has_work(seat)):
-        return redirect("ratings:next", seat.code)
-    may_change = _can_work(seat) and seat.finished_at is None
+    rater = request.rater
+    if rater.withdrawn_at or (_can_work(rater) and not rater.finished_at and _has_work(rater)):
+        return redirect("ratings:next", rater.code)
+    may_change = _can_work(rater) and rater.finished_at is None
     context = {
-        "answers": my_answers.list_own_answers(seat),
+        "answers": my_answers.list_own_answers(rater),
         "may_change": may_change,
-        "shows_result": own_results.is_available(seat),
+        "shows_result": own_results.is_available(rater),
     }
     return _render_page(request, "ratings/done.html", context)
 
@@ -181,35 +181,35 @@ def show_last_page(request: RaterRequest) -> HttpResponse:
 @require_POST
 def finish_rating(request: RaterRequest) -> HttpResponse:
     """End the rater's work; nothing can be changed afterwards. Ignored while items are left or the study is not open."""
-    seat = request.rater
-    if not _can_work(seat) or _has_work(seat):
-        return _redirect_after_post("ratings:next", seat)
+    rater = request.rater
+    if not _can_work(rater) or _has_work(rater):
+        return _redirect_after_post("ratings:next", rater)
     with transaction.atomic():
         Study.objects.select_for_update().get(
-            pk=seat.study_id
+            pk=rater.study_id
         )  # waits for an answer that is being saved; none can follow
-        Rater.objects.filter(pk=seat.pk, finished_at__isnull=True).update(finished_at=timezone.now())
-    return _redirect_after_post("ratings:done", seat)
+        Rater.objects.filter(pk=rater.pk, finished_at__isnull=True).update(finished_at=timezone.now())
+    return _redirect_after_post("ratings:done", rater)
 
 
 @study_rater_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def withdraw_from_study(request: RaterRequest) -> HttpResponse:
     """Show what happens to the answers and ask for confirmation, then withdraw for good."""
-    seat = request.rater
-    if seat.withdrawn_at or seat.study.status not in ("open", "paused"):
+    rater = request.rater
+    if rater.withdrawn_at or rater.study.status not in ("open", "paused"):
         return redirect("ratings:desk")
     if request.method == "POST":
         try:
-            running_raters.withdraw_rater(seat, request.user)
+            running_raters.withdraw_rater(rater, request.user)
         except StudyError as error:  # the study was unblinded in the meantime
             messages.error(request, str(error))
             return redirect("ratings:desk")
         messages.success(
-            request, f"You have withdrawn from {seat.study.name}. There is nothing more for you to do there."
+            request, f"You have withdrawn from {rater.study.name}. There is nothing more for you to do there."
         )
         return redirect("ratings:desk")
-    drops = study_protocol.load_protocol(seat.study.protocol).withdrawal == "drop"
+    drops = study_protocol.load_protocol(rater.study.protocol).withdrawal == "drop"
     return _render_page(request, "ratings/withdraw.html", {"drops": drops})
 
 
@@ -222,26 +222,26 @@ def show_own_result(request: RaterRequest) -> HttpResponse:
     return _render_page(request, "ratings/own_result.html", {"result": own_results.own_result(request.rater)})
 
 
-def _can_work(seat: Rater) -> bool:
-    return seat.study.is_open and seat.withdrawn_at is None
+def _can_work(rater: Rater) -> bool:
+    return rater.study.is_open and rater.withdrawn_at is None
 
 
-def _has_work(seat: Rater) -> bool:
+def _has_work(rater: Rater) -> bool:
     """Return whether an item is left for this rater, or may return to them."""
-    return next_item.find_next_assignment(seat) is not None or next_item.find_return_time(seat) is not None
+    return next_item.find_next_assignment(rater) is not None or next_item.find_return_time(rater) is not None
 
 
-def _redirect_after_post(name: str, seat: Rater) -> HttpResponse:
+def _redirect_after_post(name: str, rater: Rater) -> HttpResponse:
     """Redirect to another page after a POST."""
-    response = redirect(name, seat.code)
+    response = redirect(name, rater.code)
     # 303 makes every browser follow with a GET.
     response.status_code = 303
     return response
 
 
 def _render_page(request: RaterRequest, page: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    seat = request.rater
-    base_context = {"study": seat.study, "seat": seat, "progress": next_item.count_progress(seat)}
+    rater = request.rater
+    base_context = {"study": rater.study, "rater": rater, "progress": next_item.count_progress(rater)}
     return render(request, page, {**base_context, **context}, status=status)
 
 
@@ -249,11 +249,11 @@ urls: list[URLPattern] = [
     path("rate/", list_my_studies, name="desk"),
     *profile.urls,
     *my_answers.urls,
-    path("rate/study/<uuid:seat>/agree/", ask_consent, name="agree"),
-    path("rate/study/<uuid:seat>/guide/", show_guide, name="guide"),
+    path("rate/study/<uuid:rater>/agree/", ask_consent, name="agree"),
+    path("rate/study/<uuid:rater>/guide/", show_guide, name="guide"),
     *practice_pages.urls,
-    path("rate/study/<uuid:seat>/done/", show_last_page, name="done"),
-    path("rate/study/<uuid:seat>/finish/", finish_rating, name="finish"),
-    path("rate/study/<uuid:seat>/withdraw/", withdraw_from_study, name="withdraw"),
-    path("rate/study/<uuid:seat>/result/", show_own_result, name="result"),
+    path("rate/study/<uuid:rater>/done/", show_last_page, name="done"),
+    path("rate/study/<uuid:rater>/finish/", finish_rating, name="finish"),
+    path("rate/study/<uuid:rater>/withdraw/", withdraw_from_study, name="withdraw"),
+    path("rate/study/<uuid:rater>/result/", show_own_result, name="result"),
 ]

@@ -24,42 +24,44 @@ from ratings.web.rater.rating_page import PreviousAnswer
 @require_safe
 def open_next_page(request: RaterRequest) -> HttpResponse:
     """Redirect to the page that this rater needs now."""
-    seat = request.rater
-    if not seat.study.is_open or seat.withdrawn_at:
+    rater = request.rater
+    if not rater.study.is_open or rater.withdrawn_at:
         return rating_page.render_rater_page(request, "ratings/closed.html")
-    if name := _find_prior_page(seat):
-        return redirect(f"ratings:{name}", seat.code)
-    if assignment := next_item.find_next_assignment(seat):
+    if name := _find_prior_page(rater):
+        return redirect(f"ratings:{name}", rater.code)
+    if assignment := next_item.find_next_assignment(rater):
         return redirect("ratings:rate", assignment.code)
-    if washout_end := next_item.find_washout_end(seat):
-        return rating_page.render_rater_page(request, "ratings/washout.html", _build_washout_context(seat, washout_end))
-    if until := next_item.find_return_time(seat):
+    if washout_end := next_item.find_washout_end(rater):
+        return rating_page.render_rater_page(
+            request, "ratings/washout.html", _build_washout_context(rater, washout_end)
+        )
+    if until := next_item.find_return_time(rater):
         return rating_page.render_rater_page(request, "ratings/waiting.html", {"until": until})
-    return redirect("ratings:done", seat.code)
+    return redirect("ratings:done", rater.code)
 
 
-def _build_washout_context(seat: Rater, opens: datetime) -> dict[str, Any]:
+def _build_washout_context(rater: Rater, opens: datetime) -> dict[str, Any]:
     """Return what the page between the sessions of a crossover shows."""
-    has_mail = recall.can_reach(seat)
-    return {"opens": opens, "left": next_item.unrated_assignments(seat).count(), "has_mail": has_mail}
+    has_mail = recall.can_reach(rater)
+    return {"opens": opens, "left": next_item.unrated_assignments(rater).count(), "has_mail": has_mail}
 
 
-def _find_prior_page(seat: Rater) -> str:
+def _find_prior_page(rater: Rater) -> str:
     """Return the page that must come first: consent, the current guide or practice; "" if none is due."""
-    if seat.consented_at is None:
+    if rater.consented_at is None:
         return "agree"
-    if seat.guide_seen < seat.study.guide_version:
+    if rater.guide_seen < rater.study.guide_version:
         return "guide"
-    if practice.is_pending(seat):
+    if practice.is_pending(rater):
         return "practice"
-    return "guide" if seat.started_at is None else ""
+    return "guide" if rater.started_at is None else ""
 
 
-def _can_rate(seat: Rater) -> bool:
+def _can_rate(rater: Rater) -> bool:
     """Return whether this rater has agreed, read the guide and practised."""
     # Any version of the guide is enough: an answer given before a new version came must not be lost. The new version is
     # shown before the next item.
-    return seat.consented_at is not None and seat.guide_seen > 0 and not practice.is_pending(seat)
+    return rater.consented_at is not None and rater.guide_seen > 0 and not practice.is_pending(rater)
 
 
 @item_page
@@ -67,76 +69,79 @@ def _can_rate(seat: Rater) -> bool:
 def rate_item(request: RaterRequest) -> HttpResponse:
     """Show one item to be answered, save its answer, or show the current answer."""
     if request.method == "POST":
-        return _save_answer(request, request.place)
+        return _save_answer(request, request.assignment)
     if not request.rater.study.is_open or _find_prior_page(request.rater):
         return _redirect_to_page(request, "ratings:next")
-    return _show_item(request, request.place)
+    return _show_item(request, request.assignment)
 
 
-def _show_item(request: RaterRequest, place: Assignment) -> HttpResponse:
-    current: Rating | None = getattr(place, "rating", None)
-    if current and not submit.can_correct(place):
-        return rating_page.render_current_answer(request, place, current)
+def _show_item(request: RaterRequest, assignment: Assignment) -> HttpResponse:
+    current: Rating | None = getattr(assignment, "rating", None)
+    if current and not submit.can_correct(assignment):
+        return rating_page.render_current_answer(request, assignment, current)
     # Opening can fail: in a pool study the item may have gone to another rater in the meantime.
-    if not (current or next_item.is_shown(place) or next_item.mark_opened(place)):
+    if not (current or next_item.is_shown(assignment) or next_item.mark_opened(assignment)):
         return _redirect_to_page(request, "ratings:next")
-    return _show_rating_card(request, place, current)
+    return _show_rating_card(request, assignment, current)
 
 
 def _show_rating_card(
-    request: RaterRequest, place: Assignment, current: Rating | None = None, previous: PreviousAnswer | None = None
+    request: RaterRequest, assignment: Assignment, current: Rating | None = None, previous: PreviousAnswer | None = None
 ) -> HttpResponse:
     form = RatingForm(
-        request.rater.study, None, place, initial=build_initial_values(current or getattr(place, "draft", None))
+        request.rater.study,
+        None,
+        assignment,
+        initial=build_initial_values(current or getattr(assignment, "draft", None)),
     )
-    return rating_page.render_card(request, place, form, current=current, previous=previous)
+    return rating_page.render_card(request, assignment, form, current=current, previous=previous)
 
 
-def _save_answer(request: RaterRequest, place: Assignment) -> HttpResponse:
-    if not _can_rate(place.rater):
+def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
+    if not _can_rate(assignment.rater):
         return _redirect_to_page(request, "ratings:next")
-    form = RatingForm(request.rater.study, request.POST, place)
+    form = RatingForm(request.rater.study, request.POST, assignment)
     if not form.is_valid():
-        return rating_page.render_card(request, place, form, 422, current=_find_current_rating(place))
+        return rating_page.render_card(request, assignment, form, 422, current=_find_current_rating(assignment))
     try:
-        if rating_page.is_two_stage(place) and _is_initial_answer(place, form):
-            return _save_initial_answer(request, place, form)
-        result = _submit_answer(place, form, go_on=bool(request.htmx))
+        if rating_page.is_two_stage(assignment) and _is_initial_answer(assignment, form):
+            return _save_initial_answer(request, assignment, form)
+        result = _submit_answer(assignment, form, go_on=bool(request.htmx))
     except StudyClosed:
         # The study closed while the rater was answering: the answer is kept in case it is reopened.
-        submit.save_unsaved_answer(place, form.parsed_answer)
+        submit.save_unsaved_answer(assignment, form.parsed_answer)
         return _redirect_to_page(request, "ratings:next")
     except StudyError as error:
-        return _show_rejection(request, place, form, str(error))
+        return _show_rejection(request, assignment, form, str(error))
     if result.next_assignment:
-        return _push_item(request, result.next_assignment, previous=_describe_previous(place, result))
+        return _push_item(request, result.next_assignment, previous=_describe_previous(assignment, result))
     if result.is_new or result.is_stored:
         return _show_next_item(request)
     return rating_page.render_current_answer(
-        request, place, result.rating, form.parsed_answer, 422 if result.is_id_reused else 409
+        request, assignment, result.rating, form.parsed_answer, 422 if result.is_id_reused else 409
     )
 
 
-def _is_initial_answer(place: Assignment, form: RatingForm) -> bool:
+def _is_initial_answer(assignment: Assignment, form: RatingForm) -> bool:
     """Return whether this is the answer before the balance sheet. No answer is final before that, whatever the form claims."""
-    if form.parsed_answer.cannot_judge or _find_current_rating(place):
+    if form.parsed_answer.cannot_judge or _find_current_rating(assignment):
         return False
-    return form.cleaned_data["stage"] == FIRST_STAGE or not FirstLook.objects.filter(assignment=place).exists()
+    return form.cleaned_data["stage"] == FIRST_STAGE or not FirstLook.objects.filter(assignment=assignment).exists()
 
 
-def _find_current_rating(place: Assignment) -> Rating | None:
-    return Rating.objects.filter(assignment=place).first()
+def _find_current_rating(assignment: Assignment) -> Rating | None:
+    return Rating.objects.filter(assignment=assignment).first()
 
 
-def _describe_previous(place: Assignment, result: submit.SubmissionResult) -> PreviousAnswer | None:
+def _describe_previous(assignment: Assignment, result: submit.SubmissionResult) -> PreviousAnswer | None:
     """Return what was just answered as the previous answer, if it is a first revision."""
-    return PreviousAnswer(place.code, result.rating.submitted_at) if result.rating.revision == 1 else None
+    return PreviousAnswer(assignment.code, result.rating.submitted_at) if result.rating.revision == 1 else None
 
 
-def _submit_answer(place: Assignment, form: RatingForm, go_on: bool) -> submit.SubmissionResult:
+def _submit_answer(assignment: Assignment, form: RatingForm, go_on: bool) -> submit.SubmissionResult:
     answer, now = form.parsed_answer, timezone.now()
     return submit.submit_rating(
-        place,
+        assignment,
         answer.verdict,
         answer.confidence,
         form.cleaned_data["submission_id"],
@@ -145,44 +150,46 @@ def _submit_answer(place: Assignment, form: RatingForm, go_on: bool) -> submit.S
         marks=answer.marks,
         note=answer.note,
         revision=form.cleaned_data["revision"] or 0,
-        timing=form.parse_timing(_measure_open_seconds(place, now)),
-        layout_shown=rating_page.get_shown_layout(place),
+        timing=form.parse_timing(_measure_open_seconds(assignment, now)),
+        layout_shown=rating_page.get_shown_layout(assignment),
         open_next=go_on,
         **form.client_details,
     )
 
 
-def _save_initial_answer(request: RaterRequest, place: Assignment, form: RatingForm) -> HttpResponse:
+def _save_initial_answer(request: RaterRequest, assignment: Assignment, form: RatingForm) -> HttpResponse:
     """Save the answer before the balance sheet; the same item follows with the sheet, and the rater answers again."""
     answer, now = form.parsed_answer, timezone.now()
     assert answer.verdict is not None and answer.confidence is not None
     submit.submit_initial_rating(
-        place,
+        assignment,
         answer.verdict,
         answer.confidence,
         form.cleaned_data["submission_id"],
         now,
         marks=answer.marks,
         note=answer.note,
-        active_seconds=form.parse_timing(_measure_open_seconds(place, now)).active_seconds,
+        active_seconds=form.parse_timing(_measure_open_seconds(assignment, now)).active_seconds,
     )
     # The second answer needs as much time as the first, so the reservation starts again.
-    next_item.extend_reservation(place)
-    return _show_item(request, place) if request.htmx else _redirect_to_page(request, "ratings:rate", place.code)
+    next_item.extend_reservation(assignment)
+    return (
+        _show_item(request, assignment) if request.htmx else _redirect_to_page(request, "ratings:rate", assignment.code)
+    )
 
 
-def _show_rejection(request: RaterRequest, place: Assignment, form: RatingForm, reason: str) -> HttpResponse:
+def _show_rejection(request: RaterRequest, assignment: Assignment, form: RatingForm, reason: str) -> HttpResponse:
     """Show why the answer was rejected: beside the current answer if there is one, else in the form."""
-    if current := _find_current_rating(place):
-        return rating_page.render_current_answer(request, place, current, form.parsed_answer, 409)
+    if current := _find_current_rating(assignment):
+        return rating_page.render_current_answer(request, assignment, current, form.parsed_answer, 409)
     form.add_error(None, reason)
-    return rating_page.render_card(request, place, form, 422)
+    return rating_page.render_card(request, assignment, form, 422)
 
 
 def _show_next_item(request: RaterRequest) -> HttpResponse:
     """Show the next item: htmx gets it in this response, other browsers are redirected."""
-    seat = request.rater
-    assignment = None if seat.guide_seen < seat.study.guide_version else next_item.find_next_assignment(seat)
+    rater = request.rater
+    assignment = None if rater.guide_seen < rater.study.guide_version else next_item.find_next_assignment(rater)
     if assignment is None:
         return _redirect_to_page(request, "ratings:next")
     if not request.htmx:
@@ -213,18 +220,20 @@ def _redirect_to_page(request: RaterRequest, name: str, *args: Any) -> HttpRespo
 @require_POST
 def save_unsaved_answer(request: RaterRequest) -> HttpResponse:
     """Store the choices made so far, so that they survive a crash or a change of computer. Return 204."""
-    place = request.place
-    if _can_rate(place.rater) and submit.save_unsaved_answer(place, DraftForm(request.POST, place).parsed_answer):
-        next_item.extend_reservation(place)
+    assignment = request.assignment
+    if _can_rate(assignment.rater) and submit.save_unsaved_answer(
+        assignment, DraftForm(request.POST, assignment).parsed_answer
+    ):
+        next_item.extend_reservation(assignment)
     return HttpResponse(status=204)
 
 
-def _measure_open_seconds(place: Assignment, now: Any) -> float:
-    return max((now - place.opened_at).total_seconds(), 0.0) if place.opened_at else 0.0
+def _measure_open_seconds(assignment: Assignment, now: Any) -> float:
+    return max((now - assignment.opened_at).total_seconds(), 0.0) if assignment.opened_at else 0.0
 
 
 urls: list[URLPattern] = [
-    path("rate/study/<uuid:seat>/", open_next_page, name="next"),
+    path("rate/study/<uuid:rater>/", open_next_page, name="next"),
     path("rate/<uuid:code>/", rate_item, name="rate"),
     path("rate/<uuid:code>/draft/", save_unsaved_answer, name="draft"),
 ]

@@ -49,16 +49,16 @@ class RatingForm(forms.Form):
     stage = forms.ChoiceField(required=False, choices=[(FIRST_STAGE, FIRST_STAGE), (FINAL_STAGE, FINAL_STAGE)])
     submission_id = forms.UUIDField()
 
-    def __init__(self, study: Study, data: Any = None, place: Assignment | None = None, **kwargs: Any) -> None:
+    def __init__(self, study: Study, data: Any = None, assignment: Assignment | None = None, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
-        self.place = place
+        self.assignment = assignment
         self.missing_verdict = "Choose {} or {}.".format(*study.answer_labels)
         self.fields["verdict"].error_messages["invalid_choice"] = self.missing_verdict
         marks = self.fields["marks"]
         assert isinstance(marks, forms.MultipleChoiceField)
         # Keys are computed only for a form that was sent: showing an item does not need them.
-        needs_keys = self.is_bound and place is not None and place.marks != "off"
-        keys = allow_list.list_mark_keys(place.item.payload) if place and needs_keys else []
+        needs_keys = self.is_bound and assignment is not None and assignment.marks != "off"
+        keys = allow_list.list_mark_keys(assignment.item.payload) if assignment and needs_keys else []
         marks.choices = [(key, key) for key in keys]
 
     def clean_marks(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class RatingForm(forms.Form):
             return values
         self._require_field("verdict", self.missing_verdict)
         self._require_field("confidence", _CONFIDENCE_MISSING)
-        if values.get("verdict") is True and self.place and self.place.marks == "if_not_plausible":
+        if values.get("verdict") is True and self.assignment and self.assignment.marks == "if_not_plausible":
             values["marks"] = ()  # the checkboxes are hidden then; ticks from before the change of mind do not count
         return values
 
@@ -121,7 +121,7 @@ class RatingForm(forms.Form):
         # Never an error: an answer must not be lost because a browser measured nonsense.
         hand = self.data.get("hand", "")
         return {
-            "hand": hand if hand in _HANDS else "",
+            "input_device": hand if hand in _HANDS else "",
             "viewport": _match_or_blank(_VIEWPORT, self.data.get("viewport", "")),
             "interface": _match_or_blank(_VERSION, self.data.get("interface", "")),
         }
@@ -130,13 +130,13 @@ class RatingForm(forms.Form):
 class DraftForm(forms.Form):
     """The choices made so far. Invalid values are left out: an unsaved answer is never rejected."""
 
-    def __init__(self, data: Any, place: Assignment) -> None:
+    def __init__(self, data: Any, assignment: Assignment) -> None:
         super().__init__(data)
-        self.place = place
+        self.assignment = assignment
 
     @property
     def parsed_answer(self) -> Answer:
-        keys = allow_list.list_mark_keys(self.place.item.payload) if self.place.marks != "off" else []
+        keys = allow_list.list_mark_keys(self.assignment.item.payload) if self.assignment.marks != "off" else []
         posted = set(_list_values(self.data, "marks"))
         note = str(self.data.get("note", "")).replace("\0", "")[:MAX_NOTE_LENGTH]
         return Answer(

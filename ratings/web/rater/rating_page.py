@@ -26,7 +26,7 @@ class PreviousAnswer(NamedTuple):
 
 def render_card(
     request: RaterRequest,
-    place: Assignment,
+    assignment: Assignment,
     form: RatingForm,
     status: int = 200,
     *,
@@ -38,33 +38,33 @@ def render_card(
     The confirm arm shows it without the balance sheet first, then with the sheet and the first answer. `previous` is looked
     up unless the caller passes it.
     """
-    two_stage = is_two_stage(place)
-    initial_rating = FirstLook.objects.filter(assignment=place).first() if two_stage else None
+    two_stage = is_two_stage(assignment)
+    initial_rating = FirstLook.objects.filter(assignment=assignment).first() if two_stage else None
     # Correcting a final answer happens with the balance sheet on the page.
     stage = FIRST_STAGE if two_stage and not (initial_rating or current) else FINAL_STAGE
     context = {
-        "code": place.code,
+        "code": assignment.code,
         "form": form,
-        "action": reverse("ratings:rate", args=[place.code]),
+        "action": reverse("ratings:rate", args=[assignment.code]),
         "stage": stage,
         "look": initial_rating,
         "standing": current,
         "interface": INTERFACE,
-        "marks": place.marks,
-        "item": rendered_items.render_item(place, stage, form.marked_rows),
+        "marks": assignment.marks,
+        "item": rendered_items.render_item(assignment, stage, form.marked_rows),
     }
     return render_rater_page(request, "ratings/rate.html", context, status, "ratings/_rating_card.html", previous)
 
 
 def render_current_answer(
-    request: RaterRequest, place: Assignment, current: Rating, yours: Answer | None = None, status: int = 200
+    request: RaterRequest, assignment: Assignment, current: Rating, yours: Answer | None = None, status: int = 200
 ) -> HttpResponse:
     """Return the current answer; beside it the answer just sent, if any, with the question which should count."""
     context = {
-        "code": place.code,
+        "code": assignment.code,
         "rating": current,
         "yours": yours,
-        "may_correct": submit.can_correct(place),
+        "may_correct": submit.can_correct(assignment),
         "submission_id": uuid.uuid4(),
         "interface": INTERFACE,
     }
@@ -93,29 +93,29 @@ def render_rater_page(
     return render(request, fragment if partial else name, {**base_context, **(context or {})}, status=status)
 
 
-def get_shown_layout(place: Assignment) -> str:
+def get_shown_layout(assignment: Assignment) -> str:
     """Return the layout in which this item is shown: plain if outputs cannot be matched to inputs."""
-    return item_view.choose_layout(place.item.payload, place.layout)
+    return item_view.choose_layout(assignment.item.payload, assignment.layout)
 
 
-def is_two_stage(place: Assignment) -> bool:
+def is_two_stage(assignment: Assignment) -> bool:
     """Return whether this item is answered twice: before and after the balance sheet is shown."""
-    return get_shown_layout(place) == item_view.CONFIRM
+    return get_shown_layout(assignment) == item_view.CONFIRM
 
 
-def _build_base_context(seat: Rater, partial: bool, previous: PreviousAnswer | None) -> dict[str, Any]:
+def _build_base_context(rater: Rater, partial: bool, previous: PreviousAnswer | None) -> dict[str, Any]:
     return {
-        "seat": seat,
-        "study": seat.study,
-        "progress": next_item.count_progress(seat),
+        "rater": rater,
+        "study": rater.study,
+        "progress": next_item.count_progress(rater),
         "partial": partial,
         "previous": previous,
         "saved_at": previous.saved_at if previous else None,
     }
 
 
-def _find_previous_answer(seat: Rater) -> PreviousAnswer | None:
-    assignment = next_item.find_previous_assignment(seat)
+def _find_previous_answer(rater: Rater) -> PreviousAnswer | None:
+    assignment = next_item.find_previous_assignment(rater)
     return (
         PreviousAnswer(assignment.code, assignment.rating.revised_at or assignment.rating.submitted_at)
         if assignment

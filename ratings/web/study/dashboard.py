@@ -17,8 +17,8 @@ from ratings.results.paper_values import find_paper_value
 from ratings.stats import Estimate
 from ratings.stats.summary_text import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
 from ratings.studies import protocol_words
+from ratings.studies.assignments import reassign
 from ratings.studies.progress import reports, stop_rule, study_counts
-from ratings.studies.seats import reassign
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import contested, result_sections
 from ratings.web.study import drafts
@@ -39,7 +39,7 @@ class FilterField(NamedTuple):
 class FilterChip(NamedTuple):
     """An active filter, and the query that remains without it."""
 
-    said: str
+    description: str
     without: str
 
 

@@ -197,7 +197,7 @@ def show_empty_results(request: StudyRequest) -> HttpResponse:
         return HttpResponse(status=204)
     context: dict[str, Any] = {"study": request.study, "forecast": None, "problems": []}
     try:
-        context["forecast"] = _load_empty_cells().forecast(request.study)
+        context["forecast"] = _load_empty_cells().forecast_empty_results(request.study)
     except (PlanError, ProtocolError) as error:
         context["problems"] = _list_problems(error)
     return render(request, "ratings/_study_empty.html", context)
@@ -212,7 +212,7 @@ def download_plan(request: StudyRequest) -> HttpResponse:
             {"problems": [f"{request.study.name} is {request.study.status}: only a draft has a plan"]}, status=409
         )
     try:
-        plan = _load_empty_cells().plan_to_json(request.study)
+        plan = _load_empty_cells().describe_plan(request.study)
     except (PlanError, ProtocolError) as error:
         return JsonResponse({"problems": list(_list_problems(error))}, status=409)
     return JsonResponse(plan)

@@ -71,8 +71,8 @@ def import_items(request: StudyRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_ratings(request: StudyRequest) -> HttpResponse:
     """Show the imported raters and a form for more."""
-    seats = request.study.raters.exclude(imported_as="").annotate(n=Count("assignments__rating")).order_by("number")
-    context = {"seats": seats, "may": request.study.status in rating_imports.ALLOWED_STATUSES}
+    raters = request.study.raters.exclude(imported_as="").annotate(n=Count("assignments__rating")).order_by("number")
+    context = {"raters": raters, "may": request.study.status in rating_imports.ALLOWED_STATUSES}
     check, take = rating_imports.check_file, rating_imports.import_file
     return _handle_import(request, "ratings/import_ratings.html", context, check, take, import_jobs.RATINGS_KIND)
 

@@ -15,7 +15,7 @@ from ratings.protocol import PlanError, study_protocol
 from ratings.raters import email_messages, invitations, invite_by_email, rater_overview
 from ratings.raters.invite_by_email import AddressError, SendResult
 from ratings.studies import StudyError
-from ratings.studies.seats import running_raters
+from ratings.studies.assignments import running_raters
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.study import members
 
@@ -32,7 +32,7 @@ class InviteForm(forms.Form):
 
 
 class AddRatersForm(forms.Form):
-    seats = forms.IntegerField(label="Number of places", min_value=1, max_value=study_protocol.MAX_RATERS, initial=1)
+    raters = forms.IntegerField(label="Number of places", min_value=1, max_value=study_protocol.MAX_RATERS, initial=1)
 
 
 @study_page("admin", "analyst")
@@ -70,8 +70,8 @@ def add_rater_places(request: StudyRequest) -> HttpResponse:
     """Add rater places to an open study. Items already shown keep their raters."""
     form = AddRatersForm(request.POST)
     if not form.is_valid():
-        return _render_page(request, seats=form, status=422)
-    number = form.cleaned_data["seats"]
+        return _render_page(request, raters=form, status=422)
+    number = form.cleaned_data["raters"]
     try:
         running_raters.add_rater_places(request.study, number, request.user)
     except (StudyError, PlanError) as error:
@@ -95,15 +95,15 @@ def send_reminders(request: StudyRequest) -> HttpResponse:
 @require_POST
 def create_link(request: StudyRequest, label: str) -> HttpResponse:
     """Create a link and show it in this response."""
-    seat = _get_rater_by_label(request, label)
+    rater = _get_rater_by_label(request, label)
     try:
         # Only the hash of the token is stored, so no other page could show the link; a redirect would lose it.
-        token = invitations.create_invitation(seat, request.user)
+        token = invitations.create_invitation(rater, request.user)
     except StudyError as error:
         return _report_error(request, error)
     context = {
         "study": request.study,
-        "seat": seat,
+        "rater": rater,
         "link": email_messages.build_link(token, email_messages.make_url_builder(request)),
     }
     return render(request, "ratings/study_link.html", context)
@@ -137,16 +137,16 @@ def revoke_invitation(request: StudyRequest, label: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove_rater(request: StudyRequest, label: str) -> HttpResponse:
     """Ask for confirmation, then remove the rater. This cannot be undone."""
-    seat = _get_rater_by_label(request, label)
+    rater = _get_rater_by_label(request, label)
     if request.method != "POST":
         context = {
             "study": request.study,
-            "seat": seat,
+            "rater": rater,
             "protocol": study_protocol.load_protocol(request.study.protocol),
         }
         return render(request, "ratings/people_withdraw.html", context)
     try:
-        running_raters.withdraw_rater(seat, request.user)
+        running_raters.withdraw_rater(rater, request.user)
     except (StudyError, PlanError) as error:
         return _report_error(request, error)
     messages.success(request, f"{label} has been removed.")
@@ -154,7 +154,7 @@ def remove_rater(request: StudyRequest, label: str) -> HttpResponse:
 
 
 def _render_page(
-    request: StudyRequest, invite: InviteForm | None = None, seats: AddRatersForm | None = None, status: int = 200
+    request: StudyRequest, invite: InviteForm | None = None, raters: AddRatersForm | None = None, status: int = 200
 ) -> HttpResponse:
     study, may_change = request.study, request.role != "analyst"
     context: dict[str, Any] = {
@@ -167,7 +167,7 @@ def _render_page(
         "free": invite_by_email.open_rater_places(study).count() if may_change else None,
         "last_reminder": study.events.filter(kind="reminded").last() if may_change else None,
         "invite": invite or InviteForm(),
-        "seats": seats or AddRatersForm(),
+        "raters": raters or AddRatersForm(),
     }
     return render(request, "ratings/people.html", context, status=status)
 
@@ -200,7 +200,7 @@ def _report_error(request: StudyRequest, error: Exception) -> HttpResponse:
 urls: list[URLPattern] = [
     path("studies/<slug:slug>/raters/", list_raters, name="raters"),
     path("studies/<slug:slug>/raters/invite/", invite_raters, name="invite"),
-    path("studies/<slug:slug>/raters/add/", add_rater_places, name="add_seats"),
+    path("studies/<slug:slug>/raters/add/", add_rater_places, name="add_raters"),
     path("studies/<slug:slug>/raters/remind/", send_reminders, name="remind"),
     path("studies/<slug:slug>/raters/<slug:label>/link/", create_link, name="make_link"),
     path("studies/<slug:slug>/raters/<slug:label>/resend/", resend_invitation, name="resend"),

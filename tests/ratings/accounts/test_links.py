@@ -53,14 +53,14 @@ def test_consent_page_describes_the_study_and_does_not_use_the_link(client: Clie
 
 @pytest.mark.both_databases
 def test_consent_assigns_the_rater_place_signs_in_and_redirects_to_rating(client: Client) -> None:
-    seat = invited_raters.get_rater()
-    answer = invited_raters.post_consent(client, invitations.create_invitation(seat))
-    seat.refresh_from_db()
-    assert (answer.status_code, answer["Location"]) == (302, f"/rate/study/{seat.code}/")
-    assert seat.consented_at and client.session["_auth_user_id"] == str(seat.user_id)
-    profile = RaterProfile.objects.get(user=seat.user)
+    rater = invited_raters.get_rater()
+    answer = invited_raters.post_consent(client, invitations.create_invitation(rater))
+    rater.refresh_from_db()
+    assert (answer.status_code, answer["Location"]) == (302, f"/rate/study/{rater.code}/")
+    assert rater.consented_at and client.session["_auth_user_id"] == str(rater.user_id)
+    profile = RaterProfile.objects.get(user=rater.user)
     assert (profile.degree, profile.field, profile.years) == ("Doctorate (PhD, DPhil, MD)", "cell biology", 9)
-    assert not seat.user.has_usable_password() and seat.user.username.startswith("rater-")
+    assert not rater.user.has_usable_password() and rater.user.username.startswith("rater-")
 
 
 def test_consent_form_without_the_tick_is_rejected(client: Client) -> None:
@@ -130,12 +130,12 @@ def test_link_with_an_unknown_token_returns_404(client: Client, token: str, meth
 
 @pytest.mark.both_databases
 def test_used_invitation_redirects_its_rater_and_returns_410_in_another_browser(client: Client) -> None:
-    seat = invited_raters.get_rater()
-    token = invitations.create_invitation(seat)
+    rater = invited_raters.get_rater()
+    token = invitations.create_invitation(rater)
     invited_raters.post_consent(client, token)
     elsewhere = Client().get(f"/r/{token}/")
     assert elsewhere.status_code == 410 and "This link has been used." in elsewhere.content.decode()
-    assert client.get(f"/r/{token}/")["Location"] == f"/rate/study/{seat.code}/"
+    assert client.get(f"/r/{token}/")["Location"] == f"/rate/study/{rater.code}/"
     assert Client().post(f"/r/{token}/", invited_raters.CONSENT_FORM).status_code == 410
 
 
@@ -147,7 +147,7 @@ def test_expired_or_revoked_invitation_returns_410_with_the_reason(client: Clien
         invitations.create_invitation(invited_raters.get_rater(study, "R02")),
     )
     invitations.revoke_invitation(invited_raters.get_rater(study, "R02"))
-    Invitation.objects.filter(seat__label="R01").update(expires_at=timezone.now())
+    Invitation.objects.filter(rater__label="R01").update(expires_at=timezone.now())
     for token, why in ((first, "has expired"), (second, "was revoked")):
         page = client.get(f"/r/{token}/")
         assert page.status_code == 410 and why in page.content.decode()
@@ -167,17 +167,17 @@ def test_invitation_that_ends_while_its_page_is_open_is_not_accepted(change: str
 
 
 def test_new_invitation_replaces_the_old_link(client: Client) -> None:
-    seat = invited_raters.get_rater()
-    old, new = invitations.create_invitation(seat), invitations.create_invitation(seat)
+    rater = invited_raters.get_rater()
+    old, new = invitations.create_invitation(rater), invitations.create_invitation(rater)
     assert client.get(f"/r/{old}/").status_code == 410
     assert client.get(f"/r/{new}/").status_code == 200
 
 
 @pytest.mark.parametrize("change", [{"withdrawn_at": timezone.now()}, {"simulated": True, "invited_at": None}])
 def test_invitation_to_a_withdrawn_or_simulated_rater_is_not_accepted(client: Client, change: dict) -> None:
-    seat = invited_raters.get_rater()
-    token = invitations.create_invitation(seat)
-    Rater.objects.filter(pk=seat.pk).update(**change)
+    rater = invited_raters.get_rater()
+    token = invitations.create_invitation(rater)
+    Rater.objects.filter(pk=rater.pk).update(**change)
     assert invited_raters.post_consent(client, token).status_code == 410
     assert not User.objects.exists()
 
@@ -200,16 +200,16 @@ def test_invitation_cannot_be_created_unless_the_study_is_open_or_paused(status:
 
 @pytest.mark.parametrize("change", [{"simulated": True}, {"imported_as": "expert 3"}, {"withdrawn_at": timezone.now()}])
 def test_invitation_cannot_be_created_for_simulated_imported_or_withdrawn_raters(change: dict) -> None:
-    seat = invited_raters.get_rater()
-    Rater.objects.filter(pk=seat.pk).update(**change)
+    rater = invited_raters.get_rater()
+    Rater.objects.filter(pk=rater.pk).update(**change)
     with pytest.raises(StudyError):
-        invitations.create_invitation(seat)
+        invitations.create_invitation(rater)
 
 
 def test_invitation_opened_by_staff_asks_before_signing_them_out(client: Client) -> None:
-    boss, seat = User.objects.create_user("boss", is_staff=True), invited_raters.get_rater()
+    boss, rater = User.objects.create_user("boss", is_staff=True), invited_raters.get_rater()
     client.force_login(boss)
-    link = f"/r/{invitations.create_invitation(seat)}/"
+    link = f"/r/{invitations.create_invitation(rater)}/"
     assert "signs boss out" in client.get(link).content.decode()
     assert client.session["_auth_user_id"] == str(boss.pk)
     assert (
@@ -218,8 +218,8 @@ def test_invitation_opened_by_staff_asks_before_signing_them_out(client: Client)
     assert client.post(link, {"sign_out": "1"})["Location"] == link
     assert "_auth_user_id" not in client.session
     assert client.post(link, invited_raters.CONSENT_FORM).status_code == 302
-    seat.refresh_from_db()
-    assert seat.user != boss
+    rater.refresh_from_db()
+    assert rater.user != boss
 
 
 def test_invitation_cannot_be_accepted_by_an_analyst_of_the_study(client: Client) -> None:
@@ -296,13 +296,13 @@ def test_invitation_by_email_signs_in_the_account_of_its_address(client: Client)
 
 def test_invitation_by_email_never_signs_in_a_staff_account(client: Client) -> None:
     User.objects.create_user("boss", email="boss@example.org", is_staff=True)
-    seat = invited_raters.get_rater()
+    rater = invited_raters.get_rater()
     assert (
-        invited_raters.post_consent(client, invitations.create_invitation(seat, email="boss@example.org")).status_code
+        invited_raters.post_consent(client, invitations.create_invitation(rater, email="boss@example.org")).status_code
         == 410
     )
-    seat.refresh_from_db()
-    assert seat.user is None and User.objects.count() == 1  # and no second account is created
+    rater.refresh_from_db()
+    assert rater.user is None and User.objects.count() == 1  # and no second account is created
 
 
 def test_invitation_without_an_address_creates_an_account_without_one(client: Client) -> None:
@@ -311,25 +311,25 @@ def test_invitation_without_an_address_creates_an_account_without_one(client: Cl
 
 
 def test_joining_is_logged_with_the_rater_label_and_no_user() -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
     event = StudyEvent.objects.get(kind="joined")
-    assert (event.data, event.by) == ({"rater": seat.label}, None)
+    assert (event.data, event.by) == ({"rater": rater.label}, None)
 
 
 def test_link_for_a_rater_who_has_joined_signs_them_in_once(client: Client) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    token = invitations.create_invitation(seat)
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    token = invitations.create_invitation(rater)
     assert client.get(f"/r/{token}/").status_code == 200 and "_auth_user_id" not in client.session
     assert client.post(f"/r/{token}/")["Location"] == "/rate/"
-    assert client.session["_auth_user_id"] == str(seat.user_id)
+    assert client.session["_auth_user_id"] == str(rater.user_id)
     assert Client().post(f"/r/{token}/").status_code == 410
     assert client.get(f"/r/{token}/")["Location"] == "/rate/"
 
 
 @pytest.mark.parametrize("power", ["staff", "superuser", "password", "analyst elsewhere", "rater elsewhere"])
 def test_link_cannot_be_created_for_an_account_with_further_rights(power: str) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    user = seat.user
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    user = rater.user
     assert user is not None
     user.is_staff, user.is_superuser = power == "staff", power == "superuser"
     if power == "password":
@@ -341,7 +341,7 @@ def test_link_cannot_be_created_for_an_account_with_further_rights(power: str) -
     if power == "rater elsewhere":
         elsewhere.raters.filter(label="R01").update(user=user)
     with pytest.raises(StudyError, match="access to more than this study"):
-        invitations.create_invitation(Rater.objects.get(pk=seat.pk))
+        invitations.create_invitation(Rater.objects.get(pk=rater.pk))
     assert not SignInLink.objects.exists()
 
 
@@ -356,8 +356,8 @@ def test_sign_in_link_opened_again_does_not_count_as_reauthentication(client: Cl
 
 
 def test_link_works_only_for_its_own_purpose(client: Client, admin_user: User) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    assert client.get(f"/sign-in/{invitations.create_invitation(seat)}/").status_code == 404
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    assert client.get(f"/sign-in/{invitations.create_invitation(rater)}/").status_code == 404
     assert client.post(f"/r/{access.create_link(admin_user, 'admin')}/").status_code == 404
 
 
@@ -372,9 +372,9 @@ def test_admin_sign_in_link_works_until_it_expires_or_is_replaced(admin_user: Us
 
 
 def test_link_of_a_deactivated_user_is_unknown() -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    token = invitations.create_invitation(seat)
-    User.objects.filter(pk=seat.user_id).update(is_active=False)
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    token = invitations.create_invitation(rater)
+    User.objects.filter(pk=rater.user_id).update(is_active=False)
     assert access.open_link(token, STRANGER, "rater").effect == LinkEffect.UNKNOWN
 
 
@@ -411,12 +411,12 @@ class ConcurrentRequests:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 def test_invitation_posted_ten_times_at_once_is_accepted_once() -> None:
-    seat = invited_raters.get_rater()
-    token = invitations.create_invitation(seat)
+    rater = invited_raters.get_rater()
+    token = invitations.create_invitation(rater)
     race = ConcurrentRequests(lambda: invited_raters.post_consent(Client(), token).status_code)
     assert sorted(race.answers) == [302, *[410] * 9]
-    seat.refresh_from_db()
-    assert User.objects.count() == 1 and seat.user == User.objects.get()
+    rater.refresh_from_db()
+    assert User.objects.count() == 1 and rater.user == User.objects.get()
 
 
 def accept_at_once(token: str, accept: Any) -> list[Any]:
@@ -457,15 +457,15 @@ def test_control_invitation_is_accepted_several_times_without_locks_and_conditio
     accept = accept_invitation.accept_invitation.__wrapped__  # type: ignore[attr-defined]  # without its transaction
     results = accept_at_once(token, accept)
     got = [result for result in results if isinstance(result, Rater)]
-    assert len(got) > 1 and {seat.pk for seat in got} == {got[0].pk}, results
+    assert len(got) > 1 and {rater.pk for rater in got} == {got[0].pk}, results
     assert StudyEvent.objects.filter(kind="joined").count() > 1
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 def test_sign_in_link_posted_ten_times_at_once_works_once() -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    token = invitations.create_invitation(seat)
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    token = invitations.create_invitation(rater)
     race = ConcurrentRequests(lambda: Client().post(f"/r/{token}/").status_code)
     assert sorted(race.answers) == [302, *[410] * 9]
 
@@ -479,7 +479,7 @@ def test_invitation_lookup_uses_only_the_hash_of_the_token(django_assert_num_que
 
 
 def test_sign_in_links_of_a_rater_become_invalid_when_rating_starts() -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    token = invitations.create_invitation(seat)
-    access.expire_unused_links(seat.user)
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    token = invitations.create_invitation(rater)
+    access.expire_unused_links(rater.user)
     assert access.open_link(token, STRANGER, "rater").effect == LinkEffect.GONE

@@ -142,10 +142,10 @@ def test_two_factor_code_is_required_after_admin_links_and_the_sign_in_dialog(cl
 
 def test_two_factor_code_is_required_after_rater_links(client: Client, kim: User) -> None:
     device = create_app_device(kim)
-    seat = invited_raters.get_rater()
-    agreed = invited_raters.post_consent(client, invitations.create_invitation(seat, email="kim@example.org"))
-    seat.refresh_from_db()
-    assert seat.user == kim and agreed["Location"] == "/login/code/" and "_auth_user_id" not in client.session
+    rater = invited_raters.get_rater()
+    agreed = invited_raters.post_consent(client, invitations.create_invitation(rater, email="kim@example.org"))
+    rater.refresh_from_db()
+    assert rater.user == kim and agreed["Location"] == "/login/code/" and "_auth_user_id" not in client.session
     back = Client()
     assert back.post(f"/r/{access.create_link(kim, 'rater')}/")["Location"] == "/login/code/"
     assert back.get("/rate/").headers["Location"].startswith("/login/")

@@ -30,15 +30,15 @@ def test_required_two_factor_blocks_staff_until_they_set_it_up(client: Client, s
 
 def test_required_two_factor_applies_to_study_admins_but_not_to_raters(client: Client, settings: Any) -> None:
     settings.SECOND_STEP_REQUIRED = True
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    client.force_login(seat.user)
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    client.force_login(rater.user)
     assert client.get("/rate/").status_code == 302 and client.get("/rate/")["Location"] != "/account/second-step/"
     lee = User.objects.create_user("lee")
-    seat.study.members.create(user=lee, role="admin")
+    rater.study.members.create(user=lee, role="admin")
     client.force_login(lee)
-    assert client.get(f"/studies/{seat.study.slug}/")["Location"] == "/account/second-step/"
-    seat.study.members.update(role="analyst")
-    assert client.get(f"/studies/{seat.study.slug}/").status_code == 200
+    assert client.get(f"/studies/{rater.study.slug}/")["Location"] == "/account/second-step/"
+    rater.study.members.update(role="analyst")
+    assert client.get(f"/studies/{rater.study.slug}/").status_code == 200
 
 
 def test_required_two_factor_protects_jobs_files_and_tokens_of_study_admins(client: Client, settings: Any) -> None:

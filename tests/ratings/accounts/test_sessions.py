@@ -48,9 +48,9 @@ def test_session_expiry_is_updated_at_most_every_ten_minutes(client: Client, kim
 def test_session_of_a_rater_is_written_at_most_every_ten_minutes(
     client: Client, django_assert_max_num_queries: Any
 ) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater())
-    client.force_login(seat.user)
-    own = next_item.find_next_assignment(seat)
+    rater = invited_raters.join_by_link(invited_raters.get_rater())
+    client.force_login(rater.user)
+    own = next_item.find_next_assignment(rater)
     assert own
     told = []
     for minutes in (0, 0, 11):

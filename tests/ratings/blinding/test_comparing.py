@@ -32,7 +32,7 @@ WASHED = make_material("A", "Flask", "A", Volume="480 mL")
 
 def list_open_rows(lines: list[Any]) -> dict[str, tuple[str, str | None, bool]]:
     """Return the open rows by key: the item's value, the original's value, and whether the error was planted there."""
-    return {line.key: (line.shown, line.original, line.planted) for line in lines if line.open}
+    return {line.key: (line.shown, line.original, line.planted) for line in lines if line.is_notable}
 
 
 def test_comparison_shows_the_changed_row_beside_the_original_and_flags_the_error() -> None:

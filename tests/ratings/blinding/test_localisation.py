@@ -62,12 +62,12 @@ def accept_by_hand(client: Client, run: Run) -> None:
 def rate_rightly(study: Study) -> None:
     """Submit the right verdict for every item, and mark the wrong row of every error."""
     for rater in study.raters.all():
-        while place := next_item.find_next_assignment(rater):
-            next_item.mark_opened(place)
-            source = ItemSource.objects.get(item=place.item)
+        while assignment := next_item.find_next_assignment(rater):
+            next_item.mark_opened(assignment)
+            source = ItemSource.objects.get(item=assignment.item)
             wrong = source.perturbation != "none"
             marks = tuple(source.target[:1]) if wrong else ()
-            submit.submit_rating(place, not wrong, 4, uuid.uuid4(), marks=marks)
+            submit.submit_rating(assignment, not wrong, 4, uuid.uuid4(), marks=marks)
 
 
 def get_located_shares(study: Study) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def test_localisation_forecast_uses_the_expected_share() -> None:
     asked = study_factory.build_protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
     study = lifecycle.create_study(lifecycle.parse_protocol(asked))
     plan = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
-    rows = list(empty_cells._iter_simulated_rows(lifecycle.parse_protocol(study.protocol), plan, plan.places, 1))
+    rows = list(empty_cells._iter_simulated_rows(lifecycle.parse_protocol(study.protocol), plan, plan.assignments, 1))
     located = [row.localised for row in rows if row.localised is not None and not row.verdict]
     assert 0.6 < sum(located) / len(located) < 1
 

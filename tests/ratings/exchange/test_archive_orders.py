@@ -174,8 +174,8 @@ def test_export_study_rejects_a_folder_named_zip_and_logs_nothing(study: Study, 
 
 
 def test_archive_shows_only_the_withdrawal_of_dropped_raters(study: Study) -> None:
-    seat = study.raters.get(label="R02")
-    study.raters.filter(pk=seat.pk).update(withdrawn_at=seat.consented_at, dropped=True)
+    rater = study.raters.get(label="R02")
+    study.raters.filter(pk=rater.pk).update(withdrawn_at=rater.consented_at, dropped=True)
     files = exported_study.unzip_files(exported_study.build_archive(study, blinded=True))
     (row,) = [row for row in exported_study.parse_csv(files["raters.csv"]) if row["rater"] == "R02"]
     assert {name for name, cell in row.items() if cell} == {"rater", "who", "withdrawn_at", "dropped"}
@@ -245,7 +245,7 @@ def test_archive_is_rewritten_if_the_study_changes_meanwhile(study: Study) -> No
         if said == "Writing events.csv" and changes:
             changes.pop(0)()
 
-    files = exported_study.unzip_files(exported_study.build_archive(study, blinded=True, tell=tell))
+    files = exported_study.unzip_files(exported_study.build_archive(study, blinded=True, report_progress=tell))
     assert [row["detail"] for row in exported_study.parse_csv(files["events.csv"]) if row["kind"] == "reminded"] == [
         "1 rater"
     ]
@@ -258,20 +258,20 @@ def test_archive_fails_if_the_study_keeps_changing(study: Study) -> None:
             lifecycle.log_event(study, Reminded(raters=1))
 
     with pytest.raises(build.ExportError, match="Pause the study, or try again at a quieter time"):
-        exported_study.build_archive(study, blinded=True, tell=tell)
+        exported_study.build_archive(study, blinded=True, report_progress=tell)
 
 
 def test_archive_error_explains_that_the_analysis_failed(study: Study, boss: User, tmp_path: Path) -> None:
     study = study_factory.unblind_study(study, boss)
-    places = Assignment.objects.filter(item__study=study, surplus=False)
+    assignments = Assignment.objects.filter(item__study=study, surplus=False)
 
     def moves(step: int, of: int, said: str) -> None:
-        Assignment.objects.filter(pk=places.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
+        Assignment.objects.filter(pk=assignments.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
 
     with pytest.raises(
         build.ExportError, match=r"could not be computed.*change while .*Try again; the blinded archive"
     ):
-        exported_study.build_archive(study, blinded=False, tell=moves)
+        exported_study.build_archive(study, blinded=False, report_progress=moves)
 
 
 # The job
@@ -401,7 +401,7 @@ def test_exported_ratings_can_be_imported_into_a_copy_of_the_study(boss: User, b
     assert (len(checked.rows), checked.left_out, checked.nameless) == ((19, 1, 1) if blinded else (20, 1, 0))
     study = study_factory.unblind_study(study, boss)
     again = list(csv.DictReader(io.StringIO("".join(exports.export_csv_lines(study, blinded=False)), newline="")))
-    names = {seat.label: seat.imported_as for seat in study.raters.all()}
+    names = {rater.label: rater.imported_as for rater in study.raters.all()}
     columns = ["item", "verdict", "confidence", "cannot_judge", "submitted_at", "seconds", "simulated", "note"]
 
     def told(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:

@@ -45,7 +45,7 @@ def said(study: Study, *rows: str, head: str = HEAD) -> list[tuple[int, str]]:
 
 @pytest.mark.both_databases
 def test_rating_import_creates_raters_with_the_next_labels(study: Study, admin_user: Any) -> None:
-    seats, (first, second, *_) = study.raters.count(), codes(study)
+    raters, (first, second, *_) = study.raters.count(), codes(study)
     head = f"{HEAD},submitted_at,seconds,note"
     import_file(
         study,
@@ -58,9 +58,9 @@ def test_rating_import_creates_raters_with_the_next_labels(study: Study, admin_u
         admin_user,
     )
     a, b = study.raters.exclude(imported_as="").order_by("number")
-    assert [(seat.label, seat.imported_as, seat.user) for seat in (a, b)] == [
-        (f"R{seats + 1:02}", "Dr A", None),
-        (f"R{seats + 2:02}", "Dr B", None),
+    assert [(rater.label, rater.imported_as, rater.user) for rater in (a, b)] == [
+        (f"R{raters + 1:02}", "Dr A", None),
+        (f"R{raters + 2:02}", "Dr B", None),
     ]
     rating = Rating.objects.get(assignment__rater=a, assignment__item__code=first)
     assert (rating.verdict, rating.confidence, rating.seconds, rating.note) == (True, 4, 32.5, "=odd\ufffd")
@@ -167,11 +167,11 @@ def test_rating_import_keeps_raters_simulated(study: Study, admin_client: Any) -
     first, second, *_ = codes(study)
     head = f"{HEAD},simulated"
     import_file(study, table(f"{first},A,1,5,", f"{second},A,1,5,1", f"{first},B,1,5,0", f"{second},C,1,5,", head=head))
-    seats = study.raters.exclude(imported_as="").order_by("number")
-    assert [(seat.imported_as, seat.simulated) for seat in seats] == [("A", True), ("B", False), ("C", False)]
+    raters = study.raters.exclude(imported_as="").order_by("number")
+    assert [(rater.imported_as, rater.simulated) for rater in raters] == [("A", True), ("B", False), ("C", False)]
     rows = exports.iter_rating_cells(study, blinded=True)
     assert sorted((row["rater"], row["simulated"], row["imported"]) for row in rows) == sorted(
-        [(seats[0].label, 1, 1)] * 2 + [(seats[1].label, 0, 1), (seats[2].label, 0, 1)]
+        [(raters[0].label, 1, 1)] * 2 + [(raters[1].label, 0, 1), (raters[2].label, 0, 1)]
     )
     assert reports.build_report(study).by_simulated == 2
     page = admin_client.get(reverse("ratings:import_ratings", args=[study.slug])).content.decode()
@@ -224,8 +224,8 @@ def test_rating_import_continues_raters_of_an_earlier_file(study: Study) -> None
     checked = check_file(study, table(f"{second},A,1,5", f"{second},B,1,5"))
     assert (checked.known_raters, checked.new_raters) == (("A",), ("B",))
     import_file(study, table(f"{second},A,1,5", f"{second},B,1,5"))
-    seat = study.raters.get(imported_as="A")
-    assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2]
+    rater = study.raters.get(imported_as="A")
+    assert list(rater.assignments.order_by("position").values_list("position", flat=True)) == [1, 2]
     assert said(study, f"{first},A,0,1") == [(2, "rater")]
 
 
@@ -308,10 +308,10 @@ def test_rating_import_undoes_spreadsheet_changes(study: Study) -> None:
     first, second, *_ = codes(study)
     text = f'Item;Rater;Verdict;Confidence;Note\r\n{first};"\'=A";Not  Plausible;3;"two\nlines"\r\n;;;;\r\n{second};\'=A;1;3;\r\n'
     import_file(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
-    seat = study.raters.get(imported_as="=A")
-    assert Rating.objects.get(assignment__rater=seat, assignment__item__code=first).note == "two\nlines"
+    rater = study.raters.get(imported_as="=A")
+    assert Rating.objects.get(assignment__rater=rater, assignment__item__code=first).note == "two\nlines"
     # The export puts an apostrophe before text that could be read as a formula, and the import removes it.
-    assert escape_cell(seat.imported_as) == "'=A"
+    assert escape_cell(rater.imported_as) == "'=A"
 
 
 @pytest.mark.both_databases

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from ratings.models import Rating, Study
 from ratings.raters import accept_invitation
 from ratings.studies import access, lifecycle
-from ratings.studies.seats import running_raters
+from ratings.studies.assignments import running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db

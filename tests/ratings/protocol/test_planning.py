@@ -73,34 +73,34 @@ def assign_study(study: Drawn, seed: int) -> list[PlannedAssignment]:
 def test_assignment_follows_every_rule_in_500_random_studies(block: int) -> None:
     for seed in range(block * 50, block * 50 + 50):
         study = make_random_study(seed)
-        places = assign_study(study, seed)
-        firsts = [place for place in places if place.occasion == 1]
+        assignments = assign_study(study, seed)
+        firsts = [assignment for assignment in assignments if assignment.occasion == 1]
         slots = defaultdict(list)
-        for place in firsts:
-            slots[place.key].append(place.slot)
+        for assignment in firsts:
+            slots[assignment.key].append(assignment.slot)
         assert {key: sorted(own) for key, own in slots.items()} == {
             item.key: list(range(1, item.needed + 1)) for item in study.items
         }
         pair_of = {item.key: item.pair for item in study.items}
-        met = [(place.rater, pair_of[place.key]) for place in firsts]
+        met = [(assignment.rater, pair_of[assignment.key]) for assignment in firsts]
         assert len(met) == len(set(met)), "a rater has two versions of one pair"
-        loads = Counter(place.rater for place in firsts)
+        loads = Counter(assignment.rater for assignment in firsts)
         assert max(loads.values()) - min(loads[rater] for rater in range(study.raters)) <= 1
         for rater in range(study.raters):
-            check_order([place for place in places if place.rater == rater], study)
+            check_order([assignment for assignment in assignments if assignment.rater == rater], study)
 
 
 def check_order(own: list[PlannedAssignment], study: Drawn) -> None:
     """Check that positions have no gaps and that repeats come late enough and look as they did the first time."""
-    assert sorted(place.position for place in own) == list(range(1, len(own) + 1))
-    first = {place.key: place for place in own if place.occasion == 1}
-    again = [place for place in own if place.occasion == 2]
-    assert len({place.key for place in again}) == len(again) <= int(study.repeats * len(first) + 0.5)
-    for place in again:
-        assert place.slot is None
-        assert place.position - first[place.key].position > study.distance
-        assert place[5:] == first[place.key][5:]
-    arms = Counter(Arm(*place[5:8]) for place in first.values())
+    assert sorted(assignment.position for assignment in own) == list(range(1, len(own) + 1))
+    first = {assignment.key: assignment for assignment in own if assignment.occasion == 1}
+    again = [assignment for assignment in own if assignment.occasion == 2]
+    assert len({assignment.key for assignment in again}) == len(again) <= int(study.repeats * len(first) + 0.5)
+    for assignment in again:
+        assert assignment.slot is None
+        assert assignment.position - first[assignment.key].position > study.distance
+        assert assignment[5:] == first[assignment.key][5:]
+    arms = Counter(Arm(*assignment[5:8]) for assignment in first.values())
     assert len(arms) <= 1 if study.by == "rater" else max(arms[a] for a in ARMS) - min(arms[a] for a in ARMS) <= 1
 
 
@@ -126,7 +126,11 @@ def test_assignment_matrix_counts_items_by_source_and_repeats_for_each_rater() -
 
 def test_crossed_design_assigns_every_item_to_every_rater_and_rejects_other_rater_counts() -> None:
     planned = [PlannedItem(str(n), NONE, str(n), 3) for n in range(5)]
-    assert Counter(place.rater for place in plan_assignments(planned, 3, 1, design="crossed")) == {0: 5, 1: 5, 2: 5}
+    assert Counter(assignment.rater for assignment in plan_assignments(planned, 3, 1, design="crossed")) == {
+        0: 5,
+        1: 5,
+        2: 5,
+    }
     with pytest.raises(PlanError, match="so 4 raters make 4 ratings per item"):
         plan_assignments(planned, 4, 1, design="crossed")
 
@@ -139,14 +143,14 @@ def test_assignment_above_the_item_limit_is_rejected_with_the_number_of_raters_n
     planned = [PlannedItem(str(n), NONE, str(n), 2) for n in range(30)]
     with pytest.raises(PlanError, match="60 ratings by 4 raters are more than 14 each; 5 raters would work"):
         plan_assignments(planned, 4, 1, max_items=14)
-    assert max(Counter(place.rater for place in plan_assignments(planned, 5, 1, max_items=14)).values()) == 12
+    assert max(Counter(assignment.rater for assignment in plan_assignments(planned, 5, 1, max_items=14)).values()) == 12
 
 
 def test_repeat_distance_longer_than_the_item_list_is_rejected_with_the_largest_allowed() -> None:
     planned = [PlannedItem(str(n), NONE, str(n), 1) for n in range(10)]
     with pytest.raises(PlanError, match="no rater has more than 10: choose a gap of at most 9"):
         plan_assignments(planned, 1, 1, repeats=0.2, distance=10)
-    order = sorted(plan_assignments(planned, 1, 1, repeats=0.2, distance=9), key=lambda place: place.position)
+    order = sorted(plan_assignments(planned, 1, 1, repeats=0.2, distance=9), key=lambda assignment: assignment.position)
     # With a gap of nine, the first item can be repeated only after all ten.
     assert (order[10].key, order[10].occasion) == (order[0].key, 2)
 
@@ -161,9 +165,9 @@ def test_display_arms_are_all_combinations_and_are_assigned_to_raters_in_turn() 
 
 def test_display_arms_by_item_are_balanced_within_each_source_of_a_rater() -> None:
     planned = [PlannedItem(str(n), (NONE, OBVIOUS)[n % 2], str(n), 1) for n in range(24)]
-    places = plan_assignments(planned, 1, 1, arms=ARMS, by="item")
+    assignments = plan_assignments(planned, 1, 1, arms=ARMS, by="item")
     # Twelve items of a source, four arms: three times each.
-    seen = Counter((int(place.key) % 2, Arm(*place[5:8])) for place in places)
+    seen = Counter((int(assignment.key) % 2, Arm(*assignment[5:8])) for assignment in assignments)
     assert seen == {(source, arm): 3 for source in (0, 1) for arm in ARMS}
 
 
@@ -244,8 +248,8 @@ def test_assignment_is_the_same_for_the_same_seed_and_differs_for_another() -> N
 def test_item_order_differs_between_raters() -> None:
     items = [PlannedItem(str(n), NONE, str(n), 2) for n in range(30)]
     orders = defaultdict(list)
-    for place in sorted(plan_assignments(items, 2, 1), key=lambda place: place.position):
-        orders[place.rater].append(place.key)
+    for assignment in sorted(plan_assignments(items, 2, 1), key=lambda assignment: assignment.position):
+        orders[assignment.rater].append(assignment.key)
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
 

@@ -9,8 +9,8 @@ from django.core import mail
 from ratings.models import Rater, Study
 from ratings.raters import recall
 from ratings.studies import lifecycle
+from ratings.studies.assignments import running_raters
 from ratings.studies.pool import pool
-from ratings.studies.seats import running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

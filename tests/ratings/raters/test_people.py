@@ -30,7 +30,7 @@ def study_admin() -> User:
 
 @pytest.fixture
 def study(study_admin: User) -> Study:
-    return invited_raters.create_small_study(seats=3, by=study_admin)
+    return invited_raters.create_small_study(raters=3, by=study_admin)
 
 
 @pytest.fixture
@@ -151,14 +151,14 @@ def test_revoked_invitation_frees_its_rater_place(admin_browser: Client, study: 
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     admin_browser.post(build_raters_path("R01/revoke/"))
     assert Client().get(invited_raters.find_link(mail.outbox[0].body)).status_code == 410
-    assert [seat.label for seat in invite_by_email.open_rater_places(study)] == ["R01", "R02", "R03"]
+    assert [rater.label for rater in invite_by_email.open_rater_places(study)] == ["R01", "R02", "R03"]
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     assert Client().get(invited_raters.find_link(mail.outbox[1].body)).status_code == 200
 
 
 def test_accepted_invitation_cannot_be_revoked_and_its_place_is_not_free(admin_browser: Client, study: Study) -> None:
     invited_raters.join_by_link(invited_raters.get_rater(study))
-    assert [seat.label for seat in invite_by_email.open_rater_places(study)] == ["R02", "R03"]
+    assert [rater.label for rater in invite_by_email.open_rater_places(study)] == ["R02", "R03"]
     assert "R01 has joined" in admin_browser.post(build_raters_path("R01/revoke/"), follow=True).content.decode()
 
 
@@ -203,7 +203,7 @@ def test_expired_link_can_be_renewed_by_email_to_the_original_address(admin_brow
 def test_link_renewal_page_is_the_same_with_and_without_a_known_address(admin_browser: Client, study: Study) -> None:
     link = invite_with_expired_link(admin_browser, study)
     by_hand = invitations.create_invitation(invited_raters.get_rater(study, "R02"))
-    Invitation.objects.filter(seat__label="R02").update(expires_at=timezone.now())
+    Invitation.objects.filter(rater__label="R02").update(expires_at=timezone.now())
     known, unknown = (Client().post(path, {"again": "1"}) for path in (link, f"/r/{by_hand}/"))
     hidden = [answer.content.decode().split("<main")[1].split("csrfmiddlewaretoken")[0] for answer in (known, unknown)]
     assert hidden[0] == hidden[1] and known.status_code == unknown.status_code
@@ -298,12 +298,12 @@ def test_invite_raters_command_reads_addresses_from_a_file(study: Study, tmp_pat
 
 
 def test_raters_page_shows_the_progress_of_each_rater(admin_browser: Client, study: Study) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater(study))
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study))
     now = timezone.now()
-    for active, assignment in zip((30.0, 50.0), seat.assignments.all(), strict=True):
+    for active, assignment in zip((30.0, 50.0), rater.assignments.all(), strict=True):
         create_rating(assignment, active)
     for key, right in (("a", True), ("b", False), ("c", True)):
-        PracticeAnswer.objects.create(rater=seat, key=key, verdict=True, confidence=3, right=right)
+        PracticeAnswer.objects.create(rater=rater, key=key, verdict=True, confidence=3, right=right)
     one, two, _ = rater_overview.list_raters(study)
     # The median of 30 and 50 active seconds is 40; two of three practice answers were right.
     assert (one.state, one.done, one.total, one.median_seconds, one.practice) == ("finished", 2, 2, 40.0, (2, 3))
@@ -321,7 +321,7 @@ def create_rating(assignment: Any, active: float) -> Rating:
 
 
 def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(study: Study) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
     invite_by_email.invite_addresses(study, "bo@example.org", None, build_url)
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=study, user=analyst, role="analyst")
@@ -329,14 +329,14 @@ def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(stu
     client.force_login(analyst)
     text = client.get(build_raters_path()).content.decode()
     assert "R01" in text and "R02" in text
-    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Create link", "Invite by e-mail"))
+    assert all(word not in text for word in ("ada@", "bo@", rater.user.username, "Create link", "Invite by e-mail"))
     assert client.post(build_raters_path("invite/"), {"addresses": "cy@example.org"}).status_code == 404
 
 
 def test_raters_page_hides_name_and_address_of_raters_who_have_joined(admin_browser: Client, study: Study) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
     text = admin_browser.get(build_raters_path()).content.decode()
-    assert "ada@example.org" not in text and seat.user.username not in text
+    assert "ada@example.org" not in text and rater.user.username not in text
 
 
 def test_raters_page_needs_the_same_number_of_queries_for_two_and_twenty_raters(
@@ -344,9 +344,9 @@ def test_raters_page_needs_the_same_number_of_queries_for_two_and_twenty_raters(
 ) -> None:
     counts = []
     for n in (2, 20):
-        study = invited_raters.create_small_study(seats=n, slug=f"of-{n}", by=study_admin)
-        for seat in study.raters.all()[: n // 2]:
-            invited_raters.join_by_link(seat, email=f"{study.slug}-{seat.label}@example.org")
+        study = invited_raters.create_small_study(raters=n, slug=f"of-{n}", by=study_admin)
+        for rater in study.raters.all()[: n // 2]:
+            invited_raters.join_by_link(rater, email=f"{study.slug}-{rater.label}@example.org")
         client.force_login(study_admin)
         with CaptureQueriesContext(connection) as asked:
             assert client.get(f"/studies/of-{n}/raters/").status_code == 200
@@ -406,12 +406,12 @@ def test_erasure_removes_personal_data_and_keeps_label_and_ratings(admin_browser
     client = Client()
     token = invitations.create_invitation(invited_raters.get_rater(study), email="ada@example.org")
     invited_raters.post_consent(client, token, password="seven grey pipettes")
-    seat = invited_raters.get_rater(study)
-    create_rating(seat.assignments.first(), 30)
-    user = seat.user
+    rater = invited_raters.get_rater(study)
+    create_rating(rater.assignments.first(), 30)
+    user = rater.user
     user.first_name, user.last_name = "Ada", "Byron"
     user.save()
-    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
     content = ContentType.objects.get_for_model(User).pk
     LogEntry.objects.create(
         user=user, content_type_id=content, object_id=str(user.pk), object_repr="Ada", action_flag=2
@@ -436,21 +436,21 @@ def test_erasure_removes_personal_data_and_keeps_label_and_ratings(admin_browser
 
 def test_erasure_removes_the_address_and_revokes_invitations_in_all_studies(study: Study) -> None:
     other = invited_raters.create_small_study(slug="other")
-    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
     waiting = invitations.create_invitation(invited_raters.get_rater(other), email="Ada@Example.org")
     bob = invitations.create_invitation(invited_raters.get_rater(other, "R02"), email="bob@example.org")
-    erasure.erase_person(seat.user)
+    erasure.erase_person(rater.user)
     assert list(Invitation.objects.exclude(email="").values_list("email", flat=True)) == ["bob@example.org"]
     assert Client().get(f"/r/{waiting}/").status_code == 410
     assert Client().get(f"/r/{bob}/").status_code == 200
-    used = Invitation.objects.get(seat=seat)
+    used = Invitation.objects.get(rater=rater)
     assert used.used_at and used.revoked_at is None
 
 
 def test_erasure_of_a_user_without_address_revokes_no_other_invitation(study: Study) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater(study))
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study))
     link = invitations.create_invitation(invited_raters.get_rater(study, "R02"))
-    erasure.erase_person(seat.user)
+    erasure.erase_person(rater.user)
     assert Client().get(f"/r/{link}/").status_code == 200
 
 
@@ -474,30 +474,30 @@ def test_erasure_of_staff_is_rejected(study_admin: User) -> None:
 
 
 def test_erasure_disables_personal_links(study: Study) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
-    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
     token = invitations.create_invitation(invited_raters.get_rater(study))
-    erasure.erase_person(seat.user)
+    erasure.erase_person(rater.user)
     assert Client().get(f"/r/{token}/").status_code == 404
 
 
 def test_erasure_is_an_action_of_the_admin_site(study: Study, client: Client) -> None:
-    seat = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
-    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    rater = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
     client.force_login(User.objects.create_superuser("root"))
-    client.post("/admin/auth/user/", {"action": "erase_personal_data", "_selected_action": [seat.user_id]})
-    seat.user.refresh_from_db()
-    assert seat.user.email == "" and not seat.user.is_active
+    client.post("/admin/auth/user/", {"action": "erase_personal_data", "_selected_action": [rater.user_id]})
+    rater.user.refresh_from_db()
+    assert rater.user.email == "" and not rater.user.is_active
 
 
 def test_erasure_withdraws_the_rater_from_open_studies() -> None:
     run_factory.create_pool()
     study = study_factory.create_open_study()
-    seat = study_factory.fill_rater_place(study)
-    erasure.erase_person(seat.user)
-    seat.refresh_from_db()
-    assert seat.withdrawn_at and not seat.dropped
-    assert seat.assignments.filter(released_at=None, rating=None).count() == 0
+    rater = study_factory.fill_rater_place(study)
+    erasure.erase_person(rater.user)
+    rater.refresh_from_db()
+    assert rater.withdrawn_at and not rater.dropped
+    assert rater.assignments.filter(released_at=None, rating=None).count() == 0
 
 
 def test_raters_page_adds_rater_places_and_withdraws_a_rater(admin_browser: Client, study_admin: User) -> None:
@@ -505,7 +505,7 @@ def test_raters_page_adds_rater_places_and_withdraws_a_rater(admin_browser: Clie
     study = study_factory.create_open_study()
     Study.objects.filter(pk=study.pk).update(created_by=study_admin)
     before = study.raters.count()
-    admin_browser.post(f"/studies/{study.slug}/raters/add/", {"seats": "2"})
+    admin_browser.post(f"/studies/{study.slug}/raters/add/", {"raters": "2"})
     assert study.raters.count() == before + 2
     study_factory.fill_rater_place(study, "R01")
     assert "cannot be undone" in admin_browser.get(f"/studies/{study.slug}/raters/R01/withdraw/").content.decode()

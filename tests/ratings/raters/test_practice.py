@@ -104,60 +104,60 @@ def test_practice_items_show_no_barcodes_and_do_not_reveal_the_answer(kind: str)
 
 
 @pytest.fixture
-def seat(db: None) -> Rater:
+def rater(db: None) -> Rater:
     return prepare_rater(create_open_study(items=3, begun=False, practice=3))
 
 
 def prepare_rater(study: Study) -> Rater:
     """Return the study's first rater after they have read the guide."""
-    seat = study.raters.order_by("number").first()
-    assert seat is not None
-    seat.guide_seen = 1
-    seat.save()
-    return seat
+    rater = study.raters.order_by("number").first()
+    assert rater is not None
+    rater.guide_seen = 1
+    rater.save()
+    return rater
 
 
-def answer_all(seat: Rater, right: int) -> None:
+def answer_all(rater: Rater, right: int) -> None:
     """Answer the practice items in order, the first `right` ones rightly."""
-    for number, item in enumerate(practice.list_items(seat)):
-        practice.store_answer(seat, item, item.answer if number < right else not item.answer, 3)
+    for number, item in enumerate(practice.list_items(rater)):
+        practice.store_answer(rater, item, item.answer if number < right else not item.answer, 3)
 
 
 @pytest.mark.parametrize(("wanted", "asked"), [(0, []), (1, ["blocking-buffer"]), (2, ["atp", "blocking-buffer"])])
 @pytest.mark.django_db
 def test_practice_has_the_configured_number_of_items_and_includes_the_hardest(wanted: int, asked: list[str]) -> None:
-    seat = prepare_rater(create_open_study(items=3, begun=False, practice=wanted))
-    assert [item.key for item in practice.list_items(seat)] == asked
-    assert practice.is_pending(seat) is bool(wanted)
+    rater = prepare_rater(create_open_study(items=3, begun=False, practice=wanted))
+    assert [item.key for item in practice.list_items(rater)] == asked
+    assert practice.is_pending(rater) is bool(wanted)
 
 
 @pytest.mark.parametrize(("right", "more"), [(3, 0), (2, 0), (1, 1), (0, 1)])
-def test_practice_adds_an_item_if_fewer_than_two_of_three_are_right(seat: Rater, right: int, more: int) -> None:
-    answer_all(seat, right)
-    assert len(practice.list_items(seat)) == 3 + more
-    assert practice.get_result(seat) == (right, 3)
-    assert practice.has_passed(seat) is not bool(more)
+def test_practice_adds_an_item_if_fewer_than_two_of_three_are_right(rater: Rater, right: int, more: int) -> None:
+    answer_all(rater, right)
+    assert len(practice.list_items(rater)) == 3 + more
+    assert practice.get_result(rater) == (right, 3)
+    assert practice.has_passed(rater) is not bool(more)
 
 
-def test_practice_result_counts_only_the_first_answer_to_an_item(seat: Rater) -> None:
-    item = practice.list_items(seat)[0]
-    practice.store_answer(seat, item, not item.answer, 5)
-    practice.store_answer(seat, item, item.answer, 1)
-    assert practice.get_result(seat) == (0, 1)
+def test_practice_result_counts_only_the_first_answer_to_an_item(rater: Rater) -> None:
+    item = practice.list_items(rater)[0]
+    practice.store_answer(rater, item, not item.answer, 5)
+    practice.store_answer(rater, item, item.answer, 1)
+    assert practice.get_result(rater) == (0, 1)
 
 
 # ---------------------------------------------------------------- the pages
 
 
 @pytest.fixture
-def practice_url(seat: Rater) -> str:
-    return f"/rate/study/{seat.code}/practice/"
+def practice_url(rater: Rater) -> str:
+    return f"/rate/study/{rater.code}/practice/"
 
 
 @pytest.fixture
-def rater_client(client: Client, seat: Rater) -> Client:
-    assert seat.user is not None
-    client.force_login(seat.user)
+def rater_client(client: Client, rater: Rater) -> Client:
+    assert rater.user is not None
+    client.force_login(rater.user)
     return client
 
 
@@ -166,9 +166,9 @@ def build_answer(item: practice.PracticeItem, right: bool = True, **more: str) -
 
 
 def test_practice_page_shows_the_explanation_only_after_the_answer(
-    rater_client: Client, seat: Rater, practice_url: str
+    rater_client: Client, rater: Rater, practice_url: str
 ) -> None:
-    item = practice.list_items(seat)[0]
+    item = practice.list_items(rater)[0]
     question = rater_client.get(practice_url).content.decode()
     assert item.lesson not in question and item.explanation[0] not in question
     early = rater_client.get(f"{practice_url}?item={item.key}")
@@ -179,9 +179,9 @@ def test_practice_page_shows_the_explanation_only_after_the_answer(
 
 
 def test_practice_page_rejects_an_incomplete_answer_with_a_reason(
-    rater_client: Client, seat: Rater, practice_url: str
+    rater_client: Client, rater: Rater, practice_url: str
 ) -> None:
-    item = practice.list_items(seat)[0]
+    item = practice.list_items(rater)[0]
     for half in ({"verdict": ""}, {"confidence": "6"}, {"verdict": "", "confidence": "", "cannot_judge": "1"}):
         response = rater_client.post(practice_url, {**build_answer(item), **half})
         assert response.status_code == 422
@@ -190,9 +190,9 @@ def test_practice_page_rejects_an_incomplete_answer_with_a_reason(
 
 
 def test_practice_page_comments_on_high_confidence_in_a_wrong_answer(
-    rater_client: Client, seat: Rater, practice_url: str
+    rater_client: Client, rater: Rater, practice_url: str
 ) -> None:
-    first, second, _ = practice.list_items(seat)
+    first, second, _ = practice.list_items(rater)
     assert (
         "About your confidence"
         in rater_client.post(practice_url, build_answer(first, right=False), follow=True).content.decode()
@@ -204,43 +204,45 @@ def test_practice_page_comments_on_high_confidence_in_a_wrong_answer(
 
 
 def test_practice_leads_to_the_first_item_and_creates_no_rating(
-    rater_client: Client, seat: Rater, practice_url: str
+    rater_client: Client, rater: Rater, practice_url: str
 ) -> None:
-    for item in practice.list_items(seat):
+    for item in practice.list_items(rater):
         assert rater_client.get(practice_url).context["exercise"] == item
         rater_client.post(practice_url, build_answer(item))
     assert "3 of 3 right" in rater_client.get(practice_url).content.decode()
     begun = rater_client.post(f"{practice_url}done/", follow=True)
-    seat.refresh_from_db()
-    assert begun.redirect_chain[-1][0].startswith("/rate/") and seat.started_at is not None
-    assert seat.practised_at is not None and not practice.is_pending(seat)
+    rater.refresh_from_db()
+    assert begun.redirect_chain[-1][0].startswith("/rate/") and rater.started_at is not None
+    assert rater.practised_at is not None and not practice.is_pending(rater)
     assert not Rating.objects.exists()
 
 
-def test_practice_cannot_be_finished_before_its_last_item(rater_client: Client, seat: Rater, practice_url: str) -> None:
-    answer_all(seat, right=1)  # so the spare item is added
+def test_practice_cannot_be_finished_before_its_last_item(
+    rater_client: Client, rater: Rater, practice_url: str
+) -> None:
+    answer_all(rater, right=1)  # so the spare item is added
     rater_client.post(f"{practice_url}done/")
-    seat.refresh_from_db()
-    assert seat.started_at is None
+    rater.refresh_from_db()
+    assert rater.started_at is None
     practice.store_answer(
-        seat, practice.list_items(seat)[-1], True, 3
+        rater, practice.list_items(rater)[-1], True, 3
     )  # also wrong: the rater may continue, and sees a note
     page = rater_client.get(practice_url).content.decode()
     assert "1 of 4 right" in page and "These were hard ones" in page
     rater_client.post(f"{practice_url}done/")
-    seat.refresh_from_db()
-    assert seat.started_at is not None
+    rater.refresh_from_db()
+    assert rater.started_at is not None
 
 
-def test_practice_explanations_can_be_read_again(rater_client: Client, seat: Rater, practice_url: str) -> None:
-    answer_all(seat, right=3)
-    practice.finish_practice(seat)
-    for item in practice.list_items(seat):
+def test_practice_explanations_can_be_read_again(rater_client: Client, rater: Rater, practice_url: str) -> None:
+    answer_all(rater, right=3)
+    practice.finish_practice(rater)
+    for item in practice.list_items(rater):
         assert item.lesson in rater_client.get(f"{practice_url}?item={item.key}").content.decode()
 
 
-def test_practice_page_keeps_the_first_answer(rater_client: Client, seat: Rater, practice_url: str) -> None:
-    item = practice.list_items(seat)[0]
+def test_practice_page_keeps_the_first_answer(rater_client: Client, rater: Rater, practice_url: str) -> None:
+    item = practice.list_items(rater)[0]
     rater_client.post(practice_url, build_answer(item, right=False))
     again = rater_client.post(practice_url, build_answer(item), follow=True)
     assert "Not this time" in again.content.decode()
@@ -254,13 +256,13 @@ def test_practice_page_returns_404_for_an_item_that_is_not_required(rater_client
     assert rater_client.get(f"{practice_url}?item=%00").status_code == 404
 
 
-def test_practice_page_of_another_rater_returns_404(client: Client, seat: Rater, practice_url: str) -> None:
-    other = seat.study.raters.exclude(pk=seat.pk).get()
+def test_practice_page_of_another_rater_returns_404(client: Client, rater: Rater, practice_url: str) -> None:
+    other = rater.study.raters.exclude(pk=rater.pk).get()
     assert other.user is not None
     client.force_login(other.user)
     assert (
         client.get(practice_url).status_code
-        == client.post(practice_url, build_answer(practice.list_items(seat)[0])).status_code
+        == client.post(practice_url, build_answer(practice.list_items(rater)[0])).status_code
         == 404
     )
     assert client.post(f"{practice_url}done/").status_code == 404
@@ -271,10 +273,10 @@ def test_practice_page_of_another_rater_returns_404(client: Client, seat: Rater,
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 def test_practice_page_uses_the_display_arm_of_the_rater(client: Client, kind: str, layout: str) -> None:
     display = {"layouts": [layout], "context": [True], "marks": ["always"], "by": "rater"}
-    seat = prepare_rater(create_open_study(kind, items=3, begun=False, practice=3, display=display))
-    assert seat.user is not None
-    client.force_login(seat.user)
-    response = client.get(f"/rate/study/{seat.code}/practice/")
+    rater = prepare_rater(create_open_study(kind, items=3, begun=False, practice=3, display=display))
+    assert rater.user is not None
+    client.force_login(rater.user)
+    response = client.get(f"/rate/study/{rater.code}/practice/")
     assert response.context["marks"] == "always"
     if kind == TRANSITION:
         assert response.context["layout_shown"] == layout
@@ -282,10 +284,10 @@ def test_practice_page_uses_the_display_arm_of_the_rater(client: Client, kind: s
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_practice_sets_the_start_of_rating_once(seat: Rater, times: int) -> None:
-    practice.finish_practice(seat)
-    first = seat.started_at
+def test_practice_sets_the_start_of_rating_once(rater: Rater, times: int) -> None:
+    practice.finish_practice(rater)
+    first = rater.started_at
     for _ in range(times - 1):
-        practice.finish_practice(Rater.objects.get(pk=seat.pk))
-    seat.refresh_from_db()
-    assert seat.started_at == first == seat.practised_at
+        practice.finish_practice(Rater.objects.get(pk=rater.pk))
+    rater.refresh_from_db()
+    assert rater.started_at == first == rater.practised_at

@@ -68,8 +68,8 @@ def join_by_link(token: str) -> None:
 
 
 def test_simulated_raters_take_invited_places_last_and_revoke_their_links(study) -> None:
-    seats = list(study.raters.order_by("number"))
-    waiting, accepted = invitations.create_invitation(seats[0]), invitations.create_invitation(seats[1])
+    raters = list(study.raters.order_by("number"))
+    waiting, accepted = invitations.create_invitation(raters[0]), invitations.create_invitation(raters[1])
     join_by_link(accepted)
     done = run_simulation(study, 5)
     assert done.raters == ("R01", "R03", "R04", "R05", "R06")
@@ -217,7 +217,7 @@ def test_simulated_raters_claim_pool_items_in_turn_until_all_are_rated(db) -> No
     assert done.ratings == Rating.objects.count() == 20
     per_item = Rating.objects.values_list("assignment__item").annotate(n=Count("pk"))
     assert {n for _, n in per_item} == {2}
-    loads = [next_item.count_progress(seat).done for seat in study.raters.all()]
+    loads = [next_item.count_progress(rater).done for rater in study.raters.all()]
     # 20 ratings by 8 raters in turn: two or three each, unless the rule of one version per pair prevents it.
     assert min(loads) >= 1 and max(loads) <= 4
 

@@ -22,7 +22,7 @@ POSTS = 12
 
 
 @pytest.fixture
-def place() -> Assignment:
+def assignment() -> Assignment:
     return create_open_study(items=3, raters=1).raters.get().assignments.get(position=1)
 
 
@@ -40,26 +40,28 @@ def synchronise_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def rater_browser(live_server: Any, place: Assignment) -> Visitor:
+def rater_browser(live_server: Any, assignment: Assignment) -> Visitor:
     """Return the rater's browser, signed in with their link to a multi-threaded server."""
     visitor = Visitor(str(live_server.url))
-    assert visitor.submit_form(visitor.get(create_link(place.rater))).status == 200
+    assert visitor.submit_form(visitor.get(create_link(assignment.rater))).status == 200
     return visitor
 
 
-def post_at_once(browser: Visitor, place: Assignment) -> list[int]:
+def post_at_once(browser: Visitor, assignment: Assignment) -> list[int]:
     """Post the same form twelve times at once from one browser, and return the status of each response."""
     form = {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), "revision": "0"}
     token = next(cookie.value for cookie in browser.cookies if "csrf" in cookie.name) or ""
     headers = {"HX-Request": "true", "X-CSRFToken": token, "Origin": browser.site}
-    results = run_concurrently(lambda: browser.post(f"/rate/{place.code}/", form, headers).status, POSTS)
+    results = run_concurrently(lambda: browser.post(f"/rate/{assignment.code}/", form, headers).status, POSTS)
     assert [result for result in results if isinstance(result, Exception)] == []
     return results
 
 
 @pytest.mark.both_databases
-def test_rating_form_posted_twelve_times_at_once_stores_one_rating(rater_browser: Visitor, place: Assignment) -> None:
-    assert post_at_once(rater_browser, place) == [200] * POSTS  # each gets the next item
+def test_rating_form_posted_twelve_times_at_once_stores_one_rating(
+    rater_browser: Visitor, assignment: Assignment
+) -> None:
+    assert post_at_once(rater_browser, assignment) == [200] * POSTS  # each gets the next item
 
     assert Rating.objects.count() == 1
     assert [(event.kind, event.revision) for event in RatingEvent.objects.all()] == [("answer", 1)]
@@ -67,15 +69,15 @@ def test_rating_form_posted_twelve_times_at_once_stores_one_rating(rater_browser
 
 @pytest.mark.both_databases
 def test_control_concurrent_posts_store_several_ratings_without_lock_and_constraint(
-    rater_browser: Visitor, place: Assignment, monkeypatch: pytest.MonkeyPatch
+    rater_browser: Visitor, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Control: without the guards more than one rating is stored, so the test above can fail."""
     monkeypatch.setattr(submit, "submit_rating", submit.submit_rating.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
-    monkeypatch.setattr(submit, "_lock_assignment", lambda place: place)
+    monkeypatch.setattr(submit, "_lock_assignment", lambda assignment: assignment)
     most = 0
     with drop_rating_constraints():
         for _ in range(5):  # threads collide by chance
-            post_at_once(rater_browser, place)
+            post_at_once(rater_browser, assignment)
             most = max(most, Rating.objects.count())
             Rating.objects.all().delete()
             RatingEvent.objects.all().delete()
@@ -85,15 +87,15 @@ def test_control_concurrent_posts_store_several_ratings_without_lock_and_constra
 
 
 def test_rating_constraint_alone_stores_one_rating_without_the_lock(
-    place: Assignment, monkeypatch: pytest.MonkeyPatch
+    assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(submit, "submit_rating", submit.submit_rating.__wrapped__)  # type: ignore[attr-defined]  # without its transaction
-    monkeypatch.setattr(submit, "_lock_assignment", lambda place: place)
+    monkeypatch.setattr(submit, "_lock_assignment", lambda assignment: assignment)
     submission = uuid.uuid4()
 
     refused = [
         r
-        for r in run_concurrently(lambda: submit.submit_rating(place, True, 4, submission), 2)
+        for r in run_concurrently(lambda: submit.submit_rating(assignment, True, 4, submission), 2)
         if isinstance(r, Exception)
     ]
 

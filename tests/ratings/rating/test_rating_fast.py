@@ -30,10 +30,10 @@ def get_assignment(rater: Rater, position: int) -> Assignment:
     return rater.assignments.select_related("item").get(position=position)
 
 
-def count_statements(client: Client, how: str, place: Assignment, **sent: Any) -> int:
+def count_statements(client: Client, how: str, assignment: Assignment, **sent: Any) -> int:
     """Return the number of statements, including begin and commit, and check that none of them reads an item source."""
     with CaptureQueriesContext(connection) as statements:
-        response = getattr(client, how)(f"/rate/{place.code}/", **sent)
+        response = getattr(client, how)(f"/rate/{assignment.code}/", **sent)
     assert response.status_code == 200
     assert not any(ItemSource._meta.db_table in query["sql"] for query in statements.captured_queries)
     return len(statements)
@@ -42,43 +42,43 @@ def count_statements(client: Client, how: str, place: Assignment, **sent: Any) -
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("items", [10, 20])
 def test_rating_page_needs_the_same_number_of_queries_in_a_study_twice_as_long(client: Client, items: int) -> None:
-    seat = create_open_study(items=items, raters=2).raters.get(number=1)
-    client.force_login(seat.user)  # type: ignore[arg-type]  # every rater of this study has a user
+    rater = create_open_study(items=items, raters=2).raters.get(number=1)
+    client.force_login(rater.user)  # type: ignore[arg-type]  # every rater of this study has a user
     answers = {"verdict": "yes", "confidence": "4", "revision": "0"}
 
     for position in (1, 2, 3):
         with CaptureQueriesContext(connection) as on_the_way:
-            sent_on = client.get(f"/rate/study/{seat.code}/")
+            sent_on = client.get(f"/rate/study/{rater.code}/")
         assert (sent_on["Location"], len(on_the_way)) == (
-            f"/rate/{get_assignment(seat, position).code}/",
+            f"/rate/{get_assignment(rater, position).code}/",
             REDIRECT_QUERIES,
         )
         sent = {"data": answers | {"submission_id": str(uuid.uuid4())}, "headers": HTMX}
-        shown = count_statements(client, "get", get_assignment(seat, position))
-        answered = count_statements(client, "post", get_assignment(seat, position), **sent)
+        shown = count_statements(client, "get", get_assignment(rater, position))
+        answered = count_statements(client, "post", get_assignment(rater, position), **sent)
         assert (shown <= ITEM_QUERIES, answered) == (True, ANSWER_QUERIES)
 
 
 @pytest.mark.django_db
 def test_submitting_an_answer_opens_the_next_item(client: Client) -> None:
-    seat = create_open_study(items=4, raters=1).raters.get()
+    rater = create_open_study(items=4, raters=1).raters.get()
 
-    result = submit.submit_rating(get_assignment(seat, 1), True, 4, uuid.uuid4(), open_next=True)
+    result = submit.submit_rating(get_assignment(rater, 1), True, 4, uuid.uuid4(), open_next=True)
 
     assert (
-        result.next_assignment == get_assignment(seat, 2)
-        and get_assignment(seat, 2).opened_at
-        and not get_assignment(seat, 3).opened_at
+        result.next_assignment == get_assignment(rater, 2)
+        and get_assignment(rater, 2).opened_at
+        and not get_assignment(rater, 3).opened_at
     )
 
 
 @pytest.mark.django_db
 def test_submitting_an_answer_opens_no_item_before_a_revised_guide_is_read() -> None:
-    seat = create_open_study(items=4, raters=1).raters.get()
-    lifecycle.revise_guide(seat.study, "Look at the units.")
+    rater = create_open_study(items=4, raters=1).raters.get()
+    lifecycle.revise_guide(rater.study, "Look at the units.")
 
-    assert submit.submit_rating(get_assignment(seat, 1), True, 4, uuid.uuid4(), open_next=True).next_assignment is None
-    assert not get_assignment(seat, 2).opened_at
+    assert submit.submit_rating(get_assignment(rater, 1), True, 4, uuid.uuid4(), open_next=True).next_assignment is None
+    assert not get_assignment(rater, 2).opened_at
 
 
 @pytest.mark.django_db(transaction=True)
@@ -86,13 +86,13 @@ def test_submitting_an_answer_opens_no_item_before_a_revised_guide_is_read() -> 
 def test_raters_submit_concurrently_and_closing_the_study_waits_for_them() -> None:
     """On PostgreSQL both transactions are open at once; SQLite has one writer, so the second waits."""
     study = create_open_study(items=3, raters=2)
-    seats = list(study.raters.all())
+    raters = list(study.raters.all())
     together = threading.Barrier(2, timeout=5)
 
     def answer() -> str:
-        place = get_assignment(seats.pop(), 1)
+        assignment = get_assignment(raters.pop(), 1)
         with transaction.atomic():
-            submit.submit_rating(place, True, 4, uuid.uuid4())
+            submit.submit_rating(assignment, True, 4, uuid.uuid4())
             if connection.vendor == "postgresql":
                 together.wait()
         return "answered"
@@ -114,30 +114,30 @@ def test_rendered_item_is_the_same_for_the_next_rater_without_the_marks_of_the_f
 
 @pytest.mark.django_db
 def test_rendered_item_cache_separates_items_layouts_context_and_marks() -> None:
-    seat = create_open_study(items=3, raters=1, layout="balance", with_context=True).raters.get()
-    place, kinds = get_assignment(seat, 1), set()
+    rater = create_open_study(items=3, raters=1, layout="balance", with_context=True).raters.get()
+    assignment, kinds = get_assignment(rater, 1), set()
     for layout in ("plain", "aligned", "balance"):
         for with_context in (True, False):
             for marks in ("off", "always"):
-                place.layout, place.with_context, place.marks = layout, with_context, marks
-                kinds.add(rendered_items.render_item(place, "final", []))
+                assignment.layout, assignment.with_context, assignment.marks = layout, with_context, marks
+                kinds.add(rendered_items.render_item(assignment, "final", []))
     assert len(kinds) == 3 * 2 * 2
-    assert rendered_items.render_item(get_assignment(seat, 2), "final", []) not in kinds
+    assert rendered_items.render_item(get_assignment(rater, 2), "final", []) not in kinds
 
-    place.item.payload = {**place.item.payload, "rejected": "the vial is cracked"}
-    assert "the vial is cracked" in rendered_items.render_item(place, "final", [])
+    assignment.item.payload = {**assignment.item.payload, "rejected": "the vial is cracked"}
+    assert "the vial is cracked" in rendered_items.render_item(assignment, "final", [])
 
 
 @pytest.mark.django_db
 def test_next_item_page_shows_that_the_last_answer_was_saved(client: Client) -> None:
-    seat = create_open_study(items=4, raters=1).raters.get()
-    client.force_login(seat.user)  # type: ignore[arg-type]  # the rater has a user
+    rater = create_open_study(items=4, raters=1).raters.get()
+    client.force_login(rater.user)  # type: ignore[arg-type]  # the rater has a user
     sent = {"verdict": "yes", "confidence": "4", "revision": "0", "submission_id": str(uuid.uuid4())}
 
-    page = client.post(f"/rate/{get_assignment(seat, 1).code}/", sent, headers=HTMX).content.decode()
+    page = client.post(f"/rate/{get_assignment(rater, 1).code}/", sent, headers=HTMX).content.decode()
 
-    assert "1 saved" in page and f'id="previous" href="/rate/{get_assignment(seat, 1).code}/"' in page
-    assert next_item.count_progress(seat) == (1, 4)
+    assert "1 saved" in page and f'id="previous" href="/rate/{get_assignment(rater, 1).code}/"' in page
+    assert next_item.count_progress(rater) == (1, 4)
 
 
 @pytest.mark.thorough

@@ -157,8 +157,8 @@ def test_rates_by_group_are_listed_per_source_and_never_pooled(small_data) -> No
 
 
 def test_raters_drift_and_contested_tables_equal_values_computed_by_hand(small_data) -> None:
-    seats = [sections_raters.RaterSummary(f"R{n}", "person", n, 2, 3) for n in (1, 2, 3)]
-    made = sections_raters.build_rater_tables(small_data, seats, False, 3)
+    raters = [sections_raters.RaterSummary(f"R{n}", "person", n, 2, 3) for n in (1, 2, 3)]
+    made = sections_raters.build_rater_tables(small_data, raters, False, 3)
     one, two, three = list_records(made["raters"])
     # R1: 8 judged, 7 right (wrong on item 8 alone); in their own order 4 of 4, then 3 of 4. Says yes to 5 of 8.
     assert (one["ratings"], one["yes_share"], one["correct_share"]) == (8, 5 / 8, 7 / 8)
@@ -171,7 +171,7 @@ def test_raters_drift_and_contested_tables_equal_values_computed_by_hand(small_d
     # pe = (4*6 + 3*1)/49 = 27/49; kappa = (35/49 - 27/49) / (22/49) = 8/22
     assert one["kappa_with_others"] == two["kappa_with_others"] == pytest.approx(8 / 22)
     assert (one["shared_items"], three["shared_items"]) == (7, 0)
-    marked = list_records(sections_raters.build_rater_tables(small_data, seats, False, 20)["raters"])
+    marked = list_records(sections_raters.build_rater_tables(small_data, raters, False, 20)["raters"])
     assert (marked[0]["kappa_with_others"], marked[0]["flags"]) == (pytest.approx(8 / 22), "kappa from few items")
     assert (marked[2]["kappa_with_others"], marked[2]["flags"]) == (None, "")
     assert (three["ratings"], three["yes_share"], three["median_seconds"]) == (0, None, None)
@@ -505,8 +505,8 @@ def test_document_states_key_numbers_composition_and_interim_status(study) -> No
 
 @pytest.mark.parametrize("error", ["none", "subtle"])
 def test_composition_has_the_prevalence_and_arms_of_the_full_study_under_any_filter(study, error) -> None:
-    seat = Assignment.objects.filter(item__study=study, rater__label="R01")
-    seat.update(layout="plain")
+    rater = Assignment.objects.filter(item__study=study, rater__label="R01")
+    rater.update(layout="plain")
     whole, some = build_document(study)["composition"], build_document(study, Filters(error=error))["composition"]
     # Of ten items four are genuine; of three raters one was shown the plain layout, each rated all ten.
     assert whole["planted_share"] == some["planted_share"] == 6 / 10

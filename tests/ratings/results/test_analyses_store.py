@@ -43,8 +43,8 @@ def study(admin_user) -> Study:
 
 
 def submit_answer(study: Study) -> None:
-    place = next_item.find_next_assignment(study.raters.get(label="R01"))
-    submit.submit_rating(place, True, 3, uuid.uuid4())
+    assignment = next_item.find_next_assignment(study.raters.get(label="R01"))
+    submit.submit_rating(assignment, True, 3, uuid.uuid4())
 
 
 def correct_answer(study: Study) -> None:

@@ -78,7 +78,7 @@ def compute_rehearsal(study: Study) -> dict[str, float | None]:
     """Return the pooled numbers of one rehearsal."""
     protocol = lifecycle.parse_protocol(study.protocol)
     plan = freeze.preview_opening(protocol, study)
-    results = empty_cells._rehearse_results(protocol, plan, plan.places, 1)
+    results = empty_cells._rehearse_results(protocol, plan, plan.assignments, 1)
     return {row.stat: row.value for row in results if not row.args}
 
 

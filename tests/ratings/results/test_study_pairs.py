@@ -39,17 +39,17 @@ def create_rated_study(boss: User, slug: str, missed: int, accounts: str = "rate
         **changes,
     )
     Study.objects.filter(pk=study.pk).update(created_by=boss)
-    for seat in study.raters.order_by("number"):
-        user, _ = User.objects.get_or_create(username=f"{accounts}{seat.number}")
-        type(seat).objects.filter(pk=seat.pk).update(user=user)
+    for rater in study.raters.order_by("number"):
+        user, _ = User.objects.get_or_create(username=f"{accounts}{rater.number}")
+        type(rater).objects.filter(pk=rater.pk).update(user=user)
         planted = 0
-        for place in (
-            Assignment.objects.filter(rater=seat).select_related("item__source").order_by("item__payload_sha256")
+        for assignment in (
+            Assignment.objects.filter(rater=rater).select_related("item__source").order_by("item__payload_sha256")
         ):
-            is_planted = place.item.source.perturbation != "none"
+            is_planted = assignment.item.source.perturbation != "none"
             planted += is_planted
             verdict = not is_planted or planted <= missed
-            submit.submit_rating(place, verdict, 4, uuid.uuid4())
+            submit.submit_rating(assignment, verdict, 4, uuid.uuid4())
     return study_factory.unblind_study(study, boss)
 
 

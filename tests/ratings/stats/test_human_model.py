@@ -32,7 +32,7 @@ def parse_verdicts(given: str) -> dict[str, int]:
 
 
 def index_by_name(rows):
-    return {row.who: row for row in rows}
+    return {row.name: row for row in rows}
 
 
 TWO = {"a": "111000", "b": "110001"}

@@ -33,7 +33,7 @@ def test_new_rater_interval_of_a_mean_has_satterthwaites_degrees_of_freedom() ->
 
 
 def test_new_rater_interval_with_student_has_the_degrees_of_freedom_of_the_raters() -> None:
-    _, new = compute_both_intervals(linear=True, student=True)
+    _, new = compute_both_intervals(linear=True, use_student=True)
     assert new.half_width == pytest.approx(3.182446 * sqrt(0.0117009), abs=1e-5)
 
 

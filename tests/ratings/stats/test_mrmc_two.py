@@ -17,12 +17,12 @@ def van_dyke():
 
 
 def build_columns(table):
-    return mrmc.build_rater_columns(table, table.signed)[0]
+    return mrmc.build_rater_columns(table, table.signed_ratings)[0]
 
 
 def compute_jackknife_covariances(tables):
     """Covariances of the ten areas with each case left out in turn, as the published analysis has them."""
-    scores = [table.grid(table.signed) for table in tables]
+    scores = [table.build_grid(table.signed) for table in tables]
     truth = tables[0].item_reference
     left_out = []
     for case in range(len(truth)):
@@ -199,7 +199,7 @@ def test_u_statistic_variance_is_unbiased_for_differences() -> None:
 def test_u_statistic_and_mean_areas_agree_on_a_complete_study(van_dyke) -> None:
     tables = van_dyke
     raters, cases = tables[0].raters, len(tables[0].items)
-    grids = [mrmc_comparison.build_score_grid(one, one.signed, one.item, raters, cases) for one in tables]
+    grids = [mrmc_comparison.build_score_grid(one, one.signed_ratings, one.item, raters, cases) for one in tables]
     u, average = compare_pooled_areas(*grids), compare_conditions(*map(build_columns, tables))
     # Each reader has read all pairs of cases, so weighting readers by pairs changes nothing.
     assert (u.first, u.second) == (pytest.approx(average.first), pytest.approx(average.second))

@@ -26,8 +26,8 @@ def study(db: None) -> Study:
     study = study_factory.create_open_study(
         raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10
     )
-    for place in Assignment.objects.filter(rater__study=study):
-        submit.submit_rating(place, True, 3, uuid.uuid4())
+    for assignment in Assignment.objects.filter(rater__study=study):
+        submit.submit_rating(assignment, True, 3, uuid.uuid4())
     return study
 
 
@@ -69,8 +69,8 @@ def test_ratings_of_a_dropped_rater_count_nowhere(study: Study) -> None:
 
 def test_cannot_judge_counts_as_a_rating_but_in_no_rate(study: Study) -> None:
     # cannot judge is a rating that was given (the item needs no other), and no verdict
-    place = Assignment.objects.filter(rater__study=study).order_by("-rating__submitted_at", "-rating__pk")[0]
-    submit.submit_rating(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+    assignment = Assignment.objects.filter(rater__study=study).order_by("-rating__submitted_at", "-rating__pk")[0]
+    submit.submit_rating(assignment, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
     assert everywhere(study) == {11}
     report = reports.build_report(study)
     assert (report.progress.done, report.cannot_judge) == (11, 1)

@@ -32,8 +32,8 @@ from ratings.results.analyses import rating_columns
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
 from ratings.studies import StudyError, crossover, lifecycle
+from ratings.studies.assignments import reassign, release_items, running_raters
 from ratings.studies.blinding_audit import audit_runner, order_tests
-from ratings.studies.seats import reassign, release_items, running_raters
 from simulation.casts import casting
 from simulation.models import Transition
 from tests.support import run_factory, study_factory, study_log_texts
@@ -78,16 +78,16 @@ def readings(study: Study) -> dict[tuple[str, str], dict[int, int]]:
     return found
 
 
-def answer(place: Assignment) -> Rating:
-    next_item.mark_opened(place)
-    return submit.submit_rating(place, True, 3, uuid.uuid4()).rating
+def answer(assignment: Assignment) -> Rating:
+    next_item.mark_opened(assignment)
+    return submit.submit_rating(assignment, True, 3, uuid.uuid4()).rating
 
 
-def finish_session_one(seat: Rater, days_ago: float = 0) -> None:
-    for place in seat.assignments.filter(session=1).order_by("position"):
+def finish_session_one(rater: Rater, days_ago: float = 0) -> None:
+    for place in rater.assignments.filter(session=1).order_by("position"):
         answer(place)
     past = timezone.now() - timedelta(days=days_ago)
-    Rating.objects.filter(assignment__rater=seat).update(submitted_at=past)
+    Rating.objects.filter(assignment__rater=rater).update(submitted_at=past)
 
 
 @pytest.mark.both_databases
@@ -106,8 +106,8 @@ def test_crossover_assigns_both_conditions_of_every_pair_one_in_each_session(con
     assert set(per_pair.values()) == {2}, "half of the four raters read condition 1 of each pair in session 1"
     per_rater = Counter(rater for (rater, _), own in read.items() if own[1] == 1)
     assert set(per_rater.values()) == {len(read) // 8}, "each rater reads condition 1 of half of the pairs in session 1"
-    for seat in study.raters.all():
-        sessions = list(seat.assignments.order_by("position").values_list("session", flat=True))
+    for rater in study.raters.all():
+        sessions = list(rater.assignments.order_by("position").values_list("session", flat=True))
         assert sessions == sorted(sessions) and len(sessions) == 2 * len(read) // 4
     assert not list(verifying.check_repeated_items.find_violations())
 
@@ -222,54 +222,54 @@ def test_crossover_with_too_few_pairs_states_how_many_there_are() -> None:
 
 def test_session_two_is_refused_until_the_washout_ends_and_the_page_shows_when() -> None:
     study = crossed_over(washout_days=14)
-    seat = study_factory.fill_rater_place(study)
-    finish_session_one(seat, days_ago=13)
-    second = seat.assignments.filter(session=2).order_by("position")[0]
-    assert next_item.find_next_assignment(seat) is None and next_item.mark_opened(second) is False
+    rater = study_factory.fill_rater_place(study)
+    finish_session_one(rater, days_ago=13)
+    second = rater.assignments.filter(session=2).order_by("position")[0]
+    assert next_item.find_next_assignment(rater) is None and next_item.mark_opened(second) is False
     with pytest.raises(StudyError, match="second session"):
         submit.submit_rating(second, True, 3, uuid.uuid4())
     client = Client()
-    client.force_login(seat.user)
-    page = client.get(reverse("ratings:next", args=[seat.code])).content.decode()
+    client.force_login(rater.user)
+    page = client.get(reverse("ratings:next", args=[rater.code])).content.decode()
     assert "Your first session is done" in page and "8 items" in page
-    assert f"{crossover.compute_session_2_start(seat):%Y-%m-%d}" in page
+    assert f"{crossover.compute_session_2_start(rater):%Y-%m-%d}" in page
     assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 302
     desk = client.get(reverse("ratings:desk"), follow=True).content.decode()
     assert "First session done" in desk
-    done = client.get(reverse("ratings:done", args=[seat.code]))
+    done = client.get(reverse("ratings:done", args=[rater.code]))
     assert done.status_code == 302
-    Rating.objects.filter(assignment__rater=seat).update(submitted_at=timezone.now() - timedelta(days=14, minutes=1))
-    assert next_item.find_next_assignment(seat) == second
+    Rating.objects.filter(assignment__rater=rater).update(submitted_at=timezone.now() - timedelta(days=14, minutes=1))
+    assert next_item.find_next_assignment(rater) == second
     assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 200
 
 
 def test_washout_starts_again_after_a_correction() -> None:
-    seat = study_factory.fill_rater_place(crossed_over(washout_days=2))
-    finish_session_one(seat, days_ago=3)
-    assert next_item.find_next_assignment(seat) is not None
-    last = Rating.objects.filter(assignment__rater=seat).last()
+    rater = study_factory.fill_rater_place(crossed_over(washout_days=2))
+    finish_session_one(rater, days_ago=3)
+    assert next_item.find_next_assignment(rater) is not None
+    last = Rating.objects.filter(assignment__rater=rater).last()
     Rating.objects.filter(pk=last.pk).update(revised_at=timezone.now())
-    assert next_item.find_next_assignment(seat) is None
+    assert next_item.find_next_assignment(rater) is None
 
 
 def test_session_one_answers_cannot_be_changed_once_session_two_has_begun() -> None:
-    seat = study_factory.fill_rater_place(crossed_over(washout_days=0))
-    finish_session_one(seat)
-    for place in seat.assignments.filter(session=2).order_by("position"):
+    rater = study_factory.fill_rater_place(crossed_over(washout_days=0))
+    finish_session_one(rater)
+    for place in rater.assignments.filter(session=2).order_by("position"):
         answer(place)
-    first = seat.assignments.filter(session=1)[0]
-    first.rater = seat
-    last = seat.assignments.filter(session=2).last()
-    last.rater = seat
+    first = rater.assignments.filter(session=1)[0]
+    first.rater = rater
+    last = rater.assignments.filter(session=2).last()
+    last.rater = rater
     assert submit.can_correct(last) and not submit.can_correct(first)
 
 
 def test_session_two_is_not_served_while_session_one_has_items_left() -> None:
-    seat = study_factory.fill_rater_place(crossed_over(washout_days=0))
-    second = seat.assignments.filter(session=2).order_by("position")[0]
-    second.rater = seat
+    rater = study_factory.fill_rater_place(crossed_over(washout_days=0))
+    second = rater.assignments.filter(session=2).order_by("position")[0]
+    second.rater = rater
     assert next_item.mark_opened(second) is False
-    assert next_item.find_next_assignment(seat).session == 1
+    assert next_item.find_next_assignment(rater).session == 1
 
 
 def test_washout_end_is_notified_by_one_email(settings) -> None:
@@ -286,9 +286,9 @@ def test_washout_end_is_notified_by_one_email(settings) -> None:
 
 def test_washout_end_is_not_notified_without_a_mail_server(settings) -> None:
     settings.EMAIL_HOST = ""
-    seat = study_factory.fill_rater_place(crossed_over(washout_days=0))
-    finish_session_one(seat, days_ago=1)
-    assert recall.recall_raters() == 0 and Rater.objects.get(pk=seat.pk).recalled_at is None
+    rater = study_factory.fill_rater_place(crossed_over(washout_days=0))
+    finish_session_one(rater, days_ago=1)
+    assert recall.recall_raters() == 0 and Rater.objects.get(pk=rater.pk).recalled_at is None
 
 
 @pytest.mark.both_databases
@@ -338,12 +338,12 @@ def test_crossover_assigns_no_single_versions_of_released_cases() -> None:
 
 def test_crossover_shuffle_leaves_each_item_in_its_session() -> None:
     study = crossed_over()
-    seat = study_factory.fill_rater_place(study)
-    answer(seat.assignments.order_by("position")[0])
-    before = dict(seat.assignments.values_list("item_id", "session"))
-    old = list(seat.assignments.order_by("position").values_list("item_id", flat=True))
-    reassign.shuffle_remaining(study, [seat.pk])
-    order = list(seat.assignments.order_by("position").values_list("item_id", "session", "position"))
+    rater = study_factory.fill_rater_place(study)
+    answer(rater.assignments.order_by("position")[0])
+    before = dict(rater.assignments.values_list("item_id", "session"))
+    old = list(rater.assignments.order_by("position").values_list("item_id", flat=True))
+    reassign.shuffle_remaining(study, [rater.pk])
+    order = list(rater.assignments.order_by("position").values_list("item_id", "session", "position"))
     assert [item for item, _, _ in order] != old and order[0][0] == old[0]
     assert [session for _, session, _ in order] == [1] * 8 + [2] * 8
     assert {item: session for item, session, _ in order} == before
@@ -409,20 +409,20 @@ def test_audit_finds_a_session_that_is_associated_with_planted_errors() -> None:
     study = crossed_over(transitions=24, sources=[{**one, "count": 2 * one["count"]} for one in TWINS])
     fair = next(check for check in order_tests.check_orders(study) if check.name == "order")
     assert not fair.leaks and any(c["name"].startswith("the session") for c in fair.measured["contrasts"])
-    for place in Assignment.objects.filter(item__study=study).select_related("item__source"):
-        place.session = 1 if place.item.source.perturbation == "none" else 2
-        Assignment.objects.filter(pk=place.pk).update(session=place.session, pair=uuid.uuid4())
+    for assignment in Assignment.objects.filter(item__study=study).select_related("item__source"):
+        assignment.session = 1 if assignment.item.source.perturbation == "none" else 2
+        Assignment.objects.filter(pk=assignment.pk).update(session=assignment.session, pair=uuid.uuid4())
     biased = next(check for check in order_tests.check_orders(study) if check.name == "order")
     assert any("the session" in leak.what for leak in biased.leaks)
 
 
 def test_verify_finds_a_short_washout_and_a_repeated_pair() -> None:
     study = crossed_over(washout_days=14)
-    seat = study_factory.fill_rater_place(study)
-    finish_session_one(seat, days_ago=20)
-    answer(seat.assignments.filter(session=2)[0])
+    rater = study_factory.fill_rater_place(study)
+    finish_session_one(rater, days_ago=20)
+    answer(rater.assignments.filter(session=2)[0])
     assert not list(verifying.check_crossover_sessions.find_violations())
-    Rating.objects.filter(assignment__rater=seat, assignment__session=1).update(submitted_at=timezone.now())
+    Rating.objects.filter(assignment__rater=rater, assignment__session=1).update(submitted_at=timezone.now())
     assert any(
         "days between the sessions" in str(found) for found in verifying.check_crossover_sessions.find_violations()
     )

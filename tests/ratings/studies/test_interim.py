@@ -15,8 +15,8 @@ from ratings.models import Assignment, Membership, Rater, Study
 from ratings.models.study_events import Audited, InterimLook, TableExported
 from ratings.rating import submit
 from ratings.studies import StudyError, interim_analysis, lifecycle, roles
+from ratings.studies.assignments import running_raters
 from ratings.studies.interim_analysis import InterimNotAllowed, take_interim_analysis
-from ratings.studies.seats import running_raters
 from tests.support import run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
@@ -39,10 +39,10 @@ def analyst(study: Study) -> User:
 
 def rate_some(study: Study, perturbation: str, count: int, verdict: bool = True) -> list[Assignment]:
     open_ones = Assignment.objects.filter(item__study=study, rating=None, item__source__perturbation=perturbation)
-    places = list(open_ones.order_by("pk")[:count])
-    for place in places:
-        submit.submit_rating(place, verdict, 3, uuid.uuid4())
-    return places
+    assignments = list(open_ones.order_by("pk")[:count])
+    for assignment in assignments:
+        submit.submit_rating(assignment, verdict, 3, uuid.uuid4())
+    return assignments
 
 
 Told = dict[str, tuple[int, int] | None]
@@ -88,15 +88,15 @@ def test_interim_analysis_after_each_rating_never_reveals_the_source_of_one(stud
 
 
 def test_interim_analysis_ignores_corrections(study: Study, analyst: User) -> None:
-    *_, place = rate_some(study, "none", 10)
+    *_, assignment = rate_some(study, "none", 10)
     before = told(study, analyst)
-    submit.submit_rating(place, False, 1, uuid.uuid4(), revision=1)
+    submit.submit_rating(assignment, False, 1, uuid.uuid4(), revision=1)
     assert told(study, analyst) == before
 
 
 def test_interim_analysis_does_not_count_a_correction_as_a_rating(study: Study, analyst: User) -> None:
-    *_, place = rate_some(study, "none", 9)
-    submit.submit_rating(place, False, 1, uuid.uuid4(), revision=1)
+    *_, assignment = rate_some(study, "none", 9)
+    submit.submit_rating(assignment, False, 1, uuid.uuid4(), revision=1)
     assert told(study, analyst)["none"] is None
 
 
@@ -108,8 +108,8 @@ def test_interim_analysis_counts_cannot_judge_towards_the_plan_but_in_no_rate(st
 
 
 def test_interim_analysis_excludes_surplus_ratings(study: Study, analyst: User) -> None:
-    places = rate_some(study, "none", 10)
-    Assignment.objects.filter(pk=places[0].pk).update(slot=None, surplus=True)
+    assignments = rate_some(study, "none", 10)
+    Assignment.objects.filter(pk=assignments[0].pk).update(slot=None, surplus=True)
     assert told(study, analyst)["none"] is None
 
 

@@ -148,15 +148,15 @@ def test_rating_page_shows_hostile_text_as_plain_text(client: Client) -> None:
     row.step["outcome"]["new_observations"][0]["description"] = "left \u202e right"
     row.save()
     study = study_factory.create_open_study(sources=[{"cast": "offline", "count": 1}])
-    seat = study_factory.fill_rater_place(study)
-    place = next_item.find_next_assignment(seat)
-    client.force_login(seat.user)
-    answer = client.get(f"/rate/{place.code}/")
+    rater = study_factory.fill_rater_place(study)
+    assignment = next_item.find_next_assignment(rater)
+    client.force_login(rater.user)
+    answer = client.get(f"/rate/{assignment.code}/")
     page = answer.content.decode()
     assert answer.status_code == 200 and "Set-Cookie" not in answer.headers
     assert page.count(escape(hostile)) >= 1 and "<b onclick" not in page
     assert "left \ufffd right" in page and "\u202e" not in page
-    submit.submit_rating(place, True, 3, uuid.uuid4())
+    submit.submit_rating(assignment, True, 3, uuid.uuid4())
     assert len(list(exports.export_csv_lines(study, blinded=True))) == 2
 
 
@@ -179,7 +179,7 @@ def test_opening_creates_open_rater_places_and_consecutive_slots() -> None:
 def test_crossed_study_assigns_every_item_to_every_rater_and_no_two_versions() -> None:
     run_factory.create_pool(20)
     study = study_factory.create_open_study(design="crossed", ratings_per_item=3)
-    assert {seat.assignments.count() for seat in study.raters.all()} == {10} and study.raters.count() == 3
+    assert {rater.assignments.count() for rater in study.raters.all()} == {10} and study.raters.count() == 3
     assert ItemSource.objects.filter(item__study=study).values("pair").distinct().count() == 10
 
 
@@ -187,7 +187,7 @@ def test_maximum_of_items_per_rater_creates_more_raters() -> None:
     run_factory.create_pool(20)
     study = study_factory.create_open_study(items_per_rater=2)
     # Ten items, two ratings each, at most two for a rater: ten raters.
-    assert {seat.assignments.count() for seat in study.raters.all()} == {2} and study.raters.count() == 10
+    assert {rater.assignments.count() for rater in study.raters.all()} == {2} and study.raters.count() == 10
 
 
 def test_every_rater_has_an_arm_and_a_share_of_repeats() -> None:
@@ -196,15 +196,15 @@ def test_every_rater_has_an_arm_and_a_share_of_repeats() -> None:
     study = study_factory.create_open_study(
         design="crossed", ratings_per_item=4, display=display, repeats=0.2, repeat_distance=5
     )
-    arms = [set(seat.assignments.values_list("layout", "with_context")) for seat in study.raters.all()]
+    arms = [set(rater.assignments.values_list("layout", "with_context")) for rater in study.raters.all()]
     assert sorted(arm for own in arms for arm in own) == [
         ("aligned", False), ("aligned", True), ("plain", False), ("plain", True)
     ]  # fmt: skip
-    for seat in study.raters.all():
-        first = dict(seat.assignments.filter(occasion=1).values_list("item", "position"))
-        again = dict(seat.assignments.filter(occasion=2).values_list("item", "position"))
+    for rater in study.raters.all():
+        first = dict(rater.assignments.filter(occasion=1).values_list("item", "position"))
+        again = dict(rater.assignments.filter(occasion=2).values_list("item", "position"))
         assert len(again) == 2 and all(place - first[item] > 5 for item, place in again.items())
-        assert next_item.get_arm(seat)[:2] in {*seat.assignments.values_list("layout", "with_context")}
+        assert next_item.get_arm(rater)[:2] in {*rater.assignments.values_list("layout", "with_context")}
 
 
 def test_pool_study_opens_with_items_and_raters_but_no_assignments() -> None:
@@ -217,7 +217,7 @@ def test_opening_preview_matches_opening_and_writes_nothing() -> None:
     run_factory.create_pool()
     study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol()))
     seen = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
-    assert (seen.items, seen.seats, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
+    assert (seen.items, seen.raters, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
     lifecycle.open_study(study)
     rows = Assignment.objects.filter(item__study=study).values_list("rater__number", "item__source__perturbation")
     told: Counter[str] = Counter()

@@ -18,9 +18,9 @@ from ratings.protocol import PlanError, ProtocolError
 from ratings.raters import accept_invitation, email_messages, invitations, invite_by_email
 from ratings.rating import next_item, submit
 from ratings.studies import StudyError, lifecycle, role_history, roles
+from ratings.studies.assignments import readable_elsewhere, running_raters
 from ratings.studies.blinding_audit import audit_runner, other_studies
 from ratings.studies.pool import pool
-from ratings.studies.seats import readable_elsewhere, running_raters
 from simulation.models import Run, Transition, Twin, TwinDecision
 from tests.support import run_factory, study_factory, study_log_texts
 
@@ -56,18 +56,18 @@ def finished(owner: User, analyst: User) -> Study:
     return study_factory.unblind_study(study, owner)
 
 
-def join(seat: Rater, user: User) -> Rater:
+def join(rater: Rater, user: User) -> Rater:
     """Join as this rater by a personal link, as the consent page does."""
-    invitation = accept_invitation.find_invitation(invitations.create_invitation(seat))
+    invitation = accept_invitation.find_invitation(invitations.create_invitation(rater))
     assert invitation is not None
     taken = accept_invitation.accept_invitation(invitation, user, accept_invitation.JoinForm())
     Rater.objects.filter(pk=taken.pk).update(started_at=timezone.now(), guide_seen=1, practised_at=timezone.now())
     return Rater.objects.select_related("study", "user").get(pk=taken.pk)
 
 
-def dealt(seat: Rater) -> set[str]:
+def dealt(rater: Rater) -> set[str]:
     """Return the pairs that this rater has to rate or has rated."""
-    rows = Assignment.objects.filter(rater=seat, released_at__isnull=True)
+    rows = Assignment.objects.filter(rater=rater, released_at__isnull=True)
     return set(rows.values_list("item__pair_sha256", flat=True))
 
 
@@ -79,10 +79,10 @@ def told(study: Study) -> list[str]:
     return study_log_texts.list_event_texts(study, "taken back")
 
 
-def answer(place: Assignment | None) -> None:
-    assert place
-    next_item.mark_opened(place)
-    submit.submit_rating(place, True, 3, uuid.uuid4())
+def answer(assignment: Assignment | None) -> None:
+    assert assignment
+    next_item.mark_opened(assignment)
+    submit.submit_rating(assignment, True, 3, uuid.uuid4())
 
 
 def live(study: Study) -> int:
@@ -104,32 +104,32 @@ def test_analyst_of_an_unblinded_study_is_assigned_none_of_its_items_and_others_
     free = study.raters.get(label="R01")
     planned = len(dealt(free) & known(finished))
     assert planned  # R01 was to rate some of what the analyst can read
-    seat = join(free, analyst)
-    assert dealt(seat) == known(study) - known(finished)  # the four that they cannot read, in exchange
+    rater = join(free, analyst)
+    assert dealt(rater) == known(study) - known(finished)  # the four that they cannot read, in exchange
     assert live(study) == 2 * NEW  # no rating is lost: the others give those that they may not
     for item in study.items.all():
         assert item.assignments.filter(released_at__isnull=True).count() == 2
     assert told(study) == [f"{planned} item{'s' * (planned != 1)} not assigned to raters who can see them elsewhere"]
-    assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
+    assert list(rater.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
 
 
 def test_readable_original_counts_as_its_twin(finished, analyst) -> None:
     study = study_factory.create_open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), analyst)
-    assert dealt(seat) == known(study) - known(finished) and len(dealt(seat)) == NEW - KNOWN
+    rater = join(study.raters.get(label="R01"), analyst)
+    assert dealt(rater) == known(study) - known(finished) and len(dealt(rater)) == NEW - KNOWN
 
 
 def test_rater_without_a_role_in_the_other_study_is_assigned_its_items(finished) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
-    seat = join(study.raters.get(), User.objects.create_user("somebody"))
-    assert len(dealt(seat)) == NEW and told(study) == []
+    rater = join(study.raters.get(), User.objects.create_user("somebody"))
+    assert len(dealt(rater)) == NEW and told(study) == []
 
 
 def test_rater_with_a_personal_link_can_read_nothing_elsewhere(finished) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     invitation = accept_invitation.find_invitation(invitations.create_invitation(study.raters.get()))
-    seat = accept_invitation.accept_invitation(invitation, AnonymousUser(), accept_invitation.JoinForm())
-    assert len(dealt(seat)) == NEW
+    rater = accept_invitation.accept_invitation(invitation, AnonymousUser(), accept_invitation.JoinForm())
+    assert len(dealt(rater)) == NEW
 
 
 def test_revoked_role_still_makes_items_readable(finished, analyst, owner) -> None:
@@ -142,8 +142,8 @@ def test_crossed_study_leaves_readable_items_unrated_and_logs_how_many(finished,
     study = study_factory.create_open_study(
         **only(NEW), allow_unblinded=True, ratings_per_item=2, raters=2, design="crossed"
     )
-    seat = join(study.raters.get(label="R01"), analyst)
-    assert len(dealt(seat)) == NEW - KNOWN
+    rater = join(study.raters.get(label="R01"), analyst)
+    assert len(dealt(rater)) == NEW - KNOWN
     assert live(study) == 2 * NEW - KNOWN
     assert told(study) == [
         f"{KNOWN} items not assigned to raters who can see them elsewhere; {KNOWN} items unassigned until another rater is added"
@@ -166,8 +166,8 @@ def test_crossover_releases_a_readable_case_from_both_sessions(finished, analyst
         conditions="twins",
         washout_days=0,
     )
-    seat = join(study.raters.get(label="R01"), analyst)
-    assert not dealt(seat) & known(finished) and seat.assignments.count() == 2 * (NEW - KNOWN)
+    rater = join(study.raters.get(label="R01"), analyst)
+    assert not dealt(rater) & known(finished) and rater.assignments.count() == 2 * (NEW - KNOWN)
     assert told(study)[0].endswith(f"; {2 * KNOWN} items unassigned until another rater is added")
 
 
@@ -181,11 +181,11 @@ def test_crossover_releases_the_version_of_session_two_although_the_first_was_sh
         conditions="twins",
         washout_days=0,
     )
-    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     for _ in range(NEW):
-        answer(next_item.find_next_assignment(seat))
+        answer(next_item.find_next_assignment(rater))
     roles.add_member(finished, "later", "analyst", owner)
-    second = seat.assignments.filter(session=2)
+    second = rater.assignments.filter(session=2)
     assert second.count() == NEW - KNOWN and not second.filter(item__pair_sha256__in=known(finished)).exists()
     assert f"; {KNOWN} cases of the crossover left incomplete; " in told(study)[0]
 
@@ -201,14 +201,14 @@ def test_readable_items_are_not_repeated(finished, owner, design) -> None:
         repeats=0.5,
         repeat_distance=1,
     )
-    seat = join(study.raters.get(), User.objects.create_user("later"))
+    rater = join(study.raters.get(), User.objects.create_user("later"))
     for _ in range(7 if design == "balanced" else 5):
-        answer(next_item.find_next_assignment(seat))
-    shown = set(seat.assignments.filter(opened_at__isnull=False).values_list("pk", flat=True))
+        answer(next_item.find_next_assignment(rater))
+    shown = set(rater.assignments.filter(opened_at__isnull=False).values_list("pk", flat=True))
     roles.add_member(finished, "later", "analyst", owner)
-    while place := next_item.find_next_assignment(seat):
-        answer(place)
-    later = seat.assignments.filter(rating__isnull=False).exclude(pk__in=shown)
+    while assignment := next_item.find_next_assignment(rater):
+        answer(assignment)
+    later = rater.assignments.filter(rating__isnull=False).exclude(pk__in=shown)
     assert later.exists() and not later.filter(item__pair_sha256__in=known(finished)).exists()
 
 
@@ -216,15 +216,15 @@ def test_pool_study_offers_no_readable_items_and_does_not_count_them(finished, a
     study = study_factory.create_open_study(
         **only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1, design="pool"
     )
-    seat = join(study.raters.get(), analyst)
-    assert next_item.count_progress(seat).total == NEW - KNOWN
+    rater = join(study.raters.get(), analyst)
+    assert next_item.count_progress(rater).total == NEW - KNOWN
     given = 0
-    while place := next_item.find_next_assignment(seat):
-        next_item.mark_opened(place)
-        submit.submit_rating(place, True, 3, uuid.uuid4())
+    while assignment := next_item.find_next_assignment(rater):
+        next_item.mark_opened(assignment)
+        submit.submit_rating(assignment, True, 3, uuid.uuid4())
         given += 1
-    assert given == NEW - KNOWN and not dealt(seat) & known(finished)
-    assert next_item.find_return_time(seat) is None
+    assert given == NEW - KNOWN and not dealt(rater) & known(finished)
+    assert next_item.find_return_time(rater) is None
 
 
 def test_account_that_can_read_every_item_cannot_join(finished, analyst) -> None:
@@ -298,8 +298,8 @@ def test_role_given_while_a_rater_joins_waits_and_releases_items(owner) -> None:
         connections.close_all()
 
     with transaction.atomic():
-        seat = accept_invitation.accept_invitation(invitation, user, accept_invitation.JoinForm())
-        if connection.vendor == "postgresql":  # SQLite has one writer at a time: there the role comes after the seat
+        rater = accept_invitation.accept_invitation(invitation, user, accept_invitation.JoinForm())
+        if connection.vendor == "postgresql":  # SQLite has one writer at a time: there the role comes after the rater
             other = threading.Thread(target=give_role)
             other.start()
             other.join(2)
@@ -309,7 +309,7 @@ def test_role_given_while_a_rater_joins_waits_and_releases_items(owner) -> None:
         assert not other.is_alive()
     else:
         roles.add_member(finished, "later", "analyst", owner)
-    assert not dealt(seat) & known(finished)
+    assert not dealt(rater) & known(finished)
 
 
 def test_unblinding_releases_items_of_its_analysts_in_other_studies(owner, analyst) -> None:
@@ -317,52 +317,52 @@ def test_unblinding_releases_items_of_its_analysts_in_other_studies(owner, analy
     first = study_factory.create_open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
     roles.add_member(first, analyst.username, "analyst", owner)
     second = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=2)
-    seat = join(second.raters.get(label="R01"), analyst)
-    assert dealt(seat) & known(first)  # sealed: nothing is readable there
+    rater = join(second.raters.get(label="R01"), analyst)
+    assert dealt(rater) & known(first)  # sealed: nothing is readable there
     study_factory.unblind_study(first, owner)
-    assert not dealt(seat) & known(first) and live(second) == NEW and len(told(second)) == 1
+    assert not dealt(rater) & known(first) and live(second) == NEW and len(told(second)) == 1
 
 
 def test_role_in_an_unblinded_study_releases_unseen_items_only(finished, owner) -> None:
     account = User.objects.create_user("later")
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), account)
-    shown = next(row for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished))
+    rater = join(study.raters.get(label="R01"), account)
+    shown = next(row for row in rater.assignments.order_by("position") if row.item.pair_sha256 in known(finished))
     Assignment.objects.filter(pk=shown.pk).update(opened_at=timezone.now())
     roles.add_member(finished, "later", "analyst", owner)
-    assert dealt(seat) & known(finished) == {shown.item.pair_sha256}
+    assert dealt(rater) & known(finished) == {shown.item.pair_sha256}
 
 
 def test_reopening_a_study_releases_readable_items(finished, analyst, owner) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     lifecycle.close_study(study)
     roles.add_member(finished, "later", "analyst", owner)
-    assert dealt(seat) & known(finished)
+    assert dealt(rater) & known(finished)
     lifecycle.reopen_study(study)
-    assert not dealt(seat) & known(finished)
+    assert not dealt(rater) & known(finished)
 
 
 def test_added_items_and_reassigned_work_exclude_readable_items(finished, analyst) -> None:
     study = study_factory.create_open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), analyst)
+    rater = join(study.raters.get(label="R01"), analyst)
     held = set(study.items.values_list("payload_sha256", flat=True))
     protocol = lifecycle.parse_protocol({**study.protocol, **only(NEW)})
     running_raters.add_items(
         study, [one for one in pool.list_usable_candidates(protocol) if one.candidate.content not in held]
     )
-    assert not dealt(seat) & known(finished)
+    assert not dealt(rater) & known(finished)
     running_raters.withdraw_rater(study.raters.get(label="R02"))
-    assert dealt(seat) == known(study) - known(finished)
+    assert dealt(rater) == known(study) - known(finished)
 
 
 def test_staff_can_read_pool_items_in_the_laboratory(owner) -> None:
     run_factory.create_pool(NEW)
     study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=1)
-    seat = study_factory.fill_rater_place(study)
-    assert readable_elsewhere.find_readable(study, [seat]) == {}
-    User.objects.filter(pk=seat.user_id).update(is_staff=True)
-    assert len(readable_elsewhere.find_readable_by(study, seat)) == NEW
+    rater = study_factory.fill_rater_place(study)
+    assert readable_elsewhere.find_readable(study, [rater]) == {}
+    User.objects.filter(pk=rater.user_id).update(is_staff=True)
+    assert len(readable_elsewhere.find_readable_by(study, rater)) == NEW
 
 
 @pytest.mark.parametrize("unblinded_kind", ["evidence", "transitions"])
@@ -376,10 +376,10 @@ def test_record_of_evidence_and_steps_of_its_episode_share_content(owner, analys
     first, second = (study_factory.create_open_study(4, **document) for document in documents)
     roles.add_member(first, analyst.username, "analyst", owner)
     study_factory.unblind_study(first, owner)
-    seat = Rater(pk=0, study=second, user=analyst)
+    rater = Rater(pk=0, study=second, user=analyst)
     # All eight twins are of episodes that are in the evidence study; of its six records, two have an episode without a twin.
     expected = 8 if unblinded_kind == "evidence" else 4
-    assert len(readable_elsewhere.find_readable_by(second, seat)) == expected
+    assert len(readable_elsewhere.find_readable_by(second, rater)) == expected
     assert readable_elsewhere.find_running_studies_sharing_items(first) == [second]
     stranger = Rater(pk=0, study=second, user=User.objects.create_user("stranger"))
     assert readable_elsewhere.find_readable_by(second, stranger) == set()
@@ -418,10 +418,10 @@ def test_vetter_of_a_twin_is_assigned_neither_the_original_nor_other_twins(asked
     study = study_factory.create_open_study(**asked(NEW), ratings_per_item=1, raters=1)
     seen = Twin.objects.filter(perturbation="obvious", transition__number__lte=4)
     seen.update(vetting="accepted", vetted_by=vetter, vetted_at=timezone.now())
-    seat = join(study.raters.get(), vetter)
+    rater = join(study.raters.get(), vetter)
     steps = Transition.objects.filter(number__lte=4)
     known = ItemSource.objects.filter(item__study=study, transition__in=steps).values_list("item__pair_sha256")
-    assert len(known) == 4 and len(dealt(seat)) == NEW - 4 and not dealt(seat) & {pair for (pair,) in known}
+    assert len(known) == 4 and len(dealt(rater)) == NEW - 4 and not dealt(rater) & {pair for (pair,) in known}
 
 
 @pytest.mark.parametrize("way", ["vetted", "ordered"])
@@ -477,10 +477,10 @@ def test_new_staff_or_superuser_is_assigned_nothing_more(right, design) -> None:
     run_factory.create_pool(NEW)
     study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=2, design=design)
     user = User.objects.create_user("later")
-    seat = join(study.raters.get(label="R01"), user)
+    rater = join(study.raters.get(label="R01"), user)
     setattr(user, right, True)
     user.save()
-    assert next_item.find_next_assignment(seat) is None and check_of(study)["passed"] is True
+    assert next_item.find_next_assignment(rater) is None and check_of(study)["passed"] is True
     assert len(told(study)) == (design == "balanced")
     if design == "balanced":
         assert live(study) == NEW
@@ -490,8 +490,8 @@ def test_former_staff_can_read_what_existed_by_then(owner) -> None:
     run_factory.create_pool(NEW)
     study = study_factory.create_open_study(**twins(NEW), ratings_per_item=1, raters=2)
     user = User.objects.create_user("later")
-    seat = join(study.raters.get(label="R01"), user)
-    Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
+    rater = join(study.raters.get(label="R01"), user)
+    Assignment.objects.filter(rater=rater).update(opened_at=timezone.now())
     assert check_of(study)["passed"] is True
     user.is_staff = True
     user.save()
@@ -503,7 +503,7 @@ def test_former_staff_can_read_what_existed_by_then(owner) -> None:
     # They never saw episodes that were started later.
     Run.objects.update(created_at=timezone.now() + timedelta(hours=1))
     assert check_of(study)["passed"] is True
-    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now() - timedelta(days=1))
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now() - timedelta(days=1))
     Run.objects.update(created_at=timezone.now() - timedelta(days=2))
     assert check_of(study)["passed"] is True  # they were staff only after their last answer
 
@@ -516,10 +516,10 @@ def test_former_superuser_can_read_what_was_unblinded_by_then(finished, owner) -
     later = study_factory.create_open_study(
         **only(NEW), slug="later", allow_unblinded=True, ratings_per_item=1, raters=1
     )
-    seat = Rater(pk=0, study=later, user=user)
-    assert len(readable_elsewhere.find_readable_by(later, seat)) == KNOWN
+    rater = Rater(pk=0, study=later, user=user)
+    assert len(readable_elsewhere.find_readable_by(later, rater)) == KNOWN
     Study.objects.filter(pk=finished.pk).update(unblinded_at=timezone.now() + timedelta(hours=1))
-    assert readable_elsewhere.find_readable_by(later, seat) == set()
+    assert readable_elsewhere.find_readable_by(later, rater) == set()
 
 
 def test_account_save_without_rights_records_nothing(owner, django_assert_num_queries) -> None:
@@ -532,12 +532,12 @@ def test_account_save_without_rights_records_nothing(owner, django_assert_num_qu
 
 def test_role_given_after_the_last_answer_is_not_a_leak(finished, owner) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
-    Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
-    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    Assignment.objects.filter(rater=rater).update(opened_at=timezone.now())
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
     roles.add_member(finished, "later", "analyst", owner)
     assert check_of(study)["passed"] is True
-    Rater.objects.filter(pk=seat.pk).update(finished_at=None)
+    Rater.objects.filter(pk=rater.pk).update(finished_at=None)
     assert check_of(study)["passed"] is False
 
 
@@ -545,8 +545,8 @@ def test_revoked_role_counts_by_the_table_of_changes(finished, analyst) -> None:
     finished.members.all().delete()
     finished.events.filter(kind="member").delete()
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), analyst)
-    assert not dealt(seat) & known(finished)
+    rater = join(study.raters.get(label="R01"), analyst)
+    assert not dealt(rater) & known(finished)
     assert list(role_history.list_insiders(finished).exclude(is_staff=True)) == [analyst]
 
 
@@ -555,11 +555,11 @@ def test_items_readable_only_after_the_last_answer_do_not_count(owner, analyst) 
     first = study_factory.create_open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
     roles.add_member(first, analyst.username, "analyst", owner)
     second = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=1)
-    seat = join(second.raters.get(), analyst)
-    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    rater = join(second.raters.get(), analyst)
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
     study_factory.unblind_study(first, owner)
     assert readable_elsewhere.find_readable(second, list(second.raters.all())) == {}
-    Rater.objects.filter(pk=seat.pk).update(finished_at=None)
+    Rater.objects.filter(pk=rater.pk).update(finished_at=None)
     assert len(readable_elsewhere.find_readable_by(second, second.raters.get())) == KNOWN
 
 
@@ -570,13 +570,13 @@ def test_find_readable_takes_the_same_queries_for_any_number_of_raters_items_and
         more = study_factory.create_open_study(**only(KNOWN), name=f"More {number}", slug=f"more-{number}", allow_unblinded=True, ratings_per_item=1)  # fmt: skip
         study_factory.unblind_study(more, owner)
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=8)
-    for seat in study.raters.all():
-        study_factory.fill_rater_place(study, seat.label)
+    for rater in study.raters.all():
+        study_factory.fill_rater_place(study, rater.label)
     Rater.objects.filter(pk=study.raters.get(label="R01").pk).update(user=analyst)
-    seats = list(study.raters.all())
+    raters = list(study.raters.all())
     with django_assert_max_num_queries(9):
-        found = readable_elsewhere.find_readable(study, seats)
-    assert {seat: len(items) for seat, items in found.items()} == {seats[0].pk: KNOWN}
+        found = readable_elsewhere.find_readable(study, raters)
+    assert {rater: len(items) for rater, items in found.items()} == {raters[0].pk: KNOWN}
 
 
 def test_new_study_excludes_items_of_unblinded_studies(finished) -> None:
@@ -648,8 +648,8 @@ def test_log_states_one_total_of_released_items_for_several_raters(owner, analys
     first = study_factory.create_open_study(**only(NEW), name="First", slug="first", ratings_per_item=1)
     users = [analyst, User.objects.create_user("other")]
     study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=3)
-    for seat, user in zip(study.raters.order_by("number"), users, strict=False):
-        join(seat, user)
+    for rater, user in zip(study.raters.order_by("number"), users, strict=False):
+        join(rater, user)
         roles.add_member(first, user.username, "analyst", owner)
     study_factory.unblind_study(first, owner)
     assert len(told(study)) == 1 and "R0" not in told(study)[0]
@@ -673,12 +673,12 @@ def check_of(study: Study) -> dict[str, Any]:
 
 def test_audit_fails_if_a_rater_was_shown_an_item_readable_in_another_study(finished, owner) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     assert check_of(study)["passed"] is True
-    shown = [row.pk for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished)][:2]
+    shown = [row.pk for row in rater.assignments.order_by("position") if row.item.pair_sha256 in known(finished)][:2]
     Assignment.objects.filter(pk__in=shown).update(opened_at=timezone.now())
     roles.add_member(finished, "later", "analyst", owner)
-    mine = seat.assignments.filter(released_at__isnull=True).count()
+    mine = rater.assignments.filter(released_at__isnull=True).count()
     found = check_of(study)
     assert found["passed"] is False
     assert found["leaks"] == [
@@ -692,7 +692,7 @@ def test_audit_fails_if_a_rater_was_shown_an_item_readable_in_another_study(fini
 
 def test_audit_page_shows_whether_any_rater_has_readable_items(finished, owner) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
 
@@ -701,7 +701,7 @@ def test_audit_page_shows_whether_any_rater_has_readable_items(finished, owner) 
         return boss.get(reverse("ratings:audit", args=[study.slug])).content.decode()
 
     assert "No rater was assigned an item that their account can see in another study" in certified()
-    Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
+    Assignment.objects.filter(rater=rater).update(opened_at=timezone.now())
     roles.add_member(finished, "later", "analyst", owner)
     page = certified()
     assert (
@@ -753,7 +753,7 @@ def test_certificate_states_number_and_permission_of_items_of_other_studies(fini
 def test_analyst_who_joins_a_new_study_finds_none_of_its_items_in_the_results_they_can_read(finished, analyst) -> None:
     """A case that once occurred: half of the items were there with their planted error, and the audit passed."""
     study = study_factory.create_open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
-    seat = join(study.raters.get(label="R01"), analyst)
+    rater = join(study.raters.get(label="R01"), analyst)
     client = Client()
     client.force_login(analyst)
     pages = {
@@ -761,9 +761,9 @@ def test_analyst_who_joins_a_new_study_finds_none_of_its_items_in_the_results_th
     }
     legible = {item for item, page in pages.items() if page.status_code == 200 and "offline" in page.content.decode()}
     assert len(legible) == KNOWN
-    assert not dealt(seat) & {item.pair_sha256 for item in legible}
+    assert not dealt(rater) & {item.pair_sha256 for item in legible}
     assert check_of(study)["passed"] is True
     # As if these items had been assigned to the rater.
     others = Assignment.objects.filter(rater=study.raters.get(label="R02"))
-    others.update(rater=seat, position=F("position") + NEW)
+    others.update(rater=rater, position=F("position") + NEW)
     assert check_of(study)["passed"] is False

@@ -17,8 +17,8 @@ from ratings.protocol import PlanError
 from ratings.raters import invitations
 from ratings.rating import next_item, submit
 from ratings.studies import StudyError, lifecycle
+from ratings.studies.assignments import reassign, running_raters
 from ratings.studies.pool import pool
-from ratings.studies.seats import reassign, running_raters
 from tests.support import run_factory, study_factory, study_log_texts
 from tests.support.steps import run_concurrently
 
@@ -41,8 +41,8 @@ def live(study: Study) -> dict[int, list[int]]:
     return slots
 
 
-def served(seat: Rater) -> list[tuple[int, int, int]]:
-    rows = seat.assignments.filter(opened_at__isnull=False).order_by("position")
+def served(rater: Rater) -> list[tuple[int, int, int]]:
+    rows = rater.assignments.filter(opened_at__isnull=False).order_by("position")
     return list(rows.values_list("position", "item", "occasion"))
 
 
@@ -53,19 +53,19 @@ def waiting(study: Study) -> dict[str, int]:
     return {label: counted[label] for label in study.raters.values_list("label", flat=True)}
 
 
-def rate_some(seat: Rater, count: int) -> None:
+def rate_some(rater: Rater, count: int) -> None:
     for _ in range(count):
-        place = next_item.find_next_assignment(seat)
-        next_item.mark_opened(place)
-        submit.submit_rating(place, True, 3, uuid.uuid4())
+        assignment = next_item.find_next_assignment(rater)
+        next_item.mark_opened(assignment)
+        submit.submit_rating(assignment, True, 3, uuid.uuid4())
 
 
 def check(study: Study) -> None:
     """Assert what is true at every moment: unique slots, orders without gaps, no two versions, repeats at a distance."""
     for slots in live(study).values():
         assert slots == sorted(set(slots)) and set(slots) <= set(range(1, study.ratings_per_item + 1))
-    for seat in study.raters.filter(withdrawn_at__isnull=True):
-        rows = list(seat.assignments.order_by("position"))
+    for rater in study.raters.filter(withdrawn_at__isnull=True):
+        rows = list(rater.assignments.order_by("position"))
         assert [row.position for row in rows] == list(range(1, len(rows) + 1))
         first = {row.item_id: row.position for row in rows if row.occasion == 1}
         assert len({row.pair for row in rows if row.occasion == 1}) == len(first)
@@ -80,15 +80,15 @@ def balanced(db: None) -> Study:
 
 
 def test_late_rater_gets_unseen_items_only_and_workloads_are_even(balanced) -> None:
-    seats = study_factory.fill_all_rater_places(balanced)
-    for seat, count in zip(seats, (0, 2, 4, 6, 8, 12), strict=True):
-        rate_some(seat, count)
-    next_item.mark_opened(next_item.find_next_assignment(seats[1]))
-    before = {seat.label: served(seat) for seat in seats}
+    raters = study_factory.fill_all_rater_places(balanced)
+    for rater, count in zip(raters, (0, 2, 4, 6, 8, 12), strict=True):
+        rate_some(rater, count)
+    next_item.mark_opened(next_item.find_next_assignment(raters[1]))
+    before = {rater.label: served(rater) for rater in raters}
     late = running_raters.add_rater_places(balanced, 2)
     balanced.refresh_from_db()
-    assert [seat.label for seat in late] == ["R07", "R08"] and balanced.protocol["raters"] == 8
-    assert {seat.label: served(seat) for seat in seats} == before
+    assert [rater.label for rater in late] == ["R07", "R08"] and balanced.protocol["raters"] == 8
+    assert {rater.label: served(rater) for rater in raters} == before
     assert set(map(len, live(balanced).values())) == {3}
     check(balanced)
     left = waiting(balanced)
@@ -140,49 +140,49 @@ def test_adding_more_raters_than_allowed_is_refused(balanced) -> None:
 def test_pool_study_late_rater_gets_no_assignments(db) -> None:
     run_factory.create_pool()
     study = study_factory.create_open_study(design="pool")
-    seats = running_raters.add_rater_places(study, 2)
-    assert len(seats) == 2 and not Assignment.objects.exists()
+    raters = running_raters.add_rater_places(study, 2)
+    assert len(raters) == 2 and not Assignment.objects.exists()
 
 
 def test_late_rater_does_not_change_the_arms_of_others(db) -> None:
     run_factory.create_pool(20)
     display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "rater"}
     study = study_factory.create_open_study(**plain(12), raters=3, display=display)
-    before = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
+    before = {rater.pk: {*rater.assignments.values_list("layout", flat=True)} for rater in study.raters.all()}
     late = running_raters.add_rater_places(study, 1)[0]
-    after = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
+    after = {rater.pk: {*rater.assignments.values_list("layout", flat=True)} for rater in study.raters.all()}
     assert {pk: after[pk] for pk in before} == before
     assert after[late.pk] == {next_item.get_arm(late).layout}
     assert Counter(layout for own in after.values() for layout in own) == {"plain": 2, "aligned": 2}
 
 
 def test_withdrawal_reassigns_unrated_items_and_keeps_ratings(balanced) -> None:
-    seats = study_factory.fill_all_rater_places(balanced)
-    rate_some(seats[0], 5)
-    others = {seat.label: served(seat) for seat in seats[1:]}
-    dealt = running_raters.withdraw_rater(seats[0], by=seats[0].user)
+    raters = study_factory.fill_all_rater_places(balanced)
+    rate_some(raters[0], 5)
+    others = {rater.label: served(rater) for rater in raters[1:]}
+    dealt = running_raters.withdraw_rater(raters[0], by=raters[0].user)
     # 24 items, three ratings, six raters: twelve each, five of them rated; all pairs differ, so others can have the rest.
-    rated = seats[0].assignments.filter(rating__isnull=False, occasion=1).count()
+    rated = raters[0].assignments.filter(rating__isnull=False, occasion=1).count()
     assert dealt == (12 - rated, 0)
     assert set(map(len, live(balanced).values())) == {3}
-    assert {seat.label: served(seat) for seat in seats[1:]} == others
-    seats[0].refresh_from_db()
-    assert seats[0].withdrawn_at and not seats[0].dropped
-    assert next_item.find_next_assignment(seats[0]) is None
+    assert {rater.label: served(rater) for rater in raters[1:]} == others
+    raters[0].refresh_from_db()
+    assert raters[0].withdrawn_at and not raters[0].dropped
+    assert next_item.find_next_assignment(raters[0]) is None
     check(balanced)
 
 
 def test_withdrawal_that_drops_ratings_reassigns_rated_items_as_well(db) -> None:
     run_factory.create_pool(40)
     study = study_factory.create_open_study(**plain(24), ratings_per_item=3, raters=6, withdrawal="drop")
-    seats = study_factory.fill_all_rater_places(study)
-    rate_some(seats[0], 5)
-    assert running_raters.withdraw_rater(seats[0]) == (12, 0)
-    seats[0].refresh_from_db()
-    assert seats[0].dropped and seats[0].assignments.filter(rating__isnull=False).count() == 5
+    raters = study_factory.fill_all_rater_places(study)
+    rate_some(raters[0], 5)
+    assert running_raters.withdraw_rater(raters[0]) == (12, 0)
+    raters[0].refresh_from_db()
+    assert raters[0].dropped and raters[0].assignments.filter(rating__isnull=False).count() == 5
     assert set(map(len, live(study).values())) == {3}
-    for seat in seats[1:]:
-        study_factory.rate_everything(seat)
+    for rater in raters[1:]:
+        study_factory.rate_everything(rater)
     assert study.raters.get(label="R02").assignments.filter(rating__isnull=False).count() > 12
 
 
@@ -203,40 +203,40 @@ def test_ratings_that_nobody_may_give_wait_for_another_rater_and_are_logged(db) 
 
 
 def test_withdrawal_revokes_the_invitation_and_can_be_repeated(balanced) -> None:
-    seat = balanced.raters.first()
-    invitations.create_invitation(seat)
+    rater = balanced.raters.first()
+    invitations.create_invitation(rater)
     admin = User.objects.create_user("boss")
-    running_raters.withdraw_rater(seat, admin)
+    running_raters.withdraw_rater(rater, admin)
     assert balanced.events.get(kind="withdrawn").by == admin
-    assert running_raters.withdraw_rater(seat, admin) == (0, 0)
+    assert running_raters.withdraw_rater(rater, admin) == (0, 0)
     assert balanced.events.filter(kind="withdrawn").count() == 1
-    assert seat.invitations.get().revoked_at
+    assert rater.invitations.get().revoked_at
 
 
 def test_withdrawal_is_refused_after_unblinding_and_reassigns_nothing_in_a_closed_study(balanced) -> None:
-    seats = study_factory.fill_all_rater_places(balanced)
+    raters = study_factory.fill_all_rater_places(balanced)
     lifecycle.close_study(balanced)
-    assert running_raters.withdraw_rater(seats[0]) == (0, 0)
+    assert running_raters.withdraw_rater(raters[0]) == (0, 0)
     lifecycle.unblind_study(balanced, None)
     with pytest.raises(StudyError, match="is unblinded: its results are final"):
-        running_raters.withdraw_rater(seats[1])
+        running_raters.withdraw_rater(raters[1])
 
 
 def test_reopening_reassigns_what_a_rater_left_while_the_study_was_closed(db) -> None:
     run_factory.create_pool(40)
     study = study_factory.create_open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
-    seats = study_factory.fill_all_rater_places(study)
-    for seat in seats:
-        study_factory.rate_everything(seat)
+    raters = study_factory.fill_all_rater_places(study)
+    for rater in raters:
+        study_factory.rate_everything(rater)
     lifecycle.close_study(study)
-    running_raters.withdraw_rater(seats[0])
+    running_raters.withdraw_rater(raters[0])
     assert waiting(study) == dict.fromkeys(waiting(study), 0)
     # 24 ratings by 4 raters: 6 are dropped and reassigned to the other three
     lifecycle.reopen_study(study)
     assert sum(waiting(study).values()) == 6
     assert study_log_texts.get_event_text(study, "reopened") == "6 items assigned"
-    for seat in seats[1:]:
-        study_factory.rate_everything(seat)
+    for rater in raters[1:]:
+        study_factory.rate_everything(rater)
     assert lifecycle.is_stop_rule_met(study)
     check(study)
 
@@ -259,14 +259,14 @@ def fresh(study: Study, count: int) -> list[pool.CandidateItem]:
 
 
 def test_added_items_are_assigned_evenly_in_random_order_behind_shown_ones(balanced) -> None:
-    seats = study_factory.fill_all_rater_places(balanced)
-    for seat in seats:
-        rate_some(seat, 3)
-    before = {seat.label: served(seat) for seat in seats}
+    raters = study_factory.fill_all_rater_places(balanced)
+    for rater in raters:
+        rate_some(rater, 3)
+    before = {rater.label: served(rater) for rater in raters}
     old = set(balanced.items.values_list("pk", flat=True))
     assert running_raters.add_items(balanced, fresh(balanced, 8)) == 8
     assert balanced.items.count() == 32 and set(map(len, live(balanced).values())) == {3}
-    assert {seat.label: served(seat) for seat in seats} == before
+    assert {rater.label: served(rater) for rater in raters} == before
     check(balanced)
     assert max(waiting(balanced).values()) - min(waiting(balanced).values()) <= 1
     new_at = [row.position for row in Assignment.objects.filter(occasion=1).exclude(item__in=old)]
@@ -303,7 +303,7 @@ def test_adding_items_of_the_study_again_is_refused(balanced) -> None:
     with pytest.raises(PlanError, match="2 items would be in the study twice"):
         running_raters.add_items(balanced, found)
     lifecycle.close_study(balanced)
-    with pytest.raises(StudyError, match="seats and items are added while a study runs"):
+    with pytest.raises(StudyError, match="raters and items are added while a study runs"):
         running_raters.add_items(balanced, fresh(balanced, 1))
     with pytest.raises(StudyError, match="is closed"):
         running_raters.add_rater_places(balanced, 1)
@@ -312,22 +312,22 @@ def test_adding_items_of_the_study_again_is_refused(balanced) -> None:
 def test_items_added_to_a_pool_study_can_be_reserved(db) -> None:
     run_factory.create_pool(20)
     study = study_factory.create_open_study(**plain(2), design="pool", ratings_per_item=1, raters=1)
-    seat = study_factory.fill_rater_place(study)
-    assert study_factory.rate_everything(seat) == 2
+    rater = study_factory.fill_rater_place(study)
+    assert study_factory.rate_everything(rater) == 2
     running_raters.add_items(study, fresh(study, 3))
-    assert study_factory.rate_everything(seat) == 3
+    assert study_factory.rate_everything(rater) == 3
 
 
 def test_finished_rater_is_assigned_nothing_more(balanced) -> None:
-    seats = study_factory.fill_all_rater_places(balanced)
-    Rater.objects.filter(pk=seats[0].pk).update(finished_at=timezone.now())
+    raters = study_factory.fill_all_rater_places(balanced)
+    Rater.objects.filter(pk=raters[0].pk).update(finished_at=timezone.now())
     running_raters.add_items(balanced, fresh(balanced, 4))
-    assert seats[0].assignments.filter(occasion=1).count() == 12
+    assert raters[0].assignments.filter(occasion=1).count() == 12
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.one_database) for seed in range(1, 6))])
 def test_reassignment_in_any_order_keeps_shown_items_and_completes_the_study(db, seed) -> None:
-    """Rating, late seats, withdrawals and added items in random order; then everybody finishes."""
+    """Rating, late raters, withdrawals and added items in random order; then everybody finishes."""
     rng = random.Random(seed)
     run_factory.create_pool(60)
     study = study_factory.create_open_study(
@@ -337,30 +337,30 @@ def test_reassignment_in_any_order_keeps_shown_items_and_completes_the_study(db,
     acts = ["rate"] * 12 + ["late"] * 2 + ["leave"] * 2 + ["items"] * 2
     rng.shuffle(acts)
     for act in acts:
-        seats = [
+        raters = [
             *study_factory.fill_all_rater_places(study),
             *study.raters.filter(withdrawn_at=None, user__isnull=False),
         ]
-        seat = rng.choice(seats)
-        before = {one.pk: served(one) for one in seats if one != seat}
+        rater = rng.choice(raters)
+        before = {one.pk: served(one) for one in raters if one != rater}
         if act == "rate":
             for _ in range(rng.randint(1, 4)):
-                if next_item.find_next_assignment(seat):
-                    rate_some(seat, 1)
+                if next_item.find_next_assignment(rater):
+                    rate_some(rater, 1)
         elif act == "late":
             running_raters.add_rater_places(study, 1)
         elif act == "leave":
-            running_raters.withdraw_rater(seat)
+            running_raters.withdraw_rater(rater)
         else:
             running_raters.add_items(study, fresh(study, 5))
         study.refresh_from_db()
         check(study)
-        assert {one.pk: served(one) for one in seats if one != seat} == before
+        assert {one.pk: served(one) for one in raters if one != rater} == before
     running_raters.add_rater_places(study, 3)
-    for seat in study_factory.fill_all_rater_places(study):
-        study_factory.rate_everything(seat)
-    for seat in study.raters.filter(withdrawn_at=None):
-        study_factory.rate_everything(seat)
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
+    for rater in study.raters.filter(withdrawn_at=None):
+        study_factory.rate_everything(rater)
     study.refresh_from_db()
     assert set(map(len, live(study).values())) == {3}
 
@@ -369,9 +369,9 @@ def test_reassignment_in_any_order_keeps_shown_items_and_completes_the_study(db,
 def test_item_opened_while_raters_are_added_remains_with_its_rater() -> None:
     run_factory.create_pool(40)
     study = study_factory.create_open_study(**plain(24), ratings_per_item=2, raters=4)
-    seats = study_factory.fill_all_rater_places(study)
+    raters = study_factory.fill_all_rater_places(study)
     jobs: list[Any] = [lambda: running_raters.add_rater_places(study, 2)]
-    jobs += [lambda seat=seat: [rate_or_leave(seat) for _ in range(6)] for seat in seats]
+    jobs += [lambda rater=rater: [rate_or_leave(rater) for _ in range(6)] for rater in raters]
     results = run_concurrently(lambda: jobs.pop()(), threads=5)
     assert [result for result in results if isinstance(result, Exception)] == []
     check(study)
@@ -383,8 +383,8 @@ def test_item_opened_while_raters_are_added_remains_with_its_rater() -> None:
 def test_repeat_opened_while_the_order_is_shuffled_remains_with_its_rater() -> None:
     run_factory.create_pool(40)
     study = study_factory.create_open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
-    (seat,) = study_factory.fill_all_rater_places(study)
-    repeat = seat.assignments.filter(occasion=2).order_by("position").first()
+    (rater,) = study_factory.fill_all_rater_places(study)
+    repeat = rater.assignments.filter(occasion=2).order_by("position").first()
     assert repeat is not None
     shown = threading.Event()
 
@@ -398,15 +398,15 @@ def test_repeat_opened_while_the_order_is_shuffled_remains_with_its_rater() -> N
         assert shown.wait(timeout=30)
         with transaction.atomic():
             Study.objects.select_for_update().get(pk=study.pk)
-            reassign.shuffle_remaining(study, [seat.pk])
+            reassign.shuffle_remaining(study, [rater.pk])
 
     jobs = [show, lay_out]
     assert run_concurrently(lambda: jobs.pop()(), threads=2) == [None, None]
-    assert served(seat) == [(repeat.position, repeat.item_id, 2)]
+    assert served(rater) == [(repeat.position, repeat.item_id, 2)]
 
 
-def rate_or_leave(seat: Rater) -> None:
+def rate_or_leave(rater: Rater) -> None:
     """Rate as the page does: items that were reassigned in the meantime are not shown."""
-    place = next_item.find_next_assignment(seat)
-    if place and next_item.mark_opened(place):
-        submit.submit_rating(place, True, 3, uuid.uuid4())
+    assignment = next_item.find_next_assignment(rater)
+    if assignment and next_item.mark_opened(assignment):
+        submit.submit_rating(assignment, True, 3, uuid.uuid4())

@@ -82,15 +82,15 @@ def test_stop_rule_is_met_once_every_item_has_its_ratings(ada: User) -> None:
     given = Rating.objects.count()
     # ten items, two ratings each
     assert stop_rule.evaluate_stop_rule(study) == (False, given, 20, f"{20 - given} ratings to go.")
-    for seat in others:
-        study_factory.rate_everything(seat)
+    for rater in others:
+        study_factory.rate_everything(rater)
     assert lifecycle.is_stop_rule_met(study)
 
 
 def test_stop_rule_ignores_ratings_that_do_not_count(ada: User) -> None:
     study = brought_to("open", ada)
-    for seat in study_factory.fill_all_rater_places(study):
-        study_factory.rate_everything(seat)
+    for rater in study_factory.fill_all_rater_places(study):
+        study_factory.rate_everything(rater)
     place = Rating.objects.order_by("pk")[0].assignment
     for change in ({"occasion": 2, "slot": None}, {"surplus": True, "slot": None}):
         before = {name: getattr(place, name) for name in change}

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from ratings.models import Rater, Study
 from ratings.rating import next_item, submit
+from ratings.studies.assignments import running_raters
 from ratings.studies.progress import study_counts
-from ratings.studies.seats import running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -32,19 +32,19 @@ def study(settings: Any) -> Study:
 
 def answer(study: Study) -> None:
     """R01 rates the next item as plausible."""
-    place = next_item.find_next_assignment(seat(study))
-    assert place is not None
-    submit.submit_rating(place, True, 3, uuid.uuid4())
+    assignment = next_item.find_next_assignment(rater(study))
+    assert assignment is not None
+    submit.submit_rating(assignment, True, 3, uuid.uuid4())
 
 
 def correct(study: Study) -> None:
     """R01 changes the only answer to cannot judge."""
-    place = next_item.find_previous_assignment(seat(study))
-    assert place is not None
-    submit.submit_rating(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+    assignment = next_item.find_previous_assignment(rater(study))
+    assert assignment is not None
+    submit.submit_rating(assignment, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
 
 
-def seat(study: Study) -> Rater:
+def rater(study: Study) -> Rater:
     return study.raters.get(label="R01")
 
 
@@ -63,13 +63,13 @@ def test_study_counts_are_cached_while_nothing_changes(study: Study) -> None:
 @pytest.mark.parametrize(
     ("change", "seen"),
     [
-        (answer, lambda found: found.study.given == 2 and max(seat.rated for seat in found.seats.values()) == 2),
+        (answer, lambda found: found.study.given == 2 and max(rater.rated for rater in found.raters.values()) == 2),
         (correct, lambda found: found.study.cannot_judge == 1),
-        (lambda study: running_raters.add_rater_places(study, 1), lambda found: len(found.seats) == 3),
+        (lambda study: running_raters.add_rater_places(study, 1), lambda found: len(found.raters) == 3),
         (lambda study: study.raters.filter(label="R01").update(dropped=True, withdrawn_at="2026-01-01T00:00Z"),
          lambda found: found.study.given == 0),
     ],
-    ids=["an answer", "a correction", "a seat", "a rater dropped"],
+    ids=["an answer", "a correction", "a rater", "a rater dropped"],
 )  # fmt: skip
 def test_study_counts_include_a_change_at_once(
     study: Study, change: Callable[[Study], Any], seen: Callable[[study_counts.StudyCounts], bool]

@@ -168,7 +168,7 @@ def test_contested_items_show_all_ratings_and_marked_rows(staff: Client, ada: Us
     (line,) = staff.get(at("study", unblinded(study))).context["contested"]
     assert line.row["item"] == str(one.assignment.item.code)
     assert [(cell.side, cell.text) for cell in line.strip] == [("yes", "+4"), ("no", "\N{MINUS SIGN}2")]
-    assert [(tick.said, tick.raters, tick.planted) for tick in line.ticks] == [("A: Volume", 1, False)]
+    assert [(tick.label, tick.raters, tick.planted) for tick in line.ticks] == [("A: Volume", 1, False)]
 
 
 def test_contested_items_beyond_the_table_are_counted(

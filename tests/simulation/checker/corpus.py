@@ -30,7 +30,7 @@ def build_line(name: str, slug: str, action: Any, inputs: Any, outcome: Any, **l
     outcome_json = outcome.to_json()
     for material in outcome_json["new_materials"]:
         del material["ledger"]
-    seen = [material.seen() for material in inputs]
+    seen = [material.to_visible() for material in inputs]
     return {
         "id": name,
         "experiment": slug,

@@ -37,7 +37,7 @@ QUESTION = Parameter("question", "text", "one question ending in a question mark
     ],
 )
 def test_parameter_type_parses_allowed_values(parameter, written, typed):
-    assert parameter.read(written) == typed
+    assert parameter.parse_value(written) == typed
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_parameter_type_parses_allowed_values(parameter, written, typed):
 )
 def test_parameter_type_refuses_other_values_and_names_the_parameter(parameter, written):
     with pytest.raises(ParameterError, match=parameter.name):
-        parameter.read(written)
+        parameter.parse_value(written)
 
 
 @pytest.mark.parametrize("parameter", [SELECT, MANY, COUNT, VOLUME, SWITCH, OBJECT, ONE, SEVERAL, QUESTION])
 def test_parameter_type_describes_the_allowed_values(parameter):
-    assert parameter.allowed()
+    assert parameter.describe_allowed()
 
 
 MIX = ActionType(

@@ -52,7 +52,7 @@ def sum_amounts(bench):
 
 def choose_move(small, rng):
     """Return the action, materials and parameters of a random move, possible or not."""
-    usable = [m.barcode for m in small.bench.inventory if m.usable and m.available_for_use != "unlimited"]
+    usable = [m.barcode for m in small.bench.inventory if m.is_usable and m.available_for_use != "unlimited"]
     one, other, third = (rng.choice(usable) for _ in range(3))
     boxes = (small.codes["tubes"], small.codes["plates"])
     volume = f"{rng.randint(1, 20000) / 7:.6f} µL"

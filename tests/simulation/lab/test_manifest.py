@@ -33,7 +33,7 @@ def build_bench(manifest=True):
 
 
 def request_material(bench, request):
-    return bench.step(Action("ManifestMaterials", (), {"request": request}), UnusedModel())
+    return bench.take_step(Action("ManifestMaterials", (), {"request": request}), UnusedModel())
 
 
 def test_listed_material_is_added_to_the_bench_without_a_step_or_time():

@@ -22,7 +22,7 @@ def play_attempt(spec, agent, seed):
     bench = Bench(
         goal=spec.goal,
         catalogue=CATALOGUE,
-        inventory=build_inventory(spec.drafts(), seed),
+        inventory=build_inventory(spec.initial_materials(), seed),
         seed=seed,
         max_steps=spec.max_steps,
     )

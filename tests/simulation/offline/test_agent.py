@@ -59,7 +59,7 @@ def build_bench(spec, seed=5):
     return Bench(
         goal=spec.goal,
         catalogue=CATALOGUE,
-        inventory=build_inventory(spec.drafts(), seed),
+        inventory=build_inventory(spec.initial_materials(), seed),
         seed=seed,
         max_steps=spec.max_steps,
     )

@@ -143,7 +143,7 @@ def play(lab, slug, seed, drawn):
     with localcontext() as context:
         context.prec = 60
         for before, step, bench in iter_wild_steps(
-            spec, lab.catalogue, build_inventory(spec.drafts(), seed), seed, STEPS
+            spec, lab.catalogue, build_inventory(spec.initial_materials(), seed), seed, STEPS
         ):
             check(spec, before, step, bench, drawn)
             done[step.outcome.success] += 1

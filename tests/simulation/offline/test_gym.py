@@ -41,7 +41,7 @@ def play(env, write, seed=7):
     seen = [(*env.reset(seed=seed), 0.0, False, False)]
     agent = ProtocolAgent(env.unwrapped.experiment, seed)
     while not (seen[-1][3] or seen[-1][4]):
-        choice = agent.choose_action(env.unwrapped.bench.situation())
+        choice = agent.choose_action(env.unwrapped.bench.get_situation())
         observation, reward, terminated, truncated, info = env.step(write(choice))
         seen.append((observation, info, reward, terminated, truncated))
     return seen

@@ -172,7 +172,7 @@ def test_microscope_rejects_tubes(lab):
 
 def test_the_question_about_tails_is_answered_for_every_fish(lab):
     spec = lab.specs["zebrafish-genotyping"]
-    start = Bench("x", lab.catalogue, build_inventory(spec.drafts(), 11), 11)
+    start = Bench("x", lab.catalogue, build_inventory(spec.initial_materials(), 11), 11)
     clips = tuple(m.barcode for m in start.inventory if m.name.startswith("Tail fin clip"))
     question = {"question": "Which tails are grey or black and which don't have any pigmented lines?"}
     step = start.take_step(Action("VisualInspection", clips, question), RuleBasedTransitionModel(11, spec.truth))

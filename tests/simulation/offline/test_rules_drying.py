@@ -32,7 +32,7 @@ def test_oven_dries_four_millilitres_in_an_hour_and_keeps_the_salt(small):
     assert amount(small, "brine", "salt") == "40000"  # 4 mL x 10 mM = 40 µmol
     assert (small.get_property("brine", "salt amount"), small.get_property("brine", "pH")) == ("40 µmol", None)
     vapour = small.bench.inventory.materials[-1]
-    assert (vapour.name, vapour.properties["volume"], vapour.usable) == (
+    assert (vapour.name, vapour.properties["volume"], vapour.is_usable) == (
         "Vapour driven off by DryingOven",
         "4 mL",
         False,

@@ -88,7 +88,7 @@ def test_combine_pools_everything_and_empties_the_parts(small):
     step = small.run_step("Combine", "stock vial big_tubes", "pool")
     assert small.get_property("pool", "volume") == "1.48 mL"
     assert set(step.outcome.new_materials[-1].derived_from) == {small.codes["stock"], small.codes["vial"]}
-    assert not small["stock"].usable
+    assert not small["stock"].is_usable
     assert not small["vial"].usable
 
 

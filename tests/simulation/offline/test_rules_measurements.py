@@ -88,7 +88,7 @@ def test_cell_counter_reads_within_its_noise_and_uses_up_the_sample(small):
     readings = [float(part.removesuffix(" cells/mL")) for part in value.split(", ")]
     assert len(set(readings)) > 1
     assert sum(readings) / 5 == pytest.approx(1e5, rel=0.12)  # 5 % each, 2.2 % of the mean, five of them
-    assert not small["cells"].usable
+    assert not small["cells"].is_usable
 
 
 def test_volume_weight_and_ph_come_from_the_state_or_are_not_given(small):
@@ -294,7 +294,7 @@ def test_protein_assay_reads_standards_and_draws_the_reagent(lab):
 def test_measurement_reads_the_last_drop_of_a_sample(small):
     small.run_step("DNASequencing", "fish_a", sample_volume="40 µL")
     assert small.read_values("DNASequencing", "fish_a", sample_volume="10 µL") == ["CAG"]
-    assert not small["fish_a"].usable
+    assert not small["fish_a"].is_usable
 
 
 def test_measurement_over_a_pellet_reads_only_the_supernatant(lab):

@@ -53,7 +53,7 @@ def test_separated_well_keeps_its_properties_and_contents(small):
     # 0.2 mL x 1e6 cells/mL
     assert small["a1"].ledger["components"]["first cells"]["amount"] == "200000"
     assert (small["a1"].ledger["key"], step.outcome.new_materials[1].derived_from) == ("first", (small.codes["plate"],))
-    assert not small["plate"].usable
+    assert not small["plate"].is_usable
     assert small.bench.elapsed == 0
 
 

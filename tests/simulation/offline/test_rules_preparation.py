@@ -119,7 +119,7 @@ def test_reference_electrode_needs_no_material(small):
     small.run_step("PrepareReferenceElectrode", "", "electrode", type="Ag/Ag+ (non-aqueous)",
              filling_solution="10 mM AgNO3 and 0.1 M TBAPF6 in acetonitrile")  # fmt: skip
     assert small.get_property("electrode", "electrode type") == "Ag/Ag+ (non-aqueous)"
-    assert (small.get_property("electrode", "phase"), small["electrode"].usable) == ("consumable", True)
+    assert (small.get_property("electrode", "phase"), small["electrode"].is_usable) == ("consumable", True)
     reason = small.get_rejection(
         "PrepareReferenceElectrode", "", type="saturated calomel", filling_solution="3 M KCl in water"
     )

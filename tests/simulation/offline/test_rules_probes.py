@@ -150,7 +150,7 @@ def test_spectrometer_rejects_missing_wavelengths(small, parameters, reason):
 
 
 def test_contact_angle_uses_fresh_liquid_for_each_fibre(small):
-    values = small.values(
+    values = small.read_values(
         "MeasureContactAngle", "fibre brine", wetting_liquid="@brine", wetting_liquid_volume="2 mL", fiber_diameter="20 µm"
     )  # fmt: skip
     assert values == ["45 °"]  # 20 + 100 x 1 mg / 4 mg

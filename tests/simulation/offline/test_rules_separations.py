@@ -40,7 +40,7 @@ def test_wash_replaces_the_liquid_and_keeps_the_cells(small):
     assert small.get_property("dish", "serum concentration") == "5 mg/mL"
     assert small["dish"].ledger["components"]["HeLa cells"]["amount"] == "100000"
     # 1 mL old medium and two rinses of 0.5 mL
-    assert (small.get_property("waste", "volume"), small["waste"].usable) == ("2 mL", False)
+    assert (small.get_property("waste", "volume"), small["waste"].is_usable) == ("2 mL", False)
     assert (small.get_property("saline", "volume"), small.get_property("fresh_medium", "volume")) == (
         "49 mL",
         "49.2 mL",
@@ -52,7 +52,7 @@ def test_centrifuge_pellets_cells_and_the_supernatant_has_none(small):
     assert small.get_property("broth", "phase") == "pellet and supernatant"
     small.run_step("Aspirate", "broth", "clear")
     assert small.get_property("broth", "phase") == "pellet"
-    assert small["broth"].usable
+    assert small["broth"].is_usable
     assert list(small["clear"].ledger["components"]) == ["sugar"]
     assert small["broth"].ledger["components"]["yeast cells"]["amount"] == "1000000"
 

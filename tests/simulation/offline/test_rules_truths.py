@@ -25,7 +25,7 @@ def test_the_truth_of_every_experiment_file_is_well_formed(lab, slug):
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
 def test_every_component_the_truth_needs_is_in_a_material_or_made_by_a_reaction(lab, slug):
     spec = lab.specs[slug]
-    there = {name for draft in spec.drafts() for name in draft.ledger["components"]}
+    there = {name for draft in spec.initial_materials() for name in draft.ledger["components"]}
     there |= {reaction.get("makes") for reaction in spec.truth.get("reactions", ())}
     named = {name for reaction in spec.truth.get("reactions", ()) for name in reaction["needs"]}
     named |= {entry["component"] for kind in ("responses", "bands") for entry in spec.truth.get(kind, ())}

@@ -21,7 +21,7 @@ class Attempt(SmallLab):
 
     def __init__(self, lab, slug, seed, complete):
         self.spec, self.complete = lab.specs[slug], complete
-        inventory = build_inventory(self.spec.drafts(), seed)
+        inventory = build_inventory(self.spec.initial_materials(), seed)
         self.bench = Bench(self.spec.goal, lab.catalogue, inventory, seed, self.spec.max_steps)
         self.codes = {key: placed.barcode for (key, _), placed in zip(self.spec.materials, inventory, strict=True)}
         self.model = RuleBasedTransitionModel(seed, self.spec.truth)

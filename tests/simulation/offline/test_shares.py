@@ -25,12 +25,12 @@ def bench():
 
 def shares(lab, key, of="virus"):
     """Return the share of a source in a material after the last step done to it."""
-    found = [reading for reading in collect_readings(lab.bench.transcript()) if reading.barcode == lab.codes[key]]
+    found = [reading for reading in collect_readings(lab.bench.get_transcript()) if reading.barcode == lab.codes[key]]
     return found[-1].shares.get(of)
 
 
 def finding(lab, *lines):
-    return ChecklistClassifier(lines).evaluate_lines(lab.bench.transcript())[-1]
+    return ChecklistClassifier(lines).evaluate_lines(lab.bench.get_transcript())[-1]
 
 
 def diluted(lab):

@@ -17,7 +17,7 @@ SEED = 4
 def dyed(spec):
     """Return the bench with one unit of a hidden dye per microlitre of every liquid, and the dye of each liquid."""
     materials, dyes = [], {}
-    for (key, _), material in zip(spec.materials, build_inventory(spec.drafts(), SEED), strict=True):
+    for (key, _), material in zip(spec.materials, build_inventory(spec.initial_materials(), SEED), strict=True):
         contents = Vessel.from_material(material, 0).contents
         if contents.volume:
             dye = {"dimension": "count", "amount": str(contents.volume), "known": False, "kind": "dissolved"}

@@ -45,7 +45,7 @@ class SoakRater:
     """One rater with their own browser, who has already consented and read the guide."""
 
     visitor: Visitor
-    seat: str
+    rater: str
     journal: AnswerLog
     think: tuple[float, float]
     rng: random.Random
@@ -84,7 +84,7 @@ class SoakRater:
 
     def _open_next_item(self) -> Page | None:
         try:
-            return self._send_until_settled("GET", f"/rate/study/{self.seat}/")
+            return self._send_until_settled("GET", f"/rate/study/{self.rater}/")
         except RequestRejected as error:
             self.counts.errors[str(error)] += 1
             return None

@@ -46,7 +46,7 @@ def build_report(
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "asked": options,
         "raters": {
-            "seats": len(raters),
+            "raters": len(raters),
             "answers confirmed": total.confirmed,
             "of them corrections": total.corrected,
             "pressed twice": total.repeated_clicks,

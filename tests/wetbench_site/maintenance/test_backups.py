@@ -77,9 +77,9 @@ def restore(file: Path) -> Restored:
 class Raters:
     """Threads that rate their items and correct each rating, until they are stopped."""
 
-    def __init__(self, places: list[list[Assignment]]) -> None:
+    def __init__(self, assignments: list[list[Assignment]]) -> None:
         self.done, self.count = threading.Event(), 0
-        self.threads = [threading.Thread(target=self._rate, args=(own,)) for own in places]
+        self.threads = [threading.Thread(target=self._rate, args=(own,)) for own in assignments]
 
     def __enter__(self) -> "Raters":
         for thread in self.threads:
@@ -95,11 +95,11 @@ class Raters:
 
     def _rate(self, own: list[Assignment]) -> None:
         try:
-            for place in own:
+            for assignment in own:
                 if self.done.is_set():
                     return
-                submit.submit_rating(place, True, 3, uuid.uuid4())
-                submit.submit_rating(place, False, 5, uuid.uuid4(), revision=1, note="µ = on second thoughts")
+                submit.submit_rating(assignment, True, 3, uuid.uuid4())
+                submit.submit_rating(assignment, False, 5, uuid.uuid4(), revision=1, note="µ = on second thoughts")
                 self.count += 2
         finally:
             connection.close()
@@ -113,7 +113,7 @@ def sound() -> bool:
 def test_backup_taken_while_raters_rate_is_a_snapshot_that_a_restore_reproduces(folder: Path) -> None:
     study = create_open_study(items=40, raters=3)
     Client().force_login(User.objects.earliest("pk"))
-    with Raters([list(seat.assignments.order_by("position")) for seat in study.raters.all()]) as raters:
+    with Raters([list(rater.assignments.order_by("position")) for rater in study.raters.all()]) as raters:
         before = raters.count
         made = backup(folder)
         after = raters.count
@@ -253,9 +253,9 @@ def test_restore_clears_leases_of_workers(folder: Path) -> None:
 
 def test_restore_revokes_all_links_and_tokens(folder: Path) -> None:
     study = create_open_study(items=4, raters=2)
-    seat = study.raters.filter(user__isnull=True).first() or Rater.objects.create(study=study, label="R09", number=9)
+    rater = study.raters.filter(user__isnull=True).first() or Rater.objects.create(study=study, label="R09", number=9)
     root = User.objects.create_superuser("root")
-    invitation, link = invitations.create_invitation(seat), signing_in.create_link(root, "admin")
+    invitation, link = invitations.create_invitation(rater), signing_in.create_link(root, "admin")
     token = tokens.create_token(root, "notebook", ["studies:read"])[1]
     made = backup(folder)
     restore(made.file)
@@ -263,8 +263,8 @@ def test_restore_revokes_all_links_and_tokens(folder: Path) -> None:
     assert found is not None and "withdrawn" in accept_invitation.describe_expiry(found)
     assert signing_in.peek_link(link, AnonymousUser(), "admin").effect == LinkEffect.GONE
     assert tokens.find_active_token(token) is None
-    assert Rater.objects.get(pk=seat.pk).invited_at is None
-    assert sound() and invitations.create_invitation(Rater.objects.get(pk=seat.pk))
+    assert Rater.objects.get(pk=rater.pk).invited_at is None
+    assert sound() and invitations.create_invitation(Rater.objects.get(pk=rater.pk))
 
 
 @pytest.mark.both_databases

@@ -48,7 +48,7 @@ def beside(database: Database, name: str, request: Any) -> Database:
     """Return another empty database of the same kind."""
     folder = database.folder / name
     folder.mkdir()
-    url = request.getfixturevalue("postgres").new_database(name) if database.url else ""
+    url = request.getfixturevalue("postgres").create_database(name) if database.url else ""
     return replace(database, folder=folder, url=url)
 
 

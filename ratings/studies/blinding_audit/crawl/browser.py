@@ -57,7 +57,7 @@ class Browser:
         label: str,
         method: str,
         url: str,
-        place: Assignment | None = None,
+        assignment: Assignment | None = None,
         data: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Page:
@@ -68,13 +68,13 @@ class Browser:
         response = _call_site(environ)
         seconds = perf_counter() - started_at
         self._store_cookies(response.cookies)
-        item, assignment = (place.item_id, place.pk) if place else (0, 0)
+        item_id, assignment_id = (assignment.item_id, assignment.pk) if assignment else (0, 0)
         headers_shown = {
             name: "(random)" if _is_request_id(name, value) else value for name, value in response.headers.items()
         }
         return Page(
-            label, url, response.status, headers_shown, _decode_body(response), item, assignment, seconds,
-            asked_item=item, asked_assignment=assignment, cookies=_list_page_cookies(response.cookies),
+            label, url, response.status, headers_shown, _decode_body(response), item_id, assignment_id, seconds,
+            asked_item=item_id, asked_assignment=assignment_id, cookies=_list_page_cookies(response.cookies),
         )  # fmt: skip
 
     @contextmanager

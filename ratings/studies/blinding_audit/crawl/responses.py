@@ -205,10 +205,10 @@ def _load_row_numbers(study: Study) -> dict[str, dict[int, int | None]]:
             "item_id", "pk", "transition_id", "twin_id", "imported_id"
         )
     )
-    places = Assignment.objects.filter(rater__study=study).values_list("pk", flat=True)
+    assignments = Assignment.objects.filter(rater__study=study).values_list("pk", flat=True)
     return {
         "item": {item: item for item, *_ in sources},
-        "assignment": {pk: pk for pk in places},
+        "assignment": {pk: pk for pk in assignments},
         "source": {item: source for item, source, *_ in sources},
         "transition": {item: step for item, _, step, *_ in sources},
         "twin": {item: twin for item, _, _, twin, _ in sources if twin},

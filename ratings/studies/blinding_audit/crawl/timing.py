@@ -84,17 +84,21 @@ def check_timing(study: Study, times: RequestTimes) -> Check:
 def _measure_again(study: Study, labels: Collection[str]) -> RequestTimes:
     """Measure these requests again, with true and swapped sources in turns."""
     times = RequestTimes()
-    for rater, place in islice(_iter_assignments(study), _MAX_REPEATED_ITEMS):
-        for page, planted in _visit_in_turns(rater, place, labels):
+    for rater, assignment in islice(_iter_assignments(study), _MAX_REPEATED_ITEMS):
+        for page, planted in _visit_in_turns(rater, assignment, labels):
             times.add_page(page, planted)
     return times
 
 
 def _iter_assignments(study: Study) -> Iterator[tuple[Rater, Assignment]]:
-    return ((rater, place) for rater in study.raters.order_by("number") for place in visits.list_assignments(rater))
+    return (
+        (rater, assignment)
+        for rater in study.raters.order_by("number")
+        for assignment in visits.list_assignments(rater)
+    )
 
 
-def _visit_in_turns(rater: Rater, place: Assignment, labels: Collection[str]) -> list[tuple[Page, bool]]:
+def _visit_in_turns(rater: Rater, assignment: Assignment, labels: Collection[str]) -> list[tuple[Page, bool]]:
     """Return pages of one item with true and swapped sources; [] if its truth is the same in both."""
     with roll_back_changes():
         browser, study = Browser(visits.prepare_user(rater)), rater.study
@@ -108,13 +112,13 @@ def _visit_in_turns(rater: Rater, place: Assignment, labels: Collection[str]) ->
                         if is_swapped
                         else {}
                     )
-                    if is_swapped and place.item_id not in changed_truth:
+                    if is_swapped and assignment.item_id not in changed_truth:
                         return []
                     pages += [
-                        (page, is_swapped) for page in _collect_pages(visits.visit_items(browser, [place]), labels)
+                        (page, is_swapped) for page in _collect_pages(visits.visit_items(browser, [assignment]), labels)
                     ]
         with roll_back_changes():
-            planted = source_swap.swap_sources(study, study.seed, source_swap.find_items_of(rater))[place.item_id]
+            planted = source_swap.swap_sources(study, study.seed, source_swap.find_items_of(rater))[assignment.item_id]
         return [(page, planted != is_swapped) for page, is_swapped in pages]
 
 

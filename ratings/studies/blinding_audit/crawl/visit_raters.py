@@ -36,7 +36,7 @@ def visit_all_raters(responses: ResponseChecks) -> Iterator[int]:
         for page in _visit_before_rating(rater):
             responses.inspect_page(page)
         for number, places in enumerate(
-            visits.split_into_chunks([place.pk for place in visits.list_assignments(rater)])
+            visits.split_into_chunks([assignment.pk for assignment in visits.list_assignments(rater)])
         ):
             _compare_visits(responses, *_visit_own_items(rater, places, number == 0 and done <= _FULLY_COMPARED_RATERS))
         yield done
@@ -56,7 +56,9 @@ def _visit_own_items(rater: Rater, places: Collection[int], with_all_pages: bool
     """Visit some of the rater's own assignments with true and with swapped sources."""
     with roll_back_changes():
         return _visit_both_origins(
-            rater, [place for place in visits.list_assignments(rater) if place.pk in places], with_all_pages
+            rater,
+            [assignment for assignment in visits.list_assignments(rater) if assignment.pk in places],
+            with_all_pages,
         )
 
 
@@ -66,17 +68,19 @@ def _visit_claimed_items(study: Study, items: dict[int, uuid.UUID]) -> tuple[Vis
         return _visit_both_origins(rater, visits.assign_items(rater, items), with_all_pages=False)
 
 
-def _visit_both_origins(rater: Rater, places: Sequence[Assignment], with_all_pages: bool) -> tuple[Visit, Visit]:
+def _visit_both_origins(rater: Rater, assignments: Sequence[Assignment], with_all_pages: bool) -> tuple[Visit, Visit]:
     """Return the visit with true sources and that with swapped ones."""
     browser = Browser(visits.prepare_user(rater))
     # The order alternates between raters, so that caches do not make one of both faster throughout.
     swapped_order = (False, True) if rater.number % 2 else (True, False)
-    visit_by_swapped = {moved: _visit_items(browser, rater, places, with_all_pages, moved) for moved in swapped_order}
+    visit_by_swapped = {
+        moved: _visit_items(browser, rater, assignments, with_all_pages, moved) for moved in swapped_order
+    }
     return visit_by_swapped[False], visit_by_swapped[True]
 
 
 def _visit_items(
-    browser: Browser, rater: Rater, places: Sequence[Assignment], with_all_pages: bool, is_swapped: bool
+    browser: Browser, rater: Rater, assignments: Sequence[Assignment], with_all_pages: bool, is_swapped: bool
 ) -> Visit:
     with roll_back_changes(), browser.restore_cookies():
         study = rater.study
@@ -84,7 +88,7 @@ def _visit_items(
             source_swap.swap_sources(study, study.seed, source_swap.find_items_of(rater)) if is_swapped else {}
         )
         pages = [
-            *visits.visit_items(browser, places, REQUESTS_PER_ITEM),
+            *visits.visit_items(browser, assignments, REQUESTS_PER_ITEM),
             *visits.visit_after_rating(browser, rater, with_all_pages),
         ]
     return Visit(pages, changed_truth)

@@ -107,47 +107,47 @@ def split_into_chunks(things: Sequence[Thing]) -> Iterator[Sequence[Thing]]:
         yield things[start : start + CHUNK_SIZE]
 
 
-def visit_items(browser: Browser, places: Sequence[Assignment], requests: int = 1) -> Iterator[Page]:
+def visit_items(browser: Browser, assignments: Sequence[Assignment], requests: int = 1) -> Iterator[Page]:
     """Yield each item as page and fragment, refused, with an unsaved answer, answered in each way, and shown again."""
-    for place in places:
-        url = reverse("ratings:rate", args=[place.code])
+    for assignment in assignments:
+        url = reverse("ratings:rate", args=[assignment.code])
         for _ in range(requests):
-            yield browser.send_request("item", "get", url, place)
+            yield browser.send_request("item", "get", url, assignment)
         for method in ("head", "options"):
-            yield browser.send_request(f"item, {method.upper()}", method, url, place)
-        fragment = browser.send_request("item fragment", "get", url, place, headers=HTMX)
+            yield browser.send_request(f"item, {method.upper()}", method, url, assignment)
+        fragment = browser.send_request("item fragment", "get", url, assignment, headers=HTMX)
         yield fragment
-        yield browser.send_request("answer without a verdict", "post", url, place, data={})
+        yield browser.send_request("answer without a verdict", "post", url, assignment, data={})
         unsaved_answer = {"verdict": "no", "confidence": "2"}
         yield browser.send_request(
-            "draft", "post", reverse("ratings:draft", args=[place.code]), place, data=unsaved_answer
+            "draft", "post", reverse("ratings:draft", args=[assignment.code]), assignment, data=unsaved_answer
         )
-        yield from _answer_without_scripts(browser, url, place, fragment)
-        yield from _answer_item(browser, url, place, fragment, "", HTMX)
+        yield from _answer_without_scripts(browser, url, assignment, fragment)
+        yield from _answer_item(browser, url, assignment, fragment, "", HTMX)
         old_form = {"verdict": "yes", "confidence": "1", "submission_id": str(uuid.uuid4())}
-        yield browser.send_request("answer from an old form", "post", url, place, data=old_form)
-        yield browser.send_request("item answered", "get", url, place)
+        yield browser.send_request("answer from an old form", "post", url, assignment, data=old_form)
+        yield browser.send_request("item answered", "get", url, assignment)
 
 
-def _answer_without_scripts(browser: Browser, url: str, place: Assignment, fragment: Page) -> list[Page]:
+def _answer_without_scripts(browser: Browser, url: str, assignment: Assignment, fragment: Page) -> list[Page]:
     """Return the answers that a browser without scripts gets."""
     with roll_back_changes(), browser.restore_cookies():
         # Rolled back: the item has to be unanswered for the answers with scripts.
-        return list(_answer_item(browser, url, place, fragment, "plain ", {}))
+        return list(_answer_item(browser, url, assignment, fragment, "plain ", {}))
 
 
 def _answer_item(
-    browser: Browser, url: str, place: Assignment, item_page: Page, prefix: str, headers: Mapping[str, str]
+    browser: Browser, url: str, assignment: Assignment, item_page: Page, prefix: str, headers: Mapping[str, str]
 ) -> Iterator[Page]:
     """Yield the answers to a rating as a person would give it."""
     # A study may ask for an initial rating and then a final one.
     for label in ("answer", "final answer"):
         values = {**item_page.find_form_fields(url), "verdict": "yes", "confidence": "3"}
-        result_page = browser.send_request(prefix + label, "post", url, place, data=values, headers=headers)
+        result_page = browser.send_request(prefix + label, "post", url, assignment, data=values, headers=headers)
         # The answer contains the next item, so it must not be compared with pages about this one.
         yield _detach_from_item(result_page)
         if result_page.headers.get("Location") == url:
-            result_page = browser.send_request("item, second look", "get", url, place)
+            result_page = browser.send_request("item, second look", "get", url, assignment)
             yield result_page
         if result_page.find_form_fields(url).get("stage") != "final":
             break
@@ -199,8 +199,8 @@ def visit_refusals(browser: Browser, rater: Rater) -> Iterator[Page]:
     yield browser.send_request("no such item", "get", unknown_url)
     yield browser.send_request("no such item, posted", "post", unknown_url, data={})
     yield browser.send_request("no such page", "get", "/rate/no-such-page/")
-    if place := next(iter(list_assignments(rater)), None):
-        yield browser.send_request("no such method", "put", reverse("ratings:rate", args=[place.code]), place)
+    if assignment := next(iter(list_assignments(rater)), None):
+        yield browser.send_request("no such method", "put", reverse("ratings:rate", args=[assignment.code]), assignment)
 
 
 def _has_url(name: str, *args: Any) -> bool:

@@ -241,7 +241,9 @@ def test_audit_command_fails_and_names_the_leak(laboratory: None, settings: Any,
 def test_audit_report_never_points_at_an_item(study: Study, settings: Any) -> None:
     add_leak(settings, "mark_header")
     told = json.dumps(run_audit(study))
-    assert not [place for place in Assignment.objects.filter(rater__study=study) if str(place.code) in told]
+    assert not [
+        assignment for assignment in Assignment.objects.filter(rater__study=study) if str(assignment.code) in told
+    ]
     assert not [item for item in study.items.all() if str(item.code) in told]
 
 
@@ -301,9 +303,9 @@ def test_audit_page_lets_an_analyst_read_the_certificate_but_not_start_an_audit(
 def test_audit_reports_slow_answers_only_if_confirmed(study: Study) -> None:
     """As if the computer had been busy whenever a planted error was shown: a second measurement does not confirm it."""
     times = timing.RequestTimes()
-    for place in Assignment.objects.filter(rater__study=study):
+    for assignment in Assignment.objects.filter(rater__study=study):
         for planted, seconds in ((True, 0.5), (False, 0.1)):
-            times.add_page(Page("item", "", 200, {}, "", seconds=seconds, asked_assignment=place.pk), planted)
+            times.add_page(Page("item", "", 200, {}, "", seconds=seconds, asked_assignment=assignment.pk), planted)
     assert "planted errors take 400.0 ms longer" in times.find_slow_requests()["item"]
     found = timing.check_timing(study, times)
     assert found.is_passed and found.measured["measured_anew"]

@@ -139,11 +139,13 @@ def test_audit_names_a_different_answer_to_strangers_for_existing_items(study: S
 
 def test_audit_names_items_ordered_by_error_type(laboratory: None) -> None:
     study = open_study_to_audit(ratings_per_item=2, raters=6, each=5)
-    places = Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
+    assignments = (
+        Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
+    )
     for rater in study.raters.all():
-        own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
-        for at, place in enumerate(own):
-            Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
+        own = sorted((p for p in assignments if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
+        for at, assignment in enumerate(own):
+            Assignment.objects.filter(pk=assignment.pk).update(position=1000 + at)
     assert "position and planted errors are associated: AUC " in describe_leaks(of_order(study), "order")
 
 

@@ -286,8 +286,8 @@ def test_unsaved_answer_after_a_late_answer_is_ignored(at_work: Client, rater: R
 # ---------------------------------------------------------------- the arms
 
 
-def first_key(place: Assignment) -> str:
-    return allow_list.list_mark_keys(place.item.payload)[0]
+def first_key(assignment: Assignment) -> str:
+    return allow_list.list_mark_keys(assignment.item.payload)[0]
 
 
 @pytest.mark.parametrize(
@@ -339,19 +339,21 @@ def asked_twice(client: Client, db: None) -> Rater:
 def test_confirm_arm_shows_the_item_again_and_stores_both_answers(
     client: Client, asked_twice: Rater, headers: dict[str, str]
 ) -> None:
-    place = get_assignment(asked_twice)
-    before = get_rating_page(client, place)
+    assignment = get_assignment(asked_twice)
+    before = get_rating_page(client, assignment)
     assert hidden(before, "stage") == "first"
 
-    sent = client.post(get_rating_url(place), build_answer(verdict="yes", stage="first", note="hm"), headers=headers)
-    after = sent.content.decode() if headers else get_rating_page(client, place)
+    sent = client.post(
+        get_rating_url(assignment), build_answer(verdict="yes", stage="first", note="hm"), headers=headers
+    )
+    after = sent.content.decode() if headers else get_rating_page(client, assignment)
 
     assert (FirstLook.objects.get().verdict, Rating.objects.exists()) == (True, False)
     assert hidden(after, "stage") == "final" and "Your first answer is saved: <strong>plausible, confidence 4" in after
     assert 'data-key="p" checked' not in after and ">hm</textarea>" in after  # no preselected verdict; the note stays
     assert hidden(after, "submission_id") != hidden(before, "submission_id")
 
-    client.post(get_rating_url(place), build_answer(verdict="no", confidence="5", stage="final"), headers=headers)
+    client.post(get_rating_url(assignment), build_answer(verdict="no", confidence="5", stage="final"), headers=headers)
     assert (FirstLook.objects.get().verdict, Rating.objects.get().verdict) == (True, False)
     assert Rating.objects.get().layout_shown == "confirm"
 

@@ -192,9 +192,9 @@ def test_rater_pages_forbid_caching(at_work: Client, rater: Rater, path: str) ->
 def test_rating_pages_differ_only_in_what_the_item_shows(
     at_work: Client, rater: Rater, headers: dict[str, str]
 ) -> None:
-    def shown(place: Assignment) -> tuple[str, dict[str, Any]]:
-        response = at_work.get(get_rating_url(place), headers=headers)
-        body = without_token(response.content.decode()).replace(str(place.code), "CODE")
+    def shown(assignment: Assignment) -> tuple[str, dict[str, Any]]:
+        response = at_work.get(get_rating_url(assignment), headers=headers)
+        body = without_token(response.content.decode()).replace(str(assignment.code), "CODE")
         body = re.sub(r'(name="submission_id" value=")[0-9a-f-]{36}', r"\1", body)
         return body, {k: v for k, v in response.headers.items() if k not in ("Content-Length", "X-Request-ID")}
 
@@ -207,8 +207,8 @@ def test_rating_pages_differ_only_in_what_the_item_shows(
 
 def test_request_id_reveals_nothing_about_the_item(at_work: Client, rater: Rater) -> None:
     """Each of the 128 bits is random for every request, so it is sometimes 1 and sometimes 0 whatever the item."""
-    for place in (get_assignment(rater, 1), get_assignment(rater, 2)):
-        drawn = [int(at_work.get(get_rating_url(place)).headers["X-Request-ID"], 16) for _ in range(24)]
+    for assignment in (get_assignment(rater, 1), get_assignment(rater, 2)):
+        drawn = [int(at_work.get(get_rating_url(assignment)).headers["X-Request-ID"], 16) for _ in range(24)]
         ones, zeros = 0, 0
         for number in drawn:
             ones, zeros = ones | number, zeros | ~number

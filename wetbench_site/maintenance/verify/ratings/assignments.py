@@ -128,9 +128,11 @@ def check_remaining_assignments() -> Iterator[Violation]:
         yield build_violation(Assignment, code, "a first occasion of the same item and rater", "none")
 
 
-def _find_duplicates(places: "QuerySet[Assignment]", name: str, expected: str, *within: str) -> Iterator[Violation]:
+def _find_duplicates(
+    assignments: "QuerySet[Assignment]", name: str, expected: str, *within: str
+) -> Iterator[Violation]:
     columns = ("rater__code", name, *within)
-    duplicates = places.values(*columns).annotate(n=Count("pk")).filter(n__gt=1)
+    duplicates = assignments.values(*columns).annotate(n=Count("pk")).filter(n__gt=1)
     for rater, value, *_, n in iter_rows(duplicates.values_list(*columns, "n")):
         yield build_violation(Assignment, f"rater {rater}", f"{expected}: {value}", f"{n} assignments")
 

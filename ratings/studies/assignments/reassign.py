@@ -17,7 +17,7 @@ from ratings.models.answers import FIRST, SECOND
 from ratings.protocol import Arm, planning
 from ratings.protocol.planning import PlannedItem, Workload
 from ratings.studies import designs
-from ratings.studies.seats import readable_elsewhere
+from ratings.studies.assignments import readable_elsewhere
 
 PARKED_POSITION = (
     1_000_000  # beyond every position in use: rows are parked here while they are reordered, new ones behind them
@@ -35,14 +35,14 @@ class Reassignment(NamedTuple):
 
 def list_eligible_raters(study: Study) -> list[Rater]:
     """Return the raters who can get more items: not those who left, finished or were imported from a file."""
-    seats = study.raters.filter(withdrawn_at__isnull=True, finished_at__isnull=True, imported_as="")
+    raters = study.raters.filter(withdrawn_at__isnull=True, finished_at__isnull=True, imported_as="")
     # Simulated raters only if there is nobody else: a study with people must not have its ratings completed by
     # rules.
-    real_raters = [seat for seat in seats if not seat.simulated]
-    return real_raters or list(seats)
+    real_raters = [rater for rater in raters if not rater.simulated]
+    return real_raters or list(raters)
 
 
-def assign_free_slots(study: Study, seats: Sequence[Rater]) -> Reassignment:
+def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
     """Assign every planned rating that nobody is to give to those of these raters who may give it."""
     slots_by_item = find_free_slots(study)
     if designs.is_crossover(study):
@@ -52,8 +52,8 @@ def assign_free_slots(study: Study, seats: Sequence[Rater]) -> Reassignment:
     needs = [item._replace(needed=len(slots_by_item[item.key])) for item in _load_planned_items(study, slots_by_item)]
     n_wanted = sum(item.needed for item in needs)
     # Seeded by what is different at each reassignment, so that the result is reproducible from the stored study.
-    rng = random.Random(f"deal/{study.random_seed}/{n_wanted}/{len(seats)}/{study.events.count()}")
-    new_assignments = planning.distribute_more(needs, _build_workloads(study, seats), _find_raters_by_item(study), rng)
+    rng = random.Random(f"deal/{study.random_seed}/{n_wanted}/{len(raters)}/{study.events.count()}")
+    new_assignments = planning.distribute_more(needs, _build_workloads(study, raters), _find_raters_by_item(study), rng)
     _create_assignments(study, [(item, rater, slots_by_item[item.key].pop(0)) for item, rater in new_assignments], rng)
     return Reassignment(len(new_assignments), n_wanted - len(new_assignments))
 
@@ -66,12 +66,12 @@ def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
     rows_by_key = {(row.rater_id, str(row.item_id)): row for row in rows.order_by("pk")}
     items = {item.key: item for item in _load_planned_items(study, {key for _, key in rows_by_key})}
     waiting: dict[int, list[PlannedItem]] = defaultdict(list)
-    for rater, key in rows_by_key:
-        waiting[rater].append(items[key])
+    for rater_id, key in rows_by_key:
+        waiting[rater_id].append(items[key])
     rng = random.Random(f"even/{study.random_seed}/{len(other_raters)}")
     hands = _build_workloads(study, list(other_raters))
     moves = planning.move_to_newcomers(
-        [seat.pk for seat in newcomers], hands, waiting, _find_raters_by_item(study), rng
+        [rater.pk for rater in newcomers], hands, waiting, _find_raters_by_item(study), rng
     )
     moved_rows = [rows_by_key[move.giver, move.item.key] for move in moves]
     Assignment.objects.filter(pk__in=[row.pk for row in moved_rows]).delete()
@@ -82,28 +82,28 @@ def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
     return len(moves)
 
 
-def shuffle_remaining(study: Study, seats: Iterable[int]) -> None:
+def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
     """Shuffle what these raters have not been shown, behind what they have, session 1 before session 2. Plan their repeats again."""
-    raters = list(study.raters.filter(pk__in=set(seats)))
+    raters = list(study.raters.filter(pk__in=set(rater_ids)))
     # Needed for repeats only, and not cheap.
     readable = readable_elsewhere.find_readable(study, raters) if designs.load_study_protocol(study).repeats else {}
-    for seat in raters:
-        _shuffle_remaining_of(study, seat, {str(item) for item in readable.get(seat.pk, ())})
+    for rater in raters:
+        _shuffle_remaining_of(study, rater, {str(item) for item in readable.get(rater.pk, ())})
 
 
-def _shuffle_remaining_of(study: Study, seat: Rater, readable: Collection[str] = ()) -> None:
+def _shuffle_remaining_of(study: Study, rater: Rater, readable: Collection[str] = ()) -> None:
     """Shuffle the unseen items of one rater. Items in `readable`, which the rater can read elsewhere, are not repeated."""
     protocol = designs.load_study_protocol(study)
-    repeats = seat.assignments.select_for_update(of=("self",)).filter(UNSEEN, occasion=SECOND)
-    seat.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
-    rows = {row.pk: row for row in seat.assignments.select_for_update(of=("self",)).filter(UNSEEN)}
-    served = list(seat.assignments.exclude(pk__in=rows).order_by("position"))
+    repeats = rater.assignments.select_for_update(of=("self",)).filter(UNSEEN, occasion=SECOND)
+    rater.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
+    rows = {row.pk: row for row in rater.assignments.select_for_update(of=("self",)).filter(UNSEEN)}
+    served = list(rater.assignments.exclude(pk__in=rows).order_by("position"))
     shown_first = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]
     repeated = {str(row.item_id) for row in served if row.occasion == SECOND}
     excluded = {key for key in shown_first if key in readable} - repeated
     unseen = [PlannedItem(str(row.item_id), ("", ""), "", 1) for row in rows.values()]
     sources = {item.key: item for item in _load_planned_items(study, {item.key for item in unseen})}
-    rng = random.Random(f"order/{study.random_seed}/{seat.number}/{len(served)}/{len(unseen)}")
+    rng = random.Random(f"order/{study.random_seed}/{rater.number}/{len(served)}/{len(unseen)}")
     order = planning.order_items(
         shown_first,
         [sources[item.key] for item in unseen],
@@ -117,27 +117,27 @@ def _shuffle_remaining_of(study: Study, seat: Rater, readable: Collection[str] =
     order.sort(key=lambda place: session.get(place[0], 1))  # stable, and repeats have session 1: a crossover has none
     start = max((row.position for row in served), default=0) + 1
     _set_positions(
-        seat, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values()
+        rater, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values()
     )
-    _create_repeats(seat, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == SECOND})
+    _create_repeats(rater, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == SECOND})
 
 
-def _set_positions(seat: Rater, places: Mapping[str, int], rows: Collection[Assignment]) -> None:
+def _set_positions(rater: Rater, places: Mapping[str, int], rows: Collection[Assignment]) -> None:
     # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new
     # position.
-    old = seat.assignments.filter(pk__in=[row.pk for row in rows], position__lt=PARKED_POSITION)
+    old = rater.assignments.filter(pk__in=[row.pk for row in rows], position__lt=PARKED_POSITION)
     old.update(position=F("position") + PARKED_POSITION)
     for row in rows:
         row.position = places[str(row.item_id)]
     Assignment.objects.bulk_update(rows, ["position"], batch_size=200)
 
 
-def _create_repeats(seat: Rater, places: Mapping[str, int]) -> None:
+def _create_repeats(rater: Rater, places: Mapping[str, int]) -> None:
     """Create the repeats, each shown in the arm of its first occasion."""
-    firsts = seat.assignments.filter(occasion=FIRST, item__in=[int(key) for key in places])
+    firsts = rater.assignments.filter(occasion=FIRST, item__in=[int(key) for key in places])
     Assignment.objects.bulk_create(
         Assignment(
-            rater=seat, item_id=row.item_id, pair=row.pair, occasion=SECOND, position=places[str(row.item_id)],
+            rater=rater, item_id=row.item_id, pair=row.pair, occasion=SECOND, position=places[str(row.item_id)],
             layout=row.layout, with_context=row.with_context, marks=row.marks,
         )
         for row in firsts
@@ -206,10 +206,10 @@ def find_idle_raters(study: Study) -> QuerySet[Rater]:
     """Return the real raters who have rated all their items and have not finished: they are notified of new items."""
     assignments = Assignment.objects.filter(rater=OuterRef("pk"))
     to_do = assignments.filter(rating__isnull=True, released_at__isnull=True)
-    seats = study.raters.filter(
+    raters = study.raters.filter(
         user__isnull=False, finished_at__isnull=True, withdrawn_at__isnull=True, simulated=False
     )
-    return seats.filter(Exists(assignments.filter(rating__isnull=False)), ~Exists(to_do))
+    return raters.filter(Exists(assignments.filter(rating__isnull=False)), ~Exists(to_do))
 
 
 def count_unassigned_ratings(study: Study, missing: int) -> int:
@@ -229,25 +229,25 @@ def _find_raters_by_item(study: Study) -> dict[str, set[int]]:
     return raters_by_item
 
 
-def _build_workloads(study: Study, seats: Sequence[Rater]) -> dict[int, Workload]:
+def _build_workloads(study: Study, raters: Sequence[Rater]) -> dict[int, Workload]:
     max_items = designs.load_study_protocol(study).items_per_rater
     pairs: dict[int, set[str]] = defaultdict(set)
-    rows = Assignment.objects.filter(rater__in=seats, occasion=FIRST)
-    for rater, pair in rows.values_list("rater_id", "pair"):
-        pairs[rater].add(str(pair))
+    rows = Assignment.objects.filter(rater__in=raters, occasion=FIRST)
+    for rater_id, pair in rows.values_list("rater_id", "pair"):
+        pairs[rater_id].add(str(pair))
     # A pair that the rater can read elsewhere counts like one they already have: they never get a version of it.
-    for rater, readable_pairs in readable_elsewhere.find_readable_pairs(study, seats).items():
-        pairs[rater] |= {str(pair) for pair in readable_pairs}
+    for rater_id, readable_pairs in readable_elsewhere.find_readable_pairs(study, raters).items():
+        pairs[rater_id] |= {str(pair) for pair in readable_pairs}
     # An assignment that was released unrated counts neither as waiting nor towards the maximum.
     waiting = _count_by_rater(rows.filter(rating__isnull=True, released_at__isnull=True))
     n_counted = _count_by_rater(rows.exclude(rating__isnull=True, released_at__isnull=False))
     return {
-        seat.pk: Workload(
-            waiting.get(seat.pk, 0),
-            None if max_items is None else max(max_items - n_counted.get(seat.pk, 0), 0),
-            pairs[seat.pk],
+        rater.pk: Workload(
+            waiting.get(rater.pk, 0),
+            None if max_items is None else max(max_items - n_counted.get(rater.pk, 0), 0),
+            pairs[rater.pk],
         )
-        for seat in seats
+        for rater in raters
     }
 
 

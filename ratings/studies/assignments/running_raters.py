@@ -14,11 +14,11 @@ from ratings.protocol.planning import PlannedItem
 from ratings.protocol.study_protocol import MAX_RATERS
 from ratings.stats.text import format_count
 from ratings.studies import crossover, designs
+from ratings.studies.assignments import reassign, slots
+from ratings.studies.assignments.reassign import LIVE, Reassignment
 from ratings.studies.errors import StudyError
 from ratings.studies.lifecycle import Actor, log_event
 from ratings.studies.pool import freeze, pool
-from ratings.studies.seats import reassign, slots
-from ratings.studies.seats.reassign import LIVE, Reassignment
 
 
 @transaction.atomic
@@ -31,38 +31,38 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
     study = _lock_running_study(study)
     if n < 1 or study.raters.count() + n > MAX_RATERS:
         raise StudyError(f"{n} rater places cannot be added: add at least 1, up to {MAX_RATERS} in the study")
-    seats = freeze.create_raters(study, n)
+    raters = freeze.create_raters(study, n)
     moved = 0
     if designs.is_crossed(study):
         _raise_ratings_per_item(study, n)
     if designs.is_crossover(study):
-        moved = _assign_sessions(study, seats)
+        moved = _assign_sessions(study, raters)
     elif not designs.is_pool_study(study):
-        moved = reassign.assign_free_slots(study, seats).assigned
+        moved = reassign.assign_free_slots(study, raters).assigned
     if not (designs.is_pool_study(study) or designs.is_crossed(study)):
-        moved += reassign.even_out_workload(study, seats)
+        moved += reassign.even_out_workload(study, raters)
     crossed = designs.is_crossed(study)  # its document states as many raters as ratings per item, whoever left
     study.protocol["raters"] = study.ratings_per_item if crossed else study.protocol.get("raters", 0) + n
     study.save(update_fields=["protocol", "ratings_per_item"])
-    log_event(study, SeatsAdded(added=tuple(seat.label for seat in seats), items=moved), by)
-    return seats
+    log_event(study, SeatsAdded(added=tuple(rater.label for rater in raters), items=moved), by)
+    return raters
 
 
 @transaction.atomic
-def withdraw_rater(seat: Rater, by: Actor = None) -> Reassignment:
+def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
     """Remove the rater from the study and reassign what they were still to rate.
 
     If the study drops the ratings of raters who leave, those are reassigned as well. Raises StudyError once the study is unblinded.
     """
-    study = slots.lock_study(seat.study_id)
+    study = slots.lock_study(rater.study_id)
     # After the study's lock, in the order that answers use: the rater may be submitting a rating at this moment.
-    locked = Rater.objects.select_for_update().get(pk=seat.pk)
+    locked = Rater.objects.select_for_update().get(pk=rater.pk)
     if locked.withdrawn_at:
         return Reassignment(0, 0)
     if study.is_unblinded:
         raise StudyError(f"{study.name} is unblinded: its results are final. Personal data can still be erased.")
-    locked.withdrawn_at = seat.withdrawn_at = timezone.now()
-    locked.dropped = seat.dropped = designs.load_study_protocol(study).withdrawal == "drop"
+    locked.withdrawn_at = rater.withdrawn_at = timezone.now()
+    locked.dropped = rater.dropped = designs.load_study_protocol(study).withdrawal == "drop"
     locked.save(update_fields=["withdrawn_at", "dropped"])
     # A link that was sent and not used must not bring the rater back.
     locked.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=locked.withdrawn_at)
@@ -120,17 +120,18 @@ def replan_open_places(study: Study, raters: int) -> None:
     for item, slot in rows.values_list("item_id", "slot"):
         slots.setdefault(str(item), []).extend([slot] if slot else [])
     Assignment.objects.filter(rater__in=free).delete()
-    Rater.objects.filter(pk__in=[seat.pk for seat in free]).delete()
-    seats = freeze.create_raters(study, raters)
+    Rater.objects.filter(pk__in=[rater.pk for rater in free]).delete()
+    new_raters = freeze.create_raters(study, raters)
     planned = _load_planned_items(study, slots)
-    places = freeze.plan_assignments(
-        designs.load_study_protocol(study), study.random_seed, planned, raters, seats[0].number
+    assignments = freeze.plan_assignments(
+        designs.load_study_protocol(study), study.random_seed, planned, raters, new_raters[0].number
     )
     # The plan numbers slots from 1; these items have only the slots that were freed.
     assignments_with_slots = [
-        place._replace(slot=slots[place.key][place.slot - 1]) if place.slot else place for place in places
+        assignment._replace(slot=slots[assignment.key][assignment.slot - 1]) if assignment.slot else assignment
+        for assignment in assignments
     ]
-    freeze.create_assignments(study, assignments_with_slots, seats)
+    freeze.create_assignments(study, assignments_with_slots, new_raters)
     log_event(study, SeatsReplanned(free=len(free), raters=raters))
 
 
@@ -143,7 +144,7 @@ def list_open_places(study: Study) -> list[Rater]:
 def _lock_running_study(study: Study) -> Study:
     locked = slots.lock_study(study.pk)
     if locked.status not in ("open", "paused"):
-        raise StudyError(f"{locked.name} is {locked.status}; seats and items are added while a study runs")
+        raise StudyError(f"{locked.name} is {locked.status}; raters and items are added while a study runs")
     return locked
 
 
@@ -155,27 +156,29 @@ def _raise_ratings_per_item(study: Study, n: int) -> None:
     study.protocol["ratings_per_item"] = study.ratings_per_item
 
 
-def _release_assignments(seat: Rater) -> None:
+def _release_assignments(rater: Rater) -> None:
     """Release unrated assignments. If the rater's ratings are dropped, free the slots of these for others as well."""
-    now = seat.withdrawn_at
-    seat.assignments.filter(rating__isnull=True, released_at__isnull=True).update(slot=None, released_at=now)
-    if seat.dropped:
+    now = rater.withdrawn_at
+    rater.assignments.filter(rating__isnull=True, released_at__isnull=True).update(slot=None, released_at=now)
+    if rater.dropped:
         # Without a slot the rating is stored and does not count; the slot can be assigned again.
-        seat.assignments.filter(slot__isnull=False).update(slot=None)
+        rater.assignments.filter(slot__isnull=False).update(slot=None)
 
 
-def _assign_sessions(study: Study, seats: Sequence[Rater]) -> int:
+def _assign_sessions(study: Study, raters: Sequence[Rater]) -> int:
     """Assign both sessions of a crossover to new raters: every item, each in a free slot."""
     free = reassign.find_free_slots(study)
-    places = freeze.plan_assignments(
+    assignments = freeze.plan_assignments(
         designs.load_study_protocol(study),
         study.random_seed,
         _load_planned_items(study, free),
-        len(seats),
-        seats[0].number,
+        len(raters),
+        raters[0].number,
     )
-    freeze.create_assignments(study, [place._replace(slot=free[place.key][place.rater]) for place in places], seats)
-    return len(places)
+    freeze.create_assignments(
+        study, [assignment._replace(slot=free[assignment.key][assignment.rater]) for assignment in assignments], raters
+    )
+    return len(assignments)
 
 
 def _load_planned_items(study: Study, slots: dict[str, list[int]]) -> list[PlannedItem]:

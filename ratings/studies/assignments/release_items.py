@@ -17,7 +17,7 @@ from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
 from ratings.models.answers import FIRST
 from ratings.models.study_events import ItemsTakenBack
 from ratings.studies import designs
-from ratings.studies.seats import readable_elsewhere, reassign, slots
+from ratings.studies.assignments import readable_elsewhere, reassign, slots
 
 
 class ReleasedItems(NamedTuple):
@@ -35,7 +35,7 @@ NOTHING_RELEASED = ReleasedItems(0)
 
 
 @transaction.atomic
-def release_readable_items(study: Study, seats: Iterable[Rater] | None = None) -> ReleasedItems:
+def release_readable_items(study: Study, raters: Iterable[Rater] | None = None) -> ReleasedItems:
     """Release each item that its rater can read elsewhere and was not shown, of these raters or of all. Log the release.
 
     Planned designs reassign the ratings to other raters, who may give something in exchange. Ratings that nobody may give
@@ -45,15 +45,22 @@ def release_readable_items(study: Study, seats: Iterable[Rater] | None = None) -
     if study.status not in ("open", "paused"):
         return NOTHING_RELEASED
     active_raters = study.raters.filter(user__isnull=False, withdrawn_at__isnull=True, finished_at__isnull=True)
-    raters = list(active_raters if seats is None else active_raters.filter(pk__in=[seat.pk for seat in seats]))
+    checked_raters = list(
+        active_raters if raters is None else active_raters.filter(pk__in=[rater.pk for rater in raters])
+    )
     # For all raters at once: the number of queries does not depend on how many there are.
-    readable = readable_elsewhere.find_readable(study, raters)
-    rows = [row for seat in raters if seat.pk in readable for row in _list_unshown(study, seat, readable[seat.pk])]
+    readable = readable_elsewhere.find_readable(study, checked_raters)
+    rows = [
+        row
+        for rater in checked_raters
+        if rater.pk in readable
+        for row in _list_unshown(study, rater, readable[rater.pk])
+    ]
     if not rows:
         return NOTHING_RELEASED
     items = {(row.rater_id, row.item_id) for row in rows}
     incomplete = _count_incomplete_cases(rows) if designs.is_crossover(study) else 0
-    released = ReleasedItems(len(items), _reassign_released(study, raters, rows), incomplete)
+    released = ReleasedItems(len(items), _reassign_released(study, checked_raters, rows), incomplete)
     # Without a rater's label and without the other study: either could connect the label with a name.
     StudyEvent.record_event(
         study, ItemsTakenBack(items=released.items, incomplete=released.incomplete, left=released.left)
@@ -69,19 +76,19 @@ def release_in_related_studies(unblinded: Study) -> None:
 
 def release_items_of_account(user: User) -> None:
     """Release readable items in every running study in which this account is a rater."""
-    seats = Rater.objects.filter(user=user, study__status__in=("open", "paused")).select_related("study")
+    raters = Rater.objects.filter(user=user, study__status__in=("open", "paused")).select_related("study")
     # In one order everywhere: each study is locked in turn, and two requests must not wait for each other.
-    for seat in seats.order_by("study_id"):
-        release_readable_items(seat.study, [seat])
+    for rater in raters.order_by("study_id"):
+        release_readable_items(rater.study, [rater])
 
 
-def _list_unshown(study: Study, seat: Rater, items: Collection[int]) -> list[Assignment]:
+def _list_unshown(study: Study, rater: Rater, items: Collection[int]) -> list[Assignment]:
     """Lock and return this rater's assignments of these items that were not shown."""
-    rows = seat.assignments.filter(item__in=items)
+    rows = rater.assignments.filter(item__in=items)
     if designs.is_crossover(study):
         # Both versions of a case are released, whichever can be read: one beside the other reveals the source. If one
         # was shown, only the other is left to release.
-        rows = seat.assignments.filter(pair__in=ItemSource.objects.filter(item__in=items).values("pair"))
+        rows = rater.assignments.filter(pair__in=ItemSource.objects.filter(item__in=items).values("pair"))
     return list(rows.select_for_update(of=("self",)).filter(reassign.UNSEEN).order_by("pk"))
 
 
@@ -94,7 +101,7 @@ def _count_incomplete_cases(rows: Iterable[Assignment]) -> int:
     return sum(pair in pairs[rater] for rater, pair in shown.values_list("rater_id", "pair"))
 
 
-def _reassign_released(study: Study, seats: Collection[Rater], rows: Collection[Assignment]) -> int:
+def _reassign_released(study: Study, raters: Collection[Rater], rows: Collection[Assignment]) -> int:
     """Free these assignments and reassign them. Return how many ratings are left that nobody may give."""
     freed = Assignment.objects.filter(pk__in=[row.pk for row in rows])
     if designs.is_pool_study(study):
@@ -105,8 +112,8 @@ def _reassign_released(study: Study, seats: Collection[Rater], rows: Collection[
     freed.delete()
     if designs.is_crossover(study):
         return firsts  # every other rater already has a version of every pair
-    former_raters = [seat for seat in seats if seat.pk in {row.rater_id for row in rows}]
-    reassign.shuffle_remaining(study, [seat.pk for seat in former_raters])
+    former_raters = [rater for rater in raters if rater.pk in {row.rater_id for row in rows}]
+    reassign.shuffle_remaining(study, [rater.pk for rater in former_raters])
     unassigned = reassign.assign_free_slots(study, reassign.list_eligible_raters(study)).unassigned
     if not designs.is_crossed(study):
         reassign.even_out_workload(study, former_raters)

@@ -57,16 +57,16 @@ def count_items_of_shown_episodes(study: Study) -> int:
     return Item.objects.filter(study=study, **{f"{_EPISODE[study.kind]}__in": _list_episodes_shown(study.kind)}).count()
 
 
-def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[int]]:
+def find_readable(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[int]]:
     """Return the items of this study that these raters can read elsewhere, by the rater's key.
 
     Open rater places, and raters who can read nothing, are left out. The number of queries does not depend on the number of
     raters, items and studies. What became readable after a rater finished does not count for that rater.
     """
-    taken_places = [seat for seat in seats if seat.user_id]
+    taken_places = [rater for rater in raters if rater.user_id]
     if not taken_places:
         return {}
-    accounts = {user.pk: user for user in User.objects.filter(pk__in={seat.user_id for seat in taken_places})}
+    accounts = {user.pk: user for user in User.objects.filter(pk__in={rater.user_id for rater in taken_places})}
     periods = rights.find_periods(accounts)
     keys = _find_handled_items(study, accounts)
     for account, study_keys in _find_readable_in_studies(study, accounts, periods).items():
@@ -75,8 +75,8 @@ def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dic
     items = _index_items(study) if keys else {}
     pool_items = _find_pool_items(study) if periods else {}
     readable = {}
-    for seat in taken_places:
-        account, finished = seat.user_id or 0, _finished_at(seat, study)
+    for rater in taken_places:
+        account, finished = rater.user_id or 0, _finished_at(rater, study)
         items_of_rater = set().union(
             *(items.get(key, ()) for key, since in keys.get(account, ()) if _is_before(since, finished))
         )
@@ -86,21 +86,21 @@ def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dic
                     item for item, created_at in pool_items.items() if _is_before(created_at, period.ended_at)
                 }
         if items_of_rater:
-            readable[seat.pk] = items_of_rater
+            readable[rater.pk] = items_of_rater
     return readable
 
 
-def find_readable_by(study: Study, seat: Rater) -> set[int]:
+def find_readable_by(study: Study, rater: Rater) -> set[int]:
     """Return the items of this study that this rater can read elsewhere."""
-    return find_readable(study, [seat]).get(seat.pk, set())
+    return find_readable(study, [rater]).get(rater.pk, set())
 
 
-def find_readable_pairs(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[UUID]]:
+def find_readable_pairs(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[UUID]]:
     """Return the pairs of those items, as the assignments of this study have them, by the rater's key."""
-    items = find_readable(study, seats)
+    items = find_readable(study, raters)
     all_items = set().union(*items.values())
     pairs = dict(ItemSource.objects.filter(item__in=all_items).values_list("item_id", "pair")) if all_items else {}
-    return {seat: {pairs[item] for item in items_of_rater if item in pairs} for seat, items_of_rater in items.items()}
+    return {rater: {pairs[item] for item in items_of_rater if item in pairs} for rater, items_of_rater in items.items()}
 
 
 def can_read_every_item(study: Study, user: User) -> bool:
@@ -246,9 +246,9 @@ def _is_before(time: datetime, end: datetime | None) -> bool:
     return end is None or time < end
 
 
-def _finished_at(seat: Rater, study: Study) -> datetime | None:
+def _finished_at(rater: Rater, study: Study) -> datetime | None:
     """Return when this rater gave their last answer at the latest; None while they can still answer."""
-    end_times = [time for time in (seat.finished_at, seat.withdrawn_at, study.closed_at) if time is not None]
+    end_times = [time for time in (rater.finished_at, rater.withdrawn_at, study.closed_at) if time is not None]
     return min(end_times, default=None)
 
 

@@ -10,7 +10,7 @@ from ratings.models.answers import FIRST
 from ratings.protocol.reference import WITH_ERROR, WITHOUT_ERROR, reference_to_label
 from ratings.studies import SealedError
 
-# The conditions of BlindRow.is_counted as SQL, for items.
+# The conditions of BlindRow.counts as SQL, for items.
 _COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _JUDGED = Q(rating__verdict__isnull=False)
 _ITEM_COLUMNS = (

@@ -72,13 +72,13 @@ class BlindRow:
         return self.verdict is None
 
     @property
-    def is_counted(self) -> bool:
+    def counts(self) -> bool:
         return self.occasion == 1 and self.released_at is None and not self.surplus
 
     @property
     def is_judged(self) -> bool:
         """Return whether rates and agreement include this rating."""
-        return self.is_counted and self.verdict is not None
+        return self.counts and self.verdict is not None
 
     @property
     def response_seconds(self) -> float | None:

@@ -113,7 +113,7 @@ def _iter_wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Itera
     """Yield one row per item. Only one item is in memory at a time."""
     first_column = {label: 2 * index for index, label in enumerate(labels)}
     rows: Iterator[BlindRow] = iter_blind_rows(study) if blinded else iter_rating_rows(study)
-    counting = (row for row in rows if row.is_counted and row.rater in first_column)  # blinded, imported raters are not
+    counting = (row for row in rows if row.counts and row.rater in first_column)  # blinded, imported raters are not
     # both queries are ordered by item, as groupby needs
     for _, item_rows in groupby(counting, key=lambda row: row.item):
         cells: list[Any] = [None] * (2 * len(labels))

@@ -136,7 +136,7 @@ def build_analysis_data(rows: Iterable[RatingRow]) -> AnalysisData:
             math.nan if row.response_seconds is None else row.response_seconds,
             row.occasion,
             -1 if row.localised is None else int(row.localised),
-            row.is_counted,
+            row.counts,
             row.imported,
             row.simulated,
             -1 if row.first_verdict is None else int(row.first_verdict),

@@ -33,7 +33,7 @@ class StudySize(NamedTuple):
 class OpeningPreview(NamedTuple):
     """What opening would create: items, raters, ratings planned in all, and how many items of which source each rater would get.
 
-    In a pool study the rows of the matrix are empty: nothing is assigned before raters come. `places` have raters 0, 1,
+    In a pool study the rows of the matrix are empty: nothing is assigned before raters come. `assignments` have raters 0, 1,
     ... for R01, R02, ..., with the keys of `planned`.
     """
 
@@ -42,7 +42,7 @@ class OpeningPreview(NamedTuple):
     ratings: int
     matrix: AssignmentMatrix
     planned: tuple[PlannedItem, ...] = ()
-    places: tuple[PlannedAssignment, ...] = ()
+    assignments: tuple[PlannedAssignment, ...] = ()
     origins: Mapping[str, Mapping[str, Any]] = {}  # by key: the columns that its ItemSource would have
     alike: IdenticalCases = IdenticalCases()
 

@@ -29,7 +29,7 @@ class HeatCell(NamedTuple):
 
 def build_strip(ratings: Iterable[RatingRow], answers: tuple[str, str]) -> list[StripCell]:
     """Return the ratings that count, from the most certain yes to the most certain no, then those without a verdict."""
-    counting = sorted((row for row in ratings if row.is_counted), key=_sort_key)
+    counting = sorted((row for row in ratings if row.counts), key=_sort_key)
     return [_make_cell(row, answers) for row in counting]
 
 

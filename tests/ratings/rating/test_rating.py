@@ -357,7 +357,7 @@ def test_rating_submitted_twelve_times_at_once_is_stored_once(one_form: bool) ->
     assert sum(result.is_new for result in results) == 1
     assert Rating.objects.count() == RatingEvent.objects.count() == 1
     if one_form:
-        assert all(result.same for result in results)
+        assert all(result.is_stored for result in results)
 
 
 @pytest.mark.django_db(transaction=True)

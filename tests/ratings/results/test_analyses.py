@@ -487,7 +487,7 @@ def test_filtered_document_uses_only_those_ratings_and_has_a_note(study) -> None
 def test_document_states_key_numbers_composition_and_interim_status(study) -> None:
     found = build_document(study)
     collected, plausible, caught, agreement, auc = found["headline"]
-    rows = [r for r in iter_rating_rows(study) if r.is_counted]
+    rows = [r for r in iter_rating_rows(study) if r.counts]
     genuine = [r.verdict for r in rows if r.is_judged and r.reference == "unperturbed"]
     subtle = [r.verdict for r in rows if r.is_judged and r.perturbation == "subtle"]
     assert (collected["value"], plausible["value"]) == (len(rows), sum(genuine) / len(genuine))

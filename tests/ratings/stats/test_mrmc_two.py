@@ -22,7 +22,7 @@ def build_columns(table):
 
 def compute_jackknife_covariances(tables):
     """Covariances of the ten areas with each case left out in turn, as the published analysis has them."""
-    scores = [table.build_grid(table.signed) for table in tables]
+    scores = [table.build_grid(table.signed_ratings) for table in tables]
     truth = tables[0].item_reference
     left_out = []
     for case in range(len(truth)):

@@ -150,7 +150,7 @@ def test_builder_source_table_shows_available_items(staff: Client, ada: User) ->
     run_factory.create_evidence_pool(3, cast="offline-lapses")
     cells = dict(staff.get(at("build", drafted(ada), "items")).context["rows"])
     assert [one.available for one in cells["offline"]] == [10, 10, 10]
-    assert [one.most for one in cells["offline-random"]] == [0, 0, 0]
+    assert [one.available for one in cells["offline-random"]] == [0, 0, 0]
     evidence = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_evidence_protocol()), ada)
     cells = dict(staff.get(at("build", evidence, "items")).context["rows"])
     # two episodes were submitted in the pool of ten, but no classifier judged them

@@ -293,7 +293,7 @@ def test_item_page_shows_the_twin_beside_its_original(staff: Client, ada: User) 
     assert (lines["A:Volume"].original, lines["A:Volume"].shown) == (f"{number + 110} mL", f"{number + 121} mL")
     assert (lines["A:Volume"].planted, lines["A:Volume"].ticked, answer.context["could"]) == (True, 1, 2)
     assert lines["missing"].ticked == 1
-    heat = {one.said: (one.ticked, one.strength, one.planted) for one in answer.context["heat"]}
+    heat = {one.label: (one.ticked, one.strength, one.planted) for one in answer.context["heat"]}
     # marked by one of two raters: half of five steps, rounded up
     assert heat["Sample (A), Volume"] == (1, 3, True)
     page = text(answer)

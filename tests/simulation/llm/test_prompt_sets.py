@@ -38,7 +38,7 @@ def write_folder(tmp_path: Path, **files: str | bytes) -> Path:
 # Contents of the built-in set
 
 
-@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda each: f"{each.file}: {each.says}")
+@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda each: f"{each.file}: {each.statement}")
 def test_built_in_prompts_state_every_constraint_of_the_paper(constraint: Constraint) -> None:
     assert constraint.our_words in " ".join(load_built_in().files[constraint.file].split())
 

@@ -28,7 +28,7 @@ def play_attempt(spec, agent, seed):
     )
     model = RuleBasedTransitionModel(seed, spec.truth)
     while bench.ending is None:
-        bench.take_step(agent.choose(bench.get_situation()), model)
+        bench.take_step(agent.choose_action(bench.get_situation()), model)
     return bench
 
 

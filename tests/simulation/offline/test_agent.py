@@ -67,7 +67,7 @@ def build_bench(spec, seed=5):
 
 def play(bench, agent, model):
     while bench.ending is None:
-        bench.step(agent.choose(bench.situation()), model)
+        bench.take_step(agent.choose(bench.situation()), model)
     return [step.action.name for step in bench.history]
 
 

@@ -89,7 +89,7 @@ def test_combine_pools_everything_and_empties_the_parts(small):
     assert small.get_property("pool", "volume") == "1.48 mL"
     assert set(step.outcome.new_materials[-1].derived_from) == {small.codes["stock"], small.codes["vial"]}
     assert not small["stock"].is_usable
-    assert not small["vial"].usable
+    assert not small["vial"].is_usable
 
 
 def test_resuspend_suspends_a_pellet_in_medium(small):

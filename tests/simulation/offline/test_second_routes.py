@@ -275,7 +275,7 @@ def both_drugs_in_one_premixed_addition(lab):
         lab.run_step("Transfer", f"{second} {mix}", source=f"@{second}", amount="10 µL")
         lab.run_step("FillToVolume", f"{mix} buffer", solvent="@buffer", total_volume="1 mL")
     for mix, group in groups.items():
-        record = lab.decisive if mix == "both" else lab.do
+        record = lab.decisive if mix == "both" else lab.run_step
         record("UseMicroscope", f"{group} {mix}", mode="fluorescence", objective="20x", compound=f"@{mix}",
                channels=["CFP 436/480", "FRET 436/535", "RFP 555/605"], compound_volume="100 µL", compound_at="60 s",
                record_for="10 min", frame_interval="5 s")  # fmt: skip
@@ -303,7 +303,7 @@ def glutamate_doses_in_a_plate_reader(lab):
         lab.run_step("Transfer", f"{source} tubes", f"x{dose}", source=f"@{source}", amount=f"{volume} µL")
         lab.run_step("FillToVolume", f"x{dose} buffer", solvent="@buffer", total_volume="1 mL")
     for dose in doses:
-        record = lab.decisive if dose == 1 else lab.do
+        record = lab.decisive if dose == 1 else lab.run_step
         also = f" {three('untransduced')}" if dose == 1000 else ""
         record("UsePlateReader", f"{three(f'well_{dose}')}{also} x{dose}", mode="fluorescence",
                excitation_wavelength="485 nm", emission_wavelength="525 nm", compound=f"@x{dose}",

@@ -47,7 +47,7 @@ def test_reported_shares_match_a_tracer_dye_within_one_percent(lab, steps):
         there = after_each(spec, bench)
         for reading in collect_readings(bench.get_transcript()):
             material = there[reading.step].get(reading.barcode)
-            if material.available_for_use == UNLIMITED or not material.usable:
+            if material.available_for_use == UNLIMITED or not material.is_usable:
                 continue
             contents = Vessel.from_material(material, 0).contents
             for name in dyes.keys() & reading.shares.keys() if contents.volume else ():

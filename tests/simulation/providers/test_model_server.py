@@ -553,7 +553,7 @@ def test_failed_delivery_is_counted_as_gone(server, name, error):
     until = time.monotonic() + 5
     while server.get_counters()["total"]["in_flight"] and time.monotonic() < until:
         time.sleep(0.01)
-    total = server.counters()["total"]
+    total = server.get_counters()["total"]
     assert (total["requests"], total["gone"], total["sent"], total["in_flight"]) == (1, 1, 0, 0)
     assert not any(total["tokens"].values())
 
